@@ -1,0 +1,208 @@
+//! The contract between a policy and its driver (the simulator, or the pool).
+
+/// A slot for one page, numbered from 0 to frames - 1.
+pub type Frame = u32;
+
+/// A page number. Any `u64` is a page; none is special.
+pub type Page = u64;
+
+/// How a page is fixed. A write marks the page dirty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// The page is fixed for reading.
+    Read,
+    /// The page is fixed for writing and becomes dirty.
+    Write,
+}
+
+impl Access {
+    /// `Write` if `write`, else `Read`.
+    #[inline]
+    pub fn from_write(write: bool) -> Self {
+        if write { Access::Write } else { Access::Read }
+    }
+
+    /// True for `Write`.
+    #[inline]
+    pub fn is_write(self) -> bool {
+        self == Access::Write
+    }
+}
+
+/// What one page read and one page write cost now, in a unit of the teller's choice.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Costs {
+    /// One page read.
+    pub read: f64,
+    /// One page write.
+    pub write: f64,
+    /// How many microseconds one unit is. Only `fd-buffer:interval=auto` weighs I/O against
+    /// computing time and therefore looks at it.
+    pub unit_us: f64,
+}
+
+impl Costs {
+    /// The read latency of the Mtron SSD in microseconds (FD-Buffer, section 5.1): the length of
+    /// the unit where only an asymmetry is known.
+    pub const MTRON_READ_US: f64 = 176.0;
+
+    /// The papers' plain model: a read costs 1, a write `asymmetry`.
+    pub fn asymmetric(asymmetry: f64) -> Self {
+        Costs {
+            read: 1.0,
+            write: asymmetry,
+            unit_us: Self::MTRON_READ_US,
+        }
+    }
+
+    /// R, the write cost in units of the read cost.
+    pub fn asymmetry(&self) -> f64 {
+        self.write / self.read
+    }
+}
+
+impl Default for Costs {
+    fn default() -> Self {
+        Costs::asymmetric(1.0)
+    }
+}
+
+/// Readings of an adaptive policy, for plots over time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Gauges {
+    /// The wanted number of clean pages: Mc of FD-Buffer, tau of CASA.
+    pub target: Option<f64>,
+    /// The policy advisor's latest estimates at the chosen Mc: Pc, Pd and Pdw (FD-Buffer,
+    /// equations 5 to 7), each a share between 0 and 1.
+    pub estimates: Option<[f64; 3]>,
+}
+
+/// A replacement policy over a fixed number of frames.
+///
+/// The driver owns the page table, does the I/O and calls, for each reference, exactly one of
+///
+/// * `hit(frame)` when the page is resident, or
+/// * `miss(page)`, then, if no frame is free, `victim`, `also_leaving` and `evicted` for each
+///   frame that leaves, then `admit(frame, page)`.
+///
+/// Between references it may call `cleaned(frame)` for a dirty page that was written back and
+/// stays, and `costs` when the device's costs have changed. A policy does no I/O, reads no
+/// clock, and never hashes a resident page.
+pub trait Policy {
+    /// The page in `frame` was fixed.
+    fn hit(&mut self, frame: Frame, access: Access);
+
+    /// A page that is not resident was asked for. Called once per such reference, first.
+    fn miss(&mut self, _page: Page, _access: Access) {}
+
+    /// Chooses who leaves. `incoming` is the missing page, or nothing when the background writer
+    /// asks; `may_go` is false for pinned frames. Answers `None` only when every occupied frame
+    /// is pinned. The frame stays the policy's until `evicted` is called; another frame may be
+    /// evicted in its place.
+    fn victim<F: Fn(Frame) -> bool>(
+        &mut self,
+        incoming: Option<(Page, Access)>,
+        may_go: F,
+    ) -> Option<Frame>
+    where
+        Self: Sized;
+
+    /// Appends to `leaving` the frames, clean or dirty, that leave together with `victim`, in
+    /// order. The driver skips the pinned ones.
+    fn also_leaving(&self, _victim: Frame, _leaving: &mut Vec<Frame>) {}
+
+    /// `page` was brought into `frame`, which was empty.
+    fn admit(&mut self, frame: Frame, page: Page, access: Access);
+
+    /// The page left `frame`; the driver has written it if it was dirty.
+    fn evicted(&mut self, frame: Frame);
+
+    /// The dirty page in `frame` was written back and stays.
+    fn cleaned(&mut self, frame: Frame);
+
+    /// Appends to `together` at most `max` dirty frames best written in one go with `victim`.
+    /// Written, they become clean and stay: the driver calls `cleaned` for each.
+    fn write_with(&self, _victim: Frame, _max: usize, _together: &mut Vec<Frame>) {}
+
+    /// The current costs of one page read and one page write.
+    fn costs(&mut self, _costs: Costs) {}
+
+    /// Offline policies only: the position in the trace of the next reference to the page about
+    /// to be referenced, or `u64::MAX` if there is none. Called before `hit` and `miss`.
+    fn next_use(&mut self, _position: u64) {}
+
+    /// Readings for plots over time.
+    fn gauges(&self) -> Gauges {
+        Gauges::default()
+    }
+}
+
+/// [`Policy`] behind dynamic dispatch, for drivers that choose one at run time.
+pub trait DynPolicy {
+    /// See [`Policy::hit`].
+    fn hit(&mut self, frame: Frame, access: Access);
+    /// See [`Policy::miss`].
+    fn miss(&mut self, page: Page, access: Access);
+    /// See [`Policy::victim`].
+    fn victim(
+        &mut self,
+        incoming: Option<(Page, Access)>,
+        may_go: &dyn Fn(Frame) -> bool,
+    ) -> Option<Frame>;
+    /// See [`Policy::also_leaving`].
+    fn also_leaving(&self, victim: Frame, leaving: &mut Vec<Frame>);
+    /// See [`Policy::admit`].
+    fn admit(&mut self, frame: Frame, page: Page, access: Access);
+    /// See [`Policy::evicted`].
+    fn evicted(&mut self, frame: Frame);
+    /// See [`Policy::cleaned`].
+    fn cleaned(&mut self, frame: Frame);
+    /// See [`Policy::write_with`].
+    fn write_with(&self, victim: Frame, max: usize, together: &mut Vec<Frame>);
+    /// See [`Policy::costs`].
+    fn costs(&mut self, costs: Costs);
+    /// See [`Policy::next_use`].
+    fn next_use(&mut self, position: u64);
+    /// See [`Policy::gauges`].
+    fn gauges(&self) -> Gauges;
+}
+
+impl<P: Policy> DynPolicy for P {
+    fn hit(&mut self, frame: Frame, access: Access) {
+        Policy::hit(self, frame, access);
+    }
+    fn miss(&mut self, page: Page, access: Access) {
+        Policy::miss(self, page, access);
+    }
+    fn victim(
+        &mut self,
+        incoming: Option<(Page, Access)>,
+        may_go: &dyn Fn(Frame) -> bool,
+    ) -> Option<Frame> {
+        Policy::victim(self, incoming, may_go)
+    }
+    fn also_leaving(&self, victim: Frame, leaving: &mut Vec<Frame>) {
+        Policy::also_leaving(self, victim, leaving);
+    }
+    fn admit(&mut self, frame: Frame, page: Page, access: Access) {
+        Policy::admit(self, frame, page, access);
+    }
+    fn evicted(&mut self, frame: Frame) {
+        Policy::evicted(self, frame);
+    }
+    fn cleaned(&mut self, frame: Frame) {
+        Policy::cleaned(self, frame);
+    }
+    fn write_with(&self, victim: Frame, max: usize, together: &mut Vec<Frame>) {
+        Policy::write_with(self, victim, max, together);
+    }
+    fn costs(&mut self, costs: Costs) {
+        Policy::costs(self, costs);
+    }
+    fn next_use(&mut self, position: u64) {
+        Policy::next_use(self, position);
+    }
+    fn gauges(&self) -> Gauges {
+        Policy::gauges(self)
+    }
+}
