@@ -1,1 +1,26 @@
-//! x
+//! Page replacement policies that know what a write costs.
+//!
+//! A [`Policy`] keeps order among *frames* and answers one question: who goes? It does no I/O,
+//! reads no clock and hashes no resident page, so the simulator and the pool run the same code.
+//! Each policy is one file under `policies/` and one line in [`registry`]; `ARCHITECTURE.md` says
+//! where to add one.
+
+mod clustered;
+mod clusters;
+mod distances;
+mod fraction;
+mod ghosts;
+mod heap;
+mod lists;
+mod policies;
+mod policy;
+pub mod registry;
+mod spec;
+
+pub use clustered::Clustered;
+pub use fraction::{Fraction, NotAFraction};
+pub use lists::Lists;
+pub use policy::{Access, Costs, DynPolicy, Frame, Gauges, Page, Policy};
+pub use spec::{
+    CLUSTER, Entry, Kind, MAX_PAGES, Param, PolicySpec, SpecError, Value, WINDOW, split_list,
+};

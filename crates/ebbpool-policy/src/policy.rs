@@ -88,7 +88,7 @@ pub struct Gauges {
 /// Between references it may call `cleaned(frame)` for a dirty page that was written back and
 /// stays, and `costs` when the device's costs have changed. A policy does no I/O, reads no
 /// clock, and never hashes a resident page.
-pub trait Policy {
+pub trait Policy: Send {
     /// The page in `frame` was fixed.
     fn hit(&mut self, frame: Frame, access: Access);
 

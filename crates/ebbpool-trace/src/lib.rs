@@ -1,1 +1,45 @@
-//! x
+//! Page reference strings: what a buffer manager is asked for, in order.
+//!
+//! A reference is a page number and whether the page was read or written. A
+//! [`Source`] names where references come from (a file, a generator, a sample
+//! compiled into the program), a [`Reader`] streams them in [`Batch`]es, a
+//! [`Writer`] puts them into a file, and [`stats::Info`] describes them. Nothing
+//! here ever holds a whole trace in memory.
+//!
+//! ```
+//! use ebbpool_trace::{Batch, Source};
+//!
+//! let source = Source::parse("zipf:pages=1000,refs=5000,write=0.25", None)?;
+//! let mut reader = source.open()?;
+//! let mut batch = Batch::new();
+//! let mut writes = 0;
+//! while reader.next_batch(&mut batch, 4096)? {
+//!     writes += batch.writes.iter().filter(|&&write| write).count();
+//! }
+//! assert!((1000..1500).contains(&writes));
+//! # Ok::<(), ebbpool_trace::TraceError>(())
+//! ```
+//!
+//! A new format is one file in `formats/` and one line in `formats/mod.rs`; a
+//! new generator is one file in `generators/` and one line in
+//! `generators/mod.rs`.
+
+mod compression;
+mod error;
+mod formats;
+mod generators;
+mod nearest;
+pub mod output;
+mod panics;
+mod reference;
+mod source;
+pub mod stats;
+mod stream;
+mod writer;
+
+pub use error::TraceError;
+pub use formats::Format;
+pub use generators::{GeneratorInfo, Kind, Parameter, generators};
+pub use reference::{Batch, Metadata};
+pub use source::{Reader, Source};
+pub use writer::{Writer, Written};

@@ -1,0 +1,175 @@
+//! A slow simulator that adds up what `design.md`, "What is counted", says.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{Event, model};
+
+/// What is counted of one trace under one policy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Counts {
+    /// References after the warm-up.
+    pub references: u64,
+    /// Those to resident pages.
+    pub hits: u64,
+    /// The others.
+    pub misses: u64,
+    /// Pages read.
+    pub reads: u64,
+    /// Pages written.
+    pub writes: u64,
+    /// Pages dirty in the buffer at the end.
+    pub dirty_left: u64,
+    /// How often the written pages' cluster changes, the first write counting 1.
+    pub cluster_switches: u64,
+    /// `cluster_switches` over the switches of the references; nothing without references.
+    pub cluster_switch_factor: Option<f64>,
+    /// Different pages in the whole trace, warm-up included.
+    pub distinct_pages: u64,
+}
+
+impl Counts {
+    /// (reads + writes * R) / references.
+    pub fn cost(&self, asymmetry: f64) -> f64 {
+        (self.reads as f64 + self.writes as f64 * asymmetry) / self.references as f64
+    }
+}
+
+/// The position of the next reference to the same page, for each reference.
+pub(crate) fn next_uses(trace: &[(u64, bool)]) -> Vec<Option<u64>> {
+    let mut next_uses = vec![None; trace.len()];
+    let mut seen: BTreeMap<u64, u64> = BTreeMap::new();
+    for (position, (page, _)) in trace.iter().enumerate().rev() {
+        next_uses[position] = seen.insert(*page, position as u64);
+    }
+    next_uses
+}
+
+/// In how many places of the sequence the cluster is not that of the place before; the first
+/// place is one.
+fn switches(pages: &[u64], cluster_size: u64) -> u64 {
+    let mut switches = 0;
+    for place in 0..pages.len() {
+        if place == 0 || pages[place] / cluster_size != pages[place - 1] / cluster_size {
+            switches += 1;
+        }
+    }
+    switches
+}
+
+/// Runs `trace` (pages, and whether they are written) through the model of `spec`.
+///
+/// The first `warmup` references count nothing. With `at_end_flush` the pages that are dirty at
+/// the end are written in ascending order and counted, and none is left.
+pub fn count(
+    spec: &str,
+    frames: usize,
+    trace: &[(u64, bool)],
+    asymmetry: f64,
+    warmup: usize,
+    at_end_flush: bool,
+    cluster_size: u64,
+) -> Counts {
+    let mut model = model(spec, frames);
+    model.costs(asymmetry);
+    let no_pins = BTreeSet::new();
+    let (mut hits, mut misses, mut reads) = (0, 0, 0);
+    let mut referenced = Vec::new();
+    let mut written = Vec::new();
+    let next_uses = next_uses(trace);
+    for (position, ((page, write), next_use)) in trace.iter().zip(next_uses).enumerate() {
+        let events = model.reference(*page, *write, next_use, &no_pins);
+        if position < warmup {
+            continue;
+        }
+        referenced.push(*page);
+        if events.contains(&Event::Read(*page)) {
+            misses += 1;
+        } else {
+            hits += 1;
+        }
+        for event in events {
+            match event {
+                Event::Read(_) => reads += 1,
+                Event::Write(page) => written.push(page),
+                Event::Evict(_) => {}
+            }
+        }
+    }
+    let mut dirty: Vec<u64> = Vec::new();
+    for (page, is_dirty) in model.resident() {
+        if is_dirty {
+            dirty.push(page);
+        }
+    }
+    if at_end_flush {
+        written.append(&mut dirty);
+    }
+    let distinct_pages: BTreeSet<u64> = trace.iter().map(|(page, _)| *page).collect();
+    let cluster_switches = switches(&written, cluster_size);
+    let reference_switches = switches(&referenced, cluster_size);
+    Counts {
+        references: referenced.len() as u64,
+        hits,
+        misses,
+        reads,
+        writes: written.len() as u64,
+        dirty_left: dirty.len() as u64,
+        cluster_switches,
+        cluster_switch_factor: (reference_switches > 0)
+            .then(|| cluster_switches as f64 / reference_switches as f64),
+        distinct_pages: distinct_pages.len() as u64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_counted() {
+        // lru, 2 frames: R1 W2 W3(1) R20(w2) R3 W40(20) R41(w3); in the end 40 is dirty.
+        let trace = [
+            (1, false),
+            (2, true),
+            (3, true),
+            (20, false),
+            (3, false),
+            (40, true),
+            (41, false),
+        ];
+        let counts = count("lru", 2, &trace, 2.0, 0, false, 16);
+        assert_eq!(
+            counts,
+            Counts {
+                references: 7,
+                hits: 1,
+                misses: 6,
+                reads: 6,
+                writes: 2,
+                dirty_left: 1,
+                // 2 and 3 are of one cluster; the references go 0 0 0 1 0 2 2.
+                cluster_switches: 1,
+                cluster_switch_factor: Some(1.0 / 4.0),
+                distinct_pages: 6,
+            }
+        );
+        assert_eq!(counts.cost(2.0), 10.0 / 7.0);
+        let flushed = count("lru", 2, &trace, 2.0, 0, true, 16);
+        assert_eq!((flushed.writes, flushed.dirty_left), (3, 0));
+        assert_eq!(flushed.cluster_switches, 2);
+        // After 4 references: R3 hits, W40 and R41 miss, 3 is written: the first counted write.
+        let warm = count("lru", 2, &trace, 2.0, 4, false, 16);
+        assert_eq!((warm.references, warm.hits, warm.misses), (3, 1, 2));
+        assert_eq!((warm.reads, warm.writes, warm.cluster_switches), (2, 1, 1));
+        // The references go 0 2 2.
+        assert_eq!(warm.cluster_switch_factor, Some(0.5));
+        assert_eq!(warm.distinct_pages, 6);
+        // All warm-up.
+        let nothing = count("lru", 2, &trace, 2.0, 100, false, 16);
+        assert_eq!(
+            (nothing.references, nothing.reads, nothing.dirty_left),
+            (0, 0, 1)
+        );
+        assert_eq!(nothing.cluster_switch_factor, None);
+    }
+}

@@ -1,0 +1,103 @@
+//! Write clustering for any policy (FD-Buffer TC, sections 4.5 and 5.1).
+
+use crate::clusters::{Clusters, Keys};
+use crate::policy::{Access, Costs, Frame, Gauges, Page, Policy};
+
+/// A policy whose dirty victims are replaced by the next page of a victim cluster, so that
+/// consecutive writes fall close together.
+///
+/// The policy is not told: what it moved or flagged during its search stands, and the frame that
+/// leaves in place of its choice is taken from whatever list holds it.
+pub struct Clustered<P> {
+    policy: P,
+    clusters: Clusters,
+    dirty: Vec<bool>,
+}
+
+impl<P: Policy> Clustered<P> {
+    /// `policy` over `frames` frames, with clusters of `size` pages.
+    pub fn new(policy: P, frames: u32, size: u64) -> Self {
+        Clustered {
+            policy,
+            clusters: Clusters::new(frames, size, Keys::Entry),
+            dirty: vec![false; frames as usize],
+        }
+    }
+}
+
+impl<P: Policy> Policy for Clustered<P> {
+    #[inline]
+    fn hit(&mut self, frame: Frame, access: Access) {
+        self.policy.hit(frame, access);
+        if access.is_write() {
+            if std::mem::replace(&mut self.dirty[frame as usize], true) {
+                self.clusters.hit(frame);
+            }
+            self.clusters.enter(frame);
+        }
+    }
+
+    #[inline]
+    fn miss(&mut self, page: Page, access: Access) {
+        self.policy.miss(page, access);
+    }
+
+    #[inline]
+    fn victim<F: Fn(Frame) -> bool>(
+        &mut self,
+        incoming: Option<(Page, Access)>,
+        may_go: F,
+    ) -> Option<Frame> {
+        let chosen = self.policy.victim(incoming, &may_go)?;
+        if self.dirty[chosen as usize] {
+            self.clusters.victim(may_go)
+        } else {
+            Some(chosen)
+        }
+    }
+
+    fn also_leaving(&self, victim: Frame, leaving: &mut Vec<Frame>) {
+        self.policy.also_leaving(victim, leaving);
+    }
+
+    #[inline]
+    fn admit(&mut self, frame: Frame, page: Page, access: Access) {
+        self.policy.admit(frame, page, access);
+        self.clusters.admit(frame, page);
+        self.dirty[frame as usize] = access.is_write();
+        if access.is_write() {
+            self.clusters.enter(frame);
+        }
+    }
+
+    #[inline]
+    fn evicted(&mut self, frame: Frame) {
+        self.policy.evicted(frame);
+        if std::mem::take(&mut self.dirty[frame as usize]) {
+            self.clusters.leave(frame);
+        }
+    }
+
+    fn cleaned(&mut self, frame: Frame) {
+        self.policy.cleaned(frame);
+        if std::mem::take(&mut self.dirty[frame as usize]) {
+            self.clusters.leave(frame);
+        }
+    }
+
+    fn write_with(&self, victim: Frame, max: usize, together: &mut Vec<Frame>) {
+        self.policy.write_with(victim, max, together);
+    }
+
+    fn costs(&mut self, costs: Costs) {
+        self.policy.costs(costs);
+    }
+
+    fn next_use(&mut self, position: u64) {
+        self.policy.next_use(position);
+    }
+
+    fn gauges(&self) -> Gauges {
+        self.policy.gauges()
+    }
+}

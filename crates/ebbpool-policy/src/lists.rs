@@ -1,0 +1,254 @@
+//! Doubly linked lists of frames, kept in one array indexed by frame.
+
+use crate::policy::Frame;
+
+/// `N` lists over the same frames; a frame is in at most one of them.
+///
+/// Each list runs from its LRU end to its MRU end and is closed to a ring by a sentinel node of
+/// its own, stored behind the frames, so that linking needs no case distinction.
+pub struct Lists<const N: usize> {
+    nodes: Vec<Node>,
+    frames: u32,
+    lens: [u32; N],
+}
+
+#[derive(Clone, Copy)]
+struct Node {
+    lruward: u32,
+    mruward: u32,
+}
+
+impl<const N: usize> Lists<N> {
+    /// `N` empty lists for frames `0..frames`.
+    pub fn new(frames: u32) -> Self {
+        let unlinked = (0..frames).map(|_| Node {
+            lruward: 0,
+            mruward: 0,
+        });
+        let sentinels = (0..N as u32).map(|list| Node {
+            lruward: frames + list,
+            mruward: frames + list,
+        });
+        Lists {
+            nodes: unlinked.chain(sentinels).collect(),
+            frames,
+            lens: [0; N],
+        }
+    }
+
+    #[inline]
+    fn sentinel(&self, list: usize) -> u32 {
+        self.frames + list as u32
+    }
+
+    #[inline]
+    fn unless_sentinel(&self, node: u32) -> Option<Frame> {
+        (node < self.frames).then_some(node)
+    }
+
+    /// Number of frames in `list`.
+    #[inline]
+    pub fn len(&self, list: usize) -> u32 {
+        self.lens[list]
+    }
+
+    /// The least recently used frame of `list`.
+    #[inline]
+    pub fn lru(&self, list: usize) -> Option<Frame> {
+        self.unless_sentinel(self.nodes[self.sentinel(list) as usize].mruward)
+    }
+
+    /// The frame next to `frame`, one step towards the MRU end.
+    #[inline]
+    pub fn mruward(&self, frame: Frame) -> Option<Frame> {
+        self.unless_sentinel(self.nodes[frame as usize].mruward)
+    }
+
+    /// The first frame from the LRU end of `list` that satisfies `wanted`.
+    #[inline]
+    pub fn find_from_lru(&self, list: usize, wanted: impl Fn(Frame) -> bool) -> Option<Frame> {
+        let mut at = self.lru(list);
+        while let Some(frame) = at {
+            if wanted(frame) {
+                return at;
+            }
+            at = self.mruward(frame);
+        }
+        None
+    }
+
+    /// Links `frame`, which is in no list, at the MRU end of `list`.
+    #[inline]
+    pub fn push_mru(&mut self, list: usize, frame: Frame) {
+        self.link_mru(list, frame);
+        self.lens[list] += 1;
+    }
+
+    /// Unlinks `frame` from `list`, which holds it.
+    #[inline]
+    pub fn remove(&mut self, list: usize, frame: Frame) {
+        self.unlink(frame);
+        self.lens[list] -= 1;
+    }
+
+    /// Moves `frame` to the MRU end of `list`, which holds it.
+    #[inline]
+    pub fn move_to_mru(&mut self, list: usize, frame: Frame) {
+        self.unlink(frame);
+        self.link_mru(list, frame);
+    }
+
+    #[inline]
+    fn link_mru(&mut self, list: usize, frame: Frame) {
+        let end = self.sentinel(list);
+        let newest = self.nodes[end as usize].lruward;
+        self.nodes[frame as usize] = Node {
+            lruward: newest,
+            mruward: end,
+        };
+        self.nodes[newest as usize].mruward = frame;
+        self.nodes[end as usize].lruward = frame;
+    }
+
+    #[inline]
+    fn unlink(&mut self, frame: Frame) {
+        let Node { lruward, mruward } = self.nodes[frame as usize];
+        self.nodes[lruward as usize].mruward = mruward;
+        self.nodes[mruward as usize].lruward = lruward;
+    }
+}
+
+/// Walks `list` from its LRU end as second-chance policies do: `look` says what becomes of each
+/// frame that may go; spared frames move to the MRU end and come round again.
+///
+/// Ends because `look` must not spare the same frame twice in one search.
+pub(crate) fn second_chance<const N: usize>(
+    lists: &mut Lists<N>,
+    list: usize,
+    may_go: impl Fn(Frame) -> bool,
+    mut spare: impl FnMut(Frame) -> bool,
+) -> Option<Frame> {
+    let mut at = lists.lru(list);
+    while let Some(frame) = at {
+        let next = lists.mruward(frame);
+        if !may_go(frame) {
+            at = next;
+        } else if spare(frame) {
+            lists.move_to_mru(list, frame);
+            at = next.or(Some(frame));
+        } else {
+            return Some(frame);
+        }
+    }
+    None
+}
+
+/// Finds the clean frame nearest the LRU end of one list without walking its dirty end anew each
+/// time: everything on the LRU side of the cursor is dirty.
+///
+/// The owner reports each frame that enters the list (at the MRU end), leaves it, or is cleaned.
+#[derive(Default)]
+pub(crate) struct CleanCursor {
+    at: Option<Frame>,
+}
+
+impl CleanCursor {
+    #[inline]
+    pub(crate) fn entered(&mut self, frame: Frame) {
+        if self.at.is_none() {
+            self.at = Some(frame);
+        }
+    }
+
+    /// To be called before `frame` is unlinked.
+    #[inline]
+    pub(crate) fn leaving<const N: usize>(&mut self, lists: &Lists<N>, frame: Frame) {
+        if self.at == Some(frame) {
+            self.at = lists.mruward(frame);
+        }
+    }
+
+    /// A page somewhere in `list` has become clean: the search starts over.
+    pub(crate) fn cleaned<const N: usize>(&mut self, lists: &Lists<N>, list: usize) {
+        self.at = lists.lru(list);
+    }
+
+    /// The clean frame nearest the LRU end that may go.
+    pub(crate) fn find<const N: usize>(
+        &mut self,
+        lists: &Lists<N>,
+        dirty: impl Fn(Frame) -> bool,
+        may_go: impl Fn(Frame) -> bool,
+    ) -> Option<Frame> {
+        while let Some(frame) = self.at
+            && dirty(frame)
+        {
+            self.at = lists.mruward(frame);
+        }
+        let mut at = self.at;
+        while let Some(frame) = at {
+            if !dirty(frame) && may_go(frame) {
+                return at;
+            }
+            at = lists.mruward(frame);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_keep_order_and_length() {
+        let mut lists = Lists::<2>::new(4);
+        for frame in 0..3 {
+            lists.push_mru(0, frame);
+        }
+        lists.push_mru(1, 3);
+        lists.move_to_mru(0, 0);
+        assert_eq!(lists.lru(0), Some(1));
+        assert_eq!(lists.mruward(1), Some(2));
+        assert_eq!(lists.mruward(2), Some(0));
+        assert_eq!(lists.mruward(0), None);
+        lists.remove(0, 2);
+        assert_eq!((lists.len(0), lists.len(1)), (2, 1));
+        assert_eq!(lists.find_from_lru(0, |frame| frame == 0), Some(0));
+        assert_eq!(lists.find_from_lru(1, |frame| frame == 0), None);
+    }
+
+    #[test]
+    fn second_chance_spares_each_frame_once() {
+        let mut lists = Lists::<1>::new(3);
+        (0..3).for_each(|frame| lists.push_mru(0, frame));
+        let mut bits = [true; 3];
+        let chosen = second_chance(
+            &mut lists,
+            0,
+            |frame| frame != 1,
+            |frame| std::mem::take(&mut bits[frame as usize]),
+        );
+        assert_eq!(chosen, Some(0));
+        assert_eq!(bits, [false, true, false]);
+        assert_eq!(second_chance(&mut lists, 0, |_| false, |_| true), None);
+    }
+
+    #[test]
+    fn clean_cursor_starts_over_when_a_page_is_cleaned() {
+        let mut lists = Lists::<1>::new(3);
+        let mut cursor = CleanCursor::default();
+        let mut dirty = [true, true, false];
+        for frame in 0..3 {
+            lists.push_mru(0, frame);
+            cursor.entered(frame);
+        }
+        let find = |cursor: &mut CleanCursor, dirty: &[bool; 3]| {
+            cursor.find(&lists, |frame| dirty[frame as usize], |_| true)
+        };
+        assert_eq!(find(&mut cursor, &dirty), Some(2));
+        dirty[0] = false;
+        cursor.cleaned(&lists, 0);
+        assert_eq!(find(&mut cursor, &dirty), Some(0));
+    }
+}

@@ -1,0 +1,136 @@
+//! Adaptive double LRU.
+
+use crate::lists::{CleanCursor, Lists, second_chance};
+use crate::policy::{Access, Frame, Page, Policy};
+use crate::registry::Build;
+use crate::spec::{CLUSTER, Entry, Kind, Param, PolicySpec};
+
+const COLD: usize = 0;
+const HOT: usize = 1;
+
+/// A cold queue for pages referenced once and a hot one for the others; within the queue that
+/// gives, clean pages go first, then dirty ones by second chance.
+///
+/// On a real TPC-C string it reads 2.4 to 3.3 times what LRU reads: once the cold queue holds
+/// only dirty pages and the newcomer, the newcomer is each next victim. Built as published.
+pub struct AdLru {
+    queues: Lists<2>,
+    clean: [CleanCursor; 2],
+    tags: Vec<Tags>,
+    min_cold: u32,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Tags {
+    hot: bool,
+    dirty: bool,
+    referenced: bool,
+}
+
+impl Build for AdLru {
+    const ENTRY: Entry = Entry {
+        name: "ad-lru",
+        aliases: &[],
+        params: &[
+            Param {
+                name: "min_lc",
+                kind: Kind::Share,
+                default: "0.1",
+                about: "share of the frames that the cold queue keeps",
+            },
+            CLUSTER,
+        ],
+        summary: "A cold and a hot LRU queue; evicts from the cold one while it is large enough, clean pages first.",
+        source: "AD-LRU (Jin et al. 2012), section 3",
+        online: true,
+        looks_at_costs: false,
+    };
+    const WRITE_CLUSTERING: bool = true;
+
+    fn build(spec: &PolicySpec, frames: u32) -> Self {
+        AdLru {
+            queues: Lists::new(frames),
+            clean: Default::default(),
+            tags: vec![Tags::default(); frames as usize],
+            min_cold: spec.share_of("min_lc", frames),
+        }
+    }
+}
+
+impl AdLru {
+    #[inline]
+    fn enter(&mut self, queue: usize, frame: Frame) {
+        self.queues.push_mru(queue, frame);
+        self.clean[queue].entered(frame);
+        self.tags[frame as usize].hot = queue == HOT;
+    }
+
+    #[inline]
+    fn leave(&mut self, frame: Frame) {
+        let queue = usize::from(self.tags[frame as usize].hot);
+        self.clean[queue].leaving(&self.queues, frame);
+        self.queues.remove(queue, frame);
+    }
+
+    fn victim_of(&mut self, queue: usize, may_go: impl Fn(Frame) -> bool) -> Option<Frame> {
+        let tags = &mut self.tags;
+        let clean = &mut self.clean[queue];
+        let dirty = |frame: Frame| tags[frame as usize].dirty;
+        let found = clean.find(&self.queues, dirty, &may_go);
+        if found.is_some() {
+            return found;
+        }
+        let chosen = second_chance(&mut self.queues, queue, may_go, |frame| {
+            std::mem::take(&mut tags[frame as usize].referenced)
+        });
+        // Second chance moved frames past the cursor; a pinned clean page may stand behind them.
+        clean.cleaned(&self.queues, queue);
+        chosen
+    }
+}
+
+impl Policy for AdLru {
+    #[inline]
+    fn hit(&mut self, frame: Frame, access: Access) {
+        self.leave(frame);
+        self.enter(HOT, frame);
+        let tags = &mut self.tags[frame as usize];
+        tags.referenced = true;
+        tags.dirty |= access.is_write();
+    }
+
+    #[inline]
+    fn victim<F: Fn(Frame) -> bool>(
+        &mut self,
+        _incoming: Option<(Page, Access)>,
+        may_go: F,
+    ) -> Option<Frame> {
+        let from_cold = self.queues.len(COLD) > self.min_cold
+            || self.queues.find_from_lru(HOT, &may_go).is_none();
+        let (first, second) = if from_cold { (COLD, HOT) } else { (HOT, COLD) };
+        self.victim_of(first, &may_go)
+            .or_else(|| self.victim_of(second, &may_go))
+    }
+
+    #[inline]
+    fn admit(&mut self, frame: Frame, _page: Page, access: Access) {
+        self.tags[frame as usize] = Tags {
+            hot: false,
+            dirty: access.is_write(),
+            referenced: true,
+        };
+        self.enter(COLD, frame);
+    }
+
+    #[inline]
+    fn evicted(&mut self, frame: Frame) {
+        self.leave(frame);
+    }
+
+    fn cleaned(&mut self, frame: Frame) {
+        let tags = &mut self.tags[frame as usize];
+        tags.dirty = false;
+        let queue = usize::from(tags.hot);
+        self.clean[queue].cleaned(&self.queues, queue);
+    }
+}

@@ -1,0 +1,118 @@
+//! Cold-clean-first LRU.
+
+use crate::lists::Lists;
+use crate::policy::{Access, Frame, Page, Policy};
+use crate::registry::Build;
+use crate::spec::{CLUSTER, Entry, PolicySpec};
+
+const COLD_CLEAN: usize = 0;
+const MIXED: usize = 1;
+
+/// A cold clean list that goes first, and a mixed list whose dirty pages get a second chance.
+pub struct CcfLru {
+    lists: Lists<2>,
+    tags: Vec<Tags>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Tags {
+    mixed: bool,
+    dirty: bool,
+    cold: bool,
+}
+
+impl Tags {
+    #[inline]
+    fn list(self) -> usize {
+        if self.mixed { MIXED } else { COLD_CLEAN }
+    }
+}
+
+impl Build for CcfLru {
+    const ENTRY: Entry = Entry {
+        name: "ccf-lru",
+        aliases: &[],
+        params: &[CLUSTER],
+        summary: "Evicts clean pages referenced once first, then cold dirty ones; hot dirty pages get a second chance.",
+        source: "Li et al. 2009; AD-LRU, section 4",
+        online: true,
+        looks_at_costs: false,
+    };
+    const WRITE_CLUSTERING: bool = true;
+
+    fn build(_spec: &PolicySpec, frames: u32) -> Self {
+        CcfLru {
+            lists: Lists::new(frames),
+            tags: vec![Tags::default(); frames as usize],
+        }
+    }
+}
+
+impl Policy for CcfLru {
+    #[inline]
+    fn hit(&mut self, frame: Frame, access: Access) {
+        let tags = self.tags[frame as usize];
+        self.lists.remove(tags.list(), frame);
+        self.lists.push_mru(MIXED, frame);
+        self.tags[frame as usize] = Tags {
+            mixed: true,
+            dirty: tags.dirty | access.is_write(),
+            cold: false,
+        };
+    }
+
+    #[inline]
+    fn victim<F: Fn(Frame) -> bool>(
+        &mut self,
+        _incoming: Option<(Page, Access)>,
+        may_go: F,
+    ) -> Option<Frame> {
+        if let Some(frame) = self.lists.find_from_lru(COLD_CLEAN, &may_go) {
+            return Some(frame);
+        }
+        // The search goes on in the mixed list although it fills the cold clean list on its way.
+        let mut at = self.lists.lru(MIXED);
+        while let Some(frame) = at {
+            let next = self.lists.mruward(frame);
+            let tags = &mut self.tags[frame as usize];
+            if !may_go(frame) {
+                at = next;
+            } else if !tags.dirty {
+                tags.mixed = false;
+                self.lists.remove(MIXED, frame);
+                self.lists.push_mru(COLD_CLEAN, frame);
+                at = next;
+            } else if tags.cold {
+                return Some(frame);
+            } else {
+                tags.cold = true;
+                self.lists.move_to_mru(MIXED, frame);
+                at = next.or(Some(frame));
+            }
+        }
+        self.lists.find_from_lru(COLD_CLEAN, may_go)
+    }
+
+    #[inline]
+    fn admit(&mut self, frame: Frame, _page: Page, access: Access) {
+        let dirty = access.is_write();
+        let tags = Tags {
+            mixed: dirty,
+            dirty,
+            cold: dirty,
+        };
+        self.tags[frame as usize] = tags;
+        self.lists.push_mru(tags.list(), frame);
+    }
+
+    #[inline]
+    fn evicted(&mut self, frame: Frame) {
+        self.lists.remove(self.tags[frame as usize].list(), frame);
+    }
+
+    fn cleaned(&mut self, frame: Frame) {
+        let tags = &mut self.tags[frame as usize];
+        tags.dirty = false;
+        tags.cold = false;
+    }
+}

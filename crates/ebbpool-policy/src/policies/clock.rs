@@ -1,0 +1,67 @@
+//! Second chance.
+
+use crate::lists::{Lists, second_chance};
+use crate::policy::{Access, Frame, Page, Policy};
+use crate::registry::Build;
+use crate::spec::{CLUSTER, Entry, PolicySpec};
+
+/// FIFO with a reference bit that buys a page another round.
+///
+/// Admission leaves the bit clear, as libCacheSim and SIEVE do: a page touched once gets no
+/// second round.
+pub struct Clock {
+    lists: Lists<1>,
+    referenced: Vec<bool>,
+}
+
+impl Build for Clock {
+    const ENTRY: Entry = Entry {
+        name: "clock",
+        aliases: &[],
+        params: &[CLUSTER],
+        summary: "FIFO in which a page referenced since the hand last passed gets another round.",
+        source: "Corbato 1968",
+        online: true,
+        looks_at_costs: false,
+    };
+    const WRITE_CLUSTERING: bool = true;
+
+    fn build(_spec: &PolicySpec, frames: u32) -> Self {
+        Clock {
+            lists: Lists::new(frames),
+            referenced: vec![false; frames as usize],
+        }
+    }
+}
+
+impl Policy for Clock {
+    #[inline]
+    fn hit(&mut self, frame: Frame, _access: Access) {
+        self.referenced[frame as usize] = true;
+    }
+
+    #[inline]
+    fn victim<F: Fn(Frame) -> bool>(
+        &mut self,
+        _incoming: Option<(Page, Access)>,
+        may_go: F,
+    ) -> Option<Frame> {
+        let referenced = &mut self.referenced;
+        second_chance(&mut self.lists, 0, may_go, |frame| {
+            std::mem::take(&mut referenced[frame as usize])
+        })
+    }
+
+    #[inline]
+    fn admit(&mut self, frame: Frame, _page: Page, _access: Access) {
+        self.lists.push_mru(0, frame);
+        self.referenced[frame as usize] = false;
+    }
+
+    #[inline]
+    fn evicted(&mut self, frame: Frame) {
+        self.lists.remove(0, frame);
+    }
+
+    fn cleaned(&mut self, _frame: Frame) {}
+}

@@ -1,0 +1,216 @@
+//! FD-Buffer: clean and dirty pools whose sizes a cost model adapts.
+
+use super::pools::{Inside, Pools};
+use super::two_stack::{CostForm, TwoStack};
+use crate::ghosts::GhostList;
+use crate::policy::{Access, Costs, Frame, Gauges, Page, Policy};
+use crate::registry::Build;
+use crate::spec::{CLUSTER, Entry, Kind, MAX_PAGES, Param, PolicySpec, Value};
+
+/// Modelled computing time of the policy advisor per frame, in microseconds (`interval=auto`).
+const ADVISOR_US_PER_FRAME: f64 = 0.002;
+
+/// A clean and a dirty pool; at the end of each window of references the policy advisor sets the
+/// clean pool's target size to what would have been cheapest over the window.
+pub struct FdBuffer {
+    pools: Pools,
+    estimator: TwoStack,
+    pages: Vec<Page>,
+    form: CostForm,
+    window: Window,
+    costs: Costs,
+    estimates: Option<[f64; 3]>,
+    frames: u32,
+}
+
+enum Window {
+    References(u64),
+    /// Ends when its I/O cost `spent`, in the unit of the costs, is worth `worth_us`.
+    IoCost {
+        spent: f64,
+        worth_us: f64,
+    },
+}
+
+impl Build for FdBuffer {
+    const ENTRY: Entry = Entry {
+        name: "fd-buffer",
+        aliases: &[("fd-exact", "cost=exact")],
+        params: &[
+            Param {
+                name: "interval",
+                kind: Kind::Whole {
+                    min: 1,
+                    max: 1_000_000_000,
+                    or: Some("auto"),
+                },
+                default: "5000",
+                about: "references between two runs of the policy advisor; auto: as many as its computing time is worth",
+            },
+            Param {
+                name: "group",
+                kind: Kind::Whole {
+                    min: 1,
+                    max: MAX_PAGES,
+                    or: None,
+                },
+                default: "1",
+                about: "pages per group in which stack distances are rounded; 1 is exact (the papers: 64)",
+            },
+            CLUSTER,
+            Param {
+                name: "cost",
+                kind: Kind::Word(&["paper", "exact"]),
+                default: "paper",
+                about: "the cost formula: as printed, or the exact one for disjoint pools",
+            },
+            Param {
+                name: "q",
+                kind: Kind::Percent,
+                default: "1%",
+                about: "the advisor's share of the I/O time, with interval=auto",
+            },
+            Param {
+                name: "pools",
+                kind: Kind::Word(&["lru", "2q", "clock"]),
+                default: "lru",
+                about: "the policy inside each pool; estimation stays LRU's",
+            },
+        ],
+        summary: "A clean and a dirty pool whose sizes follow a cost model fed by Two-Stack estimates of the misses at every size.",
+        source: "FD-Buffer (On et al. 2010), section 4; FD-Buffer TC, section 4",
+        online: true,
+        looks_at_costs: true,
+    };
+    const WRITE_CLUSTERING: bool = true;
+
+    fn build(spec: &PolicySpec, frames: u32) -> Self {
+        let inside = if spec.is("pools", "clock") {
+            Inside::Clock
+        } else if spec.is("pools", "2q") {
+            let ghosts = || GhostList::new(frames / 2 + 1);
+            Inside::TwoQ(Box::new([ghosts(), ghosts()]))
+        } else {
+            Inside::Lru
+        };
+        let q = match spec.value("q") {
+            Some(Value::Fraction(q)) => q.to_f64(),
+            _ => 1.0,
+        };
+        FdBuffer {
+            pools: Pools::new(frames, frames / 2, inside),
+            estimator: TwoStack::new(frames, spec.whole("group").unwrap_or(1)),
+            pages: vec![0; frames as usize],
+            form: if spec.is("cost", "exact") {
+                CostForm::Exact
+            } else {
+                CostForm::Paper
+            },
+            window: match spec.whole("interval") {
+                Some(references) => Window::References(references),
+                None => Window::IoCost {
+                    spent: 0.0,
+                    worth_us: f64::from(frames) * ADVISOR_US_PER_FRAME / q,
+                },
+            },
+            costs: Costs::default(),
+            estimates: None,
+            frames,
+        }
+    }
+}
+
+impl FdBuffer {
+    /// Runs the policy advisor if the reference just observed ended the window.
+    #[inline]
+    fn observed(&mut self) {
+        let ended = match &self.window {
+            Window::References(references) => self.estimator.references() >= *references,
+            Window::IoCost { spent, worth_us } => spent * self.costs.unit_us >= *worth_us,
+        };
+        if ended {
+            self.advise();
+        }
+    }
+
+    #[cold]
+    fn advise(&mut self) {
+        let asymmetry = self.costs.asymmetry();
+        let current = self.pools.target();
+        if let Some((target, estimates)) = self.estimator.advise(current, asymmetry, self.form)
+            && self.frames > 1
+        {
+            self.pools.set_target(target);
+            self.estimates = Some(estimates);
+        }
+        if let Window::IoCost { spent, .. } = &mut self.window {
+            *spent = 0.0;
+        }
+    }
+
+    #[inline]
+    fn spend(&mut self, cost: f64) {
+        if let Window::IoCost { spent, .. } = &mut self.window {
+            *spent += cost;
+        }
+    }
+}
+
+impl Policy for FdBuffer {
+    #[inline]
+    fn hit(&mut self, frame: Frame, access: Access) {
+        let page = self.pages[frame as usize];
+        self.estimator.observe_hit(frame, page, access);
+        self.observed();
+        self.pools.hit(frame, access);
+    }
+
+    #[inline]
+    fn miss(&mut self, page: Page, access: Access) {
+        self.estimator.observe_miss(page, access);
+        self.observed();
+        self.spend(self.costs.read);
+    }
+
+    #[inline]
+    fn victim<F: Fn(Frame) -> bool>(
+        &mut self,
+        incoming: Option<(Page, Access)>,
+        may_go: F,
+    ) -> Option<Frame> {
+        let access = incoming.map_or(Access::Read, |(_, access)| access);
+        self.pools.victim(access, may_go)
+    }
+
+    #[inline]
+    fn admit(&mut self, frame: Frame, page: Page, access: Access) {
+        self.pages[frame as usize] = page;
+        self.estimator.admitted(frame);
+        self.pools.admit(frame, page, access);
+    }
+
+    #[inline]
+    fn evicted(&mut self, frame: Frame) {
+        if self.pools.is_dirty(frame) {
+            self.spend(self.costs.write);
+        }
+        self.estimator.evicted(frame);
+        self.pools.evicted(frame);
+    }
+
+    fn cleaned(&mut self, frame: Frame) {
+        self.spend(self.costs.write);
+        self.pools.cleaned(frame);
+    }
+
+    fn costs(&mut self, costs: Costs) {
+        self.costs = costs;
+    }
+
+    fn gauges(&self) -> Gauges {
+        Gauges {
+            target: Some(f64::from(self.pools.target())),
+            estimates: self.estimates,
+        }
+    }
+}

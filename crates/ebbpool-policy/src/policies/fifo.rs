@@ -1,0 +1,56 @@
+//! First in, first out.
+
+use crate::lists::Lists;
+use crate::policy::{Access, Frame, Page, Policy};
+use crate::registry::Build;
+use crate::spec::{CLUSTER, Entry, PolicySpec};
+
+/// Evicts the page that came in first; a hit changes nothing.
+pub struct Fifo {
+    lists: Lists<1>,
+}
+
+impl Build for Fifo {
+    const ENTRY: Entry = Entry {
+        name: "fifo",
+        aliases: &[],
+        params: &[CLUSTER],
+        summary: "Evicts the page that came in first.",
+        source: "folklore",
+        online: true,
+        looks_at_costs: false,
+    };
+    const WRITE_CLUSTERING: bool = true;
+
+    fn build(_spec: &PolicySpec, frames: u32) -> Self {
+        Fifo {
+            lists: Lists::new(frames),
+        }
+    }
+}
+
+impl Policy for Fifo {
+    #[inline]
+    fn hit(&mut self, _frame: Frame, _access: Access) {}
+
+    #[inline]
+    fn victim<F: Fn(Frame) -> bool>(
+        &mut self,
+        _incoming: Option<(Page, Access)>,
+        may_go: F,
+    ) -> Option<Frame> {
+        self.lists.find_from_lru(0, may_go)
+    }
+
+    #[inline]
+    fn admit(&mut self, frame: Frame, _page: Page, _access: Access) {
+        self.lists.push_mru(0, frame);
+    }
+
+    #[inline]
+    fn evicted(&mut self, frame: Frame) {
+        self.lists.remove(0, frame);
+    }
+
+    fn cleaned(&mut self, _frame: Frame) {}
+}

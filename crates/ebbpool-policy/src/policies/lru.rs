@@ -1,0 +1,58 @@
+//! Least recently used.
+
+use crate::lists::Lists;
+use crate::policy::{Access, Frame, Page, Policy};
+use crate::registry::Build;
+use crate::spec::{CLUSTER, Entry, PolicySpec};
+
+/// Evicts the page whose last reference is oldest.
+pub struct Lru {
+    lists: Lists<1>,
+}
+
+impl Build for Lru {
+    const ENTRY: Entry = Entry {
+        name: "lru",
+        aliases: &[],
+        params: &[CLUSTER],
+        summary: "Evicts the least recently used page.",
+        source: "folklore; the baseline of all five papers",
+        online: true,
+        looks_at_costs: false,
+    };
+    const WRITE_CLUSTERING: bool = true;
+
+    fn build(_spec: &PolicySpec, frames: u32) -> Self {
+        Lru {
+            lists: Lists::new(frames),
+        }
+    }
+}
+
+impl Policy for Lru {
+    #[inline]
+    fn hit(&mut self, frame: Frame, _access: Access) {
+        self.lists.move_to_mru(0, frame);
+    }
+
+    #[inline]
+    fn victim<F: Fn(Frame) -> bool>(
+        &mut self,
+        _incoming: Option<(Page, Access)>,
+        may_go: F,
+    ) -> Option<Frame> {
+        self.lists.find_from_lru(0, may_go)
+    }
+
+    #[inline]
+    fn admit(&mut self, frame: Frame, _page: Page, _access: Access) {
+        self.lists.push_mru(0, frame);
+    }
+
+    #[inline]
+    fn evicted(&mut self, frame: Frame) {
+        self.lists.remove(0, frame);
+    }
+
+    fn cleaned(&mut self, _frame: Frame) {}
+}

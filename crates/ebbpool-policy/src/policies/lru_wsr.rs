@@ -1,0 +1,72 @@
+//! LRU with write sequence reordering.
+
+use crate::lists::{Lists, second_chance};
+use crate::policy::{Access, Frame, Page, Policy};
+use crate::registry::Build;
+use crate::spec::{CLUSTER, Entry, PolicySpec};
+
+/// LRU in which a dirty page not yet known to be cold gets one more round.
+pub struct LruWsr {
+    lists: Lists<1>,
+    dirty: Vec<bool>,
+    cold: Vec<bool>,
+}
+
+impl Build for LruWsr {
+    const ENTRY: Entry = Entry {
+        name: "lru-wsr",
+        aliases: &[],
+        params: &[CLUSTER],
+        summary: "LRU in which a dirty page at the LRU end is first marked cold and sent round once more.",
+        source: "Jung et al. 2008; PPE; AD-LRU",
+        online: true,
+        looks_at_costs: false,
+    };
+    const WRITE_CLUSTERING: bool = true;
+
+    fn build(_spec: &PolicySpec, frames: u32) -> Self {
+        LruWsr {
+            lists: Lists::new(frames),
+            dirty: vec![false; frames as usize],
+            cold: vec![false; frames as usize],
+        }
+    }
+}
+
+impl Policy for LruWsr {
+    #[inline]
+    fn hit(&mut self, frame: Frame, access: Access) {
+        self.dirty[frame as usize] |= access.is_write();
+        self.cold[frame as usize] = false;
+        self.lists.move_to_mru(0, frame);
+    }
+
+    #[inline]
+    fn victim<F: Fn(Frame) -> bool>(
+        &mut self,
+        _incoming: Option<(Page, Access)>,
+        may_go: F,
+    ) -> Option<Frame> {
+        let (dirty, cold) = (&self.dirty, &mut self.cold);
+        second_chance(&mut self.lists, 0, may_go, |frame| {
+            dirty[frame as usize] && !std::mem::replace(&mut cold[frame as usize], true)
+        })
+    }
+
+    #[inline]
+    fn admit(&mut self, frame: Frame, _page: Page, access: Access) {
+        self.dirty[frame as usize] = access.is_write();
+        self.cold[frame as usize] = false;
+        self.lists.push_mru(0, frame);
+    }
+
+    #[inline]
+    fn evicted(&mut self, frame: Frame) {
+        self.lists.remove(0, frame);
+    }
+
+    fn cleaned(&mut self, frame: Frame) {
+        self.dirty[frame as usize] = false;
+        self.cold[frame as usize] = false;
+    }
+}

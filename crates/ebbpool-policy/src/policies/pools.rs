@@ -1,0 +1,196 @@
+//! FD-Buffer's clean and dirty pools (FD-Buffer, algorithms 1 and 2).
+
+use crate::ghosts::GhostList;
+use crate::lists::{Lists, second_chance};
+use crate::policy::{Access, Frame, Page};
+
+const CLEAN: usize = 0;
+const DIRTY: usize = 1;
+
+/// Each pool has two lists; LRU and clock use only the first.
+const IN: usize = 0;
+const MAIN: usize = 1;
+
+/// The policy inside each pool.
+pub(crate) enum Inside {
+    /// Least recently used.
+    Lru,
+    /// FIFO with a reference bit, clear on entry.
+    Clock,
+    /// 2Q, sized by the pool's target: A1in a quarter of it, A1out half as many page numbers.
+    TwoQ(Box<[GhostList; 2]>),
+}
+
+/// The two pools and the target size of the clean one.
+pub(crate) struct Pools {
+    lists: Lists<4>,
+    frames: u32,
+    target: u32,
+    inside: Inside,
+    pages: Vec<Page>,
+    tags: Vec<Tags>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Tags {
+    dirty: bool,
+    referenced: bool,
+    main: bool,
+}
+
+impl Tags {
+    #[inline]
+    fn list(self) -> usize {
+        list(usize::from(self.dirty), usize::from(self.main))
+    }
+}
+
+#[inline]
+fn list(pool: usize, part: usize) -> usize {
+    2 * pool + part
+}
+
+impl Pools {
+    /// Empty pools over `frames` frames; `target` is limited to 1 to `frames`.
+    pub(crate) fn new(frames: u32, target: u32, inside: Inside) -> Self {
+        let knows_pages = matches!(inside, Inside::TwoQ(_));
+        Pools {
+            lists: Lists::new(frames),
+            frames,
+            target: target.clamp(1, frames),
+            inside,
+            pages: vec![0; if knows_pages { frames as usize } else { 0 }],
+            tags: vec![Tags::default(); frames as usize],
+        }
+    }
+
+    /// Mc, the target size of the clean pool in pages.
+    pub(crate) fn target(&self) -> u32 {
+        self.target
+    }
+
+    pub(crate) fn set_target(&mut self, target: u32) {
+        self.target = target.clamp(1, self.frames);
+    }
+
+    /// True if the page in `frame` is dirty.
+    #[inline]
+    pub(crate) fn is_dirty(&self, frame: Frame) -> bool {
+        self.tags[frame as usize].dirty
+    }
+
+    #[inline]
+    pub(crate) fn hit(&mut self, frame: Frame, access: Access) {
+        let tags = self.tags[frame as usize];
+        if access.is_write() && !tags.dirty {
+            self.move_to(DIRTY, frame);
+            return;
+        }
+        match &self.inside {
+            Inside::Lru => self.lists.move_to_mru(tags.list(), frame),
+            Inside::Clock => self.tags[frame as usize].referenced = true,
+            Inside::TwoQ(_) if tags.main => self.lists.move_to_mru(tags.list(), frame),
+            Inside::TwoQ(_) => {}
+        }
+    }
+
+    #[inline]
+    pub(crate) fn admit(&mut self, frame: Frame, page: Page, access: Access) {
+        if let Inside::TwoQ(_) = self.inside {
+            self.pages[frame as usize] = page;
+        }
+        self.enter(usize::from(access.is_write()), frame);
+    }
+
+    /// The page leaves the buffer.
+    #[inline]
+    pub(crate) fn evicted(&mut self, frame: Frame) {
+        let tags = self.tags[frame as usize];
+        self.lists.remove(tags.list(), frame);
+        let pool = usize::from(tags.dirty);
+        let most = self.size_of(pool) / 2;
+        if let Inside::TwoQ(ghosts) = &mut self.inside
+            && !tags.main
+        {
+            ghosts[pool].put(self.pages[frame as usize], most);
+        }
+    }
+
+    pub(crate) fn cleaned(&mut self, frame: Frame) {
+        self.move_to(CLEAN, frame);
+    }
+
+    /// A miss for reading takes a dirty page if the dirty pool exceeds its target, a miss for
+    /// writing a clean one if the clean pool exceeds its own.
+    #[inline]
+    pub(crate) fn victim(
+        &mut self,
+        access: Access,
+        may_go: impl Fn(Frame) -> bool,
+    ) -> Option<Frame> {
+        let from_dirty = match access {
+            Access::Read => self.len(DIRTY) > self.frames - self.target,
+            Access::Write => self.len(CLEAN) <= self.target,
+        };
+        let first = usize::from(from_dirty);
+        self.victim_of(first, &may_go)
+            .or_else(|| self.victim_of(1 - first, &may_go))
+    }
+
+    #[inline]
+    fn len(&self, pool: usize) -> u32 {
+        self.lists.len(list(pool, IN)) + self.lists.len(list(pool, MAIN))
+    }
+
+    #[inline]
+    fn size_of(&self, pool: usize) -> u32 {
+        if pool == CLEAN {
+            self.target
+        } else {
+            self.frames - self.target
+        }
+    }
+
+    #[inline]
+    fn victim_of(&mut self, pool: usize, may_go: impl Fn(Frame) -> bool) -> Option<Frame> {
+        let (newcomers, main) = (list(pool, IN), list(pool, MAIN));
+        match &self.inside {
+            Inside::Lru => self.lists.find_from_lru(newcomers, may_go),
+            Inside::Clock => {
+                let tags = &mut self.tags;
+                second_chance(&mut self.lists, newcomers, may_go, |frame| {
+                    std::mem::take(&mut tags[frame as usize].referenced)
+                })
+            }
+            Inside::TwoQ(_) => {
+                let from_main = self.lists.find_from_lru(main, &may_go);
+                if self.lists.len(newcomers) > self.size_of(pool) / 4 || from_main.is_none() {
+                    self.lists.find_from_lru(newcomers, may_go).or(from_main)
+                } else {
+                    from_main
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn move_to(&mut self, pool: usize, frame: Frame) {
+        self.lists.remove(self.tags[frame as usize].list(), frame);
+        self.enter(pool, frame);
+    }
+
+    #[inline]
+    fn enter(&mut self, pool: usize, frame: Frame) {
+        let main = match &mut self.inside {
+            Inside::TwoQ(ghosts) => ghosts[pool].take(self.pages[frame as usize]),
+            _ => false,
+        };
+        let tags = Tags {
+            dirty: pool == DIRTY,
+            referenced: false,
+            main,
+        };
+        self.tags[frame as usize] = tags;
+        self.lists.push_mru(tags.list(), frame);
+    }
+}

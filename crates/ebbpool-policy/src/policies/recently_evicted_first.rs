@@ -1,0 +1,315 @@
+//! Recently-evicted-first.
+
+use std::hash::BuildHasher;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+use super::regions::{Regions, WINDOW as IN_WINDOW};
+use crate::heap::IndexedHeap;
+use crate::policy::{Access, Frame, Page, Policy};
+use crate::registry::Build;
+use crate::spec::{Entry, Kind, MAX_PAGES, Param, PolicySpec, WINDOW};
+
+const NONE: u32 = u32::MAX;
+
+/// Evicts the pages of a few erase blocks together, those with most pages in the window at the
+/// LRU end, so that the device's log blocks are shared by few blocks.
+pub struct Ref {
+    regions: Regions,
+    block_size: u64,
+    by_number: HashTable<u32>,
+    hasher: DefaultHashBuilder,
+    blocks: Vec<Block>,
+    free: Vec<u32>,
+    /// Blocks with pages in the window that are not victim blocks: most pages first, then the
+    /// block whose least recent page entered the window first.
+    candidates: IndexedHeap<(u32, u64)>,
+    victims: Vec<u32>,
+    most_victims: usize,
+    nodes: Vec<Node>,
+    /// Counts pages entering the window: order of entry is order of recency.
+    entries: u64,
+}
+
+struct Block {
+    number: u64,
+    /// Its pages in the window, least recent first.
+    first: u32,
+    last: u32,
+    pages: u32,
+    victim: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Node {
+    page: Page,
+    entry: u64,
+    block: u32,
+    lruward: u32,
+    mruward: u32,
+}
+
+impl Build for Ref {
+    const ENTRY: Entry = Entry {
+        name: "ref",
+        aliases: &[],
+        params: &[
+            WINDOW,
+            Param {
+                name: "block",
+                kind: Kind::Whole {
+                    min: 1,
+                    max: MAX_PAGES,
+                    or: None,
+                },
+                default: "64",
+                about: "pages per erase block (PPE: 16)",
+            },
+            Param {
+                name: "victims",
+                kind: Kind::Whole {
+                    min: 1,
+                    max: 1024,
+                    or: None,
+                },
+                default: "4",
+                about: "the most victim blocks at a time",
+            },
+        ],
+        summary: "LRU that evicts from a few victim blocks, those with most pages in a window at the LRU end.",
+        source: "Seo and Shin 2008; PPE",
+        online: true,
+        looks_at_costs: false,
+    };
+
+    fn build(spec: &PolicySpec, frames: u32) -> Self {
+        Ref {
+            regions: Regions::new(frames, spec.share_of("window", frames).max(1)),
+            block_size: spec.whole("block").unwrap_or(1),
+            by_number: HashTable::with_capacity(frames as usize),
+            hasher: DefaultHashBuilder::default(),
+            blocks: Vec::new(),
+            free: Vec::new(),
+            candidates: IndexedHeap::new(frames.saturating_add(1024)),
+            victims: Vec::new(),
+            most_victims: spec.whole("victims").unwrap_or(1) as usize,
+            nodes: vec![
+                Node {
+                    page: 0,
+                    entry: 0,
+                    block: NONE,
+                    lruward: NONE,
+                    mruward: NONE,
+                };
+                frames as usize
+            ],
+            entries: 0,
+        }
+    }
+}
+
+impl Ref {
+    fn enter_window(&mut self, frame: Frame) {
+        self.entries += 1;
+        let page = self.nodes[frame as usize].page;
+        let slot = self.find_or_create(page / self.block_size);
+        let block = &mut self.blocks[slot as usize];
+        let last = std::mem::replace(&mut block.last, frame);
+        block.pages += 1;
+        if last == NONE {
+            block.first = frame;
+        } else {
+            self.nodes[last as usize].mruward = frame;
+        }
+        self.nodes[frame as usize] = Node {
+            page,
+            entry: self.entries,
+            block: slot,
+            lruward: last,
+            mruward: NONE,
+        };
+        self.rekey(slot);
+    }
+
+    /// To be called while `frame` is still in the window.
+    fn leave_window(&mut self, frame: Frame) {
+        let Node {
+            block: slot,
+            lruward,
+            mruward,
+            ..
+        } = self.nodes[frame as usize];
+        let block = &mut self.blocks[slot as usize];
+        block.pages -= 1;
+        match lruward {
+            NONE => block.first = mruward,
+            _ => self.nodes[lruward as usize].mruward = mruward,
+        }
+        match mruward {
+            NONE => block.last = lruward,
+            _ => self.nodes[mruward as usize].lruward = lruward,
+        }
+        self.rekey(slot);
+    }
+
+    /// Puts the block in its place among the candidates, or forgets it if it is empty. A victim
+    /// block stays one, even empty, until the set is chosen anew.
+    fn rekey(&mut self, slot: u32) {
+        let block = &self.blocks[slot as usize];
+        if block.victim {
+            return;
+        }
+        if block.pages == 0 {
+            self.forget(slot);
+        } else {
+            let least_recent = self.nodes[block.first as usize].entry;
+            self.candidates
+                .set(slot, (u32::MAX - block.pages, least_recent));
+        }
+    }
+
+    fn find_or_create(&mut self, number: u64) -> u32 {
+        let hash = self.hasher.hash_one(number);
+        let blocks = &self.blocks;
+        let found = self
+            .by_number
+            .find(hash, |&slot| blocks[slot as usize].number == number);
+        if let Some(&slot) = found {
+            return slot;
+        }
+        let block = Block {
+            number,
+            first: NONE,
+            last: NONE,
+            pages: 0,
+            victim: false,
+        };
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.blocks[slot as usize] = block;
+                slot
+            }
+            None => {
+                self.blocks.push(block);
+                self.blocks.len() as u32 - 1
+            }
+        };
+        let (blocks, hasher) = (&self.blocks, &self.hasher);
+        self.by_number.insert_unique(hash, slot, |&slot| {
+            hasher.hash_one(blocks[slot as usize].number)
+        });
+        slot
+    }
+
+    fn forget(&mut self, slot: u32) {
+        let number = self.blocks[slot as usize].number;
+        let hash = self.hasher.hash_one(number);
+        let blocks = &self.blocks;
+        if let Ok(entry) = self
+            .by_number
+            .find_entry(hash, |&slot| blocks[slot as usize].number == number)
+        {
+            entry.remove();
+        }
+        self.candidates.remove(slot);
+        self.free.push(slot);
+    }
+
+    /// The block's least recent page in the window that may go.
+    fn first(&self, slot: u32, may_go: impl Fn(Frame) -> bool) -> Option<Frame> {
+        let mut frame = self.blocks[slot as usize].first;
+        while frame != NONE && !may_go(frame) {
+            frame = self.nodes[frame as usize].mruward;
+        }
+        (frame != NONE).then_some(frame)
+    }
+
+    fn first_of_victims(&self, may_go: impl Fn(Frame) -> bool) -> Option<Frame> {
+        self.victims
+            .iter()
+            .filter_map(|&slot| self.first(slot, &may_go))
+            .min_by_key(|&frame| self.nodes[frame as usize].entry)
+    }
+
+    fn choose_victims(&mut self, may_go: impl Fn(Frame) -> bool) {
+        while let Some(slot) = self.victims.pop() {
+            self.blocks[slot as usize].victim = false;
+            self.rekey(slot);
+        }
+        while self.victims.len() < self.most_victims {
+            let chosen = match self.candidates.least() {
+                Some((_, slot)) if self.first(slot, &may_go).is_some() => Some(slot),
+                _ => self
+                    .candidates
+                    .least_where(|slot| self.first(slot, &may_go).is_some()),
+            };
+            let Some(slot) = chosen else {
+                return;
+            };
+            self.candidates.remove(slot);
+            self.blocks[slot as usize].victim = true;
+            self.victims.push(slot);
+        }
+    }
+
+    #[inline]
+    fn enter(&mut self, frame: Frame) {
+        if let Some(demoted) = self.regions.enter(frame) {
+            self.enter_window(demoted);
+        }
+    }
+
+    #[inline]
+    fn leave(&mut self, frame: Frame) {
+        if self.regions.in_window(frame) {
+            self.leave_window(frame);
+        }
+        self.regions.leave(frame);
+    }
+}
+
+impl Policy for Ref {
+    #[inline]
+    fn hit(&mut self, frame: Frame, _access: Access) {
+        if self.regions.in_window(frame) {
+            self.leave(frame);
+            self.enter(frame);
+        } else {
+            self.regions.touch(frame);
+        }
+    }
+
+    #[inline]
+    fn victim<F: Fn(Frame) -> bool>(
+        &mut self,
+        _incoming: Option<(Page, Access)>,
+        may_go: F,
+    ) -> Option<Frame> {
+        if let Some(frame) = self.first_of_victims(&may_go) {
+            return Some(frame);
+        }
+        if self
+            .regions
+            .lists
+            .find_from_lru(IN_WINDOW, &may_go)
+            .is_none()
+        {
+            return self.regions.working_lru(may_go);
+        }
+        self.choose_victims(&may_go);
+        self.first_of_victims(may_go)
+    }
+
+    #[inline]
+    fn admit(&mut self, frame: Frame, page: Page, _access: Access) {
+        self.nodes[frame as usize].page = page;
+        self.enter(frame);
+    }
+
+    #[inline]
+    fn evicted(&mut self, frame: Frame) {
+        self.leave(frame);
+    }
+
+    fn cleaned(&mut self, _frame: Frame) {}
+}

@@ -1,0 +1,84 @@
+//! All policies by name: one line each.
+
+use crate::clustered::Clustered;
+use crate::policies;
+use crate::policy::{DynPolicy, Policy};
+use crate::spec::{Entry, PolicySpec};
+
+/// A policy the registry can build.
+pub trait Build: Policy + Sized + 'static {
+    /// What the policy says of itself.
+    const ENTRY: Entry;
+
+    /// True if its `cluster` parameter is the write clustering laid over any policy.
+    const WRITE_CLUSTERING: bool = false;
+
+    /// The policy over `frames` frames, which are at least one. `spec` is of this entry.
+    fn build(spec: &PolicySpec, frames: u32) -> Self;
+}
+
+/// Somebody who wants a policy as a concrete type, to be called without dynamic dispatch.
+pub trait Visitor {
+    /// What comes of the visit.
+    type Out;
+
+    /// Receives the policy.
+    fn visit<P: Policy + 'static>(self, policy: P) -> Self::Out;
+}
+
+macro_rules! registry {
+    ($($module:ident::$policy:ident),* $(,)?) => {
+        /// What every policy says of itself, in the order of the documentation.
+        pub fn entries() -> &'static [Entry] {
+            static ENTRIES: &[Entry] = &[$(<policies::$module::$policy as Build>::ENTRY),*];
+            ENTRIES
+        }
+
+        /// Builds the policy of `spec` over `frames` frames (at least one) for `visitor`.
+        pub fn visit<V: Visitor>(spec: &PolicySpec, frames: u32, visitor: V) -> V::Out {
+            $(if spec.entry.name == <policies::$module::$policy as Build>::ENTRY.name {
+                return build::<policies::$module::$policy, V>(spec, frames, visitor);
+            })*
+            unreachable!("a PolicySpec refers to an entry of the registry")
+        }
+    };
+}
+
+registry! {
+    fifo::Fifo,
+    lru::Lru,
+    clock::Clock,
+    belady::Belady,
+    cflru::Cflru,
+    cflru_c::CflruC,
+    lru_wsr::LruWsr,
+    ccf_lru::CcfLru,
+    ad_lru::AdLru,
+    casa::Casa,
+    recently_evicted_first::Ref,
+    cfdc::Cfdc,
+    fd_static::FdStatic,
+    fd_buffer::FdBuffer,
+}
+
+fn build<P: Build, V: Visitor>(spec: &PolicySpec, frames: u32, visitor: V) -> V::Out {
+    let policy = P::build(spec, frames);
+    match spec.whole("cluster") {
+        Some(size) if P::WRITE_CLUSTERING && size > 0 => {
+            visitor.visit(Clustered::new(policy, frames, size))
+        }
+        _ => visitor.visit(policy),
+    }
+}
+
+/// The policy of `spec` over `frames` frames (at least one), behind dynamic dispatch.
+pub fn boxed(spec: &PolicySpec, frames: u32) -> Box<dyn DynPolicy + Send> {
+    struct Boxed;
+    impl Visitor for Boxed {
+        type Out = Box<dyn DynPolicy + Send>;
+        fn visit<P: Policy + 'static>(self, policy: P) -> Self::Out {
+            Box::new(policy)
+        }
+    }
+    visit(spec, frames, Boxed)
+}

@@ -1,0 +1,481 @@
+//! Policy specifications such as `cfdc:window=0.5,cluster=64`: parameters, parsing, canonical
+//! spelling.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::fraction::Fraction;
+use crate::registry;
+
+/// What a policy says of itself: the registry, `--help`, `docs/policies.md` and error messages
+/// are made of these.
+#[derive(Debug)]
+pub struct Entry {
+    /// The contract name, such as `cflru-c`.
+    pub name: &'static str,
+    /// Other names, each with the parameters it presets.
+    pub aliases: &'static [(&'static str, &'static str)],
+    /// The parameters, in canonical order.
+    pub params: &'static [Param],
+    /// One sentence: what it keeps and whom it evicts.
+    pub summary: &'static str,
+    /// Where it was published, and where the papers of this project evaluate it.
+    pub source: &'static str,
+    /// False for policies that look into the future.
+    pub online: bool,
+    /// True if the costs of a read and a write change its choices, so that a run serves a single
+    /// asymmetry.
+    pub looks_at_costs: bool,
+}
+
+/// A parameter of a policy.
+#[derive(Debug)]
+pub struct Param {
+    /// Its name.
+    pub name: &'static str,
+    /// The values it takes.
+    pub kind: Kind,
+    /// The value where none is given.
+    pub default: &'static str,
+    /// What it does.
+    pub about: &'static str,
+}
+
+/// The values a parameter takes.
+#[derive(Debug)]
+pub enum Kind {
+    /// An exact decimal from 0 to 1.
+    Share,
+    /// An exact decimal above 0 and up to 1, printed as a percentage.
+    Percent,
+    /// A share of the frames (per cent sign or decimal point) or a bare number of pages.
+    ShareOrPages,
+    /// A whole number between two bounds, or the word if there is one.
+    Whole {
+        /// The least number.
+        min: u64,
+        /// The largest number.
+        max: u64,
+        /// A word that may stand in place of the number.
+        or: Option<&'static str>,
+    },
+    /// One of these words.
+    Word(&'static [&'static str]),
+}
+
+/// The write-clustering parameter of TC sections 4.5 and 5.1, shared by many policies.
+pub const CLUSTER: Param = Param {
+    name: "cluster",
+    kind: Kind::Whole {
+        min: 0,
+        max: MAX_PAGES,
+        or: Some("auto"),
+    },
+    default: "0",
+    about: "pages per write cluster; 0 is off, auto the device's erase block",
+};
+
+/// The window parameter of CFLRU and its kin.
+pub const WINDOW: Param = Param {
+    name: "window",
+    kind: Kind::Share,
+    default: "0.5",
+    about: "share of the frames, at the LRU end, in which victims are looked for",
+};
+
+/// The most pages a cluster or erase block may have.
+pub const MAX_PAGES: u64 = 1 << 20;
+
+/// A parameter's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// An exact decimal.
+    Fraction(Fraction),
+    /// A whole number.
+    Whole(u64),
+    /// A word.
+    Word(&'static str),
+}
+
+impl Kind {
+    /// Reads a value; the error is the range.
+    fn parse(&self, text: &str) -> Result<Value, String> {
+        let fraction = || text.parse::<Fraction>().ok();
+        let value = match self {
+            Kind::Share => fraction()
+                .filter(|share| !share.exceeds_one())
+                .map(Value::Fraction),
+            Kind::Percent => fraction()
+                .filter(|share| !share.exceeds_one() && !share.is_zero())
+                .map(Value::Fraction),
+            Kind::ShareOrPages if text.contains(['%', '.']) => {
+                return Kind::Share.parse(text).map_err(|_| self.range());
+            }
+            Kind::ShareOrPages => text.parse().ok().map(Value::Whole),
+            Kind::Whole { min, max, or } => match or {
+                Some(word) if *word == text => Some(Value::Word(word)),
+                _ => text
+                    .parse()
+                    .ok()
+                    .filter(|number| (min..=max).contains(&number))
+                    .map(Value::Whole),
+            },
+            Kind::Word(words) => words
+                .iter()
+                .find(|word| **word == text)
+                .map(|word| Value::Word(word)),
+        };
+        value.ok_or_else(|| self.range())
+    }
+
+    /// The values allowed, in words.
+    pub fn range(&self) -> String {
+        match self {
+            Kind::Share => "0 to 1, or 0% to 100%".into(),
+            Kind::Percent => "above 0% to 100%".into(),
+            Kind::ShareOrPages => {
+                "0% to 100% (or 0.0 to 1.0) of the frames, or a number of pages".into()
+            }
+            Kind::Whole { min, max, or } => {
+                let or = or.map(|word| format!(", or {word}")).unwrap_or_default();
+                format!("{min} to {max}{or}")
+            }
+            Kind::Word(words) => words.join(" or "),
+        }
+    }
+
+    fn spell(&self, value: Value) -> String {
+        match (self, value) {
+            (Kind::Percent | Kind::ShareOrPages, Value::Fraction(fraction)) => fraction.percent(),
+            (_, Value::Fraction(fraction)) => fraction.to_string(),
+            (_, Value::Whole(number)) => number.to_string(),
+            (_, Value::Word(word)) => word.to_string(),
+        }
+    }
+}
+
+/// A policy with its parameters; prints in canonical spelling: the name and the parameters that
+/// differ from their defaults.
+#[derive(Clone, Debug)]
+pub struct PolicySpec {
+    pub(crate) entry: &'static Entry,
+    values: Vec<Value>,
+}
+
+/// Why a specification was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    /// There is no policy of that name.
+    #[error("unknown policy '{name}'; did you mean '{nearest}'? The policies are: {all}")]
+    UnknownPolicy {
+        /// The name given.
+        name: String,
+        /// The most similar one that exists.
+        nearest: &'static str,
+        /// All of them.
+        all: String,
+    },
+    /// The policy has no such parameter.
+    #[error("policy {policy} has no parameter '{name}'; {known}")]
+    UnknownParam {
+        /// The policy.
+        policy: &'static str,
+        /// The parameter's name as given.
+        name: String,
+        /// The nearest, and all with their ranges.
+        known: String,
+    },
+    /// The value is out of range or not of the parameter's kind.
+    #[error("policy {policy}: {param}={value} is out of range; {param} takes {range}")]
+    BadValue {
+        /// The policy.
+        policy: &'static str,
+        /// The parameter.
+        param: &'static str,
+        /// The value as given.
+        value: String,
+        /// The values it takes.
+        range: String,
+    },
+    /// Not of the form name:param=value,…
+    #[error("'{text}' is not of the form POLICY:PARAMETER=VALUE,…")]
+    Malformed {
+        /// The text.
+        text: String,
+    },
+    /// A parameter was given twice.
+    #[error("policy {policy}: {param} is given twice")]
+    Twice {
+        /// The policy.
+        policy: &'static str,
+        /// The parameter.
+        param: &'static str,
+    },
+}
+
+impl PolicySpec {
+    /// The registry's entry.
+    pub fn entry(&self) -> &'static Entry {
+        self.entry
+    }
+
+    /// `entry` with all parameters at their defaults.
+    pub fn of(entry: &'static Entry) -> Self {
+        let default = |param: &Param| {
+            let value = param.kind.parse(param.default);
+            debug_assert!(value.is_ok(), "{}: {}", entry.name, param.name);
+            value.unwrap_or(Value::Whole(0))
+        };
+        PolicySpec {
+            entry,
+            values: entry.params.iter().map(default).collect(),
+        }
+    }
+
+    /// A parameter's value; `None` if the policy has no such parameter.
+    pub fn value(&self, name: &str) -> Option<Value> {
+        let at = self.entry.params.iter().position(|p| p.name == name)?;
+        Some(self.values[at])
+    }
+
+    /// The exact share of `frames` that a parameter stands for; 0 if there is none.
+    pub(crate) fn share_of(&self, name: &str, frames: u32) -> u32 {
+        let pages = match self.value(name) {
+            Some(Value::Fraction(share)) => share.floor_of(u64::from(frames)),
+            Some(Value::Whole(pages)) => pages,
+            _ => 0,
+        };
+        u32::try_from(pages).unwrap_or(u32::MAX)
+    }
+
+    /// A whole-number parameter; `None` if it is a word or missing.
+    pub(crate) fn whole(&self, name: &str) -> Option<u64> {
+        match self.value(name) {
+            Some(Value::Whole(number)) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// True if the parameter has this word.
+    pub fn is(&self, name: &str, word: &str) -> bool {
+        matches!(self.value(name), Some(Value::Word(is)) if is == word)
+    }
+
+    fn set(&mut self, assignments: &str, given: &mut Vec<&'static str>) -> Result<(), SpecError> {
+        for assignment in assignments.split(',') {
+            let Some((name, value)) = assignment.split_once('=') else {
+                return Err(SpecError::Malformed {
+                    text: assignment.into(),
+                });
+            };
+            let (name, value) = (name.trim(), value.trim());
+            let policy = self.entry.name;
+            let Some(at) = self.entry.params.iter().position(|p| p.name == name) else {
+                return Err(SpecError::UnknownParam {
+                    policy,
+                    name: name.into(),
+                    known: known_params(self.entry, name),
+                });
+            };
+            let param = &self.entry.params[at];
+            if given.contains(&param.name) {
+                return Err(SpecError::Twice {
+                    policy,
+                    param: param.name,
+                });
+            }
+            given.push(param.name);
+            self.values[at] = param
+                .kind
+                .parse(value)
+                .map_err(|range| SpecError::BadValue {
+                    policy,
+                    param: param.name,
+                    value: value.into(),
+                    range,
+                })?;
+        }
+        Ok(())
+    }
+}
+
+fn known_params(entry: &Entry, name: &str) -> String {
+    if entry.params.is_empty() {
+        return "it has none".into();
+    }
+    let list: Vec<String> = entry
+        .params
+        .iter()
+        .map(|param| format!("{}={} ({})", param.name, param.default, param.kind.range()))
+        .collect();
+    let nearest = nearest(name, entry.params.iter().map(|param| param.name));
+    format!(
+        "did you mean '{nearest}'? Its parameters are: {}",
+        list.join(", ")
+    )
+}
+
+fn nearest(name: &str, known: impl Iterator<Item = &'static str>) -> &'static str {
+    known
+        .max_by(|a, b| strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name)))
+        .unwrap_or("")
+}
+
+impl FromStr for PolicySpec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        let text = text.trim();
+        let (name, assignments) = match text.split_once(':') {
+            Some((name, assignments)) => (name.trim(), Some(assignments)),
+            None => (text, None),
+        };
+        for entry in registry::entries() {
+            let preset = if entry.name == name {
+                Some("")
+            } else {
+                let alias = entry.aliases.iter().find(|(alias, _)| *alias == name);
+                alias.map(|(_, preset)| *preset)
+            };
+            if let Some(preset) = preset {
+                let mut spec = PolicySpec::of(entry);
+                let mut given = Vec::new();
+                if !preset.is_empty() {
+                    spec.set(preset, &mut given)?;
+                }
+                if let Some(assignments) = assignments {
+                    spec.set(assignments, &mut given)?;
+                }
+                return Ok(spec);
+            }
+        }
+        let names = || {
+            registry::entries().iter().flat_map(|entry| {
+                std::iter::once(entry.name).chain(entry.aliases.iter().map(|(alias, _)| *alias))
+            })
+        };
+        Err(SpecError::UnknownPolicy {
+            name: name.into(),
+            nearest: nearest(name, names()),
+            all: names().collect::<Vec<_>>().join(" "),
+        })
+    }
+}
+
+impl fmt::Display for PolicySpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.entry.name)?;
+        let defaults = PolicySpec::of(self.entry);
+        let mut separator = ':';
+        for ((param, value), default) in self
+            .entry
+            .params
+            .iter()
+            .zip(&self.values)
+            .zip(&defaults.values)
+        {
+            if value != default {
+                write!(f, "{separator}{}={}", param.name, param.kind.spell(*value))?;
+                separator = ',';
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Splits a list of policies: commas separate, but an item with `=` and no `:` before it
+/// continues the policy before it, and nothing is split inside parentheses.
+///
+/// ```
+/// let list = ebbpool_policy::split_list("lru,cfdc:window=0.5,cluster=64");
+/// assert_eq!(list, ["lru", "cfdc:window=0.5,cluster=64"]);
+/// ```
+pub fn split_list(list: &str) -> Vec<String> {
+    let mut items: Vec<String> = Vec::new();
+    let mut depth = 0u32;
+    let mut start = 0;
+    let mut pieces = Vec::new();
+    for (at, byte) in list.bytes().enumerate() {
+        match byte {
+            b'(' => depth += 1,
+            b')' => depth = depth.saturating_sub(1),
+            b',' if depth == 0 => {
+                pieces.push(&list[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    pieces.push(&list[start..]);
+    for piece in pieces {
+        let piece = piece.trim();
+        let head = piece.split('=').next().unwrap_or("");
+        let continues = piece.contains('=') && !head.contains(':');
+        match items.last_mut() {
+            Some(last) if continues => {
+                last.push(if last.contains(':') { ',' } else { ':' });
+                last.push_str(piece);
+            }
+            _ if piece.is_empty() => {}
+            _ => items.push(piece.into()),
+        }
+    }
+    items
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn canonical(text: &str) -> Result<String, SpecError> {
+        text.parse::<PolicySpec>().map(|spec| spec.to_string())
+    }
+
+    #[test]
+    fn canonical_spelling_leaves_defaults_out() {
+        for (text, spelled) in [
+            ("cflru:window=50%", "cflru"),
+            ("cflru:window=.250", "cflru:window=0.25"),
+            ("cfdc:cluster=16,window=0.5", "cfdc:cluster=16"),
+            ("fd-exact", "fd-buffer:cost=exact"),
+            ("fd-exact:group=64", "fd-buffer:group=64,cost=exact"),
+            ("fd-static:clean=0.25", "fd-static:clean=25%"),
+            ("fd-static:clean=25", "fd-static:clean=25"),
+            (
+                "fd-buffer:interval=auto,q=.5%",
+                "fd-buffer:interval=auto,q=0.5%",
+            ),
+            ("lru:cluster=auto", "lru:cluster=auto"),
+        ] {
+            assert_eq!(canonical(text).as_deref(), Ok(spelled));
+        }
+    }
+
+    #[test]
+    fn refusals_name_the_nearest_and_the_range() {
+        let message = |text| canonical(text).unwrap_err().to_string();
+        assert!(message("lur").contains("did you mean 'lru'?"));
+        assert!(message("cflru:windwo=1").contains("did you mean 'window'?"));
+        assert!(message("cflru:window=1.5").contains("0 to 1"));
+        assert!(message("fd-buffer:interval=0").contains("1 to "));
+        assert!(message("fd-exact:cost=paper").contains("given twice"));
+        assert!(message("cflru:").contains("form"));
+        assert!(message("belady:x=1").contains("it has none"));
+        for text in ["", ":", "cflru:window", "lru:cluster=-1", "cfdc:keys=then"] {
+            assert!(!message(text).contains('\n'), "{text}");
+        }
+    }
+
+    #[test]
+    fn lists_split_as_the_contract_says() {
+        assert_eq!(
+            split_list("lru, cflru:window=1,casa"),
+            ["lru", "cflru:window=1", "casa"]
+        );
+        assert_eq!(split_list("lru,cluster=64"), ["lru:cluster=64"]);
+        assert_eq!(
+            split_list("ace:policy=(cflru:window=0.5,x=1),batch=8,lru"),
+            ["ace:policy=(cflru:window=0.5,x=1),batch=8", "lru"]
+        );
+    }
+}

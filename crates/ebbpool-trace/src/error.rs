@@ -1,0 +1,226 @@
+//! Everything that can go wrong with a trace, each as one line for people.
+
+use std::io;
+
+/// Why a trace could not be read, written or generated.
+///
+/// Every message is a single line that names the file (or the generator), the
+/// line or row where there is one, and what to do about it where that is known.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TraceError {
+    /// The operating system refused.
+    #[error("{file}: cannot {action}: {error}")]
+    Io {
+        /// The file as the user named it.
+        file: String,
+        /// What was tried, as in "cannot read".
+        action: &'static str,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// Neither a file nor a generator.
+    #[error(
+        "{file}: no such file, nor a generator; a trace is a path or one of the generators {generators}, as in `zipf:pages=50000,refs=500000`"
+    )]
+    NotFound {
+        /// What the user named.
+        file: String,
+        /// Names of all generators.
+        generators: String,
+    },
+    /// A directory where a trace was expected.
+    #[error("{file}: is a directory, expected a trace file")]
+    Directory {
+        /// The path as the user named it.
+        file: String,
+    },
+    /// Compressed or Parquet data that cannot be decoded.
+    #[error("{file}: truncated or damaged {format} data: {detail}")]
+    Damaged {
+        /// The file as the user named it.
+        file: String,
+        /// `zstd`, `gzip` or `Parquet`.
+        format: &'static str,
+        /// What the decoder said.
+        detail: String,
+    },
+    /// A line of text that is no reference.
+    #[error("{file}, line {line}: expected {expected}, found {found}")]
+    Line {
+        /// The file as the user named it.
+        file: String,
+        /// Line number, the first is 1.
+        line: u64,
+        /// What is allowed there.
+        expected: &'static str,
+        /// The beginning of the line, quoted.
+        found: String,
+    },
+    /// A row of a table that is no reference.
+    #[error("{file}, row {row} (the first is 0): {problem}")]
+    Row {
+        /// The file as the user named it.
+        file: String,
+        /// Row number, the first is 0.
+        row: u64,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A table without the columns of a trace.
+    #[error("{file}: {problem}")]
+    Columns {
+        /// The file as the user named it.
+        file: String,
+        /// Which column, what was found, what was expected.
+        problem: String,
+    },
+    /// A u32 trace whose length is no multiple of four.
+    #[error(
+        "{file}: {bytes} bytes are not a whole number of 32-bit words; the file is truncated or not a u32 trace"
+    )]
+    Length {
+        /// The file as the user named it.
+        file: String,
+        /// Its length, uncompressed, in bytes.
+        bytes: u64,
+    },
+    /// Metadata that cannot be understood.
+    #[error("{file}: bad trace metadata: {problem}")]
+    Metadata {
+        /// The file that holds the metadata (a trace or its `.json`).
+        file: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// Neither magic nor name nor content tell the format.
+    #[error("{file}: {problem}; name one of the formats {formats} with --trace-format")]
+    UnknownFormat {
+        /// The file as the user named it.
+        file: String,
+        /// Why it was not recognised.
+        problem: &'static str,
+        /// Names of all formats.
+        formats: String,
+    },
+    /// A format name that does not exist.
+    #[error("no trace format is called '{name}'{nearest}; there are {formats}")]
+    FormatName {
+        /// What was asked for.
+        name: String,
+        /// " (did you mean 'text'?)" or nothing.
+        nearest: String,
+        /// Names of all formats.
+        formats: String,
+    },
+    /// A page number that the format cannot hold.
+    #[error(
+        "{file}: page {page} does not fit the u32 format, which ends below 2^31; write the native format instead (.parquet)"
+    )]
+    PageTooLarge {
+        /// The file being written.
+        file: String,
+        /// The first page number that does not fit.
+        page: u64,
+    },
+    /// A generator name that does not exist.
+    #[error(
+        "{spec}: no such file, and no generator is called '{name}'{nearest}; there are {generators}"
+    )]
+    Generator {
+        /// The whole argument.
+        spec: String,
+        /// The part before the colon.
+        name: String,
+        /// " (did you mean 'zipf'?)" or nothing.
+        nearest: String,
+        /// Names of all generators.
+        generators: String,
+    },
+    /// A parameter that the generator does not have, or a malformed one.
+    #[error("{spec}: {problem}; {generator} takes {parameters}")]
+    Parameter {
+        /// The whole argument.
+        spec: String,
+        /// What is wrong, with the nearest parameter.
+        problem: String,
+        /// The generator's name.
+        generator: &'static str,
+        /// All its parameters with ranges and defaults.
+        parameters: String,
+    },
+    /// A parameter's value out of its range.
+    #[error("{spec}: {parameter}={value}: expected {expected}")]
+    Value {
+        /// The whole argument.
+        spec: String,
+        /// The parameter.
+        parameter: &'static str,
+        /// What was given.
+        value: String,
+        /// The range.
+        expected: String,
+    },
+    /// A generator whose tables do not fit into memory.
+    #[error("{spec}: not enough memory for tables of {pages} pages; choose fewer pages")]
+    Memory {
+        /// The whole argument.
+        spec: String,
+        /// Its number of pages.
+        pages: u64,
+    },
+}
+
+impl TraceError {
+    pub(crate) fn io(
+        file: impl Into<String>,
+        action: &'static str,
+        error: io::Error,
+    ) -> TraceError {
+        TraceError::Io {
+            file: file.into(),
+            action,
+            error,
+        }
+    }
+
+    /// True if the command line is at fault rather than a file's content: an
+    /// unknown format, generator or parameter, or a value out of range.
+    pub fn is_usage(&self) -> bool {
+        matches!(
+            self,
+            TraceError::FormatName { .. }
+                | TraceError::Generator { .. }
+                | TraceError::Parameter { .. }
+                | TraceError::Value { .. }
+        )
+    }
+}
+
+/// Text from outside, fit to stand in a one-line message: control characters are
+/// escaped and long text is cut.
+pub(crate) fn one_line(text: &str) -> String {
+    const LONGEST: usize = 300;
+    let mut line = String::with_capacity(text.len().min(LONGEST));
+    for (count, letter) in text.chars().enumerate() {
+        if count == LONGEST {
+            line.push('…');
+            break;
+        }
+        if letter.is_control() {
+            line.extend(letter.escape_default());
+        } else {
+            line.push(letter);
+        }
+    }
+    line
+}
+
+/// The beginning of a line of a trace, quoted for a message.
+pub(crate) fn quoted(bytes: &[u8]) -> String {
+    const LONGEST: usize = 40;
+    let cut = &bytes[..bytes.len().min(LONGEST)];
+    let text = String::from_utf8_lossy(cut);
+    let dots = if cut.len() < bytes.len() { "…" } else { "" };
+    format!("'{}{dots}'", one_line(&text))
+}

@@ -1,0 +1,233 @@
+//! Trace formats: what each is called, how it is recognised, read and written.
+//!
+//! To add one: a file here with an [`Entry`], its `mod` line, and a line in
+//! `formats!` below.
+
+mod native;
+mod text;
+mod u32;
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use crate::compression::{Codec, Sink};
+use crate::error::TraceError;
+use crate::nearest::did_you_mean;
+use crate::reference::{Batch, Metadata};
+use crate::stream::Stream;
+
+/// What is known about a format without opening a file.
+pub(crate) struct Entry {
+    name: &'static str,
+    description: &'static str,
+    /// File name extensions without the dot, lower case; the first is the usual
+    /// one.
+    extensions: &'static [&'static str],
+    /// True if these first bytes can only be this format.
+    magic: fn(&[u8]) -> bool,
+    /// True if these first bytes look like this format; a guess.
+    resembles: fn(&[u8]) -> bool,
+    open: fn(Stream) -> Result<Opened, TraceError>,
+    create: fn(Target) -> Result<Box<dyn Encode>, TraceError>,
+}
+
+/// A trace ready to be decoded.
+pub(crate) struct Opened {
+    pub(crate) decoder: Box<dyn Decode>,
+    pub(crate) metadata: Metadata,
+    /// References in all, where that is known.
+    pub(crate) references: Option<u64>,
+}
+
+/// Where to write a trace, and what to say about it.
+pub(crate) struct Target<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) sink: Sink,
+    pub(crate) metadata: &'a Metadata,
+    pub(crate) level: Option<i32>,
+}
+
+/// The reading half of a format.
+pub(crate) trait Decode: Send {
+    /// Appends references to an empty batch until it has `max` or the trace ends.
+    fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError>;
+
+    /// Share of the trace that was decoded, 0 to 1.
+    fn progress(&self) -> f64;
+}
+
+/// The writing half of a format.
+pub(crate) trait Encode: Send {
+    fn write(&mut self, batch: &Batch) -> Result<(), TraceError>;
+
+    /// Puts the file in place; gives its size in bytes.
+    fn finish(self: Box<Self>) -> Result<u64, TraceError>;
+}
+
+macro_rules! formats {
+    ($($(#[$doc:meta])* $variant:ident => $entry:path;)*) => {
+        /// A trace format that can be read and written.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Format {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Format {
+            /// All formats, in the order in which they are tried and listed.
+            pub const ALL: &'static [Format] = &[$(Format::$variant,)*];
+
+            fn entry(self) -> &'static Entry {
+                match self {
+                    $(Format::$variant => &$entry,)*
+                }
+            }
+        }
+    };
+}
+
+formats! {
+    /// Parquet with columns `page` and `write`.
+    Native => native::ENTRY;
+    /// A line `R 123` or `W 123` per reference.
+    Text => text::ENTRY;
+    /// Little-endian 32-bit words, `page << 1 | write`.
+    U32 => u32::ENTRY;
+}
+
+impl Format {
+    /// The name that `--trace-format` takes.
+    pub fn name(self) -> &'static str {
+        self.entry().name
+    }
+
+    /// One line for help and documentation.
+    pub fn description(self) -> &'static str {
+        self.entry().description
+    }
+
+    /// File name extensions, lower case and without the dot; the first is the
+    /// usual one. `.gz` or `.zst` may follow.
+    pub fn extensions(self) -> &'static [&'static str] {
+        self.entry().extensions
+    }
+
+    /// The format that a file's name tells, `.gz` and `.zst` set aside.
+    pub fn of_name(path: impl AsRef<Path>) -> Option<Format> {
+        let (_, plain) = Codec::of_name(path.as_ref());
+        let extension = plain.extension()?.to_str()?.to_ascii_lowercase();
+        Format::ALL
+            .iter()
+            .copied()
+            .find(|format| format.extensions().contains(&extension.as_str()))
+    }
+
+    /// Names of all formats, for messages.
+    pub(crate) fn list() -> String {
+        let names: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
+        names.join(", ")
+    }
+
+    pub(crate) fn open(self, stream: Stream) -> Result<Opened, TraceError> {
+        (self.entry().open)(stream)
+    }
+
+    pub(crate) fn create(self, target: Target) -> Result<Box<dyn Encode>, TraceError> {
+        (self.entry().create)(target)
+    }
+
+    /// Finds out the format of a trace: by its magic, else what the user told,
+    /// else by its name, else by a guess. Gives also what the user should know.
+    pub(crate) fn recognise(
+        stream: &mut Stream,
+        told: Option<Format>,
+    ) -> Result<(Format, Option<String>), TraceError> {
+        /// Enough for a first line after a page of comments.
+        const HEAD: usize = 1 << 13;
+        let label = stream.label().to_owned();
+        let named = stream.path().and_then(Format::of_name);
+        let head = stream.head(HEAD)?;
+        let by_content = |test: fn(Format, &[u8]) -> bool| {
+            Format::ALL
+                .iter()
+                .copied()
+                .find(|&format| test(format, head))
+        };
+        if let Some(format) = by_content(|format, head| (format.entry().magic)(head)) {
+            let note = told.filter(|&told| told != format).map(|told| {
+                format!("{label}: is {format} by its first bytes, read so and not as {told}")
+            });
+            return Ok((format, note));
+        }
+        if let Some(format) = told.or(named) {
+            return Ok((format, None));
+        }
+        if head.is_empty() {
+            return Err(TraceError::UnknownFormat {
+                file: label,
+                problem: "is empty and its name tells no trace format",
+                formats: Format::list(),
+            });
+        }
+        if let Some(format) = by_content(|format, head| (format.entry().resembles)(head)) {
+            let note = format!(
+                "{label}: its name tells no trace format, but it looks like {format}; read as such (--trace-format to choose)"
+            );
+            return Ok((format, Some(note)));
+        }
+        Err(TraceError::UnknownFormat {
+            file: label,
+            problem: "neither its name nor its content tells a trace format",
+            formats: Format::list(),
+        })
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+impl FromStr for Format {
+    type Err = TraceError;
+
+    /// Takes a name, as [`Format::name`] gives it, in any case.
+    fn from_str(name: &str) -> Result<Format, TraceError> {
+        Format::ALL
+            .iter()
+            .copied()
+            .find(|format| format.name().eq_ignore_ascii_case(name))
+            .ok_or_else(|| TraceError::FormatName {
+                name: crate::error::one_line(name),
+                nearest: did_you_mean(name, Format::ALL.iter().map(|format| format.name())),
+                formats: Format::list(),
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        for &format in Format::ALL {
+            assert_eq!(format.to_string().parse::<Format>().unwrap(), format);
+            for extension in format.extensions() {
+                for end in ["", ".gz", ".ZST"] {
+                    let name = format!("dir.x/trace.{extension}{end}");
+                    assert_eq!(Format::of_name(&name), Some(format), "{name}");
+                }
+            }
+        }
+        assert_eq!(Format::of_name("trace.gz"), None);
+        assert_eq!(Format::of_name("trace"), None);
+        let message = "txet".parse::<Format>().unwrap_err().to_string();
+        assert_eq!(
+            message,
+            "no trace format is called 'txet' (did you mean 'text'?); there are native, text, u32"
+        );
+    }
+}

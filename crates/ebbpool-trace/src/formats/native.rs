@@ -1,0 +1,583 @@
+//! *native*: Parquet with columns `page` (unsigned integer) and `write`
+//! (boolean), and key-value metadata `ebbpool.name`, `ebbpool.page_size`,
+//! `ebbpool.database_pages`.
+
+use std::io;
+use std::sync::Arc;
+
+use parquet::basic::{Compression, ConvertedType, Encoding, LogicalType, Type, ZstdLevel};
+use parquet::column::page::{Page, PageMetadata, PageReader};
+use parquet::column::reader::{ColumnReaderImpl, GenericColumnReader};
+use parquet::data_type::{BoolType, DataType, Int32Type, Int64Type};
+use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
+use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
+
+use super::{Decode, Encode, Entry, Opened, Target};
+use crate::compression::Sink;
+use crate::error::{TraceError, one_line};
+use crate::panics::guarded;
+use crate::reference::{Batch, Metadata};
+use crate::stream::{Seekable, Stream};
+
+pub(super) static ENTRY: Entry = Entry {
+    name: "native",
+    description: "Parquet with columns `page` (unsigned integer) and `write` (boolean)",
+    extensions: &["parquet", "pq"],
+    magic: |head| head.starts_with(MAGIC),
+    resembles: |_| false,
+    open,
+    create,
+};
+
+const MAGIC: &[u8] = b"PAR1";
+const NAME: &str = "ebbpool.name";
+const PAGE_SIZE: &str = "ebbpool.page_size";
+const DATABASE_PAGES: &str = "ebbpool.database_pages";
+
+/// References in a row group, which is also one Parquet page per column: the
+/// compressor finds repetitions only within a page.
+const ROW_GROUP: usize = 1 << 20;
+/// zstd level when the caller names none: 3.5 million references a second. Level
+/// 19 makes PostgreSQL strings up to a quarter smaller and takes twelve times as
+/// long.
+const LEVEL: i32 = 12;
+
+fn damaged(file: &str, detail: impl std::fmt::Display) -> TraceError {
+    TraceError::Damaged {
+        file: file.to_owned(),
+        format: "Parquet",
+        detail: one_line(&detail.to_string()),
+    }
+}
+
+/// A complaint of the Parquet reader, told from one of the system.
+fn unreadable(file: &str, error: ParquetError) -> TraceError {
+    match error {
+        ParquetError::External(inner) => match inner.downcast::<io::Error>() {
+            Ok(error) if error.raw_os_error().is_some() => TraceError::io(file, "read", *error),
+            Ok(error) => damaged(file, error),
+            Err(other) => damaged(file, other),
+        },
+        ParquetError::General(text) | ParquetError::EOF(text) => damaged(file, text),
+        ParquetError::NYI(text) => TraceError::Columns {
+            file: file.to_owned(),
+            problem: format!(
+                "uses a Parquet feature that is not supported: {}",
+                one_line(&text)
+            ),
+        },
+        other => damaged(file, other),
+    }
+}
+
+/// Calls into the Parquet crate: its errors and panics, as ours.
+fn parquet<T>(file: &str, call: impl FnOnce() -> ParquetResult<T>) -> Result<T, TraceError> {
+    match guarded(call) {
+        Ok(result) => result.map_err(|error| unreadable(file, error)),
+        Err(panic) => Err(damaged(file, panic)),
+    }
+}
+
+fn open(mut stream: Stream) -> Result<Opened, TraceError> {
+    let label = stream.label().to_owned();
+    if !stream.head(MAGIC.len())?.starts_with(MAGIC) {
+        return Err(damaged(&label, "it does not begin with PAR1"));
+    }
+    let file: Box<dyn FileReader> = match stream.into_seekable()? {
+        Seekable::File(file) => Box::new(parquet(&label, || SerializedFileReader::new(file))?),
+        Seekable::Bytes(bytes) => Box::new(parquet(&label, || SerializedFileReader::new(bytes))?),
+    };
+    let footer = file.metadata();
+    let schema = footer.file_metadata().schema_descr();
+    let (page_column, page) = find(&label, schema.columns(), "page")?;
+    let (write_column, write) = find(&label, schema.columns(), "write")?;
+    let page_kind = PageKind::of(&label, page)?;
+    if write.physical_type() != Type::BOOLEAN {
+        return Err(TraceError::Columns {
+            file: label,
+            problem: format!(
+                "column 'write' is {}, expected BOOLEAN (cast it, as in SQL's `write = 1 AS write`)",
+                write.physical_type()
+            ),
+        });
+    }
+    let mut rows = 0u64;
+    for group in footer.row_groups() {
+        rows = u64::try_from(group.num_rows())
+            .ok()
+            .and_then(|group| rows.checked_add(group))
+            .ok_or_else(|| damaged(&label, "impossible number of rows"))?;
+    }
+    let metadata = metadata_of(&label, footer.file_metadata().key_value_metadata())?;
+    Ok(Opened {
+        references: Some(rows),
+        metadata,
+        decoder: Box::new(NativeDecoder {
+            label,
+            file,
+            page_column,
+            page_kind,
+            write_column,
+            next_group: 0,
+            group: None,
+            row: 0,
+            rows,
+        }),
+    })
+}
+
+fn find<'a>(
+    file: &str,
+    columns: &'a [ColumnDescPtr],
+    name: &str,
+) -> Result<(usize, &'a ColumnDescriptor), TraceError> {
+    let found = columns
+        .iter()
+        .enumerate()
+        .find(|(_, column)| matches!(column.path().parts(), [only] if only == name));
+    let problem = match found {
+        Some((index, column)) if column.max_rep_level() == 0 => {
+            return Ok((index, column));
+        }
+        Some(_) => format!("column '{name}' is a list, expected one value per row"),
+        None => {
+            let names: Vec<String> = columns
+                .iter()
+                .take(20)
+                .map(|column| column.path().string())
+                .collect();
+            format!(
+                "no column '{name}'; a native trace has 'page' and 'write', this file has {}",
+                one_line(&names.join(", "))
+            )
+        }
+    };
+    Err(TraceError::Columns {
+        file: file.to_owned(),
+        problem,
+    })
+}
+
+fn metadata_of(file: &str, pairs: Option<&Vec<KeyValue>>) -> Result<Metadata, TraceError> {
+    let find = |key: &str| {
+        pairs?
+            .iter()
+            .find(|pair| pair.key == key)
+            .and_then(|pair| pair.value.clone())
+    };
+    let number = |key: &str| match find(key) {
+        None => Ok(None),
+        Some(text) => text
+            .trim()
+            .parse()
+            .map(Some)
+            .map_err(|_| TraceError::Metadata {
+                file: file.to_owned(),
+                problem: format!("{key} is '{}', expected a whole number", one_line(&text)),
+            }),
+    };
+    Ok(Metadata {
+        name: find(NAME),
+        page_size: number(PAGE_SIZE)?,
+        database_pages: number(DATABASE_PAGES)?,
+    })
+}
+
+/// How the page column is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct PageKind {
+    wide: bool,
+    unsigned: bool,
+}
+
+impl PageKind {
+    fn of(file: &str, column: &ColumnDescriptor) -> Result<PageKind, TraceError> {
+        let wide = match column.physical_type() {
+            Type::INT32 => false,
+            Type::INT64 => true,
+            other => {
+                return Err(TraceError::Columns {
+                    file: file.to_owned(),
+                    problem: format!(
+                        "column 'page' is {other}, expected an integer of 32 or 64 bits (cast it, as in SQL's `page::UBIGINT AS page`)"
+                    ),
+                });
+            }
+        };
+        let unsigned = match column.logical_type_ref() {
+            Some(LogicalType::Integer(integer)) => !integer.is_signed,
+            _ => matches!(
+                column.converted_type(),
+                ConvertedType::UINT_8
+                    | ConvertedType::UINT_16
+                    | ConvertedType::UINT_32
+                    | ConvertedType::UINT_64
+            ),
+        };
+        Ok(PageKind { wide, unsigned })
+    }
+}
+
+struct NativeDecoder {
+    label: String,
+    file: Box<dyn FileReader>,
+    page_column: usize,
+    page_kind: PageKind,
+    write_column: usize,
+    next_group: usize,
+    /// The row group at hand, none between groups.
+    group: Option<Group>,
+    /// Rows decoded so far, of `rows`.
+    row: u64,
+    rows: u64,
+}
+
+/// A row group's two columns and how many rows they still have.
+struct Group {
+    pages: PageColumn,
+    writes: Column<BoolType>,
+    left: usize,
+}
+
+enum PageColumn {
+    Narrow(Column<Int32Type>),
+    Wide(Column<Int64Type>),
+}
+
+impl Decode for NativeDecoder {
+    fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
+        while batch.len() < max {
+            let group = match &mut self.group {
+                Some(group) if group.left > 0 => group,
+                _ if self.next_group == self.file.num_row_groups() => break,
+                _ => {
+                    let group = self.open_group(self.next_group)?;
+                    self.next_group += 1;
+                    self.group.insert(group)
+                }
+            };
+            let count = group.left.min(max - batch.len());
+            if count == 0 {
+                continue;
+            }
+            let place = Place {
+                file: &self.label,
+                row: self.row,
+            };
+            match &mut group.pages {
+                PageColumn::Narrow(column) => {
+                    let values = column.read("page", count, place)?;
+                    if self.page_kind.unsigned {
+                        // UINT_32 is stored as the INT32 of the same bits.
+                        let pages = values.iter().map(|&value| u64::from(value as u32));
+                        batch.pages.extend(pages);
+                    } else {
+                        place.not_negative(values.iter().map(|&value| i64::from(value)))?;
+                        batch.pages.extend(values.iter().map(|&value| value as u64));
+                    }
+                }
+                PageColumn::Wide(column) => {
+                    let values = column.read("page", count, place)?;
+                    if !self.page_kind.unsigned {
+                        place.not_negative(values.iter().copied())?;
+                    }
+                    batch.pages.extend(values.iter().map(|&value| value as u64));
+                }
+            }
+            let writes = group.writes.read("write", count, place)?;
+            batch.writes.extend_from_slice(writes);
+            group.left -= count;
+            self.row += count as u64;
+        }
+        Ok(())
+    }
+
+    fn progress(&self) -> f64 {
+        if self.rows == 0 {
+            1.0
+        } else {
+            self.row as f64 / self.rows as f64
+        }
+    }
+}
+
+impl NativeDecoder {
+    fn open_group(&self, index: usize) -> Result<Group, TraceError> {
+        parquet(&self.label, || {
+            let group = self.file.get_row_group(index)?;
+            let schema = self.file.metadata().file_metadata().schema_descr();
+            let column = |index| -> ParquetResult<_> {
+                let pages = CheckedPages {
+                    pages: group.get_column_page_reader(index)?,
+                };
+                Ok((schema.column(index), Box::new(pages)))
+            };
+            let (page, page_reader) = column(self.page_column)?;
+            let (write, write_reader) = column(self.write_column)?;
+            Ok(Group {
+                left: usize::try_from(group.metadata().num_rows())?,
+                pages: if self.page_kind.wide {
+                    PageColumn::Wide(Column::new(page, page_reader))
+                } else {
+                    PageColumn::Narrow(Column::new(page, page_reader))
+                },
+                writes: Column::new(write, write_reader),
+            })
+        })
+    }
+}
+
+/// Where in which file, for messages.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    file: &'a str,
+    /// The first row being read.
+    row: u64,
+}
+
+impl Place<'_> {
+    fn error(&self, offset: usize, problem: String) -> TraceError {
+        TraceError::Row {
+            file: self.file.to_owned(),
+            row: self.row + offset as u64,
+            problem,
+        }
+    }
+
+    fn not_negative(
+        &self,
+        mut values: impl ExactSizeIterator<Item = i64> + Clone,
+    ) -> Result<(), TraceError> {
+        // All at once first, which the compiler turns into vector code.
+        if values.clone().fold(0, |bits, value| bits | value) >= 0 {
+            return Ok(());
+        }
+        let offset = values.position(|value| value < 0).unwrap_or(0);
+        Err(self.error(
+            offset,
+            "page is negative, expected a page number from 0 to 2^64-1".to_owned(),
+        ))
+    }
+}
+
+/// One column of a row group, decoded piece by piece.
+struct Column<T: DataType> {
+    reader: ColumnReaderImpl<T>,
+    nullable: bool,
+    values: Vec<T::T>,
+    levels: Vec<i16>,
+}
+
+impl<T: DataType> Column<T> {
+    fn new(descriptor: ColumnDescPtr, pages: Box<dyn PageReader>) -> Column<T> {
+        Column {
+            nullable: descriptor.max_def_level() > 0,
+            reader: GenericColumnReader::new(descriptor, pages),
+            values: Vec::new(),
+            levels: Vec::new(),
+        }
+    }
+
+    /// The next `count` values, none of them null.
+    fn read(&mut self, name: &str, count: usize, place: Place) -> Result<&[T::T], TraceError> {
+        self.values.clear();
+        self.levels.clear();
+        let (rows, values, _) = parquet(place.file, || {
+            let levels = self.nullable.then_some(&mut self.levels);
+            self.reader
+                .read_records(count, levels, None, &mut self.values)
+        })?;
+        if values < rows {
+            // Columns are flat, so that the highest level means a value.
+            let offset = self.levels.iter().position(|&level| level == 0);
+            return Err(place.error(
+                offset.unwrap_or(values),
+                format!("{name} is null, expected a value in every row"),
+            ));
+        }
+        if rows < count || self.values.len() != count {
+            return Err(damaged(
+                place.file,
+                format!("column '{name}' ends before the footer's number of rows"),
+            ));
+        }
+        Ok(&self.values)
+    }
+}
+
+/// Pages that were looked at before the decoder trusts them.
+struct CheckedPages {
+    pages: Box<dyn PageReader>,
+}
+
+impl CheckedPages {
+    fn check(page: &Page) -> ParquetResult<()> {
+        if let Page::DictionaryPage {
+            buf, num_values, ..
+        } = page
+        {
+            // The decoder makes room for as many values as the page claims to
+            // hold, up to 2^32 of them; the narrowest that we read have 4 bytes
+            // (a dictionary of booleans does not exist).
+            if *num_values as usize > buf.len() / 4 {
+                return Err(ParquetError::General(format!(
+                    "a dictionary page of {} bytes cannot hold {num_values} values",
+                    buf.len()
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl PageReader for CheckedPages {
+    fn get_next_page(&mut self) -> ParquetResult<Option<Page>> {
+        loop {
+            let page = self.pages.get_next_page()?;
+            if let Some(page) = &page {
+                Self::check(page)?;
+                // The decoder takes a page without values for the end.
+                if page.is_data_page() && page.num_values() == 0 {
+                    continue;
+                }
+            }
+            return Ok(page);
+        }
+    }
+
+    fn peek_next_page(&mut self) -> ParquetResult<Option<PageMetadata>> {
+        self.pages.peek_next_page()
+    }
+
+    fn skip_next_page(&mut self) -> ParquetResult<()> {
+        self.pages.skip_next_page()
+    }
+}
+
+impl Iterator for CheckedPages {
+    type Item = ParquetResult<Page>;
+
+    fn next(&mut self) -> Option<ParquetResult<Page>> {
+        self.get_next_page().transpose()
+    }
+}
+
+struct NativeEncoder {
+    label: String,
+    writer: SerializedFileWriter<Sink>,
+    /// References of the row group that is being gathered.
+    pages: Vec<i64>,
+    writes: Vec<bool>,
+}
+
+fn create(target: Target) -> Result<Box<dyn Encode>, TraceError> {
+    let label = target.sink.file().label().to_owned();
+    let metadata = target.metadata;
+    let number = |number: u64| number.to_string();
+    let pairs: Vec<KeyValue> = [
+        (NAME, metadata.name.clone()),
+        (PAGE_SIZE, metadata.page_size.map(number)),
+        (DATABASE_PAGES, metadata.database_pages.map(number)),
+    ]
+    .into_iter()
+    .filter_map(|(key, value)| Some(KeyValue::new(key.to_owned(), value?)))
+    .collect();
+    let level = target.level.unwrap_or(LEVEL).clamp(1, 22);
+    let writer = unwritable(&label, || {
+        let schema = parse_message_type(
+            "message trace { REQUIRED INT64 page (INTEGER(64,false)); REQUIRED BOOLEAN write; }",
+        )?;
+        // On real reference strings plain values under zstd are smaller than
+        // every other encoding (a million TPC-C references: plain 1.3 MB, byte
+        // stream split 1.5, dictionary 1.4, delta 2.2): zstd finds repeated
+        // sequences of pages only where a page is a whole number of bytes.
+        let properties = WriterProperties::builder()
+            .set_created_by(concat!("ebbpool ", env!("CARGO_PKG_VERSION")).to_owned())
+            .set_key_value_metadata(Some(pairs))
+            .set_compression(Compression::ZSTD(ZstdLevel::try_new(level)?))
+            .set_dictionary_enabled(false)
+            .set_encoding(Encoding::PLAIN)
+            .set_statistics_enabled(EnabledStatistics::Chunk)
+            .set_offset_index_disabled(true)
+            .set_data_page_size_limit(ROW_GROUP * size_of::<u64>() * 2)
+            .set_data_page_row_count_limit(ROW_GROUP)
+            .set_write_batch_size(ROW_GROUP)
+            .set_max_row_group_row_count(Some(ROW_GROUP))
+            .build();
+        SerializedFileWriter::new(target.sink, Arc::new(schema), Arc::new(properties))
+    })?;
+    Ok(Box::new(NativeEncoder {
+        label,
+        writer,
+        pages: Vec::new(),
+        writes: Vec::new(),
+    }))
+}
+
+/// Calls into the Parquet writer, whose errors are those of the output file.
+fn unwritable<T>(file: &str, call: impl FnOnce() -> ParquetResult<T>) -> Result<T, TraceError> {
+    call().map_err(|error| {
+        let error = match error {
+            ParquetError::External(inner) => match inner.downcast::<io::Error>() {
+                Ok(error) => *error,
+                Err(other) => io::Error::other(other),
+            },
+            other => io::Error::other(other),
+        };
+        TraceError::io(file, "write", error)
+    })
+}
+
+impl NativeEncoder {
+    fn flush(&mut self) -> Result<(), TraceError> {
+        unwritable(&self.label, || {
+            let mut group = self.writer.next_row_group()?;
+            if let Some(mut column) = group.next_column()? {
+                let pages = column.typed::<Int64Type>();
+                pages.write_batch(&self.pages, None, None)?;
+                column.close()?;
+            }
+            if let Some(mut column) = group.next_column()? {
+                let writes = column.typed::<BoolType>();
+                writes.write_batch(&self.writes, None, None)?;
+                column.close()?;
+            }
+            group.close()?;
+            Ok(())
+        })?;
+        self.pages.clear();
+        self.writes.clear();
+        Ok(())
+    }
+}
+
+impl Encode for NativeEncoder {
+    fn write(&mut self, batch: &Batch) -> Result<(), TraceError> {
+        let mut at = 0;
+        while at < batch.len() {
+            let end = batch.len().min(at + ROW_GROUP - self.pages.len());
+            // UINT_64 is stored as the INT64 of the same bits.
+            self.pages
+                .extend(batch.pages[at..end].iter().map(|&page| page as i64));
+            self.writes.extend_from_slice(&batch.writes[at..end]);
+            at = end;
+            if self.pages.len() == ROW_GROUP {
+                self.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<u64, TraceError> {
+        if !self.pages.is_empty() {
+            self.flush()?;
+        }
+        let NativeEncoder { label, writer, .. } = *self;
+        unwritable(&label, || writer.into_inner())?.finish()
+    }
+}

@@ -1,0 +1,245 @@
+//! *u32*: little-endian 32-bit words, `page << 1 | write`, pages below 2^31;
+//! metadata in a `.json` beside the trace, `X.json` for `X.u32.zst`.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use super::{Decode, Encode, Entry, Opened, Target};
+use crate::compression::{Codec, Sink};
+use crate::error::{TraceError, one_line};
+use crate::output::OutputFile;
+use crate::reference::{Batch, Metadata};
+use crate::stream::{BUFFER, Stream};
+
+pub(super) static ENTRY: Entry = Entry {
+    name: "u32",
+    description: "little-endian 32-bit words `page << 1 | write`, metadata in a .json beside it",
+    extensions: &["u32"],
+    magic: |_| false,
+    // Any bytes are words; a guess would be none.
+    resembles: |_| false,
+    open,
+    create,
+};
+
+const WORD: usize = 4;
+
+struct WordDecoder {
+    stream: Stream,
+}
+
+fn open(stream: Stream) -> Result<Opened, TraceError> {
+    if let Some(bytes) = stream.length()
+        && bytes % WORD as u64 != 0
+    {
+        return Err(TraceError::Length {
+            file: stream.label().to_owned(),
+            bytes,
+        });
+    }
+    let metadata = match stream.path().and_then(sidecar) {
+        Some(path) => match read_sidecar(&path)? {
+            Some(fields) => metadata_of(&fields, &path)?,
+            None => Metadata::default(),
+        },
+        None => Metadata::default(),
+    };
+    Ok(Opened {
+        references: stream.length().map(|bytes| bytes / WORD as u64),
+        decoder: Box::new(WordDecoder { stream }),
+        metadata,
+    })
+}
+
+impl Decode for WordDecoder {
+    fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
+        while batch.len() < max {
+            let (words, rest) = self.stream.bytes().as_chunks::<WORD>();
+            if words.is_empty() {
+                let rest = rest.len();
+                if self.stream.fill()? {
+                    continue;
+                }
+                if rest > 0 {
+                    return Err(TraceError::Length {
+                        file: self.stream.label().to_owned(),
+                        bytes: self.stream.decoded(),
+                    });
+                }
+                break;
+            }
+            let words = &words[..words.len().min(max - batch.len())];
+            let decoded = words.iter().map(|&word| u32::from_le_bytes(word));
+            batch
+                .pages
+                .extend(decoded.clone().map(|word| u64::from(word >> 1)));
+            batch.writes.extend(decoded.map(|word| word & 1 == 1));
+            let used = words.len() * WORD;
+            self.stream.consume(used);
+        }
+        Ok(())
+    }
+
+    fn progress(&self) -> f64 {
+        self.stream.progress()
+    }
+}
+
+/// Where a u32 trace's metadata lies.
+fn sidecar(trace: &Path) -> Option<PathBuf> {
+    let sidecar = Codec::of_name(trace).1.with_extension("json");
+    // A trace that is itself called .json has none.
+    (sidecar != trace).then_some(sidecar)
+}
+
+/// All fields of a sidecar, none if there is no such file.
+fn read_sidecar(path: &Path) -> Result<Option<Map<String, Value>>, TraceError> {
+    let file = || one_line(&path.to_string_lossy());
+    let text = match fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(TraceError::io(file(), "read", error)),
+    };
+    match serde_json::from_slice(&text) {
+        Ok(Value::Object(fields)) => Ok(Some(fields)),
+        Ok(_) => Err(TraceError::Metadata {
+            file: file(),
+            problem: "expected a JSON object".to_owned(),
+        }),
+        Err(error) => Err(TraceError::Metadata {
+            file: file(),
+            problem: format!(
+                "not JSON: {}; mend or remove it",
+                one_line(&error.to_string())
+            ),
+        }),
+    }
+}
+
+fn metadata_of(fields: &Map<String, Value>, path: &Path) -> Result<Metadata, TraceError> {
+    let wrong = |field: &str, value: &Value, expected: &str| TraceError::Metadata {
+        file: one_line(&path.to_string_lossy()),
+        problem: one_line(&format!("{field} is {value}, expected {expected}")),
+    };
+    let number = |field: &str| match fields.get(field) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => match value.as_u64() {
+            Some(number) => Ok(Some(number)),
+            None => Err(wrong(field, value, "a whole number")),
+        },
+    };
+    Ok(Metadata {
+        name: match fields.get("name") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(name)) => Some(name.clone()),
+            Some(value) => return Err(wrong("name", value, "a string")),
+        },
+        page_size: number("page_size")?,
+        database_pages: number("database_pages")?,
+    })
+}
+
+struct WordEncoder {
+    sink: Sink,
+    words: Vec<u8>,
+    sidecar: Option<Sidecar>,
+}
+
+/// A `.json` to be written.
+struct Sidecar {
+    path: PathBuf,
+    fields: Map<String, Value>,
+}
+
+fn create(target: Target) -> Result<Box<dyn Encode>, TraceError> {
+    // A pipe or device has nothing beside it.
+    let sidecar = match sidecar(target.path) {
+        Some(path) if target.sink.file().is_regular() => new_sidecar(path, target.metadata)?,
+        _ => None,
+    };
+    Ok(Box::new(WordEncoder {
+        sink: target.sink,
+        words: Vec::with_capacity(BUFFER),
+        sidecar,
+    }))
+}
+
+/// What the sidecar must say from now on, none if it need not be touched.
+///
+/// One that is there already may belong to another form of the same trace
+/// (`X.u32` beside `X.u32.zst`) and say more than we know, so its other fields
+/// stay; but it must not claim another trace's page size for the new one.
+fn new_sidecar(path: PathBuf, metadata: &Metadata) -> Result<Option<Sidecar>, TraceError> {
+    let old = read_sidecar(&path)?;
+    if old.is_none() && metadata.is_empty() {
+        return Ok(None);
+    }
+    let old = old.unwrap_or_default();
+    let mut new = old.clone();
+    let mut set = |field: &str, value: Option<Value>| match value {
+        Some(value) => new.insert(field.to_owned(), value),
+        None => new.remove(field),
+    };
+    set("name", metadata.name.clone().map(Value::from));
+    set("page_size", metadata.page_size.map(Value::from));
+    set("database_pages", metadata.database_pages.map(Value::from));
+    Ok((new != old).then_some(Sidecar { path, fields: new }))
+}
+
+impl WordEncoder {
+    fn flush(&mut self) -> Result<(), TraceError> {
+        let written = self.sink.write_all(&self.words);
+        self.words.clear();
+        written.map_err(|error| TraceError::io(self.sink.file().label(), "write", error))
+    }
+}
+
+impl Encode for WordEncoder {
+    fn write(&mut self, batch: &Batch) -> Result<(), TraceError> {
+        for (page, write) in batch.iter() {
+            if page >> 31 != 0 {
+                return Err(TraceError::PageTooLarge {
+                    file: self.sink.file().label().to_owned(),
+                    page,
+                });
+            }
+            let word = (page as u32) << 1 | u32::from(write);
+            self.words.extend_from_slice(&word.to_le_bytes());
+            if self.words.len() == BUFFER {
+                self.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<u64, TraceError> {
+        self.flush()?;
+        let bytes = self.sink.finish()?;
+        if let Some(Sidecar { path, fields }) = self.sidecar {
+            let mut file = OutputFile::create(&path)?;
+            let text = format!("{:#}\n", Value::Object(fields));
+            file.write_all(text.as_bytes())
+                .map_err(|error| TraceError::io(file.label(), "write", error))?;
+            file.finish()?;
+        }
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sidecar_names() {
+        for trace in ["a/X.u32", "a/X.u32.zst", "a/X.u32.gz"] {
+            assert_eq!(sidecar(Path::new(trace)), Some("a/X.json".into()));
+        }
+        assert_eq!(sidecar(Path::new("X.v2.u32")), Some("X.v2.json".into()));
+        assert_eq!(sidecar(Path::new("X")), Some("X.json".into()));
+        assert_eq!(sidecar(Path::new("X.json")), None);
+    }
+}

@@ -1,0 +1,164 @@
+//! Drawing from any distribution in constant time (Walker's alias method), with
+//! integer weights.
+
+/// A column's capacity; the weights of `n` items are scaled to `n` times this.
+const CAPACITY: u64 = 1 << 32;
+
+/// One column: two items share it.
+#[derive(Debug, Clone, Copy)]
+struct Column {
+    /// Draws below this take `own`, others `alias`.
+    threshold: u32,
+    own: u32,
+    alias: u32,
+}
+
+/// A distribution over numbers below 2^32.
+#[derive(Debug)]
+pub(super) struct AliasTable {
+    columns: Vec<Column>,
+}
+
+impl AliasTable {
+    /// The distribution in which `items[i]` has a probability in proportion to
+    /// `weight(i)`. Weights must be finite and positive, the first the
+    /// largest; there must be at least one item. `None` if memory does not suffice.
+    pub(super) fn new(items: &[u32], weight: impl Fn(usize) -> f64) -> Option<AliasTable> {
+        let count = items.len();
+        let mut shares: Vec<u64> = Vec::new();
+        shares.try_reserve_exact(count).ok()?;
+        let mut columns: Vec<Column> = Vec::new();
+        columns.try_reserve_exact(count).ok()?;
+
+        // Smallest first and compensated (Kahan), for what the sum is off by ends
+        // up with the first item: with 10^8 items a plain sum would be off by
+        // about an item's share.
+        let (mut sum, mut lost) = (0.0, 0.0);
+        for i in (0..count).rev() {
+            let next = weight(i) - lost;
+            let with = sum + next;
+            lost = (with - sum) - next;
+            sum = with;
+        }
+        let scale = count as f64 * CAPACITY as f64 / sum;
+        // What rounding down takes from one item goes to the next ones, so that
+        // no item is off by more than one.
+        let mut carried = 0.0;
+        let mut total = 0u128;
+        for i in 0..count {
+            let exact = weight(i) * scale + carried;
+            let share = exact as u64;
+            carried = exact - share as f64;
+            total += u128::from(share);
+            shares.push(share);
+        }
+        // The last bits of the scale; nothing against the largest share. In
+        // wrapping arithmetic, for it may be too much as well as too little.
+        let missing = (count as u128 * u128::from(CAPACITY)).wrapping_sub(total) as u64;
+        shares[0] = shares[0].wrapping_add(missing);
+
+        columns.extend(items.iter().map(|&own| Column {
+            threshold: u32::MAX,
+            own,
+            alias: own,
+        }));
+        let fill = |columns: &mut [Column], shares: &mut [u64], small: usize, large: usize| {
+            columns[small].threshold = shares[small] as u32;
+            columns[small].alias = items[large];
+            shares[large] -= CAPACITY - shares[small];
+        };
+        // Both kinds are looked for from the front. A large item fills up small
+        // columns until it is small itself: then the next large one fills its
+        // column, at once if the search has passed it, else when it gets there.
+        let next_large = |shares: &[u64], from: usize| {
+            let found = shares[from..].iter().position(|&share| share >= CAPACITY);
+            found.map(|offset| from + offset)
+        };
+        let mut large = next_large(&shares, 0);
+        for i in 0..count {
+            let mut small = i;
+            while shares[small] < CAPACITY
+                && let Some(filler) = large
+            {
+                fill(&mut columns, &mut shares, small, filler);
+                if shares[filler] >= CAPACITY {
+                    break;
+                }
+                large = next_large(&shares, filler + 1);
+                if filler > i {
+                    break;
+                }
+                small = filler;
+            }
+        }
+        Some(AliasTable { columns })
+    }
+
+    /// Number of items.
+    pub(super) fn len(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// The item that a draw of a column below [`AliasTable::len`] and of 32 bits
+    /// means.
+    #[inline]
+    pub(super) fn item(&self, column: usize, bits: u32) -> u32 {
+        let Column {
+            threshold,
+            own,
+            alias,
+        } = self.columns[column];
+        // Which of the two is unpredictable, so no branch.
+        [own, alias][usize::from(bits >= threshold)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::power::inverse_power;
+    use super::*;
+
+    /// The probability of every item, summed over the columns.
+    fn probabilities(table: &AliasTable) -> Vec<f64> {
+        let mut masses = vec![0u64; table.columns.len()];
+        for column in &table.columns {
+            if column.own == column.alias {
+                masses[column.own as usize] += CAPACITY;
+            } else {
+                masses[column.own as usize] += u64::from(column.threshold);
+                masses[column.alias as usize] += CAPACITY - u64::from(column.threshold);
+            }
+        }
+        let all = CAPACITY as f64 * masses.len() as f64;
+        masses.iter().map(|&mass| mass as f64 / all).collect()
+    }
+
+    fn kahan(values: impl Iterator<Item = f64>) -> f64 {
+        let (mut sum, mut lost) = (0.0, 0.0);
+        for value in values {
+            let next: f64 = value - lost;
+            let with = sum + next;
+            lost = (with - sum) - next;
+            sum = with;
+        }
+        sum
+    }
+
+    #[test]
+    fn probabilities_are_those_of_the_weights() {
+        for count in [1, 2, 3, 10, 1000, 100_000] {
+            for alpha in [0.0, 1e-13, 1e-9, 1e-4, 0.3, 1.0, 1.2, 5.0] {
+                let weight = |i: usize| inverse_power(i as u64 + 1, alpha);
+                let items: Vec<u32> = (0..count as u32).collect();
+                let table = AliasTable::new(&items, weight).unwrap();
+                let sum = kahan((0..count).map(weight));
+                for (i, found) in probabilities(&table).into_iter().enumerate() {
+                    let error = (found - weight(i) / sum).abs();
+                    // One unit of the last place, and what the largest takes up.
+                    let allowed = 2.0 / (CAPACITY as f64 * count as f64) + 1e-15;
+                    assert!(error <= allowed, "{count} {alpha} {i}: {error:e}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! `uniform`: every page equally likely, again and again.
+
+use super::arguments::{Arguments, Kind, Parameter};
+use super::random::{Chance, Random};
+use super::{Entry, Generator, GeneratorInfo, References};
+use crate::error::TraceError;
+use crate::reference::Batch;
+
+pub(super) static ENTRY: Entry = Entry {
+    info: GeneratorInfo {
+        name: "uniform",
+        summary: "independent references to pages that are all equally likely",
+        parameters: &[
+            Parameter {
+                name: "pages",
+                kind: Kind::Integer {
+                    min: 1,
+                    max: u64::MAX,
+                },
+                default: "10000",
+                description: "pages of the database, numbered from 0",
+            },
+            Parameter {
+                name: "refs",
+                kind: Kind::Integer {
+                    min: 0,
+                    max: u64::MAX,
+                },
+                default: "1000000",
+                description: "references",
+            },
+            Parameter {
+                name: "write",
+                kind: Kind::Decimal { max: 1 },
+                default: "0.3",
+                description: "share of references that write",
+            },
+            Parameter {
+                name: "seed",
+                kind: Kind::Integer {
+                    min: 0,
+                    max: u64::MAX,
+                },
+                default: "1",
+                description: "another seed, another trace of the same kind",
+            },
+        ],
+    },
+    build,
+};
+
+#[derive(Debug, Clone, Copy)]
+struct Uniform {
+    pages: u64,
+    references: u64,
+    write: Chance,
+    seed: u64,
+}
+
+fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
+    Ok(Box::new(Uniform {
+        pages: arguments.integer("pages")?,
+        references: arguments.integer("refs")?,
+        write: arguments.decimal("write")?.chance(),
+        seed: arguments.integer("seed")?,
+    }))
+}
+
+impl Generator for Uniform {
+    fn references(&self) -> u64 {
+        self.references
+    }
+
+    fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    fn start(&self, _spec: &str) -> Result<Box<dyn References>, TraceError> {
+        Ok(Box::new(Stream {
+            random: Random::new(self.seed),
+            pages: self.pages,
+            write: self.write,
+        }))
+    }
+}
+
+struct Stream {
+    random: Random,
+    pages: u64,
+    write: Chance,
+}
+
+impl References for Stream {
+    fn fill(&mut self, batch: &mut Batch, count: usize) {
+        for _ in 0..count {
+            let write = self.random.happens(self.write);
+            batch.push(self.random.below(self.pages), write);
+        }
+    }
+}

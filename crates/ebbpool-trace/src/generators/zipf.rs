@@ -1,0 +1,203 @@
+//! `zipf`: independent references whose popularity falls with a power of the
+//! rank, for reads and for writes by rankings of their own.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::alias::AliasTable;
+use super::arguments::{Arguments, Decimal, Kind, Parameter};
+use super::power::inverse_power;
+use super::random::{Chance, Random};
+use super::{Entry, Generator, GeneratorInfo, References};
+use crate::error::TraceError;
+use crate::reference::Batch;
+
+/// Beyond this the tables (24 bytes a page, half as much again while they are
+/// made) are larger than the machines that this is for.
+const MOST_PAGES: u64 = 1_000_000_000;
+/// References drawn before any is looked up.
+const BLOCK: usize = 256;
+const ALPHA: Kind = Kind::Decimal { max: 10 };
+const WORD: Kind = Kind::Integer {
+    min: 0,
+    max: u64::MAX,
+};
+
+pub(super) static ENTRY: Entry = Entry {
+    info: GeneratorInfo {
+        name: "zipf",
+        summary: "independent references; the page of rank i is asked for in proportion to i^-alpha",
+        parameters: &[
+            Parameter {
+                name: "pages",
+                kind: Kind::Integer {
+                    min: 1,
+                    max: MOST_PAGES,
+                },
+                default: "10000",
+                description: "pages of the database, numbered from 0",
+            },
+            Parameter {
+                name: "refs",
+                kind: WORD,
+                default: "1000000",
+                description: "references",
+            },
+            Parameter {
+                name: "read-alpha",
+                kind: ALPHA,
+                default: "1",
+                description: "skew of the reads, 0 is uniform",
+            },
+            Parameter {
+                name: "write-alpha",
+                kind: ALPHA,
+                default: "read-alpha",
+                description: "skew of the writes, 0 is uniform",
+            },
+            Parameter {
+                name: "write",
+                kind: Kind::Decimal { max: 1 },
+                default: "0.3",
+                description: "share of references that write",
+            },
+            Parameter {
+                name: "shared",
+                kind: Kind::Boolean,
+                default: "false",
+                description: "reads and writes rank the pages alike",
+            },
+            Parameter {
+                name: "seed",
+                kind: WORD,
+                default: "1",
+                description: "another seed, another trace of the same kind",
+            },
+        ],
+    },
+    build,
+};
+
+struct Zipf {
+    pages: u64,
+    references: u64,
+    read_alpha: Decimal,
+    write_alpha: Decimal,
+    write: Chance,
+    shared: bool,
+    seed: u64,
+    /// Made when first needed, then kept: a trace may be opened many times.
+    start: Mutex<Option<Stream>>,
+}
+
+fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
+    let read_alpha = arguments.decimal("read-alpha")?;
+    Ok(Box::new(Zipf {
+        pages: arguments.integer("pages")?,
+        references: arguments.integer("refs")?,
+        read_alpha,
+        write_alpha: if arguments.is_given("write-alpha") {
+            arguments.decimal("write-alpha")?
+        } else {
+            read_alpha
+        },
+        write: arguments.decimal("write")?.chance(),
+        shared: arguments.boolean("shared")?,
+        seed: arguments.integer("seed")?,
+        start: Mutex::new(None),
+    }))
+}
+
+impl Generator for Zipf {
+    fn references(&self) -> u64 {
+        self.references
+    }
+
+    fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    fn start(&self, spec: &str) -> Result<Box<dyn References>, TraceError> {
+        let mut start = self.start.lock().unwrap_or_else(PoisonError::into_inner);
+        let stream = match &*start {
+            Some(stream) => stream.clone(),
+            None => {
+                let stream = self.first().ok_or_else(|| TraceError::Memory {
+                    spec: spec.to_owned(),
+                    pages: self.pages,
+                })?;
+                start.insert(stream).clone()
+            }
+        };
+        Ok(Box::new(stream))
+    }
+}
+
+impl Zipf {
+    /// The stream before its first reference, `None` without enough memory. The
+    /// order of draws is part of the contract "same arguments, same bytes":
+    /// ranking of reads, ranking of writes unless shared, then the references.
+    fn first(&self) -> Option<Stream> {
+        let mut random = Random::new(self.seed);
+        let pages = u32::try_from(self.pages).ok()?;
+        let mut ranking: Vec<u32> = Vec::new();
+        ranking.try_reserve_exact(pages as usize).ok()?;
+        ranking.extend(0..pages);
+        random.shuffle(&mut ranking);
+        let table = |ranking: &[u32], alpha: Decimal| {
+            let alpha = alpha.value();
+            let weight = |rank: usize| inverse_power(rank as u64 + 1, alpha);
+            AliasTable::new(ranking, weight).map(Arc::new)
+        };
+        let reads = table(&ranking, self.read_alpha)?;
+        let writes = if self.shared && self.write_alpha == self.read_alpha {
+            Arc::clone(&reads)
+        } else {
+            if !self.shared {
+                ranking.clear();
+                ranking.extend(0..pages);
+                random.shuffle(&mut ranking);
+            }
+            table(&ranking, self.write_alpha)?
+        };
+        Some(Stream {
+            random,
+            write: self.write,
+            reads,
+            writes,
+        })
+    }
+}
+
+#[derive(Clone)]
+struct Stream {
+    random: Random,
+    write: Chance,
+    reads: Arc<AliasTable>,
+    writes: Arc<AliasTable>,
+}
+
+impl References for Stream {
+    fn fill(&mut self, batch: &mut Batch, count: usize) {
+        // Tables are larger than the cache. Drawing a block first and looking up
+        // after lets the processor wait for many lines at once.
+        let mut draws = [(false, 0u32, 0u32); BLOCK];
+        let tables = [&*self.reads, &*self.writes];
+        let pages = self.reads.len() as u64;
+        let mut left = count;
+        while left > 0 {
+            let draws = &mut draws[..left.min(BLOCK)];
+            for draw in draws.iter_mut() {
+                let write = self.random.happens(self.write);
+                let column = self.random.below(pages) as u32;
+                *draw = (write, column, self.random.bits32());
+            }
+            batch.writes.extend(draws.iter().map(|draw| draw.0));
+            batch
+                .pages
+                .extend(draws.iter().map(|&(write, column, bits)| {
+                    u64::from(tables[usize::from(write)].item(column as usize, bits))
+                }));
+            left -= draws.len();
+        }
+    }
+}

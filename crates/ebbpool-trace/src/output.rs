@@ -1,0 +1,355 @@
+//! Output files that are either whole or not there.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use crate::error::{TraceError, one_line};
+
+const BUFFER: usize = 1 << 17;
+/// As many links as Linux follows.
+const MOST_LINKS: usize = 40;
+
+/// A file being written, buffered.
+///
+/// A target that is a regular file, or does not exist yet, is replaced
+/// atomically: what is written goes to a temporary file beside it, which
+/// [`finish`](OutputFile::finish) synchronises and renames. Symbolic links are
+/// followed, so that the file they lead to is replaced and the links stay;
+/// permissions of the old file are kept. Dropped unfinished, the temporary file
+/// is removed and the target is as it was.
+///
+/// Anything else (a pipe, a device, `/dev/stdout` whatever it leads to) is
+/// written in place.
+#[derive(Debug)]
+pub struct OutputFile {
+    label: String,
+    bytes: u64,
+    to: To,
+}
+
+#[derive(Debug)]
+enum To {
+    Replace {
+        temporary: BufWriter<NamedTempFile>,
+        target: PathBuf,
+    },
+    InPlace(BufWriter<File>),
+}
+
+impl OutputFile {
+    /// Starts writing `path`.
+    ///
+    /// # Errors
+    ///
+    /// [`TraceError::Io`] if the target may not be written, its directory does
+    /// not exist, or it is a directory.
+    pub fn create(path: impl AsRef<Path>) -> Result<OutputFile, TraceError> {
+        let path = path.as_ref();
+        let label = one_line(&path.to_string_lossy());
+        let to = To::open(path).map_err(|error| TraceError::io(&label, "write", error))?;
+        Ok(OutputFile {
+            label,
+            bytes: 0,
+            to,
+        })
+    }
+
+    /// The path as the caller gave it, for messages.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// True if a regular file will stand at the path when this is finished.
+    pub fn is_regular(&self) -> bool {
+        matches!(self.to, To::Replace { .. })
+    }
+
+    /// Writes what is buffered, makes it durable and puts it in place; gives the
+    /// number of bytes written.
+    ///
+    /// # Errors
+    ///
+    /// [`TraceError::Io`]; a replaced target is then untouched.
+    pub fn finish(self) -> Result<u64, TraceError> {
+        let OutputFile { label, bytes, to } = self;
+        to.finish()
+            .map_err(|error| TraceError::io(label, "write", error))?;
+        Ok(bytes)
+    }
+}
+
+impl Write for OutputFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = match &mut self.to {
+            To::Replace { temporary, .. } => temporary.write(bytes),
+            To::InPlace(file) => file.write(bytes),
+        }?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.to {
+            To::Replace { temporary, .. } => temporary.flush(),
+            To::InPlace(file) => file.flush(),
+        }
+    }
+}
+
+impl To {
+    fn open(path: &Path) -> io::Result<To> {
+        let Some(target) = resolve(path)? else {
+            return Ok(To::InPlace(BufWriter::with_capacity(
+                BUFFER,
+                open_in_place(path)?,
+            )));
+        };
+        let old = match fs::metadata(&target) {
+            Ok(old) => {
+                // Renaming over a file needs no right to write it; taking it
+                // away from its owner's protection would surprise.
+                OpenOptions::new().write(true).open(&target)?;
+                Some(old.permissions())
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        let Some(name) = target.file_name() else {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the path names no file",
+            ));
+        };
+        let directory = match target.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let mut builder = tempfile::Builder::new();
+        // Long names are cut so that the temporary name stays within 255 bytes.
+        let shown: String = name.to_string_lossy().chars().take(40).collect();
+        let prefix = format!(".{shown}.");
+        builder.prefix(&prefix).suffix(".tmp");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            // What any new file gets; the system takes the umask off.
+            builder.permissions(fs::Permissions::from_mode(0o666));
+        }
+        let temporary = builder.tempfile_in(directory)?;
+        if let Some(permissions) = old {
+            temporary.as_file().set_permissions(permissions)?;
+        }
+        Ok(To::Replace {
+            temporary: BufWriter::with_capacity(BUFFER, temporary),
+            target,
+        })
+    }
+
+    fn finish(self) -> io::Result<()> {
+        match self {
+            To::Replace { temporary, target } => {
+                let temporary = temporary
+                    .into_inner()
+                    .map_err(io::IntoInnerError::into_error)?;
+                temporary.as_file().sync_all()?;
+                let directory = temporary.path().parent().map(Path::to_owned);
+                temporary.persist(&target).map_err(|failed| failed.error)?;
+                // The rename itself lives in the directory. Where directories
+                // cannot be synchronised (some file systems, other systems than
+                // Unix), there is nothing more that could be done.
+                if let Some(directory) = directory
+                    && let Ok(directory) = File::open(directory)
+                {
+                    let _ = directory.sync_all();
+                }
+                Ok(())
+            }
+            To::InPlace(mut file) => file.flush(),
+        }
+    }
+}
+
+/// Follows symbolic links from `path` to the file to replace; `None` if it must
+/// be written in place.
+fn resolve(path: &Path) -> io::Result<Option<PathBuf>> {
+    let mut target = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        // `/dev/stdout` and its like lead to what some process has open; another
+        // file in its place would not be what that process reads or goes on
+        // writing.
+        if target.starts_with("/dev") || target.starts_with("/proc") {
+            return Ok(None);
+        }
+        match fs::symlink_metadata(&target) {
+            Ok(found) if found.is_symlink() => {
+                let link = fs::read_link(&target)?;
+                target = match target.parent() {
+                    Some(parent) => parent.join(link),
+                    None => link,
+                };
+            }
+            Ok(found) if found.is_file() => return Ok(Some(target)),
+            Ok(found) if found.is_dir() => {
+                return Err(io::Error::from(io::ErrorKind::IsADirectory));
+            }
+            Ok(_) => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Some(target)),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::other("too many symbolic links"))
+}
+
+fn open_in_place(path: &Path) -> io::Result<File> {
+    #[cfg(unix)]
+    {
+        use std::os::fd::AsFd;
+        // The process's own streams are duplicated, not opened anew: a new
+        // opening of a redirected standard output starts at offset 0 and
+        // overwrites what is there.
+        let own = match path.to_str() {
+            Some("/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1") => {
+                Some(io::stdout().as_fd().try_clone_to_owned()?)
+            }
+            Some("/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2") => {
+                Some(io::stderr().as_fd().try_clone_to_owned()?)
+            }
+            _ => None,
+        };
+        if let Some(own) = own {
+            io::stdout().flush()?;
+            return Ok(File::from(own));
+        }
+    }
+    let regular = fs::metadata(path).is_ok_and(|found| found.is_file());
+    OpenOptions::new().write(true).append(regular).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(path: &Path, text: &str) -> Result<u64, TraceError> {
+        let mut file = OutputFile::create(path)?;
+        file.write_all(text.as_bytes()).unwrap();
+        file.finish()
+    }
+
+    fn names(directory: &Path) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(directory)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_new_file_appears_only_when_finished() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("out");
+        let mut file = OutputFile::create(&path).unwrap();
+        assert!(file.is_regular());
+        file.write_all(b"hello").unwrap();
+        file.flush().unwrap();
+        assert!(!path.exists());
+        assert_eq!(file.finish().unwrap(), 5);
+        assert_eq!(fs::read(&path).unwrap(), b"hello");
+        assert_eq!(names(directory.path()), ["out"]);
+    }
+
+    #[test]
+    fn dropped_it_leaves_the_old_file_and_no_other() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("out");
+        fs::write(&path, "old").unwrap();
+        let mut file = OutputFile::create(&path).unwrap();
+        file.write_all(b"new").unwrap();
+        assert_eq!(names(directory.path()).len(), 2);
+        drop(file);
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(names(directory.path()), ["out"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn permissions_stay_and_new_files_are_ordinary() {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("out");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let plain = directory.path().join("plain");
+        File::create(&plain).unwrap();
+        write(&path, "1").unwrap();
+        assert_eq!(mode(&path), mode(&plain));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        write(&path, "2").unwrap();
+        assert_eq!(mode(&path), 0o640);
+        assert_eq!(fs::read(&path).unwrap(), b"2");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_stay_links() {
+        use std::os::unix::fs::symlink;
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("deep")).unwrap();
+        let real = directory.path().join("deep/real");
+        let link = directory.path().join("link");
+        let link2 = directory.path().join("link2");
+        symlink("deep/real", &link).unwrap();
+        symlink("link", &link2).unwrap();
+        // Dangling at first.
+        write(&link2, "one").unwrap();
+        assert_eq!(fs::read(&real).unwrap(), b"one");
+        write(&link2, "two").unwrap();
+        assert_eq!(fs::read(&real).unwrap(), b"two");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert!(fs::symlink_metadata(&link2).unwrap().is_symlink());
+        assert_eq!(names(&directory.path().join("deep")), ["real"]);
+
+        let around = directory.path().join("around");
+        symlink("around", &around).unwrap();
+        let message = write(&around, "x").unwrap_err().to_string();
+        assert!(message.contains("too many symbolic links"), "{message}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn devices_and_pipes_are_written_in_place() {
+        assert_eq!(write(Path::new("/dev/null"), "gone").unwrap(), 4);
+        assert!(!OutputFile::create("/dev/stdout").unwrap().is_regular());
+
+        let message = write(Path::new("/dev/full"), "much")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            message.starts_with("/dev/full: cannot write: No space"),
+            "{message}"
+        );
+
+        let directory = tempfile::tempdir().unwrap();
+        let pipe = directory.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        let reader = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || fs::read(pipe).unwrap()
+        });
+        write(&pipe, "through").unwrap();
+        assert_eq!(reader.join().unwrap(), b"through");
+        assert_eq!(names(directory.path()), ["pipe"]);
+    }
+
+    #[test]
+    fn directories_are_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let error = write(directory.path(), "x").unwrap_err().to_string();
+        assert!(error.contains("irectory"), "{error}");
+        let error = write(&directory.path().join("no/where"), "x").unwrap_err();
+        assert!(error.to_string().contains("No such file"), "{error}");
+    }
+}

@@ -1,0 +1,375 @@
+//! Everything that is written can be read again, by ourselves and as others
+//! write it.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::{made, read, read_from, some, source, write};
+use ebbpool_trace::stats::Info;
+use ebbpool_trace::{Batch, Format, Metadata, Source, Writer};
+use proptest::prelude::*;
+
+const ENDINGS: [&str; 3] = ["", ".gz", ".zst"];
+
+fn metadata(name: Option<&str>) -> Metadata {
+    Metadata {
+        name: name.map(str::to_owned),
+        page_size: Some(8192),
+        database_pages: Some(u64::MAX),
+    }
+}
+
+fn round_trip(format: Format, all: &Batch, metadata: &Metadata, max: usize) {
+    let directory = tempfile::tempdir().unwrap();
+    for ending in ENDINGS {
+        let name = format!("trace.{}{ending}", format.extensions()[0]);
+        let path = directory.path().join(name);
+        let written = write(&path, format, metadata, all).unwrap();
+        assert_eq!(written.references, all.len() as u64);
+        assert_eq!(written.bytes, fs::metadata(&path).unwrap().len());
+        let source = source(&path, None).unwrap();
+        let reader = source.open().unwrap();
+        assert_eq!(reader.metadata(), metadata, "{}", path.display());
+        assert_eq!(reader.notes(), &[] as &[String]);
+        assert_eq!(&read_from(&source, max).unwrap(), all);
+    }
+}
+
+#[test]
+fn nothing_survives_as_nothing() {
+    for &format in Format::ALL {
+        round_trip(format, &Batch::new(), &Metadata::default(), 10);
+        round_trip(format, &Batch::new(), &metadata(Some("empty")), 10);
+    }
+}
+
+#[test]
+fn the_highest_pages_survive() {
+    let all = Batch::from_iter([
+        (0, true),
+        (u64::MAX, false),
+        (1 << 63, true),
+        (1 << 32, false),
+    ]);
+    for format in [Format::Native, Format::Text] {
+        round_trip(format, &all, &Metadata::default(), 3);
+    }
+    let all = Batch::from_iter([(0, true), ((1 << 31) - 1, true), ((1 << 31) - 1, false)]);
+    round_trip(Format::U32, &all, &Metadata::default(), 1);
+}
+
+#[test]
+fn several_row_groups_and_buffers() {
+    // More than a row group, and than the 256 KiB that are decoded at a time.
+    let all = some((1 << 20) + 12_345, 100_000);
+    for &format in Format::ALL {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("trace.zst");
+        write(&path, format, &Metadata::default(), &all).unwrap();
+        let source = source(&path, Some(format)).unwrap();
+        assert_eq!(read_from(&source, 9_999).unwrap(), all);
+        assert_eq!(read_from(&source, usize::MAX).unwrap(), all);
+        // Two readers of one source do not disturb each other.
+        let (mut a, mut b) = (source.open().unwrap(), source.open().unwrap());
+        let (mut x, mut y) = (Batch::new(), Batch::new());
+        for _ in 0..200 {
+            assert_eq!(
+                a.next_batch(&mut x, 5000).unwrap(),
+                b.next_batch(&mut y, 5000).unwrap()
+            );
+            assert_eq!(x, y);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn anything_survives(
+        references in prop::collection::vec((any::<u64>(), any::<bool>()), 0..3000),
+        name in prop::option::of("[^\\p{Cc}]{0,30}"),
+        page_size in prop::option::of(any::<u64>()),
+        max in 1..500usize,
+    ) {
+        let wide: Batch = references.iter().copied().collect();
+        let narrow: Batch = references.iter().map(|&(page, write)| (page >> 33, write)).collect();
+        // Blanks around a name do not survive in a comment.
+        let name = name.map(|name| name.trim().to_owned());
+        let metadata = Metadata { name, page_size, database_pages: None };
+        round_trip(Format::Native, &wide, &metadata, max);
+        round_trip(Format::Text, &wide, &metadata, max);
+        round_trip(Format::U32, &narrow, &metadata, max);
+    }
+}
+
+#[test]
+fn names_with_control_characters_do_not_break_text() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("trace.txt");
+    let all = Batch::from_iter([(1, true)]);
+    write(&path, Format::Text, &metadata(Some("a\nR 5\r\n#")), &all).unwrap();
+    assert_eq!(read(&path, None).unwrap(), all);
+}
+
+fn data(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data")
+        .join(name)
+}
+
+#[test]
+fn files_of_other_programs() {
+    let signed = made(i64::MAX as u64);
+    let unsigned = made(u64::MAX);
+    let narrow = made(299 * 299 * 7919 % 10007);
+    for (name, all) in [
+        ("pandas.parquet", &signed),
+        ("pyarrow.parquet", &unsigned),
+        ("polars.parquet", &unsigned),
+        ("duckdb.parquet", &signed),
+        ("duckdb-32.parquet", &narrow),
+    ] {
+        let source = source(&data(name), None).unwrap();
+        for max in [1, 7, 64, 1000] {
+            assert_eq!(&read_from(&source, max).unwrap(), all, "{name}");
+        }
+    }
+    let reader = source(&data("pyarrow.parquet"), None)
+        .unwrap()
+        .open()
+        .unwrap();
+    assert_eq!(
+        *reader.metadata(),
+        Metadata {
+            name: Some("from pyarrow".to_owned()),
+            page_size: Some(8192),
+            database_pages: Some(10007),
+        }
+    );
+    assert_eq!(reader.references(), Some(300));
+}
+
+#[test]
+fn embedded_samples() {
+    static BYTES: &[u8] = include_bytes!("data/polars.parquet");
+    let source = Source::embedded("sample", BYTES);
+    assert_eq!(source.label(), "sample");
+    assert_eq!(read_from(&source, 100).unwrap(), made(u64::MAX));
+    let reader = source.clone().open().unwrap();
+    assert_eq!(reader.references(), Some(300));
+}
+
+#[test]
+fn parquet_whatever_it_is_called() {
+    let directory = tempfile::tempdir().unwrap();
+    for name in ["trace", "trace.txt", "trace.u32", "trace.u32.zst"] {
+        let path = directory.path().join(name);
+        fs::copy(data("pyarrow.parquet"), &path).unwrap();
+        assert_eq!(read(&path, None).unwrap(), made(u64::MAX), "{name}");
+    }
+    // Compressed once more, under any name.
+    let bytes = zstd::encode_all(&fs::read(data("polars.parquet")).unwrap()[..], 3).unwrap();
+    let path = directory.path().join("anything");
+    fs::write(&path, bytes).unwrap();
+    assert_eq!(read(&path, None).unwrap(), made(u64::MAX));
+    // Magic outweighs what was told, and says so.
+    let reader = source(&path, Some(Format::U32)).unwrap().open().unwrap();
+    let [note] = reader.notes() else {
+        panic!("one note")
+    };
+    assert!(note.contains("is native by its first bytes"), "{note}");
+}
+
+#[test]
+fn text_as_people_write_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("trace.txt");
+    let text = "\u{FEFF}# a comment\r\n\r\nR 1\r\n  w\t2   # two\n\nr 007\nW 18446744073709551615";
+    fs::write(&path, text).unwrap();
+    let all = Batch::from_iter([(1, false), (2, true), (7, false), (u64::MAX, true)]);
+    assert_eq!(read(&path, None).unwrap(), all);
+    for ending in ["\n", "\r\n", "\n\n# end"] {
+        fs::write(&path, format!("{text}{ending}")).unwrap();
+        assert_eq!(read(&path, None).unwrap(), all);
+    }
+    let comment = format!("#{}\nR 1\n", "x".repeat(200_000));
+    fs::write(&path, comment).unwrap();
+    assert_eq!(read(&path, None).unwrap(), Batch::from_iter([(1, false)]));
+}
+
+#[test]
+fn a_guess_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("trace.log");
+    fs::write(&path, "# x\nR 123\nW 5\n").unwrap();
+    let source = source(&path, None).unwrap();
+    let reader = source.open().unwrap();
+    let [note] = reader.notes() else {
+        panic!("one note")
+    };
+    assert!(note.contains("looks like text"), "{note}");
+    assert_eq!(read_from(&source, 10).unwrap().pages, [123, 5]);
+}
+
+#[test]
+fn concatenated_members_and_frames() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("trace.txt.zst");
+    let mut bytes = zstd::encode_all(&b"R 1\nR "[..], 3).unwrap();
+    bytes.extend(zstd::encode_all(&b""[..], 3).unwrap());
+    bytes.extend(zstd::encode_all(&b"2\nW 3\n"[..], 3).unwrap());
+    fs::write(&path, bytes).unwrap();
+    let all = Batch::from_iter([(1, false), (2, false), (3, true)]);
+    assert_eq!(read(&path, None).unwrap(), all);
+
+    let gzip = |text: &[u8]| {
+        use std::io::Write;
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    };
+    let path = directory.path().join("trace.txt.gz");
+    fs::write(
+        &path,
+        [gzip(b"R 1\nR "), gzip(b""), gzip(b"2\nW 3\n")].concat(),
+    )
+    .unwrap();
+    assert_eq!(read(&path, None).unwrap(), all);
+}
+
+#[test]
+fn compression_is_seen_whatever_the_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("trace.txt");
+    fs::write(&path, zstd::encode_all(&b"R 1\n"[..], 3).unwrap()).unwrap();
+    assert_eq!(read(&path, None).unwrap().pages, [1]);
+    // And a name promises nothing.
+    let path = directory.path().join("plain.txt.gz");
+    fs::write(&path, "R 1\n").unwrap();
+    assert_eq!(read(&path, None).unwrap().pages, [1]);
+    // A u32 trace that begins like gzip, but cannot be.
+    let path = directory.path().join("trace.u32");
+    let words: [u32; 3] = [0x0008_8B1F, 0x0000_0002, 0x0000_0105];
+    fs::write(&path, words.map(u32::to_le_bytes).concat()).unwrap();
+    assert_eq!(
+        read(&path, None).unwrap().pages,
+        [0x0008_8B1F >> 1, 1, 0x82]
+    );
+}
+
+#[test]
+fn sidecars() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("trace.u32.zst");
+    let sidecar = directory.path().join("trace.json");
+    let all = Batch::from_iter([(1, true)]);
+    let metadata = metadata(Some("named"));
+
+    write(&path, Format::U32, &Metadata::default(), &all).unwrap();
+    assert!(!sidecar.exists());
+    write(&path, Format::U32, &metadata, &all).unwrap();
+    let text = fs::read_to_string(&sidecar).unwrap();
+    assert!(text.contains("\"page_size\": 8192"), "{text}");
+
+    // What others put there stays, and is not touched without need.
+    let more = r#"{"database_pages":18446744073709551615,"name":"named","page_size":8192,"relations":[1]}"#;
+    fs::write(&sidecar, more).unwrap();
+    let plain = directory.path().join("trace.u32");
+    write(&plain, Format::U32, &metadata, &all).unwrap();
+    assert_eq!(fs::read_to_string(&sidecar).unwrap(), more);
+    // Another trace's claims do not stay.
+    write(&plain, Format::U32, &Metadata::default(), &all).unwrap();
+    assert_eq!(
+        source(&plain, None).unwrap().open().unwrap().metadata(),
+        &Metadata::default()
+    );
+    assert!(fs::read_to_string(&sidecar).unwrap().contains("relations"));
+}
+
+#[test]
+fn levels() {
+    let directory = tempfile::tempdir().unwrap();
+    let all = some(20_000, 300);
+    for level in [-5, 1, 19, 99] {
+        for name in ["t.parquet", "t.u32.zst", "t.txt.gz"] {
+            let path = directory.path().join(name);
+            let format = Format::of_name(&path).unwrap();
+            let mut writer =
+                Writer::create_with(&path, format, &Metadata::default(), Some(level)).unwrap();
+            writer.write(&all).unwrap();
+            writer.finish().unwrap();
+            assert_eq!(read(&path, None).unwrap(), all);
+        }
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_can_be_opened_again_and_again() {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, bytes) in [
+        ("pipe", b"R 1\nW 2\n".to_vec()),
+        ("pipe2", fs::read(data("polars.parquet")).unwrap()),
+    ] {
+        let path = directory.path().join(name);
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.unwrap().success());
+        let writer = std::thread::spawn({
+            let path = path.clone();
+            move || fs::write(path, bytes).unwrap()
+        });
+        let source = source(&path, None).unwrap();
+        let first = read_from(&source, 10).unwrap();
+        writer.join().unwrap();
+        assert!(first.len() >= 2);
+        assert_eq!(read_from(&source.clone(), 7).unwrap(), first);
+    }
+}
+
+#[test]
+fn statistics_of_a_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("trace.u32");
+    let all = some(50_000, 700);
+    write(&path, Format::U32, &Metadata::default(), &all).unwrap();
+    let info = Info::of(&mut source(&path, None).unwrap().open().unwrap()).unwrap();
+    let distinct: std::collections::HashSet<u64> = all.pages.iter().copied().collect();
+    assert_eq!(info.references, 50_000);
+    assert_eq!(info.distinct_pages, distinct.len() as u64);
+    assert_eq!(
+        info.writes,
+        all.writes.iter().filter(|&&write| write).count() as u64
+    );
+    assert_eq!(info.lowest_page, all.pages.iter().min().copied());
+    assert_eq!(info.highest_page, all.pages.iter().max().copied());
+    assert_eq!(
+        info.pages_both + info.pages_only_read + info.pages_only_written,
+        info.distinct_pages
+    );
+}
+
+/// The real strings, where they are at hand (not in a published package).
+#[test]
+fn the_shared_traces() {
+    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
+    for (name, references, distinct, database) in [
+        ("pg-tpcc", 5_913_020, 111_399, 270_258),
+        ("pg-tatp", 3_088_270, 39_527, 53_725),
+    ] {
+        let path = shared.join(format!("{name}.u32.zst"));
+        if !path.exists() {
+            eprintln!("skipped: no {}", path.display());
+            continue;
+        }
+        let mut reader = source(&path, None).unwrap().open().unwrap();
+        assert_eq!(reader.metadata().name.as_deref(), Some(name));
+        assert_eq!(reader.metadata().page_size, Some(8192));
+        assert_eq!(reader.metadata().database_pages, Some(database));
+        let info = Info::of(&mut reader).unwrap();
+        assert_eq!(info.references, references);
+        assert_eq!(info.distinct_pages, distinct);
+    }
+}
