@@ -24,11 +24,6 @@ impl<K: Copy + PartialOrd> IndexedHeap<K> {
         self.heap.first().copied()
     }
 
-    /// All items with their keys, in no particular order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (K, u32)> + '_ {
-        self.heap.iter().copied()
-    }
-
     /// The key of `item`, if it is in the heap.
     #[inline]
     pub(crate) fn key(&self, item: u32) -> Option<K> {
@@ -184,7 +179,6 @@ mod tests {
                 prop_assert_eq!(heap.least().map(|(_, item)| item), model.values().min().map(|key| key.1));
                 let odd = model.values().filter(|key| key.1 % 2 == 1).min().map(|key| key.1);
                 prop_assert_eq!(heap.least_where(|item| item % 2 == 1), odd);
-                prop_assert_eq!(heap.iter().count(), model.len());
             }
         }
     }

@@ -317,7 +317,10 @@ fn known_params(entry: &Entry, name: &str) -> String {
 
 fn nearest(name: &str, known: impl Iterator<Item = &'static str>) -> &'static str {
     known
-        .max_by(|a, b| strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name)))
+        .max_by(|a, b| {
+            strsim::normalized_damerau_levenshtein(a, name)
+                .total_cmp(&strsim::normalized_damerau_levenshtein(b, name))
+        })
         .unwrap_or("")
 }
 

@@ -1,0 +1,318 @@
+//! Every policy against the slow, obvious model of it: the same events in the same order.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ebbpool_model::{Event, model, workload};
+use ebbpool_policy::{Access, Costs, DynPolicy, PolicySpec, registry};
+
+const SPECS: &[&str] = &[
+    "fifo",
+    "fifo:cluster=4",
+    "lru",
+    "lru:cluster=8",
+    "clock",
+    "clock:cluster=4",
+    "belady",
+    "cflru",
+    "cflru:window=0",
+    "cflru:window=0.29",
+    "cflru:window=1",
+    "cflru:window=0.75,cluster=8",
+    "cflru-c",
+    "cflru-c:window=0",
+    "cflru-c:window=1",
+    "lru-wsr",
+    "lru-wsr:cluster=4",
+    "ccf-lru",
+    "ccf-lru:cluster=4",
+    "ad-lru",
+    "ad-lru:min_lc=0",
+    "ad-lru:min_lc=0.5,cluster=4",
+    "ad-lru:min_lc=1",
+    "casa",
+    "casa:cluster=8",
+    "ref",
+    "ref:window=0.3,block=8,victims=2",
+    "ref:window=1,block=3,victims=1",
+    "ref:window=0,block=4",
+    "cfdc",
+    "cfdc:cluster=4",
+    "cfdc:cluster=4,keys=now",
+    "cfdc:window=0.9,cluster=16",
+    "cfdc:window=1,cluster=4",
+    "cfdc:window=0",
+    "cfdc:cluster=0",
+    "fd-static",
+    "fd-static:clean=25%",
+    "fd-static:clean=3,cluster=4",
+    "fd-static:clean=0%",
+    "fd-static:clean=100%",
+    "fd-buffer:interval=100",
+    "fd-buffer:interval=37,cluster=4",
+    "fd-buffer:interval=250,group=4",
+    "fd-buffer:interval=1",
+    "fd-buffer:interval=auto",
+    "fd-buffer:interval=auto,q=0.01%",
+    "fd-buffer:interval=200,pools=clock",
+    "fd-buffer:interval=200,pools=2q",
+    "fd-exact:interval=100",
+    "fd-exact:interval=500,group=16,cluster=8",
+];
+
+/// The simplest driver: a page table, and frames handed out in order.
+struct Buffer {
+    policy: Box<dyn DynPolicy + Send>,
+    frames: u32,
+    table: BTreeMap<u64, u32>,
+    pages: BTreeMap<u32, (u64, bool)>,
+}
+
+impl Buffer {
+    fn new(spec: &str, frames: u32) -> Self {
+        let spec: PolicySpec = spec.parse().expect("a valid policy");
+        Buffer {
+            policy: registry::boxed(&spec, frames),
+            frames,
+            table: BTreeMap::new(),
+            pages: BTreeMap::new(),
+        }
+    }
+
+    fn reference(
+        &mut self,
+        page: u64,
+        write: bool,
+        next_use: Option<u64>,
+        pinned: &BTreeSet<u64>,
+    ) -> Vec<Event> {
+        let access = Access::from_write(write);
+        self.policy.next_use(next_use.unwrap_or(u64::MAX));
+        if let Some(&frame) = self.table.get(&page) {
+            self.policy.hit(frame, access);
+            self.pages
+                .entry(frame)
+                .and_modify(|(_, dirty)| *dirty |= write);
+            return Vec::new();
+        }
+        let mut events = Vec::new();
+        self.policy.miss(page, access);
+        let frame = match (0..self.frames).find(|frame| !self.pages.contains_key(frame)) {
+            Some(frame) => frame,
+            None => {
+                let pages = &self.pages;
+                let may_go = |frame: u32| !pinned.contains(&pages[&frame].0);
+                let Some(frame) = self.policy.victim(Some((page, access)), &may_go) else {
+                    assert!(pages.keys().all(|&frame| !may_go(frame)), "somebody may go");
+                    return events;
+                };
+                assert!(may_go(frame), "a pinned frame was chosen");
+                let (victim, dirty) = self.pages.remove(&frame).expect("a victim is resident");
+                self.table.remove(&victim);
+                if dirty {
+                    events.push(Event::Write(victim));
+                }
+                events.push(Event::Evict(victim));
+                self.policy.evicted(frame);
+                frame
+            }
+        };
+        events.push(Event::Read(page));
+        self.table.insert(page, frame);
+        self.pages.insert(frame, (page, write));
+        self.policy.admit(frame, page, access);
+        events
+    }
+
+    fn clean(&mut self, page: u64) {
+        let frame = self.table[&page];
+        self.pages.insert(frame, (page, false));
+        self.policy.cleaned(frame);
+    }
+}
+
+fn next_uses(trace: &[(u64, bool)]) -> Vec<Option<u64>> {
+    let mut seen = BTreeMap::new();
+    let mut next: Vec<Option<u64>> = trace
+        .iter()
+        .enumerate()
+        .rev()
+        .map(|(at, (page, _))| seen.insert(*page, at as u64))
+        .collect();
+    next.reverse();
+    next
+}
+
+#[derive(Clone, Copy)]
+struct Disturbance {
+    pins: bool,
+    cleaning: bool,
+}
+
+fn compare(spec: &str, frames: u32, seed: u64, references: usize, disturb: Disturbance) {
+    let pages = u64::from(frames) * (2 + seed % 3) + 3;
+    let trace = workload::workload(seed, references, pages);
+    let next = next_uses(&trace);
+    let mut model = model(spec, frames as usize);
+    let mut buffer = Buffer::new(spec, frames);
+    let mut random = workload::Random::new(seed ^ 0xebb);
+    let mut pinned = BTreeSet::new();
+    for (at, &(page, write)) in trace.iter().enumerate() {
+        let place = || format!("{spec} with {frames} frames, seed {seed}, reference {at}");
+        if at % (references / 4) == 0 {
+            let asymmetry = [32.0, 1.0, 128.0, 3.7][at / (references / 4) % 4];
+            model.costs(asymmetry);
+            buffer.policy.costs(Costs::asymmetric(asymmetry));
+        }
+        if disturb.pins && at % 7 == 0 {
+            let resident: Vec<u64> = buffer.table.keys().copied().collect();
+            let share = [0, 1, 2, 4, 1, 0][at / 7 / 20 % 6];
+            pinned = resident
+                .into_iter()
+                .filter(|_| random.below(4) < share)
+                .collect();
+        }
+        let expected = model.reference(page, write, next[at], &pinned);
+        assert_eq!(
+            buffer.reference(page, write, next[at], &pinned),
+            expected,
+            "{}",
+            place()
+        );
+        if disturb.cleaning && random.below(5) == 0 {
+            let dirty: Vec<u64> = model
+                .resident()
+                .into_iter()
+                .filter_map(|(page, dirty)| dirty.then_some(page))
+                .collect();
+            if !dirty.is_empty() {
+                let page = dirty[random.below(dirty.len() as u64) as usize];
+                model.clean(page);
+                buffer.clean(page);
+            }
+        }
+        if at % 50 == 0 {
+            let resident: Vec<(u64, bool)> = {
+                let mut pages: Vec<_> = buffer.pages.values().copied().collect();
+                pages.sort_unstable();
+                pages
+            };
+            assert_eq!(resident, model.resident(), "{}", place());
+            let gauges = buffer.policy.gauges();
+            assert_eq!(gauges.target, model.target(), "{}", place());
+            assert_eq!(gauges.estimates, model.estimates(), "{}", place());
+        }
+    }
+}
+
+fn compare_all(frames: u32, seeds: std::ops::Range<u64>, references: usize) {
+    for spec in SPECS {
+        for seed in seeds.clone() {
+            for (pins, cleaning) in [(false, false), (true, false), (false, true), (true, true)] {
+                compare(
+                    spec,
+                    frames,
+                    seed,
+                    references,
+                    Disturbance { pins, cleaning },
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn one_frame() {
+    compare_all(1, 0..4, 600);
+}
+
+#[test]
+fn two_frames() {
+    compare_all(2, 10..16, 800);
+}
+
+#[test]
+fn seven_frames() {
+    compare_all(7, 20..30, 1500);
+}
+
+#[test]
+fn sixty_four_frames() {
+    compare_all(64, 40..44, 3000);
+}
+
+#[test]
+fn a_thousand_frames() {
+    compare_all(1000, 60..61, 8000);
+}
+
+#[test]
+fn cfdc_without_clusters_is_cflru() {
+    let none = BTreeSet::new();
+    for seed in 0..40 {
+        for window in ["0", "0.25", "0.5", "1"] {
+            let frames = [1, 2, 7, 64][seed as usize % 4];
+            let mut cfdc = Buffer::new(&format!("cfdc:cluster=0,window={window}"), frames);
+            let mut cflru = Buffer::new(&format!("cflru:window={window}"), frames);
+            for (page, write) in workload::workload(seed, 2000, u64::from(frames) * 3) {
+                assert_eq!(
+                    cfdc.reference(page, write, None, &none),
+                    cflru.reference(page, write, None, &none)
+                );
+            }
+        }
+    }
+}
+
+/// Worked example 1 of FD-Buffer, table 2, and TC, table 3: R Y, R X come before.
+#[test]
+fn table_2_of_fd_buffer() {
+    let [a, b, c, d, x, y] = [1u64, 2, 3, 4, 24, 25];
+    let trace = [
+        (y, false),
+        (x, false),
+        (a, true),
+        (b, true),
+        (c, false),
+        (d, false),
+        (c, false),
+        (d, false),
+        (c, false),
+        (b, true),
+        (a, false),
+    ];
+    let run = |spec: &str| {
+        let mut buffer = Buffer::new(spec, 2);
+        let next = next_uses(&trace);
+        let mut events = Vec::new();
+        for (at, &(page, write)) in trace.iter().enumerate() {
+            let counted = buffer.reference(page, write, next[at], &BTreeSet::new());
+            if at >= 2 {
+                events.extend(counted);
+            }
+        }
+        let reads = events
+            .iter()
+            .filter(|e| matches!(e, Event::Read(_)))
+            .count();
+        let writes: Vec<u64> = events
+            .iter()
+            .filter_map(|e| match e {
+                Event::Write(page) => Some(*page),
+                _ => None,
+            })
+            .collect();
+        let victims: Vec<u64> = events
+            .iter()
+            .filter_map(|e| match e {
+                Event::Evict(page) => Some(*page),
+                _ => None,
+            })
+            .collect();
+        (reads, writes, victims)
+    };
+    let (reads, writes, _) = run("belady");
+    assert_eq!((reads, writes.len()), (6, 2));
+    let (reads, writes, victims) = run("fd-static:clean=1");
+    assert_eq!((reads, writes), (8, vec![a]));
+    assert_eq!(victims, [y, a, x, c, d, c, d, c]);
+}
