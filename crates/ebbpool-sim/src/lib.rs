@@ -1,1 +1,20 @@
-//! x
+//! The lab: a trace, a policy, a device, and the bill.
+//!
+//! [`simulate`] runs any number of *cells* (a policy over a number of frames, told one asymmetry)
+//! through a single pass of a trace; a [`Sweep`] spans a grid of policies, sizes and asymmetries
+//! over as few cells as will do.
+
+mod engine;
+mod error;
+mod ids;
+mod observer;
+mod stream;
+mod sweep;
+
+pub use engine::{AtEnd, Counts};
+pub use error::SimError;
+pub use observer::{Events, NoObserver, Observer, Recorder, Series};
+pub use stream::{
+    Cell, Options, Outcome, Progress, Scan, TraceFacts, scan, simulate, simulate_one,
+};
+pub use sweep::{Resolved, Row, Size, Sweep, Warmup};

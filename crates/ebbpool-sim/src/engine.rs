@@ -1,0 +1,263 @@
+//! The driver of one policy over a trace.
+
+use ebbpool_policy::{Access, Costs, Frame, Policy};
+
+use crate::observer::Observer;
+
+/// A series has a row every so many references.
+const SAMPLE_EVERY: u64 = 1000;
+
+/// What becomes of the pages that are dirty when the trace ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AtEnd {
+    /// They are left, and counted apart (FD-Buffer's convention).
+    #[default]
+    Free,
+    /// They are written, in order of page number, and counted (AD-LRU's convention).
+    Flush,
+}
+
+/// What is counted of a run; the warm-up counts nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// References, hits and misses together.
+    pub references: u64,
+    /// References to pages that were not resident, each one page read.
+    pub misses: u64,
+    /// Page writes.
+    pub writes: u64,
+    /// Dirty pages resident at the end and not written.
+    pub dirty_left: u64,
+    /// Writes to another cluster than the write before, the first included (PPE).
+    pub cluster_switches: u64,
+}
+
+impl Counts {
+    /// References to resident pages.
+    pub fn hits(&self) -> u64 {
+        self.references - self.misses
+    }
+}
+
+/// References of a trace with dense page numbers; see [`crate::ids::Ids`].
+pub(crate) struct Chunk<'a> {
+    /// Page number << 1 | write.
+    pub(crate) references: &'a [u32],
+    /// Position of each reference's next use, or nothing if no policy looks ahead.
+    pub(crate) next: &'a [u32],
+    /// Page of each dense number.
+    pub(crate) pages: &'a [u64],
+}
+
+/// No next use.
+pub(crate) const NEVER: u32 = u32::MAX;
+
+/// What a run needs to know besides policy and trace.
+pub(crate) struct Setup {
+    pub(crate) frames: u32,
+    pub(crate) asymmetry: f64,
+    pub(crate) warmup: u64,
+    pub(crate) cluster_size: u64,
+    pub(crate) at_end: AtEnd,
+}
+
+/// One policy on its way through the trace.
+pub(crate) struct Engine<P, O> {
+    policy: P,
+    observer: O,
+    setup: Setup,
+    /// Frame + 1 of each dense page number; 0 while it is not resident.
+    table: Vec<u32>,
+    /// Dense page number << 1 | dirty of the page in each frame.
+    occupants: Vec<u32>,
+    leaving: Vec<Frame>,
+    free: Vec<Frame>,
+    served: u64,
+    dirty: u64,
+    last_cluster: Option<u64>,
+    counts: Counts,
+}
+
+/// An [`Engine`] behind dynamic dispatch, one call a chunk.
+pub(crate) trait Drive: Send {
+    fn advance(&mut self, chunk: &Chunk);
+    fn finish(&mut self, pages: &[u64]) -> Counts;
+}
+
+impl<P: Policy, O: Observer> Engine<P, O> {
+    pub(crate) fn new(mut policy: P, observer: O, setup: Setup) -> Self {
+        policy.costs(Costs::asymmetric(setup.asymmetry));
+        let mut engine = Engine {
+            policy,
+            observer,
+            table: Vec::new(),
+            occupants: Vec::with_capacity(setup.frames as usize),
+            leaving: Vec::new(),
+            free: Vec::new(),
+            served: 0,
+            dirty: 0,
+            last_cluster: None,
+            counts: Counts::default(),
+            setup,
+        };
+        if engine.setup.warmup == 0 {
+            engine.observer.counting();
+        }
+        engine
+    }
+
+    pub(crate) fn into_observer(self) -> O {
+        self.observer
+    }
+
+    #[inline]
+    fn serve<const AHEAD: bool>(&mut self, reference: u32, next: u32, pages: &[u64]) {
+        let id = reference >> 1;
+        let access = Access::from_write(reference & 1 == 1);
+        if AHEAD {
+            let position = if next == NEVER {
+                u64::MAX
+            } else {
+                u64::from(next)
+            };
+            self.policy.next_use(position);
+        }
+        let entry = self.table[id as usize];
+        if entry != 0 {
+            let frame = entry - 1;
+            self.policy.hit(frame, access);
+            if access.is_write() {
+                let occupant = &mut self.occupants[frame as usize];
+                self.dirty += u64::from(*occupant & 1 ^ 1);
+                *occupant |= 1;
+            }
+        } else {
+            self.miss(reference, id, access, pages);
+        }
+        if O::LISTENS {
+            self.served += 1;
+            if self.served.is_multiple_of(SAMPLE_EVERY) {
+                self.sample();
+            }
+        }
+    }
+
+    #[inline]
+    fn miss(&mut self, reference: u32, id: u32, access: Access, pages: &[u64]) {
+        let page = pages[id as usize];
+        self.counts.misses += 1;
+        self.policy.miss(page, access);
+        let frame = if self.occupants.len() < self.setup.frames as usize {
+            self.occupants.push(reference);
+            self.occupants.len() as u32 - 1
+        } else if let Some(frame) = self.free.pop() {
+            frame
+        } else {
+            let Some(victim) = self.policy.victim(Some((page, access)), |_| true) else {
+                debug_assert!(false, "nothing is pinned, so somebody may go");
+                return;
+            };
+            let mut leaving = std::mem::take(&mut self.leaving);
+            self.policy.also_leaving(victim, &mut leaving);
+            self.evict(victim, pages);
+            for frame in leaving.drain(..).filter(|&frame| frame != victim) {
+                self.evict(frame, pages);
+                self.free.push(frame);
+            }
+            self.leaving = leaving;
+            victim
+        };
+        self.occupants[frame as usize] = reference;
+        self.dirty += u64::from(reference & 1);
+        self.table[id as usize] = frame + 1;
+        self.policy.admit(frame, page, access);
+    }
+
+    #[inline]
+    fn evict(&mut self, frame: Frame, pages: &[u64]) {
+        let occupant = self.occupants[frame as usize];
+        let id = occupant >> 1;
+        self.table[id as usize] = 0;
+        if occupant & 1 == 1 {
+            self.dirty -= 1;
+            self.write(pages[id as usize]);
+        }
+        if O::LISTENS {
+            self.observer.evict(pages[id as usize]);
+        }
+        self.policy.evicted(frame);
+    }
+
+    #[inline]
+    fn write(&mut self, page: u64) {
+        let cluster = page / self.setup.cluster_size;
+        self.counts.writes += 1;
+        if self.last_cluster.replace(cluster) != Some(cluster) {
+            self.counts.cluster_switches += 1;
+        }
+        if O::LISTENS {
+            self.observer.write(page);
+        }
+    }
+
+    fn sample(&mut self) {
+        let resident = (self.occupants.len() - self.free.len()) as u64;
+        let gauges = self.policy.gauges();
+        let clean = resident - self.dirty;
+        self.observer
+            .sample(self.served, clean, self.dirty, self.setup.asymmetry, gauges);
+    }
+
+    fn serve_all<const AHEAD: bool>(&mut self, chunk: &Chunk, range: std::ops::Range<usize>) {
+        self.counts.references += range.len() as u64;
+        for at in range {
+            let next = if AHEAD { chunk.next[at] } else { NEVER };
+            self.serve::<AHEAD>(chunk.references[at], next, chunk.pages);
+        }
+    }
+
+    fn serve_range(&mut self, chunk: &Chunk, range: std::ops::Range<usize>) {
+        if chunk.next.is_empty() {
+            self.serve_all::<false>(chunk, range);
+        } else {
+            self.serve_all::<true>(chunk, range);
+        }
+    }
+}
+
+impl<P: Policy, O: Observer> Drive for Engine<P, O> {
+    fn advance(&mut self, chunk: &Chunk) {
+        self.table.resize(chunk.pages.len(), 0);
+        let length = chunk.references.len();
+        let warm = usize::try_from(self.setup.warmup).map_or(length, |left| left.min(length));
+        if warm > 0 {
+            self.serve_range(chunk, 0..warm);
+            self.setup.warmup -= warm as u64;
+            if self.setup.warmup == 0 {
+                self.counts = Counts::default();
+                self.last_cluster = None;
+                self.observer.counting();
+            }
+        }
+        self.serve_range(chunk, warm..length);
+    }
+
+    fn finish(&mut self, pages: &[u64]) -> Counts {
+        match self.setup.at_end {
+            AtEnd::Free => self.counts.dirty_left = self.dirty,
+            AtEnd::Flush => {
+                let mut dirty: Vec<u64> = self
+                    .occupants
+                    .iter()
+                    .filter(|&&occupant| {
+                        occupant & 1 == 1 && self.table[(occupant >> 1) as usize] != 0
+                    })
+                    .map(|&occupant| pages[(occupant >> 1) as usize])
+                    .collect();
+                dirty.sort_unstable();
+                dirty.into_iter().for_each(|page| self.write(page));
+            }
+        }
+        self.counts
+    }
+}

@@ -1,0 +1,48 @@
+//! Dense numbers for pages, in order of first appearance.
+
+use hashbrown::HashMap;
+
+/// Pages below this are found in an array, others by hashing.
+const DIRECT: u64 = 1 << 26;
+
+/// The most distinct pages: a number and a write flag share 32 bits.
+pub(crate) const MOST_PAGES: u64 = (1 << 31) - 2;
+
+/// Gives each page a small number once, so that no simulation hashes: page tables are arrays, and
+/// pages that come early, the hot ones as a rule, share cache lines.
+#[derive(Default)]
+pub(crate) struct Ids {
+    /// Number + 1 of each page below [`DIRECT`]; 0 where it has none yet.
+    direct: Vec<u32>,
+    hashed: HashMap<u64, u32>,
+    count: u32,
+}
+
+impl Ids {
+    /// Number of distinct pages so far.
+    pub(crate) fn len(&self) -> u64 {
+        u64::from(self.count)
+    }
+
+    /// The number of `page`; `first` hears of it if it is new.
+    #[inline]
+    pub(crate) fn id(&mut self, page: u64, first: impl FnOnce(u64)) -> u32 {
+        if page >= DIRECT {
+            return *self.hashed.entry(page).or_insert_with(|| {
+                first(page);
+                self.count += 1;
+                self.count - 1
+            });
+        }
+        let at = page as usize;
+        if at >= self.direct.len() {
+            self.direct.resize((at + 1).next_power_of_two(), 0);
+        }
+        if self.direct[at] == 0 {
+            first(page);
+            self.count += 1;
+            self.direct[at] = self.count;
+        }
+        self.direct[at] - 1
+    }
+}

@@ -1,0 +1,402 @@
+//! Any number of simulations in one pass of a trace.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+
+use ebbpool_policy::{Policy, PolicySpec, registry};
+use ebbpool_trace::{Batch, Reader, Source};
+use rayon::prelude::*;
+
+use crate::engine::{AtEnd, Chunk, Counts, Drive, Engine, NEVER, Setup};
+use crate::error::SimError;
+use crate::ids::{Ids, MOST_PAGES};
+use crate::observer::{NoObserver, Observer};
+
+/// References decoded at a time: large enough to keep all cores busy between two chunks, small
+/// enough to stay in the cache.
+const CHUNK: usize = 1 << 18;
+
+/// Frames beyond this are not set aside before the trace has been seen to have as many pages.
+const FRAMES_TAKEN_ON_TRUST: u64 = 1 << 20;
+
+/// A policy over a number of frames, told one asymmetry.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// The policy.
+    pub policy: PolicySpec,
+    /// Frames, at least 1.
+    pub frames: u64,
+    /// Cost of a page write in page reads.
+    pub asymmetry: f64,
+}
+
+/// What holds for all cells of a simulation.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// References at the start that count nothing.
+    pub warmup: u64,
+    /// What becomes of dirty pages at the end.
+    pub at_end: AtEnd,
+    /// Pages per cluster when cluster switches are counted (PPE: 16).
+    pub cluster_size: u64,
+    /// Worker threads; the results do not depend on it.
+    pub threads: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            warmup: 0,
+            at_end: AtEnd::Free,
+            cluster_size: 16,
+            threads: 1,
+        }
+    }
+}
+
+/// Where a simulation reports how far it has come, and learns that it should stop.
+pub struct Progress<'a> {
+    /// Called with the share of the trace done, from 0 to 1.
+    pub report: &'a (dyn Fn(f64) + Sync),
+    /// Set by somebody who wants the simulation to stop.
+    pub stop: &'a AtomicBool,
+}
+
+impl Progress<'_> {
+    fn check(&self) -> Result<(), SimError> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(SimError::Interrupted);
+        }
+        Ok(())
+    }
+}
+
+/// What a pass has learned of the trace itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TraceFacts {
+    /// References, warm-up included.
+    pub references: u64,
+    /// Distinct pages, warm-up included.
+    pub distinct_pages: u64,
+    /// Counted references to another cluster than the one before, the first included (PPE).
+    pub cluster_switches: u64,
+}
+
+/// What came of a simulation: the counts of each cell, in the order given.
+#[derive(Debug)]
+pub struct Outcome {
+    /// One entry per cell.
+    pub counts: Vec<Counts>,
+    /// Of the trace.
+    pub facts: TraceFacts,
+}
+
+/// A first pass over a trace, for what must be known before a simulation starts.
+#[derive(Debug, Default)]
+pub struct Scan {
+    /// References.
+    pub references: u64,
+    /// Distinct pages.
+    pub distinct_pages: u64,
+    /// For offline policies: the position of each reference's next use.
+    next: Vec<u32>,
+}
+
+struct Decoded {
+    references: Vec<u32>,
+    new_pages: Vec<u64>,
+    /// Cluster switches among the counted references of this chunk.
+    cluster_switches: u64,
+    progress: f64,
+}
+
+/// Decodes a trace, numbers its pages, and hands it on chunk by chunk.
+struct Decoder {
+    reader: Reader,
+    label: String,
+    ids: Ids,
+    batch: Batch,
+    served: u64,
+    warmup: u64,
+    cluster_size: u64,
+    last_cluster: Option<u64>,
+}
+
+impl Decoder {
+    fn open(source: &Source, options: &Options) -> Result<Self, SimError> {
+        Ok(Decoder {
+            reader: source.open()?,
+            label: source.label().into(),
+            ids: Ids::default(),
+            batch: Batch::with_capacity(CHUNK),
+            served: 0,
+            warmup: options.warmup,
+            cluster_size: options.cluster_size,
+            last_cluster: None,
+        })
+    }
+
+    fn next(&mut self) -> Result<Option<Decoded>, SimError> {
+        if !self.reader.next_batch(&mut self.batch, CHUNK)? {
+            return Ok(None);
+        }
+        let mut new_pages = Vec::new();
+        let mut references = Vec::with_capacity(self.batch.len());
+        for (&page, &write) in self.batch.pages.iter().zip(&self.batch.writes) {
+            let id = self.ids.id(page, |page| new_pages.push(page));
+            references.push(id << 1 | u32::from(write));
+        }
+        if self.ids.len() > MOST_PAGES {
+            return Err(SimError::TooLarge {
+                trace: self.label.clone(),
+                what: "distinct pages",
+                limit: MOST_PAGES,
+            });
+        }
+        let warm = self.warmup.saturating_sub(self.served) as usize;
+        self.served += references.len() as u64;
+        let mut cluster_switches = 0;
+        for page in self.batch.pages.iter().skip(warm) {
+            let cluster = page / self.cluster_size;
+            cluster_switches += u64::from(self.last_cluster != Some(cluster));
+            self.last_cluster = Some(cluster);
+        }
+        Ok(Some(Decoded {
+            references,
+            new_pages,
+            cluster_switches,
+            progress: self.reader.progress(),
+        }))
+    }
+
+    fn send_all(mut self, chunks: SyncSender<Result<Decoded, SimError>>) {
+        loop {
+            let chunk = self.next().transpose();
+            let Some(chunk) = chunk else { return };
+            let failed = chunk.is_err();
+            // The receiver hangs up when it is told to stop.
+            if chunks.send(chunk).is_err() || failed {
+                return;
+            }
+        }
+    }
+}
+
+/// Reads the whole trace once. With `ahead`, also notes where each page is used next: 4 bytes a
+/// reference.
+pub fn scan(source: &Source, ahead: bool, progress: &Progress) -> Result<Scan, SimError> {
+    let mut decoder = Decoder::open(source, &Options::default())?;
+    let mut scan = Scan::default();
+    let mut last: Vec<u32> = Vec::new();
+    while let Some(chunk) = decoder.next()? {
+        progress.check()?;
+        if ahead {
+            let end = scan.references + chunk.references.len() as u64;
+            if end >= u64::from(NEVER) {
+                return Err(SimError::TooLarge {
+                    trace: source.label().into(),
+                    what: "references for an offline policy",
+                    limit: u64::from(NEVER) - 1,
+                });
+            }
+            last.resize(decoder.ids.len() as usize, NEVER);
+            for (reference, position) in chunk.references.iter().zip(scan.references as u32..) {
+                let id = (reference >> 1) as usize;
+                let before = std::mem::replace(&mut last[id], position);
+                if before != NEVER {
+                    scan.next[before as usize] = position;
+                }
+                scan.next.push(NEVER);
+            }
+        }
+        scan.references += chunk.references.len() as u64;
+        (progress.report)(chunk.progress);
+    }
+    scan.distinct_pages = decoder.ids.len();
+    Ok(scan)
+}
+
+/// Runs all `cells` through one pass of the trace.
+///
+/// Frames beyond the trace's pages are never used, so asking for more than there is memory for is
+/// fine. Policies that need the future cost a first pass and 4 bytes a reference.
+pub fn simulate(
+    source: &Source,
+    cells: &[Cell],
+    options: &Options,
+    progress: &Progress,
+) -> Result<Outcome, SimError> {
+    let scan = scan_if_needed(source, cells, progress)?;
+    let mut engines: Vec<Box<dyn Drive>> = cells
+        .iter()
+        .map(|cell| {
+            let setup = setup(cell, options, &scan);
+            let frames = setup.frames;
+            registry::visit(&cell.policy, frames, Boxed(setup))
+        })
+        .collect();
+    let ahead: Vec<bool> = cells.iter().map(|c| !c.policy.entry().online).collect();
+    let workers = rayon::ThreadPoolBuilder::new()
+        .num_threads(options.threads.max(1))
+        .build()
+        .map_err(|error| SimError::Output {
+            what: "to worker threads",
+            source: std::io::Error::other(error),
+        })?;
+    let mut pages = Vec::new();
+    let facts = for_each_chunk(source, options, &scan, progress, &mut pages, |chunk| {
+        let blind = Chunk {
+            next: &[],
+            ..*chunk
+        };
+        let advance = |(engine, &ahead): (&mut Box<dyn Drive>, &bool)| {
+            engine.advance(if ahead { chunk } else { &blind });
+        };
+        if engines.len() == 1 {
+            engines.iter_mut().zip(&ahead).for_each(advance);
+        } else {
+            workers.install(|| {
+                engines
+                    .par_iter_mut()
+                    .with_max_len(1)
+                    .zip(&ahead)
+                    .for_each(advance);
+            });
+        }
+    })?;
+    let counts = engines.iter_mut().map(|e| e.finish(&pages)).collect();
+    Ok(Outcome { counts, facts })
+}
+
+/// Runs one cell and lets `observer` hear all of it.
+pub fn simulate_one<O: Observer + 'static>(
+    source: &Source,
+    cell: &Cell,
+    options: &Options,
+    progress: &Progress,
+    observer: O,
+) -> Result<(Counts, TraceFacts, O), SimError> {
+    let scan = scan_if_needed(source, std::slice::from_ref(cell), progress)?;
+    let setup = setup(cell, options, &scan);
+    let frames = setup.frames;
+    registry::visit(
+        &cell.policy,
+        frames,
+        Observed {
+            source,
+            options,
+            progress,
+            scan: &scan,
+            setup,
+            observer,
+        },
+    )
+}
+
+struct Boxed(Setup);
+
+impl registry::Visitor for Boxed {
+    type Out = Box<dyn Drive>;
+    fn visit<P: Policy + 'static>(self, policy: P) -> Self::Out {
+        Box::new(Engine::new(policy, NoObserver, self.0))
+    }
+}
+
+struct Observed<'a, O> {
+    source: &'a Source,
+    options: &'a Options,
+    progress: &'a Progress<'a>,
+    scan: &'a Scan,
+    setup: Setup,
+    observer: O,
+}
+
+impl<O: Observer> registry::Visitor for Observed<'_, O> {
+    type Out = Result<(Counts, TraceFacts, O), SimError>;
+    fn visit<P: Policy + 'static>(self, policy: P) -> Self::Out {
+        let mut engine = Engine::new(policy, self.observer, self.setup);
+        let mut pages = Vec::new();
+        let facts = for_each_chunk(
+            self.source,
+            self.options,
+            self.scan,
+            self.progress,
+            &mut pages,
+            |chunk| engine.advance(chunk),
+        )?;
+        let counts = engine.finish(&pages);
+        Ok((counts, facts, engine.into_observer()))
+    }
+}
+
+fn scan_if_needed(source: &Source, cells: &[Cell], progress: &Progress) -> Result<Scan, SimError> {
+    let ahead = cells.iter().any(|cell| !cell.policy.entry().online);
+    let many = cells.iter().any(|cell| cell.frames > FRAMES_TAKEN_ON_TRUST);
+    if ahead || many {
+        scan(source, ahead, progress)
+    } else {
+        Ok(Scan {
+            distinct_pages: u64::MAX,
+            ..Scan::default()
+        })
+    }
+}
+
+fn setup(cell: &Cell, options: &Options, scan: &Scan) -> Setup {
+    let frames = cell.frames.min(scan.distinct_pages).clamp(1, MOST_PAGES);
+    Setup {
+        frames: frames as u32,
+        asymmetry: cell.asymmetry,
+        warmup: options.warmup,
+        cluster_size: options.cluster_size,
+        at_end: options.at_end,
+    }
+}
+
+/// Decodes in a thread of its own while `consume` works on the chunk before.
+fn for_each_chunk(
+    source: &Source,
+    options: &Options,
+    scan: &Scan,
+    progress: &Progress,
+    pages: &mut Vec<u64>,
+    mut consume: impl FnMut(&Chunk),
+) -> Result<TraceFacts, SimError> {
+    let decoder = Decoder::open(source, options)?;
+    let mut facts = TraceFacts::default();
+    thread::scope(|scope| {
+        let (sender, receiver): (_, Receiver<Result<Decoded, SimError>>) = sync_channel(1);
+        scope.spawn(move || decoder.send_all(sender));
+        for chunk in receiver {
+            progress.check()?;
+            let chunk = chunk?;
+            pages.extend_from_slice(&chunk.new_pages);
+            let start = facts.references as usize;
+            let end = start + chunk.references.len();
+            consume(&Chunk {
+                references: &chunk.references,
+                next: scan.next.get(start..end).unwrap_or(&[]),
+                pages,
+            });
+            facts.references = end as u64;
+            facts.cluster_switches += chunk.cluster_switches;
+            (progress.report)(chunk.progress);
+        }
+        Ok::<(), SimError>(())
+    })?;
+    facts.distinct_pages = pages.len() as u64;
+    if facts.references == 0 {
+        return Err(SimError::Empty {
+            trace: source.label().into(),
+        });
+    }
+    if options.warmup >= facts.references {
+        return Err(SimError::AllWarmup {
+            trace: source.label().into(),
+            references: facts.references,
+            warmup: options.warmup,
+        });
+    }
+    Ok(facts)
+}
