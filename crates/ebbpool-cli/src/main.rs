@@ -1,2 +1,66 @@
-//! x
-fn main() {}
+//! The `ebbpool` command.
+
+mod args;
+mod compare;
+mod policies;
+mod progress;
+mod report;
+mod results;
+mod run;
+mod table;
+mod trace;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+use ebbpool_sim::SimError;
+use ebbpool_trace::TraceError;
+
+use args::{Cli, Command};
+
+/// Why a command failed, and with which exit code.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(transparent)]
+    Sim(#[from] SimError),
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    #[error("cannot write standard output: {0}")]
+    Output(#[from] io::Error),
+    #[error("{0}")]
+    Usage(String),
+}
+
+impl Failure {
+    fn is_usage(&self) -> bool {
+        match self {
+            Failure::Usage(_) | Failure::Sim(SimError::AllWarmup { .. }) => true,
+            Failure::Trace(error) | Failure::Sim(SimError::Trace(error)) => error.is_usage(),
+            _ => false,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    progress::stop_on_interrupt();
+    let result = match &cli.command {
+        Command::Compare(args) => compare::compare(args),
+        Command::Run(args) => run::run(args),
+        Command::Trace(args) => trace::trace(args),
+        Command::Policies(args) => policies::policies(args),
+    };
+    let failure = match result.and_then(|()| io::stdout().flush().map_err(Failure::Output)) {
+        Ok(()) => return ExitCode::SUCCESS,
+        // Whoever read our output has seen enough.
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            return ExitCode::SUCCESS;
+        }
+        Err(failure) => failure,
+    };
+    let line = failure.to_string().replace(['\n', '\r'], " ");
+    // Nothing is left to be done if standard error is gone too.
+    let _ = writeln!(io::stderr(), "ebbpool: error: {line}");
+    ExitCode::from(if failure.is_usage() { 2 } else { 1 })
+}

@@ -1,0 +1,125 @@
+//! `ebbpool run`: one policy over one trace.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use ebbpool_sim::{
+    Cell, Events, NoObserver, Options, Progress, Recorder, Series, SimError, Size, Warmup, scan,
+    simulate_one,
+};
+use ebbpool_trace::Source;
+use ebbpool_trace::output::OutputFile;
+
+use crate::args::{RunArgs, RunFormat, policy};
+use crate::results::{OfTrace, Record};
+use crate::{Failure, progress, table};
+
+pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
+    let spec = policy(&args.policy)?;
+    let start = Instant::now();
+    let source = Source::parse(&args.trace, args.common.trace_format)?;
+    let reader = source.open()?;
+    report_notes(reader.notes());
+    let metadata = reader.metadata().clone();
+    let stated = reader.references();
+    drop(reader);
+    let bar = progress::bar(&spec.to_string());
+    let report = |share| progress::set(&bar, share);
+    let progress = Progress {
+        report: &report,
+        stop: &progress::STOP,
+    };
+    let needs_pages =
+        matches!(args.frames.size, Size::Share(_)) && metadata.database_pages.is_none();
+    let needs_length = matches!(args.common.warmup.0, Warmup::Share(_)) && stated.is_none();
+    let scanned = if needs_pages || needs_length {
+        scan(&source, false, &progress)?
+    } else {
+        Default::default()
+    };
+    let pages = metadata.database_pages.unwrap_or(scanned.distinct_pages);
+    let frames = match args.frames.size {
+        Size::Frames(frames) => frames,
+        Size::Share(share) => share.floor_of(pages).max(1),
+    };
+    let warmup = match args.common.warmup.0 {
+        Warmup::References(warmup) => warmup,
+        Warmup::Share(share) => share.floor_of(stated.unwrap_or(scanned.references)),
+    };
+    let cell = Cell {
+        policy: spec,
+        frames,
+        asymmetry: args.asymmetry.ratio(),
+    };
+    let options = Options {
+        warmup,
+        ..args.common.options()
+    };
+    let (counts, facts) = if args.events.is_none() && args.series.is_none() {
+        let (counts, facts, NoObserver) =
+            simulate_one(&source, &cell, &options, &progress, NoObserver)?;
+        (counts, facts)
+    } else {
+        recorded(args, &source, &cell, &options, &progress)?
+    };
+    let seconds = start.elapsed().as_secs_f64();
+    bar.finish_and_clear();
+    let of_trace = OfTrace {
+        label: source.label(),
+        metadata: &metadata,
+        facts,
+        warmup,
+    };
+    let policy = cell.policy.to_string();
+    let mut record = Record::new(&of_trace, policy, frames, args.asymmetry, &counts);
+    record.seconds = Some(seconds);
+    record.references_per_second = Some(facts.references as f64 / seconds);
+    let mut out = io::stdout().lock();
+    match args.format {
+        RunFormat::Json => {
+            serde_json::to_writer_pretty(&mut out, &record).map_err(io::Error::from)?;
+            writeln!(out)?;
+        }
+        RunFormat::Table => write!(out, "{}", table::of_run(&record))?,
+    }
+    Ok(())
+}
+
+/// Prints what the reader of a trace had to guess.
+pub(crate) fn report_notes(notes: &[String]) {
+    for note in notes {
+        // A note that cannot be shown is no reason to fail.
+        let _ = writeln!(io::stderr(), "ebbpool: note: {note}");
+    }
+}
+
+fn recorded(
+    args: &RunArgs,
+    source: &Source,
+    cell: &Cell,
+    options: &Options,
+    progress: &Progress,
+) -> Result<(ebbpool_sim::Counts, ebbpool_sim::TraceFacts), Failure> {
+    let create = |path: &Option<PathBuf>| path.as_ref().map(OutputFile::create).transpose();
+    let series = create(&args.series)?.map(Series::new).transpose();
+    let recorder = Recorder {
+        events: create(&args.events)?.map(Events),
+        series: series.map_err(|source| SimError::Output {
+            what: "the series",
+            source,
+        })?,
+        failure: None,
+    };
+    let (counts, facts, recorder) = simulate_one(source, cell, options, progress, recorder)?;
+    if let Some((what, source)) = recorder.failure {
+        return Err(SimError::Output { what, source }.into());
+    }
+    if let Some(Events(out)) = recorder.events {
+        out.finish()?;
+    }
+    if let Some(series) = recorder.series {
+        series.into_inner().finish()?;
+    }
+    Ok((counts, facts))
+}

@@ -1,0 +1,200 @@
+//! Results for people, readable at 80 columns and in a pipe.
+
+use std::fmt::Write;
+
+use comfy_table::{CellAlignment, Table, presets};
+
+use crate::compare::Comparison;
+use crate::results::Record;
+
+/// The policy that savings are counted against.
+pub(crate) const BASELINE: &str = "lru";
+
+/// As many sizes stand side by side as fit into 80 columns.
+const SIZES_ACROSS: usize = 4;
+
+/// The sentence's asymmetry and size where they are among those run (FD-Buffer's defaults).
+const USUAL_ASYMMETRY: f64 = 32.0;
+const USUAL_SIZE: &str = "3%";
+
+fn plain() -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table
+}
+
+fn add_row(table: &mut Table, cells: Vec<String>) {
+    table.add_row(cells);
+}
+
+fn finish(mut table: Table) -> String {
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+        if column.index > 0 {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let mut text = String::new();
+    for line in table.lines() {
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// What a result costs less than the baseline's, in per cent.
+pub(crate) fn saving(cost: f64, baseline: f64) -> Option<f64> {
+    (baseline > 0.0).then(|| 100.0 * (1.0 - cost / baseline))
+}
+
+/// The least bill of each size of a block.
+pub(crate) fn least(block: &[Record], sizes: usize) -> Vec<f64> {
+    (0..sizes)
+        .map(|size| {
+            let costs = block
+                .iter()
+                .skip(size)
+                .step_by(sizes)
+                .map(|record| record.cost);
+            costs.fold(f64::INFINITY, f64::min)
+        })
+        .collect()
+}
+
+/// One block per asymmetry: policies down, sizes across.
+pub(crate) fn of_comparison(comparison: &Comparison) -> String {
+    let sizes = comparison.sizes.len();
+    let mut text = String::new();
+    let _ = writeln!(text, "{}", comparison.title);
+    let _ = writeln!(
+        text,
+        "bill per reference in page reads; saving against {BASELINE} in per cent; * is best"
+    );
+    for block in comparison.blocks() {
+        let least = least(block, sizes);
+        let baseline: Option<&[Record]> = block.chunks(sizes).find(|row| row[0].policy == BASELINE);
+        let asymmetry = block[0].asymmetry.0;
+        for (start, group) in (0..)
+            .step_by(SIZES_ACROSS)
+            .zip(comparison.sizes.chunks(SIZES_ACROSS))
+        {
+            let mut table = plain();
+            let mut header = vec![format!("R = {asymmetry}")];
+            for (size, record) in group.iter().zip(&block[start..]) {
+                let frames = record.frames.to_string();
+                header.push(if *size == frames {
+                    size.clone()
+                } else {
+                    format!("{size} = {frames}")
+                });
+            }
+            add_row(&mut table, header);
+            for row in block.chunks(sizes) {
+                let mut cells = vec![row[0].policy.clone()];
+                for (at, record) in row.iter().enumerate().skip(start).take(group.len()) {
+                    let mark = if record.cost <= least[at] { "*" } else { " " };
+                    let saved = baseline
+                        .filter(|_| record.policy != BASELINE)
+                        .and_then(|row| saving(record.cost, row[at].cost));
+                    let saved = saved.map_or(String::new(), |saved| format!("{saved:+.1}"));
+                    cells.push(format!("{}{mark} {saved:>6}", digits(record.cost)));
+                }
+                add_row(&mut table, cells);
+            }
+            let _ = write!(text, "\n{}", finish(table));
+        }
+    }
+    let _ = writeln!(text, "\n{}", sentence(comparison));
+    text
+}
+
+fn digits(cost: f64) -> String {
+    if cost < 10.0 {
+        format!("{cost:.4}")
+    } else {
+        format!("{cost:.2}")
+    }
+}
+
+/// The answer in a sentence, at FD-Buffer's usual asymmetry and size if they were run.
+pub(crate) fn sentence(comparison: &Comparison) -> String {
+    let sizes = comparison.sizes.len();
+    let blocks: Vec<&[Record]> = comparison.blocks().collect();
+    let usual = blocks
+        .iter()
+        .find(|block| block[0].asymmetry.0 == USUAL_ASYMMETRY);
+    let Some(block) = usual.or(blocks.last()) else {
+        return String::new();
+    };
+    let size = comparison.sizes.iter().position(|size| size == USUAL_SIZE);
+    let size = size.unwrap_or(sizes / 2);
+    let column = || block.iter().skip(size).step_by(sizes);
+    let Some(best) = column().min_by(|a, b| a.cost.total_cmp(&b.cost)) else {
+        return String::new();
+    };
+    let memory = match comparison.sizes[size].strip_suffix('%') {
+        Some(share) => format!("{share} % of {}", comparison.share_of),
+        None => format!("{} frames", comparison.sizes[size]),
+    };
+    let place = format!("at R={} and {memory}", best.asymmetry.0);
+    let name = &best.policy;
+    match column().find(|record| record.policy == BASELINE) {
+        Some(baseline) if best.cost < baseline.cost => format!(
+            "{place} {name} writes {} than {BASELINE} and costs {}",
+            less_or_more(best.writes as f64, baseline.writes as f64),
+            less_or_more(best.cost, baseline.cost),
+        ),
+        Some(_) => format!("{place} no policy costs less than {BASELINE}"),
+        None => format!(
+            "{place} {name} has the smallest bill, {} page reads a reference",
+            digits(best.cost)
+        ),
+    }
+}
+
+fn less_or_more(value: f64, baseline: f64) -> String {
+    match saving(value, baseline).map(|saved| saved.round()) {
+        Some(saved) if saved > 0.0 => format!("{saved} % less"),
+        Some(saved) if saved < 0.0 => format!("{} % more", -saved),
+        _ => "no less".into(),
+    }
+}
+
+/// One run, a line a figure.
+pub(crate) fn of_run(record: &Record) -> String {
+    let mut table = plain();
+    let unknown = || "unknown".to_string();
+    let mut row = |name: &str, value: String| add_row(&mut table, vec![name.into(), value]);
+    row("trace", record.trace.clone());
+    row("policy", record.policy.clone());
+    row("frames", record.frames.to_string());
+    row(
+        "page size",
+        record
+            .page_size
+            .map_or_else(unknown, |size| format!("{size} bytes")),
+    );
+    row("asymmetry", record.asymmetry.0.to_string());
+    row("references", record.references.to_string());
+    row("warm-up", record.warmup.to_string());
+    row("distinct pages", record.distinct_pages.to_string());
+    row("hits", record.hits.to_string());
+    row("hit ratio", format!("{:.4}", record.hit_ratio));
+    row("reads", record.reads.to_string());
+    row("writes", record.writes.to_string());
+    row("dirty left", record.dirty_left.to_string());
+    row(
+        "bill per reference",
+        format!("{} page reads", digits(record.cost)),
+    );
+    row("cluster switches", record.cluster_switches.to_string());
+    row(
+        "cluster switch factor",
+        format!("{:.4}", record.cluster_switch_factor),
+    );
+    if let (Some(seconds), Some(rate)) = (record.seconds, record.references_per_second) {
+        row("seconds", format!("{seconds:.2}"));
+        row("references per second", format!("{rate:.0}"));
+    }
+    finish(table)
+}

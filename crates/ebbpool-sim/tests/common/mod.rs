@@ -1,0 +1,69 @@
+//! What the tests share: traces in temporary files, and cells by name.
+
+use std::sync::atomic::AtomicBool;
+
+use ebbpool_sim::{Cell, Progress};
+use ebbpool_trace::{Batch, Format, Metadata, Source, Writer};
+use tempfile::TempDir;
+
+static GO_ON: AtomicBool = AtomicBool::new(false);
+
+/// Told nothing, and goes on.
+pub const QUIET: Progress = Progress {
+    report: &|_| {},
+    stop: &GO_ON,
+};
+
+/// Every policy at least once, with parameters that make a difference in small buffers.
+pub const SPECS: &[&str] = &[
+    "fifo",
+    "fifo:cluster=4",
+    "lru",
+    "lru:cluster=8",
+    "clock",
+    "belady",
+    "cflru",
+    "cflru:window=0.29,cluster=16",
+    "cflru-c",
+    "lru-wsr",
+    "lru-wsr:cluster=4",
+    "ccf-lru",
+    "ad-lru",
+    "ad-lru:min_lc=0.5,cluster=4",
+    "casa",
+    "casa:cluster=8",
+    "ref:block=8,victims=2",
+    "cfdc",
+    "cfdc:cluster=4,keys=now",
+    "cfdc:cluster=0",
+    "fd-static",
+    "fd-static:clean=3,cluster=4",
+    "fd-buffer:interval=300",
+    "fd-buffer:interval=250,group=4",
+    "fd-buffer:interval=100,cluster=4",
+    "fd-exact:interval=200",
+    "fd-exact:interval=500,group=16,cluster=8",
+];
+
+/// The trace as a file; it is there as long as the directory.
+pub fn file(trace: &[(u64, bool)], name: &str) -> (TempDir, Source) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join(name);
+    let format = Format::of_name(&path).expect("a name with a format");
+    let mut writer = Writer::create(&path, format, &Metadata::default()).expect("a trace file");
+    writer
+        .write(&trace.iter().copied().collect::<Batch>())
+        .and_then(|()| writer.finish())
+        .expect("room for a trace");
+    let source = Source::parse(path.to_str().expect("a plain path"), None).expect("a trace");
+    (directory, source)
+}
+
+/// That policy over so many frames.
+pub fn cell(spec: &str, frames: u64, asymmetry: f64) -> Cell {
+    Cell {
+        policy: spec.parse().expect("a policy"),
+        frames,
+        asymmetry,
+    }
+}

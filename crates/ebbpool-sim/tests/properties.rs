@@ -1,0 +1,354 @@
+//! What holds of every simulation, whatever the policy.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::{QUIET, SPECS, cell, file};
+use ebbpool_model::workload::workload;
+use ebbpool_model::{Event, model};
+use ebbpool_sim::{
+    AtEnd, Cell, Events, NoObserver, Options, Progress, Recorder, Series, SimError, Size, Sweep,
+    Warmup, simulate, simulate_one,
+};
+use ebbpool_trace::Source;
+
+fn cells(frames: &[u64]) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for spec in SPECS {
+        cells.extend(frames.iter().map(|&frames| cell(spec, frames, 8.0)));
+    }
+    cells
+}
+
+fn recorder() -> Recorder<Vec<u8>> {
+    Recorder {
+        events: Some(Events(Vec::new())),
+        series: Some(Series::new(Vec::new()).expect("memory takes anything")),
+        failure: None,
+    }
+}
+
+/// The lines of the events and of the series.
+fn lines(recorder: Recorder<Vec<u8>>) -> (Vec<String>, Vec<String>) {
+    assert!(recorder.failure.is_none());
+    let of = |bytes: Vec<u8>| -> Vec<String> {
+        let text = String::from_utf8(bytes).expect("text");
+        text.lines().map(str::to_owned).collect()
+    };
+    let events = recorder.events.expect("events were asked for").0;
+    let series = recorder.series.expect("a series was asked for");
+    (of(events), of(series.into_inner()))
+}
+
+#[test]
+fn threads_change_nothing() {
+    // More than two chunks.
+    let (_directory, source) = file(&workload(1, 600_000, 300), "t.parquet");
+    let cells = cells(&[7, 64]);
+    let run = |threads| {
+        let options = Options {
+            threads,
+            warmup: 1000,
+            ..Options::default()
+        };
+        let outcome = simulate(&source, &cells, &options, &QUIET).expect("a simulation");
+        (outcome.counts, outcome.facts)
+    };
+    let one = run(1);
+    assert_eq!(one, run(2));
+    assert_eq!(one, run(4));
+    // Nor does it matter who else takes part.
+    for at in [0, 11, cells.len() - 1] {
+        let options = Options {
+            warmup: 1000,
+            ..Options::default()
+        };
+        let (counts, facts, NoObserver) =
+            simulate_one(&source, &cells[at], &options, &QUIET, NoObserver).expect("a run");
+        assert_eq!((counts, facts), (one.0[at], one.1));
+    }
+}
+
+#[test]
+fn nothing_leaves_while_there_is_room() {
+    let trace = workload(3, 3000, 150);
+    let distinct: BTreeSet<u64> = trace.iter().map(|(page, _)| *page).collect();
+    let written: BTreeSet<u64> = trace.iter().filter(|r| r.1).map(|r| r.0).collect();
+    let (_directory, source) = file(&trace, "t.txt");
+    let pages = distinct.len() as u64;
+    let cells = cells(&[pages, pages + 1, 10 * pages, 1 << 21, u64::MAX]);
+    let outcome = simulate(&source, &cells, &Options::default(), &QUIET).expect("a simulation");
+    for (counts, cell) in outcome.counts.iter().zip(&cells) {
+        assert_eq!(counts.misses, pages, "{cell:?}");
+        assert_eq!(counts.writes, 0, "{cell:?}");
+        assert_eq!(counts.dirty_left, written.len() as u64, "{cell:?}");
+        assert_eq!(counts.cluster_switches, 0, "{cell:?}");
+    }
+    for frames in [pages, pages + 1, u64::MAX] {
+        let cell = cell("fd-buffer:interval=100", frames, 8.0);
+        let options = Options::default();
+        let (_, _, heard) =
+            simulate_one(&source, &cell, &options, &QUIET, recorder()).expect("a run");
+        assert_eq!(lines(heard).0, ["# counted from here"]);
+    }
+}
+
+#[test]
+fn an_empty_trace_is_refused() {
+    for name in ["t.parquet", "t.txt", "t.u32"] {
+        let (_directory, source) = file(&[], name);
+        for cells in [
+            vec![],
+            vec![cell("lru", 3, 1.0)],
+            vec![cell("belady", u64::MAX, 1.0), cell("cfdc", 3, 1.0)],
+        ] {
+            let outcome = simulate(&source, &cells, &Options::default(), &QUIET);
+            assert!(matches!(outcome, Err(SimError::Empty { .. })), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_warm_up_leaves_something_to_count() {
+    let (_directory, source) = file(&workload(1, 500, 20), "t.txt");
+    let run = |cell: &Cell, warmup| {
+        let options = Options {
+            warmup,
+            ..Options::default()
+        };
+        simulate(&source, std::slice::from_ref(cell), &options, &QUIET)
+    };
+    for spec in ["lru", "belady"] {
+        let cell = cell(spec, 7, 1.0);
+        let last = run(&cell, 499).expect("one reference is enough");
+        assert_eq!(last.counts[0].references, 1);
+        for too_much in [500, 501, u64::MAX] {
+            match run(&cell, too_much) {
+                Err(SimError::AllWarmup {
+                    references, warmup, ..
+                }) => assert_eq!((references, warmup), (500, too_much)),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn stops_when_told() {
+    let (_directory, source) = file(&workload(1, 500, 20), "t.txt");
+    let stop = AtomicBool::new(true);
+    let stopped = Progress {
+        report: &|_| {},
+        stop: &stop,
+    };
+    for spec in ["lru", "belady"] {
+        let cell = cell(spec, 7, 1.0);
+        let options = Options::default();
+        let all = simulate(&source, std::slice::from_ref(&cell), &options, &stopped);
+        assert!(matches!(all, Err(SimError::Interrupted)));
+        let one = simulate_one(&source, &cell, &options, &stopped, NoObserver);
+        assert!(matches!(one, Err(SimError::Interrupted)));
+    }
+    // In the middle, of a trace that would take hours.
+    let endless = Source::parse("zipf:pages=1000,refs=1000000000000", None).expect("a generator");
+    let stop = AtomicBool::new(false);
+    let soon = Progress {
+        report: &|_| stop.store(true, Ordering::Relaxed),
+        stop: &stop,
+    };
+    let cells = [cell("lru", 7, 1.0), cell("cfdc", 7, 1.0)];
+    let outcome = simulate(&endless, &cells, &Options::default(), &soon);
+    assert!(matches!(outcome, Err(SimError::Interrupted)));
+}
+
+#[test]
+fn progress_goes_from_0_to_1() {
+    let (_directory, source) = file(&workload(1, 600_000, 20), "t.parquet");
+    let seen = std::sync::Mutex::new(Vec::new());
+    let progress = Progress {
+        report: &|share| seen.lock().expect("not poisoned").push(share),
+        stop: &AtomicBool::new(false),
+    };
+    let cells = [cell("lru", 7, 1.0)];
+    simulate(&source, &cells, &Options::default(), &progress).expect("a simulation");
+    let seen = seen.into_inner().expect("not poisoned");
+    assert!(seen.len() >= 3 && seen.is_sorted(), "{seen:?}");
+    assert!(seen.iter().all(|share| (0.0..=1.0).contains(share)));
+}
+
+#[test]
+fn the_largest_page_is_a_page() {
+    let largest = u64::MAX;
+    let trace = [(largest, true), (0, false), (largest, false), (1, true)];
+    let (_directory, source) = file(&trace, "t.txt");
+    for &spec in SPECS {
+        let options = Options {
+            at_end: AtEnd::Flush,
+            ..Options::default()
+        };
+        let cell = cell(spec, 1, 8.0);
+        let (counts, facts, heard) =
+            simulate_one(&source, &cell, &options, &QUIET, recorder()).expect("a run");
+        assert_eq!((counts.misses, counts.writes), (4, 2), "{spec}");
+        assert_eq!((counts.cluster_switches, counts.dirty_left), (2, 0));
+        assert_eq!((facts.distinct_pages, facts.cluster_switches), (3, 4));
+        let (events, _) = lines(heard);
+        let expected = [
+            "# counted from here",
+            "write 18446744073709551615",
+            "evict 18446744073709551615",
+            "evict 0",
+            "evict 18446744073709551615",
+            "write 1",
+        ];
+        assert_eq!(events, expected, "{spec}");
+    }
+}
+
+#[test]
+fn what_is_heard_is_what_is_counted() {
+    const REFERENCES: usize = 12_345;
+    let trace = workload(1, REFERENCES, 160);
+    let (_directory, source) = file(&trace, "t.parquet");
+    for &spec in SPECS {
+        for (warmup, at_end) in [(0, AtEnd::Free), (4321, AtEnd::Free), (4321, AtEnd::Flush)] {
+            let options = Options {
+                warmup,
+                at_end,
+                ..Options::default()
+            };
+            let what = format!("{spec}, {options:?}");
+            let cell = cell(spec, 64, 8.0);
+            let (counts, facts, heard) =
+                simulate_one(&source, &cell, &options, &QUIET, recorder()).expect("a run");
+            let quiet = simulate(&source, std::slice::from_ref(&cell), &options, &QUIET)
+                .expect("a simulation");
+            assert_eq!((counts, facts), (quiet.counts[0], quiet.facts), "{what}");
+
+            let (events, series) = lines(heard);
+            let marks = events.iter().filter(|line| line.starts_with('#')).count();
+            assert_eq!(marks, 1, "{what}");
+            let counted: Vec<&String> = events
+                .iter()
+                .skip_while(|line| *line != "# counted from here")
+                .collect();
+            let of = |word| counted.iter().filter(|l| l.starts_with(word)).count() as u64;
+            assert_eq!(of("write "), counts.writes, "{what}");
+            // The buffer of 64 frames is full at 4321, and filled once before that.
+            let filled = if warmup == 0 { 64 } else { 0 };
+            assert_eq!(of("evict "), counts.misses - filled, "{what}");
+
+            assert_eq!(
+                series[0],
+                "reference,clean,dirty,target,asymmetry,pc,pd,pdw"
+            );
+            assert_eq!(series.len(), 1 + REFERENCES / 1000, "{what}");
+            for (row, at) in series[1..].iter().zip(1u64..) {
+                let fields: Vec<&str> = row.split(',').collect();
+                assert_eq!(fields.len(), 8, "{what}: {row}");
+                assert_eq!(fields[0], (at * 1000).to_string());
+                let number = |at: usize| fields[at].parse::<u64>().expect("a number");
+                assert!(number(1) + number(2) <= 64, "{what}: {row}");
+                assert_eq!(fields[4], "8");
+            }
+        }
+    }
+}
+
+/// The events and the series' clean and dirty pages, as the model has them.
+#[test]
+fn what_is_heard_is_what_the_model_does() {
+    const WARMUP: usize = 700;
+    let trace = workload(2, 5000, 160);
+    let (_directory, source) = file(&trace, "t.txt");
+    for &spec in SPECS.iter().filter(|&&spec| spec != "belady") {
+        let mut model = model(spec, 20);
+        model.costs(8.0);
+        let (mut expected, mut rows) = (Vec::new(), Vec::new());
+        for (position, &(page, write)) in trace.iter().enumerate() {
+            if position == WARMUP {
+                expected.push("# counted from here".to_owned());
+            }
+            for event in model.reference(page, write, None, &BTreeSet::new()) {
+                match event {
+                    Event::Read(_) => {}
+                    Event::Write(page) => expected.push(format!("write {page}")),
+                    Event::Evict(page) => expected.push(format!("evict {page}")),
+                }
+            }
+            if (position + 1) % 1000 == 0 {
+                let resident = model.resident();
+                let dirty = resident.iter().filter(|(_, dirty)| *dirty).count();
+                rows.push((position + 1, resident.len() - dirty, dirty, model.target()));
+            }
+        }
+        let options = Options {
+            warmup: WARMUP as u64,
+            ..Options::default()
+        };
+        let (_, _, heard) =
+            simulate_one(&source, &cell(spec, 20, 8.0), &options, &QUIET, recorder())
+                .expect("a run");
+        let (events, series) = lines(heard);
+        assert_eq!(events, expected, "{spec}");
+        assert_eq!(series.len(), 1 + rows.len(), "{spec}");
+        for (line, (at, clean, dirty, target)) in series[1..].iter().zip(rows) {
+            let target = target.map(|t| t.to_string()).unwrap_or_default();
+            let row = format!("{at},{clean},{dirty},{target},8,");
+            assert!(line.starts_with(&row), "{spec}: {line} is not {row}");
+        }
+    }
+}
+
+#[test]
+fn a_sweep_is_its_runs() {
+    const REFERENCES: u64 = 5000;
+    let trace = workload(1, REFERENCES as usize, 300);
+    let (_directory, source) = file(&trace, "t.txt");
+    for (warmup, warm) in [
+        (Warmup::References(300), 300),
+        (Warmup::Share("12.5%".parse().expect("a share")), 625),
+    ] {
+        let sweep = Sweep {
+            policies: SPECS.iter().map(|s| s.parse().expect("one")).collect(),
+            sizes: vec![
+                Size::Frames(7),
+                Size::Share("10%".parse().expect("a share")),
+                Size::Share("0.01%".parse().expect("a share")),
+            ],
+            asymmetries: ["1", "8", "128"].map(|r| r.parse().expect("one")).to_vec(),
+            warmup,
+            options: Options {
+                warmup: 77, // overruled
+                threads: 2,
+                ..Options::default()
+            },
+        };
+        let (rows, resolved, facts) = sweep.run(&source, &QUIET).expect("a sweep");
+        assert_eq!(resolved.frames, [7, facts.distinct_pages / 10, 1]);
+        assert_eq!(resolved.warmup, warm);
+        assert_eq!(facts.references, REFERENCES);
+        assert_eq!(rows.len(), SPECS.len() * 3 * 3);
+        let places = rows.iter().map(|r| (r.asymmetry, r.policy, r.size));
+        let all =
+            (0..3).flat_map(|a| (0..SPECS.len()).flat_map(move |p| (0..3).map(move |s| (a, p, s))));
+        assert!(places.eq(all));
+        for row in rows {
+            assert_eq!(row.frames, resolved.frames[row.size]);
+            let cell = cell(
+                SPECS[row.policy],
+                row.frames,
+                sweep.asymmetries[row.asymmetry].ratio(),
+            );
+            let options = Options {
+                warmup: warm,
+                ..Options::default()
+            };
+            let (counts, alone, NoObserver) =
+                simulate_one(&source, &cell, &options, &QUIET, NoObserver).expect("a run");
+            assert_eq!((counts, alone), (row.counts, facts), "{cell:?}");
+        }
+    }
+}
