@@ -1,0 +1,379 @@
+//! The command as its users meet it: results, errors of one line, exit codes, files left alone.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn ebbpool(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ebbpool"))
+        .args(args)
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .output()
+        .expect("ebbpool starts")
+}
+
+fn stdout(args: &[&str]) -> String {
+    let output = ebbpool(args);
+    assert!(
+        output.status.success(),
+        "{args:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn json(args: &[&str]) -> Value {
+    serde_json::from_str(&stdout(args)).expect("JSON")
+}
+
+/// The command fails with this exit code and one line that holds all of `words`.
+fn refused(args: &[&str], code: i32, words: &[&str]) {
+    let output = ebbpool(args);
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {message}");
+    assert!(!message.contains("panicked"), "{args:?}: {message}");
+    let first = message
+        .lines()
+        .filter(|line| line.contains("error"))
+        .count();
+    assert_eq!(first, 1, "{args:?}: {message}");
+    for word in words {
+        assert!(
+            message.contains(word),
+            "{args:?} says nothing of {word}: {message}"
+        );
+    }
+}
+
+fn file(dir: &Path, name: &str, content: impl AsRef<[u8]>) -> String {
+    let path = dir.join(name);
+    fs::write(&path, content).expect("a file is written");
+    path.to_str().expect("a path in UTF-8").into()
+}
+
+/// FD-Buffer, table 2, with the two references before it as warm-up.
+const TABLE_2: &str =
+    "# FD-Buffer, table 2\nR 25\nR 24\nW 1\nW 2\nR 3\nR 4\nR 3\nR 4\nR 3\nW 2\nR 1\n";
+
+#[test]
+fn run_reproduces_table_2_of_fd_buffer() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let trace = file(dir.path(), "t.txt", TABLE_2);
+    let events = dir.path().join("events.txt");
+    let common = ["--frames", "2", "--warmup", "2", "--format", "json"];
+    let run = |policy: &str, more: &[&str]| {
+        let args = [&["run", &trace, "--policy", policy], &common[..], more].concat();
+        json(&args)
+    };
+    let belady = run("belady", &[]);
+    assert_eq!(
+        (&belady["reads"], &belady["writes"]),
+        (&Value::from(6), &Value::from(2))
+    );
+    let to = events.to_str().expect("a path in UTF-8");
+    let fd = run("fd-static:clean=1", &["--events", to, "--asymmetry", "2"]);
+    assert_eq!(
+        (&fd["reads"], &fd["writes"]),
+        (&Value::from(8), &Value::from(1))
+    );
+    assert_eq!(fd["cost"], Value::from(10.0 / 9.0));
+    assert_eq!(fd["references"], Value::from(9));
+    assert_eq!(fd["device"], Value::Null);
+    assert_eq!(fd["cluster_switches"], Value::from(1));
+    assert_eq!(
+        fs::read_to_string(events).expect("events"),
+        "# counted from here\nevict 25\nwrite 1\nevict 1\nevict 24\nevict 3\nevict 4\nevict 3\nevict 4\nevict 3\n"
+    );
+    let flushed = run("fd-static:clean=1", &["--at-end", "flush"]);
+    assert_eq!(
+        (&flushed["writes"], &flushed["dirty_left"]),
+        (&Value::from(2), &Value::from(0))
+    );
+}
+
+#[test]
+fn compare_answers_from_the_sample_alike_with_any_number_of_threads() {
+    let args = |threads| {
+        stdout(&[
+            "compare",
+            "--frames",
+            "1%,3%",
+            "--asymmetry",
+            "1,32",
+            "--policies",
+            "lru,cflru:window=0.25,fd-exact,fd-exact",
+            "--format",
+            "json",
+            "--threads",
+            threads,
+        ])
+    };
+    let one = args("1");
+    assert_eq!(one, args("2"));
+    let rows: Vec<Value> = serde_json::from_str(&one).expect("JSON");
+    assert_eq!(rows.len(), 3 * 2 * 2);
+    assert_eq!(rows[2]["policy"], "cflru:window=0.25");
+    assert_eq!(rows[4]["policy"], "fd-buffer:cost=exact");
+    assert_eq!(rows[0]["frames"], 2702);
+    let lru = json(&[
+        "run",
+        "traces/pg-tpcc.parquet",
+        "--policy",
+        "lru",
+        "--frames",
+        "3%",
+        "--format",
+        "json",
+    ]);
+    for field in [
+        "reads",
+        "writes",
+        "cost",
+        "cluster_switches",
+        "cluster_switch_factor",
+    ] {
+        assert_eq!(rows[7][field], lru[field], "{field}");
+    }
+}
+
+#[test]
+fn the_table_fits_80_columns_and_ends_in_a_sentence() {
+    let table = stdout(&["compare", "--asymmetry", "32"]);
+    let narrow = |line: &&str| line.chars().count() > 80 && !line.starts_with("at R=");
+    assert_eq!(table.lines().find(narrow), None);
+    let last = table.lines().last().expect("a last line");
+    assert!(
+        last.starts_with("at R=32 and 3 % of the database "),
+        "{last}"
+    );
+    assert!(last.contains(" less than lru and costs "), "{last}");
+}
+
+#[test]
+fn other_formats_hold_the_same_rows() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let trace = file(dir.path(), "t.txt", TABLE_2);
+    let base = [
+        "compare",
+        &trace,
+        "--frames",
+        "2",
+        "--asymmetry",
+        "2",
+        "--policies",
+        "lru,fifo",
+    ];
+    let csv = stdout(&[&base[..], &["--format", "csv"]].concat());
+    assert_eq!(csv.lines().count(), 3);
+    assert!(csv.starts_with("trace,policy,frames,page_size,asymmetry,device,references,warmup,"));
+    let parquet = ebbpool(&[&base[..], &["--format", "parquet"]].concat());
+    assert!(parquet.status.success());
+    assert!(parquet.stdout.starts_with(b"PAR1") && parquet.stdout.ends_with(b"PAR1"));
+    let report = dir.path().join("r.html");
+    let to = report.to_str().expect("a path in UTF-8");
+    stdout(&[&base[..], &["--report", to]].concat());
+    assert!(
+        fs::read_to_string(report)
+            .expect("a report")
+            .contains("<td class=\"best\"")
+    );
+}
+
+#[test]
+fn traces_convert_and_are_described() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let trace = file(dir.path(), "t.txt", TABLE_2);
+    let mut before = trace;
+    for name in ["a.parquet", "b.u32.zst", "c.txt.gz", "d.u32", "e.txt.zst"] {
+        let to = dir.path().join(name);
+        let to = to.to_str().expect("a path in UTF-8").to_string();
+        stdout(&["trace", "convert", &before, &to]);
+        let info = json(&["trace", "info", &to, "--format", "json"]);
+        assert_eq!(
+            (&info["references"], &info["writes"]),
+            (&Value::from(11), &Value::from(3))
+        );
+        assert_eq!(info["distinct_pages"], 6);
+        before = to;
+    }
+}
+
+#[test]
+fn series_have_a_row_every_thousand_references() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let series = dir.path().join("s.csv");
+    let to = series.to_str().expect("a path in UTF-8");
+    let trace = "zipf:pages=500,refs=10000,write=0.3";
+    stdout(&[
+        "run",
+        trace,
+        "--policy",
+        "fd-buffer",
+        "--frames",
+        "50",
+        "--series",
+        to,
+    ]);
+    let text = fs::read_to_string(series).expect("a series");
+    assert_eq!(text.lines().count(), 11);
+    assert!(text.starts_with("reference,clean,dirty,target,asymmetry,pc,pd,pdw\n1000,"));
+}
+
+#[test]
+fn wrong_usage_is_refused_with_the_remedy() {
+    let run = ["run", "traces/pg-tatp.parquet", "--frames"];
+    let with = |frames: &'static str, policy: &'static str| {
+        [&run[..], &[frames, "--policy", policy]].concat()
+    };
+    refused(&with("10", "lur"), 2, &["did you mean 'lru'?"]);
+    refused(&with("10", "cflru:windwo=1"), 2, &["window", "0 to 1"]);
+    refused(&with("10", "cflru:window=2"), 2, &["0 to 1"]);
+    refused(&with("10", "lru:cluster=auto"), 2, &["cluster=64"]);
+    refused(&with("0", "lru"), 2, &["from 1 up"]);
+    refused(&with("0%", "lru"), 2, &["above 0"]);
+    refused(&["compare", "--asymmetry", "-1"], 2, &[]);
+    refused(&["compare", "--asymmetry=nan"], 2, &["asymmetry"]);
+    refused(
+        &["run", "zipf:pagse=3", "--policy", "lru", "--frames", "1"],
+        2,
+        &["pages"],
+    );
+    let warm = [&with("10", "lru")[..], &["--warmup", "300000"]].concat();
+    refused(&warm, 2, &["300000", "--warmup"]);
+}
+
+#[test]
+fn bad_files_are_refused_by_name() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let native = fs::read(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../traces/pg-tatp.parquet"
+    ))
+    .expect("the sample");
+    let zst = dir.path().join("z.txt.zst");
+    let zst = zst.to_str().expect("a path in UTF-8");
+    stdout(&["trace", "convert", "zipf:refs=100000", zst]);
+    let packed = fs::read(zst).expect("a trace");
+    let cases = [
+        (
+            file(dir.path(), "bad.txt", "R 1\nR x\n"),
+            vec!["bad.txt", "2"],
+        ),
+        (
+            file(dir.path(), "empty.txt", "# nothing\n"),
+            vec!["empty.txt", "empty"],
+        ),
+        (
+            file(dir.path(), "cut.parquet", &native[..native.len() / 2]),
+            vec!["cut.parquet"],
+        ),
+        (
+            file(dir.path(), "cut.txt.zst", &packed[..packed.len() / 2]),
+            vec!["cut.txt.zst"],
+        ),
+        (file(dir.path(), "odd.u32", [1, 2, 3]), vec!["odd.u32"]),
+        (
+            dir.path().join("none.txt").to_str().expect("UTF-8").into(),
+            vec!["none.txt"],
+        ),
+    ];
+    for (path, words) in cases {
+        refused(&["compare", &path, "--frames", "2"], 1, &words);
+    }
+}
+
+#[test]
+fn extreme_pages_and_sizes_are_fine() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let trace = file(
+        dir.path(),
+        "t.txt",
+        "W 18446744073709551615\nR 0\nR 18446744073709551615\n",
+    );
+    let rows = json(&[
+        "compare",
+        &trace,
+        "--frames",
+        "1,2,18446744073709551615",
+        "--asymmetry",
+        "32",
+        "--policies",
+        "all,belady",
+        "--format",
+        "json",
+    ]);
+    for row in rows.as_array().expect("rows") {
+        let all_fit = row["frames"] != 1;
+        assert_eq!(row["writes"], u64::from(!all_fit), "{row}");
+        assert_eq!(row["distinct_pages"], 2);
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_is_an_error() {
+    let run = |flag| {
+        let trace = "zipf:pages=5000,refs=100000";
+        [
+            "run",
+            trace,
+            "--policy",
+            "lru",
+            "--frames",
+            "10",
+            flag,
+            "/dev/full",
+        ]
+    };
+    refused(&run("--events"), 1, &[]);
+    refused(&run("--series"), 1, &[]);
+    refused(
+        &[
+            "trace",
+            "convert",
+            "zipf:refs=100000",
+            "/dev/full",
+            "--to-format",
+            "text",
+        ],
+        1,
+        &[],
+    );
+    refused(
+        &[
+            "compare",
+            "zipf:refs=9999",
+            "--frames",
+            "9",
+            "--report",
+            "/dev/full",
+        ],
+        1,
+        &[],
+    );
+    let full = fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .expect("/dev/full");
+    let status = Command::new(env!("CARGO_BIN_EXE_ebbpool"))
+        .arg("policies")
+        .stdout(full)
+        .stderr(std::process::Stdio::null())
+        .status();
+    assert_eq!(status.expect("ebbpool starts").code(), Some(1));
+}
+
+#[test]
+fn the_page_on_policies_is_current() {
+    let written = fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/policies.md"
+    ));
+    assert_eq!(
+        written.expect("docs/policies.md"),
+        stdout(&["policies", "--markdown"]),
+        "run: cargo run --release -- policies --markdown > docs/policies.md"
+    );
+}
