@@ -80,12 +80,11 @@ impl AdLru {
         if found.is_some() {
             return found;
         }
-        let chosen = second_chance(&mut self.queues, queue, may_go, |frame| {
+        // The cursor stays right: it stands at a clean frame or past the end, and only dirty frames
+        // move.
+        second_chance(&mut self.queues, queue, may_go, |frame| {
             std::mem::take(&mut tags[frame as usize].referenced)
-        });
-        // Second chance moved frames past the cursor; a pinned clean page may stand behind them.
-        clean.cleaned(&self.queues, queue);
-        chosen
+        })
     }
 }
 

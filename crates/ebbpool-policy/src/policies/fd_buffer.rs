@@ -159,8 +159,7 @@ impl FdBuffer {
 impl Policy for FdBuffer {
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
-        let page = self.pages[frame as usize];
-        self.estimator.observe_hit(frame, page, access);
+        self.estimator.observe_hit(frame, &self.pages, access);
         self.observed();
         self.pools.hit(frame, access);
     }

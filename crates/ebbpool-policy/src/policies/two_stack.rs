@@ -108,12 +108,13 @@ impl TwoStack {
         self.counters.references
     }
 
-    /// Observes a reference to the page in `frame`.
+    /// Observes a reference to the page in `frame`, which is `pages[frame]`: asked only if the page
+    /// has fallen off both stacks.
     #[inline]
-    pub(crate) fn observe_hit(&mut self, frame: Frame, page: Page, access: Access) {
+    pub(crate) fn observe_hit(&mut self, frame: Frame, pages: &[Page], access: Access) {
         let known = self.of_frame[frame as usize];
         let record = if known == NONE {
-            let record = self.new_record(page, frame);
+            let record = self.new_record(pages[frame as usize], frame);
             self.of_frame[frame as usize] = record;
             record
         } else {
