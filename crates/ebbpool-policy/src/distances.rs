@@ -7,14 +7,15 @@ const BLOCK: usize = WORD * WORDS_PER_BLOCK;
 /// A stack of entries, each at a *position* on a time axis; the newest position is the top.
 ///
 /// A bit per position says whether an entry still stands there. The distance of an entry is the
-/// number of bits from its position to the top, which a Fenwick tree over blocks of 512 positions
+/// number of bits from its position to the top, which a tree of sums over blocks of 512 positions
 /// and at most eight population counts answer exactly. The block being filled is left out of the
 /// tree, so that the hottest entries, which live there, cost no tree operation at all. When the
-/// axis is used up, the entries move together at its start: once per at least m pushes.
+/// axis is used up, the entries move together at its start: once per at least 3 m
+/// pushes.
 pub(crate) struct DistanceStack {
     bits: Vec<u64>,
-    /// Fenwick tree over the entries in each block but the current one.
-    tree: Vec<u32>,
+    /// Entries in each block but the current one.
+    tree: SumTree,
     entries: Vec<u32>,
     /// The next free position.
     top: usize,
@@ -28,10 +29,10 @@ pub(crate) struct DistanceStack {
 impl DistanceStack {
     /// A stack for at most `capacity` entries.
     pub(crate) fn new(capacity: u32) -> Self {
-        let blocks = (2 * capacity as usize).div_ceil(BLOCK) + 1;
+        let blocks = (4 * capacity as usize).div_ceil(BLOCK) + 1;
         DistanceStack {
             bits: vec![0; blocks * WORDS_PER_BLOCK],
-            tree: vec![0; blocks + 1],
+            tree: SumTree::new(blocks),
             entries: vec![0; blocks * BLOCK],
             top: 0,
             len: 0,
@@ -62,8 +63,7 @@ impl DistanceStack {
         self.len += 1;
         self.current_len += 1;
         if self.top.is_multiple_of(BLOCK) {
-            let filled = self.current_len;
-            self.add_to_tree(position / BLOCK, |sum| sum + filled);
+            self.tree.add(position / BLOCK, self.current_len);
             self.current_len = 0;
         }
         position as u32
@@ -78,7 +78,7 @@ impl DistanceStack {
         if position / BLOCK == self.top / BLOCK {
             self.current_len -= 1;
         } else {
-            self.add_to_tree(position / BLOCK, |sum| sum - 1);
+            self.tree.decrement(position / BLOCK);
         }
     }
 
@@ -94,7 +94,7 @@ impl DistanceStack {
             return from_word + newer.iter().map(|bits| bits.count_ones()).sum::<u32>();
         }
         let older = &self.bits[block * WORDS_PER_BLOCK..word];
-        let before = self.sum_before(block)
+        let before = self.tree.sum_before(block)
             + older.iter().map(|bits| bits.count_ones()).sum::<u32>()
             + self.bits[word].count_ones()
             - from_word;
@@ -128,7 +128,7 @@ impl DistanceStack {
                 next += 1;
             }
         }
-        self.tree.fill(0);
+        self.tree.clear();
         self.len = 0;
         self.current_len = 0;
         self.top = 0;
@@ -137,25 +137,65 @@ impl DistanceStack {
             self.push(self.entries[position]);
         }
     }
+}
 
-    #[inline]
-    fn add_to_tree(&mut self, block: usize, change: impl Fn(u32) -> u32) {
-        let mut node = block + 1;
-        while node < self.tree.len() {
-            self.tree[node] = change(self.tree[node]);
-            node += node & node.wrapping_neg();
+const FANOUT: usize = 16;
+
+/// Prefix sums over counters: each level holds the sums of 16 neighbours of the level below.
+///
+/// A change costs one addition a level, a query a masked sum of 16 counters a level, without
+/// branches that depend on the position.
+struct SumTree {
+    levels: Vec<Vec<u32>>,
+}
+
+impl SumTree {
+    fn new(counters: usize) -> Self {
+        let mut levels = Vec::new();
+        let mut width = counters;
+        loop {
+            let padded = width.next_multiple_of(FANOUT);
+            levels.push(vec![0; padded]);
+            if padded == FANOUT {
+                return SumTree { levels };
+            }
+            width = padded / FANOUT;
         }
     }
 
     #[inline]
-    fn sum_before(&self, block: usize) -> u32 {
-        let mut node = block;
+    fn add(&mut self, mut counter: usize, amount: u32) {
+        for level in &mut self.levels {
+            level[counter] += amount;
+            counter /= FANOUT;
+        }
+    }
+
+    #[inline]
+    fn decrement(&mut self, mut counter: usize) {
+        for level in &mut self.levels {
+            level[counter] -= 1;
+            counter /= FANOUT;
+        }
+    }
+
+    /// The sum of all counters before `counter`.
+    #[inline]
+    fn sum_before(&self, mut counter: usize) -> u32 {
         let mut sum = 0;
-        while node > 0 {
-            sum += self.tree[node];
-            node &= node - 1;
+        for level in &self.levels {
+            let inside = (counter % FANOUT) as u32;
+            let start = counter - counter % FANOUT;
+            for (at, value) in (0..).zip(&level[start..start + FANOUT]) {
+                sum += if at < inside { *value } else { 0 };
+            }
+            counter /= FANOUT;
         }
         sum
+    }
+
+    fn clear(&mut self) {
+        self.levels.iter_mut().for_each(|level| level.fill(0));
     }
 }
 
@@ -165,6 +205,23 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn prefix_sums_equal_plain_ones(counters in 1usize..9000, ops in prop::collection::vec((0usize..9000, 0u32..600), 1..200)) {
+            let mut tree = SumTree::new(counters);
+            let mut plain = vec![0; counters];
+            for (counter, amount) in ops {
+                let counter = counter % counters;
+                tree.add(counter, amount);
+                plain[counter] += amount;
+                if plain[counter] > 0 {
+                    tree.decrement(counter);
+                    plain[counter] -= 1;
+                }
+                let before = (counter * 7 + 3) % counters;
+                prop_assert_eq!(tree.sum_before(before), plain[..before].iter().sum::<u32>());
+            }
+        }
+
         #[test]
         fn distances_equal_a_walk(capacity in 1u32..1500, ops in prop::collection::vec(0u32..3000, 1..6000)) {
             let mut stack = DistanceStack::new(capacity);
