@@ -1,7 +1,7 @@
 //! Write clustering for any policy (FD-Buffer TC, sections 4.5 and 5.1).
 
 use crate::clusters::{Clusters, Keys};
-use crate::policy::{Access, Costs, Frame, Gauges, Page, Policy};
+use crate::policy::{Access, Costs, Frame, Gauges, Ghost, Page, Policy};
 
 /// A policy whose dirty victims are replaced by the next page of a victim cluster, so that
 /// consecutive writes fall close together.
@@ -38,8 +38,8 @@ impl<P: Policy> Policy for Clustered<P> {
     }
 
     #[inline]
-    fn miss(&mut self, page: Page, access: Access) {
-        self.policy.miss(page, access);
+    fn miss(&mut self, page: Page, ghost: Option<Ghost>, access: Access) {
+        self.policy.miss(page, ghost, access);
     }
 
     #[inline]
@@ -68,6 +68,15 @@ impl<P: Policy> Policy for Clustered<P> {
         if access.is_write() {
             self.clusters.enter(frame);
         }
+    }
+
+    fn refused(&mut self) -> Option<Ghost> {
+        self.policy.refused()
+    }
+
+    #[inline]
+    fn ghost(&self, frame: Frame) -> Option<Ghost> {
+        self.policy.ghost(frame)
     }
 
     #[inline]

@@ -1,29 +1,33 @@
 //! An LRU stack that tells the distance of any of its entries from the top in O(log m).
 
 const WORD: usize = 64;
-const WORDS_PER_BLOCK: usize = 8;
+const WORDS_PER_BLOCK: usize = 4;
 const BLOCK: usize = WORD * WORDS_PER_BLOCK;
 
-/// A stack of entries, each at a *position* on a time axis; the newest position is the top.
+/// A stack of entries, each known by its *position* on a time axis; the newest position is the
+/// top.
 ///
 /// A bit per position says whether an entry still stands there. The distance of an entry is the
-/// number of bits from its position to the top, which a tree of sums over blocks of 512 positions
-/// and at most eight population counts answer exactly. The block being filled is left out of the
-/// tree, so that the hottest entries, which live there, cost no tree operation at all. When the
-/// axis is used up, the entries move together at its start: once per at least 3 m
-/// pushes.
+/// number of bits from its position to the top, which a tree of sums over blocks of 256 positions
+/// and four population counts answer exactly. The block being filled is left out of the tree, so
+/// that the hottest entries, which live there, cost no tree operation at all. When the axis is
+/// used up, the entries move together at its start: once per at least 3 m pushes.
+///
+/// The owner of the entries keeps their positions. What drops off the bottom is not looked up:
+/// `holds` is false of its position from then on.
 pub(crate) struct DistanceStack {
     bits: Vec<u64>,
     /// Entries in each block but the current one.
     tree: SumTree,
-    entries: Vec<u32>,
+    /// Entries before each word; used while compacting.
+    before: Vec<u32>,
     /// The next free position.
-    top: usize,
+    top: u32,
+    /// No entry stands below this position.
+    bottom: u32,
     len: u32,
     /// Entries in the block of `top`.
     current_len: u32,
-    /// No entry stands in a word before this one.
-    lowest_word: usize,
 }
 
 impl DistanceStack {
@@ -33,11 +37,11 @@ impl DistanceStack {
         DistanceStack {
             bits: vec![0; blocks * WORDS_PER_BLOCK],
             tree: SumTree::new(blocks),
-            entries: vec![0; blocks * BLOCK],
+            before: vec![0; blocks * WORDS_PER_BLOCK],
             top: 0,
+            bottom: 0,
             len: 0,
             current_len: 0,
-            lowest_word: 0,
         }
     }
 
@@ -47,94 +51,111 @@ impl DistanceStack {
         self.len
     }
 
+    /// True if the entry pushed at `position`, and not removed since, has not dropped off the
+    /// bottom.
+    #[inline]
+    pub(crate) fn holds(&self, position: u32) -> bool {
+        position.wrapping_sub(self.bottom) < self.top - self.bottom
+    }
+
     /// True when `compact` must be called before the next push.
     #[inline]
     pub(crate) fn is_used_up(&self) -> bool {
-        self.top == self.entries.len()
+        self.top as usize == WORD * self.bits.len()
     }
 
-    /// Puts `entry` on top and returns its position.
     #[inline]
-    pub(crate) fn push(&mut self, entry: u32) -> u32 {
-        let position = self.top;
+    fn current_block(&self) -> usize {
+        self.top as usize / BLOCK
+    }
+
+    /// Puts an entry on top and returns its position.
+    #[inline]
+    pub(crate) fn push(&mut self) -> u32 {
+        let position = self.top as usize;
         self.bits[position / WORD] |= 1 << (position % WORD);
-        self.entries[position] = entry;
         self.top += 1;
         self.len += 1;
         self.current_len += 1;
-        if self.top.is_multiple_of(BLOCK) {
+        if (position + 1).is_multiple_of(BLOCK) {
             self.tree.add(position / BLOCK, self.current_len);
             self.current_len = 0;
         }
         position as u32
     }
 
-    /// Takes the entry at `position` out.
+    /// Takes the entry at `position`, which the stack holds, out.
     #[inline]
     pub(crate) fn remove(&mut self, position: u32) {
         let position = position as usize;
         self.bits[position / WORD] &= !(1 << (position % WORD));
         self.len -= 1;
-        if position / BLOCK == self.top / BLOCK {
+        if position / BLOCK == self.current_block() {
             self.current_len -= 1;
         } else {
             self.tree.decrement(position / BLOCK);
         }
     }
 
-    /// The distance from the top of the entry at `position`; the top entry's is 1.
+    /// Drops the entry at the bottom of a stack that is not empty.
+    #[inline]
+    pub(crate) fn drop_bottom(&mut self) {
+        let mut word = self.bottom as usize / WORD;
+        while self.bits[word] == 0 {
+            word += 1;
+        }
+        let position = (word * WORD) as u32 + self.bits[word].trailing_zeros();
+        self.remove(position);
+        self.bottom = position + 1;
+    }
+
+    /// The distance from the top of the entry at `position`, which the stack holds; the top
+    /// entry's is 1.
     #[inline]
     pub(crate) fn distance(&self, position: u32) -> u32 {
         let position = position as usize;
         let block = position / BLOCK;
-        let word = position / WORD;
-        let from_word = (self.bits[word] >> (position % WORD)).count_ones();
-        if block == self.top / BLOCK {
-            let newer = &self.bits[word + 1..=(self.top / WORD).max(word)];
-            return from_word + newer.iter().map(|bits| bits.count_ones()).sum::<u32>();
+        let words = &self.bits[block * WORDS_PER_BLOCK..(block + 1) * WORDS_PER_BLOCK];
+        let inside = (position % BLOCK) as u32;
+        let mut older = 0;
+        let mut newer = 0;
+        for (first, &bits) in (0..).step_by(WORD).zip(words) {
+            let below = inside.saturating_sub(first).min(WORD as u32);
+            let mask = 1u64.checked_shl(below).unwrap_or(0).wrapping_sub(1);
+            older += (bits & mask).count_ones();
+            newer += (bits & !mask).count_ones();
         }
-        let older = &self.bits[block * WORDS_PER_BLOCK..word];
-        let before = self.tree.sum_before(block)
-            + older.iter().map(|bits| bits.count_ones()).sum::<u32>()
-            + self.bits[word].count_ones()
-            - from_word;
-        self.len - before
+        if block == self.current_block() {
+            newer
+        } else {
+            self.len - older - self.tree.sum_before(block)
+        }
     }
 
-    /// The entry at the bottom.
-    pub(crate) fn bottom(&mut self) -> Option<u32> {
-        if self.len == 0 {
-            return None;
+    /// Moves all entries together at the start of the axis. `positions` are all that the owner
+    /// keeps; those that the stack does not hold become `u32::MAX`.
+    pub(crate) fn compact<'a>(&mut self, positions: impl Iterator<Item = &'a mut u32>) {
+        let mut sum = 0;
+        for (before, bits) in self.before.iter_mut().zip(&self.bits) {
+            *before = sum;
+            sum += bits.count_ones();
         }
-        while self.bits[self.lowest_word] == 0 {
-            self.lowest_word += 1;
+        for position in positions {
+            *position = if self.holds(*position) {
+                let (word, bit) = (*position as usize / WORD, *position as usize % WORD);
+                self.before[word] + (self.bits[word] & ((1 << bit) - 1)).count_ones()
+            } else {
+                u32::MAX
+            };
         }
-        let position =
-            self.lowest_word * WORD + self.bits[self.lowest_word].trailing_zeros() as usize;
-        Some(self.entries[position])
-    }
-
-    /// Moves all entries together at the start of the axis, telling `moved` each entry's new
-    /// position.
-    pub(crate) fn compact(&mut self, mut moved: impl FnMut(u32, u32)) {
-        let mut next = 0;
-        for word in 0..self.bits.len() {
-            let mut bits = std::mem::take(&mut self.bits[word]);
-            while bits != 0 {
-                let entry = self.entries[word * WORD + bits.trailing_zeros() as usize];
-                bits &= bits - 1;
-                self.entries[next] = entry;
-                moved(entry, next as u32);
-                next += 1;
-            }
-        }
+        self.bits.fill(0);
         self.tree.clear();
         self.len = 0;
         self.current_len = 0;
         self.top = 0;
-        self.lowest_word = 0;
-        for position in 0..next {
-            self.push(self.entries[position]);
+        self.bottom = 0;
+        for _ in 0..sum {
+            self.push();
         }
     }
 }
@@ -225,28 +246,26 @@ mod tests {
         #[test]
         fn distances_equal_a_walk(capacity in 1u32..1500, ops in prop::collection::vec(0u32..3000, 1..6000)) {
             let mut stack = DistanceStack::new(capacity);
-            let mut positions = vec![None; 3000];
+            let mut positions = vec![u32::MAX; 3000];
             let mut walk: Vec<u32> = Vec::new();
             for entry in ops {
-                if let Some(position) = positions[entry as usize].take() {
-                    let distance = walk.iter().rev().position(|&other| other == entry).map(|at| at as u32 + 1);
-                    prop_assert_eq!(Some(stack.distance(position)), distance);
-                    stack.remove(position);
+                let position = positions[entry as usize];
+                let distance = walk.iter().rev().position(|&other| other == entry).map(|at| at as u32 + 1);
+                prop_assert_eq!(stack.holds(position).then(|| stack.distance(position)), distance);
+                if stack.is_used_up() {
+                    stack.compact(positions.iter_mut());
+                }
+                if distance.is_some() {
+                    stack.remove(std::mem::replace(&mut positions[entry as usize], u32::MAX));
                     walk.retain(|&other| other != entry);
                     if entry % 5 == 0 {
                         continue;
                     }
                 } else if walk.len() as u32 == capacity {
-                    let bottom = walk.remove(0);
-                    prop_assert_eq!(stack.bottom(), Some(bottom));
-                    if let Some(position) = positions[bottom as usize].take() {
-                        stack.remove(position);
-                    }
+                    walk.remove(0);
+                    stack.drop_bottom();
                 }
-                if stack.is_used_up() {
-                    stack.compact(|entry, position| positions[entry as usize] = Some(position));
-                }
-                positions[entry as usize] = Some(stack.push(entry));
+                positions[entry as usize] = stack.push();
                 walk.push(entry);
                 prop_assert_eq!(stack.len() as usize, walk.len());
             }

@@ -6,6 +6,15 @@ pub type Frame = u32;
 /// A page number. Any `u64` is a page; none is special.
 pub type Page = u64;
 
+/// What a policy remembers a page by that is not resident: a number below [`MOST_GHOSTS`].
+///
+/// The driver keeps it in its page table, in the place of the frame, so that looking for a ghost
+/// costs no search. A ghost that the policy has meanwhile forgotten does no harm.
+pub type Ghost = u32;
+
+/// Ghosts are below this, so that a page table has a bit left to tell them from frames.
+pub const MOST_GHOSTS: u32 = 1 << 31;
+
 /// How a page is fixed. A write marks the page dirty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -83,7 +92,7 @@ pub struct Gauges {
 ///
 /// * `hit(frame)` when the page is resident, or
 /// * `miss(page)`, then, if no frame is free, `victim`, `also_leaving` and `evicted` for each
-///   frame that leaves, then `admit(frame, page)`.
+///   frame that leaves, then `admit(frame, page)`; `refused` in its place if nobody may go.
 ///
 /// Between references it may call `cleaned(frame)` for a dirty page that was written back and
 /// stays, and `costs` when the device's costs have changed. A policy does no I/O, reads no
@@ -93,7 +102,8 @@ pub trait Policy: Send {
     fn hit(&mut self, frame: Frame, access: Access);
 
     /// A page that is not resident was asked for. Called once per such reference, first.
-    fn miss(&mut self, _page: Page, _access: Access) {}
+    /// `ghost` is what `ghost` or `refused` last answered for this page.
+    fn miss(&mut self, _page: Page, _ghost: Option<Ghost>, _access: Access) {}
 
     /// Chooses who leaves. `incoming` is the missing page, or nothing when the background writer
     /// asks; `may_go` is false for pinned frames. Answers `None` only when every occupied frame
@@ -113,6 +123,17 @@ pub trait Policy: Send {
 
     /// `page` was brought into `frame`, which was empty.
     fn admit(&mut self, frame: Frame, page: Page, access: Access);
+
+    /// The page missed last cannot be admitted, because everybody is pinned. Answers by what it
+    /// is remembered.
+    fn refused(&mut self) -> Option<Ghost> {
+        None
+    }
+
+    /// By what the page in `frame` will be remembered; asked just before `evicted`.
+    fn ghost(&self, _frame: Frame) -> Option<Ghost> {
+        None
+    }
 
     /// The page left `frame`; the driver has written it if it was dirty.
     fn evicted(&mut self, frame: Frame);
@@ -142,7 +163,7 @@ pub trait DynPolicy {
     /// See [`Policy::hit`].
     fn hit(&mut self, frame: Frame, access: Access);
     /// See [`Policy::miss`].
-    fn miss(&mut self, page: Page, access: Access);
+    fn miss(&mut self, page: Page, ghost: Option<Ghost>, access: Access);
     /// See [`Policy::victim`].
     fn victim(
         &mut self,
@@ -153,6 +174,10 @@ pub trait DynPolicy {
     fn also_leaving(&self, victim: Frame, leaving: &mut Vec<Frame>);
     /// See [`Policy::admit`].
     fn admit(&mut self, frame: Frame, page: Page, access: Access);
+    /// See [`Policy::refused`].
+    fn refused(&mut self) -> Option<Ghost>;
+    /// See [`Policy::ghost`].
+    fn ghost(&self, frame: Frame) -> Option<Ghost>;
     /// See [`Policy::evicted`].
     fn evicted(&mut self, frame: Frame);
     /// See [`Policy::cleaned`].
@@ -171,8 +196,8 @@ impl<P: Policy> DynPolicy for P {
     fn hit(&mut self, frame: Frame, access: Access) {
         Policy::hit(self, frame, access);
     }
-    fn miss(&mut self, page: Page, access: Access) {
-        Policy::miss(self, page, access);
+    fn miss(&mut self, page: Page, ghost: Option<Ghost>, access: Access) {
+        Policy::miss(self, page, ghost, access);
     }
     fn victim(
         &mut self,
@@ -186,6 +211,12 @@ impl<P: Policy> DynPolicy for P {
     }
     fn admit(&mut self, frame: Frame, page: Page, access: Access) {
         Policy::admit(self, frame, page, access);
+    }
+    fn refused(&mut self) -> Option<Ghost> {
+        Policy::refused(self)
+    }
+    fn ghost(&self, frame: Frame) -> Option<Ghost> {
+        Policy::ghost(self, frame)
     }
     fn evicted(&mut self, frame: Frame) {
         Policy::evicted(self, frame);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ebbpool_model::{Event, model, workload};
-use ebbpool_policy::{Access, Costs, DynPolicy, PolicySpec, registry};
+use ebbpool_policy::{Access, Costs, DynPolicy, Ghost, PolicySpec, registry};
 
 const SPECS: &[&str] = &[
     "fifo",
@@ -65,6 +65,7 @@ struct Buffer {
     frames: u32,
     table: BTreeMap<u64, u32>,
     pages: BTreeMap<u32, (u64, bool)>,
+    ghosts: BTreeMap<u64, Ghost>,
 }
 
 impl Buffer {
@@ -75,6 +76,7 @@ impl Buffer {
             frames,
             table: BTreeMap::new(),
             pages: BTreeMap::new(),
+            ghosts: BTreeMap::new(),
         }
     }
 
@@ -95,7 +97,8 @@ impl Buffer {
             return Vec::new();
         }
         let mut events = Vec::new();
-        self.policy.miss(page, access);
+        let ghost = self.ghosts.get(&page).copied();
+        self.policy.miss(page, ghost, access);
         let frame = match (0..self.frames).find(|frame| !self.pages.contains_key(frame)) {
             Some(frame) => frame,
             None => {
@@ -103,6 +106,7 @@ impl Buffer {
                 let may_go = |frame: u32| !pinned.contains(&pages[&frame].0);
                 let Some(frame) = self.policy.victim(Some((page, access)), &may_go) else {
                     assert!(pages.keys().all(|&frame| !may_go(frame)), "somebody may go");
+                    self.remember(page, |policy| policy.refused());
                     return events;
                 };
                 assert!(may_go(frame), "a pinned frame was chosen");
@@ -112,6 +116,7 @@ impl Buffer {
                     events.push(Event::Write(victim));
                 }
                 events.push(Event::Evict(victim));
+                self.remember(victim, |policy| policy.ghost(frame));
                 self.policy.evicted(frame);
                 frame
             }
@@ -121,6 +126,12 @@ impl Buffer {
         self.pages.insert(frame, (page, write));
         self.policy.admit(frame, page, access);
         events
+    }
+
+    fn remember(&mut self, page: u64, ghost: impl Fn(&mut dyn DynPolicy) -> Option<Ghost>) {
+        if let Some(ghost) = ghost(self.policy.as_mut()) {
+            self.ghosts.insert(page, ghost);
+        }
     }
 
     fn clean(&mut self, page: u64) {

@@ -1,6 +1,6 @@
 //! The driver of one policy over a trace.
 
-use ebbpool_policy::{Access, Costs, Frame, Policy};
+use ebbpool_policy::{Access, Costs, Frame, Ghost, MOST_GHOSTS, Policy};
 
 use crate::observer::Observer;
 
@@ -61,13 +61,41 @@ pub(crate) struct Setup {
     pub(crate) at_end: AtEnd,
 }
 
+/// Where a page is: in a frame, remembered as a ghost, or neither.
+#[derive(Clone, Copy)]
+struct Place(u32);
+
+impl Place {
+    const NOWHERE: Place = Place(u32::MAX);
+
+    #[inline]
+    fn resident(frame: Frame) -> Self {
+        Place(frame)
+    }
+
+    #[inline]
+    fn remembered(ghost: Option<Ghost>) -> Self {
+        ghost.map_or(Place::NOWHERE, |ghost| Place(MOST_GHOSTS | ghost))
+    }
+
+    #[inline]
+    fn frame(self) -> Option<Frame> {
+        (self.0 < MOST_GHOSTS).then_some(self.0)
+    }
+
+    #[inline]
+    fn ghost(self) -> Option<Ghost> {
+        (self.0 != u32::MAX && self.0 >= MOST_GHOSTS).then_some(self.0 & (MOST_GHOSTS - 1))
+    }
+}
+
 /// One policy on its way through the trace.
 pub(crate) struct Engine<P, O> {
     policy: P,
     observer: O,
     setup: Setup,
-    /// Frame + 1 of each dense page number; 0 while it is not resident.
-    table: Vec<u32>,
+    /// By dense page number.
+    table: Vec<Place>,
     /// Dense page number << 1 | dirty of the page in each frame.
     occupants: Vec<u32>,
     leaving: Vec<Frame>,
@@ -122,9 +150,8 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             };
             self.policy.next_use(position);
         }
-        let entry = self.table[id as usize];
-        if entry != 0 {
-            let frame = entry - 1;
+        let place = self.table[id as usize];
+        if let Some(frame) = place.frame() {
             self.policy.hit(frame, access);
             if access.is_write() {
                 let occupant = &mut self.occupants[frame as usize];
@@ -132,7 +159,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
                 *occupant |= 1;
             }
         } else {
-            self.miss(reference, id, access, pages);
+            self.miss(reference, place.ghost(), access, pages);
         }
         if O::LISTENS {
             self.served += 1;
@@ -143,10 +170,11 @@ impl<P: Policy, O: Observer> Engine<P, O> {
     }
 
     #[inline]
-    fn miss(&mut self, reference: u32, id: u32, access: Access, pages: &[u64]) {
+    fn miss(&mut self, reference: u32, ghost: Option<Ghost>, access: Access, pages: &[u64]) {
+        let id = reference >> 1;
         let page = pages[id as usize];
         self.counts.misses += 1;
-        self.policy.miss(page, access);
+        self.policy.miss(page, ghost, access);
         let frame = if self.occupants.len() < self.setup.frames as usize {
             self.occupants.push(reference);
             self.occupants.len() as u32 - 1
@@ -169,7 +197,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         };
         self.occupants[frame as usize] = reference;
         self.dirty += u64::from(reference & 1);
-        self.table[id as usize] = frame + 1;
+        self.table[id as usize] = Place::resident(frame);
         self.policy.admit(frame, page, access);
     }
 
@@ -177,7 +205,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
     fn evict(&mut self, frame: Frame, pages: &[u64]) {
         let occupant = self.occupants[frame as usize];
         let id = occupant >> 1;
-        self.table[id as usize] = 0;
+        self.table[id as usize] = Place::remembered(self.policy.ghost(frame));
         if occupant & 1 == 1 {
             self.dirty -= 1;
             self.write(pages[id as usize]);
@@ -227,7 +255,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
 
 impl<P: Policy, O: Observer> Drive for Engine<P, O> {
     fn advance(&mut self, chunk: &Chunk) {
-        self.table.resize(chunk.pages.len(), 0);
+        self.table.resize(chunk.pages.len(), Place::NOWHERE);
         let length = chunk.references.len();
         let warm = usize::try_from(self.setup.warmup).map_or(length, |left| left.min(length));
         if warm > 0 {
@@ -249,10 +277,12 @@ impl<P: Policy, O: Observer> Drive for Engine<P, O> {
                 let mut dirty: Vec<u64> = self
                     .occupants
                     .iter()
-                    .filter(|&&occupant| {
-                        occupant & 1 == 1 && self.table[(occupant >> 1) as usize] != 0
+                    .zip(0..)
+                    .filter(|&(&occupant, frame)| {
+                        let place = self.table[(occupant >> 1) as usize];
+                        occupant & 1 == 1 && place.frame() == Some(frame)
                     })
-                    .map(|&occupant| pages[(occupant >> 1) as usize])
+                    .map(|(&occupant, _)| pages[(occupant >> 1) as usize])
                     .collect();
                 dirty.sort_unstable();
                 dirty.into_iter().for_each(|page| self.write(page));

@@ -3,7 +3,7 @@
 use super::pools::{Inside, Pools};
 use super::two_stack::{CostForm, TwoStack};
 use crate::ghosts::GhostList;
-use crate::policy::{Access, Costs, Frame, Gauges, Page, Policy};
+use crate::policy::{Access, Costs, Frame, Gauges, Ghost, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{CLUSTER, Entry, Kind, MAX_PAGES, Param, PolicySpec, Value};
 
@@ -165,8 +165,8 @@ impl Policy for FdBuffer {
     }
 
     #[inline]
-    fn miss(&mut self, page: Page, access: Access) {
-        self.estimator.observe_miss(page, access);
+    fn miss(&mut self, page: Page, ghost: Option<Ghost>, access: Access) {
+        self.estimator.observe_miss(page, ghost, access);
         self.observed();
         self.spend(self.costs.read);
     }
@@ -186,6 +186,15 @@ impl Policy for FdBuffer {
         self.pages[frame as usize] = page;
         self.estimator.admitted(frame);
         self.pools.admit(frame, page, access);
+    }
+
+    fn refused(&mut self) -> Option<Ghost> {
+        self.estimator.refused()
+    }
+
+    #[inline]
+    fn ghost(&self, frame: Frame) -> Option<Ghost> {
+        self.estimator.ghost(frame)
     }
 
     #[inline]

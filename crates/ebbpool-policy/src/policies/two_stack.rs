@@ -1,12 +1,8 @@
 //! FD-Buffer's Two-Stack estimator and policy advisor (FD-Buffer, sections 4.3 and 4.4;
 //! FD-Buffer TC, section 4.3).
 
-use std::hash::BuildHasher;
-
-use hashbrown::{DefaultHashBuilder, HashTable};
-
 use crate::distances::DistanceStack;
-use crate::policy::{Access, Frame, Page};
+use crate::policy::{Access, Frame, Ghost, Page};
 
 const NONE: u32 = u32::MAX;
 
@@ -25,18 +21,22 @@ pub(crate) enum CostForm {
 /// Two LRU stacks, of pages read and of pages written, whose entries carry a *threshold*: an
 /// entry of the clean stack is in the clean pool iff Mc >= its threshold, one of the dirty stack
 /// iff Md >= its own.
+///
+/// Each page in a stack has a record. A page's record is known by its frame while it is resident
+/// and is its ghost while it is not, so no page is ever searched for. What falls off the bottom of
+/// a stack is not told so: its position lies below the stack's bottom from then on. Records of
+/// pages on neither stack are found again by a hand that goes round them.
 pub(crate) struct TwoStack {
     frames: u32,
     group: u32,
     stacks: [DistanceStack; 2],
     records: Vec<Record>,
-    free: Vec<u32>,
-    /// Record of the page in each frame, NONE if the page fell off both stacks.
+    owners: Vec<Owner>,
+    /// The record looked at last when one was wanted.
+    hand: u32,
+    /// Record of the page in each frame, NONE if another page has it by now.
     of_frame: Vec<u32>,
-    /// Records of pages that are not resident, by page number.
-    ghosts: HashTable<u32>,
-    hasher: DefaultHashBuilder,
-    /// The page missed last, until it is admitted.
+    /// The record of the page missed last, until that is admitted.
     pending: u32,
     counters: Counters,
 }
@@ -44,28 +44,45 @@ pub(crate) struct TwoStack {
 const CLEAN: usize = 0;
 const DIRTY: usize = 1;
 
+/// What every reference looks at.
 #[derive(Clone, Copy)]
 struct Record {
-    page: Page,
-    frame: u32,
-    /// Position in each stack, NONE if it is not there.
+    /// Position in each stack, meaningless if the stack does not hold it.
     at: [u32; 2],
     threshold: [u32; 2],
+}
+
+const ON_NEITHER: Record = Record {
+    at: [NONE; 2],
+    threshold: [1; 2],
+};
+
+/// Whose record it is: looked at on a miss, and when the record changes hands.
+#[derive(Clone, Copy)]
+struct Owner {
+    page: Page,
+    /// The frame the page was in last.
+    frame: u32,
 }
 
 /// Hits of the current window by the least pool size at which they would have been hits.
 struct Counters {
     clean: Vec<u32>,
-    dirty: Vec<u32>,
-    dirty_writes: Vec<u32>,
+    dirty: Vec<DirtyHits>,
     /// Bit b: the counters for Mc = b, or for Md = frames - b + 1, may have changed.
     touched: Vec<u64>,
     references: u64,
     writes: u64,
-    dirty_total: u64,
-    dirty_writes_total: u64,
+    dirty_total: DirtyHits,
     /// (first Mc, estimates, cost) of each stretch of Mc with the same cost; kept for its memory.
     stretches: Vec<Stretch>,
+}
+
+/// Hits in the dirty pool by reads and writes, and by writes alone.
+#[derive(Clone, Copy, Default)]
+struct DirtyHits {
+    all: u32,
+    writes: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -78,25 +95,30 @@ struct Stretch {
 impl TwoStack {
     pub(crate) fn new(frames: u32, group: u64) -> Self {
         let counters = frames as usize + 1;
+        // The stacks hold two pages a frame at most; the rest keeps the hand's way short.
+        let records = counters / 2 * 5 + 2;
         TwoStack {
             frames,
             group: u32::try_from(group).unwrap_or(u32::MAX),
             stacks: [DistanceStack::new(frames), DistanceStack::new(frames)],
-            records: Vec::new(),
-            free: Vec::new(),
+            records: vec![ON_NEITHER; records],
+            owners: vec![
+                Owner {
+                    page: 0,
+                    frame: NONE
+                };
+                records
+            ],
+            hand: 0,
             of_frame: vec![NONE; frames as usize],
-            ghosts: HashTable::with_capacity(2 * frames as usize),
-            hasher: DefaultHashBuilder::default(),
             pending: NONE,
             counters: Counters {
                 clean: vec![0; counters],
-                dirty: vec![0; counters],
-                dirty_writes: vec![0; counters],
+                dirty: vec![DirtyHits::default(); counters],
                 touched: vec![0; counters / 64 + 1],
                 references: 0,
                 writes: 0,
-                dirty_total: 0,
-                dirty_writes_total: 0,
+                dirty_total: DirtyHits::default(),
                 stretches: Vec::new(),
             },
         }
@@ -109,32 +131,26 @@ impl TwoStack {
     }
 
     /// Observes a reference to the page in `frame`, which is `pages[frame]`: asked only if the page
-    /// has fallen off both stacks.
+    /// has fallen off both stacks and lost its record.
     #[inline]
     pub(crate) fn observe_hit(&mut self, frame: Frame, pages: &[Page], access: Access) {
-        let known = self.of_frame[frame as usize];
-        let record = if known == NONE {
-            let record = self.new_record(pages[frame as usize], frame);
+        let mut record = self.of_frame[frame as usize];
+        if record == NONE {
+            record = self.new_record(Owner {
+                page: pages[frame as usize],
+                frame,
+            });
             self.of_frame[frame as usize] = record;
-            record
-        } else {
-            known
-        };
+        }
         self.observe(record, access);
     }
 
     /// Observes a reference to `page`, which is not resident.
     #[inline]
-    pub(crate) fn observe_miss(&mut self, page: Page, access: Access) {
-        self.settle_pending();
-        let hash = self.hasher.hash_one(page);
-        let records = &self.records;
-        let found = self
-            .ghosts
-            .find_entry(hash, |&record| records[record as usize].page == page);
-        let record = match found {
-            Ok(entry) => entry.remove().0,
-            Err(_) => self.new_record(page, NONE),
+    pub(crate) fn observe_miss(&mut self, page: Page, ghost: Option<Ghost>, access: Access) {
+        let record = match ghost {
+            Some(record) if self.owners[record as usize].page == page => record,
+            _ => self.new_record(Owner { page, frame: NONE }),
         };
         self.pending = record;
         self.observe(record, access);
@@ -146,60 +162,56 @@ impl TwoStack {
         let record = std::mem::replace(&mut self.pending, NONE);
         self.of_frame[frame as usize] = record;
         if record != NONE {
-            self.records[record as usize].frame = frame;
+            self.owners[record as usize].frame = frame;
         }
     }
 
-    /// The page in `frame` left the buffer; the stacks remember it.
+    /// The page missed last was not brought in; the stacks remember it.
+    pub(crate) fn refused(&mut self) -> Option<Ghost> {
+        let record = std::mem::replace(&mut self.pending, NONE);
+        (record != NONE).then_some(record)
+    }
+
+    /// The record of the page in `frame`.
+    #[inline]
+    pub(crate) fn ghost(&self, frame: Frame) -> Option<Ghost> {
+        let record = self.of_frame[frame as usize];
+        (record != NONE).then_some(record)
+    }
+
+    /// The page in `frame` left the buffer.
     #[inline]
     pub(crate) fn evicted(&mut self, frame: Frame) {
-        let record = std::mem::replace(&mut self.of_frame[frame as usize], NONE);
-        if record != NONE {
-            self.records[record as usize].frame = NONE;
-            self.remember(record);
-        }
+        self.of_frame[frame as usize] = NONE;
     }
 
-    /// A miss that was never admitted (all frames pinned) becomes a ghost like any other.
-    fn settle_pending(&mut self) {
-        let record = std::mem::replace(&mut self.pending, NONE);
-        if record != NONE {
-            self.remember(record);
-        }
-    }
-
-    fn remember(&mut self, record: u32) {
-        let hash = self.hasher.hash_one(self.records[record as usize].page);
-        let (records, hasher) = (&self.records, &self.hasher);
-        self.ghosts.insert_unique(hash, record, |&record| {
-            hasher.hash_one(records[record as usize].page)
-        });
-    }
-
-    fn new_record(&mut self, page: Page, frame: u32) -> u32 {
-        let record = Record {
-            page,
-            frame,
-            at: [NONE; 2],
-            threshold: [1; 2],
-        };
-        match self.free.pop() {
-            Some(slot) => {
-                self.records[slot as usize] = record;
-                slot
+    /// Takes the record of a page on neither stack for another page.
+    #[inline]
+    fn new_record(&mut self, owner: Owner) -> u32 {
+        loop {
+            self.hand += 1;
+            if self.hand as usize == self.records.len() {
+                self.hand = 0;
             }
-            None => {
-                self.records.push(record);
-                self.records.len() as u32 - 1
+            let at = self.records[self.hand as usize].at;
+            if !self.stacks[CLEAN].holds(at[CLEAN]) && !self.stacks[DIRTY].holds(at[DIRTY]) {
+                break;
             }
         }
+        let record = self.hand;
+        let before = std::mem::replace(&mut self.owners[record as usize], owner);
+        if before.frame != NONE && self.of_frame[before.frame as usize] == record {
+            self.of_frame[before.frame as usize] = NONE;
+        }
+        self.records[record as usize] = ON_NEITHER;
+        record
     }
 
     #[inline]
     fn observe(&mut self, record: u32, access: Access) {
-        let Record { at, threshold, .. } = self.records[record as usize];
+        let Record { at, threshold } = self.records[record as usize];
         let distance = |stack: usize| {
-            (at[stack] != NONE).then(|| {
+            self.stacks[stack].holds(at[stack]).then(|| {
                 let exact = self.stacks[stack].distance(at[stack]);
                 if self.group == 1 {
                     exact
@@ -218,69 +230,42 @@ impl TwoStack {
         );
         if access.is_write() {
             if clean.is_some() {
-                self.take_off(CLEAN, record);
+                self.stacks[CLEAN].remove(at[CLEAN]);
+                self.records[record as usize].at[CLEAN] = NONE;
             }
-            self.put_on(DIRTY, record, 1);
+            self.put_on(DIRTY, record, dirty.is_some(), 1);
             return;
         }
         match dirty {
-            None => self.put_on(CLEAN, record, 1),
+            None => self.put_on(CLEAN, record, clean.is_some(), 1),
             Some(distance) => {
                 let mut least = self.frames - distance + 1;
                 if clean.is_some() {
                     least = least.min(threshold[CLEAN]);
                 }
-                self.put_on(CLEAN, record, least);
-                self.put_on(DIRTY, record, threshold[DIRTY].max(distance));
+                self.put_on(CLEAN, record, clean.is_some(), least);
+                self.put_on(DIRTY, record, true, threshold[DIRTY].max(distance));
             }
         }
     }
 
+    /// Puts the record on top of the stack, which `held` it or not, and drops the entry beyond the
+    /// last.
     #[inline]
-    fn take_off(&mut self, stack: usize, record: u32) {
-        let position = std::mem::replace(&mut self.records[record as usize].at[stack], NONE);
-        self.stacks[stack].remove(position);
-    }
-
-    /// Puts the record on top of the stack, wherever it was, and drops the entry beyond the last.
-    #[inline]
-    fn put_on(&mut self, stack: usize, record: u32, threshold: u32) {
-        if self.records[record as usize].at[stack] != NONE {
-            self.take_off(stack, record);
-        }
+    fn put_on(&mut self, stack: usize, record: u32, held: bool, threshold: u32) {
         if self.stacks[stack].is_used_up() {
-            let records = &mut self.records;
-            self.stacks[stack].compact(|entry, position| {
-                records[entry as usize].at[stack] = position;
-            });
+            let positions = self.records.iter_mut().map(|record| &mut record.at[stack]);
+            self.stacks[stack].compact(positions);
         }
-        let position = self.stacks[stack].push(record);
-        let record = &mut self.records[record as usize];
-        record.at[stack] = position;
-        record.threshold[stack] = threshold;
-        if self.stacks[stack].len() > self.frames
-            && let Some(bottom) = self.stacks[stack].bottom()
-        {
-            self.take_off(stack, bottom);
-            if self.records[bottom as usize].at == [NONE; 2] {
-                self.forget(bottom);
-            }
+        let entry = &mut self.records[record as usize];
+        let stack_of = &mut self.stacks[stack];
+        if held {
+            stack_of.remove(entry.at[stack]);
+        } else if stack_of.len() == self.frames {
+            stack_of.drop_bottom();
         }
-    }
-
-    fn forget(&mut self, record: u32) {
-        let Record { page, frame, .. } = self.records[record as usize];
-        if frame != NONE {
-            self.of_frame[frame as usize] = NONE;
-        } else if self.pending == record {
-            self.pending = NONE;
-        } else {
-            let hash = self.hasher.hash_one(page);
-            if let Ok(entry) = self.ghosts.find_entry(hash, |&slot| slot == record) {
-                entry.remove();
-            }
-        }
-        self.free.push(record);
+        entry.at[stack] = stack_of.push();
+        entry.threshold[stack] = threshold;
     }
 
     /// The clean-pool size that would have been cheapest over the window, with the estimates
@@ -298,6 +283,14 @@ impl TwoStack {
     }
 }
 
+impl DirtyHits {
+    #[inline]
+    fn add(&mut self, access: Access) {
+        self.all += 1;
+        self.writes += u32::from(access.is_write());
+    }
+}
+
 impl Counters {
     #[inline]
     fn count(&mut self, frames: u32, clean: Option<u32>, dirty: Option<u32>, access: Access) {
@@ -308,12 +301,8 @@ impl Counters {
             self.touch(size);
         }
         if let Some(size) = dirty {
-            self.dirty[size as usize] += 1;
-            self.dirty_total += 1;
-            if access.is_write() {
-                self.dirty_writes[size as usize] += 1;
-                self.dirty_writes_total += 1;
-            }
+            self.dirty[size as usize].add(access);
+            self.dirty_total.add(access);
             self.touch(frames - size + 1);
         }
     }
@@ -330,8 +319,8 @@ impl Counters {
         let references = self.references as f64;
         let writes = self.writes as f64;
         let mut clean_hits = 0;
-        let mut dirty_hits = self.dirty_total;
-        let mut dirty_write_hits = self.dirty_writes_total;
+        let mut dirty_hits = u64::from(self.dirty_total.all);
+        let mut dirty_write_hits = u64::from(self.dirty_total.writes);
         for word in 0..self.touched.len() {
             let mut bits = self.touched[word];
             while bits != 0 {
@@ -342,8 +331,9 @@ impl Counters {
                 }
                 clean_hits += u64::from(self.clean[size as usize]);
                 let beyond = (frames - size + 1) as usize;
-                dirty_hits -= u64::from(self.dirty[beyond]);
-                dirty_write_hits -= u64::from(self.dirty_writes[beyond]);
+                let lost = self.dirty[beyond];
+                dirty_hits -= u64::from(lost.all);
+                dirty_write_hits -= u64::from(lost.writes);
                 let pc = 1.0 - clean_hits as f64 / references;
                 let pd = 1.0 - dirty_hits as f64 / references;
                 let pdw = if self.writes == 0 {
@@ -388,14 +378,12 @@ impl Counters {
                 self.clean[size as usize] = 0;
                 let beyond = (frames - size + 1) as usize;
                 if beyond <= frames as usize {
-                    self.dirty[beyond] = 0;
-                    self.dirty_writes[beyond] = 0;
+                    self.dirty[beyond] = DirtyHits::default();
                 }
             }
         }
         self.references = 0;
         self.writes = 0;
-        self.dirty_total = 0;
-        self.dirty_writes_total = 0;
+        self.dirty_total = DirtyHits::default();
     }
 }
