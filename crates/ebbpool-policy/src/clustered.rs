@@ -75,8 +75,8 @@ impl<P: Policy> Policy for Clustered<P> {
     }
 
     #[inline]
-    fn ghost(&self, frame: Frame) -> Option<Ghost> {
-        self.policy.ghost(frame)
+    fn remember(&mut self, frame: Frame) -> Option<Ghost> {
+        self.policy.remember(frame)
     }
 
     #[inline]

@@ -102,7 +102,7 @@ pub trait Policy: Send {
     fn hit(&mut self, frame: Frame, access: Access);
 
     /// A page that is not resident was asked for. Called once per such reference, first.
-    /// `ghost` is what `ghost` or `refused` last answered for this page.
+    /// `ghost` is what `remember` or `refused` last answered for this page.
     fn miss(&mut self, _page: Page, _ghost: Option<Ghost>, _access: Access) {}
 
     /// Chooses who leaves. `incoming` is the missing page, or nothing when the background writer
@@ -130,8 +130,9 @@ pub trait Policy: Send {
         None
     }
 
-    /// By what the page in `frame` will be remembered; asked just before `evicted`.
-    fn ghost(&self, _frame: Frame) -> Option<Ghost> {
+    /// The page in `frame` is about to leave, `evicted` is called next. Answers by what it is
+    /// remembered.
+    fn remember(&mut self, _frame: Frame) -> Option<Ghost> {
         None
     }
 
@@ -176,8 +177,8 @@ pub trait DynPolicy {
     fn admit(&mut self, frame: Frame, page: Page, access: Access);
     /// See [`Policy::refused`].
     fn refused(&mut self) -> Option<Ghost>;
-    /// See [`Policy::ghost`].
-    fn ghost(&self, frame: Frame) -> Option<Ghost>;
+    /// See [`Policy::remember`].
+    fn remember(&mut self, frame: Frame) -> Option<Ghost>;
     /// See [`Policy::evicted`].
     fn evicted(&mut self, frame: Frame);
     /// See [`Policy::cleaned`].
@@ -215,8 +216,8 @@ impl<P: Policy> DynPolicy for P {
     fn refused(&mut self) -> Option<Ghost> {
         Policy::refused(self)
     }
-    fn ghost(&self, frame: Frame) -> Option<Ghost> {
-        Policy::ghost(self, frame)
+    fn remember(&mut self, frame: Frame) -> Option<Ghost> {
+        Policy::remember(self, frame)
     }
     fn evicted(&mut self, frame: Frame) {
         Policy::evicted(self, frame);

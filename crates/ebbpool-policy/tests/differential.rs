@@ -116,7 +116,7 @@ impl Buffer {
                     events.push(Event::Write(victim));
                 }
                 events.push(Event::Evict(victim));
-                self.remember(victim, |policy| policy.ghost(frame));
+                self.remember(victim, |policy| policy.remember(frame));
                 self.policy.evicted(frame);
                 frame
             }

@@ -205,7 +205,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
     fn evict(&mut self, frame: Frame, pages: &[u64]) {
         let occupant = self.occupants[frame as usize];
         let id = occupant >> 1;
-        self.table[id as usize] = Place::remembered(self.policy.ghost(frame));
+        self.table[id as usize] = Place::remembered(self.policy.remember(frame));
         if occupant & 1 == 1 {
             self.dirty -= 1;
             self.write(pages[id as usize]);

@@ -159,7 +159,7 @@ impl FdBuffer {
 impl Policy for FdBuffer {
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
-        self.estimator.observe_hit(frame, &self.pages, access);
+        self.estimator.observe_hit(frame, access);
         self.observed();
         self.pools.hit(frame, access);
     }
@@ -193,8 +193,8 @@ impl Policy for FdBuffer {
     }
 
     #[inline]
-    fn ghost(&self, frame: Frame) -> Option<Ghost> {
-        self.estimator.ghost(frame)
+    fn remember(&mut self, frame: Frame) -> Option<Ghost> {
+        self.estimator.remember(frame, self.pages[frame as usize])
     }
 
     #[inline]
@@ -202,7 +202,6 @@ impl Policy for FdBuffer {
         if self.pools.is_dirty(frame) {
             self.spend(self.costs.write);
         }
-        self.estimator.evicted(frame);
         self.pools.evicted(frame);
     }
 

@@ -4,8 +4,6 @@
 use crate::distances::DistanceStack;
 use crate::policy::{Access, Frame, Ghost, Page};
 
-const NONE: u32 = u32::MAX;
-
 /// Which form of the average I/O cost the advisor minimises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CostForm {
@@ -22,29 +20,27 @@ pub(crate) enum CostForm {
 /// entry of the clean stack is in the clean pool iff Mc >= its threshold, one of the dirty stack
 /// iff Md >= its own.
 ///
-/// Each page in a stack has a record. A page's record is known by its frame while it is resident
-/// and is its ghost while it is not, so no page is ever searched for. What falls off the bottom of
-/// a stack is not told so: its position lies below the stack's bottom from then on. Records of
-/// pages on neither stack are found again by a hand that goes round them.
+/// A page's record is kept by its frame while it is resident, and by its ghost while it is not,
+/// so no page is ever searched for. What drops off the bottom of a stack is not told so: its
+/// position lies below the bottom from then on. Room for new ghosts is found by a hand that goes
+/// round the ghosts and takes those on neither stack.
 pub(crate) struct TwoStack {
     frames: u32,
     group: u32,
     stacks: [DistanceStack; 2],
-    records: Vec<Record>,
-    owners: Vec<Owner>,
-    /// The record looked at last when one was wanted.
-    hand: u32,
-    /// Record of the page in each frame, NONE if another page has it by now.
-    of_frame: Vec<u32>,
-    /// The record of the page missed last, until that is admitted.
-    pending: u32,
+    resident: Vec<Record>,
+    /// The page missed last, until it is admitted.
+    pending: Option<(Page, Record)>,
+    ghosts: Vec<Record>,
+    ghost_pages: Vec<Page>,
+    /// The ghost looked at last when room was wanted.
+    hand: usize,
     counters: Counters,
 }
 
 const CLEAN: usize = 0;
 const DIRTY: usize = 1;
 
-/// What every reference looks at.
 #[derive(Clone, Copy)]
 struct Record {
     /// Position in each stack, meaningless if the stack does not hold it.
@@ -53,17 +49,9 @@ struct Record {
 }
 
 const ON_NEITHER: Record = Record {
-    at: [NONE; 2],
+    at: [u32::MAX; 2],
     threshold: [1; 2],
 };
-
-/// Whose record it is: looked at on a miss, and when the record changes hands.
-#[derive(Clone, Copy)]
-struct Owner {
-    page: Page,
-    /// The frame the page was in last.
-    frame: u32,
-}
 
 /// Hits of the current window by the least pool size at which they would have been hits.
 struct Counters {
@@ -96,22 +84,16 @@ impl TwoStack {
     pub(crate) fn new(frames: u32, group: u64) -> Self {
         let counters = frames as usize + 1;
         // The stacks hold two pages a frame at most; the rest keeps the hand's way short.
-        let records = counters / 2 * 5 + 2;
+        let ghosts = counters / 2 * 5 + 2;
         TwoStack {
             frames,
             group: u32::try_from(group).unwrap_or(u32::MAX),
             stacks: [DistanceStack::new(frames), DistanceStack::new(frames)],
-            records: vec![ON_NEITHER; records],
-            owners: vec![
-                Owner {
-                    page: 0,
-                    frame: NONE
-                };
-                records
-            ],
+            resident: vec![ON_NEITHER; frames as usize],
+            pending: None,
+            ghosts: vec![ON_NEITHER; ghosts],
+            ghost_pages: vec![0; ghosts],
             hand: 0,
-            of_frame: vec![NONE; frames as usize],
-            pending: NONE,
             counters: Counters {
                 clean: vec![0; counters],
                 dirty: vec![DirtyHits::default(); counters],
@@ -130,142 +112,133 @@ impl TwoStack {
         self.counters.references
     }
 
-    /// Observes a reference to the page in `frame`, which is `pages[frame]`: asked only if the page
-    /// has fallen off both stacks and lost its record.
+    /// Observes a reference to the page in `frame`.
     #[inline]
-    pub(crate) fn observe_hit(&mut self, frame: Frame, pages: &[Page], access: Access) {
-        let mut record = self.of_frame[frame as usize];
-        if record == NONE {
-            record = self.new_record(Owner {
-                page: pages[frame as usize],
-                frame,
-            });
-            self.of_frame[frame as usize] = record;
-        }
-        self.observe(record, access);
+    pub(crate) fn observe_hit(&mut self, frame: Frame, access: Access) {
+        let record = self.observe(self.resident[frame as usize], access);
+        self.resident[frame as usize] = record;
     }
 
     /// Observes a reference to `page`, which is not resident.
     #[inline]
     pub(crate) fn observe_miss(&mut self, page: Page, ghost: Option<Ghost>, access: Access) {
         let record = match ghost {
-            Some(record) if self.owners[record as usize].page == page => record,
-            _ => self.new_record(Owner { page, frame: NONE }),
+            Some(ghost) if self.ghost_pages[ghost as usize] == page => {
+                std::mem::replace(&mut self.ghosts[ghost as usize], ON_NEITHER)
+            }
+            _ => ON_NEITHER,
         };
-        self.pending = record;
-        self.observe(record, access);
+        let record = self.observe(record, access);
+        self.pending = Some((page, record));
     }
 
     /// The page missed last was brought into `frame`.
     #[inline]
     pub(crate) fn admitted(&mut self, frame: Frame) {
-        let record = std::mem::replace(&mut self.pending, NONE);
-        self.of_frame[frame as usize] = record;
-        if record != NONE {
-            self.owners[record as usize].frame = frame;
-        }
+        let pending = self.pending.take();
+        self.resident[frame as usize] = pending.map_or(ON_NEITHER, |(_, record)| record);
     }
 
     /// The page missed last was not brought in; the stacks remember it.
     pub(crate) fn refused(&mut self) -> Option<Ghost> {
-        let record = std::mem::replace(&mut self.pending, NONE);
-        (record != NONE).then_some(record)
+        let (page, record) = self.pending.take()?;
+        self.keep(page, record)
     }
 
-    /// The record of the page in `frame`.
+    /// `page` is about to leave `frame`; the stacks remember it.
     #[inline]
-    pub(crate) fn ghost(&self, frame: Frame) -> Option<Ghost> {
-        let record = self.of_frame[frame as usize];
-        (record != NONE).then_some(record)
+    pub(crate) fn remember(&mut self, frame: Frame, page: Page) -> Option<Ghost> {
+        self.keep(page, self.resident[frame as usize])
     }
 
-    /// The page in `frame` left the buffer.
     #[inline]
-    pub(crate) fn evicted(&mut self, frame: Frame) {
-        self.of_frame[frame as usize] = NONE;
+    fn is_on_neither(&self, record: &Record) -> bool {
+        !self.stacks[CLEAN].holds(record.at[CLEAN]) && !self.stacks[DIRTY].holds(record.at[DIRTY])
     }
 
-    /// Takes the record of a page on neither stack for another page.
     #[inline]
-    fn new_record(&mut self, owner: Owner) -> u32 {
+    fn keep(&mut self, page: Page, record: Record) -> Option<Ghost> {
+        if self.is_on_neither(&record) {
+            return None;
+        }
         loop {
             self.hand += 1;
-            if self.hand as usize == self.records.len() {
+            if self.hand == self.ghosts.len() {
                 self.hand = 0;
             }
-            let at = self.records[self.hand as usize].at;
-            if !self.stacks[CLEAN].holds(at[CLEAN]) && !self.stacks[DIRTY].holds(at[DIRTY]) {
+            if self.is_on_neither(&self.ghosts[self.hand]) {
                 break;
             }
         }
-        let record = self.hand;
-        let before = std::mem::replace(&mut self.owners[record as usize], owner);
-        if before.frame != NONE && self.of_frame[before.frame as usize] == record {
-            self.of_frame[before.frame as usize] = NONE;
-        }
-        self.records[record as usize] = ON_NEITHER;
-        record
+        self.ghosts[self.hand] = record;
+        self.ghost_pages[self.hand] = page;
+        Some(self.hand as Ghost)
     }
 
     #[inline]
-    fn observe(&mut self, record: u32, access: Access) {
-        let Record { at, threshold } = self.records[record as usize];
+    fn observe(&mut self, record: Record, access: Access) -> Record {
+        let Record { mut at, threshold } = record;
+        let held = [CLEAN, DIRTY].map(|stack| self.stacks[stack].holds(at[stack]));
         let distance = |stack: usize| {
-            self.stacks[stack].holds(at[stack]).then(|| {
-                let exact = self.stacks[stack].distance(at[stack]);
-                if self.group == 1 {
-                    exact
-                } else {
-                    exact - (exact - 1) % self.group
-                }
-            })
+            let exact = self.stacks[stack].distance(at[stack]);
+            match self.group {
+                1 => exact,
+                group => exact - (exact - 1) % group,
+            }
         };
-        let clean = distance(CLEAN);
-        let dirty = distance(DIRTY);
+        let [clean, dirty] = [CLEAN, DIRTY].map(|stack| held[stack].then(|| distance(stack)));
         self.counters.count(
             self.frames,
             clean.map(|distance| distance.max(threshold[CLEAN])),
             dirty.map(|distance| distance.max(threshold[DIRTY])),
             access,
         );
+        let mut thresholds = [1, 1];
         if access.is_write() {
-            if clean.is_some() {
+            if held[CLEAN] {
                 self.stacks[CLEAN].remove(at[CLEAN]);
-                self.records[record as usize].at[CLEAN] = NONE;
+                at[CLEAN] = u32::MAX;
             }
-            self.put_on(DIRTY, record, dirty.is_some(), 1);
-            return;
+            at[DIRTY] = self.to_top(DIRTY, held[DIRTY].then_some(at[DIRTY]));
+        } else {
+            if let Some(distance) = dirty {
+                let least = self.frames - distance + 1;
+                thresholds[CLEAN] = match clean {
+                    Some(_) => least.min(threshold[CLEAN]),
+                    None => least,
+                };
+                thresholds[DIRTY] = threshold[DIRTY].max(distance);
+                at[DIRTY] = self.to_top(DIRTY, Some(at[DIRTY]));
+            }
+            at[CLEAN] = self.to_top(CLEAN, held[CLEAN].then_some(at[CLEAN]));
         }
-        match dirty {
-            None => self.put_on(CLEAN, record, clean.is_some(), 1),
-            Some(distance) => {
-                let mut least = self.frames - distance + 1;
-                if clean.is_some() {
-                    least = least.min(threshold[CLEAN]);
-                }
-                self.put_on(CLEAN, record, clean.is_some(), least);
-                self.put_on(DIRTY, record, true, threshold[DIRTY].max(distance));
-            }
+        Record {
+            at,
+            threshold: thresholds,
         }
     }
 
-    /// Puts the record on top of the stack, which `held` it or not, and drops the entry beyond the
-    /// last.
+    /// The position on top of the stack, in place of `position` if the stack holds the entry
+    /// already; drops the entry beyond the last.
     #[inline]
-    fn put_on(&mut self, stack: usize, record: u32, held: bool, threshold: u32) {
-        if self.stacks[stack].is_used_up() {
-            let positions = self.records.iter_mut().map(|record| &mut record.at[stack]);
-            self.stacks[stack].compact(positions);
-        }
-        let entry = &mut self.records[record as usize];
+    fn to_top(&mut self, stack: usize, position: Option<u32>) -> u32 {
         let stack_of = &mut self.stacks[stack];
-        if held {
-            stack_of.remove(entry.at[stack]);
-        } else if stack_of.len() == self.frames {
-            stack_of.drop_bottom();
+        match position {
+            Some(position) => stack_of.remove(position),
+            None if stack_of.len() == self.frames => stack_of.drop_bottom(),
+            None => {}
         }
-        entry.at[stack] = stack_of.push();
-        entry.threshold[stack] = threshold;
+        if stack_of.is_used_up() {
+            self.compact(stack);
+        }
+        self.stacks[stack].push()
+    }
+
+    /// The record under observation is in no list, but off this stack already.
+    #[cold]
+    fn compact(&mut self, stack: usize) {
+        let records = self.resident.iter_mut().chain(&mut self.ghosts);
+        self.stacks[stack].compact(records.map(|record| &mut record.at[stack]));
     }
 
     /// The clean-pool size that would have been cheapest over the window, with the estimates
