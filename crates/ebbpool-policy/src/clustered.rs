@@ -43,6 +43,16 @@ impl<P: Policy> Policy for Clustered<P> {
     }
 
     #[inline]
+    fn prefetch(&self, frame: Frame) {
+        self.policy.prefetch(frame);
+    }
+
+    #[inline]
+    fn prefetch_ghost(&self, ghost: Ghost) {
+        self.policy.prefetch_ghost(ghost);
+    }
+
+    #[inline]
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         incoming: Option<(Page, Access)>,

@@ -69,14 +69,32 @@ impl DistanceStack {
         self.top as usize / BLOCK
     }
 
-    /// Puts an entry on top and returns its position.
+    /// Puts a new entry on top and returns its position.
     #[inline]
     pub(crate) fn push(&mut self) -> u32 {
+        self.len += 1;
+        self.current_len += 1;
+        self.mark_top()
+    }
+
+    /// Moves the entry at `position`, which the stack holds, to the top and returns its new
+    /// position.
+    #[inline]
+    pub(crate) fn raise(&mut self, position: u32) -> u32 {
+        let position = position as usize;
+        self.bits[position / WORD] &= !(1 << (position % WORD));
+        if position / BLOCK != self.current_block() {
+            self.tree.decrement(position / BLOCK);
+            self.current_len += 1;
+        }
+        self.mark_top()
+    }
+
+    #[inline]
+    fn mark_top(&mut self) -> u32 {
         let position = self.top as usize;
         self.bits[position / WORD] |= 1 << (position % WORD);
         self.top += 1;
-        self.len += 1;
-        self.current_len += 1;
         if (position + 1).is_multiple_of(BLOCK) {
             self.tree.add(position / BLOCK, self.current_len);
             self.current_len = 0;
@@ -255,17 +273,22 @@ mod tests {
                 if stack.is_used_up() {
                     stack.compact(positions.iter_mut());
                 }
+                let position = positions[entry as usize];
                 if distance.is_some() {
-                    stack.remove(std::mem::replace(&mut positions[entry as usize], u32::MAX));
                     walk.retain(|&other| other != entry);
                     if entry % 5 == 0 {
+                        stack.remove(position);
+                        positions[entry as usize] = u32::MAX;
                         continue;
                     }
-                } else if walk.len() as u32 == capacity {
-                    walk.remove(0);
-                    stack.drop_bottom();
+                    positions[entry as usize] = stack.raise(position);
+                } else {
+                    if walk.len() as u32 == capacity {
+                        walk.remove(0);
+                        stack.drop_bottom();
+                    }
+                    positions[entry as usize] = stack.push();
                 }
-                positions[entry as usize] = stack.push();
                 walk.push(entry);
                 prop_assert_eq!(stack.len() as usize, walk.len());
             }

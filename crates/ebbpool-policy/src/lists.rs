@@ -1,5 +1,7 @@
 //! Doubly linked lists of frames, kept in one array indexed by frame.
 
+use std::hint::black_box;
+
 use crate::policy::Frame;
 
 /// `N` lists over the same frames; a frame is in at most one of them.
@@ -89,6 +91,14 @@ impl<const N: usize> Lists<N> {
     pub fn remove(&mut self, list: usize, frame: Frame) {
         self.unlink(frame);
         self.lens[list] -= 1;
+    }
+
+    /// Reads what moving `frame` will look at, so that it is in the processor's cache by then.
+    #[inline]
+    pub fn prefetch(&self, frame: Frame) {
+        let Node { lruward, mruward } = self.nodes[frame as usize];
+        black_box(self.nodes[lruward as usize]);
+        black_box(self.nodes[mruward as usize]);
     }
 
     /// Moves `frame` to the MRU end of `list`, which holds it.

@@ -105,6 +105,13 @@ pub trait Policy: Send {
     /// `ghost` is what `remember` or `refused` last answered for this page.
     fn miss(&mut self, _page: Page, _ghost: Option<Ghost>, _access: Access) {}
 
+    /// The page in `frame` will probably be fixed soon: reads what `hit` will look at, so that it
+    /// is in the processor's cache by then (BP-Wrapper, Ding et al. 2009).
+    fn prefetch(&self, _frame: Frame) {}
+
+    /// The page remembered as `ghost` will probably be missed soon.
+    fn prefetch_ghost(&self, _ghost: Ghost) {}
+
     /// Chooses who leaves. `incoming` is the missing page, or nothing when the background writer
     /// asks; `may_go` is false for pinned frames. Answers `None` only when every occupied frame
     /// is pinned. The frame stays the policy's until `evicted` is called; another frame may be
@@ -165,6 +172,10 @@ pub trait DynPolicy {
     fn hit(&mut self, frame: Frame, access: Access);
     /// See [`Policy::miss`].
     fn miss(&mut self, page: Page, ghost: Option<Ghost>, access: Access);
+    /// See [`Policy::prefetch`].
+    fn prefetch(&self, frame: Frame);
+    /// See [`Policy::prefetch_ghost`].
+    fn prefetch_ghost(&self, ghost: Ghost);
     /// See [`Policy::victim`].
     fn victim(
         &mut self,
@@ -199,6 +210,12 @@ impl<P: Policy> DynPolicy for P {
     }
     fn miss(&mut self, page: Page, ghost: Option<Ghost>, access: Access) {
         Policy::miss(self, page, ghost, access);
+    }
+    fn prefetch(&self, frame: Frame) {
+        Policy::prefetch(self, frame);
+    }
+    fn prefetch_ghost(&self, ghost: Ghost) {
+        Policy::prefetch_ghost(self, ghost);
     }
     fn victim(
         &mut self,

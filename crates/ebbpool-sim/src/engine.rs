@@ -1,5 +1,7 @@
 //! The driver of one policy over a trace.
 
+use std::hint::black_box;
+
 use ebbpool_policy::{Access, Costs, Frame, Ghost, MOST_GHOSTS, Policy};
 
 use crate::observer::Observer;
@@ -48,6 +50,9 @@ pub(crate) struct Chunk<'a> {
     /// Page of each dense number.
     pub(crate) pages: &'a [u64],
 }
+
+/// References whose memory is fetched together.
+const LOOKAHEAD: usize = 16;
 
 /// No next use.
 pub(crate) const NEVER: u32 = u32::MAX;
@@ -228,6 +233,27 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         }
     }
 
+    /// Brings what the next references will look at into the cache, all at the same time instead
+    /// of one after the other.
+    #[inline]
+    fn prefetch(&self, references: &[u32], pages: &[u64]) {
+        let mut places = [Place::NOWHERE; LOOKAHEAD];
+        for (place, reference) in places.iter_mut().zip(references) {
+            *place = self.table[(reference >> 1) as usize];
+        }
+        for (place, reference) in places.iter().zip(references) {
+            if let Some(frame) = place.frame() {
+                black_box(self.occupants[frame as usize]);
+                self.policy.prefetch(frame);
+            } else {
+                black_box(pages[(reference >> 1) as usize]);
+                if let Some(ghost) = place.ghost() {
+                    self.policy.prefetch_ghost(ghost);
+                }
+            }
+        }
+    }
+
     fn sample(&mut self) {
         let resident = (self.occupants.len() - self.free.len()) as u64;
         let gauges = self.policy.gauges();
@@ -238,9 +264,13 @@ impl<P: Policy, O: Observer> Engine<P, O> {
 
     fn serve_all<const AHEAD: bool>(&mut self, chunk: &Chunk, range: std::ops::Range<usize>) {
         self.counts.references += range.len() as u64;
-        for at in range {
-            let next = if AHEAD { chunk.next[at] } else { NEVER };
-            self.serve::<AHEAD>(chunk.references[at], next, chunk.pages);
+        for start in range.clone().step_by(LOOKAHEAD) {
+            let end = (start + LOOKAHEAD).min(range.end);
+            self.prefetch(&chunk.references[start..end], chunk.pages);
+            for at in start..end {
+                let next = if AHEAD { chunk.next[at] } else { NEVER };
+                self.serve::<AHEAD>(chunk.references[at], next, chunk.pages);
+            }
         }
     }
 

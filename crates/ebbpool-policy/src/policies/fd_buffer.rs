@@ -172,6 +172,17 @@ impl Policy for FdBuffer {
     }
 
     #[inline]
+    fn prefetch(&self, frame: Frame) {
+        self.estimator.prefetch(frame);
+        self.pools.prefetch(frame);
+    }
+
+    #[inline]
+    fn prefetch_ghost(&self, ghost: Ghost) {
+        self.estimator.prefetch_ghost(ghost);
+    }
+
+    #[inline]
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         incoming: Option<(Page, Access)>,

@@ -44,6 +44,11 @@ impl Policy for FdStatic {
     }
 
     #[inline]
+    fn prefetch(&self, frame: Frame) {
+        self.pools.prefetch(frame);
+    }
+
+    #[inline]
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         incoming: Option<(Page, Access)>,

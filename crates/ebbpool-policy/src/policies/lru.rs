@@ -36,6 +36,11 @@ impl Policy for Lru {
     }
 
     #[inline]
+    fn prefetch(&self, frame: Frame) {
+        self.lists.prefetch(frame);
+    }
+
+    #[inline]
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,

@@ -1,5 +1,7 @@
 //! FD-Buffer's clean and dirty pools (FD-Buffer, algorithms 1 and 2).
 
+use std::hint::black_box;
+
 use crate::ghosts::GhostList;
 use crate::lists::{Lists, second_chance};
 use crate::policy::{Access, Frame, Page};
@@ -77,6 +79,12 @@ impl Pools {
     #[inline]
     pub(crate) fn is_dirty(&self, frame: Frame) -> bool {
         self.tags[frame as usize].dirty
+    }
+
+    #[inline]
+    pub(crate) fn prefetch(&self, frame: Frame) {
+        black_box(self.tags[frame as usize]);
+        self.lists.prefetch(frame);
     }
 
     #[inline]

@@ -1,6 +1,8 @@
 //! FD-Buffer's Two-Stack estimator and policy advisor (FD-Buffer, sections 4.3 and 4.4;
 //! FD-Buffer TC, section 4.3).
 
+use std::hint::black_box;
+
 use crate::distances::DistanceStack;
 use crate::policy::{Access, Frame, Ghost, Page};
 
@@ -152,6 +154,19 @@ impl TwoStack {
     }
 
     #[inline]
+    pub(crate) fn prefetch(&self, frame: Frame) {
+        black_box(self.resident[frame as usize]);
+    }
+
+    #[inline]
+    pub(crate) fn prefetch_ghost(&self, ghost: Ghost) {
+        black_box((
+            self.ghosts[ghost as usize],
+            self.ghost_pages[ghost as usize],
+        ));
+    }
+
+    #[inline]
     fn is_on_neither(&self, record: &Record) -> bool {
         !self.stacks[CLEAN].holds(record.at[CLEAN]) && !self.stacks[DIRTY].holds(record.at[DIRTY])
     }
@@ -176,8 +191,8 @@ impl TwoStack {
     }
 
     #[inline]
-    fn observe(&mut self, record: Record, access: Access) -> Record {
-        let Record { mut at, threshold } = record;
+    fn observe(&mut self, mut record: Record, access: Access) -> Record {
+        let Record { at, threshold } = record;
         let held = [CLEAN, DIRTY].map(|stack| self.stacks[stack].holds(at[stack]));
         let distance = |stack: usize| {
             let exact = self.stacks[stack].distance(at[stack]);
@@ -193,51 +208,51 @@ impl TwoStack {
             dirty.map(|distance| distance.max(threshold[DIRTY])),
             access,
         );
-        let mut thresholds = [1, 1];
+        record.threshold = [1, 1];
         if access.is_write() {
             if held[CLEAN] {
                 self.stacks[CLEAN].remove(at[CLEAN]);
-                at[CLEAN] = u32::MAX;
+                record.at[CLEAN] = u32::MAX;
             }
-            at[DIRTY] = self.to_top(DIRTY, held[DIRTY].then_some(at[DIRTY]));
+            self.to_top(DIRTY, &mut record, held[DIRTY]);
         } else {
             if let Some(distance) = dirty {
                 let least = self.frames - distance + 1;
-                thresholds[CLEAN] = match clean {
+                record.threshold[CLEAN] = match clean {
                     Some(_) => least.min(threshold[CLEAN]),
                     None => least,
                 };
-                thresholds[DIRTY] = threshold[DIRTY].max(distance);
-                at[DIRTY] = self.to_top(DIRTY, Some(at[DIRTY]));
+                record.threshold[DIRTY] = threshold[DIRTY].max(distance);
+                self.to_top(DIRTY, &mut record, true);
             }
-            at[CLEAN] = self.to_top(CLEAN, held[CLEAN].then_some(at[CLEAN]));
+            self.to_top(CLEAN, &mut record, held[CLEAN]);
         }
-        Record {
-            at,
-            threshold: thresholds,
-        }
+        record
     }
 
-    /// The position on top of the stack, in place of `position` if the stack holds the entry
-    /// already; drops the entry beyond the last.
+    /// The record's position on top of the stack; drops the entry beyond the last if the stack
+    /// did not hold the record.
     #[inline]
-    fn to_top(&mut self, stack: usize, position: Option<u32>) -> u32 {
+    fn to_top(&mut self, stack: usize, record: &mut Record, held: bool) {
+        if self.stacks[stack].is_used_up() {
+            self.compact(stack, record);
+        }
         let stack_of = &mut self.stacks[stack];
-        match position {
-            Some(position) => stack_of.remove(position),
-            None if stack_of.len() == self.frames => stack_of.drop_bottom(),
-            None => {}
-        }
-        if stack_of.is_used_up() {
-            self.compact(stack);
-        }
-        self.stacks[stack].push()
+        record.at[stack] = if held {
+            stack_of.raise(record.at[stack])
+        } else {
+            if stack_of.len() == self.frames {
+                stack_of.drop_bottom();
+            }
+            stack_of.push()
+        };
     }
 
-    /// The record under observation is in no list, but off this stack already.
+    /// Makes room at the top of the stack. `observed` is kept nowhere else.
     #[cold]
-    fn compact(&mut self, stack: usize) {
+    fn compact(&mut self, stack: usize, observed: &mut Record) {
         let records = self.resident.iter_mut().chain(&mut self.ghosts);
+        let records = records.chain([observed]);
         self.stacks[stack].compact(records.map(|record| &mut record.at[stack]));
     }
 
