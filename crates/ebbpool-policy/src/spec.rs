@@ -166,12 +166,12 @@ pub struct PolicySpec {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     /// There is no policy of that name.
-    #[error("unknown policy '{name}'; did you mean '{nearest}'? The policies are: {all}")]
+    #[error("unknown policy '{name}'; {suggestion}the policies are: {all}")]
     UnknownPolicy {
         /// The name given.
         name: String,
-        /// The most similar one that exists.
-        nearest: &'static str,
+        /// "did you mean" the most similar one, if one is similar.
+        suggestion: String,
         /// All of them.
         all: String,
     },
@@ -308,20 +308,21 @@ fn known_params(entry: &Entry, name: &str) -> String {
         .iter()
         .map(|param| format!("{}={} ({})", param.name, param.default, param.kind.range()))
         .collect();
-    let nearest = nearest(name, entry.params.iter().map(|param| param.name));
-    format!(
-        "did you mean '{nearest}'? Its parameters are: {}",
-        list.join(", ")
-    )
+    let suggestion = did_you_mean(name, entry.params.iter().map(|param| param.name));
+    format!("{suggestion}its parameters are: {}", list.join(", "))
 }
 
-fn nearest(name: &str, known: impl Iterator<Item = &'static str>) -> &'static str {
-    known
-        .max_by(|a, b| {
-            strsim::normalized_damerau_levenshtein(a, name)
-                .total_cmp(&strsim::normalized_damerau_levenshtein(b, name))
-        })
-        .unwrap_or("")
+/// Names less alike than this are not typing errors.
+const ALIKE: f64 = 0.4;
+
+fn did_you_mean(name: &str, known: impl Iterator<Item = &'static str>) -> String {
+    let nearest = known
+        .map(|known| (strsim::normalized_damerau_levenshtein(known, name), known))
+        .max_by(|(a, _), (b, _)| a.total_cmp(b));
+    match nearest {
+        Some((likeness, known)) if likeness >= ALIKE => format!("did you mean '{known}'? "),
+        _ => String::new(),
+    }
 }
 
 impl FromStr for PolicySpec {
@@ -359,7 +360,7 @@ impl FromStr for PolicySpec {
         };
         Err(SpecError::UnknownPolicy {
             name: name.into(),
-            nearest: nearest(name, names()),
+            suggestion: did_you_mean(name, names()),
             all: names().collect::<Vec<_>>().join(" "),
         })
     }
@@ -464,6 +465,7 @@ mod tests {
         assert!(message("fd-exact:cost=paper").contains("given twice"));
         assert!(message("cflru:").contains("form"));
         assert!(message("belady:x=1").contains("it has none"));
+        assert!(!message("").contains("did you mean"));
         for text in ["", ":", "cflru:window", "lru:cluster=-1", "cfdc:keys=then"] {
             assert!(!message(text).contains('\n'), "{text}");
         }

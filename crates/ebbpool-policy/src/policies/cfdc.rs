@@ -116,6 +116,12 @@ impl Policy for Cfdc {
     }
 
     #[inline]
+    fn prefetch(&self, frame: Frame) {
+        self.regions.prefetch(frame);
+        self.queues.prefetch(frame);
+    }
+
+    #[inline]
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,

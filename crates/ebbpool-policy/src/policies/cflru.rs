@@ -1,16 +1,13 @@
 //! Clean-first LRU.
 
-use super::regions::{self, Regions};
-use crate::lists::CleanCursor;
+use super::regions::CleanFirst;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{CLUSTER, Entry, PolicySpec, WINDOW};
 
 /// LRU that prefers a clean page within the window at the LRU end.
 pub struct Cflru {
-    regions: Regions,
-    clean: CleanCursor,
-    dirty: Vec<bool>,
+    regions: CleanFirst,
 }
 
 impl Build for Cflru {
@@ -27,40 +24,26 @@ impl Build for Cflru {
 
     fn build(spec: &PolicySpec, frames: u32) -> Self {
         Cflru {
-            regions: Regions::new(frames, spec.share_of("window", frames)),
-            clean: CleanCursor::default(),
-            dirty: vec![false; frames as usize],
+            regions: CleanFirst::new(frames, spec.share_of("window", frames)),
         }
-    }
-}
-
-impl Cflru {
-    #[inline]
-    fn enter(&mut self, frame: Frame) {
-        if let Some(demoted) = self.regions.enter(frame) {
-            self.clean.entered(demoted);
-        }
-    }
-
-    #[inline]
-    fn leave(&mut self, frame: Frame) {
-        if self.regions.in_window(frame) {
-            self.clean.leaving(&self.regions.lists, frame);
-        }
-        self.regions.leave(frame);
     }
 }
 
 impl Policy for Cflru {
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
-        self.dirty[frame as usize] |= access.is_write();
         if self.regions.in_window(frame) {
-            self.leave(frame);
-            self.enter(frame);
+            let dirty = self.regions.is_dirty(frame) || access.is_write();
+            self.regions.leave(frame);
+            self.regions.enter(frame, dirty);
         } else {
-            self.regions.touch(frame);
+            self.regions.touch(frame, access);
         }
+    }
+
+    #[inline]
+    fn prefetch(&self, frame: Frame) {
+        self.regions.prefetch(frame);
     }
 
     #[inline]
@@ -69,27 +52,22 @@ impl Policy for Cflru {
         _incoming: Option<(Page, Access)>,
         may_go: F,
     ) -> Option<Frame> {
-        let dirty = |frame: Frame| self.dirty[frame as usize];
-        self.clean
-            .find(&self.regions.lists, dirty, &may_go)
+        self.regions
+            .clean(&may_go)
             .or_else(|| self.regions.lru(may_go))
     }
 
     #[inline]
     fn admit(&mut self, frame: Frame, _page: Page, access: Access) {
-        self.dirty[frame as usize] = access.is_write();
-        self.enter(frame);
+        self.regions.enter(frame, access.is_write());
     }
 
     #[inline]
     fn evicted(&mut self, frame: Frame) {
-        self.leave(frame);
+        self.regions.leave(frame);
     }
 
     fn cleaned(&mut self, frame: Frame) {
-        self.dirty[frame as usize] = false;
-        if self.regions.in_window(frame) {
-            self.clean.cleaned(&self.regions.lists, regions::WINDOW);
-        }
+        self.regions.cleaned(frame);
     }
 }

@@ -1,17 +1,14 @@
 //! Clean-first LRU that spares pages written often.
 
-use super::regions::{self, Regions};
+use super::regions::CleanFirst;
 use crate::heap::IndexedHeap;
-use crate::lists::CleanCursor;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{Entry, PolicySpec, WINDOW};
 
 /// As CFLRU, but where the window has no clean page its least written page goes.
 pub struct CflruC {
-    regions: Regions,
-    clean: CleanCursor,
-    dirty: Vec<bool>,
+    regions: CleanFirst,
     /// Write references since admission or the last write-back.
     writes: Vec<u32>,
     /// The window's dirty pages by (writes, order of entry).
@@ -32,9 +29,7 @@ impl Build for CflruC {
 
     fn build(spec: &PolicySpec, frames: u32) -> Self {
         CflruC {
-            regions: Regions::new(frames, spec.share_of("window", frames).max(1)),
-            clean: CleanCursor::default(),
-            dirty: vec![false; frames as usize],
+            regions: CleanFirst::new(frames, spec.share_of("window", frames).max(1)),
             writes: vec![0; frames as usize],
             least_written: IndexedHeap::new(frames),
             entries: 0,
@@ -44,11 +39,10 @@ impl Build for CflruC {
 
 impl CflruC {
     #[inline]
-    fn enter(&mut self, frame: Frame) {
-        if let Some(demoted) = self.regions.enter(frame) {
-            self.clean.entered(demoted);
+    fn enter(&mut self, frame: Frame, dirty: bool) {
+        if let Some(demoted) = self.regions.enter(frame, dirty) {
             self.entries += 1;
-            if self.dirty[demoted as usize] {
+            if self.regions.is_dirty(demoted) {
                 let key = (self.writes[demoted as usize], self.entries);
                 self.least_written.set(demoted, key);
             }
@@ -57,10 +51,7 @@ impl CflruC {
 
     #[inline]
     fn leave(&mut self, frame: Frame) {
-        if self.regions.in_window(frame) {
-            self.clean.leaving(&self.regions.lists, frame);
-            self.least_written.remove(frame);
-        }
+        self.least_written.remove(frame);
         self.regions.leave(frame);
     }
 }
@@ -69,15 +60,20 @@ impl Policy for CflruC {
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         if access.is_write() {
-            self.dirty[frame as usize] = true;
             self.writes[frame as usize] = self.writes[frame as usize].saturating_add(1);
         }
         if self.regions.in_window(frame) {
+            let dirty = self.regions.is_dirty(frame) || access.is_write();
             self.leave(frame);
-            self.enter(frame);
+            self.enter(frame, dirty);
         } else {
-            self.regions.touch(frame);
+            self.regions.touch(frame, access);
         }
+    }
+
+    #[inline]
+    fn prefetch(&self, frame: Frame) {
+        self.regions.prefetch(frame);
     }
 
     #[inline]
@@ -86,18 +82,16 @@ impl Policy for CflruC {
         _incoming: Option<(Page, Access)>,
         may_go: F,
     ) -> Option<Frame> {
-        let dirty = |frame: Frame| self.dirty[frame as usize];
-        self.clean
-            .find(&self.regions.lists, dirty, &may_go)
+        self.regions
+            .clean(&may_go)
             .or_else(|| self.least_written.least_where(&may_go))
             .or_else(|| self.regions.lru(may_go))
     }
 
     #[inline]
     fn admit(&mut self, frame: Frame, _page: Page, access: Access) {
-        self.dirty[frame as usize] = access.is_write();
         self.writes[frame as usize] = u32::from(access.is_write());
-        self.enter(frame);
+        self.enter(frame, access.is_write());
     }
 
     #[inline]
@@ -106,11 +100,8 @@ impl Policy for CflruC {
     }
 
     fn cleaned(&mut self, frame: Frame) {
-        self.dirty[frame as usize] = false;
         self.writes[frame as usize] = 0;
-        if self.regions.in_window(frame) {
-            self.least_written.remove(frame);
-            self.clean.cleaned(&self.regions.lists, regions::WINDOW);
-        }
+        self.least_written.remove(frame);
+        self.regions.cleaned(frame);
     }
 }

@@ -1,6 +1,7 @@
 //! Recently-evicted-first.
 
 use std::hash::BuildHasher;
+use std::hint::black_box;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
@@ -22,7 +23,8 @@ pub struct Ref {
     blocks: Vec<Block>,
     free: Vec<u32>,
     /// Blocks with pages in the window that are not victim blocks: most pages first, then the
-    /// block whose least recent page entered the window first.
+    /// block whose least recent page entered the window first. A block that has lost pages may
+    /// stand too far ahead until it comes to the front.
     candidates: IndexedHeap<(u32, u64)>,
     victims: Vec<u32>,
     most_victims: usize,
@@ -33,6 +35,8 @@ pub struct Ref {
 
 struct Block {
     number: u64,
+    /// Its pages in the buffer.
+    resident: u32,
     /// Its pages in the window, least recent first.
     first: u32,
     last: u32,
@@ -42,7 +46,6 @@ struct Block {
 
 #[derive(Clone, Copy)]
 struct Node {
-    page: Page,
     entry: u64,
     block: u32,
     lruward: u32,
@@ -95,7 +98,6 @@ impl Build for Ref {
             most_victims: spec.whole("victims").unwrap_or(1) as usize,
             nodes: vec![
                 Node {
-                    page: 0,
                     entry: 0,
                     block: NONE,
                     lruward: NONE,
@@ -109,10 +111,10 @@ impl Build for Ref {
 }
 
 impl Ref {
+    #[inline]
     fn enter_window(&mut self, frame: Frame) {
         self.entries += 1;
-        let page = self.nodes[frame as usize].page;
-        let slot = self.find_or_create(page / self.block_size);
+        let slot = self.nodes[frame as usize].block;
         let block = &mut self.blocks[slot as usize];
         let last = std::mem::replace(&mut block.last, frame);
         block.pages += 1;
@@ -121,17 +123,17 @@ impl Ref {
         } else {
             self.nodes[last as usize].mruward = frame;
         }
-        self.nodes[frame as usize] = Node {
-            page,
-            entry: self.entries,
-            block: slot,
-            lruward: last,
-            mruward: NONE,
-        };
-        self.rekey(slot);
+        let node = &mut self.nodes[frame as usize];
+        node.entry = self.entries;
+        node.lruward = last;
+        node.mruward = NONE;
+        if !self.blocks[slot as usize].victim {
+            self.advance(slot);
+        }
     }
 
     /// To be called while `frame` is still in the window.
+    #[inline]
     fn leave_window(&mut self, frame: Frame) {
         let Node {
             block: slot,
@@ -149,36 +151,50 @@ impl Ref {
             NONE => block.last = lruward,
             _ => self.nodes[mruward as usize].lruward = lruward,
         }
-        self.rekey(slot);
     }
 
-    /// Puts the block in its place among the candidates, or forgets it if it is empty. A victim
-    /// block stays one, even empty, until the set is chosen anew.
-    fn rekey(&mut self, slot: u32) {
+    /// The block's place among the candidates, if it has pages in the window.
+    #[inline]
+    fn key(&self, slot: u32) -> Option<(u32, u64)> {
         let block = &self.blocks[slot as usize];
-        if block.victim {
-            return;
-        }
-        if block.pages == 0 {
-            self.forget(slot);
-        } else {
-            let least_recent = self.nodes[block.first as usize].entry;
-            self.candidates
-                .set(slot, (u32::MAX - block.pages, least_recent));
+        let first = self.nodes.get(block.first as usize)?;
+        Some((u32::MAX - block.pages, first.entry))
+    }
+
+    /// Moves the block ahead among the candidates if it stands too far back.
+    #[inline]
+    fn advance(&mut self, slot: u32) {
+        if let Some(key) = self.key(slot)
+            && self.candidates.key(slot).is_none_or(|stands| key < stands)
+        {
+            self.candidates.set(slot, key);
         }
     }
 
-    fn find_or_create(&mut self, number: u64) -> u32 {
+    /// True if the candidate stands where it belongs; else moves it there.
+    fn settle(&mut self, slot: u32) -> bool {
+        match self.key(slot) {
+            key if key == self.candidates.key(slot) => return true,
+            Some(key) => self.candidates.set(slot, key),
+            None => self.candidates.remove(slot),
+        }
+        false
+    }
+
+    /// The block of a page that has become resident.
+    fn join(&mut self, number: u64) -> u32 {
         let hash = self.hasher.hash_one(number);
-        let blocks = &self.blocks;
+        let blocks = &mut self.blocks;
         let found = self
             .by_number
             .find(hash, |&slot| blocks[slot as usize].number == number);
         if let Some(&slot) = found {
+            blocks[slot as usize].resident += 1;
             return slot;
         }
         let block = Block {
             number,
+            resident: 1,
             first: NONE,
             last: NONE,
             pages: 0,
@@ -186,12 +202,12 @@ impl Ref {
         };
         let slot = match self.free.pop() {
             Some(slot) => {
-                self.blocks[slot as usize] = block;
+                blocks[slot as usize] = block;
                 slot
             }
             None => {
-                self.blocks.push(block);
-                self.blocks.len() as u32 - 1
+                blocks.push(block);
+                blocks.len() as u32 - 1
             }
         };
         let (blocks, hasher) = (&self.blocks, &self.hasher);
@@ -201,14 +217,17 @@ impl Ref {
         slot
     }
 
-    fn forget(&mut self, slot: u32) {
-        let number = self.blocks[slot as usize].number;
+    /// Forgets the block if it has no page in the buffer. A victim block stays one, even empty,
+    /// until the set is chosen anew.
+    #[inline]
+    fn forget_if_empty(&mut self, slot: u32) {
+        let block = &self.blocks[slot as usize];
+        if block.resident > 0 || block.victim {
+            return;
+        }
+        let number = block.number;
         let hash = self.hasher.hash_one(number);
-        let blocks = &self.blocks;
-        if let Ok(entry) = self
-            .by_number
-            .find_entry(hash, |&slot| blocks[slot as usize].number == number)
-        {
+        if let Ok(entry) = self.by_number.find_entry(hash, |&known| known == slot) {
             entry.remove();
         }
         self.candidates.remove(slot);
@@ -234,14 +253,19 @@ impl Ref {
     fn choose_victims(&mut self, may_go: impl Fn(Frame) -> bool) {
         while let Some(slot) = self.victims.pop() {
             self.blocks[slot as usize].victim = false;
-            self.rekey(slot);
+            self.advance(slot);
+            self.forget_if_empty(slot);
         }
         while self.victims.len() < self.most_victims {
-            let chosen = match self.candidates.least() {
-                Some((_, slot)) if self.first(slot, &may_go).is_some() => Some(slot),
-                _ => self
-                    .candidates
-                    .least_where(|slot| self.first(slot, &may_go).is_some()),
+            while let Some((_, slot)) = self.candidates.least()
+                && !self.settle(slot)
+            {}
+            let chosen = loop {
+                let wanted = |slot| self.first(slot, &may_go).is_some();
+                match self.candidates.least_where(wanted) {
+                    Some(slot) if !self.settle(slot) => {}
+                    chosen => break chosen,
+                }
             };
             let Some(slot) = chosen else {
                 return;
@@ -280,6 +304,13 @@ impl Policy for Ref {
     }
 
     #[inline]
+    fn prefetch(&self, frame: Frame) {
+        let block = self.nodes[frame as usize].block;
+        black_box(self.blocks.get(block as usize).map(|block| block.first));
+        self.regions.prefetch(frame);
+    }
+
+    #[inline]
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
@@ -302,13 +333,16 @@ impl Policy for Ref {
 
     #[inline]
     fn admit(&mut self, frame: Frame, page: Page, _access: Access) {
-        self.nodes[frame as usize].page = page;
+        self.nodes[frame as usize].block = self.join(page / self.block_size);
         self.enter(frame);
     }
 
     #[inline]
     fn evicted(&mut self, frame: Frame) {
         self.leave(frame);
+        let slot = self.nodes[frame as usize].block;
+        self.blocks[slot as usize].resident -= 1;
+        self.forget_if_empty(slot);
     }
 
     fn cleaned(&mut self, _frame: Frame) {}

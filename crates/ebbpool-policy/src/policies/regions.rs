@@ -1,8 +1,10 @@
 //! An LRU list cut in two: the pages used most recently, and the window at the LRU end in which
 //! victims are looked for (CFLRU and its kin; CFDC's working and priority regions).
 
-use crate::lists::Lists;
-use crate::policy::Frame;
+use std::hint::black_box;
+
+use crate::lists::{CleanCursor, Lists};
+use crate::policy::{Access, Frame};
 
 const WORKING: usize = 0;
 pub(crate) const WINDOW: usize = 1;
@@ -22,6 +24,13 @@ impl Regions {
             in_window: vec![false; frames as usize],
             working_size: frames - window.min(frames),
         }
+    }
+
+    /// See [`crate::Policy::prefetch`].
+    #[inline]
+    pub(crate) fn prefetch(&self, frame: Frame) {
+        black_box(self.in_window[frame as usize]);
+        self.lists.prefetch(frame);
     }
 
     #[inline]
@@ -90,5 +99,87 @@ impl Regions {
     #[inline]
     pub(crate) fn working_lru(&self, may_go: impl Fn(Frame) -> bool) -> Option<Frame> {
         self.lists.find_from_lru(WORKING, may_go)
+    }
+}
+
+/// The regions of policies that take the clean page nearest the LRU end of the window first.
+pub(crate) struct CleanFirst {
+    regions: Regions,
+    cursor: CleanCursor,
+    dirty: Vec<bool>,
+}
+
+impl CleanFirst {
+    /// Regions over `frames` frames, `window` of them in the window.
+    pub(crate) fn new(frames: u32, window: u32) -> Self {
+        CleanFirst {
+            regions: Regions::new(frames, window),
+            cursor: CleanCursor::default(),
+            dirty: vec![false; frames as usize],
+        }
+    }
+
+    /// See [`crate::Policy::prefetch`].
+    #[inline]
+    pub(crate) fn prefetch(&self, frame: Frame) {
+        black_box(self.dirty[frame as usize]);
+        self.regions.prefetch(frame);
+    }
+
+    #[inline]
+    pub(crate) fn in_window(&self, frame: Frame) -> bool {
+        self.regions.in_window(frame)
+    }
+
+    #[inline]
+    pub(crate) fn is_dirty(&self, frame: Frame) -> bool {
+        self.dirty[frame as usize]
+    }
+
+    /// A hit in the working region.
+    #[inline]
+    pub(crate) fn touch(&mut self, frame: Frame, access: Access) {
+        self.dirty[frame as usize] |= access.is_write();
+        self.regions.touch(frame);
+    }
+
+    /// A page that was in no region, `dirty` or not, enters the working region; answers the frame
+    /// that this pushes out to the window.
+    #[inline]
+    pub(crate) fn enter(&mut self, frame: Frame, dirty: bool) -> Option<Frame> {
+        self.dirty[frame as usize] = dirty;
+        let demoted = self.regions.enter(frame)?;
+        self.cursor.entered(demoted);
+        Some(demoted)
+    }
+
+    /// `frame` leaves its region.
+    #[inline]
+    pub(crate) fn leave(&mut self, frame: Frame) {
+        if self.regions.in_window(frame) {
+            self.cursor.leaving(&self.regions.lists, frame);
+        }
+        self.regions.leave(frame);
+    }
+
+    /// The clean frame nearest the LRU end of the window that may go.
+    #[inline]
+    pub(crate) fn clean(&mut self, may_go: impl Fn(Frame) -> bool) -> Option<Frame> {
+        let dirty = |frame: Frame| self.dirty[frame as usize];
+        self.cursor.find(&self.regions.lists, dirty, may_go)
+    }
+
+    /// The frame nearest the LRU end of the whole list that may go.
+    #[inline]
+    pub(crate) fn lru(&self, may_go: impl Fn(Frame) -> bool) -> Option<Frame> {
+        self.regions.lru(may_go)
+    }
+
+    /// The page in `frame` was written back and stays.
+    pub(crate) fn cleaned(&mut self, frame: Frame) {
+        self.dirty[frame as usize] = false;
+        if self.regions.in_window(frame) {
+            self.cursor.cleaned(&self.regions.lists, WINDOW);
+        }
     }
 }

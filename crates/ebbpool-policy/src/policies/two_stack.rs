@@ -214,7 +214,7 @@ impl TwoStack {
                 self.stacks[CLEAN].remove(at[CLEAN]);
                 record.at[CLEAN] = u32::MAX;
             }
-            self.to_top(DIRTY, &mut record, held[DIRTY]);
+            self.put_on_top(DIRTY, &mut record, held[DIRTY]);
         } else {
             if let Some(distance) = dirty {
                 let least = self.frames - distance + 1;
@@ -223,9 +223,9 @@ impl TwoStack {
                     None => least,
                 };
                 record.threshold[DIRTY] = threshold[DIRTY].max(distance);
-                self.to_top(DIRTY, &mut record, true);
+                self.put_on_top(DIRTY, &mut record, true);
             }
-            self.to_top(CLEAN, &mut record, held[CLEAN]);
+            self.put_on_top(CLEAN, &mut record, held[CLEAN]);
         }
         record
     }
@@ -233,7 +233,7 @@ impl TwoStack {
     /// The record's position on top of the stack; drops the entry beyond the last if the stack
     /// did not hold the record.
     #[inline]
-    fn to_top(&mut self, stack: usize, record: &mut Record, held: bool) {
+    fn put_on_top(&mut self, stack: usize, record: &mut Record, held: bool) {
         if self.stacks[stack].is_used_up() {
             self.compact(stack, record);
         }
