@@ -350,26 +350,3 @@ fn statistics_of_a_file() {
         info.distinct_pages
     );
 }
-
-/// The real strings, where they are at hand (not in a published package).
-#[test]
-fn the_shared_traces() {
-    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
-    for (name, references, distinct, database) in [
-        ("pg-tpcc", 5_913_020, 111_399, 270_258),
-        ("pg-tatp", 3_088_270, 39_527, 53_725),
-    ] {
-        let path = shared.join(format!("{name}.u32.zst"));
-        if !path.exists() {
-            eprintln!("skipped: no {}", path.display());
-            continue;
-        }
-        let mut reader = source(&path, None).unwrap().open().unwrap();
-        assert_eq!(reader.metadata().name.as_deref(), Some(name));
-        assert_eq!(reader.metadata().page_size, Some(8192));
-        assert_eq!(reader.metadata().database_pages, Some(database));
-        let info = Info::of(&mut reader).unwrap();
-        assert_eq!(info.references, references);
-        assert_eq!(info.distinct_pages, distinct);
-    }
-}
