@@ -35,6 +35,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
         asymmetries: args.asymmetry.clone(),
         warmup: args.common.warmup.0,
         options: args.common.options(),
+        time_lines: args.report.is_some(),
     };
     if args.format == CompareFormat::Parquet && io::stdout().is_terminal() {
         return Err(Failure::Usage(
