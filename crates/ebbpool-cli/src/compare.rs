@@ -2,11 +2,11 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use ebbpool_sim::{Progress, Sweep};
+use ebbpool_sim::{Progress, Row, Sweep, TraceFacts};
 use ebbpool_trace::Source;
 
 use crate::args::{CompareArgs, CompareFormat};
-use crate::results::{OfTrace, Record};
+use crate::results::{Number, OfTrace, Record};
 use crate::{Failure, progress, report, run, table};
 
 /// The sample that ships with Ebbpool.
@@ -14,10 +14,21 @@ static SAMPLE: &[u8] = include_bytes!("../../../traces/pg-tpcc.parquet");
 
 /// All results over one trace: for each asymmetry, each policy, each size.
 pub(crate) struct Comparison {
+    pub(crate) name: String,
     pub(crate) title: String,
     pub(crate) share_of: &'static str,
+    pub(crate) facts: TraceFacts,
+    pub(crate) warmup: u64,
+    pub(crate) database_pages: Option<u64>,
+    pub(crate) page_size: Option<u64>,
+    /// As they were asked for.
     pub(crate) sizes: Vec<String>,
+    /// What each size came to.
+    pub(crate) frames: Vec<u64>,
     pub(crate) policies: Vec<String>,
+    pub(crate) asymmetries: Vec<Number>,
+    pub(crate) rows: Vec<Row>,
+    /// One for each of `rows`.
     pub(crate) records: Vec<Record>,
 }
 
@@ -54,6 +65,8 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     }
     if let Some(path) = &args.report {
         report::write(path, &comparisons)?;
+        // A note that cannot be shown is no reason to fail.
+        let _ = writeln!(io::stderr(), "report: {}", path.display());
     }
     let records = comparisons
         .iter()
@@ -111,9 +124,9 @@ fn compare_one(args: &CompareArgs, sweep: &Sweep, source: &Source) -> Result<Com
             &row.counts,
         )
     });
+    let name = resolved.metadata.name.as_deref().unwrap_or(source.label());
     let title = format!(
-        "{}: {} references, {} distinct pages{}",
-        resolved.metadata.name.as_deref().unwrap_or(source.label()),
+        "{name}: {} references, {} distinct pages{}",
         facts.references,
         facts.distinct_pages,
         match resolved.metadata.database_pages {
@@ -122,14 +135,26 @@ fn compare_one(args: &CompareArgs, sweep: &Sweep, source: &Source) -> Result<Com
         }
     );
     Ok(Comparison {
+        name: name.into(),
         title,
         share_of: if resolved.metadata.database_pages.is_some() {
             "the database"
         } else {
             "the pages"
         },
+        facts,
+        warmup: resolved.warmup,
+        database_pages: resolved.metadata.database_pages,
+        page_size: resolved.metadata.page_size,
         sizes: args.frames.iter().map(|size| size.text.clone()).collect(),
         policies: sweep.policies.iter().map(|spec| spec.to_string()).collect(),
+        asymmetries: sweep
+            .asymmetries
+            .iter()
+            .map(|a| Number(a.ratio()))
+            .collect(),
         records: records.collect(),
+        frames: resolved.frames,
+        rows,
     })
 }
