@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use ebbpool_sim::{Progress, Row, Sweep, TraceFacts};
 use ebbpool_trace::Source;
+use ebbpool_trace::output::OutputFile;
 
 use crate::args::{CompareArgs, CompareFormat};
 use crate::results::{Number, OfTrace, Record};
@@ -59,14 +60,14 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
         let parse = |trace: &String| Source::parse(trace, args.common.trace_format);
         args.traces.iter().map(parse).collect::<Result<_, _>>()?
     };
+    // A file that cannot be written is better known before the simulations than after.
+    let report_file = args.report.as_ref().map(OutputFile::create).transpose()?;
     let mut comparisons = Vec::new();
     for source in &sources {
         comparisons.push(compare_one(args, &sweep, source)?);
     }
-    if let Some(path) = &args.report {
-        report::write(path, &comparisons)?;
-        // A note that cannot be shown is no reason to fail.
-        let _ = writeln!(io::stderr(), "report: {}", path.display());
+    if let Some(file) = report_file {
+        report::write(file, &comparisons)?;
     }
     let records = comparisons
         .iter()
@@ -96,6 +97,10 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
         }
     }
     out.flush()?;
+    if let Some(path) = &args.report {
+        // A note that cannot be shown is no reason to fail.
+        let _ = writeln!(io::stderr(), "report: {}", path.display());
+    }
     Ok(())
 }
 

@@ -3,7 +3,6 @@
 mod data;
 
 use std::io::Write;
-use std::path::Path;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -51,9 +50,8 @@ const SCRIPT: &str = concat!(
     "})();\n",
 );
 
-/// Writes the page, replacing a file of that name at once.
-pub(crate) fn write(path: &Path, comparisons: &[Comparison]) -> Result<(), Failure> {
-    let mut out = OutputFile::create(path)?;
+/// Writes the page and puts it in its place.
+pub(crate) fn write(mut out: OutputFile, comparisons: &[Comparison]) -> Result<(), Failure> {
     let label = out.label().to_string();
     page(comparisons)
         .and_then(|page| out.write_all(page.as_bytes()))

@@ -31,8 +31,10 @@ function bestSection(choice) {
         button.classList.add("empty");
         continue;
       }
-      const saving = best.policy === report.baseline ? null : trace.saving(best);
-      const note = saving === null ? `bill ${written.bill(best.bill)}` : `saves ${saving.toFixed(1)} %`;
+      const saving = trace.saving(best);
+      let note = `${saving?.toFixed(1)} %`;
+      if (saving === null) note = written.bill(best.bill);
+      else if (best.policy === report.baseline) note = "saves nothing";
       button.classList.remove("empty");
       button.replaceChildren(element("b", {}, best.policy), element("span", {}, note));
       button.style.background = `var(--${marks.get(best.policy).hue})`;
@@ -45,7 +47,7 @@ function bestSection(choice) {
   });
   const caption = trace.hasBaseline
     ? `The policy with the least bill, and what it saves against ${report.baseline}`
-    : "The policy with the least bill";
+    : "The policy with the least bill, and that bill";
   const corner = element("td", {}, element("span", {}, "frames"));
   return element(
     "div",

@@ -79,7 +79,7 @@ class Chart {
   fit() {
     const width = Math.floor(this.#holder.clientWidth);
     if (width < 50) return;
-    const height = this.#options.height ?? 280;
+    const height = this.#options.height ?? 300;
     if (this.#plot === null) this.#make(width, height);
     else if (this.#plot.width !== width) this.#plot.setSize({ width, height });
   }
@@ -204,8 +204,8 @@ class Chart {
       ctx.setLineDash([]);
       ctx.fillStyle = hollow ? colour("paper") : colour(hue);
       // On a long line a shape here and there will do; lines start theirs at different places.
-      const step = line.points.length > 30 ? 20 : 1;
-      const first = step === 1 ? 0 : (7 * policies.indexOf(line.policy)) % step;
+      const step = line.points.length > 30 ? Math.ceil(line.points.length / 7) : 1;
+      const first = (3 * policies.indexOf(line.policy)) % step;
       for (let at = first; at < line.points.length; at += step) {
         const point = line.points[at];
         const radius = (this.#options.emphasised?.(point) ?? true) ? 4 : 2.4;

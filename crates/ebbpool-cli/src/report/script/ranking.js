@@ -16,7 +16,6 @@ function rankingSection(choice) {
       };
       const reads = cell.reads / trace.counted;
       const writes = (cell.writes * cell.ratio) / trace.counted;
-      const saving = cell.policy === report.baseline ? null : trace.saving(cell);
       return element(
         "tr",
         { on: { pointerenter: () => view.point(cell.policy), pointerleave: () => view.point(null) } },
@@ -27,7 +26,7 @@ function rankingSection(choice) {
           element("div", {}, part("reads", reads), part("writes", writes)),
         ),
         element("td", {}, written.bill(cell.bill)),
-        trace.hasBaseline ? element("td", {}, written.saving(saving)) : null,
+        trace.hasBaseline ? element("td", {}, written.saving(trace.saving(cell))) : null,
       );
     }));
   });

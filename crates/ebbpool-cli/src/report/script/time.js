@@ -1,5 +1,7 @@
 // How the bill came about over the trace, and how many clean pages each policy kept.
 
+const MOST_INTERVALS = 50;
+
 function timeSection(choice) {
   const { trace } = choice;
   if (trace.times.length < 2) {
@@ -11,14 +13,18 @@ function timeSection(choice) {
       .map((policy) => trace.cell(policy, choice.size, choice.asymmetry))
       .filter((cell) => cell !== null && cell.timeLine !== null)
       .map((cell) => ({ cell, line: trace.timeLine(cell) }));
-  const since = (values, at) => values[at] - (at > 0 ? values[at - 1] : 0);
-  const begin = (at) => (at > 0 ? trace.times[at - 1] : trace.warmup);
-  const bills = ({ cell, line }) =>
-    line.reads.map((_, at) => {
-      const references = trace.times[at] - begin(at);
+  // Bills of short intervals are noise; counts are totals, so any two moments bound an interval.
+  const stride = Math.ceil(trace.times.length / MOST_INTERVALS);
+  const since = (values, at) => values[at] - (at >= stride ? values[at - stride] : 0);
+  const begin = (at) => (at >= stride ? trace.times[at - stride] : trace.warmup);
+  const bills = ({ cell, line }) => {
+    const points = [];
+    for (let at = stride - 1; at < line.reads.length; at += stride) {
       const cost = since(line.reads, at) + cell.ratio * since(line.writes, at);
-      return { x: trace.times[at], y: cost / references, cell, at };
-    });
+      points.push({ x: trace.times[at], y: cost / (trace.times[at] - begin(at)), cell, at });
+    }
+    return points;
+  };
   const column = (cell, values) => values.map((y, at) => ({ x: trace.times[at], y, cell, at }));
   const where = ({ at }) => `${written.count(begin(at))} to ${written.count(trace.times[at])}`;
   const bill = new Chart({

@@ -14,6 +14,7 @@ function tradeOffSection(choice) {
     ctx.strokeStyle = colour("contour");
     ctx.fillStyle = colour("quiet");
     ctx.font = FONT;
+    ctx.textAlign = "left";
     ctx.textBaseline = "middle";
     ctx.lineWidth = 1;
     ctx.setLineDash([4, 3]);
