@@ -36,7 +36,7 @@ function bestSection(choice) {
       if (saving === null) note = written.bill(best.bill);
       else if (best.policy === report.baseline) note = "saves nothing";
       button.classList.remove("empty");
-      button.replaceChildren(element("b", {}, best.policy), element("span", {}, note));
+      button.replaceChildren(element("b", {}, ...breakable(best.policy)), element("span", {}, note));
       button.style.background = `var(--${marks.get(best.policy).hue})`;
     }
   });

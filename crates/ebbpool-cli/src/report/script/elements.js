@@ -22,6 +22,12 @@ function drawing(name, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG, name), attributes, children);
 }
 
+/** A policy's name, which may go on in the next line after a colon or a comma. */
+function breakable(name) {
+  const pieces = name.split(/(?<=[:,])/);
+  return pieces.flatMap((piece, at) => (at === 0 ? [piece] : [element("wbr"), piece]));
+}
+
 let ids = 0;
 
 function newId(what) {

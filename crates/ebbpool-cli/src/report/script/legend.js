@@ -20,7 +20,7 @@ function legend(holder) {
         },
       },
       swatch(policy),
-      element("span", { class: "name" }, policy),
+      element("span", { class: "name" }, ...breakable(policy)),
     );
     const follow = () => {
       entry.setAttribute("aria-pressed", String(view.shows(policy)));

@@ -121,5 +121,5 @@ function swatch(policy, withLine = true) {
 
 /** A policy's mark and name. */
 function named(policy) {
-  return element("span", { class: "named" }, swatch(policy, false), element("span", {}, policy));
+  return element("span", { class: "named" }, swatch(policy, false), element("span", {}, ...breakable(policy)));
 }

@@ -9,6 +9,7 @@ const written = {
   short: (value) => {
     if (value >= 1e6) return `${+(value / 1e6).toPrecision(3)} M`;
     if (value >= 1e4) return `${+(value / 1e3).toPrecision(3)} k`;
+    if (value >= 1e3) return written.count(Math.round(value));
     return String(+value.toPrecision(4)).replace("-", "−");
   },
   share: (value) => `${(100 * value).toFixed(1)} %`,

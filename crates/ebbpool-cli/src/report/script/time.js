@@ -19,7 +19,8 @@ function timeSection(choice) {
   const begin = (at) => (at >= stride ? trace.times[at - stride] : trace.warmup);
   const bills = ({ cell, line }) => {
     const points = [];
-    for (let at = stride - 1; at < line.reads.length; at += stride) {
+    // The first interval is the short one, so that the last ends with the trace.
+    for (let at = (trace.times.length - 1) % stride; at < line.reads.length; at += stride) {
       const cost = since(line.reads, at) + cell.ratio * since(line.writes, at);
       points.push({ x: trace.times[at], y: cost / (trace.times[at] - begin(at)), cell, at });
     }
