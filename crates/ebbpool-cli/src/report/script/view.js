@@ -73,8 +73,8 @@ class Choice extends EventTarget {
     listener();
   }
 
-  /** Controls to choose with. */
-  chooser(withSize = true) {
+  /** Controls to choose with, and on paper what was chosen. */
+  chooser() {
     const { trace } = this;
     const select = (label, order, text, chosen, choose) => {
       const options = order.map((at) => element("option", { value: at }, text(at)));
@@ -98,6 +98,13 @@ class Choice extends EventTarget {
       () => this.asymmetry,
       (at) => this.choose(this.size, at),
     );
-    return element("div", { class: "controls" }, withSize ? memory : null, asymmetry);
+    const chosen = element("p", { class: "on-paper" });
+    const tell = () => {
+      const size = written.memory(trace.sizes[this.size]);
+      chosen.textContent = `At ${size} and R = ${written.short(this.ratio)}`;
+    };
+    this.addEventListener("choice", tell);
+    tell();
+    return element("div", { class: "controls" }, memory, asymmetry, chosen);
   }
 }
