@@ -32,9 +32,7 @@ function bestSection(choice) {
         continue;
       }
       const saving = trace.saving(best);
-      let note = `${saving?.toFixed(1)} %`;
-      if (saving === null) note = written.bill(best.bill);
-      else if (best.policy === report.baseline) note = "saves nothing";
+      const note = saving === null ? written.bill(best.bill) : `${saving.toFixed(1)} %`;
       button.classList.remove("empty");
       button.replaceChildren(element("b", {}, ...breakable(best.policy)), element("span", {}, note));
       button.style.background = `var(--${marks.get(best.policy).hue})`;

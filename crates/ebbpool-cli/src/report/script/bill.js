@@ -14,7 +14,7 @@ function billSection(choice) {
   if (trace.hasBaseline && trace.policies.length > 1) {
     modes.push({
       name: `Saving against ${report.baseline}`,
-      label: "per cent",
+      label: "saving in per cent",
       value: (cell) => trace.saving(cell),
     });
   }

@@ -137,6 +137,8 @@ class Chart {
     );
     const over = this.#plot.over;
     over.addEventListener("pointermove", (event) => this.#hover(event));
+    // A finger does not hover.
+    over.addEventListener("pointerdown", (event) => this.#hover(event));
     over.addEventListener("pointerleave", () => this.#leave());
     over.addEventListener("click", () => this.#choose());
     this.#holder.append(this.#tip);

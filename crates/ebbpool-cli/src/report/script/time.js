@@ -47,8 +47,8 @@ function timeSection(choice) {
     },
     columns: [["references", where], ["bill", (point) => written.bill(point.y)]],
   });
-  const adaptive = trace.time_lines.some((line) => line.target !== undefined);
-  let onlyAdaptive = adaptive;
+  const anyTarget = trace.time_lines.some((line) => line.target !== undefined);
+  let onlyWithTarget = anyTarget;
   const frames = (cell) => trace.sizes[cell.size].frames;
   const clean = new Chart({
     label: "Clean pages over time",
@@ -59,7 +59,7 @@ function timeSection(choice) {
     floor: 0,
     lines: () =>
       chosen()
-        .filter(({ line }) => !onlyAdaptive || line.target !== undefined)
+        .filter(({ line }) => !onlyWithTarget || line.target !== undefined)
         .flatMap(({ cell, line }) => [
           { policy: cell.policy, points: column(cell, line.clean) },
           { policy: cell.policy, points: column(cell, line.target ?? []), dashed: true },
@@ -78,18 +78,18 @@ function timeSection(choice) {
   });
   choice.on(() => [bill, clean].forEach((chart) => chart.update()));
   const controls = choice.chooser();
-  if (adaptive) {
+  if (anyTarget) {
     const box = element("input", {
       type: "checkbox",
       checked: true,
       on: {
         change: () => {
-          onlyAdaptive = box.checked;
+          onlyWithTarget = box.checked;
           clean.update();
         },
       },
     });
-    controls.append(element("label", {}, box, " Clean pages of adaptive policies only (dotted: wanted)"));
+    controls.append(element("label", {}, box, " Clean pages only of policies that want a number of them (dotted)"));
   }
   return [controls, element("div", { class: "charts" }, bill.element, clean.element)];
 }
