@@ -18,6 +18,7 @@ class Chart {
   /**
    * `lines()` gives the lines to draw: {policy, points: [{x, y, cell}], dashed}. `describe(point)`
    * gives the lines of the box at a point; `choose(point)` is called for a click or Enter on one.
+   * `under(...)` draws below the lines, and returns the texts to write over them: {text, x, y}.
    */
   constructor(options) {
     this.#options = options;
@@ -174,11 +175,12 @@ class Chart {
     ctx.translate(bbox.left, bbox.top);
     ctx.scale(scale, scale);
     const size = { width: bbox.width / scale, height: bbox.height / scale };
-    this.#options.under?.(ctx, this.#plot, size, [this.#low, this.#high]);
+    const texts = this.#options.under?.(ctx, this.#plot, size, [this.#low, this.#high]) ?? [];
     const { marked } = view;
     // What is marked is drawn last, over the others.
     const order = [...this.lines].sort((a, b) => (a.policy === marked) - (b.policy === marked));
     for (const line of order) this.#drawLine(ctx, line, marked);
+    this.#drawTexts(ctx, texts);
     if (this.#at !== null) {
       const [x, y] = this.#place(this.#at.point);
       ctx.beginPath();
@@ -189,6 +191,22 @@ class Chart {
       ctx.stroke();
     }
     ctx.restore();
+  }
+
+  // Over the lines, and with a rim that keeps the lines off.
+  #drawTexts(ctx, texts) {
+    ctx.font = FONT;
+    ctx.textAlign = "left";
+    ctx.textBaseline = "middle";
+    ctx.setLineDash([]);
+    ctx.lineWidth = 5;
+    ctx.lineJoin = "round";
+    ctx.strokeStyle = colour("paper");
+    ctx.fillStyle = colour("quiet");
+    for (const { text, x, y } of texts) {
+      ctx.strokeText(text, x, y);
+      ctx.fillText(text, x, y);
+    }
   }
 
   #drawLine(ctx, line, marked) {

@@ -1,7 +1,27 @@
 // Reads against writes: each policy a line over the memory sizes, and lines of equal bill.
 
+function touches(a, b) {
+  return a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3];
+}
+
 function tradeOffSection(choice) {
   const { trace } = choice;
+  // Whether a policy's line goes through a box of the chart.
+  const crossed = (plot, box) =>
+    chart.lines.some(({ points }) => {
+      const at = points.map((point) => [plot.valToPos(point.x, "x"), plot.valToPos(point.y, "y")]);
+      return at.some(([x, y], index) => {
+        const [nextX, nextY] = at[index + 1] ?? [x, y];
+        // A step every few pixels; the box is larger than that.
+        const steps = Math.ceil(Math.hypot(nextX - x, nextY - y) / 4);
+        for (let step = 0; step <= steps; step += 1) {
+          const share = steps > 0 ? step / steps : 0;
+          const [pointX, pointY] = [x + share * (nextX - x), y + share * (nextY - y)];
+          if (touches(box, [pointX - 5, pointY - 5, pointX + 5, pointY + 5])) return true;
+        }
+        return false;
+      });
+    });
   const points = (policy) =>
     trace.sizesInOrder
       .map((size) => trace.cell(policy, size, choice.asymmetry))
@@ -12,13 +32,11 @@ function tradeOffSection(choice) {
     const { ratio } = choice;
     const bills = roundSteps(left + ratio * bottom, right + ratio * top, 9);
     ctx.strokeStyle = colour("contour");
-    ctx.fillStyle = colour("quiet");
     ctx.font = FONT;
-    ctx.textAlign = "left";
-    ctx.textBaseline = "middle";
     ctx.lineWidth = 1;
     ctx.setLineDash([4, 3]);
     const taken = [];
+    const texts = [];
     for (const bill of bills) {
       const start = ratio > 0 ? [left, (bill - left) / ratio] : [bill, top];
       const end = ratio > 0 ? [right, (bill - right) / ratio] : [bill, bottom];
@@ -30,16 +48,22 @@ function tradeOffSection(choice) {
       ctx.stroke();
       const text = `bill ${written.short(bill)}`;
       const width = ctx.measureText(text).width;
-      // The text stands where the line enters the chart, at its left or its upper edge.
       const slope = (y1 - y0) / (x1 - x0);
-      const x = ratio > 0 && y0 >= 12 ? 6 : (ratio > 0 ? x0 + (12 - y0) / slope : x0) + 6;
-      const y = ratio > 0 && y0 >= 12 ? y0 + slope * (6 + width / 2) - 9 : 10;
-      const box = [x - 4, y - 9, x + width + 4, y + 9];
-      const clashes = taken.some((other) => box[0] < other[2] && other[0] < box[2] && box[1] < other[3] && other[1] < box[3]);
-      if (clashes || box[1] < 0 || box[3] > size.height || box[2] > size.width) continue;
-      taken.push(box);
-      ctx.fillText(text, x, y);
+      // Where the line enters the chart or leaves it, whichever is free; else it goes without.
+      const entry = ratio > 0 ? Math.max(0, x0 + (18 - y0) / slope) + 6 : x0 + 6;
+      const exit = size.width - width - 6;
+      const above = (x) => (ratio > 0 ? y0 + slope * (x + width / 2 - x0) - 9 : 10);
+      for (const x of [entry, exit]) {
+        const y = above(x);
+        const box = [x - 5, y - 9, x + width + 5, y + 9];
+        const inside = box[0] >= 0 && box[1] >= 0 && box[2] <= size.width && box[3] <= size.height;
+        if (!inside || taken.some((other) => touches(box, other)) || crossed(plot, box)) continue;
+        taken.push(box);
+        texts.push({ text, x, y });
+        break;
+      }
     }
+    return texts;
   };
   const chart = new Chart({
     label: "Reads against writes",
