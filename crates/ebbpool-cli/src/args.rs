@@ -75,7 +75,7 @@ pub(crate) struct CompareArgs {
     pub(crate) asymmetry: Vec<Asymmetry>,
     #[command(flatten)]
     pub(crate) common: Common,
-    /// Write an HTML page with the tables
+    /// Write an HTML page with charts and tables
     #[arg(long, value_name = "FILE.html")]
     pub(crate) report: Option<PathBuf>,
     /// How the results are printed

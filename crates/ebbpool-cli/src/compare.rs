@@ -2,11 +2,12 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use ebbpool_sim::{Progress, Sweep};
+use ebbpool_sim::{Progress, Row, Sweep, TraceFacts};
 use ebbpool_trace::Source;
+use ebbpool_trace::output::OutputFile;
 
 use crate::args::{CompareArgs, CompareFormat};
-use crate::results::{OfTrace, Record};
+use crate::results::{Number, OfTrace, Record};
 use crate::{Failure, progress, report, run, table};
 
 /// The sample that ships with Ebbpool.
@@ -14,10 +15,21 @@ static SAMPLE: &[u8] = include_bytes!("../../../traces/pg-tpcc.parquet");
 
 /// All results over one trace: for each asymmetry, each policy, each size.
 pub(crate) struct Comparison {
+    pub(crate) name: String,
     pub(crate) title: String,
     pub(crate) share_of: &'static str,
+    pub(crate) facts: TraceFacts,
+    pub(crate) warmup: u64,
+    pub(crate) database_pages: Option<u64>,
+    pub(crate) page_size: Option<u64>,
+    /// As they were asked for.
     pub(crate) sizes: Vec<String>,
+    /// What each size came to.
+    pub(crate) frames: Vec<u64>,
     pub(crate) policies: Vec<String>,
+    pub(crate) asymmetries: Vec<Number>,
+    pub(crate) rows: Vec<Row>,
+    /// One for each of `rows`.
     pub(crate) records: Vec<Record>,
 }
 
@@ -35,6 +47,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
         asymmetries: args.asymmetry.clone(),
         warmup: args.common.warmup.0,
         options: args.common.options(),
+        time_lines: args.report.is_some(),
     };
     if args.format == CompareFormat::Parquet && io::stdout().is_terminal() {
         return Err(Failure::Usage(
@@ -47,12 +60,14 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
         let parse = |trace: &String| Source::parse(trace, args.common.trace_format);
         args.traces.iter().map(parse).collect::<Result<_, _>>()?
     };
+    // A file that cannot be written is better known before the simulations than after.
+    let report_file = args.report.as_ref().map(OutputFile::create).transpose()?;
     let mut comparisons = Vec::new();
     for source in &sources {
         comparisons.push(compare_one(args, &sweep, source)?);
     }
-    if let Some(path) = &args.report {
-        report::write(path, &comparisons)?;
+    if let Some(file) = report_file {
+        report::write(file, &comparisons)?;
     }
     let records = comparisons
         .iter()
@@ -82,6 +97,10 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
         }
     }
     out.flush()?;
+    if let Some(path) = &args.report {
+        // A note that cannot be shown is no reason to fail.
+        let _ = writeln!(io::stderr(), "report: {}", path.display());
+    }
     Ok(())
 }
 
@@ -110,9 +129,9 @@ fn compare_one(args: &CompareArgs, sweep: &Sweep, source: &Source) -> Result<Com
             &row.counts,
         )
     });
+    let name = resolved.metadata.name.as_deref().unwrap_or(source.label());
     let title = format!(
-        "{}: {} references, {} distinct pages{}",
-        resolved.metadata.name.as_deref().unwrap_or(source.label()),
+        "{name}: {} references, {} distinct pages{}",
         facts.references,
         facts.distinct_pages,
         match resolved.metadata.database_pages {
@@ -121,14 +140,26 @@ fn compare_one(args: &CompareArgs, sweep: &Sweep, source: &Source) -> Result<Com
         }
     );
     Ok(Comparison {
+        name: name.into(),
         title,
         share_of: if resolved.metadata.database_pages.is_some() {
             "the database"
         } else {
             "the pages"
         },
+        facts,
+        warmup: resolved.warmup,
+        database_pages: resolved.metadata.database_pages,
+        page_size: resolved.metadata.page_size,
         sizes: args.frames.iter().map(|size| size.text.clone()).collect(),
         policies: sweep.policies.iter().map(|spec| spec.to_string()).collect(),
+        asymmetries: sweep
+            .asymmetries
+            .iter()
+            .map(|a| Number(a.ratio()))
+            .collect(),
         records: records.collect(),
+        frames: resolved.frames,
+        rows,
     })
 }

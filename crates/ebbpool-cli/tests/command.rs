@@ -171,13 +171,86 @@ fn other_formats_hold_the_same_rows() {
     let parquet = ebbpool(&[&base[..], &["--format", "parquet"]].concat());
     assert!(parquet.status.success());
     assert!(parquet.stdout.starts_with(b"PAR1") && parquet.stdout.ends_with(b"PAR1"));
+}
+
+#[test]
+fn a_report_loads_nothing_and_holds_the_results() {
+    let dir = tempfile::tempdir().expect("a directory");
     let report = dir.path().join("r.html");
     let to = report.to_str().expect("a path in UTF-8");
-    stdout(&[&base[..], &["--report", to]].concat());
-    assert!(
-        fs::read_to_string(report)
-            .expect("a report")
-            .contains("<td class=\"best\"")
+    let args = [
+        "compare",
+        "zipf:pages=300,refs=5000,write=0.3",
+        "--frames",
+        "20,10%",
+        "--asymmetry",
+        "2,8",
+        "--policies",
+        "lru,casa",
+        "--warmup",
+        "500",
+        "--format",
+        "json",
+    ];
+    let output = ebbpool(&[&args[..], &["--report", to]].concat());
+    assert!(output.status.success());
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        format!("report: {to}\n")
+    );
+    assert_eq!(
+        output.stdout,
+        ebbpool(&args).stdout,
+        "a report changes no result"
+    );
+    let rows: Vec<Value> = serde_json::from_slice(&output.stdout).expect("JSON");
+    let page = fs::read_to_string(report).expect("a report");
+    assert!(page.contains("content=\"default-src 'none'; script-src 'sha256-"));
+    let (_, data) = page
+        .split_once("<script type=\"application/json\" id=\"data\">")
+        .expect("the results");
+    let (data, _) = data.split_once("</script>").expect("their end");
+    let data: Value = serde_json::from_str(data).expect("JSON");
+    let trace = &data["traces"][0];
+    assert_eq!(trace["references"], 5000);
+    assert_eq!(trace["warmup"], 500);
+    assert_eq!(
+        trace["times"],
+        serde_json::json!([1000, 2000, 3000, 4000, 5000])
+    );
+    // Lru runs once per size, casa once per size and asymmetry.
+    assert_eq!(trace["time_lines"].as_array().map(Vec::len), Some(2 + 4));
+    let results = trace["results"].as_array().expect("results");
+    assert_eq!(results.len(), rows.len());
+    for (result, row) in results.iter().zip(&rows) {
+        let at = |column: usize| result[column].as_u64().expect("a number") as usize;
+        assert_eq!(trace["policies"][at(0)], row["policy"]);
+        assert_eq!(trace["sizes"][at(1)]["frames"], row["frames"]);
+        assert_eq!(trace["asymmetries"][at(2)], row["asymmetry"]);
+        assert_eq!((&result[3], &result[4]), (&row["reads"], &row["writes"]));
+        let line = &trace["time_lines"][at(6)];
+        let total = |name: &str| -> i64 {
+            let changes = line[name].as_array().expect("changes");
+            changes.iter().filter_map(Value::as_i64).sum()
+        };
+        assert_eq!(Value::from(total("reads")), row["reads"]);
+        assert_eq!(Value::from(total("writes")), row["writes"]);
+        assert_eq!(Value::from(total("dirty")), row["dirty_left"]);
+        assert_eq!(line["target"].is_array(), row["policy"] == "casa");
+    }
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_known_at_once() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let report = dir.path().join("none").join("r.html");
+    let to = report.to_str().expect("a path in UTF-8");
+    // Simulating this many references would take minutes.
+    let trace = "zipf:pages=1000,refs=1000000000";
+    refused(
+        &["compare", trace, "--frames", "9", "--report", to],
+        1,
+        &["r.html"],
     );
 }
 

@@ -4,10 +4,7 @@ use std::hint::black_box;
 
 use ebbpool_policy::{Access, Costs, Frame, Ghost, MOST_GHOSTS, Policy};
 
-use crate::observer::Observer;
-
-/// A series has a row every so many references.
-const SAMPLE_EVERY: u64 = 1000;
+use crate::observer::{Observer, SAMPLE_EVERY, Sample};
 
 /// What becomes of the pages that are dirty when the trace ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -256,10 +253,15 @@ impl<P: Policy, O: Observer> Engine<P, O> {
 
     fn sample(&mut self) {
         let resident = (self.occupants.len() - self.free.len()) as u64;
-        let gauges = self.policy.gauges();
-        let clean = resident - self.dirty;
-        self.observer
-            .sample(self.served, clean, self.dirty, self.setup.asymmetry, gauges);
+        self.observer.sample(&Sample {
+            references: self.served,
+            reads: self.counts.misses,
+            writes: self.counts.writes,
+            clean: resident - self.dirty,
+            dirty: self.dirty,
+            asymmetry: self.setup.asymmetry,
+            gauges: self.policy.gauges(),
+        });
     }
 
     fn serve_all<const AHEAD: bool>(&mut self, chunk: &Chunk, range: std::ops::Range<usize>) {

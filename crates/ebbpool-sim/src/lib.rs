@@ -10,11 +10,14 @@ mod ids;
 mod observer;
 mod stream;
 mod sweep;
+mod time_line;
 
 pub use engine::{AtEnd, Counts};
 pub use error::SimError;
-pub use observer::{Events, NoObserver, Observer, Recorder, Series};
+pub use observer::{Events, NoObserver, Observer, Recorder, Sample, Series};
 pub use stream::{
     Cell, Options, Outcome, Progress, Scan, TraceFacts, scan, simulate, simulate_one,
+    simulate_with_time_lines,
 };
 pub use sweep::{Resolved, Row, Size, Sweep, Warmup};
+pub use time_line::{MOST_POINTS, Moment, TimeLine};

@@ -4,6 +4,28 @@ use std::io::{self, Write};
 
 use ebbpool_policy::Gauges;
 
+/// An observer is asked to take a sample every so many references.
+pub(crate) const SAMPLE_EVERY: u64 = 1000;
+
+/// The state of a simulation at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// References served since the trace began, warm-up included.
+    pub references: u64,
+    /// Page reads since counting began.
+    pub reads: u64,
+    /// Page writes since counting began.
+    pub writes: u64,
+    /// Clean pages in the buffer.
+    pub clean: u64,
+    /// Dirty pages in the buffer.
+    pub dirty: u64,
+    /// Cost of a page write in page reads, as the policy was told it.
+    pub asymmetry: f64,
+    /// What the policy says of itself.
+    pub gauges: Gauges,
+}
+
 /// Hears of what a simulation does.
 pub trait Observer: Send {
     /// False if nothing is to be heard, so that the calls cost nothing.
@@ -14,8 +36,8 @@ pub trait Observer: Send {
     fn write(&mut self, page: u64);
     /// A page left the buffer.
     fn evict(&mut self, page: u64);
-    /// `references` have been served since the trace began; asked every 1,000.
-    fn sample(&mut self, references: u64, clean: u64, dirty: u64, asymmetry: f64, gauges: Gauges);
+    /// The state after another 1,000 references.
+    fn sample(&mut self, sample: &Sample);
 }
 
 /// Hears nothing.
@@ -26,7 +48,7 @@ impl Observer for NoObserver {
     fn counting(&mut self) {}
     fn write(&mut self, _page: u64) {}
     fn evict(&mut self, _page: u64) {}
-    fn sample(&mut self, _: u64, _: u64, _: u64, _: f64, _: Gauges) {}
+    fn sample(&mut self, _sample: &Sample) {}
 }
 
 /// Write-backs and evictions in order, one a line: `write 12`, `evict 12`.
@@ -84,13 +106,21 @@ impl<W: Write + Send> Observer for Recorder<W> {
         self.event(format_args!("evict {page}"));
     }
 
-    fn sample(&mut self, references: u64, clean: u64, dirty: u64, asymmetry: f64, gauges: Gauges) {
+    fn sample(&mut self, sample: &Sample) {
         let Some(Series(out)) = &mut self.series else {
             return;
         };
         if self.failure.is_some() {
             return;
         }
+        let Sample {
+            references,
+            clean,
+            dirty,
+            asymmetry,
+            gauges,
+            ..
+        } = sample;
         let number = |value: Option<f64>| value.map(|v| v.to_string()).unwrap_or_default();
         let [pc, pd, pdw] = [0, 1, 2].map(|at| number(gauges.estimates.map(|all| all[at])));
         let target = number(gauges.target);

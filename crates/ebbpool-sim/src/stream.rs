@@ -12,6 +12,7 @@ use crate::engine::{AtEnd, Chunk, Counts, Drive, Engine, NEVER, Setup};
 use crate::error::SimError;
 use crate::ids::{Ids, MOST_PAGES};
 use crate::observer::{NoObserver, Observer};
+use crate::time_line::TimeLine;
 
 /// References decoded at a time: large enough to keep all cores busy between two chunks, small
 /// enough to stay in the cache.
@@ -227,14 +228,45 @@ pub fn simulate(
     options: &Options,
     progress: &Progress,
 ) -> Result<Outcome, SimError> {
+    let boxed = |cell: &Cell, setup: Setup| {
+        let frames = setup.frames;
+        registry::visit(&cell.policy, frames, Boxed(setup))
+    };
+    let (engines, counts, facts) = pass(source, cells, options, progress, boxed)?;
+    drop(engines);
+    Ok(Outcome { counts, facts })
+}
+
+/// As [`simulate`], and each cell's time line, in the order given.
+pub fn simulate_with_time_lines(
+    source: &Source,
+    cells: &[Cell],
+    options: &Options,
+    progress: &Progress,
+) -> Result<(Outcome, Vec<TimeLine>), SimError> {
+    let boxed = |cell: &Cell, setup: Setup| {
+        let frames = setup.frames;
+        registry::visit(&cell.policy, frames, BoxedWithTimeLine(setup))
+    };
+    let (engines, counts, facts) = pass(source, cells, options, progress, boxed)?;
+    let lines = engines.into_iter().map(|e| e.into_time_line()).collect();
+    Ok((Outcome { counts, facts }, lines))
+}
+
+type Passed<D> = (Vec<Box<D>>, Vec<Counts>, TraceFacts);
+
+/// Drives an engine per cell through the trace, all of them chunk by chunk.
+fn pass<D: Drive + ?Sized>(
+    source: &Source,
+    cells: &[Cell],
+    options: &Options,
+    progress: &Progress,
+    boxed: impl Fn(&Cell, Setup) -> Box<D>,
+) -> Result<Passed<D>, SimError> {
     let scan = scan_if_needed(source, cells, progress)?;
-    let mut engines: Vec<Box<dyn Drive>> = cells
+    let mut engines: Vec<Box<D>> = cells
         .iter()
-        .map(|cell| {
-            let setup = setup(cell, options, &scan);
-            let frames = setup.frames;
-            registry::visit(&cell.policy, frames, Boxed(setup))
-        })
+        .map(|cell| boxed(cell, setup(cell, options, &scan)))
         .collect();
     let ahead: Vec<bool> = cells.iter().map(|c| !c.policy.entry().online).collect();
     let workers = rayon::ThreadPoolBuilder::new()
@@ -250,7 +282,7 @@ pub fn simulate(
             next: &[],
             ..*chunk
         };
-        let advance = |(engine, &ahead): (&mut Box<dyn Drive>, &bool)| {
+        let advance = |(engine, &ahead): (&mut Box<D>, &bool)| {
             engine.advance(if ahead { chunk } else { &blind });
         };
         if engines.len() == 1 {
@@ -266,7 +298,7 @@ pub fn simulate(
         }
     })?;
     let counts = engines.iter_mut().map(|e| e.finish(&pages)).collect();
-    Ok(Outcome { counts, facts })
+    Ok((engines, counts, facts))
 }
 
 /// Runs one cell and lets `observer` hear all of it.
@@ -300,6 +332,26 @@ impl registry::Visitor for Boxed {
     type Out = Box<dyn Drive>;
     fn visit<P: Policy + 'static>(self, policy: P) -> Self::Out {
         Box::new(Engine::new(policy, NoObserver, self.0))
+    }
+}
+
+/// An engine that has kept a time line.
+trait Keep: Drive {
+    fn into_time_line(self: Box<Self>) -> TimeLine;
+}
+
+impl<P: Policy> Keep for Engine<P, TimeLine> {
+    fn into_time_line(self: Box<Self>) -> TimeLine {
+        self.into_observer()
+    }
+}
+
+struct BoxedWithTimeLine(Setup);
+
+impl registry::Visitor for BoxedWithTimeLine {
+    type Out = Box<dyn Keep>;
+    fn visit<P: Policy + 'static>(self, policy: P) -> Self::Out {
+        Box::new(Engine::new(policy, TimeLine::default(), self.0))
     }
 }
 

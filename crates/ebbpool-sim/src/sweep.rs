@@ -1,12 +1,17 @@
 //! A grid of policies, memory sizes and asymmetries.
 
+use std::sync::Arc;
+
 use ebbpool_device::Asymmetry;
 use ebbpool_policy::{Fraction, PolicySpec};
 use ebbpool_trace::{Metadata, Source};
 
 use crate::engine::Counts;
 use crate::error::SimError;
-use crate::stream::{Cell, Options, Progress, TraceFacts, scan, simulate};
+use crate::stream::{
+    Cell, Options, Progress, TraceFacts, scan, simulate, simulate_with_time_lines,
+};
+use crate::time_line::TimeLine;
 
 /// A number of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +45,8 @@ pub struct Sweep {
     pub warmup: Warmup,
     /// What else holds; its `warmup` is overruled.
     pub options: Options,
+    /// Whether each result comes with its time line.
+    pub time_lines: bool,
 }
 
 /// One result.
@@ -55,6 +62,8 @@ pub struct Row {
     pub frames: u64,
     /// What was counted.
     pub counts: Counts,
+    /// How it came about, if asked for; one for all the asymmetries of a policy that ran once.
+    pub time_line: Option<Arc<TimeLine>>,
 }
 
 impl Sweep {
@@ -91,15 +100,24 @@ impl Sweep {
             warmup: resolved.warmup,
             ..self.options.clone()
         };
-        let outcome = simulate(source, &cells, &options, progress)?;
+        let (outcome, time_lines) = if self.time_lines {
+            let (outcome, lines) = simulate_with_time_lines(source, &cells, &options, progress)?;
+            let kept = lines.into_iter().map(|line| Some(Arc::new(line)));
+            (outcome, kept.collect())
+        } else {
+            let outcome = simulate(source, &cells, &options, progress)?;
+            (outcome, vec![None; cells.len()])
+        };
         let mut rows: Vec<Row> = Vec::new();
-        for ((policy, size, group), counts) in places.into_iter().zip(outcome.counts) {
+        let results = outcome.counts.into_iter().zip(time_lines);
+        for ((policy, size, group), (counts, time_line)) in places.into_iter().zip(results) {
             rows.extend(group.map(|asymmetry| Row {
                 policy,
                 size,
                 asymmetry,
                 frames: resolved.frames[size],
                 counts,
+                time_line: time_line.clone(),
             }));
         }
         rows.sort_by_key(|row| (row.asymmetry, row.policy, row.size));

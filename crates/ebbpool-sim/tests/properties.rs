@@ -325,6 +325,7 @@ fn a_sweep_is_its_runs() {
                 threads: 2,
                 ..Options::default()
             },
+            time_lines: false,
         };
         let (rows, resolved, facts) = sweep.run(&source, &QUIET).expect("a sweep");
         assert_eq!(resolved.frames, [7, facts.distinct_pages / 10, 1]);
@@ -349,6 +350,62 @@ fn a_sweep_is_its_runs() {
             let (counts, alone, NoObserver) =
                 simulate_one(&source, &cell, &options, &QUIET, NoObserver).expect("a run");
             assert_eq!((counts, alone), (row.counts, facts), "{cell:?}");
+        }
+    }
+}
+
+#[test]
+fn time_lines_end_in_the_counts_whatever_the_threads() {
+    const REFERENCES: usize = 321_000;
+    const WARMUP: u64 = 1500;
+    let (_directory, source) = file(&workload(5, REFERENCES, 400), "t.parquet");
+    let sweep = |threads, time_lines| {
+        let sweep = Sweep {
+            policies: ["lru", "casa", "fd-buffer:interval=300", "belady"]
+                .map(|s| s.parse().expect("one"))
+                .to_vec(),
+            sizes: vec![Size::Frames(40), Size::Frames(60)],
+            asymmetries: ["1", "32"].map(|r| r.parse().expect("one")).to_vec(),
+            warmup: Warmup::References(WARMUP),
+            options: Options {
+                threads,
+                ..Options::default()
+            },
+            time_lines,
+        };
+        sweep.run(&source, &QUIET).expect("a sweep").0
+    };
+    let (plain, one, four) = (sweep(1, false), sweep(1, true), sweep(4, true));
+    assert_eq!(one.len(), 4 * 2 * 2);
+    for ((plain, one), four) in plain.iter().zip(&one).zip(&four) {
+        assert_eq!(plain.counts, one.counts, "a time line changes nothing");
+        assert!(plain.time_line.is_none());
+        let moments = |row: &ebbpool_sim::Row| -> Vec<ebbpool_sim::Moment> {
+            let line = row.time_line.as_ref().expect("a time line");
+            line.moments().copied().collect()
+        };
+        let line = moments(one);
+        assert_eq!(line, moments(four));
+        assert!((100..=ebbpool_sim::MOST_POINTS).contains(&line.len()));
+        let last = line.last().expect("a moment");
+        assert_eq!(last.references, REFERENCES as u64);
+        assert_eq!(
+            (last.reads, last.writes),
+            (one.counts.misses, one.counts.writes)
+        );
+        assert_eq!(last.dirty, one.counts.dirty_left);
+        for pair in line.windows(2) {
+            assert!(pair[0].references < pair[1].references);
+            assert!(pair[0].reads <= pair[1].reads && pair[0].writes <= pair[1].writes);
+        }
+        for moment in &line {
+            assert_eq!(
+                moment.clean + moment.dirty,
+                one.frames,
+                "the buffer is full"
+            );
+            // Casa and fd-buffer have a target, the others have none.
+            assert_eq!(moment.target.is_some(), [1, 2].contains(&one.policy));
         }
     }
 }

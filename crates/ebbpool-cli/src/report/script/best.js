@@ -1,0 +1,61 @@
+// The map: which policy has the least bill at which memory size and which asymmetry.
+
+function bestSection(choice) {
+  const { trace } = choice;
+  const cells = [];
+  const rows = trace.asymmetriesInOrder.map((asymmetry) => {
+    const row = trace.sizesInOrder.map((size) => {
+      const button = element("button", {
+        type: "button",
+        class: "best",
+        on: {
+          click: () => choice.choose(size, asymmetry),
+          pointerenter: () => view.point(trace.ranking(size, asymmetry)[0]?.policy ?? null),
+          pointerleave: () => view.point(null),
+        },
+      });
+      cells.push({ button, size, asymmetry });
+      return element("td", {}, button);
+    });
+    const ratio = written.short(trace.asymmetries[asymmetry]);
+    return element("tr", {}, element("th", { scope: "row" }, `R = ${ratio}`), ...row);
+  });
+  choice.on(() => {
+    for (const { button, size, asymmetry } of cells) {
+      const [best] = trace.ranking(size, asymmetry);
+      const chosen = size === choice.size && asymmetry === choice.asymmetry;
+      button.setAttribute("aria-pressed", String(chosen));
+      if (best === undefined) {
+        button.replaceChildren(element("span", {}, NONE));
+        button.style.background = "";
+        button.classList.add("empty");
+        continue;
+      }
+      const saving = trace.saving(best);
+      const note = saving === null ? written.bill(best.bill) : `${saving.toFixed(1)} %`;
+      button.classList.remove("empty");
+      button.replaceChildren(element("b", {}, ...breakable(best.policy)), element("span", {}, note));
+      button.style.background = `var(--${marks.get(best.policy).hue})`;
+    }
+  });
+  const sizes = trace.sizesInOrder.map((size) => {
+    const { text, frames } = trace.sizes[size];
+    const share = text.endsWith("%") ? element("b", {}, written.size(trace.sizes[size])) : null;
+    return element("th", { scope: "col" }, share, element("span", {}, written.count(frames)));
+  });
+  const caption = trace.hasBaseline
+    ? `The policy with the least bill, and what it saves against ${report.baseline}`
+    : "The policy with the least bill, and that bill";
+  const corner = element("td", {}, element("span", {}, "frames"));
+  return element(
+    "div",
+    { class: "scroll plain" },
+    element(
+      "table",
+      { class: "map" },
+      element("caption", {}, `${caption}. Choose a field to see more of it.`),
+      element("thead", {}, element("tr", {}, corner, ...sizes)),
+      element("tbody", {}, ...rows),
+    ),
+  );
+}

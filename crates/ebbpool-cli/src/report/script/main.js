@@ -1,0 +1,96 @@
+// Puts the page together.
+
+// The sections of a trace in order: a heading, a word on how to read it, and what makes it from the
+// trace's `Choice` (an element, or a list of them).
+const SECTIONS = [
+  {
+    title: "Which policy, where",
+    lead: "R is the cost of a page write in page reads.",
+    make: (choice) => element(
+      "div",
+      { class: "halves" },
+      bestSection(choice),
+      element("div", {}, choice.chooser(), rankingSection(choice)),
+    ),
+  },
+  {
+    title: "Bill against memory",
+    lead: "Lower is better. A click on a point chooses its memory size and R for the other charts.",
+    make: billSection,
+  },
+  {
+    title: "Reads against writes",
+    lead: "A line per policy, from the smallest memory (right) to the largest (left); the large marks are the chosen size. On a broken line every point has the same bill at the chosen R.",
+    make: tradeOffSection,
+  },
+  {
+    title: "Over time",
+    lead: "What the references of each interval cost, and the clean pages kept, at the chosen memory size and R.",
+    make: timeSection,
+  },
+];
+
+function traceSection(trace) {
+  const choice = new Choice(trace);
+  const id = newId("trace");
+  const parts = SECTIONS.map(({ title, lead, make }) =>
+    element(
+      "section",
+      { class: "part" },
+      element("h3", {}, title),
+      element("p", { class: "lead" }, lead),
+      ...[make(choice)].flat().filter((part) => part !== null),
+    ),
+  );
+  return element(
+    "section",
+    { class: "trace", id, "aria-labelledby": `${id}-name` },
+    element("h2", { id: `${id}-name` }, trace.name),
+    ...factsSection(choice),
+    ...parts,
+  );
+}
+
+function appearanceSwitch(button) {
+  const names = ["auto", "light", "dark"];
+  let at = 0;
+  const root = document.documentElement;
+  const changed = () => {
+    colours.clear();
+    for (const chart of charts) chart.redraw();
+  };
+  const show = () => {
+    root.dataset.appearance = names[at];
+    button.textContent = `Appearance: ${names[at]}`;
+    changed();
+  };
+  button.addEventListener("click", () => {
+    at = (at + 1) % names.length;
+    show();
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);
+  // On paper everything is light, and charts are as wide as the paper.
+  const print = (on) => {
+    root.toggleAttribute("data-printing", on);
+    for (const chart of charts) chart.fit();
+    changed();
+  };
+  addEventListener("beforeprint", () => print(true));
+  addEventListener("afterprint", () => print(false));
+  show();
+}
+
+legend(document.getElementById("legend"));
+const traces = report.traces.map((trace) => new Trace(trace));
+const made = traces.map(traceSection);
+const results = document.getElementById("results");
+results.append(...made, tableSection(traces));
+document.getElementById("contents").append(
+  ...made.map((section, at) => element("a", { href: `#${section.id}` }, traces[at].name)),
+  element("a", { href: "#all-results" }, "All results"),
+);
+for (const chart of charts) chart.fit();
+view.on("mark policies", () => {
+  for (const chart of charts) chart.redraw();
+});
+appearanceSwitch(document.getElementById("appearance"));

@@ -1,0 +1,39 @@
+// How numbers and sizes are written.
+
+const NONE = "–";
+
+const written = {
+  count: (value) => value.toLocaleString("en-US"),
+  bill: (value) => (value < 10 ? value.toFixed(4) : value.toFixed(2)),
+  // Numbers of about three digits, for axes and lines of equal bill.
+  short: (value) => {
+    if (value >= 1e6) return `${+(value / 1e6).toPrecision(3)} M`;
+    if (value >= 1e4) return `${+(value / 1e3).toPrecision(3)} k`;
+    if (value >= 1e3) return written.count(Math.round(value));
+    return String(+value.toPrecision(4)).replace("-", "−");
+  },
+  share: (value) => `${(100 * value).toFixed(1)} %`,
+  // A saving of 0.04 % is neither a saving nor a loss.
+  saving: (value) => {
+    if (value === null) return NONE;
+    const rounded = value.toFixed(1);
+    if (+rounded === 0) return "0.0 %";
+    return `${value > 0 ? "+" : "−"}${rounded.replace("-", "")} %`;
+  },
+  size: (size) => (size.text.endsWith("%") ? `${size.text.slice(0, -1)} %` : written.count(size.frames)),
+  memory: (size) =>
+    size.text.endsWith("%")
+      ? `${written.size(size)} (${written.count(size.frames)} frames)`
+      : `${written.count(size.frames)} frames`,
+};
+
+// Round numbers from low to high, at most about `most` of them.
+function roundSteps(low, high, most) {
+  const rough = (high - low) / most;
+  if (!(rough > 0)) return [];
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough);
+  const steps = [];
+  for (let at = Math.ceil(low / step); at * step <= high; at += 1) steps.push(at * step);
+  return steps;
+}

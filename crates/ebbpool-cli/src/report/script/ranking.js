@@ -1,0 +1,63 @@
+// All policies at the chosen memory size and asymmetry, the bill split into reads and writes.
+
+function rankingSection(choice) {
+  const { trace } = choice;
+  const body = element("tbody", {});
+  choice.on(() => {
+    const ranking = trace.ranking(choice.size, choice.asymmetry);
+    const most = Math.max(...ranking.map((cell) => cell.bill), Number.MIN_VALUE);
+    body.replaceChildren(...ranking.map((cell) => {
+      const hue = marks.get(cell.policy).hue;
+      const part = (kind, value) => {
+        const bar = element("span", { class: kind });
+        bar.style.width = `${(100 * value) / most}%`;
+        bar.style.background = `var(--${hue})`;
+        return bar;
+      };
+      const reads = cell.reads / trace.counted;
+      const writes = (cell.writes * cell.ratio) / trace.counted;
+      return element(
+        "tr",
+        { on: { pointerenter: () => view.point(cell.policy), pointerleave: () => view.point(null) } },
+        element("th", { scope: "row" }, named(cell.policy)),
+        element(
+          "td",
+          { class: "bars", title: `reads ${written.bill(reads)}, writes ${written.bill(writes)}` },
+          element("div", {}, part("reads", reads), part("writes", writes)),
+        ),
+        element("td", {}, written.bill(cell.bill)),
+        trace.hasBaseline ? element("td", {}, written.saving(trace.saving(cell))) : null,
+      );
+    }));
+  });
+  const key = element(
+    "span",
+    { class: "key" },
+    element("i", { class: "reads" }),
+    "reads ",
+    element("i", { class: "writes" }),
+    "writes × R",
+  );
+  const head = ["bill", trace.hasBaseline ? `against ${report.baseline}` : null].filter((name) => name !== null);
+  return element(
+    "div",
+    {},
+    element(
+      "table",
+      { class: "ranking" },
+      element("caption", { class: "unseen" }, "All policies at the chosen memory size and asymmetry"),
+      element(
+        "thead",
+        {},
+        element(
+          "tr",
+          {},
+          element("th", { scope: "col" }, "policy"),
+          element("th", { scope: "col" }, key),
+          ...head.map((name) => element("th", { scope: "col" }, name)),
+        ),
+      ),
+      body,
+    ),
+  );
+}

@@ -1,0 +1,88 @@
+// Reads against writes: each policy a line over the memory sizes, and lines of equal bill.
+
+function touches(a, b) {
+  return a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3];
+}
+
+function tradeOffSection(choice) {
+  const { trace } = choice;
+  // Whether a policy's line goes through a box of the chart.
+  const crossed = (plot, box) =>
+    chart.lines.some(({ points }) => {
+      const at = points.map((point) => [plot.valToPos(point.x, "x"), plot.valToPos(point.y, "y")]);
+      return at.some(([x, y], index) => {
+        const [nextX, nextY] = at[index + 1] ?? [x, y];
+        // A step every few pixels; the box is larger than that.
+        const steps = Math.ceil(Math.hypot(nextX - x, nextY - y) / 4);
+        for (let step = 0; step <= steps; step += 1) {
+          const share = steps > 0 ? step / steps : 0;
+          const [pointX, pointY] = [x + share * (nextX - x), y + share * (nextY - y)];
+          if (touches(box, [pointX - 5, pointY - 5, pointX + 5, pointY + 5])) return true;
+        }
+        return false;
+      });
+    });
+  const points = (policy) =>
+    trace.sizesInOrder
+      .map((size) => trace.cell(policy, size, choice.asymmetry))
+      .filter((cell) => cell !== null)
+      .map((cell) => ({ x: cell.reads / trace.counted, y: cell.writes / trace.counted, cell }));
+  // A line of equal bill goes from the left edge down to the bottom or the right edge.
+  const equalBills = (ctx, plot, size, [[left, bottom], [right, top]]) => {
+    const { ratio } = choice;
+    const bills = roundSteps(left + ratio * bottom, right + ratio * top, 9);
+    ctx.strokeStyle = colour("contour");
+    ctx.font = FONT;
+    ctx.lineWidth = 1;
+    ctx.setLineDash([4, 3]);
+    const taken = [];
+    const texts = [];
+    for (const bill of bills) {
+      const start = ratio > 0 ? [left, (bill - left) / ratio] : [bill, top];
+      const end = ratio > 0 ? [right, (bill - right) / ratio] : [bill, bottom];
+      const [x0, y0] = [plot.valToPos(start[0], "x"), plot.valToPos(start[1], "y")];
+      const [x1, y1] = [plot.valToPos(end[0], "x"), plot.valToPos(end[1], "y")];
+      ctx.beginPath();
+      ctx.moveTo(x0, y0);
+      ctx.lineTo(x1, y1);
+      ctx.stroke();
+      const text = `bill ${written.short(bill)}`;
+      const width = ctx.measureText(text).width;
+      const slope = (y1 - y0) / (x1 - x0);
+      // Where the line enters the chart or leaves it, whichever is free; else it goes without.
+      const entry = ratio > 0 ? Math.max(0, x0 + (18 - y0) / slope) + 6 : x0 + 6;
+      const exit = size.width - width - 6;
+      const above = (x) => (ratio > 0 ? y0 + slope * (x + width / 2 - x0) - 9 : 10);
+      for (const x of [entry, exit]) {
+        const y = above(x);
+        const box = [x - 5, y - 9, x + width + 5, y + 9];
+        const inside = box[0] >= 0 && box[1] >= 0 && box[2] <= size.width && box[3] <= size.height;
+        if (!inside || taken.some((other) => touches(box, other)) || crossed(plot, box)) continue;
+        taken.push(box);
+        texts.push({ text, x, y });
+        break;
+      }
+    }
+    return texts;
+  };
+  const chart = new Chart({
+    label: "Reads against writes",
+    height: 400,
+    floor: 0,
+    floorX: 0,
+    xLabel: "page reads per reference",
+    yLabel: "page writes per reference",
+    under: equalBills,
+    frame: () => trace.policies.flatMap(points),
+    lines: () =>
+      trace.policies
+        .filter((policy) => view.shows(policy))
+        .map((policy) => ({ policy, points: points(policy) })),
+    emphasised: ({ cell }) => cell.size === choice.size,
+    describe: ({ cell }) => described(cell),
+    choose: ({ cell }) => choice.choose(cell.size, cell.asymmetry),
+    columns: CELL_COLUMNS,
+  });
+  choice.on(() => chart.update());
+  return [choice.chooser(), chart.element];
+}

@@ -1,0 +1,502 @@
+"""The report in a browser. Needs EBBPOOL, the path of the command, and Chromium."""
+
+import csv
+import io
+import json
+import os
+import re
+import struct
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from browser import Browser, wait_for
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.keys import Keys
+
+LONG = "fd-buffer:group=64,interval=auto"
+HOSTILE = "</script><script>window.hostile=1</script><img src=x onerror=window.hostile=1>\"'&{{style}}"
+SMALL = "zipf:pages=3000,refs=60000,write-alpha=1.2,write=0.3"
+DATA = '<script type="application/json" id="data">'
+NO_CLIPBOARD = "Object.defineProperty(navigator, 'clipboard', { value: undefined });"
+
+
+def report(folder, name, *arguments):
+    """Writes a report; gives its path and the results that went to standard output."""
+    path = Path(folder) / f"{name}.html"
+    command = [os.environ["EBBPOOL"], "compare", *arguments, "--format", "json", "--report", path]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert f"report: {path}" in done.stderr, done.stderr
+    return path, json.loads(done.stdout)
+
+
+def changed(path, name, change):
+    """The report with its data passed through `change`."""
+    before, rest = path.read_text().split(DATA)
+    data, after = rest.split("</script>", 1)
+    data = json.loads(data)
+    change(data)
+    embedded = json.dumps(data).replace("<", "\\u003c")
+    other = path.with_name(name)
+    other.write_text(before + DATA + embedded + "</script>" + after)
+    return other
+
+
+def written_bill(cost):
+    return f"{cost:.4f}" if cost < 10 else f"{cost:.2f}"
+
+
+def number(text):
+    """The number that a cell of the table shows, or its text."""
+    found = re.match(r"[+−]?[\d,.]+", text)
+    if not found or re.search("[a-z]", text.split("(")[0]):
+        return text
+    return float(found[0].replace(",", "").replace("−", "-").replace("+", ""))
+
+
+class ReportTest(unittest.TestCase):
+    maxDiff = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        folder = cls.folder.name
+        cls.sample, cls.results = report(folder, "sample")
+        cls.many, _ = report(
+            folder,
+            "many",
+            "zipf:pages=3000,refs=60000,write-alpha=1.2,write=0.3,seed=11",
+            "uniform:pages=2000,refs=30000,write=0.3",
+            SMALL,
+            "--policies",
+            f"all,{LONG},cflru:window=0.25",
+        )
+        cls.browser = Browser()
+        cls.addClassCleanup(cls.browser.quit)
+
+    def quiet(self):
+        """Nothing was complained of and nothing was loaded."""
+        self.assertEqual(self.browser.console(), [])
+        self.assertEqual(self.browser.requests(), [])
+
+    def entry(self, policy):
+        entries = self.browser.find("#legend .entry")
+        return next(entry for entry in entries if entry.text == policy)
+
+    def drawn(self):
+        """No chart is blank."""
+        browser = self.browser
+        charts = len(browser.find(".chart"))
+        self.assertEqual(len(browser.find("canvas")), charts)
+        for canvas in browser.run(
+            "return [...document.querySelectorAll('canvas')].map((canvas) => {"
+            "  const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);"
+            "  return data.filter((value, at) => at % 4 === 3 && value > 0).length;"
+            "})"
+        ):
+            self.assertGreater(canvas, 1000, "pixels drawn on a chart")
+
+    def test_sample_is_drawn_and_loads_nothing(self):
+        self.assertLess(self.sample.stat().st_size, 1_000_000)
+        browser = self.browser
+        browser.open(self.sample)
+        self.quiet()
+        self.assertEqual(len(browser.find(".chart")), 4 + 1 + 2)
+        self.drawn()
+        policies = {row["policy"] for row in self.results}
+        self.assertEqual({entry.text for entry in browser.find("#legend .entry")}, policies)
+        # What is marked lies over the others, so that all of it is seen.
+        for entry in browser.find("#legend .entry"):
+            browser.run("arguments[0].focus()", entry)
+            browser.settle()
+            for chart, pixels in enumerate(browser.pixels(entry.text)[:6]):
+                self.assertGreater(pixels, 20, f"pixels of {entry.text} in chart {chart}")
+
+    def test_policies_of_one_colour_differ_in_dash_or_shape(self):
+        browser = self.browser
+        browser.open(self.many)
+        looks = browser.run(
+            "return [...document.querySelectorAll('#legend .swatch')].map((swatch) => {"
+            "  const [line, shape] = swatch.children;"
+            "  return [line.style.stroke, line.getAttribute('stroke-dasharray'),"
+            "          shape.getAttribute('d'), shape.style.fill].join();"
+            "})"
+        )
+        self.assertEqual(len(looks), len(set(looks)))
+        self.assertGreaterEqual(len(looks), 15)
+
+    def test_legend_hides_and_marks(self):
+        browser = self.browser
+        browser.open(self.sample)
+        browser.away()
+        whole = browser.pixels("lru")
+        lru = self.entry("lru")
+        lru.click()
+        browser.away()
+        browser.run("document.activeElement.blur()")
+        browser.settle()
+        self.assertEqual(lru.get_attribute("aria-pressed"), "false")
+        self.assertEqual(sum(browser.pixels("lru")), 0)
+        self.assertNotIn("lru", [name.text for name in browser.find(".ranking tbody th")])
+        lru.click()
+        browser.away()
+        browser.run("document.activeElement.blur()")
+        browser.settle()
+        self.assertEqual(browser.pixels("lru"), whole)
+        # A double click marks for good: the others are pale.
+        ActionChains(browser.driver).double_click(self.entry("cfdc")).perform()
+        browser.away()
+        browser.run("document.activeElement.blur()")
+        browser.settle()
+        self.assertEqual(browser.find("#legend [aria-pressed=false]"), [])
+        self.assertEqual(sum(browser.pixels("lru")), 0)
+        self.assertTrue(all(browser.pixels("cfdc")[:6]))
+        ActionChains(browser.driver).double_click(self.entry("cfdc")).perform()
+        browser.away()
+        browser.run("document.activeElement.blur()")
+        browser.settle()
+        self.assertEqual(browser.pixels("lru"), whole)
+        # Pointing marks as long as it lasts.
+        ActionChains(browser.driver).move_to_element(self.entry("cfdc")).perform()
+        browser.settle()
+        self.assertEqual(sum(browser.pixels("lru")), 0)
+        browser.away()
+        self.assertEqual(browser.pixels("lru"), whole)
+        self.quiet()
+
+    def tip(self):
+        """The policy and the lines of the box that is open."""
+        tips = self.browser.run(
+            "return [...document.querySelectorAll('.tip')].filter((tip) => tip.checkVisibility())"
+            ".map((tip) => ['.named', 'dt', 'dd'].map((part) =>"
+            "  [...tip.querySelectorAll(part)].map((one) => one.textContent)))"
+        )
+        self.assertEqual(len(tips), 1)
+        [[policy], names, values] = tips[0]
+        return policy, dict(zip(names, values))
+
+    def check_tip(self):
+        policy, lines = self.tip()
+        frames = int(re.search(r"([\d,]+) frames", lines["memory"])[1].replace(",", ""))
+        row = next(
+            row
+            for row in self.results
+            if (row["policy"], row["frames"], row["asymmetry"]) == (policy, frames, int(lines["R"]))
+        )
+        self.assertEqual(lines["bill"], written_bill(row["cost"]))
+        self.assertEqual(lines["reads"], f"{row['reads']:,}")
+        self.assertEqual(lines["writes"], f"{row['writes']:,}")
+        self.assertEqual(lines["hit ratio"], f"{100 * row['hit_ratio']:.1f} %")
+        return policy, frames
+
+    def test_pointing_shows_the_numbers(self):
+        browser = self.browser
+        browser.open(self.sample)
+        for index, wanted in [(0, 4), (3, 4), (4, 6)]:
+            chart = browser.find(".chart")[index]
+            browser.run("arguments[0].scrollIntoView({ block: 'center' })", chart)
+            browser.settle()
+            over = chart.find_element("css selector", ".u-over")
+            box = browser.run("return arguments[0].getBoundingClientRect().toJSON()", over)
+            seen = set()
+            for step in range(1, 40):
+                for height in (0.2, 0.4, 0.6, 0.8):
+                    browser.move(box["x"] + box["width"] * step / 40, box["y"] + box["height"] * height)
+                    if not browser.run("return arguments[0].querySelector('.tip').hidden", chart):
+                        seen.add(self.check_tip())
+                if len(seen) >= wanted:
+                    break
+            self.assertGreaterEqual(len(seen), wanted, f"points found in chart {index}")
+        browser.away()
+        self.assertFalse(any(tip.is_displayed() for tip in browser.find(".tip")))
+        self.quiet()
+
+    def test_keyboard_reaches_everything(self):
+        browser = self.browser
+        browser.open(self.sample)
+        keys = lambda key: ActionChains(browser.driver).send_keys(key).perform()
+        reached = []
+        for _ in range(60):
+            keys(Keys.TAB)
+            here = browser.driver.switch_to.active_element
+            outline = browser.run("return getComputedStyle(arguments[0]).outlineStyle", here)
+            self.assertNotEqual(outline, "none", f"no visible focus: {here.get_attribute('outerHTML')[:80]}")
+            reached += (here.get_attribute("class") or here.tag_name).split()
+        for kind in ("skip", "entry", "best", "select", "input", "chart"):
+            self.assertIn(kind, reached)
+        # The legend: space hides, M marks.
+        fifo = self.entry("fifo")
+        browser.run("arguments[0].focus()", fifo)
+        keys(Keys.SPACE)
+        self.assertEqual(fifo.get_attribute("aria-pressed"), "false")
+        keys(Keys.SPACE)
+        keys("m")
+        self.assertIn("pinned", fifo.get_attribute("class"))
+        keys("m")
+        # A chart: arrows go from point to point and say so, Enter chooses.
+        browser.run("document.querySelectorAll('.chart')[0].focus()")
+        keys(Keys.ARROW_RIGHT)
+        first = self.check_tip()
+        keys(Keys.END)
+        last = self.check_tip()
+        self.assertEqual((first[0], last[0]), ("fifo", "fifo"))
+        self.assertLess(first[1], last[1])
+        self.assertIn("fifo: memory 6 % (16,215 frames)", browser.one("#announcer").text)
+        keys(Keys.ARROW_DOWN)
+        self.assertNotEqual(self.check_tip()[0], "fifo")
+        keys(Keys.ENTER)
+        chosen = [option.text for option in browser.find(".part:first-of-type select option:checked")]
+        self.assertEqual(chosen, ["6 % (16,215 frames)", "1"])
+        keys(Keys.ESCAPE)
+        self.assertFalse(any(tip.is_displayed() for tip in browser.find(".tip")))
+        self.quiet()
+
+    def test_choosing_a_field_of_the_map(self):
+        browser = self.browser
+        browser.open(self.sample)
+        at = lambda asymmetry, frames: [
+            row for row in self.results if (row["asymmetry"], row["frames"]) == (asymmetry, frames)
+        ]
+        fields = browser.find(".best")
+        self.assertEqual(len(fields), 16)
+        expected = [
+            min(at(asymmetry, frames), key=lambda row: row["cost"])
+            for asymmetry in (1, 8, 32, 128)
+            for frames in (2026, 4053, 8107, 16215)
+        ]
+        for field, best in zip(fields, expected):
+            self.assertEqual(field.text.splitlines()[0], best["policy"])
+        fields[-1].click()
+        ranked = sorted(at(128, 16215), key=lambda row: row["cost"])
+        rows = [row.text.split() for row in browser.find(".ranking tbody tr")]
+        self.assertEqual([row[0] for row in rows], [row["policy"] for row in ranked])
+        self.assertEqual([row[1] for row in rows], [written_bill(row["cost"]) for row in ranked])
+        self.quiet()
+
+    def test_table_sorts_by_each_column(self):
+        browser = self.browser
+        browser.open(self.sample)
+        heads = browser.find(".results thead button")
+        self.assertEqual(len(heads), 10)
+        for index, head in enumerate(heads):
+            for direction, press in (("ascending", head.click), ("descending", lambda: head.send_keys(Keys.ENTER))):
+                press()
+                sorted_by = browser.find("[aria-sort]")
+                self.assertEqual([th.get_attribute("aria-sort") for th in sorted_by], [direction])
+                texts = browser.run(
+                    "return [...document.querySelectorAll('.results tbody tr')]"
+                    ".map((row) => row.children[arguments[0]].textContent)",
+                    index,
+                )
+                self.assertEqual(len(texts), len(self.results))
+                values = [number(text) for text in texts]
+                if index == 2:
+                    values = [int(re.search(r"([\d,]+) frames", text)[1].replace(",", "")) for text in texts]
+                if index > 2:
+                    self.assertTrue(all(isinstance(value, float) for value in values), texts[:3])
+                self.assertEqual(values, sorted(values, reverse=direction == "descending"))
+                if index in (1, 8):
+                    self.assertGreater(len(set(values)), 10)
+        self.quiet()
+
+    def check_csv(self, text):
+        rows = list(csv.DictReader(io.StringIO(text)))
+        expected = {(row["policy"], row["frames"], row["asymmetry"]): row for row in self.results}
+        self.assertEqual(len(rows), len(expected))
+        for row in rows:
+            known = expected[row["policy"], int(row["frames"]), int(row["asymmetry"])]
+            self.assertEqual(int(row["reads"]), known["reads"])
+            self.assertEqual(int(row["writes"]), known["writes"])
+            self.assertEqual(int(row["dirty_left"]), known["dirty_left"])
+            self.assertEqual(float(row["cost"]), known["cost"])
+            self.assertAlmostEqual(float(row["hit_ratio"]), known["hit_ratio"], places=12)
+
+    def test_copying_yields_the_csv_with_and_without_a_clipboard_interface(self):
+        browser = self.browser
+        for before in (None, NO_CLIPBOARD):
+            browser.open(self.sample, before=before)
+            self.assertEqual(browser.run("return typeof navigator.clipboard"), "undefined" if before else "object")
+            browser.one(".all .controls button").click()
+            said = lambda: browser.one(".answer-to-copy").text
+            self.assertEqual(wait_for(said), "Copied")
+            browser.run(
+                "const field = document.createElement('textarea'); field.id = 'pasted';"
+                "document.body.append(field); field.focus();"
+            )
+            ActionChains(browser.driver).key_down(Keys.CONTROL).send_keys("v").key_up(Keys.CONTROL).perform()
+            pasted = wait_for(lambda: browser.one("#pasted").get_property("value"))
+            self.check_csv(pasted)
+            self.quiet()
+
+    def test_download_is_the_csv(self):
+        browser = self.browser
+        browser.open(self.sample)
+        browser.cdp("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": self.folder.name})
+        browser.find(".all .controls button")[1].click()
+        path = Path(self.folder.name) / "ebbpool.csv"
+        self.assertTrue(wait_for(path.exists))
+        self.check_csv(path.read_text())
+
+    def test_no_text_lies_over_another(self):
+        browser = self.browser
+        for path in (self.sample, self.many):
+            for width in (1280, 800, 400):
+                browser.open(path, width)
+                self.assertEqual(browser.overlaps(), [], f"{path.name} at {width}")
+                self.assertGreater(len(browser.run("return canvasTexts()[0].texts")), 6)
+                wide = browser.run("return document.documentElement.scrollWidth")
+                self.assertLessEqual(wide, width)
+                self.quiet()
+
+    def test_dark_follows_the_system_and_the_switch(self):
+        browser = self.browser
+        light = "return getComputedStyle(document.body).backgroundColor.match(/\\d+/g).every((part) => part > 200)"
+        browser.open(self.sample, scheme="dark")
+        self.assertFalse(browser.run(light))
+        self.assertTrue(browser.pixels("lru")[4], "charts are drawn in the dark colours")
+        switch = browser.one("#appearance")
+        switch.click()
+        self.assertEqual(switch.text, "Appearance: light")
+        self.assertTrue(browser.run(light))
+        browser.settle()
+        self.assertTrue(browser.pixels("lru")[4], "charts are drawn in the light colours")
+        switch.click()
+        self.assertEqual(switch.text, "Appearance: dark")
+        self.assertFalse(browser.run(light))
+        self.quiet()
+
+    def test_prints_light_and_without_controls(self):
+        browser = self.browser
+        browser.open(self.sample, scheme="dark")
+        browser.run("dispatchEvent(new Event('beforeprint'))")
+        browser.media("dark", "print")
+        browser.settle()
+        for selector in ("#appearance", ".controls > :not(.on-paper)", "details", ".tip"):
+            self.assertFalse(any(found.is_displayed() for found in browser.find(selector)), selector)
+        self.assertTrue(browser.pixels("lru")[4], "charts are drawn in the light colours")
+        self.assertEqual(browser.one(".on-paper").text, "At 3 % (8,107 frames) and R = 32")
+        ink = browser.run("return getComputedStyle(document.querySelector('h2')).color")
+        self.assertTrue(all(int(part) < 130 for part in re.findall(r"\d+", ink)[:3]), ink)
+        inside = browser.run(
+            "const page = document.querySelector('.page').getBoundingClientRect();"
+            "return [...document.querySelectorAll('canvas')].every((canvas) =>"
+            "  canvas.getBoundingClientRect().right <= page.right) && page.width"
+        )
+        self.assertEqual(inside, 700, "charts are no wider than the paper")
+        browser.run("dispatchEvent(new Event('afterprint'))")
+        browser.media("dark")
+        browser.settle()
+        self.assertFalse(browser.run("return document.documentElement.hasAttribute('data-printing')"))
+        # The real thing raises its own events.
+        pdf = browser.cdp("Page.printToPDF", {})["data"]
+        self.assertGreater(len(pdf), 50_000)
+        self.quiet()
+
+    def test_hostile_names_are_inert(self):
+        folder = Path(self.folder.name)
+        references = [7 * at % 50 << 1 | (at % 3 == 0) for at in range(5000)]
+        trace = folder / "hostile.u32"
+        trace.write_bytes(struct.pack(f"<{len(references)}I", *references))
+        details = {"name": HOSTILE, "page_size": 4096, "database_pages": 100}
+        trace.with_suffix(".json").write_text(json.dumps(details))
+        path, _ = report(folder, "hostile", str(trace), "--frames", "10,20")
+
+        def rename(data):
+            policies = data["traces"][0]["policies"]
+            policies[0] = HOSTILE
+            policies[1] = "__proto__"
+
+        browser = self.browser
+        for page in (path, changed(path, "hostile-policy.html", rename)):
+            browser.open(page)
+            self.quiet()
+            self.assertIsNone(browser.run("return window.hostile ?? null"))
+            self.assertEqual(browser.find("img"), [])
+            self.assertEqual(browser.one(".trace h2").text, HOSTILE)
+            self.drawn()
+        names = [entry.get_property("textContent") for entry in browser.find("#legend .entry")]
+        self.assertEqual(names[:2], [HOSTILE, "__proto__"])
+
+    def test_script_that_is_not_the_report_s_does_not_run(self):
+        text = self.sample.read_text().replace("</main>", "</main><script>window.hostile=1</script>")
+        other = self.sample.with_name("injected.html")
+        other.write_text(text)
+        self.browser.open(other)
+        self.assertIsNone(self.browser.run("return window.hostile ?? null"))
+        self.assertIn("Content Security Policy", "".join(self.browser.console()))
+
+    def test_one_of_each(self):
+        one = ("--frames", "300", "--asymmetry", "8", "--policies")
+        path, rows = report(self.folder.name, "one", SMALL, *one, "fd-buffer")
+        browser = self.browser
+        browser.open(path)
+        self.quiet()
+        self.drawn()
+        self.assertEqual(browser.overlaps(), [])
+        self.assertTrue(all(browser.pixels("fd-buffer")))
+        self.assertEqual(browser.one(".best").text.split(), ["fd-buffer", written_bill(rows[0]["cost"])])
+
+    def test_three_traces(self):
+        browser = self.browser
+        browser.open(self.many)
+        self.quiet()
+        self.assertEqual(len(browser.find(".trace")), 3)
+        self.assertEqual(len(browser.find(".chart")), 3 * (4 + 1 + 2))
+        self.drawn()
+        # A choice is one trace's own.
+        choice = lambda: [
+            [option.text for option in trace.find_elements("css selector", ".part:first-of-type option:checked")]
+            for trace in browser.find(".trace")
+        ]
+        before = choice()
+        browser.find(".trace")[1].find_elements("css selector", ".best")[0].click()
+        after = choice()
+        self.assertEqual((before[0], before[2]), (after[0], after[2]))
+        self.assertNotEqual(before[1], after[1])
+
+    def test_missing_results_are_left_out(self):
+        def thin(data):
+            trace = data["traces"][0]
+            lru = trace["policies"].index("lru")
+            chosen = trace["sizes"].index(next(size for size in trace["sizes"] if size["text"] == "3%"))
+            kept = [result for at, result in enumerate(trace["results"]) if at % 3 and result[0] != lru]
+            # Nothing at all at one size and asymmetry; no time line for some.
+            kept = [result for result in kept if (result[1], result[2]) != (0, 0)]
+            trace["results"] = [[*result[:6], None if at % 5 == 0 else result[6]] for at, result in enumerate(kept)]
+            trace["results"] = [result for result in trace["results"] if (result[1], result[2]) != (chosen, 1)]
+
+        def empty(data):
+            data["traces"][0].update(results=[], times=[], time_lines=[])
+
+        browser = self.browser
+        browser.open(changed(self.sample, "thin.html", thin))
+        self.drawn()
+        for field in browser.find(".best"):
+            field.click()
+        browser.find("input[type=radio]")[1].click()
+        self.entry("cfdc").click()
+        self.quiet()
+        browser.open(changed(self.sample, "empty.html", empty))
+        browser.find(".best")[0].click()
+        self.quiet()
+
+    def test_numbers_of_a_chart_as_a_table(self):
+        browser = self.browser
+        browser.open(self.sample)
+        browser.find("summary")[0].click()
+        browser.settle()
+        rows = [
+            [cell.text for cell in row.find_elements("css selector", "th, td")]
+            for row in browser.find("figure:first-of-type details[open] tbody tr")
+        ]
+        expected = [row for row in self.results if row["asymmetry"] == 1]
+        self.assertEqual(len(rows), len(expected))
+        known = {(row["policy"], written_bill(row["cost"]), f"{row['writes']:,}") for row in expected}
+        self.assertEqual({(row[0], row[3], row[5]) for row in rows}, known)
+        self.quiet()
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
