@@ -42,7 +42,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
         ));
     }
     let sources = if args.traces.is_empty() {
-        vec![Source::embedded("pg-tpcc", SAMPLE)]
+        vec![Source::embedded("pg-tpcc", SAMPLE, &Default::default())]
     } else {
         let parse = |trace: &String| Source::parse(trace, args.common.trace_format);
         args.traces.iter().map(parse).collect::<Result<_, _>>()?
