@@ -42,10 +42,10 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
         ));
     }
     let sources = if args.traces.is_empty() {
-        vec![Source::embedded("pg-tpcc", SAMPLE, &Default::default())]
+        let options = args.common.reading.options();
+        vec![Source::embedded("pg-tpcc", SAMPLE, &options)]
     } else {
-        let parse = |trace: &String| Source::parse(trace, args.common.trace_format);
-        args.traces.iter().map(parse).collect::<Result<_, _>>()?
+        args.common.reading.sources(&args.traces)?
     };
     let mut comparisons = Vec::new();
     for source in &sources {
@@ -95,6 +95,7 @@ fn compare_one(args: &CompareArgs, sweep: &Sweep, source: &Source) -> Result<Com
     let (rows, resolved, facts) = sweep.run(source, &progress)?;
     bar.finish_and_clear();
     run::report_notes(&resolved.notes);
+    run::report_notes(&source.late_notes());
     let of_trace = OfTrace {
         label: source.label(),
         metadata: &resolved.metadata,

@@ -29,6 +29,7 @@ mod columns;
 mod compression;
 mod concat;
 mod content;
+mod distances;
 mod error;
 mod fold;
 mod formats;

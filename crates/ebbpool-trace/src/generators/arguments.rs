@@ -46,6 +46,13 @@ pub struct Parameter {
     pub description: &'static str,
 }
 
+impl Parameter {
+    /// True if there is no default.
+    pub fn is_required(&self) -> bool {
+        self.default == REQUIRED
+    }
+}
+
 /// What a parameter takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
