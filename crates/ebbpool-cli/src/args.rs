@@ -144,8 +144,8 @@ pub(crate) struct Reading {
     #[arg(long, help_heading = READING, value_name = "ROLE=COLUMN,…")]
     columns: Option<Columns>,
     /// Page size: folds pages of another size; turns bytes of a CSV into pages
-    #[arg(long, help_heading = READING, value_name = "BYTES")]
-    page_size: Option<NonZeroU64>,
+    #[arg(long, help_heading = READING, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    page_size: Option<u64>,
     /// Malformed lines of text and CSV to leave out at most
     #[arg(long, help_heading = READING, value_name = "N", default_value_t = 0)]
     skip_bad_lines: u64,
@@ -165,7 +165,7 @@ impl Reading {
         ReadOptions {
             format: self.trace_format,
             columns: self.columns.clone(),
-            page_size: self.page_size,
+            page_size: self.page_size.and_then(NonZeroU64::new),
             bad_lines: self.skip_bad_lines,
             skip: self.skip,
             limit: self.limit,

@@ -55,7 +55,6 @@ impl FromStr for Columns {
 
     fn from_str(text: &str) -> Result<Columns, TraceError> {
         let refuse = |problem: String| TraceError::Mapping {
-            text: one_line(text),
             problem: one_line(&problem),
         };
         let mut found: [Option<&str>; 4] = [None; 4];

@@ -68,11 +68,9 @@ pub enum TraceError {
     },
     /// A column mapping that cannot be understood.
     #[error(
-        "--columns {text}: {problem}; give page=COLUMN, or offset=COLUMN and size=COLUMN, and write=COLUMN or write=COLUMN:VALUE, separated by commas"
+        "{problem}; give page=COLUMN, or offset=COLUMN and size=COLUMN, and write=COLUMN or write=COLUMN:VALUE, separated by commas"
     )]
     Mapping {
-        /// What was given.
-        text: String,
         /// What is wrong with it.
         problem: String,
     },

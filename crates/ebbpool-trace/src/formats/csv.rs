@@ -75,6 +75,7 @@ const WRITE_NAMES: &[&str] = &[
 struct Input {
     stream: Stream,
     given: u64,
+    last: u8,
     /// Where the record that is being read must have ended.
     end: Arc<AtomicU64>,
 }
@@ -95,6 +96,7 @@ impl Read for Input {
         let bytes = self.stream.bytes();
         let count = bytes.len().min(buffer.len());
         buffer[..count].copy_from_slice(&bytes[..count]);
+        self.last = buffer[..count].last().copied().unwrap_or(self.last);
         self.stream.consume(count);
         self.given += count as u64;
         Ok(count)
@@ -189,6 +191,8 @@ struct CsvDecoder {
     pages: Pages,
     writes: Writes,
     record: ByteRecord,
+    /// Lines end in `\r\n`.
+    carriage_returns: bool,
     /// Pages of a request that are still to come, and whether they are written.
     rest: Option<(RangeInclusive<u64>, bool)>,
     bad_lines: BadLines,
@@ -198,6 +202,7 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<Opened, TraceError> {
     let label = stream.label().to_owned();
     let head = stream.head(1 << 13)?;
     let delimiter = delimiter(head);
+    let carriage_returns = first_line(head).ends_with(b"\r");
     if head.starts_with(b"\xEF\xBB\xBF") {
         stream.consume(3);
     }
@@ -209,6 +214,7 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<Opened, TraceError> {
         .from_reader(Input {
             stream,
             given: 0,
+            last: 0,
             end: Arc::clone(&end),
         });
     let header: Vec<String> = reader
@@ -302,6 +308,7 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<Opened, TraceError> {
             pages,
             writes,
             record: ByteRecord::new(),
+            carriage_returns,
             rest: None,
             bad_lines: decoding.bad_lines.clone(),
         }),
@@ -435,11 +442,23 @@ impl CsvDecoder {
             .map_err(|error| unreadable(&self.label, error))
     }
 
+    /// The line on which the record at hand begins. The crate's own figure is that
+    /// of the blank lines before, and counts a `\n` behind a `\r` with the next
+    /// record.
+    fn line(&self) -> u64 {
+        let within = self.record.as_slice().iter().filter(|&&byte| byte == b'\n');
+        let input = self.reader.get_ref();
+        let cut_off = self.reader.position().byte() == input.given && input.last != b'\n';
+        let counted_end = !self.carriage_returns && !cut_off;
+        let lines = within.count() as u64 + u64::from(counted_end);
+        self.reader.position().line().saturating_sub(lines)
+    }
+
     /// What is to be referenced because of the record at hand.
     fn request(&self) -> Result<Option<(RangeInclusive<u64>, bool)>, TraceError> {
         let wrong = |(expected, found): Wrong| TraceError::Line {
             file: self.label.clone(),
-            line: self.record.position().map_or(0, csv::Position::line),
+            line: self.line(),
             expected: expected.into(),
             found: quoted(found),
         };
