@@ -1,7 +1,7 @@
 //! The command line.
 
 use std::num::NonZeroU64;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ebbpool_device::Asymmetry;
@@ -267,12 +267,15 @@ Examples:
   zcat log.txt.gz | ebbpool trace info - --trace-format text --format json")]
     Info(InfoArgs),
     /// Write a trace in another format
-    #[command(after_help = "\
+    #[command(
+        override_usage = "ebbpool trace convert [OPTIONS] <FROM>... <TO>",
+        after_help = "\
 Examples:
   ebbpool trace convert my.txt my.parquet
   ebbpool trace convert big.u32.zst part.parquet --skip 1000000 --limit 500000
   ebbpool trace convert monday.csv tuesday.csv week.parquet --concat
-  ebbpool trace convert zipf:pages=1000,refs=50000 zipf.txt.zst")]
+  ebbpool trace convert zipf:pages=1000,refs=50000 zipf.txt.zst"
+    )]
     Convert(ConvertArgs),
     /// Write a generated trace into a file, or list the generators
     #[command(after_help = "\
@@ -298,16 +301,27 @@ pub(crate) struct InfoArgs {
 
 #[derive(Args)]
 pub(crate) struct ConvertArgs {
-    /// A trace: a file, - for standard input, or a generator; several with --concat
-    #[arg(value_name = "FROM", required = true)]
-    pub(crate) from: Vec<String>,
-    /// The file to write; its name tells format and compression
-    #[arg(value_name = "TO")]
-    pub(crate) to: PathBuf,
+    /// FROM: a trace: a file, - for standard input, or a generator; several with --concat.
+    /// TO: the file to write; its name tells format and compression
+    // One list, for clap takes a last argument of its own only where no option stands before it.
+    #[arg(value_name = "FROM… TO", required = true)]
+    from_and_to: Vec<String>,
     #[command(flatten)]
     pub(crate) encoding: EncodingArgs,
     #[command(flatten)]
     pub(crate) reading: Reading,
+}
+
+impl ConvertArgs {
+    /// The traces to read, and the file to write.
+    pub(crate) fn from_and_to(&self) -> Result<(&[String], &Path), Failure> {
+        match self.from_and_to.split_last() {
+            Some((to, from)) if !from.is_empty() => Ok((from, Path::new(to))),
+            _ => Err(Failure::Usage(
+                "the file to write is missing; give FROM and TO, as in ebbpool trace convert my.txt my.parquet".into(),
+            )),
+        }
+    }
 }
 
 #[derive(Args)]

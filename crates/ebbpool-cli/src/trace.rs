@@ -171,9 +171,10 @@ fn table(described: &Described) -> String {
 }
 
 fn convert(args: &ConvertArgs) -> Result<(), Failure> {
-    let format = format_of(&args.to, &args.encoding)?;
-    let source = args.reading.source(&args.from)?;
-    write(&source, &args.to, format, args.encoding.level)
+    let (from, to) = args.from_and_to()?;
+    let format = format_of(to, &args.encoding)?;
+    let source = args.reading.source(from)?;
+    write(&source, to, format, args.encoding.level)
 }
 
 fn generate(args: &GenerateArgs) -> Result<(), Failure> {
