@@ -305,7 +305,7 @@ pub(crate) struct ConvertArgs {
     /// TO: the file to write; its name tells format and compression
     // One list, for clap takes a last argument of its own only where no option stands before it.
     #[arg(value_name = "FROM… TO", required = true)]
-    from_and_to: Vec<String>,
+    paths: Vec<String>,
     #[command(flatten)]
     pub(crate) encoding: EncodingArgs,
     #[command(flatten)]
@@ -314,8 +314,8 @@ pub(crate) struct ConvertArgs {
 
 impl ConvertArgs {
     /// The traces to read, and the file to write.
-    pub(crate) fn from_and_to(&self) -> Result<(&[String], &Path), Failure> {
-        match self.from_and_to.split_last() {
+    pub(crate) fn paths(&self) -> Result<(&[String], &Path), Failure> {
+        match self.paths.split_last() {
             Some((to, from)) if !from.is_empty() => Ok((from, Path::new(to))),
             _ => Err(Failure::Usage(
                 "the file to write is missing; give FROM and TO, as in ebbpool trace convert my.txt my.parquet".into(),

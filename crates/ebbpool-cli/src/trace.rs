@@ -171,7 +171,7 @@ fn table(described: &Described) -> String {
 }
 
 fn convert(args: &ConvertArgs) -> Result<(), Failure> {
-    let (from, to) = args.from_and_to()?;
+    let (from, to) = args.paths()?;
     let format = format_of(to, &args.encoding)?;
     let source = args.reading.source(from)?;
     write(&source, to, format, args.encoding.level)
