@@ -139,7 +139,7 @@ struct Uses {
 }
 
 /// Gathers an [`Info`] for callers that see the references pass by anyway. Takes
-/// about 80 bytes a distinct page, whatever the number of references.
+/// about 100 bytes a distinct page, whatever the number of references.
 #[derive(Debug, Clone)]
 pub struct Collector {
     references: u64,
