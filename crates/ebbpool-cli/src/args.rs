@@ -1,12 +1,13 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ebbpool_device::Asymmetry;
 use ebbpool_policy::{Fraction, PolicySpec, registry, split_list};
 use ebbpool_sim::{AtEnd, Size, Warmup};
-use ebbpool_trace::Format;
+use ebbpool_trace::{Columns, Format, ReadOptions, Source};
 
 use crate::Failure;
 
@@ -42,7 +43,7 @@ Examples:
   ebbpool run my.parquet --policy fd-buffer --frames 3% --format json
   ebbpool run my.txt --policy lru --frames 100 --events events.txt --series series.csv")]
     Run(RunArgs),
-    /// Describe or convert traces
+    /// Describe, convert and generate traces
     Trace(TraceArgs),
     /// List the policies and their parameters
     Policies(PoliciesArgs),
@@ -50,7 +51,8 @@ Examples:
 
 #[derive(Args)]
 pub(crate) struct CompareArgs {
-    /// Traces: files or generators such as zipf:pages=10000,refs=1000000 [default: the TPC-C sample]
+    /// Traces: files, - for standard input, or generators such as zipf:pages=10000,refs=1000000
+    /// [default: the TPC-C sample]
     #[arg(value_name = "TRACE")]
     pub(crate) traces: Vec<String>,
     /// Policies, separated by commas; may be repeated; 'all' is every online policy
@@ -85,9 +87,10 @@ pub(crate) struct CompareArgs {
 
 #[derive(Args)]
 pub(crate) struct RunArgs {
-    /// A trace file, or a generator such as zipf:pages=10000,refs=1000000
-    #[arg(value_name = "TRACE")]
-    pub(crate) trace: String,
+    /// A trace: a file, - for standard input, or a generator such as zipf:pages=10000,refs=1000000;
+    /// several with --concat
+    #[arg(value_name = "TRACE", required = true)]
+    pub(crate) traces: Vec<String>,
     /// The policy, such as lru or cfdc:window=0.5,cluster=16
     #[arg(long, value_name = "P")]
     pub(crate) policy: String,
@@ -121,12 +124,74 @@ pub(crate) struct Common {
     /// Pages per cluster when cluster switches are counted
     #[arg(long, value_name = "PAGES", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..))]
     cluster_size: u64,
-    /// Format of the trace where it cannot be told: native, text or u32
-    #[arg(long, value_name = "FORMAT")]
-    pub(crate) trace_format: Option<Format>,
     /// Worker threads [default: all cores]; the results do not depend on it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+}
+
+const READING: &str = "Reading traces (docs/traces.md)";
+
+/// How traces are read, alike for every command that reads some.
+#[derive(Args)]
+pub(crate) struct Reading {
+    /// Format of a trace that does not tell its own: native, text, u32 or csv
+    #[arg(long, help_heading = READING, value_name = "FORMAT")]
+    trace_format: Option<Format>,
+    /// Columns of a CSV, such as page=blk,write=op:W or offset=off,size=len,write=rw
+    /// [default: guessed from their names]
+    #[arg(long, help_heading = READING, value_name = "ROLE=COLUMN,…")]
+    columns: Option<Columns>,
+    /// Page size: folds pages of another size; turns bytes of a CSV into pages
+    #[arg(long, help_heading = READING, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    page_size: Option<u64>,
+    /// Malformed lines of text and CSV to leave out at most
+    #[arg(long, help_heading = READING, value_name = "N", default_value_t = 0)]
+    skip_bad_lines: u64,
+    /// The traces named are parts of one trace, in order
+    #[arg(long, help_heading = READING)]
+    concat: bool,
+    /// References to leave out at the start of each trace
+    #[arg(long, help_heading = READING, value_name = "N", default_value_t = 0)]
+    skip: u64,
+    /// References to read at most of each trace
+    #[arg(long, help_heading = READING, value_name = "N")]
+    limit: Option<u64>,
+}
+
+impl Reading {
+    pub(crate) fn options(&self) -> ReadOptions {
+        ReadOptions {
+            format: self.trace_format,
+            columns: self.columns.clone(),
+            page_size: self.page_size.and_then(NonZeroU64::new),
+            bad_lines: self.skip_bad_lines,
+            skip: self.skip,
+            limit: self.limit,
+        }
+    }
+
+    /// The traces named, or with `--concat` the one that they are parts of.
+    pub(crate) fn sources(&self, traces: &[String]) -> Result<Vec<Source>, Failure> {
+        let options = self.options();
+        if self.concat && !traces.is_empty() {
+            return Ok(vec![Source::concat(traces, &options)?]);
+        }
+        let parse = |trace: &String| Source::parse_with(trace, &options);
+        Ok(traces.iter().map(parse).collect::<Result<_, _>>()?)
+    }
+
+    /// The one trace that is named.
+    pub(crate) fn source(&self, traces: &[String]) -> Result<Source, Failure> {
+        match <[Source; 1]>::try_from(self.sources(traces)?) {
+            Ok([source]) => Ok(source),
+            Err(sources) => Err(Failure::Usage(format!(
+                "{} traces are named, and this command takes one; if they are parts of one trace, add --concat",
+                sources.len()
+            ))),
+        }
+    }
 }
 
 impl Common {
@@ -195,47 +260,91 @@ pub(crate) struct TraceArgs {
 #[derive(Subcommand)]
 pub(crate) enum TraceCommand {
     /// Say what a trace holds
-    #[command(after_help = "Example:\n  ebbpool trace info my.parquet")]
-    Info {
-        /// A trace file or a generator
-        #[arg(value_name = "TRACE")]
-        trace: String,
-        /// Format of the trace where it cannot be told: native, text or u32
-        #[arg(long, value_name = "FORMAT")]
-        trace_format: Option<Format>,
-        /// How it is printed
-        #[arg(long, value_enum, default_value_t = RunFormat::Table)]
-        format: RunFormat,
-    },
-    /// Write a trace in another format
     #[command(after_help = "\
+Examples:
+  ebbpool trace info my.parquet
+  ebbpool trace info requests.csv --columns offset=off,size=len,write=op:W --page-size 4096
+  zcat log.txt.gz | ebbpool trace info - --trace-format text --format json")]
+    Info(InfoArgs),
+    /// Write a trace in another format
+    #[command(
+        override_usage = "ebbpool trace convert [OPTIONS] <FROM>... <TO>",
+        after_help = "\
 Examples:
   ebbpool trace convert my.txt my.parquet
   ebbpool trace convert big.u32.zst part.parquet --skip 1000000 --limit 500000
-  ebbpool trace convert zipf:pages=1000,refs=50000 zipf.txt.zst")]
+  ebbpool trace convert monday.csv tuesday.csv week.parquet --concat
+  ebbpool trace convert zipf:pages=1000,refs=50000 zipf.txt.zst"
+    )]
     Convert(ConvertArgs),
+    /// Write a generated trace into a file, or list the generators
+    #[command(after_help = "\
+Examples:
+  ebbpool trace generate --list
+  ebbpool trace generate zipf:pages=1000,refs=50000 z.parquet
+  ebbpool trace generate self-similar:skew=0.9/0.1,seed=7 s.u32.zst
+  ebbpool trace generate 'workload-dynamics:base=(zipf:refs=100000),model=wm2' w.txt.gz")]
+    Generate(GenerateArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct InfoArgs {
+    /// A trace: a file, - for standard input, or a generator; several with --concat
+    #[arg(value_name = "TRACE", required = true)]
+    pub(crate) traces: Vec<String>,
+    /// How it is printed
+    #[arg(long, value_enum, default_value_t = RunFormat::Table)]
+    pub(crate) format: RunFormat,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
 }
 
 #[derive(Args)]
 pub(crate) struct ConvertArgs {
-    /// A trace file or a generator
-    #[arg(value_name = "FROM")]
-    pub(crate) from: String,
+    /// FROM: a trace: a file, - for standard input, or a generator; several with --concat.
+    /// TO: the file to write; its name tells format and compression
+    // One list, for clap takes a last argument of its own only where no option stands before it.
+    #[arg(value_name = "FROM… TO", required = true)]
+    paths: Vec<String>,
+    #[command(flatten)]
+    pub(crate) encoding: EncodingArgs,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+}
+
+impl ConvertArgs {
+    /// The traces to read, and the file to write.
+    pub(crate) fn paths(&self) -> Result<(&[String], &Path), Failure> {
+        match self.paths.split_last() {
+            Some((to, from)) if !from.is_empty() => Ok((from, Path::new(to))),
+            _ => Err(Failure::Usage(
+                "the file to write is missing; give FROM and TO, as in ebbpool trace convert my.txt my.parquet".into(),
+            )),
+        }
+    }
+}
+
+#[derive(Args)]
+pub(crate) struct GenerateArgs {
+    /// A generator and its parameters, such as zipf:pages=1000,refs=50000
+    #[arg(value_name = "GENERATOR", required_unless_present = "list")]
+    pub(crate) generator: Option<String>,
     /// The file to write; its name tells format and compression
-    #[arg(value_name = "TO")]
-    pub(crate) to: PathBuf,
-    /// Format of FROM where it cannot be told: native, text or u32
-    #[arg(long, value_name = "FORMAT")]
-    pub(crate) trace_format: Option<Format>,
-    /// Format of TO where its name does not tell
+    #[arg(value_name = "OUT", required_unless_present = "list")]
+    pub(crate) to: Option<PathBuf>,
+    /// List the generators and their parameters
+    #[arg(long, conflicts_with_all = ["generator", "to"])]
+    pub(crate) list: bool,
+    #[command(flatten)]
+    pub(crate) encoding: EncodingArgs,
+}
+
+/// How a trace is written.
+#[derive(Args)]
+pub(crate) struct EncodingArgs {
+    /// Format of the output where its name does not tell
     #[arg(long, value_name = "FORMAT")]
     pub(crate) to_format: Option<Format>,
-    /// References to leave out at the start
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) skip: u64,
-    /// References to write at most
-    #[arg(long, value_name = "N")]
-    pub(crate) limit: Option<u64>,
     /// Zstandard level for native and .zst output
     #[arg(long, value_name = "1-19", value_parser = clap::value_parser!(i32).range(1..=19))]
     pub(crate) level: Option<i32>,

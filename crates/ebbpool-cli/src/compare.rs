@@ -55,10 +55,10 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
         ));
     }
     let sources = if args.traces.is_empty() {
-        vec![Source::embedded("pg-tpcc", SAMPLE)]
+        let options = args.common.reading.options();
+        vec![Source::embedded("pg-tpcc", SAMPLE, &options)]
     } else {
-        let parse = |trace: &String| Source::parse(trace, args.common.trace_format);
-        args.traces.iter().map(parse).collect::<Result<_, _>>()?
+        args.common.reading.sources(&args.traces)?
     };
     // A file that cannot be written is better known before the simulations than after.
     let report_file = args.report.as_ref().map(OutputFile::create).transpose()?;
@@ -114,6 +114,7 @@ fn compare_one(args: &CompareArgs, sweep: &Sweep, source: &Source) -> Result<Com
     let (rows, resolved, facts) = sweep.run(source, &progress)?;
     bar.finish_and_clear();
     run::report_notes(&resolved.notes);
+    run::report_notes(&source.late_notes());
     let of_trace = OfTrace {
         label: source.label(),
         metadata: &resolved.metadata,

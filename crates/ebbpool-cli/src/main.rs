@@ -2,6 +2,7 @@
 
 mod args;
 mod compare;
+mod picture;
 mod policies;
 mod progress;
 mod report;

@@ -18,7 +18,7 @@ use crate::{Failure, progress, table};
 pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     let spec = policy(&args.policy)?;
     let start = Instant::now();
-    let source = Source::parse(&args.trace, args.common.trace_format)?;
+    let source = args.common.reading.source(&args.traces)?;
     let reader = source.open()?;
     report_notes(reader.notes());
     let metadata = reader.metadata().clone();
@@ -65,6 +65,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     };
     let seconds = start.elapsed().as_secs_f64();
     bar.finish_and_clear();
+    report_notes(&source.late_notes());
     let of_trace = OfTrace {
         label: source.label(),
         metadata: &metadata,

@@ -1,127 +1,239 @@
-//! `ebbpool trace`: describe and convert traces.
+//! `ebbpool trace`: describe, convert and generate traces.
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use ebbpool_sim::SimError;
-use ebbpool_trace::stats::Info;
-use ebbpool_trace::{Batch, Format, Source, Writer};
+use ebbpool_trace::stats::{Collector, Info};
+use ebbpool_trace::{
+    Batch, Format, Metadata, ReadOptions, Reader, Source, TraceError, Writer, generators,
+};
+use serde::Serialize;
 
-use crate::args::{ConvertArgs, RunFormat, TraceArgs, TraceCommand};
-use crate::{Failure, progress, run};
+use crate::args::{
+    ConvertArgs, EncodingArgs, GenerateArgs, InfoArgs, RunFormat, TraceArgs, TraceCommand,
+};
+use crate::{Failure, picture, progress, run};
 
 const BATCH: usize = 1 << 16;
 
 pub(crate) fn trace(args: &TraceArgs) -> Result<(), Failure> {
     match &args.command {
-        TraceCommand::Info {
-            trace,
-            trace_format,
-            format,
-        } => info(trace, *trace_format, *format),
+        TraceCommand::Info(args) => info(args),
         TraceCommand::Convert(args) => convert(args),
+        TraceCommand::Generate(args) => generate(args),
     }
 }
 
-fn info(trace: &str, trace_format: Option<Format>, format: RunFormat) -> Result<(), Failure> {
-    let source = Source::parse(trace, trace_format)?;
+/// A trace's metadata and figures, as JSON names them.
+#[derive(Serialize)]
+struct Described {
+    name: Option<String>,
+    page_size: Option<u64>,
+    database_pages: Option<u64>,
+    #[serde(flatten)]
+    info: Info,
+}
+
+fn info(args: &InfoArgs) -> Result<(), Failure> {
+    let source = args.reading.source(&args.traces)?;
     let mut reader = source.open()?;
     run::report_notes(reader.notes());
-    let metadata = reader.metadata().clone();
-    let info = Info::of(&mut reader)?;
-    let rows = [
-        (
-            "name",
-            metadata
-                .name
-                .map_or("null".into(), |name| serde_json::json!(name)),
-        ),
-        ("page_size", serde_json::json!(metadata.page_size)),
-        ("database_pages", serde_json::json!(metadata.database_pages)),
-        ("references", serde_json::json!(info.references)),
-        ("writes", serde_json::json!(info.writes)),
-        ("write_ratio", serde_json::json!(info.write_ratio)),
-        ("distinct_pages", serde_json::json!(info.distinct_pages)),
-        ("lowest_page", serde_json::json!(info.lowest_page)),
-        ("highest_page", serde_json::json!(info.highest_page)),
-        (
-            "immediate_repeats",
-            serde_json::json!(info.immediate_repeats),
-        ),
-        ("pages_only_read", serde_json::json!(info.pages_only_read)),
-        (
-            "pages_only_written",
-            serde_json::json!(info.pages_only_written),
-        ),
-        ("pages_both", serde_json::json!(info.pages_both)),
-    ];
+    let Metadata {
+        name,
+        page_size,
+        database_pages,
+    } = reader.metadata().clone();
+    let mut collector = Collector::new();
+    for_each_batch(&mut reader, source.label(), |batch| collector.add(batch))?;
+    run::report_notes(&source.late_notes());
+    let described = Described {
+        name,
+        page_size,
+        database_pages,
+        info: collector.info(database_pages),
+    };
     let mut out = io::stdout().lock();
-    match format {
+    match args.format {
         RunFormat::Json => {
-            let object: serde_json::Map<_, _> = rows
-                .into_iter()
-                .map(|(name, value)| (name.to_string(), value))
-                .collect();
-            serde_json::to_writer_pretty(&mut out, &object).map_err(io::Error::from)?;
+            serde_json::to_writer_pretty(&mut out, &described).map_err(io::Error::from)?;
             writeln!(out)?;
         }
-        RunFormat::Table => {
-            for (name, value) in rows {
-                let value = match value {
-                    serde_json::Value::Null => "unknown".to_string(),
-                    serde_json::Value::String(text) => text,
-                    other => other.to_string(),
-                };
-                writeln!(out, "{:<20}{value}", name.replace('_', " "))?;
-            }
-        }
+        RunFormat::Table => out.write_all(table(&described).as_bytes())?,
     }
     Ok(())
 }
 
+/// Hands a trace on batch by batch, with a bar, until its end or Ctrl-C.
+fn for_each_batch(
+    reader: &mut Reader,
+    label: &str,
+    mut take: impl FnMut(&Batch) -> Result<(), TraceError>,
+) -> Result<(), Failure> {
+    let bar = progress::bar(label);
+    let mut batch = Batch::with_capacity(BATCH);
+    while reader.next_batch(&mut batch, BATCH)? {
+        if progress::STOP.load(Ordering::Relaxed) {
+            return Err(SimError::Interrupted.into());
+        }
+        take(&batch)?;
+        progress::set(&bar, reader.progress());
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+fn table(described: &Described) -> String {
+    let Described {
+        name,
+        page_size,
+        database_pages,
+        info,
+    } = described;
+    let unknown = || "unknown".to_string();
+    let number = |number: Option<u64>| number.map_or_else(unknown, |number| number.to_string());
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    let some_percent = |share: Option<f64>| share.map_or("-".into(), percent);
+    let mut rows = vec![
+        ("name", name.clone().unwrap_or_else(unknown)),
+        ("page size", number(*page_size)),
+        ("database pages", number(*database_pages)),
+        ("references", info.references.to_string()),
+        (
+            "writes",
+            format!("{} ({})", info.writes, percent(info.write_ratio)),
+        ),
+        ("distinct pages", info.distinct_pages.to_string()),
+        ("  only read", info.pages_only_read.to_string()),
+        ("  only written", info.pages_only_written.to_string()),
+        ("  both", info.pages_both.to_string()),
+        ("lowest page", number(info.lowest_page)),
+        ("highest page", number(info.highest_page)),
+        ("immediate repeats", info.immediate_repeats.to_string()),
+        (
+            "runs",
+            format!(
+                "{}, mean length {:.2}; {} of references go on a run",
+                info.runs,
+                info.mean_run_length,
+                percent(info.sequential_share)
+            ),
+        ),
+        ("first references", percent(info.cold_share)),
+        (
+            "stack distance",
+            match info.stack_distance {
+                None => "no page is referenced twice".into(),
+                Some(distance) => format!(
+                    "quartiles {} / {} / {} pages",
+                    distance.lower_quartile, distance.median, distance.upper_quartile
+                ),
+            },
+        ),
+    ];
+    for hottest in &info.hottest {
+        let share = format!(
+            "{} of references, {} of reads, {} of writes",
+            percent(hottest.reference_share),
+            some_percent(hottest.read_share),
+            some_percent(hottest.write_share)
+        );
+        let label = match hottest.percent {
+            1 => "hottest 1 % get",
+            10 => "hottest 10 % get",
+            _ => "hottest 20 % get",
+        };
+        rows.push((label, share));
+    }
+    let mut text = String::new();
+    for (name, value) in rows {
+        let _ = writeln!(text, "{name:<20}{value}");
+    }
+    if info.references > 0 {
+        let what = match database_pages {
+            Some(_) => "the database's",
+            None => "the distinct",
+        };
+        let title = format!(
+            "\nHit ratio of LRU, by memory in per cent of {what} {} pages",
+            info.lru_hit_ratio.of_pages
+        );
+        text += &picture::of_curve(&title, &info.lru_hit_ratio);
+        let title = format!(
+            "\nShare of references to the hottest of the {} distinct pages",
+            info.popularity.of_pages
+        );
+        text += &picture::of_curve(&title, &info.popularity);
+    }
+    text
+}
+
 fn convert(args: &ConvertArgs) -> Result<(), Failure> {
-    let format = args
+    let (from, to) = args.paths()?;
+    let format = format_of(to, &args.encoding)?;
+    let source = args.reading.source(from)?;
+    write(&source, to, format, args.encoding.level)
+}
+
+fn generate(args: &GenerateArgs) -> Result<(), Failure> {
+    if let (Some(generator), Some(to)) = (&args.generator, &args.to) {
+        let format = format_of(to, &args.encoding)?;
+        let source = Source::generator(generator, &ReadOptions::default())?;
+        return write(&source, to, format, args.encoding.level);
+    }
+    let mut text = String::new();
+    for generator in generators() {
+        let _ = writeln!(text, "{}\n    {}", generator.name, generator.summary);
+        for parameter in generator.parameters {
+            let default = if parameter.is_required() {
+                "must be given".to_string()
+            } else {
+                format!("default: {}", parameter.default)
+            };
+            let _ = writeln!(
+                text,
+                "    {:<13}{}\n{:17}{} [{default}]",
+                parameter.name, parameter.description, "", parameter.kind
+            );
+        }
+    }
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+/// The format of a trace to be written.
+fn format_of(to: &Path, encoding: &EncodingArgs) -> Result<Format, Failure> {
+    encoding
         .to_format
-        .or_else(|| Format::of_name(&args.to))
+        .or_else(|| Format::of_name(to))
         .ok_or_else(|| {
             let known: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
             Failure::Usage(format!(
                 "the name {} does not tell a format; give --to-format, one of: {}",
-                args.to.display(),
+                to.display(),
                 known.join(" ")
             ))
-        })?;
-    let source = Source::parse(&args.from, args.trace_format)?;
+        })
+}
+
+fn write(source: &Source, to: &Path, format: Format, level: Option<i32>) -> Result<(), Failure> {
     let mut reader = source.open()?;
     run::report_notes(reader.notes());
-    let mut writer = Writer::create_with(&args.to, format, reader.metadata(), args.level)?;
-    let bar = progress::bar(source.label());
-    let mut batch = Batch::with_capacity(BATCH);
-    let mut to_skip = args.skip;
-    let mut left = args.limit.unwrap_or(u64::MAX);
-    while left > 0 {
-        let most = if to_skip > 0 { to_skip } else { left };
-        let most = usize::try_from(most).map_or(BATCH, |most| most.min(BATCH));
-        if !reader.next_batch(&mut batch, most)? {
-            break;
-        }
-        if progress::STOP.load(Ordering::Relaxed) {
-            return Err(SimError::Interrupted.into());
-        }
-        if to_skip > 0 {
-            to_skip -= batch.len() as u64;
-        } else {
-            left -= batch.len() as u64;
-            writer.write(&batch)?;
-        }
-        progress::set(&bar, reader.progress());
+    if !format.keeps_metadata() && !reader.metadata().is_empty() {
+        run::report_notes(&[format!(
+            "{format} has no place for the name, the page size and the database's pages; they are left out"
+        )]);
     }
+    let mut writer = Writer::create_with(to, format, reader.metadata(), level)?;
+    for_each_batch(&mut reader, source.label(), |batch| writer.write(batch))?;
     let written = writer.finish()?;
-    bar.finish_and_clear();
+    run::report_notes(&source.late_notes());
     writeln!(
         io::stdout(),
         "{}: {} references, {} bytes",
-        args.to.display(),
+        to.display(),
         written.references,
         written.bytes
     )?;

@@ -273,6 +273,270 @@ fn traces_convert_and_are_described() {
     }
 }
 
+/// Runs the command with `input` on its standard input.
+fn piped(args: &[&str], input: &[u8]) -> Output {
+    use std::io::Write as _;
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ebbpool"))
+        .args(args)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("ebbpool starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    // Who refuses its input may be gone before it is written.
+    let _ = stdin.write_all(input);
+    drop(stdin);
+    child.wait_with_output().expect("ebbpool ends")
+}
+
+#[test]
+fn standard_input_is_a_trace() {
+    let args = ["--policies", "lru", "--frames", "50%", "--asymmetry", "2"];
+    let compare = [&["compare", "-"], &args[..], &["--format", "json"]].concat();
+    // Sizes in per cent need a pass of their own: the pipe is read twice.
+    let output = piped(
+        &[&compare[..], &["--trace-format", "text"]].concat(),
+        TABLE_2.as_bytes(),
+    );
+    assert!(output.status.success());
+    let rows: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(rows[0]["frames"], 3);
+    assert_eq!(rows[0]["references"], 11);
+    assert_eq!(rows[0]["trace"], "standard input");
+    // Its magic tells Parquet; what looks like text is told to be a guess.
+    let native = fs::read(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../traces/pg-tatp.parquet"
+    ))
+    .expect("the sample");
+    let output = piped(
+        &["trace", "info", "-", "--format", "json", "--limit", "1000"],
+        &native,
+    );
+    let info: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(
+        (&info["references"], &info["page_size"]),
+        (&1000.into(), &8192.into())
+    );
+    let output = piped(&["trace", "info", "-"], b"R 1\n");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        output.status.success() && message.contains("looks like text"),
+        "{message}"
+    );
+    for (args, input, code, part) in [
+        (
+            &["trace", "info", "-"][..],
+            &b"\x00\x01"[..],
+            1,
+            "--trace-format",
+        ),
+        (
+            &["trace", "info", "-", "-", "--concat"],
+            b"R 1\n",
+            2,
+            "one trace only",
+        ),
+        (&["compare", "-", "-"], b"R 1\n", 2, "one trace only"),
+    ] {
+        let output = piped(args, input);
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{message}");
+        assert!(message.contains(part), "{message}");
+    }
+}
+
+#[test]
+fn every_command_reads_alike() {
+    let dir = tempfile::tempdir().expect("a directory");
+    // The references of table 2 behind two others, as requests in bytes, in two parts, with dirt.
+    let mut rows: Vec<String> = vec!["0,1,R".into(), "100,1,W".into()];
+    for line in TABLE_2.lines().skip(1) {
+        let (op, page) = line.split_once(' ').expect("op and page");
+        let page: u64 = page.parse().expect("a page");
+        rows.push(format!("{},100,{op}", page * 100));
+    }
+    rows.insert(4, "oops".into());
+    let part = |rows: &[String]| format!("off,len,op\n{}\n", rows.join("\n"));
+    let first = file(dir.path(), "a.csv", part(&rows[..7]));
+    let second = file(dir.path(), "b.csv", part(&rows[7..]));
+    let reading = [
+        &first,
+        &second,
+        "--concat",
+        "--columns",
+        "offset=off,size=len,write=op:W",
+        "--page-size",
+        "100",
+        "--skip-bad-lines",
+        "1",
+        "--skip",
+        "2",
+        "--limit",
+        "11",
+        "--format",
+        "json",
+    ];
+    let plain = file(dir.path(), "t.txt", TABLE_2);
+    let info = |args: &[&str]| {
+        let mut info = json(&[&["trace", "info"], args].concat());
+        info["page_size"].take();
+        info
+    };
+    assert_eq!(info(&reading), info(&[&plain, "--format", "json"]));
+    let counts = |row: &Value| ["references", "reads", "writes"].map(|name| row[name].clone());
+    let policy = ["--policy", "lru", "--frames", "2"];
+    let run = |trace: &[&str]| json(&[&["run"], trace, &policy].concat());
+    let expected = counts(&run(&[&plain, "--format", "json"]));
+    assert_eq!(counts(&run(&reading)), expected);
+    let policy = ["--policies", "lru", "--frames", "2", "--asymmetry", "32"];
+    let rows = json(&[&["compare"], &reading[..], &policy].concat());
+    assert_eq!(rows.as_array().map(Vec::len), Some(1));
+    assert_eq!(counts(&rows[0]), expected);
+    let to = dir.path().join("out.parquet");
+    let to = to.to_str().expect("a path in UTF-8");
+    let output = ebbpool(&[&["trace", "convert"], &reading[..13], &[to]].concat());
+    let notes = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{notes}");
+    assert!(notes.contains("note: left out 1 bad line: "), "{notes}");
+    assert_eq!(
+        info(&[to, "--format", "json"]),
+        info(&[&plain, "--format", "json"])
+    );
+    // The sample is a trace like any other.
+    let rows = json(&[
+        "compare",
+        "--limit",
+        "500",
+        "--page-size",
+        "16384",
+        "--frames",
+        "9",
+        "--policies",
+        "lru",
+        "--asymmetry",
+        "1",
+        "--format",
+        "json",
+    ]);
+    assert_eq!(
+        (&rows[0]["references"], &rows[0]["page_size"]),
+        (&500.into(), &16384.into())
+    );
+}
+
+#[test]
+fn reading_options_are_checked() {
+    let sample = "traces/pg-tatp.parquet";
+    refused(&["trace", "info", sample, sample], 2, &["--concat"]);
+    refused(
+        &["trace", "info", sample, "--page-size", "5000"],
+        2,
+        &["8192", "5000"],
+    );
+    refused(
+        &["trace", "info", sample, "--page-size", "0"],
+        2,
+        &["--page-size"],
+    );
+    refused(
+        &["trace", "info", sample, "--columns", "pgae=x"],
+        2,
+        &["did you mean 'page'?"],
+    );
+    refused(
+        &["trace", "info", sample, "--trace-format", "cvs"],
+        2,
+        &["did you mean 'csv'?"],
+    );
+    refused(&["trace", "info"], 2, &["TRACE"]);
+    refused(
+        &["trace", "convert", sample],
+        2,
+        &["the file to write is missing"],
+    );
+    refused(
+        &["compare", sample, "--skip", "300000"],
+        1,
+        &[sample, "empty"],
+    );
+}
+
+#[test]
+fn generators_are_listed_and_written() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let list = stdout(&["trace", "generate", "--list"]);
+    for info in ebbpool_trace::generators() {
+        assert!(list.contains(&format!("{}\n    {}\n", info.name, info.summary)));
+        for parameter in info.parameters {
+            let line = list.lines().any(|line| {
+                let mut words = line.split_whitespace();
+                words.next() == Some(parameter.name) && line.ends_with(parameter.description)
+            });
+            assert!(line, "{} of {}", parameter.name, info.name);
+        }
+    }
+    for name in ["z.parquet", "z.txt.zst", "z.u32", "z.csv.gz"] {
+        let to = dir.path().join(name);
+        let to = to.to_str().expect("a path in UTF-8");
+        let spec = "scan-mix:pages=100,refs=2000,scan-length=20";
+        stdout(&["trace", "generate", spec, to]);
+        let described = |trace| {
+            let mut info = json(&["trace", "info", trace, "--format", "json"]);
+            for lost in ["name", "database_pages", "lru_hit_ratio"] {
+                info[lost].take();
+            }
+            info
+        };
+        assert_eq!(described(to), described(spec));
+    }
+    let out = dir.path().join("x.parquet");
+    let out = out.to_str().expect("a path in UTF-8");
+    refused(
+        &["trace", "generate", "zpif", out],
+        2,
+        &["did you mean 'zipf'?"],
+    );
+    refused(
+        &["trace", "generate", "traces/pg-tatp.parquet", out],
+        2,
+        &["no generator", "--list"],
+    );
+    refused(&["trace", "generate", "zipf"], 2, &["OUT"]);
+    refused(&["trace", "generate", "zipf", "--list"], 2, &["--list"]);
+    refused(&["trace", "generate", "zipf", "x.dat"], 2, &["--to-format"]);
+    assert!(!Path::new(out).exists());
+}
+
+#[test]
+fn a_description_fits_80_columns_and_says_the_same_in_json() {
+    let trace = "self-similar:pages=5000,refs=50000";
+    let text = stdout(&["trace", "info", trace]);
+    assert!(text.lines().all(|line| line.chars().count() < 80), "{text}");
+    assert!(!text.contains('\u{1b}'));
+    let info = json(&["trace", "info", trace, "--format", "json"]);
+    let hot = info["hottest"][2]["reference_share"]
+        .as_f64()
+        .expect("a share");
+    assert!((hot - 0.8).abs() < 0.02, "{hot}");
+    assert!(text.contains(&format!(
+        "hottest 20 % get    {:.1} % of references",
+        100.0 * hot
+    )));
+    let curve = info["lru_hit_ratio"]["points"].as_array().expect("points");
+    assert_eq!(curve.len(), 61);
+    // What the curve says is what the simulator counts.
+    let at = &curve[40];
+    let frames = at["pages"].to_string();
+    let run = json(&[
+        "run", trace, "--policy", "lru", "--frames", &frames, "--format", "json",
+    ]);
+    assert_eq!(at["share"], run["hit_ratio"]);
+    assert_eq!(at["percent"], 10.0);
+    stdout(&["trace", "info", "zipf:refs=0"]);
+}
+
 #[test]
 fn series_have_a_row_every_thousand_references() {
     let dir = tempfile::tempdir().expect("a directory");

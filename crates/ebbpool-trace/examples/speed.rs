@@ -42,12 +42,13 @@ fn main() -> Result<(), TraceError> {
         let mut batch = Batch::with_capacity(BATCH);
         let collecting = Instant::now();
         while reader.next_batch(&mut batch, BATCH)? {
-            collector.add(&batch);
+            collector.add(&batch)?;
         }
-        let info = collector.info();
+        let info = collector.info(None);
         println!(
-            "{:.1} M/s with statistics: {info:?}",
-            info.references as f64 / collecting.elapsed().as_secs_f64() / 1e6
+            "{:.1} M/s with statistics: {} distinct pages",
+            info.references as f64 / collecting.elapsed().as_secs_f64() / 1e6,
+            info.distinct_pages
         );
     }
     Ok(())

@@ -1,5 +1,6 @@
 //! Everything that can go wrong with a trace, each as one line for people.
 
+use std::borrow::Cow;
 use std::io;
 
 /// Why a trace could not be read, written or generated.
@@ -53,9 +54,80 @@ pub enum TraceError {
         /// Line number, the first is 1.
         line: u64,
         /// What is allowed there.
-        expected: &'static str,
-        /// The beginning of the line, quoted.
+        expected: Cow<'static, str>,
+        /// The beginning of the line or the field, quoted.
         found: String,
+    },
+    /// More malformed lines than were to be left out.
+    #[error("{error}; this is one more bad line than --skip-bad-lines {allowed} leaves out")]
+    TooManyBadLines {
+        /// How many were left out before.
+        allowed: u64,
+        /// What is wrong with the next one.
+        error: Box<TraceError>,
+    },
+    /// A column mapping that cannot be understood.
+    #[error(
+        "{problem}; give page=COLUMN, or offset=COLUMN and size=COLUMN, and write=COLUMN or write=COLUMN:VALUE, separated by commas"
+    )]
+    Mapping {
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Byte offsets in a trace whose page size is not known.
+    #[error(
+        "{file}: column '{column}' counts bytes, and no page size is known; give --page-size, as in --page-size 4096"
+    )]
+    NoPageSize {
+        /// The file as the user named it.
+        file: String,
+        /// The column with the offsets.
+        column: String,
+    },
+    /// Pages of one size that do not fill pages of another.
+    #[error(
+        "{file}: its pages of {stated} bytes cannot be made pages of {wanted} bytes; --page-size must be a multiple or a divisor of {stated}"
+    )]
+    Fold {
+        /// The trace.
+        file: String,
+        /// The page size that the trace states, in bytes.
+        stated: u64,
+        /// The page size that was asked for, in bytes.
+        wanted: u64,
+    },
+    /// A page number that leaves the 64 bits when pages are split.
+    #[error(
+        "{file}: page {page} divided into {parts} smaller pages has numbers beyond 2^64; give a larger --page-size"
+    )]
+    SplitTooLarge {
+        /// The trace.
+        file: String,
+        /// The page as the trace numbers it.
+        page: u64,
+        /// Pages that it is divided into.
+        parts: u64,
+    },
+    /// Standard input named a second time.
+    #[error("standard input can be read by one trace only; save it to a file and name that")]
+    StandardInputTaken,
+    /// A trace where only a generator will do.
+    #[error("{spec}: is no generator{nearest}; there are {generators} (see --list)")]
+    NotGenerator {
+        /// What was given.
+        spec: String,
+        /// " (did you mean 'zipf'?)" or nothing.
+        nearest: String,
+        /// Names of all generators.
+        generators: String,
+    },
+    /// More distinct pages than statistics can be made of.
+    #[error(
+        "more than {limit} distinct pages; describe a part of the trace with --limit, or larger pages with --page-size"
+    )]
+    TooManyPages {
+        /// The most that can be told apart.
+        limit: u64,
     },
     /// A row of a table that is no reference.
     #[error("{file}, row {row} (the first is 0): {problem}")]
@@ -185,7 +257,8 @@ impl TraceError {
     }
 
     /// True if the command line is at fault rather than a file's content: an
-    /// unknown format, generator or parameter, or a value out of range.
+    /// unknown format, generator or parameter, a value out of range, or an option
+    /// that does not go with the trace.
     pub fn is_usage(&self) -> bool {
         matches!(
             self,
@@ -193,6 +266,12 @@ impl TraceError {
                 | TraceError::Generator { .. }
                 | TraceError::Parameter { .. }
                 | TraceError::Value { .. }
+                | TraceError::Mapping { .. }
+                | TraceError::NoPageSize { .. }
+                | TraceError::Fold { .. }
+                | TraceError::SplitTooLarge { .. }
+                | TraceError::StandardInputTaken
+                | TraceError::NotGenerator { .. }
         )
     }
 }

@@ -24,8 +24,14 @@
 //! new generator is one file in `generators/` and one line in
 //! `generators/mod.rs`.
 
+mod bad_lines;
+mod columns;
 mod compression;
+mod concat;
+mod content;
+mod distances;
 mod error;
+mod fold;
 mod formats;
 mod generators;
 mod nearest;
@@ -37,9 +43,10 @@ pub mod stats;
 mod stream;
 mod writer;
 
+pub use columns::Columns;
 pub use error::TraceError;
 pub use formats::Format;
 pub use generators::{GeneratorInfo, Kind, Parameter, generators};
 pub use reference::{Batch, Metadata};
-pub use source::{Reader, Source};
+pub use source::{ReadOptions, Reader, Source};
 pub use writer::{Writer, Written};

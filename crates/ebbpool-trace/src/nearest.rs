@@ -1,17 +1,26 @@
 //! "Did you mean …?" for names typed by people.
 
+/// How alike two names must be, from 0 (nothing in common) to 1 (the same), for
+/// one to be suggested in place of the other: one slip in three letters is.
+const CLOSE: f64 = 0.6;
+
 /// The candidate that resembles `typed` most, unless none does.
 pub(crate) fn nearest<'a>(
     typed: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
-    let typed = typed.to_ascii_lowercase();
+    let typed = typed.trim().to_lowercase();
     candidates
         .into_iter()
-        .map(|candidate| (distance(&typed, candidate), candidate))
-        .min_by_key(|&(distance, _)| distance)
-        // Beyond half of the letters a suggestion only confuses.
-        .filter(|&(distance, candidate)| distance * 2 <= candidate.chars().count().max(2))
+        .map(|candidate| {
+            let lower = candidate.to_lowercase();
+            let alike = strsim::normalized_damerau_levenshtein(&typed, &lower);
+            // A name that was cut short is closer than its letters tell.
+            let begins = typed.len() >= 3 && lower.starts_with(&typed);
+            (if begins { alike.max(CLOSE) } else { alike }, candidate)
+        })
+        .filter(|&(alike, _)| !typed.is_empty() && alike >= CLOSE)
+        .reduce(|best, next| if next.0 > best.0 { next } else { best })
         .map(|(_, candidate)| candidate)
 }
 
@@ -26,37 +35,21 @@ pub(crate) fn did_you_mean<'a>(
     }
 }
 
-/// Levenshtein distance in letters.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, letter) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &other) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(letter != other);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn distances() {
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("zipf", "zipf"), 0);
-    }
-
-    #[test]
     fn suggestions() {
-        assert_eq!(nearest("zpif", ["zipf", "uniform"]), Some("zipf"));
-        assert_eq!(nearest("Uniform", ["zipf", "uniform"]), Some("uniform"));
-        assert_eq!(nearest("qqqqqqqq", ["zipf", "uniform"]), None);
+        let names = ["zipf", "uniform", "self-similar"];
+        assert_eq!(nearest("zpif", names), Some("zipf"));
+        assert_eq!(nearest("Uniform", names), Some("uniform"));
+        assert_eq!(nearest("self", names), Some("self-similar"));
+        assert_eq!(nearest("selfsimilar", names), Some("self-similar"));
+        for far in ["", "  ", "qqqqqqqq", "z", "fzup", "form"] {
+            assert_eq!(nearest(far, names), None, "{far}");
+        }
+        assert_eq!(did_you_mean("", names), "");
+        assert_eq!(did_you_mean("zip", names), " (did you mean 'zipf'?)");
     }
 }

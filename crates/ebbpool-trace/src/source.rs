@@ -2,45 +2,95 @@
 
 use std::fmt;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tempfile::NamedTempFile;
 
+use crate::bad_lines::{BadLines, LeftOut, lock};
+use crate::columns::Columns;
+use crate::concat::concat;
+use crate::content::ContentHasher;
 use crate::error::{TraceError, one_line};
-use crate::formats::{Decode, Format, Opened};
-use crate::generators::{self, Generator};
+use crate::fold::fold;
+use crate::formats::{Decode, Decoding, Format, Opened};
+use crate::generators;
+use crate::nearest::did_you_mean;
 use crate::reference::{Batch, Metadata};
 use crate::stream::Stream;
 
-/// A trace by name: a file, a generator, or a sample compiled into the program.
+/// What a trace is named that comes through standard input.
+const STANDARD_INPUT: &str = "-";
+
+/// How traces are read. What is done, in this order:
+///
+/// 1. decode, by `format` and `columns`; requests in bytes become pages of
+///    `page_size`
+/// 2. leave out at most `bad_lines` malformed lines, over all parts together
+/// 3. fold pages to `page_size`, each part by the page size that it states
+/// 4. put the parts together
+/// 5. drop the first `skip` references, then stop after `limit`
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReadOptions {
+    /// The format of files that do not tell theirs by a magic number.
+    pub format: Option<Format>,
+    /// The columns of CSV files; guessed from their names if this is `None`.
+    pub columns: Option<Columns>,
+    /// Bytes in a page; as the trace has it if this is `None`.
+    pub page_size: Option<NonZeroU64>,
+    /// Malformed lines of text and CSV that are left out before one is an error.
+    pub bad_lines: u64,
+    /// References to leave out at the start.
+    pub skip: u64,
+    /// References to read at most.
+    pub limit: Option<u64>,
+}
+
+/// A trace by name: a file, standard input, a generator, a sample compiled into the
+/// program, or several of these one after another.
 ///
 /// Cheap to clone and to share between threads; it can be opened any number of
-/// times, and every [`Reader`] starts from the beginning. A pipe is spooled to a
-/// temporary file when it is first opened, so that this holds for it too.
+/// times, and every [`Reader`] starts from the beginning. Pipes and standard input
+/// are spooled to a temporary file when they are first opened, so that this holds
+/// for them too.
 #[derive(Clone)]
 pub struct Source(Arc<Inner>);
 
 struct Inner {
     label: String,
-    kind: Kind,
+    /// At least one.
+    parts: Vec<Part>,
+    options: ReadOptions,
+    left_out: Arc<Mutex<LeftOut>>,
 }
 
-enum Kind {
+struct Part {
+    label: String,
+    origin: Origin,
+}
+
+enum Origin {
+    Stored(Stored),
+    Generator(generators::Named),
+}
+
+/// Where a trace's bytes are.
+enum Stored {
     File {
-        path: PathBuf,
-        told: Option<Format>,
+        /// `None` for standard input.
+        path: Option<PathBuf>,
         /// What came out of a pipe.
         spool: Mutex<Option<NamedTempFile>>,
     },
     Embedded(&'static [u8]),
-    Generator(Box<dyn Generator>),
 }
 
 impl Source {
-    /// Understands what a user named: a path, or a generator such as
-    /// `zipf:pages=50000,refs=500000`. A file of that name wins over a
+    /// Understands what a user named: a path, `-` for standard input, or a generator
+    /// such as `zipf:pages=50000,refs=500000`. A file of that name wins over a
     /// generator.
     ///
     /// `format` is what the user told about files; a magic number outweighs it
@@ -52,34 +102,86 @@ impl Source {
     /// [`TraceError::Io`] for files, [`TraceError::Generator`],
     /// [`TraceError::Parameter`] and [`TraceError::Value`] for generators.
     pub fn parse(arg: &str, format: Option<Format>) -> Result<Source, TraceError> {
-        let label = one_line(arg);
-        let kind = match fs::metadata(arg) {
-            Ok(found) if found.is_dir() => return Err(TraceError::Directory { file: label }),
-            Ok(_) => Kind::File {
-                path: PathBuf::from(arg),
-                told: format,
-                spool: Mutex::new(None),
-            },
-            Err(error) => match generators::parse(arg)? {
-                Some(generator) => Kind::Generator(generator),
-                None if error.kind() == io::ErrorKind::NotFound => {
-                    return Err(TraceError::NotFound {
-                        file: label,
-                        generators: generators::list(),
-                    });
-                }
-                None => return Err(TraceError::io(label, "read", error)),
-            },
+        let options = ReadOptions {
+            format,
+            ..ReadOptions::default()
         };
-        Ok(Source(Arc::new(Inner { label, kind })))
+        Source::parse_with(arg, &options)
+    }
+
+    /// [`parse`](Source::parse), read as `options` say.
+    ///
+    /// # Errors
+    ///
+    /// As [`parse`](Source::parse).
+    pub fn parse_with(arg: &str, options: &ReadOptions) -> Result<Source, TraceError> {
+        let part = Part::parse(arg, options)?;
+        Ok(Source::of(part.label.clone(), vec![part], options))
+    }
+
+    /// The traces named, as [`parse`](Source::parse) understands them, as one trace.
+    /// Metadata on which they do not agree is dropped.
+    ///
+    /// # Errors
+    ///
+    /// As [`parse`](Source::parse).
+    ///
+    /// # Panics
+    ///
+    /// If nothing is named.
+    pub fn concat(args: &[String], options: &ReadOptions) -> Result<Source, TraceError> {
+        assert!(!args.is_empty(), "a trace has at least one part");
+        let parts: Vec<Part> = args
+            .iter()
+            .map(|arg| Part::parse(arg, options))
+            .collect::<Result<_, _>>()?;
+        let label = match parts.as_slice() {
+            [first, _, _, ..] => format!("{} + {} more", first.label, parts.len() - 1),
+            _ => {
+                let labels: Vec<&str> = parts.iter().map(|part| part.label.as_str()).collect();
+                labels.join(" + ")
+            }
+        };
+        Ok(Source::of(label, parts, options))
+    }
+
+    /// A generator with its parameters, and nothing else.
+    ///
+    /// # Errors
+    ///
+    /// [`TraceError::NotGenerator`], and as [`parse`](Source::parse).
+    pub fn generator(spec: &str, options: &ReadOptions) -> Result<Source, TraceError> {
+        let generator = generators::parse(spec, options)?.ok_or_else(|| {
+            let names = generators::generators().map(|info| info.name);
+            TraceError::NotGenerator {
+                spec: one_line(spec),
+                nearest: did_you_mean(spec, names),
+                generators: generators::list(),
+            }
+        })?;
+        let part = Part {
+            label: one_line(spec),
+            origin: Origin::Generator(generator),
+        };
+        Ok(Source::of(part.label.clone(), vec![part], options))
     }
 
     /// A trace compiled into the program, in a format with a magic number (the
     /// native one, possibly compressed).
-    pub fn embedded(name: &str, bytes: &'static [u8]) -> Source {
-        Source(Arc::new(Inner {
+    pub fn embedded(name: &str, bytes: &'static [u8], options: &ReadOptions) -> Source {
+        let part = Part {
             label: one_line(name),
-            kind: Kind::Embedded(bytes),
+            origin: Origin::Stored(Stored::Embedded(bytes)),
+        };
+        Source::of(part.label.clone(), vec![part], options)
+    }
+
+    fn of(label: String, parts: Vec<Part>, options: &ReadOptions) -> Source {
+        Source(Arc::new(Inner {
+            label,
+            parts,
+            options: options.clone(),
+            left_out: Arc::default(),
         }))
     }
 
@@ -93,36 +195,168 @@ impl Source {
     /// # Errors
     ///
     /// Any [`TraceError`] about the file as a whole: unreadable, of unknown
-    /// format, damaged, without the columns of a trace, with broken metadata; or
-    /// [`TraceError::Memory`] for a generator.
+    /// format, damaged, without the columns of a trace, with broken metadata, of
+    /// pages that cannot be folded; or [`TraceError::Memory`] for a generator.
     pub fn open(&self) -> Result<Reader, TraceError> {
-        let label = &self.0.label;
-        match &self.0.kind {
-            Kind::File { path, told, spool } => {
-                let file = open_seekable(label, path, spool)?;
-                Reader::of_stream(Stream::of_file(label, Some(path), file)?, *told)
+        let Inner {
+            parts,
+            options,
+            left_out,
+            ..
+        } = &*self.0;
+        let bad_lines = BadLines::new(options.bad_lines, left_out);
+        let opened = if parts.len() == 1 {
+            self.open_part(0, &bad_lines)?
+        } else {
+            let source = self.clone();
+            concat(
+                parts.len(),
+                Box::new(move |part| source.open_part(part, &bad_lines)),
+            )?
+        };
+        Ok(Reader::new(opened, options))
+    }
+
+    fn open_part(&self, part: usize, bad_lines: &BadLines) -> Result<Opened, TraceError> {
+        let Inner { parts, options, .. } = &*self.0;
+        let Part { label, origin } = &parts[part];
+        let opened = match origin {
+            Origin::Generator(named) => named.generator.open(label)?,
+            Origin::Stored(stored) => {
+                let mut stream = stored.stream(label)?;
+                let (format, note) = Format::recognise(&mut stream, options.format)?;
+                let decoding = Decoding {
+                    options,
+                    bad_lines: bad_lines.clone(),
+                };
+                let mut opened = format.open(stream, &decoding)?;
+                opened.notes.splice(0..0, note);
+                opened
             }
-            Kind::Embedded(bytes) => Reader::of_stream(Stream::of_bytes(label, bytes)?, None),
-            Kind::Generator(generator) => {
-                let references = generator.references();
-                Ok(Reader::new(
-                    Opened {
-                        decoder: Box::new(Generated {
-                            stream: generator.start(label)?,
-                            done: 0,
-                            references,
-                        }),
-                        metadata: Metadata {
-                            name: Some(label.clone()),
-                            page_size: None,
-                            database_pages: Some(generator.pages()),
-                        },
-                        references: Some(references),
-                    },
-                    None,
-                ))
+        };
+        match options.page_size {
+            Some(page_size) => fold(opened, label, page_size.get()),
+            None => Ok(opened),
+        }
+    }
+
+    /// What became known by reading, for standard error: bad lines that were left
+    /// out, by the reading that came furthest.
+    pub fn late_notes(&self) -> Vec<String> {
+        let own = lock(&self.0.left_out).note();
+        let bases = self.0.parts.iter().filter_map(|part| match &part.origin {
+            Origin::Generator(named) => named.generator.base(),
+            _ => None,
+        });
+        own.into_iter()
+            .chain(bases.flat_map(Source::late_notes))
+            .collect()
+    }
+
+    /// A key of the references that this yields and of their metadata: equal keys,
+    /// equal traces.
+    ///
+    /// It covers every byte of the files, beside it what lies beside them, and all
+    /// options that change the references; of generators, their arguments in one
+    /// spelling and the version of this crate. The files' names are not in it, but
+    /// for the format that they tell. Reads every file to its end.
+    ///
+    /// # Errors
+    ///
+    /// [`TraceError::Io`] and [`TraceError::UnknownFormat`].
+    pub fn content_key(&self) -> Result<[u8; 32], TraceError> {
+        let Inner { parts, options, .. } = &*self.0;
+        let mut hasher = ContentHasher::new(options);
+        for Part { label, origin } in parts {
+            match origin {
+                Origin::Generator(named) => {
+                    hasher.generator(&named.canonical);
+                    if let Some(base) = named.generator.base() {
+                        hasher.base(&base.content_key()?);
+                    }
+                }
+                Origin::Stored(stored) => {
+                    let mut stream = stored.stream(label)?;
+                    let (format, _) = Format::recognise(&mut stream, options.format)?;
+                    hasher.bytes(label, format, stored.raw(label)?)?;
+                    if let Some(beside) = stored.path().and_then(|path| format.sidecar(path)) {
+                        hasher.sidecar(&beside)?;
+                    }
+                }
             }
         }
+        Ok(hasher.finish())
+    }
+}
+
+impl Part {
+    fn parse(arg: &str, options: &ReadOptions) -> Result<Part, TraceError> {
+        if arg == STANDARD_INPUT {
+            return Part::standard_input();
+        }
+        let label = one_line(arg);
+        let origin = match fs::metadata(arg) {
+            Ok(found) if found.is_dir() => return Err(TraceError::Directory { file: label }),
+            Ok(_) => Origin::Stored(Stored::File {
+                path: Some(PathBuf::from(arg)),
+                spool: Mutex::new(None),
+            }),
+            Err(error) => match generators::parse(arg, options)? {
+                Some(generator) => Origin::Generator(generator),
+                None if error.kind() == io::ErrorKind::NotFound => {
+                    return Err(TraceError::NotFound {
+                        file: label,
+                        generators: generators::list(),
+                    });
+                }
+                None => return Err(TraceError::io(label, "read", error)),
+            },
+        };
+        Ok(Part { label, origin })
+    }
+
+    /// Standard input, which one part alone can have.
+    fn standard_input() -> Result<Part, TraceError> {
+        static TAKEN: AtomicBool = AtomicBool::new(false);
+        if TAKEN.swap(true, Ordering::Relaxed) {
+            return Err(TraceError::StandardInputTaken);
+        }
+        Ok(Part {
+            label: "standard input".to_owned(),
+            origin: Origin::Stored(Stored::File {
+                path: None,
+                spool: Mutex::new(None),
+            }),
+        })
+    }
+}
+
+impl Stored {
+    /// The file's name, if it has one.
+    fn path(&self) -> Option<&Path> {
+        match self {
+            Stored::File { path, .. } => path.as_deref(),
+            Stored::Embedded(_) => None,
+        }
+    }
+
+    /// The bytes, decompressed.
+    fn stream(&self, label: &str) -> Result<Stream, TraceError> {
+        match self {
+            Stored::File { path, spool } => {
+                let path = path.as_deref();
+                Stream::of_file(label, path, open_seekable(label, path, spool)?)
+            }
+            Stored::Embedded(bytes) => Stream::of_bytes(label, bytes),
+        }
+    }
+
+    /// The bytes as they lie there.
+    fn raw(&self, label: &str) -> Result<Box<dyn Read>, TraceError> {
+        Ok(match self {
+            Stored::File { path, spool } => Box::new(open_seekable(label, path.as_deref(), spool)?),
+            Stored::Embedded(bytes) => Box::new(*bytes),
+        })
     }
 }
 
@@ -138,21 +372,27 @@ impl fmt::Debug for Source {
 /// A handle on a regular file with the trace's bytes, at its beginning.
 fn open_seekable(
     label: &str,
-    path: &Path,
+    path: Option<&Path>,
     spool: &Mutex<Option<NamedTempFile>>,
 ) -> Result<File, TraceError> {
     let failed = |error| TraceError::io(label, "read", error);
     let spooling = |error| TraceError::io(label, "spool to a temporary file", error);
-    let mut spool = spool.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut spool = lock(spool);
     if let Some(spooled) = &*spool {
         return spooled.reopen().map_err(spooling);
     }
-    let mut file = File::open(path).map_err(failed)?;
-    if file.metadata().map_err(failed)?.is_file() {
-        return Ok(file);
-    }
+    let mut pipe: Box<dyn Read> = match path {
+        Some(path) => {
+            let file = File::open(path).map_err(failed)?;
+            if file.metadata().map_err(failed)?.is_file() {
+                return Ok(file);
+            }
+            Box::new(file)
+        }
+        None => Box::new(io::stdin().lock()),
+    };
     let mut spooled = NamedTempFile::new().map_err(spooling)?;
-    io::copy(&mut file, &mut spooled).map_err(spooling)?;
+    io::copy(&mut pipe, &mut spooled).map_err(spooling)?;
     let reopened = spooled.reopen().map_err(spooling)?;
     *spool = Some(spooled);
     Ok(reopened)
@@ -164,24 +404,31 @@ pub struct Reader {
     metadata: Metadata,
     references: Option<u64>,
     notes: Vec<String>,
+    /// References still to be left out.
+    to_skip: u64,
+    /// References to be handed out, if there is a limit.
+    limit: Option<u64>,
+    handed_out: u64,
     /// Nothing comes any more, after the end or an error.
     ended: bool,
 }
 
 impl Reader {
-    fn new(opened: Opened, note: Option<String>) -> Reader {
+    fn new(opened: Opened, options: &ReadOptions) -> Reader {
+        let rest = |all: u64| {
+            let rest = all.saturating_sub(options.skip);
+            options.limit.map_or(rest, |limit| rest.min(limit))
+        };
         Reader {
             decoder: opened.decoder,
             metadata: opened.metadata,
-            references: opened.references,
-            notes: note.into_iter().collect(),
+            references: opened.references.map(rest),
+            notes: opened.notes,
+            to_skip: options.skip,
+            limit: options.limit,
+            handed_out: 0,
             ended: false,
         }
-    }
-
-    fn of_stream(mut stream: Stream, told: Option<Format>) -> Result<Reader, TraceError> {
-        let (format, note) = Format::recognise(&mut stream, told)?;
-        Ok(Reader::new(format.open(stream)?, note))
     }
 
     /// What the trace says about itself.
@@ -189,14 +436,15 @@ impl Reader {
         &self.metadata
     }
 
-    /// References in the whole trace, if that is known without reading it: for
+    /// References that will be read in all, if that is known beforehand: for
     /// Parquet, uncompressed u32 and generators.
     pub fn references(&self) -> Option<u64> {
         self.references
     }
 
     /// What the user should be told on standard error, a line each: a format
-    /// that was guessed, or another than was told.
+    /// that was guessed, or another than was told. [`Source::late_notes`] has what
+    /// comes to light later.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -214,21 +462,46 @@ impl Reader {
         if self.ended {
             return Ok(false);
         }
-        let filled = self.decoder.fill(batch, max.max(1));
+        let filled = self.fill(batch, max.max(1));
         if filled.is_err() {
             batch.clear();
         }
+        self.handed_out += batch.len() as u64;
         self.ended = batch.is_empty();
         filled.map(|()| !self.ended)
+    }
+
+    fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
+        const SKIPPED_AT_ONCE: usize = 1 << 14;
+        let most = |references: u64, most: usize| {
+            usize::try_from(references).map_or(most, |references| references.min(most))
+        };
+        let left = self.limit.map_or(u64::MAX, |limit| limit - self.handed_out);
+        if left == 0 {
+            return Ok(());
+        }
+        while self.to_skip > 0 {
+            self.decoder
+                .fill(batch, most(self.to_skip, SKIPPED_AT_ONCE))?;
+            if batch.is_empty() {
+                return Ok(());
+            }
+            self.to_skip -= batch.len() as u64;
+            batch.clear();
+        }
+        self.decoder.fill(batch, most(left, max))
     }
 
     /// How far reading has come, 0 to 1, by rows or by bytes of the (compressed)
     /// file.
     pub fn progress(&self) -> f64 {
         if self.ended {
-            1.0
-        } else {
-            self.decoder.progress()
+            return 1.0;
+        }
+        let decoded = self.decoder.progress();
+        match self.limit {
+            Some(limit) => decoded.max(self.handed_out as f64 / limit.max(1) as f64),
+            None => decoded,
         }
     }
 }
@@ -241,31 +514,5 @@ impl fmt::Debug for Reader {
             .field("references", &self.references)
             .field("progress", &self.progress())
             .finish_non_exhaustive()
-    }
-}
-
-/// A generator's references, counted.
-struct Generated {
-    stream: Box<dyn generators::References>,
-    done: u64,
-    references: u64,
-}
-
-impl Decode for Generated {
-    fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
-        let left = self.references - self.done;
-        let count = usize::try_from(left).unwrap_or(usize::MAX).min(max);
-        batch.reserve(count);
-        self.stream.fill(batch, count);
-        self.done += count as u64;
-        Ok(())
-    }
-
-    fn progress(&self) -> f64 {
-        if self.references == 0 {
-            1.0
-        } else {
-            self.done as f64 / self.references as f64
-        }
     }
 }

@@ -1,22 +1,27 @@
 //! What a reference string is like, in one pass.
 
 use hashbrown::HashMap;
+use serde::Serialize;
 
+use crate::distances::StackDistances;
 use crate::error::TraceError;
 use crate::reference::Batch;
 use crate::source::Reader;
 
-/// Page numbers below this have two bits each in a table (64 MiB when it is as
-/// large as it gets); others are hashed.
-const DENSE_PAGES: u64 = 1 << 28;
-const PAGES_PER_BYTE: u64 = 4;
-const READ: u8 = 1;
-const WRITTEN: u8 = 2;
 /// References decoded at a time; small enough to stay in the cache.
 const BATCH: usize = 1 << 14;
+/// Distinct pages that can be told apart: the stack's time axis has four slots for
+/// each, numbered by 32 bits.
+const MOST_PAGES: u64 = 1 << 30;
+/// The hottest so many per cent of the pages.
+const HOTTEST: [u8; 3] = [1, 10, 20];
+/// Points of a curve for each power of ten, and powers of ten from 0.1 % to 100 %.
+const POINTS_PER_DECADE: i32 = 20;
+const DECADES: i32 = 3;
 
-/// Counts over a whole trace.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+/// Figures of a whole trace. Serialised, the names of the fields are those of
+/// `ebbpool trace info --format json`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Info {
     /// Number of references.
     pub references: u64,
@@ -38,179 +43,442 @@ pub struct Info {
     pub pages_only_written: u64,
     /// Pages that are both read and written.
     pub pages_both: u64,
+    /// Longest possible sequences of references in which each page number is one
+    /// above the one before; most have length 1 in a random trace.
+    pub runs: u64,
+    /// `references / runs`, 0 for an empty trace.
+    pub mean_run_length: f64,
+    /// Share of references that continue a run, 0 to 1.
+    pub sequential_share: f64,
+    /// Share of references that are their page's first, 0 to 1: no policy can have
+    /// them in memory.
+    pub cold_share: f64,
+    /// Stack distances of the other references, `None` if there are none.
+    pub stack_distance: Option<StackDistance>,
+    /// What goes to the hottest 1, 10 and 20 % of the distinct pages.
+    pub hottest: Vec<Hottest>,
+    /// Hit ratio of LRU, cold from the start, by memory in per cent of the
+    /// database's pages where the trace states them, else of the distinct pages.
+    pub lru_hit_ratio: Curve,
+    /// Share of references to the hottest pages, by their share of the distinct
+    /// pages.
+    pub popularity: Curve,
+}
+
+/// Quartiles of the LRU stack distance: so many distinct pages, the page itself
+/// counted, are referenced from one reference to a page to its next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct StackDistance {
+    /// A quarter of the distances are at most this, in pages.
+    pub lower_quartile: u64,
+    /// Half of the distances are at most this, in pages.
+    pub median: u64,
+    /// Three quarters of the distances are at most this, in pages.
+    pub upper_quartile: u64,
+}
+
+/// What goes to the hottest pages. Reads go to the pages hottest in reads, writes to
+/// those hottest in writes, which may be others.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Hottest {
+    /// How many pages, in per cent of the distinct pages.
+    pub percent: u8,
+    /// How many pages, rounded down, at least 1.
+    pub pages: u64,
+    /// Their share of all references, 0 to 1.
+    pub reference_share: f64,
+    /// Their share of the reads, 0 to 1; `None` without reads.
+    pub read_share: Option<f64>,
+    /// Their share of the writes, 0 to 1; `None` without writes.
+    pub write_share: Option<f64>,
+}
+
+/// A share that grows with a number of pages.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Curve {
+    /// The pages that are 100 %.
+    pub of_pages: u64,
+    /// From 0.1 % to 100 %, 20 points for each power of ten; none for an empty
+    /// trace.
+    pub points: Vec<Point>,
+}
+
+/// A point of a [`Curve`].
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Point {
+    /// Number of pages, in per cent.
+    pub percent: f64,
+    /// Number of pages, rounded down, at least 1.
+    pub pages: u64,
+    /// The share, 0 to 1.
+    pub share: f64,
 }
 
 impl Info {
-    /// Reads `reader` to its end. Takes two bits per page for page numbers below
-    /// 2^28, about 20 bytes for each distinct page beyond.
+    /// Reads `reader` to its end; see [`Collector`] for the memory it takes.
     ///
     /// # Errors
     ///
-    /// Those of [`Reader::next_batch`].
+    /// Those of [`Reader::next_batch`] and [`Collector::add`].
     pub fn of(reader: &mut Reader) -> Result<Info, TraceError> {
+        let database_pages = reader.metadata().database_pages;
         let mut collector = Collector::new();
         let mut batch = Batch::with_capacity(BATCH);
         while reader.next_batch(&mut batch, BATCH)? {
-            collector.add(&batch);
+            collector.add(&batch)?;
         }
-        Ok(collector.info())
+        Ok(collector.info(database_pages))
     }
 }
 
-/// Gathers an [`Info`] for callers that see the references pass by anyway.
-#[derive(Debug, Clone, Default)]
+/// How often a page was read and written.
+#[derive(Debug, Clone, Copy, Default)]
+struct Uses {
+    reads: u64,
+    writes: u64,
+}
+
+/// Gathers an [`Info`] for callers that see the references pass by anyway. Takes
+/// about 100 bytes a distinct page, whatever the number of references.
+#[derive(Debug, Clone)]
 pub struct Collector {
     references: u64,
     writes: u64,
     repeats: u64,
-    lowest: Option<u64>,
-    highest: Option<u64>,
+    continued: u64,
     last: Option<u64>,
-    /// Two bits per page: read, written.
-    dense: Vec<u8>,
-    sparse: HashMap<u64, u8>,
+    /// Dense numbers of pages, in order of first appearance.
+    numbers: HashMap<u64, u32>,
+    uses: Vec<Uses>,
+    distances: StackDistances,
+    /// How many references had each stack distance.
+    at_distance: Vec<u64>,
+}
+
+impl Default for Collector {
+    fn default() -> Collector {
+        Collector::new()
+    }
 }
 
 impl Collector {
     /// Has seen nothing.
     pub fn new() -> Collector {
-        Collector::default()
+        Collector {
+            references: 0,
+            writes: 0,
+            repeats: 0,
+            continued: 0,
+            last: None,
+            numbers: HashMap::new(),
+            uses: Vec::new(),
+            distances: StackDistances::new(),
+            at_distance: vec![0],
+        }
     }
 
     /// Takes the next references.
-    pub fn add(&mut self, batch: &Batch) {
-        let Some((&first, &last)) = batch.pages.first().zip(batch.pages.last()) else {
-            return;
-        };
-        self.references += batch.len() as u64;
-        self.writes += batch
-            .writes
-            .iter()
-            .map(|&write| u64::from(write))
-            .sum::<u64>();
-        self.repeats += u64::from(self.last == Some(first))
-            + batch
-                .pages
-                .windows(2)
-                .map(|pair| u64::from(pair[0] == pair[1]))
-                .sum::<u64>();
-        self.last = Some(last);
-        let lowest = batch.pages.iter().copied().fold(u64::MAX, u64::min);
-        let highest = batch.pages.iter().copied().fold(0, u64::max);
-        self.lowest = Some(self.lowest.map_or(lowest, |old| old.min(lowest)));
-        self.highest = Some(self.highest.map_or(highest, |old| old.max(highest)));
-
-        let dense_end = batch
-            .pages
-            .iter()
-            .copied()
-            .filter(|&page| page < DENSE_PAGES)
-            .max()
-            .map_or(0, |page| (page / PAGES_PER_BYTE) as usize + 1);
-        if dense_end > self.dense.len() {
-            self.dense.resize(dense_end.next_power_of_two(), 0);
-        }
+    ///
+    /// # Errors
+    ///
+    /// [`TraceError::TooManyPages`] at more than 2^30 distinct pages.
+    pub fn add(&mut self, batch: &Batch) -> Result<(), TraceError> {
         for (page, write) in batch.iter() {
-            let bit = if write { WRITTEN } else { READ };
-            if page < DENSE_PAGES {
-                let shift = 2 * (page % PAGES_PER_BYTE);
-                self.dense[(page / PAGES_PER_BYTE) as usize] |= bit << shift;
+            self.references += 1;
+            self.writes += u64::from(write);
+            if let Some(last) = self.last {
+                self.repeats += u64::from(page == last);
+                self.continued += u64::from(Some(page) == last.checked_add(1));
+            }
+            self.last = Some(page);
+            let new = self.uses.len() as u32;
+            let number = *self.numbers.entry(page).or_insert(new);
+            if number == new {
+                if u64::from(new) == MOST_PAGES {
+                    return Err(TraceError::TooManyPages { limit: MOST_PAGES });
+                }
+                self.uses.push(Uses::default());
+                self.at_distance.push(0);
+            }
+            let uses = &mut self.uses[number as usize];
+            if write {
+                uses.writes += 1;
             } else {
-                *self.sparse.entry(page).or_default() |= bit;
+                uses.reads += 1;
+            }
+            if let Some(distance) = self.distances.reference(number) {
+                self.at_distance[distance as usize] += 1;
             }
         }
+        Ok(())
     }
 
-    /// Distinct pages so far; walks the tables.
+    /// Distinct pages so far.
     pub fn distinct_pages(&self) -> u64 {
-        self.kinds().iter().sum()
+        self.uses.len() as u64
     }
 
-    /// What was gathered so far; walks the tables.
-    pub fn info(&self) -> Info {
-        let [pages_only_read, pages_only_written, pages_both] = self.kinds();
+    /// What was gathered so far; `database_pages` is what memory is told in per cent
+    /// of, the distinct pages if it is `None`.
+    pub fn info(&self, database_pages: Option<u64>) -> Info {
+        let distinct = self.distinct_pages();
+        let share = |part: u64| match self.references {
+            0 => 0.0,
+            all => part as f64 / all as f64,
+        };
+        let kind = |test: fn(&Uses) -> bool| self.uses.iter().filter(|uses| test(uses)).count();
+        let runs = self.references - self.continued;
+        let hits = running_sums(self.at_distance.iter().skip(1).copied());
+        let all = self.hottest_first(|uses| uses.reads + uses.writes);
         Info {
             references: self.references,
             writes: self.writes,
-            write_ratio: if self.references == 0 {
-                0.0
-            } else {
-                self.writes as f64 / self.references as f64
-            },
-            distinct_pages: pages_only_read + pages_only_written + pages_both,
-            lowest_page: self.lowest,
-            highest_page: self.highest,
+            write_ratio: share(self.writes),
+            distinct_pages: distinct,
+            lowest_page: self.numbers.keys().min().copied(),
+            highest_page: self.numbers.keys().max().copied(),
             immediate_repeats: self.repeats,
-            pages_only_read,
-            pages_only_written,
-            pages_both,
+            pages_only_read: kind(|uses| uses.writes == 0) as u64,
+            pages_only_written: kind(|uses| uses.reads == 0) as u64,
+            pages_both: kind(|uses| uses.reads > 0 && uses.writes > 0) as u64,
+            runs,
+            mean_run_length: match runs {
+                0 => 0.0,
+                runs => self.references as f64 / runs as f64,
+            },
+            sequential_share: share(self.continued),
+            cold_share: share(distinct),
+            stack_distance: quartiles(&hits),
+            hottest: if distinct == 0 {
+                Vec::new()
+            } else {
+                self.hottest(&all)
+            },
+            lru_hit_ratio: curve(database_pages.unwrap_or(distinct), &hits, self.references),
+            popularity: curve(distinct, &all, self.references),
         }
     }
 
-    /// Pages only read, only written, both.
-    fn kinds(&self) -> [u64; 3] {
-        let mut kinds = [0; 3];
-        for &byte in self.dense.iter().filter(|&&byte| byte != 0) {
-            for shift in [0, 2, 4, 6] {
-                let bits = usize::from(byte >> shift & 3);
-                if bits != 0 {
-                    kinds[bits - 1] += 1;
-                }
-            }
-        }
-        for &bits in self.sparse.values() {
-            kinds[usize::from(bits) - 1] += 1;
-        }
-        kinds
+    /// How much goes to the hottest 1, 2, 3, … pages.
+    fn hottest_first(&self, uses: fn(&Uses) -> u64) -> Vec<u64> {
+        let mut counts: Vec<u64> = self.uses.iter().map(uses).collect();
+        counts.sort_unstable_by(|a, b| b.cmp(a));
+        running_sums(counts.into_iter())
     }
+
+    fn hottest(&self, all: &[u64]) -> Vec<Hottest> {
+        let reads = self.hottest_first(|uses| uses.reads);
+        let writes = self.hottest_first(|uses| uses.writes);
+        let share = |sums: &[u64], pages: u64| {
+            let total = sums.last().copied().filter(|&total| total > 0)?;
+            Some(at(sums, pages) as f64 / total as f64)
+        };
+        let of = |percent: u8| {
+            let pages = (self.distinct_pages() * u64::from(percent) / 100).max(1);
+            Hottest {
+                percent,
+                pages,
+                reference_share: share(all, pages).unwrap_or(0.0),
+                read_share: share(&reads, pages),
+                write_share: share(&writes, pages),
+            }
+        };
+        HOTTEST.map(of).to_vec()
+    }
+}
+
+fn running_sums(values: impl Iterator<Item = u64>) -> Vec<u64> {
+    values
+        .scan(0, |sum, value| {
+            *sum += value;
+            Some(*sum)
+        })
+        .collect()
+}
+
+/// The sum over the first so many pages, or over all that there are.
+fn at(sums: &[u64], pages: u64) -> u64 {
+    let pages = usize::try_from(pages).unwrap_or(usize::MAX);
+    match pages.min(sums.len()) {
+        0 => 0,
+        pages => sums[pages - 1],
+    }
+}
+
+/// Quartiles of distances, of which `sums[d - 1]` are at most d.
+fn quartiles(sums: &[u64]) -> Option<StackDistance> {
+    let all = sums.last().copied().filter(|&all| all > 0)?;
+    let quartile = |quarters: u128| {
+        let wanted = (u128::from(all) * quarters).div_ceil(4);
+        sums.partition_point(|&sum| u128::from(sum) < wanted) as u64 + 1
+    };
+    Some(StackDistance {
+        lower_quartile: quartile(1),
+        median: quartile(2),
+        upper_quartile: quartile(3),
+    })
+}
+
+fn curve(of_pages: u64, sums: &[u64], references: u64) -> Curve {
+    let point = |step: i32| {
+        let percent = 10f64.powf(f64::from(step) / f64::from(POINTS_PER_DECADE) - 1.0);
+        // The last bits of powers differ from machine to machine.
+        let percent = (percent * 1000.0).round() / 1000.0;
+        let pages = ((of_pages as f64 * percent / 100.0) as u64).max(1);
+        Point {
+            percent,
+            pages,
+            share: at(sums, pages) as f64 / references as f64,
+        }
+    };
+    let points = match references {
+        0 => Vec::new(),
+        _ => (0..=DECADES * POINTS_PER_DECADE).map(point).collect(),
+    };
+    Curve { of_pages, points }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn info(references: &[(u64, bool)]) -> Info {
+        let mut collector = Collector::new();
+        for piece in references.chunks(4) {
+            collector.add(&piece.iter().copied().collect()).unwrap();
+        }
+        collector.info(None)
+    }
+
     #[test]
     fn nothing() {
         let mut collector = Collector::new();
-        collector.add(&Batch::new());
-        assert_eq!(collector.info(), Info::default());
+        collector.add(&Batch::new()).unwrap();
+        assert_eq!(collector.info(None), Info::default());
     }
 
     #[test]
     fn every_count() {
-        let mut collector = Collector::new();
         let far = u64::MAX;
-        let edge = DENSE_PAGES;
-        collector.add(&Batch::from_iter([
+        let info = info(&[
             (5, false),
             (5, true),
             (5, true),
             (7, false),
             (far, true),
-        ]));
-        collector.add(&Batch::from_iter([
             (far, true),
-            (edge, false),
-            (edge - 1, true),
-            (edge, true),
+            (0, false),
+            (6, true),
+            (7, true),
             (8, false),
-        ]));
-        let info = collector.info();
-        assert_eq!(
-            info,
-            Info {
-                references: 10,
-                writes: 6,
-                write_ratio: 0.6,
-                distinct_pages: 6,
-                lowest_page: Some(5),
-                highest_page: Some(far),
-                immediate_repeats: 3,
-                pages_only_read: 2,
-                pages_only_written: 2,
-                pages_both: 2,
-            }
+        ]);
+        assert_eq!(info.references, 10);
+        assert_eq!(info.writes, 6);
+        assert_eq!(info.write_ratio, 0.6);
+        assert_eq!(info.distinct_pages, 6);
+        assert_eq!((info.lowest_page, info.highest_page), (Some(0), Some(far)));
+        assert_eq!(info.immediate_repeats, 3);
+        let pages = (
+            info.pages_only_read,
+            info.pages_only_written,
+            info.pages_both,
         );
-        assert_eq!(collector.distinct_pages(), 6);
+        assert_eq!(pages, (2, 2, 2));
+        // 6, 7, 8 is the only run; 2^64-1 to 0 is none.
+        assert_eq!(info.runs, 8);
+        assert_eq!(info.mean_run_length, 1.25);
+        assert_eq!(info.sequential_share, 0.2);
+        assert_eq!(info.cold_share, 0.6);
+        // Distances 1, 1, 1 (repeats) and 4 (page 7 after far, 0 and 6).
+        let quartiles = StackDistance {
+            lower_quartile: 1,
+            median: 1,
+            upper_quartile: 1,
+        };
+        assert_eq!(info.stack_distance, Some(quartiles));
+        let last = info.lru_hit_ratio.points.last().unwrap();
+        assert_eq!((last.percent, last.pages, last.share), (100.0, 6, 0.4));
+        let half = info
+            .lru_hit_ratio
+            .points
+            .iter()
+            .find(|point| point.pages == 3);
+        assert_eq!(half.unwrap().share, 0.3);
+    }
+
+    #[test]
+    fn a_loop_has_one_distance() {
+        let references: Vec<_> = (0..1000).map(|i| (i % 100, false)).collect();
+        let info = info(&references);
+        let quartiles = info.stack_distance.unwrap();
+        assert_eq!(
+            (
+                quartiles.lower_quartile,
+                quartiles.median,
+                quartiles.upper_quartile
+            ),
+            (100, 100, 100)
+        );
+        // LRU's worst case: nothing until all of it fits.
+        let curve = &info.lru_hit_ratio;
+        assert!(
+            curve
+                .points
+                .iter()
+                .all(|point| point.pages == 100 || point.share == 0.0)
+        );
+        assert_eq!(curve.points.last().unwrap().share, 0.9);
+        assert_eq!(info.runs, 10);
+    }
+
+    #[test]
+    fn hottest_pages_are_ranked_for_reads_and_writes_apart() {
+        // Of 100 pages, 0 is read 101 times, 1 written 50 times, the rest read once.
+        let mut references: Vec<_> = (0..100)
+            .filter(|&page| page != 1)
+            .map(|page| (page, false))
+            .collect();
+        references.extend([(0, false); 100]);
+        references.extend([(1, true); 50]);
+        let info = info(&references);
+        let [one, ten, twenty] = info.hottest[..] else {
+            panic!("three shares");
+        };
+        assert_eq!((one.percent, one.pages), (1, 1));
+        assert_eq!(one.read_share, Some(101.0 / 199.0));
+        assert_eq!(one.write_share, Some(1.0));
+        assert_eq!(one.reference_share, 101.0 / 249.0);
+        assert_eq!((ten.pages, twenty.pages), (10, 20));
+        assert_eq!(ten.reference_share, 159.0 / 249.0);
+        assert_eq!(twenty.read_share, Some(120.0 / 199.0));
+        let popular = &info.popularity;
+        assert_eq!(popular.of_pages, 100);
+        assert_eq!(popular.points.len(), 61);
+        assert_eq!(popular.points[20].percent, 1.0);
+        assert_eq!(popular.points[20].share, one.reference_share);
+        assert_eq!(popular.points[60].share, 1.0);
+    }
+
+    #[test]
+    fn memory_is_told_of_the_database_where_it_is_known() {
+        let mut collector = Collector::new();
+        collector
+            .add(&[(1, false), (2, false), (1, false)].into_iter().collect())
+            .unwrap();
+        let curve = collector.info(Some(1000)).lru_hit_ratio;
+        assert_eq!(curve.of_pages, 1000);
+        let shares: Vec<f64> = curve
+            .points
+            .iter()
+            .filter(|point| point.pages == 2)
+            .map(|point| point.share)
+            .collect();
+        assert!(!shares.is_empty() && shares.iter().all(|&share| share == 1.0 / 3.0));
+        assert_eq!(curve.points[0].share, 0.0);
+        let read_only = collector.info(None).hottest[0];
+        assert_eq!(
+            (read_only.read_share, read_only.write_share),
+            (Some(2.0 / 3.0), None)
+        );
     }
 }

@@ -44,6 +44,24 @@ fn the_bytes_are_pinned() {
             "uniform:pages=18446744073709551615,refs=1000,write=0.005,seed=7",
             0x05A4_9575_83D2_B558,
         ),
+        ("self-similar", 0x19F4_AFE4_0122_5A00),
+        (
+            "self-similar:pages=777,refs=100000,skew=0.95/0.005,write=0.5,shuffled=true,seed=5",
+            0x08FF_8968_F9FB_FD47,
+        ),
+        ("scan-mix", 0xDF05_E9EC_A8CD_DFF4),
+        (
+            "scan-mix:scans=7,scan-length=333,scan-pages=100,scan-write=0.25",
+            0xC190_BBE6_2CCB_24EF,
+        ),
+        (
+            "workload-dynamics:base=(uniform:refs=100000)",
+            0xB9D3_6D43_5013_84F4,
+        ),
+        (
+            "workload-dynamics:base=(uniform:refs=100000),model=wm2,reading=absolute,epoch=999,seed=3",
+            0x2817_1B4A_C518_163C,
+        ),
     ] {
         let found = checksum(&generate(spec));
         assert_eq!(found, expected, "{spec}: {found:#018X}");
@@ -92,7 +110,16 @@ fn defaults() {
         generate("uniform:pages=10000,refs=1000000,write=0.3,seed=1")
     );
     let names: Vec<&str> = generators().map(|info| info.name).collect();
-    assert_eq!(names, ["zipf", "uniform"]);
+    assert_eq!(
+        names,
+        [
+            "zipf",
+            "uniform",
+            "self-similar",
+            "scan-mix",
+            "workload-dynamics"
+        ]
+    );
 }
 
 #[test]
@@ -105,7 +132,7 @@ fn bad_parameters() {
                 "zipf takes pages (a whole number from 1 to 1000000000; default 10000), refs",
             ][..],
         ),
-        ("zipf:skew=5", &["unknown parameter 'skew' (did you mean"]),
+        ("zipf:skew=5", &["unknown parameter 'skew'; zipf takes"]),
         (
             "zipf:pages=0",
             &["pages=0: expected a whole number from 1 to 1000000000"],
@@ -282,4 +309,287 @@ fn rankings_are_shared_only_when_asked() {
     assert!(common(spec) <= 2);
     assert!(common(&format!("{spec},shared=true")) >= 9);
     assert!(common(&format!("{spec},write-alpha=1,shared=true")) >= 9);
+}
+
+/// Expected shares of a self-similar trace: the hottest k of n pages get
+/// (k/n)^(ln a / ln b) of the references.
+fn self_similar_weights(pages: u32, a: f64, b: f64) -> Vec<f64> {
+    let power = |k: u32| (f64::from(k) / f64::from(pages)).powf(a.ln() / b.ln());
+    (1..=pages).map(|k| power(k) - power(k - 1)).collect()
+}
+
+#[test]
+fn self_similar_follows_gray() {
+    for (skew, a, b) in [
+        ("0.8/0.2", 0.8, 0.2),
+        ("0.9/0.1", 0.9, 0.1),
+        ("0.5/0.25", 0.5, 0.25),
+        ("0.3/0.3", 0.3, 0.3),
+    ] {
+        let batch = generate(&format!(
+            "self-similar:pages=500,refs=1000000,skew={skew},write=0.4"
+        ));
+        for write in [false, true] {
+            let mut counts = vec![0.0; 500];
+            of(&batch, write).for_each(|page| counts[page as usize] += 1.0);
+            let deviation = chi_square(&counts, &self_similar_weights(500, a, b));
+            assert!(deviation.abs() < 4.0, "{skew} {write}: {deviation}");
+        }
+    }
+}
+
+#[test]
+fn self_similar_is_so_at_every_level() {
+    let batch = generate("self-similar:pages=10000,refs=1000000");
+    for (level, pages) in [(1, 2000), (2, 400), (3, 80), (4, 16)] {
+        let share = 0.8f64.powi(level);
+        let hot = batch.pages.iter().filter(|&&page| page < pages).count() as f64;
+        let deviation = (1e6 * share * (1.0 - share)).sqrt();
+        assert!(
+            (hot - 1e6 * share).abs() < 4.0 * deviation,
+            "level {level}: {hot}"
+        );
+    }
+    // Shuffled, the same shares lie elsewhere.
+    let shuffled = generate("self-similar:pages=10000,refs=1000000,shuffled=true");
+    let near_zero = shuffled.pages.iter().filter(|&&page| page < 2000).count();
+    assert!(near_zero < 600_000, "{near_zero}");
+    let counts = ranked(10_000, shuffled.pages.iter().copied());
+    let hot = counts[..2000].iter().sum::<f64>();
+    // Sorting by count favours the luckier pages a little.
+    assert!((hot - 800_000.0).abs() < 8_000.0, "{hot}");
+}
+
+/// The scans of a trace over an area of their own: number of zipf references
+/// before each, and its pages.
+fn scans(batch: &Batch, area: u64) -> Vec<(usize, Vec<u64>)> {
+    let mut scans: Vec<(usize, Vec<u64>)> = Vec::new();
+    let (mut zipf, mut inside) = (0, false);
+    for &page in &batch.pages {
+        if page < area {
+            zipf += 1;
+            inside = false;
+        } else {
+            if !inside {
+                scans.push((zipf, Vec::new()));
+            }
+            inside = true;
+            scans.last_mut().unwrap().1.push(page);
+        }
+    }
+    scans
+}
+
+#[test]
+fn scan_mix_is_zipf_with_scans_between() {
+    let zipf = generate("zipf:pages=400,refs=10000,write-alpha=0.5,write=0.4,seed=9");
+    for start in ["random", "next", "first"] {
+        let batch = generate(&format!(
+            "scan-mix:pages=400,refs=10000,write-alpha=0.5,write=0.4,seed=9,scans=20,scan-length=30,scan-pages=100,scan-start={start}"
+        ));
+        let base: Batch = batch.iter().filter(|&(page, _)| page < 400).collect();
+        assert_eq!(base, zipf);
+        let scans = scans(&batch, 400);
+        let at: Vec<usize> = scans.iter().map(|scan| scan.0).collect();
+        let even: Vec<usize> = (0..20).map(|scan| 250 + 500 * scan).collect();
+        assert_eq!(at, even);
+        let mut expected = 400;
+        for (_, pages) in &scans {
+            assert_eq!(pages.len(), 30);
+            for pair in pages.windows(2) {
+                assert_eq!(pair[1], if pair[0] == 499 { 400 } else { pair[0] + 1 });
+            }
+            match start {
+                "first" => assert_eq!(pages[0], 400),
+                "next" => assert_eq!(pages[0], expected),
+                _ => assert!((400..500).contains(&pages[0])),
+            }
+            expected = 400 + (pages[29] - 400 + 1) % 100;
+        }
+        assert!(batch.iter().all(|(page, write)| page < 400 || !write));
+    }
+    let begins: Vec<u64> = scans(
+        &generate("scan-mix:pages=10,refs=4000,scans=2000,scan-length=1,scan-pages=10"),
+        10,
+    )
+    .iter()
+    .map(|scan| scan.1[0] - 10)
+    .collect();
+    let counts = ranked(10, begins.into_iter());
+    let deviation = chi_square(&counts, &[1.0; 10]);
+    assert!(deviation.abs() < 4.0, "{deviation}");
+}
+
+#[test]
+fn scan_mix_to_its_limits() {
+    let paper = Source::parse("scan-mix", None).unwrap();
+    let reader = paper.open().unwrap();
+    assert_eq!(reader.references(), Some(100_000 + 50 * 1000));
+    assert_eq!(reader.metadata().database_pages, Some(50_000));
+    assert_eq!(
+        generate("scan-mix:pages=50,refs=700,scans=0,seed=3"),
+        generate("zipf:pages=50,refs=700,seed=3")
+    );
+    assert_eq!(
+        generate("scan-mix:pages=50,refs=700,scan-length=0,seed=3"),
+        generate("zipf:pages=50,refs=700,seed=3")
+    );
+    let only = generate(
+        "scan-mix:refs=0,scans=2,scan-length=3,scan-pages=2,scan-first=7,scan-start=first,scan-write=1",
+    );
+    assert_eq!(only.pages, [7, 8, 7, 7, 8, 7]);
+    assert_eq!(only.writes, [true; 6]);
+    // More scans than references between them.
+    assert_eq!(
+        generate("scan-mix:refs=3,scans=100,scan-length=2").len(),
+        203
+    );
+    // However it is cut into batches.
+    let source = Source::parse("scan-mix:refs=1000,scans=7,scan-length=90", None).unwrap();
+    let whole = read_from(&source, usize::MAX).unwrap();
+    for max in [1, 89, 90, 91, 257] {
+        assert_eq!(read_from(&source, max).unwrap(), whole);
+    }
+}
+
+/// Writes in each epoch of 1,000 references.
+fn writes_per_epoch(batch: &Batch) -> Vec<usize> {
+    let count = |epoch: &[bool]| epoch.iter().filter(|&&write| write).count();
+    batch.writes.chunks(1000).map(count).collect()
+}
+
+#[test]
+fn workload_dynamics_follow_the_models() {
+    let base = "zipf:pages=500,refs=9500,write=0.2,seed=4";
+    let own = generate(base);
+    let w0 = writes_per_epoch(&own)[0];
+    let of = |more: &str| {
+        let spec = format!("workload-dynamics:base=({base}),epoch=1000{more}");
+        let batch = generate(&spec);
+        assert_eq!(batch.pages, own.pages);
+        (writes_per_epoch(&batch), batch)
+    };
+    let rounded = |share: f64, references: usize| (share * references as f64).round() as usize;
+
+    let (grown, batch) = of(",model=wm1");
+    assert_eq!(grown.len(), 10);
+    for (i, &writes) in grown.iter().enumerate() {
+        let share = w0 as f64 / 1000.0 * (1.0 + i as f64 / 100.0);
+        let references = if i == 9 { 500 } else { 1000 };
+        assert_eq!(writes, rounded(share, references), "epoch {i}");
+    }
+    // The first epoch is the base's own; later ones change as little as they must.
+    assert_eq!(batch.writes[..1000], own.writes[..1000]);
+    for (i, own) in own.writes.chunks(1000).enumerate() {
+        let changed = own
+            .iter()
+            .zip(&batch.writes[1000 * i..])
+            .filter(|(a, b)| a != b);
+        let own = own.iter().filter(|&&write| write).count();
+        assert_eq!(changed.count(), own.abs_diff(grown[i]), "epoch {i}");
+    }
+
+    let (literal, _) = of(",model=wm2");
+    let (absolute, _) = of(",model=wm2,reading=absolute");
+    for i in 0..9 {
+        let even = i % 2 == 0;
+        let shrunk = rounded(0.95 * w0 as f64 / 1000.0, 1000);
+        assert_eq!(literal[i], if even { w0 } else { shrunk }, "epoch {i}");
+        assert_eq!(absolute[i], if even { w0 } else { 950 }, "epoch {i}");
+    }
+
+    let (saturated, _) = of(",model=wm1,w0=0.995");
+    assert_eq!(saturated[..3], [995, 1000, 1000]);
+    assert_eq!(of(",w0=0").0, [0; 10]);
+}
+
+#[test]
+fn workload_dynamics_choose_fairly() {
+    // Which 500 of 1,000 reads become writes is random: each page is as likely.
+    let batch = generate(
+        "workload-dynamics:base=(uniform:pages=20,refs=400000,write=0),epoch=1000,w0=0.5,model=wm2",
+    );
+    let written = ranked(20, of(&batch, true));
+    let read = ranked(20, of(&batch, false));
+    for counts in [written, read] {
+        let deviation = chi_square(&counts, &[1.0; 20]);
+        assert!(deviation.abs() < 4.0, "{deviation}");
+    }
+    let runs = batch
+        .writes
+        .windows(2)
+        .filter(|pair| pair[0] != pair[1])
+        .count();
+    assert!((198_000..202_500).contains(&runs), "{runs}");
+    assert_ne!(
+        generate("workload-dynamics:base=(uniform:refs=9000),seed=1").writes,
+        generate("workload-dynamics:base=(uniform:refs=9000),seed=2").writes
+    );
+}
+
+#[test]
+fn workload_dynamics_take_over_what_the_base_says() {
+    let spec = "workload-dynamics:base=tests/data/pyarrow.parquet,epoch=7";
+    let base = Source::parse("tests/data/pyarrow.parquet", None).unwrap();
+    let source = Source::parse(spec, None).unwrap();
+    let (reader, base) = (source.open().unwrap(), base.open().unwrap());
+    assert_eq!(reader.references(), base.references());
+    assert_eq!(reader.metadata().page_size, base.metadata().page_size);
+    assert_eq!(reader.metadata().name.as_deref(), Some(spec));
+    read_from(&source, 10).unwrap();
+}
+
+#[test]
+fn bad_parameters_of_the_nested_kind() {
+    let deep = format!("workload-dynamics:base={}x{}", "(".repeat(9), ")".repeat(9));
+    let chain = "workload-dynamics:base=".repeat(5000);
+    for (spec, part) in [
+        (
+            "workload-dynamics",
+            "base is missing; workload-dynamics takes base",
+        ),
+        (
+            "workload-dynamics:base=nowhere.txt",
+            "nowhere.txt: no such file",
+        ),
+        (
+            "workload-dynamics:base=zipf:refs=5",
+            "expected parentheses around it, as in base=(zipf:refs=5)",
+        ),
+        (
+            "workload-dynamics:base=(zipf:refs=5",
+            "parentheses do not match",
+        ),
+        (
+            "workload-dynamics:base=(zipf:page=5)",
+            "did you mean 'pages'?",
+        ),
+        (
+            "workload-dynamics:base=zipf,model=wm3",
+            "model=wm3: expected wm1 or wm2",
+        ),
+        (
+            "workload-dynamics:base=zipf,epoch=0",
+            "epoch=0: expected a whole number from 1",
+        ),
+        (&deep, "parentheses do not match, or stand too deep"),
+        (&chain, "expected parentheses around it"),
+        (
+            "self-similar:skew=0.8",
+            "skew=0.8: expected two decimal numbers",
+        ),
+        (
+            "self-similar:skew=0.2/0.8",
+            "the first not below the second",
+        ),
+        (
+            "scan-mix:scan-start=middle",
+            "expected random or next or first",
+        ),
+        ("selfsimilar:pages=5", "did you mean 'self-similar'?"),
+    ] {
+        let message = Source::parse(spec, None).unwrap_err().to_string();
+        assert!(message.contains(part), "{message}");
+        assert!(!message.contains('\n'));
+    }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use common::{made, read, read_from, some, source, write};
 use ebbpool_trace::stats::Info;
-use ebbpool_trace::{Batch, Format, Metadata, Source, Writer};
+use ebbpool_trace::{Batch, Format, Metadata, ReadOptions, Source, Writer};
 use proptest::prelude::*;
 
 const ENDINGS: [&str; 3] = ["", ".gz", ".zst"];
@@ -31,7 +31,13 @@ fn round_trip(format: Format, all: &Batch, metadata: &Metadata, max: usize) {
         assert_eq!(written.bytes, fs::metadata(&path).unwrap().len());
         let source = source(&path, None).unwrap();
         let reader = source.open().unwrap();
-        assert_eq!(reader.metadata(), metadata, "{}", path.display());
+        let nothing = Metadata::default();
+        let kept = if format.keeps_metadata() {
+            metadata
+        } else {
+            &nothing
+        };
+        assert_eq!(reader.metadata(), kept, "{}", path.display());
         assert_eq!(reader.notes(), &[] as &[String]);
         assert_eq!(&read_from(&source, max).unwrap(), all);
     }
@@ -53,7 +59,7 @@ fn the_highest_pages_survive() {
         (1 << 63, true),
         (1 << 32, false),
     ]);
-    for format in [Format::Native, Format::Text] {
+    for format in [Format::Native, Format::Text, Format::Csv] {
         round_trip(format, &all, &Metadata::default(), 3);
     }
     let all = Batch::from_iter([(0, true), ((1 << 31) - 1, true), ((1 << 31) - 1, false)]);
@@ -101,6 +107,7 @@ proptest! {
         let metadata = Metadata { name, page_size, database_pages: None };
         round_trip(Format::Native, &wide, &metadata, max);
         round_trip(Format::Text, &wide, &metadata, max);
+        round_trip(Format::Csv, &wide, &metadata, max);
         round_trip(Format::U32, &narrow, &metadata, max);
     }
 }
@@ -155,7 +162,7 @@ fn files_of_other_programs() {
 #[test]
 fn embedded_samples() {
     static BYTES: &[u8] = include_bytes!("data/polars.parquet");
-    let source = Source::embedded("sample", BYTES);
+    let source = Source::embedded("sample", BYTES, &ReadOptions::default());
     assert_eq!(source.label(), "sample");
     assert_eq!(read_from(&source, 100).unwrap(), made(u64::MAX));
     let reader = source.clone().open().unwrap();
@@ -349,4 +356,24 @@ fn statistics_of_a_file() {
         info.pages_both + info.pages_only_read + info.pages_only_written,
         info.distinct_pages
     );
+}
+
+/// The samples that ship with Ebbpool are what traces/README.md says.
+#[test]
+fn the_sample_traces() {
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces");
+    for (name, references, distinct, database) in [
+        ("pg-tpcc", 1_000_000, 49_604, 270_258),
+        ("pg-tpcb", 300_000, 22_385, 292_520),
+        ("pg-tatp", 300_000, 21_377, 53_725),
+    ] {
+        let path = samples.join(format!("{name}.parquet"));
+        let mut reader = source(&path, None).unwrap().open().unwrap();
+        assert_eq!(reader.metadata().name.as_deref(), Some(name));
+        assert_eq!(reader.metadata().page_size, Some(8192));
+        assert_eq!(reader.metadata().database_pages, Some(database));
+        let info = Info::of(&mut reader).unwrap();
+        assert_eq!(info.references, references);
+        assert_eq!(info.distinct_pages, distinct);
+    }
 }

@@ -3,6 +3,7 @@
 //! To add one: a file here with an [`Entry`], its `mod` line, and a line in
 //! `formats!` below.
 
+mod csv;
 mod native;
 mod text;
 mod u32;
@@ -11,10 +12,12 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
+use crate::bad_lines::BadLines;
 use crate::compression::{Codec, Sink};
 use crate::error::TraceError;
 use crate::nearest::did_you_mean;
 use crate::reference::{Batch, Metadata};
+use crate::source::ReadOptions;
 use crate::stream::Stream;
 
 /// What is known about a format without opening a file.
@@ -28,8 +31,17 @@ pub(crate) struct Entry {
     magic: fn(&[u8]) -> bool,
     /// True if these first bytes look like this format; a guess.
     resembles: fn(&[u8]) -> bool,
-    open: fn(Stream) -> Result<Opened, TraceError>,
+    /// True if the format has a place for [`Metadata`].
+    keeps_metadata: bool,
+    open: fn(Stream, &Decoding) -> Result<Opened, TraceError>,
     create: fn(Target) -> Result<Box<dyn Encode>, TraceError>,
+}
+
+/// How to decode a trace.
+pub(crate) struct Decoding<'a> {
+    pub(crate) options: &'a ReadOptions,
+    /// Where formats of lines leave those that are no references.
+    pub(crate) bad_lines: BadLines,
 }
 
 /// A trace ready to be decoded.
@@ -38,6 +50,8 @@ pub(crate) struct Opened {
     pub(crate) metadata: Metadata,
     /// References in all, where that is known.
     pub(crate) references: Option<u64>,
+    /// What the user should know, a line each.
+    pub(crate) notes: Vec<String>,
 }
 
 /// Where to write a trace, and what to say about it.
@@ -94,6 +108,8 @@ formats! {
     Text => text::ENTRY;
     /// Little-endian 32-bit words, `page << 1 | write`.
     U32 => u32::ENTRY;
+    /// Comma-separated values with a line of column names.
+    Csv => csv::ENTRY;
 }
 
 impl Format {
@@ -129,8 +145,21 @@ impl Format {
         names.join(", ")
     }
 
-    pub(crate) fn open(self, stream: Stream) -> Result<Opened, TraceError> {
-        (self.entry().open)(stream)
+    /// False if a trace written in this format loses its [`Metadata`].
+    pub fn keeps_metadata(self) -> bool {
+        self.entry().keeps_metadata
+    }
+
+    pub(crate) fn open(self, stream: Stream, decoding: &Decoding) -> Result<Opened, TraceError> {
+        (self.entry().open)(stream, decoding)
+    }
+
+    /// The file beside a trace that holds its metadata, where the format has one.
+    pub(crate) fn sidecar(self, trace: &Path) -> Option<std::path::PathBuf> {
+        match self {
+            Format::U32 => u32::sidecar(trace),
+            _ => None,
+        }
     }
 
     pub(crate) fn create(self, target: Target) -> Result<Box<dyn Encode>, TraceError> {
@@ -227,7 +256,7 @@ mod tests {
         let message = "txet".parse::<Format>().unwrap_err().to_string();
         assert_eq!(
             message,
-            "no trace format is called 'txet' (did you mean 'text'?); there are native, text, u32"
+            "no trace format is called 'txet' (did you mean 'text'?); there are native, text, u32, csv"
         );
     }
 }

@@ -17,7 +17,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
 
-use super::{Decode, Encode, Entry, Opened, Target};
+use super::{Decode, Decoding, Encode, Entry, Opened, Target};
 use crate::compression::Sink;
 use crate::error::{TraceError, one_line};
 use crate::panics::guarded;
@@ -30,6 +30,7 @@ pub(super) static ENTRY: Entry = Entry {
     extensions: &["parquet", "pq"],
     magic: |head| head.starts_with(MAGIC),
     resembles: |_| false,
+    keeps_metadata: true,
     open,
     create,
 };
@@ -83,7 +84,7 @@ fn parquet<T>(file: &str, call: impl FnOnce() -> ParquetResult<T>) -> Result<T, 
     }
 }
 
-fn open(mut stream: Stream) -> Result<Opened, TraceError> {
+fn open(mut stream: Stream, _decoding: &Decoding) -> Result<Opened, TraceError> {
     let label = stream.label().to_owned();
     if !stream.head(MAGIC.len())?.starts_with(MAGIC) {
         return Err(damaged(&label, "it does not begin with PAR1"));
@@ -117,6 +118,7 @@ fn open(mut stream: Stream) -> Result<Opened, TraceError> {
     Ok(Opened {
         references: Some(rows),
         metadata,
+        notes: Vec::new(),
         decoder: Box::new(NativeDecoder {
             label,
             file,

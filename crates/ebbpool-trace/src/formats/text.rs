@@ -5,7 +5,8 @@
 
 use std::io::Write;
 
-use super::{Decode, Encode, Entry, Opened, Target};
+use super::{Decode, Decoding, Encode, Entry, Opened, Target};
+use crate::bad_lines::BadLines;
 use crate::compression::Sink;
 use crate::error::{TraceError, quoted};
 use crate::reference::{Batch, Metadata};
@@ -17,6 +18,7 @@ pub(super) static ENTRY: Entry = Entry {
     extensions: &["txt", "text"],
     magic: |_| false,
     resembles,
+    keeps_metadata: true,
     open,
     create,
 };
@@ -30,6 +32,7 @@ const FAST_LINE: usize = 1 + 1 + 19 + 2;
 struct TextDecoder {
     stream: Stream,
     line: u64,
+    bad_lines: BadLines,
 }
 
 /// The first line that holds anything is a reference; it may be cut off.
@@ -39,7 +42,7 @@ fn resembles(head: &[u8]) -> bool {
         .is_some_and(|first| first.is_ok())
 }
 
-fn open(mut stream: Stream) -> Result<Opened, TraceError> {
+fn open(mut stream: Stream, decoding: &Decoding) -> Result<Opened, TraceError> {
     let head = stream.head(METADATA_HEAD)?;
     let metadata = metadata_in(head);
     // Some editors put a byte order mark in front.
@@ -47,9 +50,14 @@ fn open(mut stream: Stream) -> Result<Opened, TraceError> {
         stream.consume(3);
     }
     Ok(Opened {
-        decoder: Box::new(TextDecoder { stream, line: 0 }),
+        decoder: Box::new(TextDecoder {
+            stream,
+            line: 0,
+            bad_lines: decoding.bad_lines.clone(),
+        }),
         metadata,
         references: None,
+        notes: Vec::new(),
     })
 }
 
@@ -153,14 +161,12 @@ impl TextDecoder {
         match reference(line) {
             Ok(Some((page, write))) => batch.push(page, write),
             Ok(None) => {}
-            Err(expected) => {
-                return Err(TraceError::Line {
-                    file: self.stream.label().to_owned(),
-                    line: self.line,
-                    expected,
-                    found: quoted(line.trim_ascii()),
-                });
-            }
+            Err(expected) => self.bad_lines.leave_out(TraceError::Line {
+                file: self.stream.label().to_owned(),
+                line: self.line,
+                expected: expected.into(),
+                found: quoted(line.trim_ascii()),
+            })?,
         }
         // The end of the line too, where there is one.
         self.stream.consume(length + 1);
@@ -191,7 +197,7 @@ impl Decode for TextDecoder {
                 return Err(TraceError::Line {
                     file: self.stream.label().to_owned(),
                     line: self.line + 1,
-                    expected: "lines shorter than 256 KiB",
+                    expected: "lines shorter than 256 KiB".into(),
                     found: quoted(self.stream.bytes()),
                 });
             } else if !self.stream.fill()? {

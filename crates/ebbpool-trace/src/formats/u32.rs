@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::{Decode, Encode, Entry, Opened, Target};
+use super::{Decode, Decoding, Encode, Entry, Opened, Target};
 use crate::compression::{Codec, Sink};
 use crate::error::{TraceError, one_line};
 use crate::output::OutputFile;
@@ -21,6 +21,7 @@ pub(super) static ENTRY: Entry = Entry {
     magic: |_| false,
     // Any bytes are words; a guess would be none.
     resembles: |_| false,
+    keeps_metadata: true,
     open,
     create,
 };
@@ -31,7 +32,7 @@ struct WordDecoder {
     stream: Stream,
 }
 
-fn open(stream: Stream) -> Result<Opened, TraceError> {
+fn open(stream: Stream, _decoding: &Decoding) -> Result<Opened, TraceError> {
     if let Some(bytes) = stream.length()
         && bytes % WORD as u64 != 0
     {
@@ -51,6 +52,7 @@ fn open(stream: Stream) -> Result<Opened, TraceError> {
         references: stream.length().map(|bytes| bytes / WORD as u64),
         decoder: Box::new(WordDecoder { stream }),
         metadata,
+        notes: Vec::new(),
     })
 }
 
@@ -89,7 +91,7 @@ impl Decode for WordDecoder {
 }
 
 /// Where a u32 trace's metadata lies.
-fn sidecar(trace: &Path) -> Option<PathBuf> {
+pub(super) fn sidecar(trace: &Path) -> Option<PathBuf> {
     let sidecar = Codec::of_name(trace).1.with_extension("json");
     // A trace that is itself called .json has none.
     (sidecar != trace).then_some(sidecar)

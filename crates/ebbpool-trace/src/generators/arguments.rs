@@ -6,6 +6,32 @@ use super::GeneratorInfo;
 use super::random::Chance;
 use crate::error::{TraceError, one_line};
 use crate::nearest::did_you_mean;
+use crate::source::{ReadOptions, Source};
+
+/// The default of a parameter that has none.
+pub(super) const REQUIRED: &str = "none: it must be given";
+
+/// Any whole number.
+pub(super) const WORD: Kind = Kind::Integer {
+    min: 0,
+    max: u64::MAX,
+};
+
+/// Most generators' share of writes.
+pub(super) const WRITE: Parameter = Parameter {
+    name: "write",
+    kind: Kind::Decimal { max: 1 },
+    default: "0.3",
+    description: "share of references that write",
+};
+
+/// Every generator's seed.
+pub(super) const SEED: Parameter = Parameter {
+    name: "seed",
+    kind: WORD,
+    default: "1",
+    description: "another seed, another trace of the same kind",
+};
 
 /// A parameter of a generator.
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +44,13 @@ pub struct Parameter {
     pub default: &'static str,
     /// What it means, in a few words.
     pub description: &'static str,
+}
+
+impl Parameter {
+    /// True if there is no default.
+    pub fn is_required(&self) -> bool {
+        self.default == REQUIRED
+    }
 }
 
 /// What a parameter takes.
@@ -38,6 +71,13 @@ pub enum Kind {
     },
     /// `true` or `false`.
     Boolean,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// Two decimal numbers `A/B`: a share A of the references goes to a share B of
+    /// the pages.
+    Skew,
+    /// A trace: a file or a generator, in parentheses if it has parameters.
+    Trace,
 }
 
 impl fmt::Display for Kind {
@@ -50,6 +90,13 @@ impl fmt::Display for Kind {
             Kind::Integer { min, max } => write!(formatter, "a whole number from {min} to {max}"),
             Kind::Decimal { max } => write!(formatter, "a decimal number from 0 to {max}"),
             Kind::Boolean => formatter.write_str("true or false"),
+            Kind::Choice(words) => formatter.write_str(&words.join(" or ")),
+            Kind::Skew => formatter.write_str(
+                "two decimal numbers between 0 and 1, the first not below the second, as in 0.8/0.2",
+            ),
+            Kind::Trace => {
+                formatter.write_str("a file or a generator, in parentheses if it has parameters")
+            }
         }
     }
 }
@@ -59,14 +106,17 @@ pub(super) struct Arguments<'a> {
     spec: String,
     info: &'static GeneratorInfo,
     given: Vec<(&'static Parameter, &'a str)>,
+    reading: &'a ReadOptions,
 }
 
 impl<'a> Arguments<'a> {
-    /// Reads `name=value,name=value`; `spec` is the whole argument for messages.
+    /// Reads `name=value,name=value`; `spec` is the whole argument for messages,
+    /// `reading` is how traces among the values are read.
     pub(super) fn parse(
         spec: &str,
         info: &'static GeneratorInfo,
         text: &'a str,
+        reading: &'a ReadOptions,
     ) -> Result<Arguments<'a>, TraceError> {
         let spec = one_line(spec);
         let mut given: Vec<(&'static Parameter, &'a str)> = Vec::new();
@@ -76,7 +126,9 @@ impl<'a> Arguments<'a> {
             generator: info.name,
             parameters: describe(info),
         };
-        for item in text.split(',').map(str::trim) {
+        let items = split(text)
+            .ok_or_else(|| refuse("its parentheses do not match, or stand too deep".to_owned()))?;
+        for item in items {
             if item.is_empty() {
                 continue;
             }
@@ -94,7 +146,37 @@ impl<'a> Arguments<'a> {
             }
             given.push((parameter, value));
         }
-        Ok(Arguments { spec, info, given })
+        Ok(Arguments {
+            spec,
+            info,
+            given,
+            reading,
+        })
+    }
+
+    /// The generator with all its parameters but traces, values in one spelling:
+    /// the same for arguments that mean the same.
+    pub(super) fn canonical(&self) -> String {
+        let each = self.info.parameters.iter().map(|parameter| {
+            let given = self
+                .given
+                .iter()
+                .find(|(known, _)| known.name == parameter.name);
+            let text = given.map_or(parameter.default, |&(_, text)| text);
+            let value = match parameter.kind {
+                Kind::Integer { .. } => text.parse().ok().map(|value: u64| value.to_string()),
+                Kind::Decimal { .. } => Decimal::parse(text).map(|value| value.to_string()),
+                Kind::Skew => skew(text).map(|(a, b)| format!("{a}/{b}")),
+                Kind::Boolean | Kind::Choice(_) => None,
+                Kind::Trace => Some("trace".to_owned()),
+            };
+            format!(
+                "{}={}",
+                parameter.name,
+                value.unwrap_or_else(|| text.to_owned())
+            )
+        });
+        format!("{}:{}", self.info.name, each.collect::<Vec<_>>().join(","))
     }
 
     /// The value of an integer parameter or its default.
@@ -122,6 +204,59 @@ impl<'a> Arguments<'a> {
     /// The value of a boolean parameter or its default.
     pub(super) fn boolean(&self, name: &str) -> Result<bool, TraceError> {
         self.read(name, |text, _| text.parse().ok())
+    }
+
+    /// The value of a parameter that takes one of some words, or its default.
+    pub(super) fn choice(&self, name: &str) -> Result<&'static str, TraceError> {
+        self.read(name, |text, kind| {
+            let Kind::Choice(words) = kind else {
+                return None;
+            };
+            words.iter().copied().find(|&word| word == text)
+        })
+    }
+
+    /// The value of a skew or its default: share of references, share of pages.
+    pub(super) fn skew(&self, name: &str) -> Result<(Decimal, Decimal), TraceError> {
+        self.read(name, |text, _| skew(text))
+    }
+
+    /// The trace that must be given for `name`. It is decoded as the generator's
+    /// user asked, but not cut.
+    pub(super) fn trace(&self, name: &str) -> Result<Source, TraceError> {
+        let given = self
+            .given
+            .iter()
+            .find(|(parameter, _)| parameter.name == name);
+        let Some(&(parameter, text)) = given else {
+            return Err(TraceError::Parameter {
+                spec: self.spec.clone(),
+                problem: format!("{name} is missing"),
+                generator: self.info.name,
+                parameters: describe(self.info),
+            });
+        };
+        let inner = match text
+            .strip_prefix('(')
+            .and_then(|text| text.strip_suffix(')'))
+        {
+            Some(inner) => inner,
+            None if text.contains(':') && text.contains('=') => {
+                return Err(TraceError::Value {
+                    spec: self.spec.clone(),
+                    parameter: parameter.name,
+                    value: one_line(text),
+                    expected: format!("parentheses around it, as in {name}=({})", one_line(text)),
+                });
+            }
+            None => text,
+        };
+        let reading = ReadOptions {
+            skip: 0,
+            limit: None,
+            ..self.reading.clone()
+        };
+        Source::parse_with(inner, &reading)
     }
 
     /// True if the user gave this parameter.
@@ -155,6 +290,41 @@ impl<'a> Arguments<'a> {
             expected: parameter.kind.to_string(),
         })
     }
+}
+
+/// The items of a list between commas outside parentheses, without those that are
+/// empty; `None` if the parentheses do not match or stand too deep.
+fn split(text: &str) -> Option<Vec<&str>> {
+    // Each level is parsed by a call inside the one before.
+    const DEEPEST: u32 = 8;
+    let mut depth = 0u32;
+    let mut start = 0;
+    let mut items = Vec::new();
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'(' if depth == DEEPEST => return None,
+            b'(' => depth += 1,
+            b')' => depth = depth.checked_sub(1)?,
+            b',' if depth == 0 => {
+                items.push(text[start..at].trim());
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    items.push(text[start..].trim());
+    items.retain(|item| !item.is_empty());
+    (depth == 0).then_some(items)
+}
+
+fn skew(text: &str) -> Option<(Decimal, Decimal)> {
+    let (references, pages) = text.split_once('/')?;
+    let (references, pages) = (Decimal::parse(references)?, Decimal::parse(pages)?);
+    let ordered = pages.digits > 0
+        && u128::from(pages.digits) * u128::from(references.unit())
+            <= u128::from(references.digits) * u128::from(pages.unit())
+        && references.digits < references.unit();
+    ordered.then_some((references, pages))
 }
 
 /// All parameters on one line, with ranges and defaults.
@@ -213,6 +383,12 @@ impl Decimal {
         u128::from(self.digits) <= u128::from(max) * u128::from(self.unit())
     }
 
+    /// The digits without a point, and the power of ten that they are to be divided
+    /// by.
+    pub(super) fn fraction(self) -> (u64, u64) {
+        (self.digits, self.unit())
+    }
+
     /// The nearest floating-point number: one division of two exact numbers.
     pub(super) fn value(self) -> f64 {
         self.digits as f64 / self.unit() as f64
@@ -224,9 +400,58 @@ impl Decimal {
     }
 }
 
+impl fmt::Display for Decimal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}e-{}", self.digits, self.scale)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lists_split_outside_parentheses() {
+        assert_eq!(
+            split("a=1, base=(zipf:pages=3,refs=(4)) ,,b=2"),
+            Some(vec!["a=1", "base=(zipf:pages=3,refs=(4))", "b=2"])
+        );
+        assert_eq!(split(""), Some(vec![]));
+        for bad in ["a=(", "a=)", "a=)(", &"(".repeat(100_000)] {
+            assert_eq!(split(bad), None);
+        }
+    }
+
+    #[test]
+    fn skews() {
+        let shown = |text| skew(text).map(|(a, b)| (a.value(), b.value()));
+        assert_eq!(shown("0.8/0.2"), Some((0.8, 0.2)));
+        assert_eq!(shown("0.5/0.50"), Some((0.5, 0.5)));
+        for bad in [
+            "0.8", "0.8/", "/0.2", "0.2/0.8", "1/0.2", "0.8/0", "1.5/0.2", "-1/0.2",
+        ] {
+            assert_eq!(shown(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn canonical_spellings() {
+        let reading = ReadOptions::default();
+        let canonical = |text: &str| {
+            let info = super::super::generators()
+                .find(|info| info.name == "uniform")
+                .unwrap();
+            Arguments::parse(text, info, text, &reading)
+                .unwrap()
+                .canonical()
+        };
+        assert_eq!(canonical("write=0.30, pages=010000"), canonical(""));
+        assert_ne!(canonical("write=0.31"), canonical(""));
+        assert_eq!(
+            canonical(""),
+            "uniform:pages=10000,refs=1000000,write=3e-1,seed=1"
+        );
+    }
 
     #[test]
     fn decimals() {
@@ -259,17 +484,22 @@ mod tests {
 
     #[test]
     fn every_default_is_within_its_range() {
+        let reading = ReadOptions::default();
         for info in super::super::generators() {
-            let arguments = Arguments::parse(info.name, info, "").unwrap();
+            let arguments = Arguments::parse(info.name, info, "", &reading).unwrap();
             for parameter in info.parameters {
-                // Defaults in words are resolved by their generator.
-                if parameter.default.contains(' ') || parameter.default.contains("alpha") {
+                // Defaults in words and other parameters are resolved by the generator.
+                let another = |other: &Parameter| other.name == parameter.default;
+                if parameter.default.contains(' ') || info.parameters.iter().any(another) {
                     continue;
                 }
                 match parameter.kind {
                     Kind::Integer { .. } => drop(arguments.integer(parameter.name).unwrap()),
                     Kind::Decimal { .. } => drop(arguments.decimal(parameter.name).unwrap()),
                     Kind::Boolean => drop(arguments.boolean(parameter.name).unwrap()),
+                    Kind::Choice(_) => drop(arguments.choice(parameter.name).unwrap()),
+                    Kind::Skew => drop(arguments.skew(parameter.name).unwrap()),
+                    Kind::Trace => drop(arguments.trace(parameter.name).unwrap()),
                 }
             }
         }

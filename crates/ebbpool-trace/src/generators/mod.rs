@@ -11,19 +11,30 @@ mod alias;
 mod arguments;
 mod power;
 mod random;
+mod scan_mix;
+mod self_similar;
 mod uniform;
+mod workload_dynamics;
 mod zipf;
 
 use crate::error::{TraceError, one_line};
+use crate::formats::{Decode, Opened};
 use crate::nearest::did_you_mean;
-use crate::reference::Batch;
+use crate::reference::{Batch, Metadata};
+use crate::source::{ReadOptions, Source};
 
 pub use arguments::{Kind, Parameter};
 
 use arguments::Arguments;
 
 /// Every generator.
-static ENTRIES: &[&Entry] = &[&zipf::ENTRY, &uniform::ENTRY];
+static ENTRIES: &[&Entry] = &[
+    &zipf::ENTRY,
+    &uniform::ENTRY,
+    &self_similar::ENTRY,
+    &scan_mix::ENTRY,
+    &workload_dynamics::ENTRY,
+];
 
 /// A generator's registry entry.
 struct Entry {
@@ -44,6 +55,17 @@ pub struct GeneratorInfo {
 
 /// A generator with its arguments.
 pub(crate) trait Generator: Send + Sync {
+    /// Starts from the first reference; `spec` is for messages.
+    fn open(&self, spec: &str) -> Result<Opened, TraceError>;
+
+    /// The trace that the references are made of, if there is one.
+    fn base(&self) -> Option<&Source> {
+        None
+    }
+}
+
+/// A generator that makes its references out of random numbers alone.
+trait Draws: Send + Sync {
     /// References in all.
     fn references(&self) -> u64;
 
@@ -55,9 +77,62 @@ pub(crate) trait Generator: Send + Sync {
 }
 
 /// An endless stream of references.
-pub(crate) trait References: Send {
+trait References: Send {
     /// Appends the next `count` references.
     fn fill(&mut self, batch: &mut Batch, count: usize);
+}
+
+impl<D: Draws> Generator for D {
+    fn open(&self, spec: &str) -> Result<Opened, TraceError> {
+        let references = self.references();
+        Ok(Opened {
+            decoder: Box::new(Drawn {
+                stream: self.start(spec)?,
+                done: 0,
+                references,
+            }),
+            metadata: Metadata {
+                name: Some(spec.to_owned()),
+                page_size: None,
+                database_pages: Some(self.pages()),
+            },
+            references: Some(references),
+            notes: Vec::new(),
+        })
+    }
+}
+
+/// An endless stream, cut to its number of references.
+struct Drawn {
+    stream: Box<dyn References>,
+    done: u64,
+    references: u64,
+}
+
+impl Decode for Drawn {
+    fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
+        let left = self.references - self.done;
+        let count = usize::try_from(left).unwrap_or(usize::MAX).min(max);
+        batch.reserve(count);
+        self.stream.fill(batch, count);
+        self.done += count as u64;
+        Ok(())
+    }
+
+    fn progress(&self) -> f64 {
+        if self.references == 0 {
+            1.0
+        } else {
+            self.done as f64 / self.references as f64
+        }
+    }
+}
+
+/// A generator as it was named.
+pub(crate) struct Named {
+    pub(crate) generator: Box<dyn Generator>,
+    /// The same for arguments that mean the same; a base is not part of it.
+    pub(crate) canonical: String,
 }
 
 /// All generators, for help and documentation.
@@ -71,12 +146,16 @@ pub(crate) fn list() -> String {
     names.join(", ")
 }
 
-/// The generator that `spec` asks for, `None` if it does not look like one.
-pub(crate) fn parse(spec: &str) -> Result<Option<Box<dyn Generator>>, TraceError> {
+/// The generator that `spec` asks for, `None` if it does not look like one; traces
+/// among its arguments are decoded as `reading` says.
+pub(crate) fn parse(spec: &str, reading: &ReadOptions) -> Result<Option<Named>, TraceError> {
     let (name, rest) = spec.split_once(':').unwrap_or((spec, ""));
     if let Some(entry) = ENTRIES.iter().find(|entry| entry.info.name == name) {
-        let arguments = Arguments::parse(spec, &entry.info, rest)?;
-        return (entry.build)(&arguments).map(Some);
+        let arguments = Arguments::parse(spec, &entry.info, rest, reading)?;
+        return Ok(Some(Named {
+            generator: (entry.build)(&arguments)?,
+            canonical: arguments.canonical(),
+        }));
     }
     // A word, a colon, perhaps parameters: meant as a generator, unless it is
     // only a path with a colon in it.

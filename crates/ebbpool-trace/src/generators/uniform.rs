@@ -1,8 +1,8 @@
 //! `uniform`: every page equally likely, again and again.
 
-use super::arguments::{Arguments, Kind, Parameter};
+use super::arguments::{Arguments, Kind, Parameter, SEED, WORD, WRITE};
 use super::random::{Chance, Random};
-use super::{Entry, Generator, GeneratorInfo, References};
+use super::{Draws, Entry, Generator, GeneratorInfo, References};
 use crate::error::TraceError;
 use crate::reference::Batch;
 
@@ -22,28 +22,12 @@ pub(super) static ENTRY: Entry = Entry {
             },
             Parameter {
                 name: "refs",
-                kind: Kind::Integer {
-                    min: 0,
-                    max: u64::MAX,
-                },
+                kind: WORD,
                 default: "1000000",
                 description: "references",
             },
-            Parameter {
-                name: "write",
-                kind: Kind::Decimal { max: 1 },
-                default: "0.3",
-                description: "share of references that write",
-            },
-            Parameter {
-                name: "seed",
-                kind: Kind::Integer {
-                    min: 0,
-                    max: u64::MAX,
-                },
-                default: "1",
-                description: "another seed, another trace of the same kind",
-            },
+            WRITE,
+            SEED,
         ],
     },
     build,
@@ -66,7 +50,7 @@ fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
     }))
 }
 
-impl Generator for Uniform {
+impl Draws for Uniform {
     fn references(&self) -> u64 {
         self.references
     }

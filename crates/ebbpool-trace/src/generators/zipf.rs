@@ -4,23 +4,19 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::alias::AliasTable;
-use super::arguments::{Arguments, Decimal, Kind, Parameter};
+use super::arguments::{Arguments, Decimal, Kind, Parameter, SEED, WORD, WRITE};
 use super::power::inverse_power;
 use super::random::{Chance, Random};
-use super::{Entry, Generator, GeneratorInfo, References};
+use super::{Draws, Entry, Generator, GeneratorInfo, References};
 use crate::error::TraceError;
 use crate::reference::Batch;
 
 /// Beyond this the tables (24 bytes a page, half as much again while they are
 /// made) are larger than the machines that this is for.
-const MOST_PAGES: u64 = 1_000_000_000;
+pub(super) const MOST_PAGES: u64 = 1_000_000_000;
 /// References drawn before any is looked up.
 const BLOCK: usize = 256;
-const ALPHA: Kind = Kind::Decimal { max: 10 };
-const WORD: Kind = Kind::Integer {
-    min: 0,
-    max: u64::MAX,
-};
+pub(super) const ALPHA: Kind = Kind::Decimal { max: 10 };
 
 pub(super) static ENTRY: Entry = Entry {
     info: GeneratorInfo {
@@ -54,30 +50,20 @@ pub(super) static ENTRY: Entry = Entry {
                 default: "read-alpha",
                 description: "skew of the writes, 0 is uniform",
             },
-            Parameter {
-                name: "write",
-                kind: Kind::Decimal { max: 1 },
-                default: "0.3",
-                description: "share of references that write",
-            },
+            WRITE,
             Parameter {
                 name: "shared",
                 kind: Kind::Boolean,
                 default: "false",
                 description: "reads and writes rank the pages alike",
             },
-            Parameter {
-                name: "seed",
-                kind: WORD,
-                default: "1",
-                description: "another seed, another trace of the same kind",
-            },
+            SEED,
         ],
     },
     build,
 };
 
-struct Zipf {
+pub(super) struct Zipf {
     pages: u64,
     references: u64,
     read_alpha: Decimal,
@@ -90,24 +76,10 @@ struct Zipf {
 }
 
 fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
-    let read_alpha = arguments.decimal("read-alpha")?;
-    Ok(Box::new(Zipf {
-        pages: arguments.integer("pages")?,
-        references: arguments.integer("refs")?,
-        read_alpha,
-        write_alpha: if arguments.is_given("write-alpha") {
-            arguments.decimal("write-alpha")?
-        } else {
-            read_alpha
-        },
-        write: arguments.decimal("write")?.chance(),
-        shared: arguments.boolean("shared")?,
-        seed: arguments.integer("seed")?,
-        start: Mutex::new(None),
-    }))
+    Ok(Box::new(Zipf::of(arguments)?))
 }
 
-impl Generator for Zipf {
+impl Draws for Zipf {
     fn references(&self) -> u64 {
         self.references
     }
@@ -133,6 +105,25 @@ impl Generator for Zipf {
 }
 
 impl Zipf {
+    /// Reads the parameters of `zipf`.
+    pub(super) fn of(arguments: &Arguments) -> Result<Zipf, TraceError> {
+        let read_alpha = arguments.decimal("read-alpha")?;
+        Ok(Zipf {
+            pages: arguments.integer("pages")?,
+            references: arguments.integer("refs")?,
+            read_alpha,
+            write_alpha: if arguments.is_given("write-alpha") {
+                arguments.decimal("write-alpha")?
+            } else {
+                read_alpha
+            },
+            write: arguments.decimal("write")?.chance(),
+            shared: arguments.boolean("shared")?,
+            seed: arguments.integer("seed")?,
+            start: Mutex::new(None),
+        })
+    }
+
     /// The stream before its first reference, `None` without enough memory. The
     /// order of draws is part of the contract "same arguments, same bytes":
     /// ranking of reads, ranking of writes unless shared, then the references.

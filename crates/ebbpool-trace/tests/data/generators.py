@@ -1,4 +1,4 @@
-"""The zipf and uniform generators once more, plainly; prints the checksums that
+"""The generators once more, plainly; prints the checksums that
 tests/generators.rs pins. Needs nothing but Python."""
 
 import math, struct
@@ -83,8 +83,11 @@ C = 1 << 32
 
 
 def table(items, a):
+    return weighted(items, [pw(i + 1, a) for i in range(len(items))])
+
+
+def weighted(items, w):
     n = len(items)
-    w = [pw(i + 1, a) for i in range(n)]
     s = l = 0.0
     for x in reversed(w):
         y = x - l
@@ -144,6 +147,75 @@ def zipf(pages, refs, ra, wa, num, den, shared, seed):
         yield (o if b < th else al), w
 
 
+def atanh(x):
+    q = x * x
+    s = 0.0
+    for k in range(16, -1, -1):
+        s = s * q + 1.0 / (2 * k + 1)
+    return x * s
+
+
+def step(k, n, th):
+    up = ex(th * (ln(k) - ln(n)))
+    if k <= 1:
+        return up
+    f = th * 2.0 * atanh(1.0 / (2.0 * k - 1.0))
+    s = 1.0
+    for t in range(20, 1, -1):
+        s = 1.0 - f * s / t
+    return up * (f * s)
+
+
+def selfsim(pages, refs, a, b, num, den, shuffled, seed):
+    r = R(seed)
+    k = list(range(pages))
+    if shuffled:
+        r.shuffle(k)
+    th = (ln(a[0]) - ln(a[1])) / (ln(b[0]) - ln(b[1]))
+    t = weighted(k, [step(i + 1, pages, th) for i in range(pages)])
+    for _ in range(refs):
+        w = r.below(den) < num
+        c = r.below(pages)
+        x = r.next() >> 32
+        h, o, al = t[c]
+        yield (o if x < h else al), w
+
+
+def scanmix(zipf, pages, refs, scans, length, area, num, den, seed):
+    r = R(seed ^ 0x5CA95CA95CA95CA9)
+    at = [(2 * k + 1) * refs // (2 * scans) for k in range(scans)]
+    for i in range(refs + 1):
+        while at and at[0] == i:
+            at.pop(0)
+            o = r.below(area)
+            for j in range(length):
+                w = r.below(den) < num
+                yield pages + (o + j) % area, w
+        if i < refs:
+            yield next(zipf)
+
+
+def dynamics(base, epoch, share, seed):
+    r = R(seed)
+    base = list(base)
+    w0 = None
+    for i in range(0, len(base), epoch):
+        e = base[i : i + epoch]
+        own = sum(w for _, w in e)
+        w0 = w0 or (own, len(e))
+        n, d = share(w0, i // epoch)
+        want = min(len(e), (2 * len(e) * n + d) // (2 * d))
+        c = own if want < own else len(e) - own
+        ch = abs(want - own)
+        for p, w in e:
+            if ch and w == (want < own):
+                if r.below(c) < ch:
+                    w = not w
+                    ch -= 1
+                c -= 1
+            yield p, w
+
+
 def uni(pages, refs, num, den, seed):
     r = R(seed)
     for _ in range(refs):
@@ -157,3 +229,12 @@ print(fnv(zipf(1000, 100000, 0.99, 0.99, 3, 10, True, 42)))
 print(fnv(zipf(1000, 100000, 0, 2.5, 3, 10, True, 1)))
 print(fnv(uni(10000, 1000000, 3, 10, 1)))
 print(fnv(uni(M, 1000, 5, 1000, 7)))
+print(fnv(selfsim(10000, 1000000, (8, 10), (2, 10), 3, 10, False, 1)))
+print(fnv(selfsim(777, 100000, (95, 100), (5, 1000), 1, 2, True, 5)))
+z = lambda: zipf(40000, 100000, 1.0, 1.0, 3, 10, False, 1)
+print(fnv(scanmix(z(), 40000, 100000, 50, 1000, 10000, 0, 1, 1)))
+print(fnv(scanmix(z(), 40000, 100000, 7, 333, 100, 1, 4, 1)))
+u = lambda: uni(10000, 100000, 3, 10, 1)
+print(fnv(dynamics(u(), 5000, lambda w, i: (w[0] * (100 + i), w[1] * 100), 1)))
+wm2 = lambda w, i: (95, 100) if i % 2 else w
+print(fnv(dynamics(u(), 999, wm2, 3)))

@@ -1,0 +1,102 @@
+//! Several traces as one, in order.
+
+use crate::error::TraceError;
+use crate::formats::{Decode, Opened};
+use crate::reference::{Batch, Metadata};
+
+/// Opens the part of that number.
+pub(crate) type OpenPart = Box<dyn Fn(usize) -> Result<Opened, TraceError> + Send>;
+
+/// One trace of `parts` parts.
+///
+/// Metadata on which not all parts agree is dropped, with a note. Every part is
+/// opened once at the beginning, so that one that is missing or broken at its head
+/// is known before hours of work.
+pub(crate) fn concat(parts: usize, open: OpenPart) -> Result<Opened, TraceError> {
+    let mut first = open(0)?;
+    let mut dropped: Vec<&str> = Vec::new();
+    for part in 1..parts {
+        let next = open(part)?;
+        first.references = first
+            .references
+            .zip(next.references)
+            .and_then(|(before, more)| before.checked_add(more));
+        first.notes.extend(next.notes);
+        let Metadata {
+            name,
+            page_size,
+            database_pages,
+        } = &mut first.metadata;
+        for (differs, what) in [
+            (keep_equal(name, next.metadata.name), "the name"),
+            (
+                keep_equal(page_size, next.metadata.page_size),
+                "the page size",
+            ),
+            (
+                keep_equal(database_pages, next.metadata.database_pages),
+                "the database's pages",
+            ),
+        ] {
+            if differs && !dropped.contains(&what) {
+                dropped.push(what);
+            }
+        }
+    }
+    if !dropped.is_empty() {
+        first.notes.push(format!(
+            "the parts do not agree on {}, which is dropped",
+            dropped.join(" and ")
+        ));
+    }
+    Ok(Opened {
+        decoder: Box::new(Parts {
+            current: first.decoder,
+            number: 0,
+            parts,
+            open,
+        }),
+        ..first
+    })
+}
+
+/// Forgets a value that is not the same in another part; true if it had one.
+fn keep_equal<T: PartialEq>(value: &mut Option<T>, other: Option<T>) -> bool {
+    let differs = *value != other;
+    let had = value.is_some() || other.is_some();
+    if differs {
+        *value = None;
+    }
+    differs && had
+}
+
+struct Parts {
+    current: Box<dyn Decode>,
+    number: usize,
+    parts: usize,
+    open: OpenPart,
+}
+
+impl Decode for Parts {
+    fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
+        let mut piece = Batch::new();
+        while batch.len() < max {
+            self.current.fill(&mut piece, max - batch.len())?;
+            if piece.is_empty() {
+                if self.number + 1 == self.parts {
+                    break;
+                }
+                self.number += 1;
+                self.current = (self.open)(self.number)?.decoder;
+            } else {
+                batch.pages.append(&mut piece.pages);
+                batch.writes.append(&mut piece.writes);
+            }
+        }
+        Ok(())
+    }
+
+    fn progress(&self) -> f64 {
+        (self.number as f64 + self.current.progress()) / self.parts as f64
+    }
+}

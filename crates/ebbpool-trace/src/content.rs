@@ -1,0 +1,101 @@
+//! A key of what a source yields, for caches of results.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use crate::error::{TraceError, one_line};
+use crate::formats::Format;
+use crate::source::ReadOptions;
+
+/// Gathers what determines the references of a source.
+///
+/// Every field goes in with a tag and its length, so that no two different sources
+/// feed the hash the same bytes.
+pub(crate) struct ContentHasher(blake3::Hasher);
+
+impl ContentHasher {
+    pub(crate) fn new(options: &ReadOptions) -> ContentHasher {
+        let ReadOptions {
+            // Which formats it led to is hashed with the files.
+            format: _,
+            columns,
+            page_size,
+            bad_lines,
+            skip,
+            limit,
+        } = options;
+        let mut hasher = ContentHasher(blake3::Hasher::new());
+        hasher.field("ebbpool trace", b"1");
+        let columns = columns.as_ref().map(ToString::to_string);
+        hasher.field("columns", columns.unwrap_or_default().as_bytes());
+        let page_size = page_size.map_or(0, |size| size.get());
+        hasher.field("page size", &page_size.to_le_bytes());
+        hasher.field("bad lines", &bad_lines.to_le_bytes());
+        hasher.field("skip", &skip.to_le_bytes());
+        match limit {
+            Some(limit) => hasher.field("limit", &limit.to_le_bytes()),
+            None => hasher.field("limit", b""),
+        }
+        hasher
+    }
+
+    fn field(&mut self, tag: &str, value: &[u8]) {
+        for bytes in [tag.as_bytes(), value] {
+            self.0.update(&(bytes.len() as u64).to_le_bytes());
+            self.0.update(bytes);
+        }
+    }
+
+    /// A generator by its arguments in one spelling.
+    pub(crate) fn generator(&mut self, canonical: &str) {
+        self.field("generator", canonical.as_bytes());
+        self.field("version", env!("CARGO_PKG_VERSION").as_bytes());
+    }
+
+    /// The key of a generator's base.
+    pub(crate) fn base(&mut self, key: &[u8; 32]) {
+        self.field("base", key);
+    }
+
+    /// A file's bytes as they lie there.
+    pub(crate) fn bytes(
+        &mut self,
+        label: &str,
+        format: Format,
+        bytes: impl Read,
+    ) -> Result<(), TraceError> {
+        let failed = |error| TraceError::io(label, "read", error);
+        let key = hash_of(bytes).map_err(failed)?;
+        self.field("format", format.name().as_bytes());
+        self.field("file", key.as_bytes());
+        Ok(())
+    }
+
+    /// The metadata beside a file, which need not be there.
+    pub(crate) fn sidecar(&mut self, path: &Path) -> Result<(), TraceError> {
+        let key = match File::open(path).and_then(hash_of) {
+            Ok(key) => key,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => {
+                return Err(TraceError::io(
+                    one_line(&path.to_string_lossy()),
+                    "read",
+                    error,
+                ));
+            }
+        };
+        self.field("sidecar", key.as_bytes());
+        Ok(())
+    }
+
+    pub(crate) fn finish(self) -> [u8; 32] {
+        *self.0.finalize().as_bytes()
+    }
+}
+
+fn hash_of(bytes: impl Read) -> io::Result<blake3::Hash> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(bytes)?;
+    Ok(hasher.finalize())
+}

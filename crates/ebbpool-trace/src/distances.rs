@@ -1,0 +1,172 @@
+//! Exact LRU stack distances of a stream of references.
+
+const WORD: usize = 64;
+/// Slots of the time axis at first, and the fewest there ever are.
+const FEWEST_SLOTS: usize = 1 << 12;
+/// Slots for each page after the axis was made anew: the more there are, the less
+/// often that happens.
+const SLOTS_PER_PAGE: usize = 4;
+const NOWHERE: u32 = u32::MAX;
+
+/// Tells of each reference how many distinct pages were referenced since the last
+/// reference to the same page, that page counted: LRU with so many frames, and no
+/// fewer, has it in memory.
+///
+/// Every reference takes the next slot of a time axis, and a bit says whether it is
+/// its page's last; the distance is the number of bits from there on, which a
+/// Fenwick tree over words of bits tells. When the axis is used up, the bits move
+/// together at its beginning. Takes about 25 bytes a page.
+#[derive(Debug, Clone)]
+pub(crate) struct StackDistances {
+    /// The slot of each page's last reference.
+    slots: Vec<u32>,
+    /// The page of each slot, of use where its bit is set.
+    pages: Vec<u32>,
+    bits: Vec<u64>,
+    /// Fenwick tree of the bits set in each word, the first at index 1.
+    tree: Vec<u32>,
+    top: usize,
+    live: u32,
+}
+
+impl StackDistances {
+    /// Has seen nothing.
+    pub(crate) fn new() -> StackDistances {
+        StackDistances {
+            slots: Vec::new(),
+            pages: vec![0; FEWEST_SLOTS],
+            bits: vec![0; FEWEST_SLOTS / WORD],
+            tree: vec![0; FEWEST_SLOTS / WORD + 1],
+            top: 0,
+            live: 0,
+        }
+    }
+
+    /// The distance of the next reference, from 1 (the same page as before); `None`
+    /// for a page's first. Pages are numbered densely, below 2^30.
+    pub(crate) fn reference(&mut self, page: u32) -> Option<u32> {
+        if self.top == self.pages.len() {
+            self.compact();
+        }
+        let at = page as usize;
+        if at >= self.slots.len() {
+            self.slots.resize(at + 1, NOWHERE);
+        }
+        let before = std::mem::replace(&mut self.slots[at], self.top as u32);
+        let distance = (before != NOWHERE).then(|| {
+            let before = before as usize;
+            let distance = self.live - self.before(before);
+            self.bits[before / WORD] ^= 1 << (before % WORD);
+            self.change(before / WORD, u32::MAX);
+            self.live -= 1;
+            distance
+        });
+        self.pages[self.top] = page;
+        self.bits[self.top / WORD] |= 1 << (self.top % WORD);
+        self.change(self.top / WORD, 1);
+        self.top += 1;
+        self.live += 1;
+        distance
+    }
+
+    /// Adds to a word's count, modulo 2^32.
+    fn change(&mut self, word: usize, by: u32) {
+        let mut node = word + 1;
+        while let Some(count) = self.tree.get_mut(node) {
+            *count = count.wrapping_add(by);
+            node += node & node.wrapping_neg();
+        }
+    }
+
+    /// Bits set before a slot.
+    fn before(&self, slot: usize) -> u32 {
+        let word = slot / WORD;
+        let lower = self.bits[word] & ((1 << (slot % WORD)) - 1);
+        let mut count = lower.count_ones();
+        let mut node = word;
+        while node > 0 {
+            count = count.wrapping_add(self.tree[node]);
+            node &= node - 1;
+        }
+        count
+    }
+
+    /// Moves the pages together at the beginning of an axis that suits their number.
+    fn compact(&mut self) {
+        let live = self.live as usize;
+        let mut next = 0;
+        for word in 0..self.bits.len() {
+            let mut bits = self.bits[word];
+            while bits != 0 {
+                let page = self.pages[word * WORD + bits.trailing_zeros() as usize];
+                bits &= bits - 1;
+                self.pages[next] = page;
+                self.slots[page as usize] = next as u32;
+                next += 1;
+            }
+        }
+        let slots = (SLOTS_PER_PAGE * live)
+            .next_multiple_of(WORD)
+            .max(FEWEST_SLOTS);
+        self.pages.resize(slots, 0);
+        self.bits.clear();
+        self.bits.resize(slots / WORD, 0);
+        for slot in 0..live {
+            self.bits[slot / WORD] |= 1 << (slot % WORD);
+        }
+        self.tree.clear();
+        self.tree.push(0);
+        self.tree
+            .extend(self.bits.iter().map(|bits| bits.count_ones()));
+        for node in 1..self.tree.len() {
+            let parent = node + (node & node.wrapping_neg());
+            if parent < self.tree.len() {
+                self.tree[parent] += self.tree[node];
+            }
+        }
+        self.top = live;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(30))]
+
+        #[test]
+        fn distances_are_those_of_a_stack(
+            pages in 1u32..3000,
+            references in prop::collection::vec((any::<u32>(), any::<bool>()), 0..15_000),
+        ) {
+            let mut distances = StackDistances::new();
+            let mut stack: Vec<u32> = Vec::new();
+            for (draw, hot) in references {
+                let page = draw % if hot { pages.div_ceil(50) } else { pages };
+                let at = stack.iter().rev().position(|&other| other == page);
+                let expected = at.map(|at| at as u32 + 1);
+                if let Some(at) = at {
+                    stack.remove(stack.len() - 1 - at);
+                }
+                stack.push(page);
+                prop_assert_eq!(distances.reference(page), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn the_axis_grows_with_the_pages_and_only_with_them() {
+        let mut distances = StackDistances::new();
+        for round in 0..3 {
+            for page in 0..10_000 {
+                assert_eq!(distances.reference(page), (round > 0).then_some(10_000));
+            }
+        }
+        for _ in 0..1_000_000 {
+            assert!(distances.reference(7).is_some());
+        }
+        assert!(distances.pages.len() <= 4 * 10_000 + WORD);
+    }
+}

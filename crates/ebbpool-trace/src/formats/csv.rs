@@ -1,0 +1,574 @@
+//! *csv*: comma-separated values, or separated by semicolons, tabs or bars, with a
+//! line of column names.
+//!
+//! Which columns hold a reference is told by [`Columns`] or guessed from common
+//! names. It holds no metadata.
+
+use std::io::{self, Read, Write};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use csv::{ByteRecord, ReaderBuilder};
+
+use super::{Decode, Decoding, Encode, Entry, Opened, Target};
+use crate::bad_lines::BadLines;
+use crate::columns::{Columns, Measure, Place, Written};
+use crate::compression::Sink;
+use crate::error::{TraceError, one_line, quoted};
+use crate::nearest::did_you_mean;
+use crate::reference::{Batch, Metadata};
+use crate::stream::{BUFFER, Stream};
+
+pub(super) static ENTRY: Entry = Entry {
+    name: "csv",
+    description: "a line of column names, then a line per reference or request; see --columns",
+    extensions: &["csv", "tsv"],
+    magic: |_| false,
+    resembles,
+    keeps_metadata: false,
+    open,
+    create,
+};
+
+/// Bytes that the csv crate reads ahead.
+const READ_AHEAD: usize = 1 << 16;
+/// No record is longer, in bytes: an unclosed quotation mark would otherwise read
+/// the whole file into memory.
+const LONGEST_RECORD: u64 = 1 << 20;
+/// No request is longer, in bytes: a damaged size would otherwise make references
+/// for hours.
+const LONGEST_REQUEST: u64 = 1 << 40;
+
+/// Names that mean a page number, a byte offset, a length in bytes, or whether a
+/// page is written; each in order of preference.
+const PAGE_NAMES: &[&str] = &[
+    "page",
+    "page_id",
+    "pageid",
+    "page_no",
+    "page_number",
+    "blk",
+    "blkno",
+    "block",
+    "block_id",
+    "block_no",
+    "block_number",
+    "blocknum",
+];
+const OFFSET_NAMES: &[&str] = &["offset", "byte_offset", "offset_bytes"];
+const SIZE_NAMES: &[&str] = &["size", "length", "len", "bytes", "size_bytes"];
+const WRITE_NAMES: &[&str] = &[
+    "write",
+    "is_write",
+    "iswrite",
+    "dirty",
+    "op",
+    "operation",
+    "rw",
+    "type",
+    "access",
+    "mode",
+];
+
+/// The bytes of a trace as the csv crate wants them.
+struct Input {
+    stream: Stream,
+    given: u64,
+    last: u8,
+    /// Where the record that is being read must have ended.
+    end: Arc<AtomicU64>,
+}
+
+impl Read for Input {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.given > self.end.load(Ordering::Relaxed) {
+            return Err(io::Error::other(TraceError::Columns {
+                file: self.stream.label().to_owned(),
+                problem: format!(
+                    "a record longer than {LONGEST_RECORD} bytes; is a quotation mark not closed?"
+                ),
+            }));
+        }
+        if self.stream.bytes().is_empty() && !self.stream.fill().map_err(io::Error::other)? {
+            return Ok(0);
+        }
+        let bytes = self.stream.bytes();
+        let count = bytes.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&bytes[..count]);
+        self.last = buffer[..count].last().copied().unwrap_or(self.last);
+        self.stream.consume(count);
+        self.given += count as u64;
+        Ok(count)
+    }
+}
+
+/// What separates fields, by what the first line has most of.
+fn delimiter(head: &[u8]) -> u8 {
+    let line = first_line(head);
+    let count = |delimiter: u8| line.iter().filter(|&&byte| byte == delimiter).count();
+    let mut most = b',';
+    for other in [b';', b'\t', b'|'] {
+        if count(other) > count(most) {
+            most = other;
+        }
+    }
+    most
+}
+
+fn first_line(head: &[u8]) -> &[u8] {
+    let head = head.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(head);
+    head.split(|&byte| byte == b'\n').next().unwrap_or(head)
+}
+
+/// The first line names columns that are known.
+fn resembles(head: &[u8]) -> bool {
+    let line = String::from_utf8_lossy(first_line(head));
+    let names: Vec<String> = line
+        .trim_end()
+        .split(char::from(delimiter(head)))
+        .map(|name| name.trim().trim_matches('"').to_owned())
+        .collect();
+    names.len() > 1 && guess(&names).is_some_and(|guessed| guessed.write.is_some())
+}
+
+/// The columns that `header` names in a common way.
+fn guess(header: &[String]) -> Option<Columns> {
+    let find = |names: &[&str]| {
+        names.iter().find_map(|name| {
+            let found = header
+                .iter()
+                .find(|column| column.eq_ignore_ascii_case(name));
+            found.cloned()
+        })
+    };
+    let measure = |column| Measure { column, unit: 1 };
+    let place = match find(PAGE_NAMES) {
+        Some(page) => Place::Page(page),
+        None => Place::Bytes {
+            offset: measure(find(OFFSET_NAMES)?),
+            size: find(SIZE_NAMES).map(measure),
+        },
+    };
+    let write = find(WRITE_NAMES).map(|column| Written {
+        column,
+        values: Vec::new(),
+    });
+    Some(Columns { place, write })
+}
+
+/// A column by its place in a record.
+#[derive(Debug)]
+struct Field {
+    at: usize,
+    name: String,
+}
+
+/// Where a record tells its pages.
+#[derive(Debug)]
+enum Pages {
+    Number(Field),
+    Bytes {
+        offset: (Field, u64),
+        size: Option<(Field, u64)>,
+        page_size: u64,
+    },
+}
+
+/// How a record tells that it writes.
+#[derive(Debug)]
+enum Writes {
+    Never,
+    Word(Field),
+    OneOf(Field, Vec<Vec<u8>>),
+}
+
+struct CsvDecoder {
+    reader: csv::Reader<Input>,
+    label: String,
+    end: Arc<AtomicU64>,
+    width: usize,
+    pages: Pages,
+    writes: Writes,
+    record: ByteRecord,
+    /// Lines end in `\r\n`.
+    carriage_returns: bool,
+    /// Pages of a request that are still to come, and whether they are written.
+    rest: Option<(RangeInclusive<u64>, bool)>,
+    bad_lines: BadLines,
+}
+
+fn open(mut stream: Stream, decoding: &Decoding) -> Result<Opened, TraceError> {
+    let label = stream.label().to_owned();
+    let head = stream.head(1 << 13)?;
+    let delimiter = delimiter(head);
+    let carriage_returns = first_line(head).ends_with(b"\r");
+    if head.starts_with(b"\xEF\xBB\xBF") {
+        stream.consume(3);
+    }
+    let end = Arc::new(AtomicU64::new(LONGEST_RECORD));
+    let mut reader = ReaderBuilder::new()
+        .delimiter(delimiter)
+        .flexible(true)
+        .buffer_capacity(READ_AHEAD)
+        .from_reader(Input {
+            stream,
+            given: 0,
+            last: 0,
+            end: Arc::clone(&end),
+        });
+    let header: Vec<String> = reader
+        .byte_headers()
+        .map_err(|error| unreadable(&label, error))?
+        .iter()
+        .map(|name| String::from_utf8_lossy(name.trim_ascii()).into_owned())
+        .collect();
+    if header.is_empty() {
+        return Err(TraceError::Columns {
+            file: label,
+            problem: "is empty; the first line of a CSV names its columns".to_owned(),
+        });
+    }
+    let mut notes = Vec::new();
+    let columns = match &decoding.options.columns {
+        Some(columns) => columns.clone(),
+        None => {
+            let guessed = guess(&header).ok_or_else(|| TraceError::Columns {
+                file: label.clone(),
+                problem: format!(
+                    "no column has a name that means a page; the first line names {}; say which with --columns, as in --columns page=blk,write=op:W",
+                    listed(&header)
+                ),
+            })?;
+            // These two can mean nothing else.
+            if guessed.to_string() != "page=page,write=write" {
+                notes.push(format!("{label}: guessed --columns {guessed}"));
+            }
+            guessed
+        }
+    };
+    if columns.write.is_none() {
+        notes.push(format!(
+            "{label}: no column tells writes (write=COLUMN in --columns), so that all references are reads"
+        ));
+    }
+    let field = |name: &str| {
+        let at = header.iter().position(|column| column == name);
+        at.map(|at| Field {
+            at,
+            name: name.to_owned(),
+        })
+        .ok_or_else(|| TraceError::Columns {
+            file: label.clone(),
+            problem: format!(
+                "no column '{}'{}; the first line names {}",
+                one_line(name),
+                did_you_mean(name, header.iter().map(String::as_str)),
+                listed(&header)
+            ),
+        })
+    };
+    let mut metadata = Metadata::default();
+    let pages = match &columns.place {
+        Place::Page(column) => Pages::Number(field(column)?),
+        Place::Bytes { offset, size } => {
+            let page_size = decoding
+                .options
+                .page_size
+                .ok_or_else(|| TraceError::NoPageSize {
+                    file: label.clone(),
+                    column: offset.column.clone(),
+                })?;
+            metadata.page_size = Some(page_size.get());
+            let measured = |measure: &Measure| Ok((field(&measure.column)?, measure.unit));
+            Pages::Bytes {
+                offset: measured(offset)?,
+                size: size.as_ref().map(measured).transpose()?,
+                page_size: page_size.get(),
+            }
+        }
+    };
+    let writes = match columns.write {
+        None => Writes::Never,
+        Some(Written { column, values }) if values.is_empty() => Writes::Word(field(&column)?),
+        Some(Written { column, values }) => {
+            let values = values.into_iter().map(String::into_bytes).collect();
+            Writes::OneOf(field(&column)?, values)
+        }
+    };
+    Ok(Opened {
+        metadata,
+        references: None,
+        notes,
+        decoder: Box::new(CsvDecoder {
+            reader,
+            label,
+            end,
+            width: header.len(),
+            pages,
+            writes,
+            record: ByteRecord::new(),
+            carriage_returns,
+            rest: None,
+            bad_lines: decoding.bad_lines.clone(),
+        }),
+    })
+}
+
+/// Column names for a message.
+fn listed(header: &[String]) -> String {
+    const MOST: usize = 20;
+    let mut names: Vec<&str> = header.iter().take(MOST).map(String::as_str).collect();
+    if header.len() > MOST {
+        names.push("…");
+    }
+    one_line(&names.join(", "))
+}
+
+/// A complaint of the csv crate, told from those that it passes on.
+fn unreadable(file: &str, error: csv::Error) -> TraceError {
+    let problem = error.to_string();
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => match error.downcast::<TraceError>() {
+            Ok(error) => error,
+            Err(error) => TraceError::io(file, "read", error),
+        },
+        _ => TraceError::Columns {
+            file: file.to_owned(),
+            problem: one_line(&problem),
+        },
+    }
+}
+
+/// What a field was found not to be, and the field.
+type Wrong<'a> = (String, &'a [u8]);
+
+fn number<'a>(record: &'a ByteRecord, field: &Field, what: &str) -> Result<u64, Wrong<'a>> {
+    let text = record.get(field.at).unwrap_or_default().trim_ascii();
+    let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    // ASCII digits are UTF-8.
+    let value = str::from_utf8(text).ok().filter(|_| digits);
+    value
+        .and_then(|text| text.parse().ok())
+        .ok_or_else(|| (format!("{what} in column '{}'", field.name), text))
+}
+
+impl Pages {
+    /// The pages that a record touches, none for a request of no bytes.
+    fn of<'a>(&self, record: &'a ByteRecord) -> Result<Option<RangeInclusive<u64>>, Wrong<'a>> {
+        match self {
+            Pages::Number(field) => {
+                let page = number(record, field, "a page number from 0 to 2^64-1")?;
+                Ok(Some(page..=page))
+            }
+            Pages::Bytes {
+                offset: (field, unit),
+                size,
+                page_size,
+            } => {
+                let what = "an offset from 0 to 2^64-1";
+                let offset = u128::from(number(record, field, what)?) * u128::from(*unit);
+                let bytes = match size {
+                    None => 1,
+                    Some((field, unit)) => {
+                        let what = "a size up to 2^40 bytes";
+                        let bytes = u128::from(number(record, field, what)?) * u128::from(*unit);
+                        if bytes > u128::from(LONGEST_REQUEST) {
+                            let text = record.get(field.at).unwrap_or_default();
+                            return Err((format!("{what} in column '{}'", field.name), text));
+                        }
+                        bytes
+                    }
+                };
+                if bytes == 0 {
+                    return Ok(None);
+                }
+                let page = |byte: u128| u64::try_from(byte / u128::from(*page_size));
+                match (page(offset), page(offset + bytes - 1)) {
+                    (Ok(first), Ok(last)) => Ok(Some(first..=last)),
+                    _ => Err((
+                        format!("an offset below 2^64 pages in column '{}'", field.name),
+                        record.get(field.at).unwrap_or_default(),
+                    )),
+                }
+            }
+        }
+    }
+}
+
+impl Writes {
+    fn of<'a>(&self, record: &'a ByteRecord) -> Result<bool, Wrong<'a>> {
+        match self {
+            Writes::Never => Ok(false),
+            Writes::OneOf(field, values) => {
+                let text = record.get(field.at).unwrap_or_default().trim_ascii();
+                Ok(values.iter().any(|value| value == text))
+            }
+            Writes::Word(field) => {
+                const WRITE: [&str; 4] = ["true", "1", "w", "write"];
+                const READ: [&str; 4] = ["false", "0", "r", "read"];
+                let text = record.get(field.at).unwrap_or_default().trim_ascii();
+                let among = |words: [&str; 4]| {
+                    words
+                        .iter()
+                        .any(|word| word.as_bytes().eq_ignore_ascii_case(text))
+                };
+                match (among(WRITE), among(READ)) {
+                    (true, _) => Ok(true),
+                    (_, true) => Ok(false),
+                    _ => Err((
+                        format!(
+                            "true or false, 1 or 0, W or R, write or read in column '{}' (for other words say which mean a write, as in --columns …,write={}:WORD)",
+                            field.name, field.name
+                        ),
+                        text,
+                    )),
+                }
+            }
+        }
+    }
+}
+
+impl CsvDecoder {
+    /// Reads a record; false at the end.
+    fn next(&mut self) -> Result<bool, TraceError> {
+        let start = self.reader.position().byte();
+        self.end.store(
+            start.saturating_add(LONGEST_RECORD + READ_AHEAD as u64),
+            Ordering::Relaxed,
+        );
+        self.reader
+            .read_byte_record(&mut self.record)
+            .map_err(|error| unreadable(&self.label, error))
+    }
+
+    /// The line on which the record at hand begins. The crate's own figure is that
+    /// of the blank lines before, and counts a `\n` behind a `\r` with the next
+    /// record.
+    fn line(&self) -> u64 {
+        let within = self.record.as_slice().iter().filter(|&&byte| byte == b'\n');
+        let input = self.reader.get_ref();
+        let cut_off = self.reader.position().byte() == input.given && input.last != b'\n';
+        let counted_end = !self.carriage_returns && !cut_off;
+        let lines = within.count() as u64 + u64::from(counted_end);
+        self.reader.position().line().saturating_sub(lines)
+    }
+
+    /// What is to be referenced because of the record at hand.
+    fn request(&self) -> Result<Option<(RangeInclusive<u64>, bool)>, TraceError> {
+        let wrong = |(expected, found): Wrong| TraceError::Line {
+            file: self.label.clone(),
+            line: self.line(),
+            expected: expected.into(),
+            found: quoted(found),
+        };
+        if self.record.len() != self.width {
+            let expected = format!("{} columns as in the first line", self.width);
+            let found = format!("{}", self.record.len());
+            return Err(wrong((expected, found.as_bytes())));
+        }
+        let pages = self.pages.of(&self.record).map_err(wrong)?;
+        let write = self.writes.of(&self.record).map_err(wrong)?;
+        Ok(pages.map(|pages| (pages, write)))
+    }
+}
+
+impl Decode for CsvDecoder {
+    fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
+        while batch.len() < max {
+            if let Some((pages, write)) = &mut self.rest {
+                for page in pages.by_ref().take(max - batch.len()) {
+                    batch.push(page, *write);
+                }
+                if pages.is_empty() {
+                    self.rest = None;
+                }
+            } else if self.next()? {
+                match self.request() {
+                    Ok(request) => self.rest = request,
+                    Err(error) => self.bad_lines.leave_out(error)?,
+                }
+            } else {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn progress(&self) -> f64 {
+        self.reader.get_ref().stream.progress()
+    }
+}
+
+struct CsvEncoder {
+    sink: Sink,
+    lines: Vec<u8>,
+}
+
+fn create(target: Target) -> Result<Box<dyn Encode>, TraceError> {
+    let mut lines = Vec::with_capacity(BUFFER);
+    lines.extend_from_slice(b"page,write\n");
+    Ok(Box::new(CsvEncoder {
+        sink: target.sink,
+        lines,
+    }))
+}
+
+impl CsvEncoder {
+    fn flush(&mut self) -> Result<(), TraceError> {
+        let written = self.sink.write_all(&self.lines);
+        self.lines.clear();
+        written.map_err(|error| TraceError::io(self.sink.file().label(), "write", error))
+    }
+}
+
+impl Encode for CsvEncoder {
+    fn write(&mut self, batch: &Batch) -> Result<(), TraceError> {
+        const LINE: usize = "18446744073709551615,false\n".len();
+        let mut digits = itoa::Buffer::new();
+        for (page, write) in batch.iter() {
+            self.lines.extend_from_slice(digits.format(page).as_bytes());
+            let end: &[u8] = if write { b",true\n" } else { b",false\n" };
+            self.lines.extend_from_slice(end);
+            if self.lines.len() > BUFFER - LINE {
+                self.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<u64, TraceError> {
+        self.flush()?;
+        self.sink.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guessed(header: &str) -> Option<String> {
+        let names: Vec<String> = header.split(',').map(str::to_owned).collect();
+        guess(&names).map(|columns| columns.to_string())
+    }
+
+    #[test]
+    fn guesses() {
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(guessed("time,page,write"), some("page=page,write=write"));
+        assert_eq!(guessed("Op,BLK"), some("page=BLK,write=Op"));
+        assert_eq!(
+            guessed("ts,offset,size,op"),
+            some("offset=offset,size=size,write=op")
+        );
+        assert_eq!(guessed("page"), some("page=page"));
+        assert_eq!(guessed("a,b,c"), None);
+        assert!(resembles(b"time;blk;op\n1;2;R\n"));
+        assert!(resembles(b"\xEF\xBB\xBF\"page\",\"write\"\r\n"));
+        assert!(!resembles(b"page\n1\n"));
+        assert!(!resembles(b"R 1\nW 2\n"));
+        assert!(!resembles(b""));
+        assert_eq!(delimiter(b"a\tb,c\td\n,,,,"), b'\t');
+        assert_eq!(delimiter(b""), b',');
+    }
+}

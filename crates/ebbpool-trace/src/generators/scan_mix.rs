@@ -1,0 +1,244 @@
+//! `scan-mix`: a `zipf` trace interrupted by sequential scans.
+//!
+//! The defaults are the scan resistance experiment of the AD-LRU paper (section
+//! 4.4): 100,000 Zipf references to 40,000 pages, and 50 scans of one length,
+//! spread evenly, over 10,000 further pages. Without its scans the trace is what
+//! `zipf` generates from the same arguments.
+
+use super::arguments::{Arguments, Kind, Parameter, SEED, WRITE};
+use super::random::{Chance, Random};
+use super::zipf::{ALPHA, MOST_PAGES, Zipf};
+use super::{Draws, Entry, Generator, GeneratorInfo, References};
+use crate::error::TraceError;
+use crate::reference::Batch;
+
+/// Far below 2^64, so that sums and products of a few stay below it too.
+const MANY: u64 = 1_000_000_000_000_000_000;
+const SOME: u64 = 1_000_000_000;
+/// Keeps the scans' draws apart from those of the zipf references.
+const SCANS: u64 = 0x5CA9_5CA9_5CA9_5CA9;
+
+pub(super) static ENTRY: Entry = Entry {
+    info: GeneratorInfo {
+        name: "scan-mix",
+        summary: "a zipf trace with sequential scans in between, spread evenly",
+        parameters: &[
+            Parameter {
+                name: "pages",
+                kind: Kind::Integer {
+                    min: 1,
+                    max: MOST_PAGES,
+                },
+                default: "40000",
+                description: "pages that the zipf references go to, numbered from 0",
+            },
+            Parameter {
+                name: "refs",
+                kind: Kind::Integer { min: 0, max: MANY },
+                default: "100000",
+                description: "zipf references; those of the scans come on top",
+            },
+            Parameter {
+                name: "read-alpha",
+                kind: ALPHA,
+                default: "1",
+                description: "skew of the zipf reads, 0 is uniform",
+            },
+            Parameter {
+                name: "write-alpha",
+                kind: ALPHA,
+                default: "read-alpha",
+                description: "skew of the zipf writes, 0 is uniform",
+            },
+            Parameter {
+                description: "share of the zipf references that write",
+                ..WRITE
+            },
+            Parameter {
+                name: "shared",
+                kind: Kind::Boolean,
+                default: "false",
+                description: "zipf reads and writes rank the pages alike",
+            },
+            Parameter {
+                name: "scans",
+                kind: Kind::Integer { min: 0, max: SOME },
+                default: "50",
+                description: "number of scans",
+            },
+            Parameter {
+                name: "scan-length",
+                kind: Kind::Integer { min: 0, max: SOME },
+                default: "1000",
+                description: "references of each scan",
+            },
+            Parameter {
+                name: "scan-first",
+                kind: Kind::Integer { min: 0, max: MANY },
+                default: "pages",
+                description: "first page of the scanned area",
+            },
+            Parameter {
+                name: "scan-pages",
+                kind: Kind::Integer { min: 1, max: MANY },
+                default: "10000",
+                description: "pages of the scanned area; a scan that reaches its end goes on at its first page",
+            },
+            Parameter {
+                name: "scan-start",
+                kind: Kind::Choice(&["random", "next", "first"]),
+                default: "random",
+                description: "a scan begins anywhere in the area, behind the scan before, or at the area's first page",
+            },
+            Parameter {
+                name: "scan-write",
+                default: "0",
+                description: "share of the scans' references that write",
+                ..WRITE
+            },
+            SEED,
+        ],
+    },
+    build,
+};
+
+#[derive(Debug, Clone, Copy)]
+enum Start {
+    Random,
+    Next,
+    First,
+}
+
+/// What scans look like.
+#[derive(Debug, Clone, Copy)]
+struct Scans {
+    count: u64,
+    length: u64,
+    first: u64,
+    pages: u64,
+    start: Start,
+    write: Chance,
+}
+
+struct ScanMix {
+    zipf: Zipf,
+    scans: Scans,
+    seed: u64,
+}
+
+fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
+    let zipf = Zipf::of(arguments)?;
+    let first = if arguments.is_given("scan-first") {
+        arguments.integer("scan-first")?
+    } else {
+        zipf.pages()
+    };
+    Ok(Box::new(ScanMix {
+        scans: Scans {
+            count: arguments.integer("scans")?,
+            length: arguments.integer("scan-length")?,
+            first,
+            pages: arguments.integer("scan-pages")?,
+            start: match arguments.choice("scan-start")? {
+                "random" => Start::Random,
+                "next" => Start::Next,
+                _ => Start::First,
+            },
+            write: arguments.decimal("scan-write")?.chance(),
+        },
+        zipf,
+        seed: arguments.integer("seed")?,
+    }))
+}
+
+impl Draws for ScanMix {
+    fn references(&self) -> u64 {
+        self.zipf.references() + self.scans.count * self.scans.length
+    }
+
+    fn pages(&self) -> u64 {
+        self.zipf.pages().max(self.scans.first + self.scans.pages)
+    }
+
+    fn start(&self, spec: &str) -> Result<Box<dyn References>, TraceError> {
+        Ok(Box::new(Stream {
+            zipf: self.zipf.start(spec)?,
+            zipf_references: self.zipf.references(),
+            zipf_done: 0,
+            random: Random::new(self.seed ^ SCANS),
+            scans: self.scans,
+            begun: 0,
+            offset: 0,
+            left: 0,
+        }))
+    }
+}
+
+struct Stream {
+    zipf: Box<dyn References>,
+    zipf_references: u64,
+    zipf_done: u64,
+    random: Random,
+    scans: Scans,
+    /// Scans that have begun.
+    begun: u64,
+    /// The next page of the scan, counted from the area's first.
+    offset: u64,
+    /// References that the scan at hand still has.
+    left: u64,
+}
+
+impl Stream {
+    /// Zipf references until the next scan: the trace falls into as many equal parts
+    /// as there are scans, with a scan in the middle of each.
+    fn until_scan(&self) -> u64 {
+        if self.begun == self.scans.count {
+            return u64::MAX;
+        }
+        let halves = 2 * u128::from(self.begun) + 1;
+        let before = halves * u128::from(self.zipf_references) / (2 * u128::from(self.scans.count));
+        before as u64 - self.zipf_done
+    }
+
+    fn begin_scan(&mut self) {
+        self.begun += 1;
+        self.left = self.scans.length;
+        match self.scans.start {
+            Start::Random => self.offset = self.random.below(self.scans.pages),
+            Start::Next => {}
+            Start::First => self.offset = 0,
+        }
+    }
+
+    fn scan(&mut self, batch: &mut Batch, count: u64) {
+        for _ in 0..count {
+            let write = self.random.happens(self.scans.write);
+            batch.push(self.scans.first + self.offset, write);
+            self.offset += 1;
+            if self.offset == self.scans.pages {
+                self.offset = 0;
+            }
+        }
+        self.left -= count;
+    }
+}
+
+impl References for Stream {
+    fn fill(&mut self, batch: &mut Batch, count: usize) {
+        let mut wanted = count as u64;
+        while wanted > 0 {
+            let scanned = self.left.min(wanted);
+            self.scan(batch, scanned);
+            wanted -= scanned;
+            let zipf = self.until_scan().min(wanted);
+            if self.left == 0 {
+                self.zipf.fill(batch, zipf as usize);
+                self.zipf_done += zipf;
+                wanted -= zipf;
+                if wanted > 0 {
+                    self.begin_scan();
+                }
+            }
+        }
+    }
+}

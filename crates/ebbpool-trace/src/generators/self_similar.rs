@@ -1,0 +1,148 @@
+//! `self-similar`: a share A of the references goes to a share B of the pages, and
+//! within these the same again, and so on.
+//!
+//! After Gray et al., Quickly Generating Billion-Record Synthetic Databases (SIGMOD
+//! 1994): the hottest k of n pages get (k/n)^theta of the references, with
+//! theta = ln A / ln B.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::alias::AliasTable;
+use super::arguments::{Arguments, Decimal, Kind, Parameter, SEED, WORD, WRITE};
+use super::power::{ln_of_fraction, power_step};
+use super::random::{Chance, Random};
+use super::zipf::MOST_PAGES;
+use super::{Draws, Entry, Generator, GeneratorInfo, References};
+use crate::error::TraceError;
+use crate::reference::Batch;
+
+pub(super) static ENTRY: Entry = Entry {
+    info: GeneratorInfo {
+        name: "self-similar",
+        summary: "independent references; a share of them goes to a share of the pages, and so on within these",
+        parameters: &[
+            Parameter {
+                name: "pages",
+                kind: Kind::Integer {
+                    min: 1,
+                    max: MOST_PAGES,
+                },
+                default: "10000",
+                description: "pages of the database, numbered from 0",
+            },
+            Parameter {
+                name: "refs",
+                kind: WORD,
+                default: "1000000",
+                description: "references",
+            },
+            Parameter {
+                name: "skew",
+                kind: Kind::Skew,
+                default: "0.8/0.2",
+                description: "share of the references that goes to that share of the pages",
+            },
+            WRITE,
+            Parameter {
+                name: "shuffled",
+                kind: Kind::Boolean,
+                default: "false",
+                description: "hot pages lie anywhere; otherwise page 0 is the hottest and its neighbours are next",
+            },
+            SEED,
+        ],
+    },
+    build,
+};
+
+struct SelfSimilar {
+    pages: u64,
+    references: u64,
+    skew: (Decimal, Decimal),
+    write: Chance,
+    shuffled: bool,
+    seed: u64,
+    /// Made when first needed, then kept: a trace may be opened many times.
+    start: Mutex<Option<Stream>>,
+}
+
+fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
+    Ok(Box::new(SelfSimilar {
+        pages: arguments.integer("pages")?,
+        references: arguments.integer("refs")?,
+        skew: arguments.skew("skew")?,
+        write: arguments.decimal("write")?.chance(),
+        shuffled: arguments.boolean("shuffled")?,
+        seed: arguments.integer("seed")?,
+        start: Mutex::new(None),
+    }))
+}
+
+impl Draws for SelfSimilar {
+    fn references(&self) -> u64 {
+        self.references
+    }
+
+    fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    fn start(&self, spec: &str) -> Result<Box<dyn References>, TraceError> {
+        let mut start = self.start.lock().unwrap_or_else(PoisonError::into_inner);
+        let stream = match &*start {
+            Some(stream) => stream.clone(),
+            None => {
+                let stream = self.first().ok_or_else(|| TraceError::Memory {
+                    spec: spec.to_owned(),
+                    pages: self.pages,
+                })?;
+                start.insert(stream).clone()
+            }
+        };
+        Ok(Box::new(stream))
+    }
+}
+
+impl SelfSimilar {
+    /// The stream before its first reference, `None` without enough memory.
+    fn first(&self) -> Option<Stream> {
+        let mut random = Random::new(self.seed);
+        let pages = u32::try_from(self.pages).ok()?;
+        let mut ranking: Vec<u32> = Vec::new();
+        ranking.try_reserve_exact(pages as usize).ok()?;
+        ranking.extend(0..pages);
+        if self.shuffled {
+            random.shuffle(&mut ranking);
+        }
+        let [references, hot] = [self.skew.0, self.skew.1].map(|share| {
+            let (numerator, denominator) = share.fraction();
+            ln_of_fraction(numerator, denominator)
+        });
+        let theta = references / hot;
+        let weight = |rank: usize| power_step(rank as u64 + 1, self.pages, theta);
+        Some(Stream {
+            random,
+            write: self.write,
+            table: Arc::new(AliasTable::new(&ranking, weight)?),
+        })
+    }
+}
+
+#[derive(Clone)]
+struct Stream {
+    random: Random,
+    write: Chance,
+    table: Arc<AliasTable>,
+}
+
+impl References for Stream {
+    fn fill(&mut self, batch: &mut Batch, count: usize) {
+        let pages = self.table.len() as u64;
+        for _ in 0..count {
+            let write = self.random.happens(self.write);
+            let column = self.random.below(pages) as usize;
+            let page = self.table.item(column, self.random.bits32());
+            batch.push(u64::from(page), write);
+        }
+    }
+}

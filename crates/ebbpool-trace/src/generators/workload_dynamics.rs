@@ -1,0 +1,276 @@
+//! `workload-dynamics`: the pages of another trace, with a share of writes that
+//! changes from epoch to epoch.
+//!
+//! The two models of the FD-Buffer papers. In epoch i, counted from 0, the share is
+//!
+//! - `wm1`: w0 (1 + i %), at most 1
+//! - `wm2`: w0 in even epochs, in odd ones 0.95 w0 as the papers print it
+//!   (`reading=literal`) or 0.95 (`reading=absolute`), for the papers' text speaks of
+//!   writes that become dominant periodically
+//!
+//! w0 is the base's own share of writes in its first epoch, as in the papers, unless
+//! it is given. So a base is never read ahead by more than an epoch.
+//!
+//! An epoch keeps as many of the base's own reads and writes as it can: too few
+//! writes, and reads picked at random become writes; too many, and writes picked at
+//! random become reads. The number of writes is exact, rounded to the nearest whole
+//! one.
+
+use super::arguments::{Arguments, Kind, Parameter, REQUIRED, SEED};
+use super::random::Random;
+use super::{Entry, Generator, GeneratorInfo};
+use crate::error::TraceError;
+use crate::formats::{Decode, Opened};
+use crate::reference::{Batch, Metadata};
+use crate::source::{Reader, Source};
+
+pub(super) static ENTRY: Entry = Entry {
+    info: GeneratorInfo {
+        name: "workload-dynamics",
+        summary: "the pages of another trace, with a share of writes that changes every epoch",
+        parameters: &[
+            Parameter {
+                name: "base",
+                kind: Kind::Trace,
+                default: REQUIRED,
+                description: "the trace whose pages are used",
+            },
+            Parameter {
+                name: "model",
+                kind: Kind::Choice(&["wm1", "wm2"]),
+                default: "wm1",
+                description: "w0 grows by 1 % each epoch until all are writes, or changes every other epoch",
+            },
+            Parameter {
+                name: "epoch",
+                kind: Kind::Integer {
+                    min: 1,
+                    max: 1 << 24,
+                },
+                default: "5000",
+                description: "references of an epoch",
+            },
+            Parameter {
+                name: "reading",
+                kind: Kind::Choice(&["literal", "absolute"]),
+                default: "literal",
+                description: "odd epochs of wm2 write 0.95 w0, or 0.95 of all references",
+            },
+            Parameter {
+                name: "w0",
+                kind: Kind::Decimal { max: 1 },
+                default: "the base's share of writes in its first epoch",
+                description: "the share of writes that the model starts from",
+            },
+            SEED,
+        ],
+    },
+    build,
+};
+
+#[derive(Debug, Clone, Copy)]
+enum Model {
+    Growing,
+    AlternatingLiteral,
+    AlternatingAbsolute,
+}
+
+/// A share of writes as an exact fraction.
+#[derive(Debug, Clone, Copy)]
+struct Share {
+    numerator: u64,
+    denominator: u64,
+}
+
+struct WorkloadDynamics {
+    base: Source,
+    model: Model,
+    epoch: usize,
+    w0: Option<Share>,
+    seed: u64,
+}
+
+fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
+    let absolute = arguments.choice("reading")? == "absolute";
+    let w0 = if arguments.is_given("w0") {
+        let (numerator, denominator) = arguments.decimal("w0")?.fraction();
+        Some(Share {
+            numerator,
+            denominator,
+        })
+    } else {
+        None
+    };
+    Ok(Box::new(WorkloadDynamics {
+        base: arguments.trace("base")?,
+        model: match arguments.choice("model")? {
+            "wm1" => Model::Growing,
+            _ if absolute => Model::AlternatingAbsolute,
+            _ => Model::AlternatingLiteral,
+        },
+        epoch: arguments.integer("epoch")? as usize,
+        w0,
+        seed: arguments.integer("seed")?,
+    }))
+}
+
+impl Generator for WorkloadDynamics {
+    fn open(&self, spec: &str) -> Result<Opened, TraceError> {
+        let base = self.base.open()?;
+        Ok(Opened {
+            metadata: Metadata {
+                name: Some(spec.to_owned()),
+                ..base.metadata().clone()
+            },
+            references: base.references(),
+            notes: base.notes().to_vec(),
+            decoder: Box::new(Epochs {
+                base,
+                model: self.model,
+                length: self.epoch,
+                w0: self.w0,
+                random: Random::new(self.seed),
+                index: 0,
+                epoch: Batch::new(),
+                served: 0,
+            }),
+        })
+    }
+
+    fn base(&self) -> Option<&Source> {
+        Some(&self.base)
+    }
+}
+
+impl Model {
+    /// How many of the `references` of epoch `index` write, to the nearest whole one.
+    fn writes(self, w0: Share, index: u64, references: usize) -> usize {
+        let percent = match self {
+            Model::Growing => index.saturating_add(100),
+            _ if index.is_multiple_of(2) => 100,
+            Model::AlternatingLiteral | Model::AlternatingAbsolute => 95,
+        };
+        let of = match self {
+            Model::AlternatingAbsolute if index % 2 == 1 => Share {
+                numerator: 1,
+                denominator: 1,
+            },
+            _ => w0,
+        };
+        let product = (references as u128)
+            .saturating_mul(u128::from(of.numerator))
+            .saturating_mul(u128::from(percent));
+        let whole = u128::from(of.denominator) * 100;
+        let writes = product.saturating_add(whole / 2) / whole;
+        usize::try_from(writes)
+            .unwrap_or(usize::MAX)
+            .min(references)
+    }
+}
+
+/// A base being read, an epoch at a time.
+struct Epochs {
+    base: Reader,
+    model: Model,
+    length: usize,
+    w0: Option<Share>,
+    random: Random,
+    /// Number of the next epoch.
+    index: u64,
+    epoch: Batch,
+    served: usize,
+}
+
+impl Epochs {
+    /// Takes the next epoch from the base; false if there is none.
+    fn advance(&mut self) -> Result<bool, TraceError> {
+        self.served = 0;
+        if !self.base.next_batch(&mut self.epoch, self.length)? {
+            return Ok(false);
+        }
+        let references = self.epoch.len();
+        let own = self.epoch.writes.iter().filter(|&&write| write).count();
+        let w0 = *self.w0.get_or_insert(Share {
+            numerator: own as u64,
+            denominator: references as u64,
+        });
+        let wanted = self.model.writes(w0, self.index, references);
+        self.index += 1;
+        // All choices of the references to change are equally likely: each is
+        // changed with the chance that is left (Knuth's algorithm S).
+        let from_write = wanted < own;
+        let mut candidates = if from_write { own } else { references - own } as u64;
+        let mut changes = wanted.abs_diff(own) as u64;
+        for write in self
+            .epoch
+            .writes
+            .iter_mut()
+            .filter(|write| **write == from_write)
+        {
+            if changes == 0 {
+                break;
+            }
+            if self.random.below(candidates) < changes {
+                *write = !from_write;
+                changes -= 1;
+            }
+            candidates -= 1;
+        }
+        Ok(true)
+    }
+}
+
+impl Decode for Epochs {
+    fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
+        while batch.len() < max {
+            if self.served == self.epoch.len() && !self.advance()? {
+                break;
+            }
+            let end = self.epoch.len().min(self.served + max - batch.len());
+            batch
+                .pages
+                .extend_from_slice(&self.epoch.pages[self.served..end]);
+            batch
+                .writes
+                .extend_from_slice(&self.epoch.writes[self.served..end]);
+            self.served = end;
+        }
+        Ok(())
+    }
+
+    fn progress(&self) -> f64 {
+        self.base.progress()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_follow_the_papers() {
+        let w0 = Share {
+            numerator: 1,
+            denominator: 4,
+        };
+        let growing = |index| Model::Growing.writes(w0, index, 10_000);
+        assert_eq!(growing(0), 2_500);
+        assert_eq!(growing(1), 2_525);
+        assert_eq!(growing(100), 5_000);
+        assert_eq!(growing(299), 9_975);
+        assert_eq!(growing(300), 10_000);
+        assert_eq!(growing(u64::MAX), 10_000);
+        let literal = |index| Model::AlternatingLiteral.writes(w0, index, 10_000);
+        assert_eq!([literal(0), literal(1), literal(2)], [2_500, 2_375, 2_500]);
+        let absolute = |index| Model::AlternatingAbsolute.writes(w0, index, 10_000);
+        assert_eq!(
+            [absolute(0), absolute(1), absolute(2)],
+            [2_500, 9_500, 2_500]
+        );
+        let none = Share {
+            numerator: 0,
+            denominator: 7,
+        };
+        assert_eq!(Model::Growing.writes(none, u64::MAX, 5_000), 0);
+    }
+}

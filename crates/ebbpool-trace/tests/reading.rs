@@ -1,0 +1,588 @@
+//! How traces are read: CSV, bad lines, folding, parts, skip and limit, and the key
+//! of all this.
+
+mod common;
+
+use std::fs;
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+
+use common::{read_from, some, write};
+use ebbpool_trace::{Batch, Format, Metadata, ReadOptions, Source, TraceError};
+use proptest::prelude::*;
+
+struct Scratch(tempfile::TempDir);
+
+impl Scratch {
+    fn new() -> Scratch {
+        Scratch(tempfile::tempdir().unwrap())
+    }
+
+    fn file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        let path = self.path(name);
+        fs::write(&path, content).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// A native trace with a page size.
+    fn native(&self, name: &str, all: &Batch, page_size: u64) -> String {
+        let metadata = Metadata {
+            name: Some("n".to_owned()),
+            page_size: Some(page_size),
+            database_pages: Some(1001),
+        };
+        let path = self.path(name);
+        write(&path, Format::Native, &metadata, all).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+}
+
+fn options(columns: &str, page_size: u64) -> ReadOptions {
+    ReadOptions {
+        columns: (!columns.is_empty()).then(|| columns.parse().unwrap()),
+        page_size: NonZeroU64::new(page_size),
+        ..ReadOptions::default()
+    }
+}
+
+fn batch(references: &[(u64, bool)]) -> Batch {
+    references.iter().copied().collect()
+}
+
+fn read(arg: &str, options: &ReadOptions) -> Result<Batch, TraceError> {
+    read_from(&Source::parse_with(arg, options)?, 3)
+}
+
+fn refusal(arg: &str, options: &ReadOptions) -> String {
+    let message = read(arg, options).expect_err("must be refused").to_string();
+    assert!(!message.contains('\n'), "{message}");
+    message
+}
+
+fn notes(arg: &str, options: &ReadOptions) -> Vec<String> {
+    let reader = Source::parse_with(arg, options).unwrap().open().unwrap();
+    reader.notes().to_vec()
+}
+
+#[test]
+fn csv_with_named_columns() {
+    let scratch = Scratch::new();
+    let text = "time,blk,op\n1, 5 ,R\r\n2,18446744073709551615,W\n3,0,w\n";
+    let path = scratch.file("a.csv", text);
+    let last = |write| batch(&[(5, false), (u64::MAX, true), (0, write)]);
+    // A value is meant to the letter, a word in any case.
+    assert_eq!(
+        read(&path, &options("page=blk,write=op:W", 0)).unwrap(),
+        last(false)
+    );
+    assert_eq!(
+        read(&path, &options("page=blk,write=op:W|w", 0)).unwrap(),
+        last(true)
+    );
+    assert_eq!(
+        read(&path, &options("page=blk,write=op", 0)).unwrap(),
+        last(true)
+    );
+    assert_eq!(read(&path, &options("", 0)).unwrap(), last(true));
+    let guessed = notes(&path, &options("", 0));
+    assert_eq!(guessed.len(), 1);
+    assert!(guessed[0].ends_with("a.csv: guessed --columns page=blk,write=op"));
+    assert_eq!(notes(&path, &options("page=blk,write=op", 0)), [""; 0]);
+    let reads = read(&path, &options("page=blk", 0)).unwrap();
+    assert_eq!(reads.writes, [false; 3]);
+    assert!(notes(&path, &options("page=blk", 0))[0].contains("all references are reads"));
+}
+
+#[test]
+fn csv_in_other_dress() {
+    let scratch = Scratch::new();
+    let expected = batch(&[(1, true), (2, false)]);
+    for text in [
+        "\u{feff}page,write\n1,true\n2,False",
+        "\"page\";\"write\"\r\n\"1\";\"1\"\r\n2;0\r\n",
+        "write\tpage\nWRITE\t1\nread\t2\n",
+        "page,note,write\n1,\"a, \"\"b\"\"\nc\",W\n\n2,,r\n",
+    ] {
+        let path = scratch.file("b.csv", text);
+        assert_eq!(read(&path, &options("", 0)).unwrap(), expected, "{text}");
+        // By content alone, which is a guess.
+        let path = scratch.file("b", text);
+        assert_eq!(read(&path, &options("", 0)).unwrap(), expected, "{text}");
+        assert!(notes(&path, &options("", 0))[0].contains("looks like csv"));
+    }
+    let zipped = zstd::encode_all(&b"page,write\n1,w\n2,r\n"[..], 3).unwrap();
+    let path = scratch.file("b.csv.zst", zipped);
+    assert_eq!(read(&path, &options("", 0)).unwrap(), expected);
+    let path = scratch.file("b.csv", "page,write\n");
+    assert!(read(&path, &options("", 0)).unwrap().is_empty());
+}
+
+#[test]
+fn requests_in_bytes_become_pages() {
+    let scratch = Scratch::new();
+    let text = "offset,size,op\n0,4096,R\n4095,2,W\n8192,0,W\n4096,12289,R\n";
+    let path = scratch.file("c.csv", text);
+    let reads = |pages: &[u64]| pages.iter().map(|&page| (page, false)).collect::<Vec<_>>();
+    let expected = [
+        reads(&[0]),
+        vec![(0, true), (1, true)],
+        reads(&[1, 2, 3, 4]),
+    ];
+    let source = Source::parse_with(&path, &options("", 4096)).unwrap();
+    for max in [1, 2, 5, 100] {
+        assert_eq!(read_from(&source, max).unwrap(), batch(&expected.concat()));
+    }
+    assert_eq!(source.open().unwrap().metadata().page_size, Some(4096));
+    assert_eq!(
+        read(&path, &options("offset=offset,write=op", 4096))
+            .unwrap()
+            .pages,
+        [0, 0, 2, 1]
+    );
+    // Sectors; the last request ends with the last byte that there is a page for.
+    let path = scratch.file(
+        "d.csv",
+        "sector,n,rwbs\n15,2,WS\n18446744073709551615,1,R\n",
+    );
+    let sectors = options("offset=sector:512,size=n:512,write=rwbs:W|WS", 8192);
+    assert_eq!(
+        read(&path, &sectors).unwrap(),
+        batch(&[(0, true), (1, true), (u64::MAX / 16, false)])
+    );
+    let error = Source::parse_with(&path, &options("offset=sector,write=rwbs:W", 0))
+        .unwrap()
+        .open();
+    let error = error.unwrap_err();
+    assert!(error.is_usage());
+    assert!(error.to_string().contains("--page-size 4096"), "{error}");
+    for (row, part) in [
+        (
+            "0,2199023255552,W",
+            "a size up to 2^40 bytes in column 'n', found '2199023255552'",
+        ),
+        ("18446744073709551615,2,W", "an offset below 2^64 pages"),
+        ("-1,2,W", "an offset from 0 to 2^64-1"),
+    ] {
+        let path = scratch.file("e.csv", format!("sector,n,op\n{row}\n"));
+        let message = refusal(&path, &options("offset=sector,size=n,write=op", 1));
+        assert!(message.contains(part), "{message}");
+    }
+}
+
+#[test]
+fn csv_that_is_refused() {
+    let scratch = Scratch::new();
+    for (text, columns, part) in [
+        (
+            "a,b\n1,2\n",
+            "",
+            "no column has a name that means a page; the first line names a, b; say which with --columns",
+        ),
+        (
+            "blk,op\n1,R\n",
+            "page=bkl",
+            "no column 'bkl' (did you mean 'blk'?); the first line names blk, op",
+        ),
+        (
+            "blk,op\n1,R\n",
+            "page=blk,write=x",
+            "no column 'x'; the first line names blk, op",
+        ),
+        ("", "", "the first line of a CSV names its columns"),
+        (
+            "page,write\n1,R\n2,X\n",
+            "",
+            "line 3: expected true or false",
+        ),
+        (
+            "page,write\n1,R\n\n,R\n",
+            "",
+            "line 4: expected a page number from 0 to 2^64-1 in column 'page', found ''",
+        ),
+        (
+            "page,write\r\n1,R\r\n\r\n-1,R\r\n",
+            "",
+            "line 4: expected a page number",
+        ),
+        (
+            "page,write\n1,R\n1.0,R",
+            "",
+            "line 3: expected a page number",
+        ),
+        (
+            "page,write\n18446744073709551616,R\n",
+            "",
+            "line 2: expected a page number",
+        ),
+        (
+            "page,write\n1,R\n2\n",
+            "",
+            "line 3: expected 2 columns as in the first line, found '1'",
+        ),
+        (
+            "page,write,t\n1,R,\"a\nb\"\nx,R,\"c\nd\"\n",
+            "",
+            "line 4: expected a page number",
+        ),
+        ("page,write\n1,R,R\n", "", "found '3'"),
+    ] {
+        let path = scratch.file("f.csv", text);
+        let message = refusal(&path, &options(columns, 0));
+        assert!(message.contains(part), "{text:?}: {message}");
+        assert!(message.contains("f.csv"));
+    }
+    // An unclosed quotation mark does not read the file into memory.
+    let mut text = "page,write\n1,\"R\n".to_owned();
+    text.push_str(&"2,W\n".repeat(1 << 19));
+    let path = scratch.file("f.csv", text);
+    assert!(refusal(&path, &options("", 0)).contains("is a quotation mark not closed?"));
+}
+
+#[test]
+fn bad_lines_are_left_out_up_to_a_number() {
+    let scratch = Scratch::new();
+    let csv = scratch.file("g.csv", "page,write\n1,R\nx,R\n2,?\n3,W\n4\n5,W\n");
+    let text = scratch.file("g.txt", "R 1\noops\nR\nW 3\nW four\nW 5\n");
+    let expected = batch(&[(1, false), (3, true), (5, true)]);
+    for path in [&csv, &text] {
+        let with = |bad_lines| ReadOptions {
+            bad_lines,
+            ..ReadOptions::default()
+        };
+        let source = Source::parse_with(path, &with(3)).unwrap();
+        assert_eq!(source.late_notes(), [""; 0]);
+        for _ in 0..2 {
+            assert_eq!(read_from(&source, 2).unwrap(), expected);
+        }
+        let notes = source.late_notes();
+        assert_eq!(notes.len(), 1);
+        let line = if path == &csv { 3 } else { 2 };
+        assert!(
+            notes[0].starts_with("left out 3 bad lines, the first: "),
+            "{notes:?}"
+        );
+        assert!(
+            notes[0].contains(&format!(", line {line}: expected")),
+            "{notes:?}"
+        );
+        let message = refusal(path, &with(2));
+        let line = if path == &csv { 6 } else { 5 };
+        assert!(message.contains(&format!(", line {line}: ")), "{message}");
+        assert!(
+            message.contains("one more bad line than --skip-bad-lines 2"),
+            "{message}"
+        );
+    }
+    // The number is for all parts together.
+    let parts = [csv, text];
+    let with = |bad_lines| ReadOptions {
+        bad_lines,
+        ..ReadOptions::default()
+    };
+    assert!(read_from(&Source::concat(&parts, &with(5)).unwrap(), 9).is_err());
+    let both = Source::concat(&parts, &with(6)).unwrap();
+    assert_eq!(read_from(&both, 9).unwrap().len(), 6);
+    assert!(both.late_notes()[0].starts_with("left out 6 bad lines"));
+}
+
+#[test]
+fn pages_fold_by_what_the_trace_states() {
+    let scratch = Scratch::new();
+    let all = batch(&[(0, false), (1, true), (2, false), (5, true)]);
+    let path = scratch.native("h.parquet", &all, 4096);
+    let open = |page_size| {
+        let source = Source::parse_with(&path, &options("", page_size)).unwrap();
+        let reader = source.open().unwrap();
+        let references = reader.references();
+        let metadata = reader.metadata().clone();
+        (read_from(&source, 3).unwrap(), metadata, references)
+    };
+    let (same, metadata, _) = open(4096);
+    assert_eq!(same, all);
+    assert_eq!(metadata.database_pages, Some(1001));
+
+    let (larger, metadata, references) = open(8192);
+    assert_eq!(
+        larger,
+        batch(&[(0, false), (0, true), (1, false), (2, true)])
+    );
+    assert_eq!(
+        (metadata.page_size, metadata.database_pages),
+        (Some(8192), Some(501))
+    );
+    assert_eq!(references, Some(4));
+
+    let (smaller, metadata, references) = open(2048);
+    assert_eq!(
+        smaller,
+        batch(&[
+            (0, false),
+            (1, false),
+            (2, true),
+            (3, true),
+            (4, false),
+            (5, false),
+            (10, true),
+            (11, true)
+        ])
+    );
+    assert_eq!(
+        (metadata.page_size, metadata.database_pages),
+        (Some(2048), Some(2002))
+    );
+    assert_eq!(references, Some(8));
+
+    for page_size in [6000, 4095, 4097] {
+        let message = refusal(&path, &options("", page_size));
+        assert!(
+            message.contains("must be a multiple or a divisor of 4096"),
+            "{message}"
+        );
+    }
+    // A trace that states nothing is believed.
+    let text = scratch.file("h.txt", "R 9\n");
+    assert_eq!(read(&text, &options("", 8192)).unwrap().pages, [9]);
+    let source = Source::parse_with(&text, &options("", 8192)).unwrap();
+    assert_eq!(source.open().unwrap().metadata().page_size, Some(8192));
+    // The highest page that still has room for its parts.
+    let high = scratch.native(
+        "i.parquet",
+        &batch(&[(u64::MAX / 2, false), (u64::MAX / 2 + 1, true)]),
+        2,
+    );
+    assert!(refusal(&high, &options("", 1)).contains("beyond 2^64"));
+    let one = ReadOptions {
+        limit: Some(2),
+        ..options("", 1)
+    };
+    assert_eq!(read(&high, &one).unwrap().pages, [u64::MAX - 1, u64::MAX]);
+    let nothing = scratch.native("j.parquet", &batch(&[(1, false)]), 0);
+    assert!(refusal(&nothing, &options("", 1)).contains("pages of 0 bytes"));
+}
+
+#[test]
+fn parts_are_one_trace() {
+    let scratch = Scratch::new();
+    let (first, second) = (some(1000, 50), some(2000, 60));
+    let a = scratch.native("a.parquet", &first, 4096);
+    let b = scratch.native("b.parquet", &second, 4096);
+    let c = scratch.native("c.parquet", &first, 8192);
+    let text = scratch.file("d.txt", "");
+    let join = |parts: &[&Batch]| -> Batch { parts.iter().flat_map(|part| part.iter()).collect() };
+    let names = |names: &[&String]| names.iter().map(|&name| name.clone()).collect::<Vec<_>>();
+    let source = Source::concat(&names(&[&a, &b]), &ReadOptions::default()).unwrap();
+    assert_eq!(source.label(), format!("{a} + {b}"));
+    let reader = source.open().unwrap();
+    assert_eq!(reader.references(), Some(3000));
+    assert_eq!(reader.metadata().page_size, Some(4096));
+    assert_eq!(reader.metadata().name.as_deref(), Some("n"));
+    assert_eq!(reader.notes(), [""; 0]);
+    for max in [1, 999, 1000, 1001, usize::MAX] {
+        assert_eq!(read_from(&source, max).unwrap(), join(&[&first, &second]));
+    }
+    // Empty parts and parts of other kinds.
+    let parts = names(&[&text, &a, &text, &"uniform:refs=5".to_owned(), &b, &text]);
+    let source = Source::concat(&parts, &ReadOptions::default()).unwrap();
+    assert_eq!(read_from(&source, 700).unwrap().len(), 3005);
+    assert_eq!(source.label(), format!("{text} + 5 more"));
+    let reader = source.open().unwrap();
+    assert_eq!(
+        (reader.references(), reader.metadata()),
+        (None, &Metadata::default())
+    );
+    assert_eq!(
+        reader.notes(),
+        [
+            "the parts do not agree on the name and the page size and the database's pages, which is dropped"
+        ]
+    );
+    // Each part is folded by its own page size.
+    let source = Source::concat(&names(&[&a, &c]), &options("", 8192)).unwrap();
+    let folded: Batch = first
+        .iter()
+        .map(|(page, write)| (page / 2, write))
+        .collect();
+    assert_eq!(read_from(&source, 99).unwrap(), join(&[&folded, &first]));
+    assert_eq!(source.open().unwrap().metadata().page_size, Some(8192));
+    // A part that is missing is known at once.
+    let gone = names(&[&a, &scratch.path("gone.txt").to_str().unwrap().to_owned()]);
+    assert!(Source::concat(&gone, &ReadOptions::default()).is_err());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(30))]
+
+    #[test]
+    fn skip_and_limit_cut_what_is_left_after_all_else(
+        pieces in prop::collection::vec(0usize..400, 1..4),
+        skip in 0u64..900,
+        limit in prop::option::of(0u64..900),
+        page_size in prop::sample::select(vec![1024u64, 2048, 4096]),
+        max in 1usize..300,
+    ) {
+        let scratch = Scratch::new();
+        let mut expected = Vec::new();
+        let parts: Vec<String> = pieces
+            .iter()
+            .enumerate()
+            .map(|(number, &count)| {
+                let all = some(count, 90);
+                expected.extend(all.iter().flat_map(|(page, write)| match page_size {
+                    1024 => vec![(page * 2, write), (page * 2 + 1, write)],
+                    2048 => vec![(page, write)],
+                    _ => vec![(page / 2, write)],
+                }));
+                scratch.native(&format!("{number}.parquet"), &all, 2048)
+            })
+            .collect();
+        let end = limit.map_or(usize::MAX, |limit| limit as usize);
+        let expected: Batch = expected.into_iter().skip(skip as usize).take(end).collect();
+        let options = ReadOptions { skip, limit, ..options("", page_size) };
+        let source = Source::concat(&parts, &options).unwrap();
+        prop_assert_eq!(source.open().unwrap().references(), Some(expected.len() as u64));
+        prop_assert_eq!(&read_from(&source, max).unwrap(), &expected);
+        prop_assert_eq!(&read_from(&source, usize::MAX).unwrap(), &expected);
+    }
+}
+
+fn key(arg: &str, options: &ReadOptions) -> [u8; 32] {
+    Source::parse_with(arg, options)
+        .unwrap()
+        .content_key()
+        .unwrap()
+}
+
+#[test]
+fn content_keys_tell_traces_apart_and_not_their_names() {
+    let scratch = Scratch::new();
+    let plain = ReadOptions::default();
+    let words: Vec<u8> = (0..40u32).flat_map(u32::to_le_bytes).collect();
+    let a = scratch.file("a.u32", &words);
+    let b = scratch.file("b.u32", &words);
+    let base = key(&a, &plain);
+    assert_eq!(base, key(&b, &plain));
+    assert_eq!(
+        base,
+        key(
+            &b,
+            &ReadOptions {
+                format: Some(Format::U32),
+                ..plain.clone()
+            }
+        )
+    );
+    let mut keys = vec![base];
+    let mut distinct = |key: [u8; 32]| {
+        assert!(!keys.contains(&key));
+        keys.push(key);
+    };
+    // A byte, the metadata beside it, and the format.
+    let mut other = words.clone();
+    other[159] ^= 1;
+    distinct(key(&scratch.file("c.u32", &other), &plain));
+    scratch.file("b.json", r#"{"page_size": 4096}"#);
+    distinct(key(&b, &plain));
+    scratch.file("b.json", r#"{"page_size": 8192}"#);
+    distinct(key(&b, &plain));
+    distinct(key(&scratch.file("a.csv", "page,write\n1,W\n"), &plain));
+    distinct(key(&scratch.file("a.txt", "page,write\n1,W\n"), &plain));
+    // Options.
+    for options in [
+        ReadOptions {
+            skip: 1,
+            ..plain.clone()
+        },
+        ReadOptions {
+            limit: Some(1),
+            ..plain.clone()
+        },
+        ReadOptions {
+            limit: Some(0),
+            ..plain.clone()
+        },
+        ReadOptions {
+            bad_lines: 1,
+            ..plain.clone()
+        },
+        options("", 4096),
+        options("page=page,write=write", 0),
+        options("page=page,write=write:W", 0),
+    ] {
+        distinct(key(&a, &options));
+    }
+    // Parts, in order.
+    let concat = |parts: &[&String]| {
+        let parts: Vec<String> = parts.iter().map(|&part| part.clone()).collect();
+        Source::concat(&parts, &plain)
+            .unwrap()
+            .content_key()
+            .unwrap()
+    };
+    let c = scratch.path("c.u32").to_str().unwrap().to_owned();
+    distinct(concat(&[&a, &c]));
+    distinct(concat(&[&c, &a]));
+    distinct(concat(&[&a, &a]));
+    // Generators: what they mean, not how it is spelled; a base by its content.
+    assert_eq!(key("zipf:seed=1,pages=10000", &plain), key("zipf", &plain));
+    distinct(key("zipf", &plain));
+    distinct(key("zipf:seed=2", &plain));
+    distinct(key("uniform", &plain));
+    let dynamic = |base: &str| key(&format!("workload-dynamics:base=({base})"), &plain);
+    assert_eq!(dynamic(&a), dynamic(&a.replace("a.u32", "./a.u32")));
+    distinct(dynamic(&a));
+    distinct(dynamic(&c));
+    distinct(dynamic("zipf"));
+    assert_eq!(dynamic("zipf"), dynamic("zipf:seed=1"));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_has_a_key_and_can_still_be_read() {
+    let scratch = Scratch::new();
+    let pipe = scratch.path("pipe.txt");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let writer = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::write(pipe, "R 1\nW 2\n").unwrap()
+    });
+    let source = Source::parse(pipe.to_str().unwrap(), None).unwrap();
+    let of_pipe = source.content_key().unwrap();
+    writer.join().unwrap();
+    let file = scratch.file("file.txt", "R 1\nW 2\n");
+    assert_eq!(of_pipe, key(&file, &ReadOptions::default()));
+    assert_eq!(
+        read_from(&source, 9).unwrap(),
+        batch(&[(1, false), (2, true)])
+    );
+    assert!(Path::new(&pipe).exists());
+}
+
+#[test]
+fn a_base_is_decoded_as_asked_and_not_cut() {
+    let scratch = Scratch::new();
+    let text: String = (0..30).map(|i| format!("{i};{}\n", i % 3)).collect();
+    let path = scratch.file("base.csv", format!("where;what\n{text}bad\n"));
+    let options = ReadOptions {
+        bad_lines: 1,
+        skip: 4,
+        limit: Some(20),
+        ..options("page=where,write=what:1", 0)
+    };
+    let spec = format!("workload-dynamics:base={path},epoch=10,model=wm2");
+    let source = Source::parse_with(&spec, &options).unwrap();
+    let all = read_from(&source, 7).unwrap();
+    assert_eq!(all.pages, (4..24).collect::<Vec<u64>>());
+    let whole = ReadOptions {
+        skip: 0,
+        limit: None,
+        ..options
+    };
+    let source = Source::parse_with(&spec, &whole).unwrap();
+    assert_eq!(read_from(&source, 7).unwrap().len(), 30);
+    assert!(source.late_notes()[0].contains("left out 1 bad line"));
+}
