@@ -2,11 +2,12 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use ebbpool_sim::{Progress, Row, Sweep, TraceFacts};
+use ebbpool_sim::{NoStore, Progress, Row, Store, Sweep, Swept, TraceFacts};
 use ebbpool_trace::Source;
 use ebbpool_trace::output::OutputFile;
 
 use crate::args::{CompareArgs, CompareFormat};
+use crate::cache::Cache;
 use crate::results::{Number, OfTrace, Record};
 use crate::{Failure, progress, report, run, table};
 
@@ -29,14 +30,46 @@ pub(crate) struct Comparison {
     pub(crate) policies: Vec<String>,
     pub(crate) asymmetries: Vec<Number>,
     pub(crate) rows: Vec<Row>,
-    /// One for each of `rows`.
-    pub(crate) records: Vec<Record>,
+    /// For each asymmetry, each policy, each size: nothing where an interruption came first.
+    pub(crate) records: Vec<Option<Record>>,
+    pub(crate) interrupted: bool,
 }
 
 impl Comparison {
     /// The results at the asymmetry of that index, policy by policy.
-    pub(crate) fn blocks(&self) -> impl Iterator<Item = &[Record]> {
-        self.records.chunks(self.policies.len() * self.sizes.len())
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = Block<'_>> {
+        let records = self.records.chunks(self.policies.len() * self.sizes.len());
+        let blocks = self.asymmetries.iter().zip(records);
+        blocks.map(|(asymmetry, records)| Block {
+            asymmetry: asymmetry.0,
+            records,
+            sizes: self.sizes.len(),
+        })
+    }
+
+    fn done(&self) -> usize {
+        self.records.iter().flatten().count()
+    }
+}
+
+/// The results at one asymmetry.
+#[derive(Clone, Copy)]
+pub(crate) struct Block<'a> {
+    pub(crate) asymmetry: f64,
+    records: &'a [Option<Record>],
+    sizes: usize,
+}
+
+impl<'a> Block<'a> {
+    /// Each policy's results, size by size.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = &'a [Option<Record>]> {
+        self.records.chunks(self.sizes)
+    }
+
+    /// All results at the size of that index.
+    pub(crate) fn column(&self, size: usize) -> impl Iterator<Item = &'a Record> {
+        let column = self.records.iter().skip(size).step_by(self.sizes);
+        column.flatten()
     }
 }
 
@@ -65,13 +98,16 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let mut comparisons = Vec::new();
     for source in &sources {
         comparisons.push(compare_one(args, &sweep, source)?);
+        if comparisons.last().is_some_and(|last| last.interrupted) {
+            break;
+        }
     }
     if let Some(file) = report_file {
         report::write(file, &comparisons)?;
     }
     let records = comparisons
         .iter()
-        .flat_map(|comparison| &comparison.records);
+        .flat_map(|comparison| comparison.records.iter().flatten());
     let mut out = io::BufWriter::new(io::stdout().lock());
     match args.format {
         CompareFormat::Table => {
@@ -101,7 +137,17 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
         // A note that cannot be shown is no reason to fail.
         let _ = writeln!(io::stderr(), "report: {}", path.display());
     }
-    Ok(())
+    match comparisons.last() {
+        Some(last) if last.interrupted => Err(Failure::Interrupted {
+            done: comparisons.iter().map(Comparison::done).sum(),
+            all: sources.len() * last.records.len(),
+            kept: match args.no_cache {
+                true => "",
+                false => "; the same command goes on from there",
+            },
+        }),
+        _ => Ok(()),
+    }
 }
 
 fn compare_one(args: &CompareArgs, sweep: &Sweep, source: &Source) -> Result<Comparison, Failure> {
@@ -111,25 +157,49 @@ fn compare_one(args: &CompareArgs, sweep: &Sweep, source: &Source) -> Result<Com
         report: &report,
         stop: &progress::STOP,
     };
-    let (rows, resolved, facts) = sweep.run(source, &progress)?;
+    let cache = match args.no_cache {
+        true => None,
+        false => Cache::of(source),
+    };
+    let store: &dyn Store = match &cache {
+        Some(cache) => cache,
+        None => &NoStore,
+    };
+    let swept = sweep.run(source, store, &progress)?;
     bar.finish_and_clear();
+    let Swept {
+        rows,
+        resolved,
+        facts,
+        ..
+    } = swept;
     run::report_notes(&resolved.notes);
-    run::report_notes(&source.late_notes());
+    if swept.from_store > 0 {
+        run::report_notes(&[format!(
+            "{}: {} of {} results are known from before; --no-cache computes them anew",
+            source.label(),
+            swept.from_store,
+            rows.len()
+        )]);
+    }
     let of_trace = OfTrace {
         label: source.label(),
         metadata: &resolved.metadata,
         facts,
         warmup: resolved.warmup,
     };
-    let records = rows.iter().map(|row| {
-        Record::new(
+    let (policies, sizes) = (sweep.policies.len(), sweep.sizes.len());
+    let mut records = vec![None; sweep.asymmetries.len() * policies * sizes];
+    for row in &rows {
+        let place = (row.asymmetry * policies + row.policy) * sizes + row.size;
+        records[place] = Some(Record::new(
             &of_trace,
             sweep.policies[row.policy].to_string(),
             row.frames,
             sweep.asymmetries[row.asymmetry],
             &row.counts,
-        )
-    });
+        ));
+    }
     let name = resolved.metadata.name.as_deref().unwrap_or(source.label());
     let title = format!(
         "{name}: {} references, {} distinct pages{}",
@@ -159,7 +229,8 @@ fn compare_one(args: &CompareArgs, sweep: &Sweep, source: &Source) -> Result<Com
             .iter()
             .map(|a| Number(a.ratio()))
             .collect(),
-        records: records.collect(),
+        records,
+        interrupted: swept.interrupted,
         frames: resolved.frames,
         rows,
     })

@@ -1,6 +1,7 @@
 //! The `ebbpool` command.
 
 mod args;
+mod cache;
 mod compare;
 mod picture;
 mod policies;
@@ -31,6 +32,12 @@ enum Failure {
     Output(#[from] io::Error),
     #[error("{0}")]
     Usage(String),
+    #[error("interrupted: {done} of {all} results are done{kept}")]
+    Interrupted {
+        done: usize,
+        all: usize,
+        kept: &'static str,
+    },
 }
 
 impl Failure {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use crate::compare::Comparison;
+use crate::compare::{Block, Comparison};
 use crate::results::Record;
 
 /// The policy that savings are counted against.
@@ -47,58 +47,49 @@ pub(crate) fn saving(cost: f64, baseline: f64) -> Option<f64> {
     (baseline > 0.0).then(|| 100.0 * (1.0 - cost / baseline))
 }
 
-/// The least bill of each size of a block.
-pub(crate) fn least(block: &[Record], sizes: usize) -> Vec<f64> {
-    (0..sizes)
-        .map(|size| {
-            let costs = block
-                .iter()
-                .skip(size)
-                .step_by(sizes)
-                .map(|record| record.cost);
-            costs.fold(f64::INFINITY, f64::min)
-        })
-        .collect()
+fn least(block: Block, size: usize) -> f64 {
+    let costs = block.column(size).map(|record| record.cost);
+    costs.fold(f64::INFINITY, f64::min)
 }
 
-/// One block per asymmetry: policies down, sizes across.
+fn baseline<'a>(block: Block<'a>, size: usize) -> Option<&'a Record> {
+    block.column(size).find(|record| record.policy == BASELINE)
+}
+
+/// One block per asymmetry: policies down, sizes across. A dash stands for a result that an
+/// interruption came before.
 pub(crate) fn of_comparison(comparison: &Comparison) -> String {
-    let sizes = comparison.sizes.len();
     let mut text = String::new();
     let _ = writeln!(text, "{}", comparison.title);
     let _ = writeln!(
         text,
         "bill per reference in page reads; saving against {BASELINE} in per cent; * is best"
     );
+    let sizes: Vec<_> = comparison
+        .sizes
+        .iter()
+        .zip(&comparison.frames)
+        .enumerate()
+        .collect();
     for block in comparison.blocks() {
-        let least = least(block, sizes);
-        let baseline: Option<&[Record]> = block.chunks(sizes).find(|row| row[0].policy == BASELINE);
-        let asymmetry = block[0].asymmetry.0;
-        for (start, group) in (0..)
-            .step_by(SIZES_ACROSS)
-            .zip(comparison.sizes.chunks(SIZES_ACROSS))
-        {
+        for group in sizes.chunks(SIZES_ACROSS) {
             let mut table = plain();
-            let mut header = vec![format!("R = {asymmetry}")];
-            for (size, record) in group.iter().zip(&block[start..]) {
-                let frames = record.frames.to_string();
-                header.push(if *size == frames {
-                    size.clone()
+            let mut header = vec![format!("R = {}", block.asymmetry)];
+            for (_, (size, frames)) in group {
+                let frames = frames.to_string();
+                header.push(if **size == frames {
+                    frames
                 } else {
                     format!("{size} = {frames}")
                 });
             }
             add_row(&mut table, header);
-            for row in block.chunks(sizes) {
-                let mut cells = vec![row[0].policy.clone()];
-                for (at, record) in row.iter().enumerate().skip(start).take(group.len()) {
-                    let mark = if record.cost <= least[at] { "*" } else { " " };
-                    let saved = baseline
-                        .filter(|_| record.policy != BASELINE)
-                        .and_then(|row| saving(record.cost, row[at].cost));
-                    let saved = saved.map_or(String::new(), |saved| format!("{saved:+.1}"));
-                    cells.push(format!("{}{mark} {saved:>6}", digits(record.cost)));
-                }
+            for (policy, row) in comparison.policies.iter().zip(block.rows()) {
+                let mut cells = vec![policy.clone()];
+                cells.extend(group.iter().map(|&(size, _)| match &row[size] {
+                    Some(record) => cell(record, block, size),
+                    None => "-        ".into(),
+                }));
                 add_row(&mut table, cells);
             }
             let _ = write!(text, "\n{}", finish(table));
@@ -106,6 +97,18 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> String {
     }
     let _ = writeln!(text, "\n{}", sentence(comparison));
     text
+}
+
+fn cell(record: &Record, block: Block, size: usize) -> String {
+    let mark = match record.cost <= least(block, size) {
+        true => "*",
+        false => " ",
+    };
+    let saved = baseline(block, size)
+        .filter(|_| record.policy != BASELINE)
+        .and_then(|baseline| saving(record.cost, baseline.cost));
+    let saved = saved.map_or(String::new(), |saved| format!("{saved:+.1}"));
+    format!("{}{mark} {saved:>6}", digits(record.cost))
 }
 
 fn digits(cost: f64) -> String {
@@ -118,27 +121,31 @@ fn digits(cost: f64) -> String {
 
 /// The answer in a sentence, at FD-Buffer's usual asymmetry and size if they were run.
 pub(crate) fn sentence(comparison: &Comparison) -> String {
-    let sizes = comparison.sizes.len();
-    let blocks: Vec<&[Record]> = comparison.blocks().collect();
+    let blocks: Vec<Block> = comparison.blocks().collect();
     let usual = blocks
         .iter()
-        .find(|block| block[0].asymmetry.0 == USUAL_ASYMMETRY);
+        .find(|block| block.asymmetry == USUAL_ASYMMETRY);
     let Some(block) = usual.or(blocks.last()) else {
         return String::new();
     };
+    let sizes = comparison.sizes.len();
     let size = comparison.sizes.iter().position(|size| size == USUAL_SIZE);
     let size = size.unwrap_or(sizes / 2);
-    let column = || block.iter().skip(size).step_by(sizes);
-    let Some(best) = column().min_by(|a, b| a.cost.total_cmp(&b.cost)) else {
+    let best = block.column(size).min_by(|a, b| a.cost.total_cmp(&b.cost));
+    let Some(best) = best else {
         return String::new();
     };
     let memory = match comparison.sizes[size].strip_suffix('%') {
         Some(share) => format!("{share} % of {}", comparison.share_of),
         None => format!("{} frames", comparison.sizes[size]),
     };
-    let place = format!("at R={} and {memory}", best.asymmetry.0);
+    let so_far = match comparison.interrupted {
+        true => "so far, ",
+        false => "",
+    };
+    let place = format!("{so_far}at R={} and {memory}", best.asymmetry.0);
     let name = &best.policy;
-    match column().find(|record| record.policy == BASELINE) {
+    match baseline(*block, size) {
         Some(baseline) if best.cost < baseline.cost => format!(
             "{place} {name} writes {} than {BASELINE} and costs {}",
             less_or_more(best.writes as f64, baseline.writes as f64),

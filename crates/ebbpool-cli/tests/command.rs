@@ -9,6 +9,10 @@ use serde_json::Value;
 fn ebbpool(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_ebbpool"))
         .args(args)
+        .env(
+            "EBBPOOL_CACHE",
+            concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"),
+        )
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
         .output()
         .expect("ebbpool starts")

@@ -2,6 +2,8 @@
 
 use std::hint::black_box;
 
+use serde::{Deserialize, Serialize};
+
 use ebbpool_policy::{Access, Costs, Frame, Ghost, MOST_GHOSTS, Policy};
 
 use crate::observer::{Observer, SAMPLE_EVERY, Sample};
@@ -17,7 +19,7 @@ pub enum AtEnd {
 }
 
 /// What is counted of a run; the warm-up counts nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// References, hits and misses together.
     pub references: u64,

@@ -8,6 +8,7 @@ mod engine;
 mod error;
 mod ids;
 mod observer;
+mod store;
 mod stream;
 mod sweep;
 mod time_line;
@@ -15,9 +16,10 @@ mod time_line;
 pub use engine::{AtEnd, Counts};
 pub use error::SimError;
 pub use observer::{Events, NoObserver, Observer, Recorder, Sample, Series};
+pub use store::{NoStore, Store};
 pub use stream::{
     Cell, Options, Outcome, Progress, Scan, TraceFacts, scan, simulate, simulate_one,
     simulate_with_time_lines,
 };
-pub use sweep::{Resolved, Row, Size, Sweep, Warmup};
+pub use sweep::{Resolved, Row, Size, Sweep, Swept, Warmup};
 pub use time_line::{MOST_POINTS, Moment, TimeLine};

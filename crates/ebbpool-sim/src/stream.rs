@@ -7,6 +7,7 @@ use std::thread;
 use ebbpool_policy::{Policy, PolicySpec, registry};
 use ebbpool_trace::{Batch, Reader, Source};
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use crate::engine::{AtEnd, Chunk, Counts, Drive, Engine, NEVER, Setup};
 use crate::error::SimError;
@@ -74,7 +75,7 @@ impl Progress<'_> {
 }
 
 /// What a pass has learned of the trace itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceFacts {
     /// References, warm-up included.
     pub references: u64,

@@ -1,5 +1,6 @@
 //! A grid of policies, memory sizes and asymmetries.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use ebbpool_device::Asymmetry;
@@ -8,8 +9,9 @@ use ebbpool_trace::{Metadata, Source};
 
 use crate::engine::Counts;
 use crate::error::SimError;
+use crate::store::{CellResult, Extent, Kept, Store};
 use crate::stream::{
-    Cell, Options, Progress, TraceFacts, scan, simulate, simulate_with_time_lines,
+    Cell, Options, Outcome, Progress, TraceFacts, scan, simulate, simulate_with_time_lines,
 };
 use crate::time_line::TimeLine;
 
@@ -66,79 +68,214 @@ pub struct Row {
     pub time_line: Option<Arc<TimeLine>>,
 }
 
+/// What came of a sweep.
+#[derive(Debug)]
+pub struct Swept {
+    /// The results: for each asymmetry, each policy, each size. Fewer than that if the sweep was
+    /// interrupted.
+    pub rows: Vec<Row>,
+    /// What shares came to.
+    pub resolved: Resolved,
+    /// Of the trace.
+    pub facts: TraceFacts,
+    /// How many of the rows come from the store.
+    pub from_store: usize,
+    /// True if the caller asked to stop before all was done.
+    pub interrupted: bool,
+}
+
+/// Simulated references after which the results so far are put aside: some 5 seconds' work.
+const STEPS_PER_WAVE: u64 = 100_000_000;
+
+/// Cells per thread that are worth a pass of the trace.
+const LEAST_CELLS_PER_THREAD: usize = 4;
+
+/// Page table entries, 4 bytes each, of all cells of a wave together.
+const ENTRIES_PER_WAVE: u64 = 1 << 29;
+
+/// A cell, and the rows that it stands for: a policy, a size, some asymmetries.
+struct Planned {
+    cell: Cell,
+    policy: usize,
+    size: usize,
+    asymmetries: std::ops::Range<usize>,
+}
+
 impl Sweep {
-    /// Runs the sweep over a trace: for each asymmetry, each policy, each size.
+    /// Runs the sweep over a trace.
     ///
-    /// A policy that does not look at costs runs once per size, whatever the asymmetries.
+    /// A policy that does not look at costs runs once per size, whatever the asymmetries. What the
+    /// store has is not computed again. The cells run in waves, and each wave's results go to the
+    /// store, so that little is lost when the caller asks to stop.
+    ///
+    /// # Errors
+    ///
+    /// [`SimError::Interrupted`] only if there is no result at all.
     pub fn run(
         &self,
         source: &Source,
+        store: &dyn Store,
         progress: &Progress,
-    ) -> Result<(Vec<Row>, Resolved, TraceFacts), SimError> {
-        let resolved = self.resolve(source, progress)?;
-        let mut cells = Vec::new();
-        let mut places = Vec::new();
+    ) -> Result<Swept, SimError> {
+        let kept = Kept(store);
+        let mut resolved = self.resolve(source, &kept, progress)?;
+        let options = Options {
+            warmup: resolved.warmup,
+            ..self.options.clone()
+        };
+        let mut facts = kept.facts(&options);
+        let mut results = Vec::new();
+        let mut todo = VecDeque::new();
+        for planned in self.plan(&resolved.frames) {
+            match kept.result(&planned.cell, &options, self.time_lines) {
+                Some(result) => results.push((planned, result)),
+                None => todo.push_back(planned),
+            }
+        }
+        let from_store = results.iter().map(|(p, _)| p.asymmetries.len()).sum();
+        let (mut done, all) = (0, todo.len());
+        let mut interrupted = false;
+        while !todo.is_empty() || facts.is_none() {
+            let wave: Vec<Planned> = todo.drain(..self.wave(&resolved).min(todo.len())).collect();
+            let cells: Vec<Cell> = wave.iter().map(|planned| planned.cell.clone()).collect();
+            let report = |share: f64| {
+                let cells_done = done as f64 + share * cells.len() as f64;
+                (progress.report)(cells_done / all.max(1) as f64);
+            };
+            let progress = Progress {
+                report: &report,
+                stop: progress.stop,
+            };
+            let (outcome, lines) = match self.simulate(source, &cells, &options, &progress) {
+                Err(SimError::Interrupted) if facts.is_some() && !results.is_empty() => {
+                    interrupted = true;
+                    break;
+                }
+                passed => passed?,
+            };
+            let extent = Extent {
+                references: outcome.facts.references,
+                distinct_pages: outcome.facts.distinct_pages,
+            };
+            kept.put_extent(extent, source);
+            kept.put_facts(&options, &outcome.facts);
+            resolved.extent = Some(extent);
+            facts = Some(outcome.facts);
+            done += cells.len();
+            let found = outcome.counts.into_iter().zip(lines);
+            for (planned, (counts, time_line)) in wave.into_iter().zip(found) {
+                let result = CellResult { counts, time_line };
+                kept.put_result(&planned.cell, &options, &result);
+                results.push((planned, result));
+            }
+        }
+        // Only a trace that was read has something to say of its lines.
+        resolved.notes.extend(match source.late_notes() {
+            none if none.is_empty() => kept.late_notes(),
+            notes => notes,
+        });
+        Ok(Swept {
+            rows: rows(results),
+            resolved,
+            facts: facts.ok_or(SimError::Interrupted)?,
+            from_store,
+            interrupted,
+        })
+    }
+
+    /// The cells that the sweep comes down to, policy by policy.
+    fn plan(&self, frames: &[u64]) -> Vec<Planned> {
+        let mut plan = Vec::new();
         for (policy, spec) in self.policies.iter().enumerate() {
-            for (size, &frames) in resolved.frames.iter().enumerate() {
+            for (size, &frames) in frames.iter().enumerate() {
                 let all = 0..self.asymmetries.len();
                 let groups: Vec<_> = if spec.entry().looks_at_costs {
                     all.map(|at| at..at + 1).collect()
                 } else {
                     vec![all]
                 };
-                for group in groups {
-                    cells.push(Cell {
+                plan.extend(groups.into_iter().map(|asymmetries| Planned {
+                    cell: Cell {
                         policy: spec.clone(),
                         frames,
-                        asymmetry: self.asymmetries[group.start].ratio(),
-                    });
-                    places.push((policy, size, group));
-                }
+                        asymmetry: self.asymmetries[asymmetries.start].ratio(),
+                    },
+                    policy,
+                    size,
+                    asymmetries,
+                }));
             }
         }
-        let options = Options {
-            warmup: resolved.warmup,
-            ..self.options.clone()
-        };
-        let (outcome, time_lines) = if self.time_lines {
-            let (outcome, lines) = simulate_with_time_lines(source, &cells, &options, progress)?;
-            let kept = lines.into_iter().map(|line| Some(Arc::new(line)));
-            (outcome, kept.collect())
-        } else {
-            let outcome = simulate(source, &cells, &options, progress)?;
-            (outcome, vec![None; cells.len()])
-        };
-        let mut rows: Vec<Row> = Vec::new();
-        let results = outcome.counts.into_iter().zip(time_lines);
-        for ((policy, size, group), (counts, time_line)) in places.into_iter().zip(results) {
-            rows.extend(group.map(|asymmetry| Row {
-                policy,
-                size,
-                asymmetry,
-                frames: resolved.frames[size],
-                counts,
-                time_line: time_line.clone(),
-            }));
-        }
-        rows.sort_by_key(|row| (row.asymmetry, row.policy, row.size));
-        Ok((rows, resolved, outcome.facts))
+        plan
     }
 
-    /// Turns shares into numbers; reads the trace once if it does not state what they are of.
-    fn resolve(&self, source: &Source, progress: &Progress) -> Result<Resolved, SimError> {
+    /// How many cells the next wave may have.
+    fn wave(&self, resolved: &Resolved) -> usize {
+        let least = LEAST_CELLS_PER_THREAD * self.options.threads.max(1);
+        let references = match (resolved.references, resolved.extent) {
+            (_, Some(extent)) => extent.references,
+            (Some(references), None) => references,
+            (None, None) => return least,
+        };
+        let pages = match (resolved.metadata.database_pages, resolved.extent) {
+            (_, Some(extent)) => extent.distinct_pages,
+            (Some(pages), None) => pages.min(references),
+            (None, None) => references,
+        };
+        let by_time = usize::try_from(STEPS_PER_WAVE / references.max(1)).unwrap_or(usize::MAX);
+        let by_memory = usize::try_from(ENTRIES_PER_WAVE / pages.max(1)).unwrap_or(usize::MAX);
+        by_time.max(least).min(by_memory).max(1)
+    }
+
+    fn simulate(
+        &self,
+        source: &Source,
+        cells: &[Cell],
+        options: &Options,
+        progress: &Progress,
+    ) -> Result<(Outcome, Vec<Option<TimeLine>>), SimError> {
+        if self.time_lines {
+            let (outcome, lines) = simulate_with_time_lines(source, cells, options, progress)?;
+            Ok((outcome, lines.into_iter().map(Some).collect()))
+        } else {
+            let outcome = simulate(source, cells, options, progress)?;
+            Ok((outcome, vec![None; cells.len()]))
+        }
+    }
+
+    /// Turns shares into numbers; reads the trace once if neither it nor the store states what
+    /// they are of.
+    fn resolve(
+        &self,
+        source: &Source,
+        kept: &Kept,
+        progress: &Progress,
+    ) -> Result<Resolved, SimError> {
         let reader = source.open()?;
         let metadata = reader.metadata().clone();
         let notes = reader.notes().to_vec();
         let mut references = reader.references();
         drop(reader);
-        let mut pages = metadata.database_pages;
+        let mut extent = kept.extent();
         let shares = self.sizes.iter().any(|s| matches!(s, Size::Share(_)));
         let warm_share = matches!(self.warmup, Warmup::Share(_));
-        if (shares && pages.is_none()) || (warm_share && references.is_none()) {
+        let unknown =
+            (shares && metadata.database_pages.is_none()) || (warm_share && references.is_none());
+        if unknown && extent.is_none() {
             let scan = scan(source, false, progress)?;
-            references = Some(scan.references);
-            pages = pages.or(Some(scan.distinct_pages));
+            let found = Extent {
+                references: scan.references,
+                distinct_pages: scan.distinct_pages,
+            };
+            kept.put_extent(found, source);
+            extent = Some(found);
         }
+        if let Some(extent) = extent {
+            references = Some(extent.references);
+        }
+        let pages = metadata
+            .database_pages
+            .or(extent.map(|extent| extent.distinct_pages));
         let frames = self.sizes.iter().map(|size| match size {
             Size::Frames(frames) => *frames,
             Size::Share(share) => share.floor_of(pages.unwrap_or(0)),
@@ -151,8 +288,27 @@ impl Sweep {
             },
             metadata,
             notes,
+            references,
+            extent,
         })
     }
+}
+
+fn rows(results: Vec<(Planned, CellResult)>) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    for (planned, result) in results {
+        let time_line = result.time_line.map(Arc::new);
+        rows.extend(planned.asymmetries.map(|asymmetry| Row {
+            policy: planned.policy,
+            size: planned.size,
+            asymmetry,
+            frames: planned.cell.frames,
+            counts: result.counts,
+            time_line: time_line.clone(),
+        }));
+    }
+    rows.sort_by_key(|row| (row.asymmetry, row.policy, row.size));
+    rows
 }
 
 /// Shares turned into numbers, and what the trace says of itself.
@@ -164,6 +320,10 @@ pub struct Resolved {
     pub warmup: u64,
     /// The trace's metadata.
     pub metadata: Metadata,
-    /// What the reader had to guess.
+    /// What the reader had to guess or to leave out.
     pub notes: Vec<String>,
+    /// References of the trace, where known beforehand.
+    references: Option<u64>,
+    /// The size of the trace, where it has been read already.
+    extent: Option<Extent>,
 }

@@ -1,12 +1,14 @@
 //! How a simulation went over the trace, in a bounded number of points.
 
+use serde::{Deserialize, Serialize};
+
 use crate::observer::{Observer, SAMPLE_EVERY, Sample};
 
 /// A time line has fewer points than this, whatever the length of the trace.
 pub const MOST_POINTS: usize = 200;
 
 /// What a simulation had counted, and what its buffer held, at one moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moment {
     /// References served since the trace began, warm-up included.
     pub references: u64,
@@ -26,7 +28,7 @@ pub struct Moment {
 ///
 /// The distance doubles whenever there are too many moments. Counts are totals, so a moment may be
 /// dropped without touching its neighbours. The last sample of the trace is kept in any case.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TimeLine {
     counting: bool,
     every: u64,

@@ -2,15 +2,16 @@
 
 mod common;
 
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{QUIET, SPECS, cell, file};
 use ebbpool_model::workload::workload;
 use ebbpool_model::{Event, model};
 use ebbpool_sim::{
-    AtEnd, Cell, Events, NoObserver, Options, Progress, Recorder, Series, SimError, Size, Sweep,
-    Warmup, simulate, simulate_one,
+    AtEnd, Cell, Events, NoObserver, NoStore, Options, Progress, Recorder, Series, SimError, Size,
+    Store, Sweep, Warmup, simulate, simulate_one,
 };
 use ebbpool_trace::Source;
 
@@ -327,7 +328,9 @@ fn a_sweep_is_its_runs() {
             },
             time_lines: false,
         };
-        let (rows, resolved, facts) = sweep.run(&source, &QUIET).expect("a sweep");
+        let swept = sweep.run(&source, &NoStore, &QUIET).expect("a sweep");
+        assert!(!swept.interrupted && swept.from_store == 0);
+        let (rows, resolved, facts) = (swept.rows, swept.resolved, swept.facts);
         assert_eq!(resolved.frames, [7, facts.distinct_pages / 10, 1]);
         assert_eq!(resolved.warmup, warm);
         assert_eq!(facts.references, REFERENCES);
@@ -373,7 +376,7 @@ fn time_lines_end_in_the_counts_whatever_the_threads() {
             },
             time_lines,
         };
-        sweep.run(&source, &QUIET).expect("a sweep").0
+        sweep.run(&source, &NoStore, &QUIET).expect("a sweep").rows
     };
     let (plain, one, four) = (sweep(1, false), sweep(1, true), sweep(4, true));
     assert_eq!(one.len(), 4 * 2 * 2);
@@ -408,4 +411,108 @@ fn time_lines_end_in_the_counts_whatever_the_threads() {
             assert_eq!(moment.target.is_some(), [1, 2].contains(&one.policy));
         }
     }
+}
+
+/// Keeps results in memory, and counts what was asked for and not there.
+#[derive(Default)]
+struct Map {
+    kept: RefCell<HashMap<String, Vec<u8>>>,
+    missed: std::cell::Cell<usize>,
+}
+
+impl Store for Map {
+    fn get(&self, key: &str) -> Option<Vec<u8>> {
+        let found = self.kept.borrow().get(key).cloned();
+        self.missed
+            .set(self.missed.get() + usize::from(found.is_none()));
+        found
+    }
+    fn put(&self, key: &str, value: &[u8]) {
+        self.kept.borrow_mut().insert(key.into(), value.into());
+    }
+}
+
+fn some_policies(time_lines: bool) -> Sweep {
+    Sweep {
+        policies: ["lru", "cflru", "casa", "fd-buffer:interval=300", "belady"]
+            .map(|s| s.parse().expect("one"))
+            .to_vec(),
+        sizes: vec![
+            Size::Share("10%".parse().expect("a share")),
+            Size::Frames(60),
+        ],
+        asymmetries: ["1", "32"].map(|r| r.parse().expect("one")).to_vec(),
+        warmup: Warmup::Share("1%".parse().expect("a share")),
+        options: Options::default(),
+        time_lines,
+    }
+}
+
+#[test]
+fn what_the_store_has_is_not_computed_again() {
+    let (_directory, source) = file(&workload(9, 20_000, 400), "t.txt");
+    let store = Map::default();
+    for time_lines in [false, true] {
+        let sweep = some_policies(time_lines);
+        let first = sweep.run(&source, &store, &QUIET).expect("a sweep");
+        assert_eq!(first.from_store, 0);
+        store.missed.set(0);
+        let second = sweep.run(&source, &store, &QUIET).expect("a sweep");
+        assert_eq!((second.from_store, store.missed.get()), (20, 0));
+        assert_eq!(first.facts, second.facts);
+        for (first, second) in first.rows.iter().zip(&second.rows) {
+            assert_eq!(first.counts, second.counts);
+            assert_eq!(first.time_line.is_some(), time_lines);
+            assert_eq!(
+                format!("{:?}", first.time_line),
+                format!("{:?}", second.time_line)
+            );
+        }
+    }
+    // Values that no longer can be read are computed again.
+    for value in store.kept.borrow_mut().values_mut() {
+        value.truncate(value.len() / 2);
+    }
+    let again = some_policies(false).run(&source, &store, &QUIET);
+    assert_eq!(again.expect("a sweep").from_store, 0);
+}
+
+#[test]
+fn an_interrupted_sweep_keeps_what_is_done_and_goes_on_from_there() {
+    let (_directory, source) = file(&workload(11, 600_000, 400), "t.txt");
+    let store = Map::default();
+    let mut sweep = some_policies(false);
+    sweep.sizes = vec![Size::Frames(40), Size::Frames(60)];
+    sweep.warmup = Warmup::References(0);
+    let stop = AtomicBool::new(false);
+    let stop_in_the_second_wave = |share| {
+        if share > 0.5 {
+            stop.store(true, Ordering::Relaxed);
+        }
+    };
+    let progress = Progress {
+        report: &stop_in_the_second_wave,
+        stop: &stop,
+    };
+    let partly = sweep.run(&source, &store, &progress).expect("a part");
+    assert!(partly.interrupted);
+    assert!((1..20).contains(&partly.rows.len()));
+    let whole = sweep.run(&source, &store, &QUIET).expect("a sweep");
+    assert_eq!(whole.from_store, partly.rows.len());
+    assert_eq!((whole.rows.len(), whole.interrupted), (20, false));
+    let alone = sweep.run(&source, &NoStore, &QUIET).expect("a sweep");
+    for (kept, computed) in whole.rows.iter().zip(&alone.rows) {
+        assert_eq!(kept.counts, computed.counts);
+    }
+    for row in &partly.rows {
+        let same = |other: &&ebbpool_sim::Row| {
+            (other.policy, other.size, other.asymmetry) == (row.policy, row.size, row.asymmetry)
+        };
+        let other = alone.rows.iter().find(same).expect("the same place");
+        assert_eq!(row.counts, other.counts);
+    }
+
+    stop.store(true, Ordering::Relaxed);
+    let nothing = sweep.run(&source, &NoStore, &progress);
+    assert!(matches!(nothing, Err(SimError::Interrupted)));
 }

@@ -172,6 +172,7 @@ pub(super) mod tests {
             asymmetries: Vec::new(),
             rows: Vec::new(),
             records: Vec::new(),
+            interrupted: false,
         }])
     }
 
@@ -233,6 +234,7 @@ pub(super) mod tests {
             asymmetries: vec![Number(1.0); 4],
             rows,
             records: Vec::new(),
+            interrupted: false,
         });
         let lines: Vec<_> = trace.results.iter().map(|result| result.6).collect();
         assert_eq!(lines, [Some(0), Some(1), Some(0), None]);

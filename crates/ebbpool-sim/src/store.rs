@@ -1,0 +1,182 @@
+//! Results kept from one sweep to the next.
+
+use ebbpool_trace::Source;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::engine::Counts;
+use crate::stream::{Cell, Options, TraceFacts};
+use crate::time_line::TimeLine;
+
+/// Keeps results by key.
+///
+/// A store is made for one trace and one version of the program: the keys tell everything else
+/// that a result depends on. What cannot be kept is merely computed again.
+pub trait Store {
+    /// What was kept under `key`.
+    fn get(&self, key: &str) -> Option<Vec<u8>>;
+    /// Keeps `value` under `key`.
+    fn put(&self, key: &str, value: &[u8]);
+}
+
+/// Keeps nothing.
+pub struct NoStore;
+
+impl Store for NoStore {
+    fn get(&self, _key: &str) -> Option<Vec<u8>> {
+        None
+    }
+    fn put(&self, _key: &str, _value: &[u8]) {}
+}
+
+/// What came of one cell.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct CellResult {
+    pub(crate) counts: Counts,
+    pub(crate) time_line: Option<TimeLine>,
+}
+
+/// The size of a trace.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Extent {
+    pub(crate) references: u64,
+    pub(crate) distinct_pages: u64,
+}
+
+/// A store as a sweep sees it.
+pub(crate) struct Kept<'a>(pub(crate) &'a dyn Store);
+
+impl Kept<'_> {
+    fn get<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
+        serde_json::from_slice(&self.0.get(key)?).ok()
+    }
+
+    fn put<T: Serialize>(&self, key: &str, value: &T) {
+        if let Ok(value) = serde_json::to_vec(value) {
+            self.0.put(key, &value);
+        }
+    }
+
+    pub(crate) fn extent(&self) -> Option<Extent> {
+        self.get("extent")
+    }
+
+    /// What a reader had to say when it had read the trace to its end.
+    pub(crate) fn late_notes(&self) -> Vec<String> {
+        self.get("late notes").unwrap_or_default()
+    }
+
+    /// To be called when the trace has been read to its end.
+    pub(crate) fn put_extent(&self, extent: Extent, source: &Source) {
+        self.put("extent", &extent);
+        self.put("late notes", &source.late_notes());
+    }
+
+    pub(crate) fn facts(&self, options: &Options) -> Option<TraceFacts> {
+        self.get(&facts_key(options))
+    }
+
+    pub(crate) fn put_facts(&self, options: &Options, facts: &TraceFacts) {
+        self.put(&facts_key(options), facts);
+    }
+
+    /// The cell's result, with a time line if one is wanted.
+    pub(crate) fn result(
+        &self,
+        cell: &Cell,
+        options: &Options,
+        time_line: bool,
+    ) -> Option<CellResult> {
+        let result: CellResult = self.get(&cell_key(cell, options, time_line))?;
+        (result.time_line.is_some() == time_line).then_some(result)
+    }
+
+    pub(crate) fn put_result(&self, cell: &Cell, options: &Options, result: &CellResult) {
+        let key = cell_key(cell, options, result.time_line.is_some());
+        self.put(&key, result);
+    }
+}
+
+fn facts_key(options: &Options) -> String {
+    let Options {
+        warmup,
+        cluster_size,
+        at_end: _,
+        threads: _,
+    } = options;
+    format!("facts warmup={warmup} cluster={cluster_size}")
+}
+
+fn cell_key(cell: &Cell, options: &Options, time_line: bool) -> String {
+    let Cell {
+        policy,
+        frames,
+        asymmetry,
+    } = cell;
+    let Options {
+        warmup,
+        at_end,
+        cluster_size,
+        threads: _,
+    } = options;
+    let asymmetry = match policy.entry().looks_at_costs {
+        true => format!(" R={asymmetry:?}"),
+        false => String::new(),
+    };
+    format!(
+        "cell {policy} frames={frames}{asymmetry} warmup={warmup} at-end={at_end:?} cluster={cluster_size} time-line={time_line}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::AtEnd;
+
+    #[test]
+    fn keys_tell_all_that_a_result_depends_on() {
+        let cell = |policy: &str, frames, asymmetry| Cell {
+            policy: policy.parse().expect("a policy"),
+            frames,
+            asymmetry,
+        };
+        let plain = Options::default();
+        let with = |change: fn(&mut Options)| {
+            let mut options = plain.clone();
+            change(&mut options);
+            options
+        };
+        let warm = with(|options| options.warmup = 1);
+        let flush = with(|options| options.at_end = AtEnd::Flush);
+        let clusters = with(|options| options.cluster_size = 1);
+        let keys = [
+            cell_key(&cell("lru", 10, 1.0), &plain, false),
+            cell_key(&cell("lru", 10, 1.0), &plain, true),
+            cell_key(&cell("lru", 11, 1.0), &plain, false),
+            cell_key(&cell("lru", 10, 1.0), &warm, false),
+            cell_key(&cell("lru", 10, 1.0), &flush, false),
+            cell_key(&cell("lru", 10, 1.0), &clusters, false),
+            cell_key(&cell("cflru", 10, 1.0), &plain, false),
+            cell_key(&cell("cflru:window=0.25", 10, 1.0), &plain, false),
+            cell_key(&cell("casa", 10, 1.0), &plain, false),
+            cell_key(&cell("casa", 10, 1.5), &plain, false),
+        ];
+        let different: std::collections::HashSet<&String> = keys.iter().collect();
+        assert_eq!(different.len(), keys.len());
+
+        let threads = with(|options| options.threads = 7);
+        let same = |one: &Cell, other: &Cell| {
+            assert_eq!(
+                cell_key(one, &plain, false),
+                cell_key(other, &threads, false)
+            );
+        };
+        same(&cell("lru", 10, 1.0), &cell("lru", 10, 32.0));
+        same(
+            &cell("fd-exact", 10, 1.0),
+            &cell("fd-buffer:cost=exact", 10, 1.0),
+        );
+        assert_ne!(facts_key(&plain), facts_key(&warm));
+        assert_ne!(facts_key(&plain), facts_key(&clusters));
+    }
+}
