@@ -482,6 +482,26 @@ class ReportTest(unittest.TestCase):
         browser.find(".best")[0].click()
         self.quiet()
 
+    def test_what_the_trace_is_like(self):
+        browser = self.browser
+        browser.open(self.sample)
+        command = [os.environ["EBBPOOL"], "trace", "info", "traces/pg-tpcc.parquet", "--format", "json"]
+        info = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+        section = next(
+            part for part in browser.find("section.part") if part.text.startswith("The trace itself")
+        )
+        for shown in (f"{100 * info['write_ratio']:.1f} %", f"{info['pages_only_read']:,}"):
+            self.assertIn(shown, section.text)
+        curves = section.find_elements("css selector", "figure")
+        self.assertEqual(len(curves), 2)
+        for figure, name in zip(curves, ("lru_hit_ratio", "popularity")):
+            line = figure.find_element("css selector", ".line").get_attribute("d")
+            self.assertEqual(line.count("L") + 1, len(info[name]["points"]))
+            figure.find_element("css selector", "summary").click()
+            last = figure.find_elements("css selector", "tbody tr")[-1].text
+            self.assertIn(f"{100 * info[name]['points'][-1]['share']:.1f} %", last)
+        self.quiet()
+
     def test_numbers_of_a_chart_as_a_table(self):
         browser = self.browser
         browser.open(self.sample)

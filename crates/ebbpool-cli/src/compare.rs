@@ -2,14 +2,15 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use ebbpool_sim::{NoStore, Progress, Row, Store, Sweep, Swept, TraceFacts};
+use ebbpool_sim::{NoStore, Progress, Row, SimError, Store, Sweep, Swept, TraceFacts};
 use ebbpool_trace::Source;
 use ebbpool_trace::output::OutputFile;
+use ebbpool_trace::stats::Info;
 
 use crate::args::{CompareArgs, CompareFormat};
 use crate::cache::Cache;
 use crate::results::{Number, OfTrace, Record};
-use crate::{Failure, progress, report, run, table};
+use crate::{Failure, progress, report, run, table, trace};
 
 /// The sample that ships with Ebbpool.
 static SAMPLE: &[u8] = include_bytes!("../../../traces/pg-tpcc.parquet");
@@ -33,6 +34,8 @@ pub(crate) struct Comparison {
     /// For each asymmetry, each policy, each size: nothing where an interruption came first.
     pub(crate) records: Vec<Option<Record>>,
     pub(crate) interrupted: bool,
+    /// For a report: what the references are like.
+    pub(crate) nature: Option<Info>,
 }
 
 impl Comparison {
@@ -150,6 +153,23 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     }
 }
 
+/// What the trace is like, from the store if it knows; nothing if there was an interruption.
+fn nature(source: &Source, store: &dyn Store) -> Result<Option<Info>, Failure> {
+    const KEY: &str = "trace info";
+    let known = store.get(KEY);
+    if let Some(info) = known.and_then(|kept| serde_json::from_slice(&kept).ok()) {
+        return Ok(Some(info));
+    }
+    let info = match trace::figures(source.open()?, source.label()) {
+        Err(Failure::Sim(SimError::Interrupted)) => return Ok(None),
+        info => info?,
+    };
+    if let Ok(value) = serde_json::to_vec(&info) {
+        store.put(KEY, &value);
+    }
+    Ok(Some(info))
+}
+
 fn compare_one(args: &CompareArgs, sweep: &Sweep, source: &Source) -> Result<Comparison, Failure> {
     let bar = progress::bar(source.label());
     let report = |share| progress::set(&bar, share);
@@ -182,6 +202,10 @@ fn compare_one(args: &CompareArgs, sweep: &Sweep, source: &Source) -> Result<Com
             rows.len()
         )]);
     }
+    let nature = match &args.report {
+        Some(_) => nature(source, store)?,
+        None => None,
+    };
     let of_trace = OfTrace {
         label: source.label(),
         metadata: &resolved.metadata,
@@ -231,6 +255,7 @@ fn compare_one(args: &CompareArgs, sweep: &Sweep, source: &Source) -> Result<Com
             .collect(),
         records,
         interrupted: swept.interrupted,
+        nature,
         frames: resolved.frames,
         rows,
     })

@@ -39,21 +39,20 @@ struct Described {
 
 fn info(args: &InfoArgs) -> Result<(), Failure> {
     let source = args.reading.source(&args.traces)?;
-    let mut reader = source.open()?;
+    let reader = source.open()?;
     run::report_notes(reader.notes());
     let Metadata {
         name,
         page_size,
         database_pages,
     } = reader.metadata().clone();
-    let mut collector = Collector::new();
-    for_each_batch(&mut reader, source.label(), |batch| collector.add(batch))?;
+    let info = figures(reader, source.label())?;
     run::report_notes(&source.late_notes());
     let described = Described {
         name,
         page_size,
         database_pages,
-        info: collector.info(database_pages),
+        info,
     };
     let mut out = io::stdout().lock();
     match args.format {
@@ -64,6 +63,13 @@ fn info(args: &InfoArgs) -> Result<(), Failure> {
         RunFormat::Table => out.write_all(table(&described).as_bytes())?,
     }
     Ok(())
+}
+
+/// Reads a trace to its end and says what it is like.
+pub(crate) fn figures(mut reader: Reader, label: &str) -> Result<Info, Failure> {
+    let mut collector = Collector::new();
+    for_each_batch(&mut reader, label, |batch| collector.add(batch))?;
+    Ok(collector.info(reader.metadata().database_pages))
 }
 
 /// Hands a trace on batch by batch, with a bar, until its end or Ctrl-C.

@@ -1,7 +1,7 @@
 //! What a reference string is like, in one pass.
 
 use hashbrown::HashMap;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::distances::StackDistances;
 use crate::error::TraceError;
@@ -21,7 +21,7 @@ const DECADES: i32 = 3;
 
 /// Figures of a whole trace. Serialised, the names of the fields are those of
 /// `ebbpool trace info --format json`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Info {
     /// Number of references.
     pub references: u64,
@@ -67,7 +67,7 @@ pub struct Info {
 
 /// Quartiles of the LRU stack distance: so many distinct pages, the page itself
 /// counted, are referenced from one reference to a page to its next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackDistance {
     /// A quarter of the distances are at most this, in pages.
     pub lower_quartile: u64,
@@ -79,7 +79,7 @@ pub struct StackDistance {
 
 /// What goes to the hottest pages. Reads go to the pages hottest in reads, writes to
 /// those hottest in writes, which may be others.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Hottest {
     /// How many pages, in per cent of the distinct pages.
     pub percent: u8,
@@ -94,7 +94,7 @@ pub struct Hottest {
 }
 
 /// A share that grows with a number of pages.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
     /// The pages that are 100 %.
     pub of_pages: u64,
@@ -104,7 +104,7 @@ pub struct Curve {
 }
 
 /// A point of a [`Curve`].
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// Number of pages, in per cent.
     pub percent: f64,

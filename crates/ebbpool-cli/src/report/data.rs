@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ebbpool_sim::{Moment, TimeLine};
+use ebbpool_trace::stats::Info;
 use serde::Serialize;
 
 use crate::compare::Comparison;
@@ -33,6 +34,8 @@ struct Trace {
     sizes: Vec<MemorySize>,
     asymmetries: Vec<Number>,
     results: Vec<Cell>,
+    /// What the references are like, if they were looked at.
+    nature: Option<Info>,
     /// References served at each point of the time lines.
     times: Vec<u64>,
     time_lines: Vec<Changes>,
@@ -143,6 +146,7 @@ impl Trace {
                 .collect(),
             asymmetries: comparison.asymmetries.clone(),
             results,
+            nature: comparison.nature.clone(),
             times,
             time_lines: kept.iter().map(|line| Changes::of(line)).collect(),
         }
@@ -173,6 +177,7 @@ pub(super) mod tests {
             rows: Vec::new(),
             records: Vec::new(),
             interrupted: false,
+            nature: None,
         }])
     }
 
@@ -235,6 +240,7 @@ pub(super) mod tests {
             rows,
             records: Vec::new(),
             interrupted: false,
+            nature: None,
         });
         let lines: Vec<_> = trace.results.iter().map(|result| result.6).collect();
         assert_eq!(lines, [Some(0), Some(1), Some(0), None]);

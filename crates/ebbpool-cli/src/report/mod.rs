@@ -45,6 +45,7 @@ const SCRIPT: &str = concat!(
     include_str!("script/bill.js"),
     include_str!("script/trade_off.js"),
     include_str!("script/time.js"),
+    include_str!("script/nature.js"),
     include_str!("script/table.js"),
     include_str!("script/main.js"),
     "})();\n",

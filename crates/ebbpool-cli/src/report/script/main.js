@@ -28,6 +28,11 @@ const SECTIONS = [
     lead: "What the references of each interval cost, and the clean pages kept, at the chosen memory size and R.",
     make: timeSection,
   },
+  {
+    title: "The trace itself",
+    lead: "A policy can save only what comes back: first references are read in any case, and pages that are only read cost no writes.",
+    make: natureSection,
+  },
 ];
 
 function traceSection(trace) {
