@@ -136,9 +136,16 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
         }
     }
     out.flush()?;
-    if let Some(path) = &args.report {
+    let hint = match &args.report {
+        Some(path) => format!("report: {}", path.display()),
+        None if args.format == CompareFormat::Table && io::stdout().is_terminal() => {
+            "charts: the same command with --report FILE.html".into()
+        }
+        None => String::new(),
+    };
+    if !hint.is_empty() {
         // A note that cannot be shown is no reason to fail.
-        let _ = writeln!(io::stderr(), "report: {}", path.display());
+        let _ = writeln!(io::stderr(), "{hint}");
     }
     match comparisons.last() {
         Some(last) if last.interrupted => Err(Failure::Interrupted {
