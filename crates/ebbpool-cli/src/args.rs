@@ -44,7 +44,13 @@ Examples:
     Run(RunArgs),
     /// Describe or convert traces
     Trace(TraceArgs),
-    /// List the policies and their parameters
+    /// List the policies and their parameters, or explain one
+    #[command(after_help = "\
+Examples:
+  ebbpool policies
+  ebbpool policies cfdc
+  ebbpool policies fd-exact:group=64
+  ebbpool policies --markdown")]
     Policies(PoliciesArgs),
 }
 
@@ -173,11 +179,15 @@ impl CompareArgs {
     }
 }
 
+/// Reads a policy.
+pub(crate) fn parse(text: &str) -> Result<PolicySpec, Failure> {
+    text.parse()
+        .map_err(|error: ebbpool_policy::SpecError| Failure::Usage(error.to_string()))
+}
+
 /// Reads a policy, and refuses what the device at hand cannot do.
 pub(crate) fn policy(text: &str) -> Result<PolicySpec, Failure> {
-    let spec: PolicySpec = text
-        .parse()
-        .map_err(|error: ebbpool_policy::SpecError| Failure::Usage(error.to_string()))?;
+    let spec = parse(text)?;
     if spec.is("cluster", "auto") {
         return Err(Failure::Usage(format!(
             "policy {spec}: cluster=auto is the device's erase block, and the plain asymmetry model has none; give a number of pages, such as cluster=64"
@@ -243,8 +253,11 @@ pub(crate) struct ConvertArgs {
 
 #[derive(Args)]
 pub(crate) struct PoliciesArgs {
+    /// Explain this policy; it may have parameters, or be an alias such as fd-exact
+    #[arg(value_name = "NAME")]
+    pub(crate) policy: Option<String>,
     /// Print Markdown, as in docs/policies.md
-    #[arg(long)]
+    #[arg(long, conflicts_with = "policy")]
     pub(crate) markdown: bool,
 }
 
