@@ -63,7 +63,11 @@ fn explanation(spec: &PolicySpec) -> String {
         };
         let _ = writeln!(text, "  {}={value} ({default})", param.name);
         fold(&mut text, param.about, "      ");
-        fold(&mut text, &format!("Takes {}.", param.kind.range()), "      ");
+        fold(
+            &mut text,
+            &format!("Takes {}.", param.kind.range()),
+            "      ",
+        );
     }
     for (alias, preset) in entry.aliases {
         let line = format!("{alias} is {}:{preset}.", entry.name);
@@ -84,7 +88,8 @@ fn fold(text: &mut String, body: &str, indent: &str) {
     let options = textwrap::Options::new(WIDTH)
         .initial_indent(indent)
         .subsequent_indent(indent)
-        .break_words(false);
+        .break_words(false)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation);
     text.push_str(&textwrap::fill(body, options));
     text.push('\n');
 }
