@@ -52,6 +52,18 @@ Examples:
   ebbpool policies fd-exact:group=64
   ebbpool policies --markdown")]
     Policies(PoliciesArgs),
+    /// Print a script by which a shell completes ebbpool's commands, options and policies
+    #[command(after_help = "\
+Examples:
+  ebbpool completions bash > ebbpool.bash         then: source ebbpool.bash
+  ebbpool completions zsh > _ebbpool              in a directory of $fpath
+  ebbpool completions fish > ebbpool.fish         in ~/.config/fish/completions")]
+    Completions(CompletionsArgs),
+    /// Write the manual pages into a directory
+    #[command(after_help = "\
+Example:
+  ebbpool man .                                   then: man -l ebbpool.1")]
+    Man(ManArgs),
 }
 
 #[derive(Args)]
@@ -197,10 +209,16 @@ pub(crate) fn policy(text: &str) -> Result<PolicySpec, Failure> {
 }
 
 #[derive(Args)]
+#[command(after_help = TRACE_EXAMPLES)]
 pub(crate) struct TraceArgs {
     #[command(subcommand)]
     pub(crate) command: TraceCommand,
 }
+
+const TRACE_EXAMPLES: &str = "\
+Examples:
+  ebbpool trace info my.parquet
+  ebbpool trace convert my.txt my.parquet";
 
 #[derive(Subcommand)]
 pub(crate) enum TraceCommand {
@@ -259,6 +277,20 @@ pub(crate) struct PoliciesArgs {
     /// Print Markdown, as in docs/policies.md
     #[arg(long, conflicts_with = "policy")]
     pub(crate) markdown: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Args)]
+pub(crate) struct ManArgs {
+    /// An existing directory; pages of the same name are replaced
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
