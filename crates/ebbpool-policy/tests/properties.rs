@@ -1,18 +1,33 @@
 //! What every policy must do, whatever it keeps: each entry of the registry is driven with
 //! parameters drawn from their ranges. A new policy is tested here from its registry line on.
 
+#[path = "../../../docs/new-policy/policy.rs"]
+mod clean_first;
 #[path = "properties/driver.rs"]
 mod driver;
+
+/// What a file in `src/policies/` finds under `crate`.
+mod lists {
+    pub use ebbpool_policy::Lists;
+}
+mod policy {
+    pub use ebbpool_policy::{Access, Frame, Page, Policy};
+}
+mod spec {
+    pub use ebbpool_policy::{CLUSTER, Entry, PolicySpec};
+}
 
 use std::collections::BTreeSet;
 
 use allocation_counter::measure;
-use ebbpool_policy::{Costs, DynPolicy, Entry, Kind, Param, PolicySpec, registry};
+use ebbpool_policy::registry::{self, Build};
+use ebbpool_policy::{Costs, DynPolicy, Entry, Kind, Param, PolicySpec};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 
+use clean_first::CleanFirst;
 use driver::{Driver, Event, Ghosts, Habits};
 
 /// A policy under test.
@@ -24,15 +39,20 @@ struct Subject {
     registered: bool,
 }
 
+/// The registry, and the example that CONTRIBUTING.md begins with.
 fn subjects() -> Vec<Subject> {
-    registry::entries()
-        .iter()
-        .map(|entry| Subject {
-            entry,
-            build: registry::boxed,
-            registered: true,
-        })
-        .collect()
+    static CLEAN_FIRST: Entry = CleanFirst::ENTRY;
+    let example = Subject {
+        entry: &CLEAN_FIRST,
+        build: |spec, frames| Box::new(CleanFirst::build(spec, frames)),
+        registered: false,
+    };
+    let registered = registry::entries().iter().map(|entry| Subject {
+        entry,
+        build: registry::boxed,
+        registered: true,
+    });
+    registered.chain([example]).collect()
 }
 
 #[derive(Clone, Debug)]
