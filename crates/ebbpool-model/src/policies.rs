@@ -18,7 +18,7 @@ mod recently_evicted_first;
 /// The example that CONTRIBUTING.md begins with.
 #[cfg(test)]
 #[path = "../../../docs/new-policy/model.rs"]
-mod clean_first;
+mod example;
 
 use crate::Model;
 use crate::buffer::{Buffer, Policy};
@@ -97,18 +97,18 @@ fn clustered(spec: &mut Spec, m: usize, policy: impl Policy + 'static) -> Box<dy
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{clean_first, plain};
+    use super::{example, plain};
     use crate::{model, workload};
 
     #[test]
     fn the_example_is_cflru_with_the_whole_list_as_window() {
         let none = BTreeSet::new();
         for (seed, frames) in (0..).zip([1, 2, 7, 30]) {
-            let mut example = plain(frames, clean_first::CleanFirst::new());
+            let mut new = plain(frames, example::CleanFirst::new());
             let mut cflru = model("cflru:window=1", frames);
             for (page, write) in workload::workload(seed, 1500, frames as u64 * 3) {
                 assert_eq!(
-                    example.reference(page, write, None, &none),
+                    new.reference(page, write, None, &none),
                     cflru.reference(page, write, None, &none)
                 );
             }

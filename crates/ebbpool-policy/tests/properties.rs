@@ -1,10 +1,10 @@
 //! What every policy must do, whatever it keeps: each entry of the registry is driven with
 //! parameters drawn from their ranges. A new policy is tested here from its registry line on.
 
-#[path = "../../../docs/new-policy/policy.rs"]
-mod clean_first;
 #[path = "properties/driver.rs"]
 mod driver;
+#[path = "../../../docs/new-policy/policy.rs"]
+mod example;
 
 /// What a file in `src/policies/` finds under `crate`.
 mod lists {
@@ -27,8 +27,8 @@ use proptest::sample::Index;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 
-use clean_first::CleanFirst;
 use driver::{Driver, Event, Ghosts, Habits};
+use example::CleanFirst;
 
 /// A policy under test.
 #[derive(Clone, Copy)]
@@ -151,13 +151,14 @@ fn page() -> impl Strategy<Value = u64> {
 
 fn op() -> impl Strategy<Value = Op> {
     let cost = || prop_oneof![Just(1.0), 1e-6..1e6f64];
+    let write_cost = prop_oneof![4 => cost(), 1 => Just(0.0), 1 => Just(1e300)];
     prop_oneof![
         40 => (any::<Index>(), any::<bool>()).prop_map(|(page, write)| Op::Reference { page, write }),
         3 => any::<Index>().prop_map(Op::Clean),
         1 => any::<u64>().prop_map(Op::Pin),
         1 => Just(Op::Pin(u64::MAX)),
         2 => Just(Op::Pin(0)),
-        1 => (cost(), cost()).prop_map(|(read, write)| Op::Costs { read, write }),
+        1 => (cost(), write_cost).prop_map(|(read, write)| Op::Costs { read, write }),
         1 => Just(Op::Ask),
     ]
 }

@@ -84,6 +84,21 @@ fn cut_down(line: &str) -> String {
     short
 }
 
+/// The files that a Markdown file shows: blocks marked as ```text NAME, with their names.
+pub fn files_of_markdown(name: &str) -> Vec<(String, String)> {
+    let text = fs::read_to_string(Path::new(ROOT).join(name)).expect("the document");
+    let mut found = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if let Some(file) = line.strip_prefix("```text ") {
+            let content = lines.by_ref().take_while(|line| !line.starts_with("```"));
+            let content: String = content.flat_map(|line| [line, "\n"]).collect();
+            found.push((file.to_string(), content));
+        }
+    }
+    found
+}
+
 /// The command lines in the fenced blocks of a Markdown file: those that begin with `ebbpool` or
 /// `cargo run --release --`, in blocks marked as nothing, `sh`, `bash` or `console`.
 pub fn of_markdown(name: &str) -> Vec<Told> {
