@@ -45,8 +45,26 @@ Examples:
     Run(RunArgs),
     /// Describe, convert and generate traces
     Trace(TraceArgs),
-    /// List the policies and their parameters
+    /// List the policies and their parameters, or explain one
+    #[command(after_help = "\
+Examples:
+  ebbpool policies
+  ebbpool policies cfdc
+  ebbpool policies fd-exact:group=64
+  ebbpool policies --markdown")]
     Policies(PoliciesArgs),
+    /// Print a script by which a shell completes ebbpool's commands, options and policies
+    #[command(after_help = "\
+Examples:
+  ebbpool completions bash > ebbpool.bash         then: source ebbpool.bash
+  ebbpool completions zsh > _ebbpool              in a directory of $fpath
+  ebbpool completions fish > ebbpool.fish         in ~/.config/fish/completions")]
+    Completions(CompletionsArgs),
+    /// Write the manual pages into a directory
+    #[command(after_help = "\
+Example:
+  ebbpool man .                                   then: man -l ebbpool.1")]
+    Man(ManArgs),
 }
 
 #[derive(Args)]
@@ -241,11 +259,15 @@ impl CompareArgs {
     }
 }
 
+/// Reads a policy.
+pub(crate) fn parse(text: &str) -> Result<PolicySpec, Failure> {
+    text.parse()
+        .map_err(|error: ebbpool_policy::SpecError| Failure::Usage(error.to_string()))
+}
+
 /// Reads a policy, and refuses what the device at hand cannot do.
 pub(crate) fn policy(text: &str) -> Result<PolicySpec, Failure> {
-    let spec: PolicySpec = text
-        .parse()
-        .map_err(|error: ebbpool_policy::SpecError| Failure::Usage(error.to_string()))?;
+    let spec = parse(text)?;
     if spec.is("cluster", "auto") {
         return Err(Failure::Usage(format!(
             "policy {spec}: cluster=auto is the device's erase block, and the plain asymmetry model has none; give a number of pages, such as cluster=64"
@@ -255,10 +277,16 @@ pub(crate) fn policy(text: &str) -> Result<PolicySpec, Failure> {
 }
 
 #[derive(Args)]
+#[command(after_help = TRACE_EXAMPLES)]
 pub(crate) struct TraceArgs {
     #[command(subcommand)]
     pub(crate) command: TraceCommand,
 }
+
+const TRACE_EXAMPLES: &str = "\
+Examples:
+  ebbpool trace info my.parquet
+  ebbpool trace convert my.txt my.parquet";
 
 #[derive(Subcommand)]
 pub(crate) enum TraceCommand {
@@ -355,9 +383,26 @@ pub(crate) struct EncodingArgs {
 
 #[derive(Args)]
 pub(crate) struct PoliciesArgs {
+    /// Explain this policy; it may have parameters, or be an alias such as fd-exact
+    #[arg(value_name = "NAME")]
+    pub(crate) policy: Option<String>,
     /// Print Markdown, as in docs/policies.md
-    #[arg(long)]
+    #[arg(long, conflicts_with = "policy")]
     pub(crate) markdown: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Args)]
+pub(crate) struct ManArgs {
+    /// An existing directory; pages of the same name are replaced
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -3,6 +3,8 @@
 mod args;
 mod cache;
 mod compare;
+mod completions;
+mod man;
 mod picture;
 mod policies;
 mod progress;
@@ -30,6 +32,8 @@ enum Failure {
     Trace(#[from] TraceError),
     #[error("cannot write standard output: {0}")]
     Output(#[from] io::Error),
+    #[error("cannot write {path}: {source}")]
+    File { path: String, source: io::Error },
     #[error("{0}")]
     Usage(String),
     #[error("interrupted: {done} of {all} results are done{kept}")]
@@ -58,6 +62,8 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Trace(args) => trace::trace(args),
         Command::Policies(args) => policies::policies(args),
+        Command::Completions(args) => completions::completions(args),
+        Command::Man(args) => man::man(args),
     };
     let failure = match result.and_then(|()| io::stdout().flush().map_err(Failure::Output)) {
         Ok(()) => return ExitCode::SUCCESS,

@@ -718,3 +718,31 @@ fn the_page_on_policies_is_current() {
         "run: cargo run --release -- policies --markdown > docs/policies.md"
     );
 }
+
+#[test]
+fn a_policy_is_explained_as_it_is_named() {
+    for entry in ebbpool_policy::registry::entries() {
+        let text = stdout(&["policies", entry.name]);
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in [entry.summary, entry.how, entry.when, entry.source] {
+            assert!(!part.is_empty(), "{}", entry.name);
+            assert!(
+                words(&text).contains(&words(part)),
+                "{}: {part}",
+                entry.name
+            );
+        }
+        for param in entry.params {
+            let line = format!("  {}={} (the default)\n", param.name, param.default);
+            assert!(text.contains(&line), "{}: {line}", entry.name);
+        }
+    }
+    let exact = stdout(&["policies", "fd-exact:group=64"]);
+    assert!(exact.starts_with("fd-buffer:group=64,cost=exact\n"));
+    assert!(exact.contains("  group=64 (default 1)\n"));
+    assert!(exact.contains("  cost=exact (default paper)\n"));
+    assert!(exact.lines().all(|line| line.chars().count() <= 80));
+    refused(&["policies", "lur"], 2, &["did you mean 'lru'?"]);
+    refused(&["policies", "lru:cluster=x"], 2, &["0 to 1048576"]);
+    refused(&["policies", "lru", "--markdown"], 2, &[]);
+}

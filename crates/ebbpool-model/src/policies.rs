@@ -15,6 +15,11 @@ mod lru;
 mod lru_wsr;
 mod recently_evicted_first;
 
+/// The example that CONTRIBUTING.md begins with.
+#[cfg(test)]
+#[path = "../../../docs/new-policy/model.rs"]
+mod example;
+
 use crate::Model;
 use crate::buffer::{Buffer, Policy};
 use crate::spec::Spec;
@@ -86,4 +91,27 @@ fn plain(m: usize, policy: impl Policy + 'static) -> Box<dyn Model> {
 fn clustered(spec: &mut Spec, m: usize, policy: impl Policy + 'static) -> Box<dyn Model> {
     let cluster = spec.number("cluster", 0);
     Box::new(Buffer::new(m, policy, cluster))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{example, plain};
+    use crate::{model, workload};
+
+    #[test]
+    fn the_example_is_cflru_with_the_whole_list_as_window() {
+        let none = BTreeSet::new();
+        for (seed, frames) in (0..).zip([1, 2, 7, 30]) {
+            let mut new = plain(frames, example::CleanFirst::new());
+            let mut cflru = model("cflru:window=1", frames);
+            for (page, write) in workload::workload(seed, 1500, frames as u64 * 3) {
+                assert_eq!(
+                    new.reference(page, write, None, &none),
+                    cflru.reference(page, write, None, &none)
+                );
+            }
+        }
+    }
 }

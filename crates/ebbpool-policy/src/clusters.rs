@@ -77,8 +77,8 @@ impl Clusters {
             created: 0,
             by_number: HashTable::with_capacity(frames as usize),
             hasher: DefaultHashBuilder::default(),
-            clusters: Vec::new(),
-            free: Vec::new(),
+            clusters: Vec::with_capacity(frames as usize),
+            free: Vec::with_capacity(frames as usize),
             order: IndexedHeap::new(frames),
             victim: None,
             nodes: vec![

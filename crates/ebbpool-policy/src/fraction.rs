@@ -10,8 +10,12 @@ pub struct Fraction {
     places: u32,
 }
 
-/// At most this many digits on either side of the decimal point.
+/// At most this many digits before the decimal point, and after it in per cent.
 const MAX_DIGITS: usize = 9;
+
+/// A per cent sign stands for so many more places: what is read in per cent can be read as a
+/// decimal as well.
+const PERCENT_PLACES: usize = 2;
 
 impl Fraction {
     /// floor(self * whole), computed exactly.
@@ -69,12 +73,13 @@ impl FromStr for Fraction {
 
     fn from_str(text: &str) -> Result<Self, NotAFraction> {
         let (digits, percent) = match text.strip_suffix('%') {
-            Some(digits) => (digits.trim_end(), 2),
+            Some(digits) => (digits.trim_end(), PERCENT_PLACES),
             None => (text, 0),
         };
         let (whole, decimals) = digits.split_once('.').unwrap_or((digits, ""));
         let all_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-        let too_long = whole.len() > MAX_DIGITS || decimals.len() > MAX_DIGITS;
+        let places = decimals.len() + percent;
+        let too_long = whole.len() > MAX_DIGITS || places > MAX_DIGITS + PERCENT_PLACES;
         if (whole.is_empty() && decimals.is_empty())
             || too_long
             || !all_digits(whole)
@@ -87,7 +92,7 @@ impl FromStr for Fraction {
             .map_err(|_| NotAFraction)?;
         Ok(Fraction {
             numerator,
-            places: decimals.len() as u32 + percent,
+            places: places as u32,
         }
         .reduced())
     }
@@ -130,6 +135,7 @@ mod tests {
             ("1", "1", "100%"),
             ("0", "0", "0%"),
             ("3.10%", "0.031", "3.1%"),
+            ("0.000000001%", "0.00000000001", "0.000000001%"),
         ] {
             assert_eq!(fraction(text).to_string(), decimal);
             assert_eq!(fraction(text).percent(), percent);

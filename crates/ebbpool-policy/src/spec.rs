@@ -19,6 +19,13 @@ pub struct Entry {
     pub params: &'static [Param],
     /// One sentence: what it keeps and whom it evicts.
     pub summary: &'static str,
+    /// How it works: what it keeps, what a hit changes, how the victim is found.
+    pub how: &'static str,
+    /// When it wins and when it loses, and who says so.
+    pub when: &'static str,
+    /// Memory it takes with default parameters once warm, in bytes per frame, ghosts included; a
+    /// test measures it.
+    pub bytes_per_frame: u32,
     /// Where it was published, and where the papers of this project evaluate it.
     pub source: &'static str,
     /// False for policies that look into the future.
@@ -236,6 +243,12 @@ impl PolicySpec {
     pub fn value(&self, name: &str) -> Option<Value> {
         let at = self.entry.params.iter().position(|p| p.name == name)?;
         Some(self.values[at])
+    }
+
+    /// A parameter's value in canonical spelling; `None` if the policy has no such parameter.
+    pub fn spelled(&self, name: &str) -> Option<String> {
+        let param = self.entry.params.iter().find(|p| p.name == name)?;
+        Some(param.kind.spell(self.value(name)?))
     }
 
     /// The exact share of `frames` that a parameter stands for; 0 if there is none.

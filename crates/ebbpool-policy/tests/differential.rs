@@ -327,3 +327,15 @@ fn table_2_of_fd_buffer() {
     assert_eq!((reads, writes), (8, vec![a]));
     assert_eq!(victims, [y, a, x, c, d, c, d, c]);
 }
+
+#[test]
+fn every_policy_is_compared_with_a_model() {
+    for entry in registry::entries() {
+        let is_its = |spec: &&&str| {
+            let spec: PolicySpec = spec.parse().expect("a valid policy");
+            spec.entry().name == entry.name
+        };
+        let compared = SPECS.iter().find(is_its);
+        assert!(compared.is_some(), "no {} among the SPECS", entry.name);
+    }
+}

@@ -91,7 +91,7 @@ impl FromStr for Columns {
             };
             match unit.parse() {
                 Ok(unit @ 1..) if !column.is_empty() => Ok(Measure {
-                    column: column.to_owned(),
+                    column: column.trim_end().to_owned(),
                     unit,
                 }),
                 _ => Err(refuse(format!(
@@ -114,7 +114,7 @@ impl FromStr for Columns {
         };
         let write = write.map(|text| match text.rsplit_once(':') {
             Some((column, values)) if !column.is_empty() => Written {
-                column: column.to_owned(),
+                column: column.trim_end().to_owned(),
                 values: values
                     .split('|')
                     .map(|value| value.trim().to_owned())
@@ -133,7 +133,8 @@ impl fmt::Display for Columns {
     /// The spelling that [`FromStr`] reads.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let measure = |measure: &Measure| match measure.unit {
-            1 => measure.column.clone(),
+            // A colon in the name would be taken for the unit's.
+            1 if !measure.column.contains(':') => measure.column.clone(),
             unit => format!("{}:{unit}", measure.column),
         };
         match &self.place {

@@ -1,5 +1,7 @@
 //! "Did you mean …?" for names typed by people.
 
+use crate::error::one_line;
+
 /// How alike two names must be, from 0 (nothing in common) to 1 (the same), for
 /// one to be suggested in place of the other: one slip in three letters is.
 const CLOSE: f64 = 0.6;
@@ -30,7 +32,7 @@ pub(crate) fn did_you_mean<'a>(
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> String {
     match nearest(typed, candidates) {
-        Some(candidate) => format!(" (did you mean '{candidate}'?)"),
+        Some(candidate) => format!(" (did you mean '{}'?)", one_line(candidate)),
         None => String::new(),
     }
 }

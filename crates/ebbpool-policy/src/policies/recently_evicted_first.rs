@@ -80,22 +80,28 @@ impl Build for Ref {
             },
         ],
         summary: "LRU that evicts from a few victim blocks, those with most pages in a window at the LRU end.",
+        how: "One LRU list, whose window is the share nearest the LRU end, at least one page. The erase blocks with most pages in the window, a few of them, are the victim blocks; among their pages in the window the one nearest the LRU end goes. Only when no victim block has a page in the window any more is the set chosen anew. Clean and dirty pages count alike.",
+        when: "Meant for devices that map by blocks and keep log blocks, where writes that share few erase blocks save merges; the plain cost model has no merges, so here it shows only what that costs. On the samples at R = 32 and 3 % it costs 2.6 % (pg-tpcc) and 7.5 % (pg-tatp) more than lru and saves 2.2 % on pg-tpcb. PPE (figure 3) finds more faults and more flushes than with lru as well.",
+        bytes_per_frame: 109,
         source: "Seo and Shin 2008; PPE",
         online: true,
         looks_at_costs: false,
     };
 
     fn build(spec: &PolicySpec, frames: u32) -> Self {
+        let most_victims = spec.whole("victims").unwrap_or(1) as usize;
+        // Victim blocks are kept even when they are empty.
+        let most_blocks = frames as usize + most_victims;
         Ref {
             regions: Regions::new(frames, spec.share_of("window", frames).max(1)),
             block_size: spec.whole("block").unwrap_or(1),
             by_number: HashTable::with_capacity(frames as usize),
             hasher: DefaultHashBuilder::default(),
-            blocks: Vec::new(),
-            free: Vec::new(),
+            blocks: Vec::with_capacity(most_blocks),
+            free: Vec::with_capacity(most_blocks),
             candidates: IndexedHeap::new(frames.saturating_add(1024)),
-            victims: Vec::new(),
-            most_victims: spec.whole("victims").unwrap_or(1) as usize,
+            victims: Vec::with_capacity(most_victims),
+            most_victims,
             nodes: vec![
                 Node {
                     entry: 0,

@@ -1,0 +1,44 @@
+//! `ebbpool man`: a manual page for each command.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use clap::{Command, CommandFactory};
+use clap_mangen::Man;
+use ebbpool_trace::output::OutputFile;
+
+use crate::Failure;
+use crate::args::{Cli, ManArgs};
+
+pub(crate) fn man(args: &ManArgs) -> Result<(), Failure> {
+    let directory = &args.directory;
+    if !directory.is_dir() {
+        return Err(Failure::Usage(format!(
+            "{} is no directory; create it first, or name another one",
+            directory.display()
+        )));
+    }
+    let mut command = Cli::command().disable_help_subcommand(true);
+    command.build();
+    write(&command, directory)
+}
+
+fn write(command: &Command, directory: &Path) -> Result<(), Failure> {
+    let page = Man::new(command.clone());
+    let mut text = Vec::new();
+    // Rendering into memory cannot fail; only the file can.
+    page.render(&mut text)?;
+    let path = directory.join(page.get_filename());
+    let mut file = OutputFile::create(&path)?;
+    let label = path.display().to_string();
+    file.write_all(&text).map_err(|source| Failure::File {
+        path: label.clone(),
+        source,
+    })?;
+    file.finish()?;
+    writeln!(io::stdout(), "{label}")?;
+    for subcommand in command.get_subcommands() {
+        write(subcommand, directory)?;
+    }
+    Ok(())
+}

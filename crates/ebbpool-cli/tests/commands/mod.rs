@@ -1,0 +1,184 @@
+//! Commands out of texts, run as their readers would run them.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// The repository.
+pub const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// A command and where it stands, such as `README.md:17`.
+pub struct Told {
+    pub place: String,
+    pub line: String,
+}
+
+/// Makes the files that the texts take for granted: small traces under the names used there, and
+/// `traces/` with the samples.
+pub fn prepare(directory: &Path) {
+    let own = "zipf:pages=2000,refs=120000,write=0.3";
+    for name in [
+        "my.parquet",
+        "my.txt",
+        "a.parquet",
+        "b.u32.zst",
+        "big.u32.zst",
+        "trace.txt",
+    ] {
+        let output = ebbpool(directory)
+            .args(["trace", "convert", own, name])
+            .output()
+            .expect("ebbpool starts");
+        assert!(output.status.success(), "{name}: {output:?}");
+    }
+    for (name, header, access) in [
+        ("my.csv", "time,blk,op", "W"),
+        ("monday.csv", "page,write", "true"),
+        ("tuesday.csv", "page,write", "true"),
+        ("disk.csv", "sector,sectors,op", "W"),
+        ("fio.csv", "offset,size,op", "write"),
+        ("requests.csv", "off,len,op", "W"),
+    ] {
+        let first = header.matches(',').count() == 2;
+        let rows = (0..3000u64).map(|at| match first {
+            true => format!("{},{},{access}\n", at * 4096, 1 + at * at % 512),
+            false => format!("{},{access}\n", at * at % 512),
+        });
+        let content = format!("{header}\n{}", rows.collect::<String>());
+        fs::write(directory.join(name), content).expect("a file");
+    }
+    std::os::unix::fs::symlink(Path::new(ROOT).join("traces"), directory.join("traces"))
+        .expect("a link to the samples");
+}
+
+fn ebbpool(directory: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ebbpool"));
+    command.current_dir(directory);
+    command
+}
+
+/// Runs the command in `directory`; a failure tells where it stands and what to do.
+///
+/// So that a test does not take minutes, a `compare` that says nothing of `--frames` is run with
+/// `--frames 3%`, and one that says nothing of `--asymmetry` with `--asymmetry 32`. Files in
+/// `/tmp/` are put into `directory`.
+pub fn run(told: &Told, directory: &Path) -> Result<(), String> {
+    let line = cut_down(&told.line);
+    let binary = Path::new(env!("CARGO_BIN_EXE_ebbpool"));
+    let mut path = binary.parent().expect("a directory").as_os_str().to_owned();
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap_or_default());
+    let output = Command::new("sh")
+        .args(["-c", &line])
+        .env("PATH", path)
+        .env("HOME", directory)
+        .current_dir(directory)
+        .output()
+        .expect("sh starts");
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!(
+        "{}: `{line}` failed ({}): {}",
+        told.place,
+        output.status,
+        String::from_utf8_lossy(&output.stderr).trim()
+    ))
+}
+
+fn cut_down(line: &str) -> String {
+    let line = line.replace("/tmp/", "");
+    let mut short = line.clone();
+    if let Some(rest) = line.strip_prefix("ebbpool compare") {
+        let missing = |flag: &str| !rest.contains(flag);
+        let mut flags = String::new();
+        if missing("--frames") {
+            flags.push_str(" --frames 3%");
+        }
+        if missing("--asymmetry") {
+            flags.push_str(" --asymmetry 32");
+        }
+        short = format!("ebbpool compare{flags}{rest}");
+    }
+    short
+}
+
+/// The files that a Markdown file shows: blocks marked as ```text NAME, with their names.
+pub fn files_of_markdown(name: &str) -> Vec<(String, String)> {
+    let text = fs::read_to_string(Path::new(ROOT).join(name)).expect("the document");
+    let mut found = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if let Some(file) = line.strip_prefix("```text ") {
+            let content = lines.by_ref().take_while(|line| !line.starts_with("```"));
+            let content: String = content.flat_map(|line| [line, "\n"]).collect();
+            found.push((file.to_string(), content));
+        }
+    }
+    found
+}
+
+/// The command lines in the fenced blocks of a Markdown file: those that begin with `ebbpool`,
+/// `cargo run --release --`, `printf` or `cp`, in blocks marked as nothing, `sh`, `bash` or `console`.
+pub fn of_markdown(name: &str) -> Vec<Told> {
+    let text = fs::read_to_string(Path::new(ROOT).join(name)).expect("the document");
+    let mut found: Vec<Told> = Vec::new();
+    let mut fence: Option<bool> = None;
+    let mut continued = false;
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.trim();
+        if let Some(mark) = line.strip_prefix("```") {
+            fence = match fence {
+                Some(_) => None,
+                None => Some(["", "sh", "bash", "console"].contains(&mark)),
+            };
+            continued = false;
+            continue;
+        }
+        if fence != Some(true) {
+            continue;
+        }
+        let line = line.strip_prefix("$ ").unwrap_or(line);
+        let (part, goes_on) = match line.strip_suffix('\\') {
+            Some(part) => (part, true),
+            None => (line, false),
+        };
+        if continued {
+            if let Some(told) = found.last_mut() {
+                told.line.push_str(part);
+            }
+            continued = goes_on;
+        } else if let Some(line) = command(part) {
+            found.push(Told {
+                place: format!("{name}:{number}"),
+                line,
+            });
+            continued = goes_on;
+        }
+    }
+    found
+}
+
+/// The line as a call of `ebbpool`, if it is one; or as it is, if it makes a file for one.
+fn command(line: &str) -> Option<String> {
+    if let Some(rest) = line.strip_prefix("cargo run --release --") {
+        return Some(format!("ebbpool{rest}"));
+    }
+    let known = ["ebbpool", "printf", "cp"];
+    let first = line.split(' ').next().unwrap_or(line);
+    known.contains(&first).then(|| line.into())
+}
+
+/// The example lines of a help text, without the remark behind two spaces.
+pub fn of_help(command: &str, help: &str) -> Vec<Told> {
+    let after = help.split("Example").nth(1).unwrap_or("");
+    after
+        .lines()
+        .filter_map(|line| line.strip_prefix("  "))
+        .filter(|line| line.starts_with("ebbpool"))
+        .map(|line| Told {
+            place: format!("ebbpool {command}--help"),
+            line: line.split("  ").next().unwrap_or(line).into(),
+        })
+        .collect()
+}

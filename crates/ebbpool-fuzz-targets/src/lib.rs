@@ -1,0 +1,73 @@
+//! What Ebbpool's parsers must hold to on any input.
+//!
+//! Each function here is the body of a fuzz target in `fuzz/`: it takes any bytes and panics if the
+//! parser panics, disagrees with itself, or prints what it does not read back. `cargo test` calls
+//! them too, with the corpora of `fuzz/corpus/` and mutations of these.
+
+mod names;
+mod traces;
+
+/// A fuzz target.
+pub struct Target {
+    /// Its name: `fuzz/fuzz_targets/NAME.rs`, `fuzz/corpus/NAME/`.
+    pub name: &'static str,
+    /// Panics if the input shows a fault.
+    pub check: fn(&[u8]),
+}
+
+/// All targets.
+pub const TARGETS: &[Target] = &[
+    Target {
+        name: "policy_list",
+        check: names::policy_list,
+    },
+    Target {
+        name: "fraction",
+        check: names::fraction,
+    },
+    Target {
+        name: "asymmetry",
+        check: names::asymmetry,
+    },
+    Target {
+        name: "generator",
+        check: names::generator,
+    },
+    Target {
+        name: "text",
+        check: traces::text,
+    },
+    Target {
+        name: "columns",
+        check: names::columns,
+    },
+    Target {
+        name: "csv",
+        check: traces::csv,
+    },
+    Target {
+        name: "u32",
+        check: traces::u32_with_sidecar,
+    },
+    Target {
+        name: "native",
+        check: traces::native,
+    },
+    Target {
+        name: "compressed",
+        check: traces::compressed,
+    },
+];
+
+/// Runs the target of that name.
+///
+/// # Panics
+///
+/// If the input shows a fault, or there is no such target.
+pub fn check(name: &str, input: &[u8]) {
+    let target = TARGETS.iter().find(|target| target.name == name);
+    let Some(target) = target else {
+        panic!("there is no fuzz target {name}");
+    };
+    (target.check)(input);
+}

@@ -1,0 +1,113 @@
+//! What stands on a command line: policies, fractions, asymmetries, generators.
+
+use ebbpool_device::Asymmetry;
+use ebbpool_policy::{Fraction, PolicySpec, split_list};
+use ebbpool_trace::{Columns, Source};
+
+use crate::traces;
+
+fn text_of(input: &[u8]) -> Option<&str> {
+    std::str::from_utf8(input).ok()
+}
+
+/// A list of policies: what is read prints as something that reads the same, alone and in a list.
+pub(crate) fn policy_list(input: &[u8]) {
+    let Some(text) = text_of(input) else { return };
+    let mut printed = Vec::new();
+    for item in split_list(text) {
+        match item.parse::<PolicySpec>() {
+            Ok(spec) => {
+                let canonical = spec.to_string();
+                let again: PolicySpec = canonical.parse().unwrap_or_else(|error| {
+                    panic!("'{item}' prints as '{canonical}', which is refused: {error}")
+                });
+                assert_eq!(again.to_string(), canonical, "from '{item}'");
+                for param in spec.entry().params {
+                    let name = param.name;
+                    assert_eq!(spec.value(name), again.value(name), "{canonical}: {name}");
+                }
+                printed.push(canonical);
+            }
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
+    assert_eq!(split_list(&printed.join(",")), printed);
+}
+
+/// An exact decimal: prints as what it was, as a decimal and in per cent.
+pub(crate) fn fraction(input: &[u8]) {
+    let Some(text) = text_of(input) else { return };
+    let Ok(fraction) = text.parse::<Fraction>() else {
+        return;
+    };
+    assert_eq!(fraction.floor_of(0), 0);
+    let whole = fraction.floor_of(1_000_000_007);
+    assert!(fraction.exceeds_one() || whole <= 1_000_000_007);
+    assert!(!fraction.is_zero() || whole == 0);
+    let nearest = fraction.to_f64() * 1_000_000_007.0;
+    assert!(nearest - whole as f64 > -1e-6 * nearest.max(1.0), "{text}");
+    // Larger ones are no share of anything, and may have more digits than are read.
+    if !fraction.exceeds_one() {
+        for printed in [fraction.to_string(), fraction.percent()] {
+            assert_eq!(printed.parse(), Ok(fraction), "'{text}' as '{printed}'");
+        }
+    }
+}
+
+/// Columns of a CSV: what is read prints as something that reads the same.
+pub(crate) fn columns(input: &[u8]) {
+    let Some(text) = text_of(input) else { return };
+    match text.parse::<Columns>() {
+        Ok(columns) => {
+            let printed = columns.to_string();
+            let again = printed.parse::<Columns>();
+            assert_eq!(
+                again.ok().as_ref(),
+                Some(&columns),
+                "'{text}' as '{printed}'"
+            );
+        }
+        Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
+    }
+}
+
+/// An asymmetry: not negative, finite, and prints as what it was.
+pub(crate) fn asymmetry(input: &[u8]) {
+    let Some(text) = text_of(input) else { return };
+    match text.parse::<Asymmetry>() {
+        Ok(asymmetry) => {
+            assert!(asymmetry.ratio().is_finite() && asymmetry.ratio() >= 0.0);
+            assert_eq!(asymmetry.to_string().parse(), Ok(asymmetry));
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// A generator: the same references each time, as many as it says. Large ones are only parsed.
+pub(crate) fn generator(input: &[u8]) {
+    const LARGEST: u64 = 20_000;
+    let Some(text) = text_of(input) else { return };
+    if !text.contains(':') {
+        // Without arguments the sizes are the defaults, which take long.
+        return;
+    }
+    let source = match Source::parse(text, None) {
+        Ok(source) => source,
+        Err(error) => {
+            assert!(!error.to_string().contains('\n'));
+            return;
+        }
+    };
+    let is_small = |name: &str| {
+        text.split([':', ',']).any(|argument| {
+            let value = argument
+                .split_once('=')
+                .filter(|(key, _)| key.trim() == name)
+                .and_then(|(_, value)| value.trim().parse::<u64>().ok());
+            value.is_some_and(|value| value <= LARGEST)
+        })
+    };
+    if is_small("pages") && is_small("refs") {
+        traces::check_source(&source);
+    }
+}

@@ -1,0 +1,200 @@
+//! Trace files: any content is a trace or is refused in one line, whatever the batches.
+
+use std::fs;
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+
+use ebbpool_trace::{Batch, Format, Metadata, ReadOptions, Reader, Source, TraceError, Writer};
+use tempfile::TempDir;
+
+/// A few bytes can unpack to gigabytes; more references than this are not looked at.
+const MOST_REFERENCES: usize = 100_000;
+
+/// What a trace turned out to be.
+#[derive(Debug, PartialEq)]
+struct Content {
+    metadata: Metadata,
+    references: Vec<(u64, bool)>,
+    /// The message of the error that reading ended with.
+    error: Option<String>,
+    /// False if there was more than [`MOST_REFERENCES`].
+    whole: bool,
+}
+
+fn scratch() -> TempDir {
+    TempDir::new().expect("a temporary directory")
+}
+
+fn put(directory: &TempDir, name: &str, content: &[u8]) -> PathBuf {
+    let path = directory.path().join(name);
+    fs::write(&path, content).expect("a temporary file");
+    path
+}
+
+/// The text format.
+pub(crate) fn text(input: &[u8]) {
+    let directory = scratch();
+    check_file(&put(&directory, "fuzz.txt", input));
+}
+
+/// The u32 format: the first line is the `.json` beside the file, the rest the file.
+pub(crate) fn u32_with_sidecar(input: &[u8]) {
+    let directory = scratch();
+    let end = input.iter().position(|&byte| byte == b'\n');
+    let (sidecar, words) = match end {
+        Some(end) => (&input[..end], &input[end + 1..]),
+        None => (&input[..0], input),
+    };
+    if !sidecar.is_empty() {
+        put(&directory, "fuzz.json", sidecar);
+    }
+    check_file(&put(&directory, "fuzz.u32", words));
+}
+
+/// A CSV: the first line names its columns, if it is not empty; pages have 4 KiB.
+pub(crate) fn csv(input: &[u8]) {
+    let directory = scratch();
+    let end = input.iter().position(|&byte| byte == b'\n');
+    let (columns, content) = match end {
+        Some(end) => (&input[..end], &input[end + 1..]),
+        None => (&input[..0], input),
+    };
+    let columns = std::str::from_utf8(columns).ok();
+    let options = ReadOptions {
+        columns: columns.and_then(|columns| columns.parse().ok()),
+        page_size: NonZeroU64::new(4096),
+        ..ReadOptions::default()
+    };
+    let path = put(&directory, "fuzz.csv", content);
+    let path = path.to_str().expect("a temporary path in UTF-8");
+    match Source::parse_with(path, &options) {
+        Ok(source) => check_source(&source),
+        Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
+    }
+}
+
+/// The native format.
+pub(crate) fn native(input: &[u8]) {
+    let directory = scratch();
+    check_file(&put(&directory, "fuzz.parquet", input));
+}
+
+/// Compressed files, and files whose name tells nothing: the first byte chooses the name.
+pub(crate) fn compressed(input: &[u8]) {
+    let names = [
+        "fuzz.txt.gz",
+        "fuzz.txt.zst",
+        "fuzz.u32.zst",
+        "fuzz.u32.gz",
+        "fuzz.parquet.zst",
+        "fuzz",
+    ];
+    let Some((choice, content)) = input.split_first() else {
+        return;
+    };
+    let directory = scratch();
+    let name = names[usize::from(*choice) % names.len()];
+    check_file(&put(&directory, name, content));
+}
+
+fn check_file(path: &Path) {
+    match open(path) {
+        Ok(source) => check_source(&source),
+        Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
+    }
+}
+
+fn open(path: &Path) -> Result<Source, TraceError> {
+    Source::parse(path.to_str().expect("a temporary path in UTF-8"), None)
+}
+
+/// Reads alike in large and small batches, and is the same after writing it in every format that
+/// can hold it.
+pub(crate) fn check_source(source: &Source) {
+    let Some(content) = read(source, 4096) else {
+        return;
+    };
+    assert_eq!(read(source, 7).as_ref(), Some(&content));
+    if content.error.is_some() || !content.whole {
+        return;
+    }
+    let directory = scratch();
+    let most = content.references.iter().map(|(page, _)| *page).max();
+    for (format, name) in [
+        (Format::Native, "again.parquet"),
+        (Format::Text, "again.txt.zst"),
+        (Format::U32, "again.u32"),
+    ] {
+        if format == Format::U32 && most.is_some_and(|page| page >= 1 << 31) {
+            continue;
+        }
+        let path = directory.path().join(name);
+        write(&path, format, &content).expect("a trace that was read can be written");
+        let again = open(&path).ok().and_then(|source| read(&source, 4096));
+        match content.references.is_empty() {
+            // An empty file has no format.
+            true => assert!(again.is_none_or(|again| again.references.is_empty())),
+            false => assert_eq!(again.as_ref(), Some(&content), "as {name}"),
+        }
+    }
+}
+
+/// `None` if the trace cannot be opened.
+fn read(source: &Source, most: usize) -> Option<Content> {
+    let reader = match source.open() {
+        Ok(reader) => reader,
+        Err(error) => {
+            assert!(!error.to_string().contains('\n'), "{error}");
+            return None;
+        }
+    };
+    Some(read_all(reader, most))
+}
+
+fn read_all(mut reader: Reader, most: usize) -> Content {
+    let mut content = Content {
+        metadata: reader.metadata().clone(),
+        references: Vec::new(),
+        error: None,
+        whole: true,
+    };
+    let stated = reader.references();
+    let mut batch = Batch::new();
+    loop {
+        match reader.next_batch(&mut batch, most) {
+            Ok(true) => {
+                assert!((1..=most).contains(&batch.len()));
+                content.references.extend(batch.iter());
+                if content.references.len() >= MOST_REFERENCES {
+                    content.references.truncate(MOST_REFERENCES);
+                    content.whole = false;
+                    return content;
+                }
+            }
+            Ok(false) => {
+                let count = content.references.len() as u64;
+                assert!(stated.is_none_or(|stated| stated == count));
+                return content;
+            }
+            Err(error) => {
+                let message = error.to_string();
+                assert!(batch.is_empty() && !message.contains('\n'), "{message}");
+                // How much of the last batch was read before the error depends on its size.
+                content.references.clear();
+                content.error = Some(message);
+                return content;
+            }
+        }
+    }
+}
+
+fn write(path: &Path, format: Format, content: &Content) -> Result<(), TraceError> {
+    let mut writer = Writer::create(path, format, &content.metadata)?;
+    let mut batch = Batch::new();
+    for (page, write) in &content.references {
+        batch.push(*page, *write);
+    }
+    writer.write(&batch)?;
+    writer.finish()?;
+    Ok(())
+}

@@ -1,0 +1,407 @@
+//! What every policy must do, whatever it keeps: each entry of the registry is driven with
+//! parameters drawn from their ranges. A new policy is tested here from its registry line on.
+
+#[path = "properties/driver.rs"]
+mod driver;
+#[path = "../../../docs/new-policy/policy.rs"]
+mod example;
+
+/// What a file in `src/policies/` finds under `crate`.
+mod lists {
+    pub use ebbpool_policy::Lists;
+}
+mod policy {
+    pub use ebbpool_policy::{Access, Frame, Page, Policy};
+}
+mod spec {
+    pub use ebbpool_policy::{CLUSTER, Entry, PolicySpec};
+}
+
+use std::collections::BTreeSet;
+
+use allocation_counter::measure;
+use ebbpool_policy::registry::{self, Build};
+use ebbpool_policy::{Costs, DynPolicy, Entry, Kind, Param, PolicySpec};
+use proptest::prelude::*;
+use proptest::sample::Index;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
+
+use driver::{Driver, Event, Ghosts, Habits};
+use example::CleanFirst;
+
+/// A policy under test.
+#[derive(Clone, Copy)]
+struct Subject {
+    entry: &'static Entry,
+    build: fn(&PolicySpec, u32) -> Box<dyn DynPolicy + Send>,
+    /// False if the registry does not know it, so that only its defaults can be named.
+    registered: bool,
+}
+
+/// The registry, and the example that CONTRIBUTING.md begins with.
+fn subjects() -> Vec<Subject> {
+    static CLEAN_FIRST: Entry = CleanFirst::ENTRY;
+    let example = Subject {
+        entry: &CLEAN_FIRST,
+        build: |spec, frames| Box::new(CleanFirst::build(spec, frames)),
+        registered: false,
+    };
+    let registered = registry::entries().iter().map(|entry| Subject {
+        entry,
+        build: registry::boxed,
+        registered: true,
+    });
+    registered.chain([example]).collect()
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Reference {
+        page: Index,
+        write: bool,
+    },
+    Clean(Index),
+    /// Frame f is pinned if bit f % 64 is set.
+    Pin(u64),
+    Costs {
+        read: f64,
+        write: f64,
+    },
+    /// The background writer asks who would go.
+    Ask,
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    spec: String,
+    frames: u32,
+    pages: Vec<u64>,
+    ops: Vec<Op>,
+}
+
+/// The text of a value, anywhere in the parameter's range and often at its ends.
+fn value(param: &Param) -> BoxedStrategy<String> {
+    let share = || {
+        prop_oneof![
+            Just("0".to_string()),
+            Just("1".to_string()),
+            (0u32..=1000).prop_map(|mille| format!("{}.{}%", mille / 10, mille % 10)),
+        ]
+    };
+    match param.kind {
+        Kind::Share => share().boxed(),
+        Kind::Percent => (1u32..=1000)
+            .prop_map(|mille| format!("{}.{}%", mille / 10, mille % 10))
+            .boxed(),
+        Kind::ShareOrPages => prop_oneof![
+            (0u32..=1000).prop_map(|mille| format!("{}.{}%", mille / 10, mille % 10)),
+            (0u64..100).prop_map(|pages| pages.to_string()),
+            Just(u64::MAX.to_string()),
+        ]
+        .boxed(),
+        Kind::Whole { min, max, or } => {
+            let near = max.min(min.saturating_add(64));
+            let number = prop_oneof![Just(min), Just(max), min..=near, min..=max];
+            let number = number.prop_map(|number| number.to_string());
+            match or {
+                Some(word) => prop_oneof![4 => number, 1 => Just(word.to_string())].boxed(),
+                None => number.boxed(),
+            }
+        }
+        Kind::Word(words) => prop::sample::select(words).prop_map(str::to_string).boxed(),
+    }
+}
+
+/// The policy with some of its parameters given, as text.
+fn spec(subject: Subject) -> BoxedStrategy<String> {
+    let name = subject.entry.name;
+    if !subject.registered {
+        return Just(name.to_string()).boxed();
+    }
+    let params: Vec<_> = subject
+        .entry
+        .params
+        .iter()
+        .map(|param| {
+            let given = value(param).prop_map(|value| format!("{}={value}", param.name));
+            prop::option::of(given)
+        })
+        .collect();
+    params
+        .prop_map(move |given| {
+            let given: Vec<String> = given.into_iter().flatten().collect();
+            match given.is_empty() {
+                true => name.to_string(),
+                false => format!("{name}:{}", given.join(",")),
+            }
+        })
+        .boxed()
+}
+
+fn page() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        8 => 0u64..200,
+        1 => Just(0),
+        1 => Just(u64::MAX),
+        1 => (u64::MAX - 70)..=u64::MAX,
+        1 => any::<u64>(),
+    ]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let cost = || prop_oneof![Just(1.0), 1e-6..1e6f64];
+    let write_cost = prop_oneof![4 => cost(), 1 => Just(0.0), 1 => Just(1e300)];
+    prop_oneof![
+        40 => (any::<Index>(), any::<bool>()).prop_map(|(page, write)| Op::Reference { page, write }),
+        3 => any::<Index>().prop_map(Op::Clean),
+        1 => any::<u64>().prop_map(Op::Pin),
+        1 => Just(Op::Pin(u64::MAX)),
+        2 => Just(Op::Pin(0)),
+        1 => (cost(), write_cost).prop_map(|(read, write)| Op::Costs { read, write }),
+        1 => Just(Op::Ask),
+    ]
+}
+
+fn case(subject: Subject) -> impl Strategy<Value = Case> {
+    let frames = prop_oneof![2 => Just(1u32), 2 => Just(2), 3 => 3u32..12, 1 => 60u32..90];
+    // Up to three pages a frame: evictions all the time, or never.
+    (frames, spec(subject)).prop_flat_map(|(frames, spec)| {
+        (
+            prop::collection::btree_set(page(), 1..=(3 * frames as usize)),
+            prop::collection::vec(op(), 1..400),
+        )
+            .prop_map(move |(pages, ops)| Case {
+                spec: spec.clone(),
+                frames,
+                pages: pages.into_iter().collect(),
+                ops,
+            })
+    })
+}
+
+fn parsed(subject: Subject, spec: &str) -> PolicySpec {
+    match subject.registered {
+        true => spec.parse().expect("a valid policy"),
+        false => PolicySpec::of(subject.entry),
+    }
+}
+
+/// Runs the case; the driver checks every answer of the policy on the way.
+fn run(subject: Subject, case: &Case, habits: Habits) -> Result<Vec<Event>, TestCaseError> {
+    let policy = (subject.build)(&parsed(subject, &case.spec), case.frames);
+    let mut driver = Driver::new(policy, case.frames, case.pages.clone(), habits);
+    let referenced: Vec<Option<usize>> = case
+        .ops
+        .iter()
+        .map(|op| match op {
+            Op::Reference { page, .. } => Some(page.index(case.pages.len())),
+            _ => None,
+        })
+        .collect();
+    let next_uses = driver::next_uses(&referenced, case.pages.len());
+    for (op, next_use) in case.ops.iter().zip(next_uses) {
+        match op {
+            Op::Reference { page, write } => {
+                driver.reference(page.index(case.pages.len()), *write, next_use)?;
+            }
+            Op::Clean(which) => driver.clean(which)?,
+            Op::Pin(mask) => driver.pin(*mask),
+            Op::Costs { read, write } => driver.costs(Costs {
+                read: *read,
+                write: *write,
+                unit_us: Costs::MTRON_READ_US,
+            }),
+            Op::Ask => driver.ask()?,
+        }
+    }
+    Ok(driver.into_events())
+}
+
+const CASES: u32 = 60;
+
+/// Tries the property on drawn cases of every policy, and reports the smallest that fails.
+fn for_every_policy(property: impl Fn(Subject, &Case) -> Result<(), TestCaseError>) {
+    for subject in subjects() {
+        let config = Config {
+            cases: CASES,
+            failure_persistence: None,
+            ..Config::default()
+        };
+        let found = TestRunner::new(config).run(&case(subject), |case| property(subject, &case));
+        match found {
+            Ok(()) => {}
+            Err(TestError::Fail(why, case)) => panic!("{}: {why}\n{case:?}", case.spec),
+            Err(error) => panic!("{}: {error}", subject.entry.name),
+        }
+    }
+}
+
+#[test]
+fn answers_are_right_whatever_happens() {
+    for_every_policy(|subject, case| run(subject, case, Habits::default()).map(drop));
+}
+
+#[test]
+fn the_same_references_give_the_same_events() {
+    for_every_policy(|subject, case| {
+        let once = run(subject, case, Habits::default())?;
+        prop_assert_eq!(once, run(subject, case, Habits::default())?);
+        Ok(())
+    });
+}
+
+#[test]
+fn hints_change_nothing() {
+    for_every_policy(|subject, case| {
+        let hints = Habits {
+            hints: true,
+            ..Habits::default()
+        };
+        let plain = run(subject, case, Habits::default())?;
+        prop_assert_eq!(plain, run(subject, case, hints)?);
+        Ok(())
+    });
+}
+
+#[test]
+fn ghosts_that_the_policy_has_forgotten_change_nothing() {
+    for_every_policy(|subject, case| {
+        let stale = Habits {
+            ghosts: Ghosts::KeptForGood,
+            ..Habits::default()
+        };
+        let plain = run(subject, case, Habits::default())?;
+        prop_assert_eq!(plain, run(subject, case, stale)?);
+        Ok(())
+    });
+}
+
+#[test]
+fn ghosts_that_the_driver_has_lost_do_no_harm() {
+    for_every_policy(|subject, case| {
+        let forgetful = Habits {
+            ghosts: Ghosts::Lost,
+            ..Habits::default()
+        };
+        run(subject, case, forgetful).map(drop)
+    });
+}
+
+#[test]
+fn specs_print_as_they_are_read() {
+    for_every_policy(|subject, case| {
+        let spec = parsed(subject, &case.spec).to_string();
+        prop_assert_eq!(&parsed(subject, &spec).to_string(), &spec);
+        Ok(())
+    });
+}
+
+/// References over `pages` pages in which some are used far more often than others.
+struct Skewed {
+    state: u64,
+    pages: u64,
+}
+
+impl Skewed {
+    fn new(pages: u64) -> Self {
+        Skewed {
+            state: 0x9e37_79b9_7f4a_7c15,
+            pages,
+        }
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.state = self
+            .state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.state >> 33) % bound
+    }
+
+    fn next(&mut self) -> (usize, bool) {
+        let (a, b) = (self.below(self.pages), self.below(self.pages));
+        (a.min(b) as usize, self.below(3) == 0)
+    }
+}
+
+fn feed(driver: &mut Driver, references: usize, mut next: impl FnMut() -> (usize, bool)) {
+    for at in 0..references {
+        if at % 97 == 0 {
+            driver.costs(Costs::asymmetric([1.0, 32.0, 128.0][at / 97 % 3]));
+        }
+        if at % 11 == 0 {
+            driver.clean_hand().expect("only dirty pages are cleaned");
+        }
+        let (page, write) = next();
+        let next_use = (at % 3 > 0).then_some((at * 7) as u64);
+        driver
+            .reference(page, write, next_use)
+            .expect("the policy answers right");
+        driver.forget_events();
+    }
+}
+
+#[test]
+fn nothing_is_allocated_once_warm() {
+    let mut runner = TestRunner::deterministic();
+    for subject in subjects() {
+        let mut specs = BTreeSet::from([subject.entry.name.to_string()]);
+        for _ in 0..12 {
+            let drawn = spec(subject)
+                .new_tree(&mut runner)
+                .expect("a specification");
+            specs.insert(drawn.current());
+        }
+        for spec in specs {
+            for frames in [1, 2, 50, 200] {
+                let pages = u64::from(frames) * 3 + 1;
+                let policy = (subject.build)(&parsed(subject, &spec), frames);
+                let mut driver =
+                    Driver::new(policy, frames, (0..pages).collect(), Habits::default());
+                let mut skewed = Skewed::new(pages);
+                feed(&mut driver, 20_000, || skewed.next());
+                let info = measure(|| feed(&mut driver, 5_000, || skewed.next()));
+                assert_eq!(info.count_total, 0, "{spec} with {frames} frames");
+            }
+        }
+    }
+}
+
+#[test]
+fn state_does_not_grow_with_the_pages_seen() {
+    let frames = 64;
+    let references = 20_000;
+    for subject in subjects() {
+        let policy = (subject.build)(&PolicySpec::of(subject.entry), frames);
+        let pages = (0..2 * references as u64).map(|page| page * 1000).collect();
+        let mut driver = Driver::new(policy, frames, pages, Habits::default());
+        let mut fresh = (0..).map(|page| (page, page % 3 == 0));
+        let mut next = || fresh.next().expect("there is always a next page");
+        feed(&mut driver, references, &mut next);
+        let info = measure(|| feed(&mut driver, references, &mut next));
+        assert_eq!(info.bytes_current, 0, "{}", subject.entry.name);
+    }
+}
+
+#[test]
+fn memory_is_what_the_entry_says() {
+    let frames = 1 << 14;
+    let pages = u64::from(frames) * 3;
+    let mut wrong = Vec::new();
+    for subject in subjects() {
+        let entry = subject.entry;
+        let mut policy = None;
+        let built = measure(|| policy = Some((subject.build)(&PolicySpec::of(entry), frames)));
+        let policy = policy.expect("a policy");
+        let mut driver = Driver::new(policy, frames, (0..pages).collect(), Habits::default());
+        let mut skewed = Skewed::new(pages);
+        let warmed = measure(|| feed(&mut driver, 200_000, || skewed.next()));
+        let bytes = (built.bytes_current + warmed.bytes_current) as f64 / f64::from(frames);
+        let stated = f64::from(entry.bytes_per_frame);
+        if (bytes - stated).abs() > 1.0 + 0.05 * stated {
+            wrong.push(format!("{}: {stated} stated, {bytes:.1} taken", entry.name));
+        }
+    }
+    assert!(wrong.is_empty(), "bytes per frame: {wrong:#?}");
+}

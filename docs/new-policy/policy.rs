@@ -1,0 +1,96 @@
+//! Clean pages first.
+
+use crate::lists::Lists;
+use crate::policy::{Access, Frame, Page, Policy};
+use crate::registry::Build;
+use crate::spec::{CLUSTER, Entry, PolicySpec};
+
+const CLEAN: usize = 0;
+const DIRTY: usize = 1;
+
+/// Clean and dirty pages in an LRU list each; dirty pages go only when there are no others.
+pub struct CleanFirst {
+    lists: Lists<2>,
+    dirty: Vec<bool>,
+}
+
+impl Build for CleanFirst {
+    const ENTRY: Entry = Entry {
+        name: "clean-first",
+        aliases: &[],
+        params: &[CLUSTER],
+        summary: "Evicts the least recently used clean page, and a dirty one only where all are dirty.",
+        how: "A clean and a dirty list, both LRU. A hit moves the page to the recent end of its list; a page written moves to the dirty list. The clean list's LRU page goes; if that list is empty, the dirty list's.",
+        when: "The end of the road for clean-first: it writes least as long as the dirty pages leave room for reading, and reads without end once they do not. Example of CONTRIBUTING.md; the same victims as cflru:window=1 unless pages are cleaned from outside.",
+        bytes_per_frame: 9,
+        source: "CONTRIBUTING.md",
+        online: true,
+        looks_at_costs: false,
+    };
+    const WRITE_CLUSTERING: bool = true;
+
+    fn build(_spec: &PolicySpec, frames: u32) -> Self {
+        CleanFirst {
+            lists: Lists::new(frames),
+            dirty: vec![false; frames as usize],
+        }
+    }
+}
+
+impl CleanFirst {
+    #[inline]
+    fn list_of(&self, frame: Frame) -> usize {
+        usize::from(self.dirty[frame as usize])
+    }
+
+    #[inline]
+    fn enter(&mut self, frame: Frame, dirty: bool) {
+        self.dirty[frame as usize] = dirty;
+        self.lists.push_mru(self.list_of(frame), frame);
+    }
+
+    #[inline]
+    fn leave(&mut self, frame: Frame) {
+        self.lists.remove(self.list_of(frame), frame);
+    }
+}
+
+impl Policy for CleanFirst {
+    #[inline]
+    fn hit(&mut self, frame: Frame, access: Access) {
+        let dirty = self.dirty[frame as usize] || access.is_write();
+        self.leave(frame);
+        self.enter(frame, dirty);
+    }
+
+    #[inline]
+    fn prefetch(&self, frame: Frame) {
+        self.lists.prefetch(frame);
+    }
+
+    #[inline]
+    fn victim<F: Fn(Frame) -> bool>(
+        &mut self,
+        _incoming: Option<(Page, Access)>,
+        may_go: F,
+    ) -> Option<Frame> {
+        self.lists
+            .find_from_lru(CLEAN, &may_go)
+            .or_else(|| self.lists.find_from_lru(DIRTY, &may_go))
+    }
+
+    #[inline]
+    fn admit(&mut self, frame: Frame, _page: Page, access: Access) {
+        self.enter(frame, access.is_write());
+    }
+
+    #[inline]
+    fn evicted(&mut self, frame: Frame) {
+        self.leave(frame);
+    }
+
+    fn cleaned(&mut self, frame: Frame) {
+        self.leave(frame);
+        self.enter(frame, false);
+    }
+}
