@@ -15,8 +15,8 @@ const MOST_REFERENCES: usize = 100_000;
 struct Content {
     metadata: Metadata,
     references: Vec<(u64, bool)>,
-    /// The message of the error that reading ended with.
-    error: Option<String>,
+    /// Reading ended with an error. What its message counts depends on the batches.
+    failed: bool,
     /// False if there was more than [`MOST_REFERENCES`].
     whole: bool,
 }
@@ -115,7 +115,7 @@ pub(crate) fn check_source(source: &Source) {
         return;
     };
     assert_eq!(read(source, 7).as_ref(), Some(&content));
-    if content.error.is_some() || !content.whole {
+    if content.failed || !content.whole {
         return;
     }
     let directory = scratch();
@@ -155,7 +155,7 @@ fn read_all(mut reader: Reader, most: usize) -> Content {
     let mut content = Content {
         metadata: reader.metadata().clone(),
         references: Vec::new(),
-        error: None,
+        failed: false,
         whole: true,
     };
     let stated = reader.references();
@@ -181,7 +181,7 @@ fn read_all(mut reader: Reader, most: usize) -> Content {
                 assert!(batch.is_empty() && !message.contains('\n'), "{message}");
                 // How much of the last batch was read before the error depends on its size.
                 content.references.clear();
-                content.error = Some(message);
+                content.failed = true;
                 return content;
             }
         }
