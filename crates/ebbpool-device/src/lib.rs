@@ -1,9 +1,21 @@
 //! What I/O costs.
 //!
-//! So far the papers' plain model: a page read costs 1, a page write R, and nothing else counts.
+//! The papers' plain model is [`Asymmetry`]: a page read costs 1, a page write R, and nothing else
+//! counts. Devices by name are in [`profiles`]; [`Device`] is what a simulator drives.
+
+pub mod changing;
+mod costs;
+mod device;
+pub mod energy;
+pub mod measured;
+pub mod profiles;
 
 use std::fmt;
 use std::str::FromStr;
+
+pub use costs::{Bill, OperationCosts, Unit};
+pub use device::{AnyDevice, ChangingDevice, Device, DeviceFailed, DeviceReport, PlainDevice};
+pub use profiles::{AsymmetryKind, DeviceProfile, ProfileError};
 
 /// The papers' plain model (FD-Buffer, section 3): R page reads cost as much as one page write.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]

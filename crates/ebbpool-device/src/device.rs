@@ -1,0 +1,500 @@
+//! What a simulator drives: devices that serve reads and writes of pages and say what they cost.
+
+use serde::Serialize;
+
+use crate::Asymmetry;
+use crate::changing::{ChangingAsymmetry, Epoch};
+use crate::costs::{Bill, OperationCosts, Unit};
+use crate::energy::{Activity, Energy, Power};
+use crate::profiles::DeviceProfile;
+
+/// The device can no longer serve requests.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the device failed: {0}")]
+pub struct DeviceFailed(
+    /// What happened, and after how many writes.
+    pub Box<str>,
+);
+
+/// What a device has done since its counters were last set to zero.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct DeviceReport {
+    /// What costs are counted in.
+    pub unit: Unit,
+    /// Page reads served.
+    pub reads: u64,
+    /// Page writes served.
+    pub writes: u64,
+    /// What the reads cost, in `unit`.
+    pub read_cost: f64,
+    /// What the writes cost, in `unit`.
+    pub write_cost: f64,
+}
+
+impl DeviceReport {
+    /// What all of it cost.
+    pub fn bill(&self) -> Bill {
+        Bill {
+            amount: self.read_cost + self.write_cost,
+            unit: self.unit,
+        }
+    }
+
+    /// The energy of it in a run of `elapsed_us` µs; nothing where costs are not times.
+    fn energy(&self, power: Option<Power>, elapsed_us: f64) -> Option<Energy> {
+        if self.unit != Unit::Microseconds {
+            return None;
+        }
+        Some(power?.energy(Activity {
+            elapsed_us,
+            reading_us: self.read_cost,
+            writing_us: self.write_cost,
+        }))
+    }
+}
+
+/// A device as a simulator sees it.
+///
+/// The simulator calls `advance` at the start of a trace and at the end of each `epoch`, `read` for
+/// each miss, `write` for each write-back, and hands `costs` to the policy when they differ from
+/// those that it handed over last. The trait is object-safe; where a call per operation matters, be
+/// generic over it or use [`AnyDevice`].
+pub trait Device {
+    /// Reads a page and returns what that cost, in the unit of `costs`.
+    ///
+    /// # Errors
+    ///
+    /// If the device can no longer read.
+    fn read(&mut self, page: u64) -> Result<f64, DeviceFailed>;
+
+    /// Writes a page and returns what that cost, in the unit of `costs`.
+    ///
+    /// # Errors
+    ///
+    /// If the device can no longer write.
+    fn write(&mut self, page: u64) -> Result<f64, DeviceFailed>;
+
+    /// What a policy is told: what a page read and a page write cost now, on average.
+    fn costs(&self) -> OperationCosts;
+
+    /// The trace has come to this reference, the first is 0. To be called before the reads and
+    /// writes of the first reference, and of the first one after each `epoch`.
+    fn advance(&mut self, _reference: u64) {}
+
+    /// The references for which the costs hold; nothing where they do not depend on references.
+    fn epoch(&self) -> Option<Epoch> {
+        None
+    }
+
+    /// What was done since the counters were set to zero.
+    fn report(&self) -> DeviceReport;
+
+    /// Sets the counters to zero, after the warm-up; what state the device is in stays.
+    fn reset_counters(&mut self);
+
+    /// The energy of what was done since the counters were set to zero, in a run that took
+    /// `elapsed_us` µs; nothing where power or times are not known.
+    fn energy(&self, _elapsed_us: f64) -> Option<Energy> {
+        None
+    }
+}
+
+/// A device whose costs are constant, but for an SLC cache that makes the first writes cheaper.
+///
+/// A replay gives the device no time to empty its cache, so that it fills once and stays full.
+#[derive(Clone, Debug)]
+pub struct PlainDevice {
+    costs: OperationCosts,
+    /// What a write costs once the cache is full.
+    write_after: f64,
+    /// Writes that the cache still takes; without a cache there is no end to them.
+    cache_left: u64,
+    power: Option<Power>,
+    reads: u64,
+    cached_writes: u64,
+    later_writes: u64,
+}
+
+impl PlainDevice {
+    pub(crate) fn of(profile: &DeviceProfile) -> Self {
+        let costs = profile.operation_costs();
+        let (cache_left, write_after) = profile.write_cache().unwrap_or((u64::MAX, costs.write));
+        PlainDevice {
+            write_after,
+            cache_left,
+            power: profile.power(),
+            ..Self::with_costs(costs)
+        }
+    }
+
+    fn with_costs(costs: OperationCosts) -> Self {
+        PlainDevice {
+            costs,
+            write_after: costs.write,
+            cache_left: u64::MAX,
+            power: None,
+            reads: 0,
+            cached_writes: 0,
+            later_writes: 0,
+        }
+    }
+
+    /// The same device with an SLC cache that has room for `pages` writes only; one without a
+    /// cache stays without.
+    pub fn with_cache_left(self, pages: u64) -> Self {
+        PlainDevice {
+            cache_left: pages,
+            ..self
+        }
+    }
+}
+
+impl From<Asymmetry> for PlainDevice {
+    /// The papers' plain model: a read costs 1, a write R, in page reads.
+    fn from(asymmetry: Asymmetry) -> Self {
+        Self::with_costs(asymmetry.into())
+    }
+}
+
+impl Device for PlainDevice {
+    #[inline]
+    fn read(&mut self, _page: u64) -> Result<f64, DeviceFailed> {
+        self.reads += 1;
+        Ok(self.costs.read)
+    }
+
+    #[inline]
+    fn write(&mut self, _page: u64) -> Result<f64, DeviceFailed> {
+        if self.cache_left > 0 {
+            self.cache_left -= 1;
+            self.cached_writes += 1;
+            Ok(self.costs.write)
+        } else {
+            self.later_writes += 1;
+            Ok(self.write_after)
+        }
+    }
+
+    #[inline]
+    fn costs(&self) -> OperationCosts {
+        match self.cache_left {
+            0 => OperationCosts {
+                write: self.write_after,
+                ..self.costs
+            },
+            _ => self.costs,
+        }
+    }
+
+    fn report(&self) -> DeviceReport {
+        DeviceReport {
+            unit: self.costs.unit,
+            reads: self.reads,
+            writes: self.cached_writes + self.later_writes,
+            read_cost: self.reads as f64 * self.costs.read,
+            write_cost: self.cached_writes as f64 * self.costs.write
+                + self.later_writes as f64 * self.write_after,
+        }
+    }
+
+    fn reset_counters(&mut self) {
+        self.reads = 0;
+        self.cached_writes = 0;
+        self.later_writes = 0;
+    }
+
+    fn energy(&self, elapsed_us: f64) -> Option<Energy> {
+        self.report().energy(self.power, elapsed_us)
+    }
+}
+
+/// A device whose reads cost the same all the time, and whose writes cost R of the current epoch
+/// times as much.
+#[derive(Clone, Debug)]
+pub struct ChangingDevice {
+    asymmetry: ChangingAsymmetry,
+    epoch: Epoch,
+    costs: OperationCosts,
+    power: Option<Power>,
+    reads: u64,
+    writes: u64,
+    /// Writes of this epoch; multiplied rather than added up, so that rounding stays small.
+    writes_of_epoch: u64,
+    write_cost_before: f64,
+}
+
+impl ChangingDevice {
+    /// In page reads: a read costs 1.
+    pub fn new(asymmetry: ChangingAsymmetry) -> Self {
+        Self::with_read_cost(asymmetry, Asymmetry(1.0).into(), None)
+    }
+
+    /// With the read cost, unit and power of a profile. Its writes do not count.
+    pub fn with_reads_of(profile: &DeviceProfile, asymmetry: ChangingAsymmetry) -> Self {
+        Self::with_read_cost(asymmetry, profile.operation_costs(), profile.power())
+    }
+
+    fn with_read_cost(
+        asymmetry: ChangingAsymmetry,
+        costs: OperationCosts,
+        power: Option<Power>,
+    ) -> Self {
+        let epoch = asymmetry.epoch_at(0);
+        ChangingDevice {
+            asymmetry,
+            epoch,
+            costs: OperationCosts {
+                write: costs.read * epoch.ratio,
+                ..costs
+            },
+            power,
+            reads: 0,
+            writes: 0,
+            writes_of_epoch: 0,
+            write_cost_before: 0.0,
+        }
+    }
+}
+
+impl Device for ChangingDevice {
+    #[inline]
+    fn read(&mut self, _page: u64) -> Result<f64, DeviceFailed> {
+        self.reads += 1;
+        Ok(self.costs.read)
+    }
+
+    #[inline]
+    fn write(&mut self, _page: u64) -> Result<f64, DeviceFailed> {
+        self.writes_of_epoch += 1;
+        Ok(self.costs.write)
+    }
+
+    #[inline]
+    fn costs(&self) -> OperationCosts {
+        self.costs
+    }
+
+    #[inline]
+    fn advance(&mut self, reference: u64) {
+        if !self.epoch.contains(reference) {
+            self.write_cost_before += self.writes_of_epoch as f64 * self.costs.write;
+            self.writes += std::mem::take(&mut self.writes_of_epoch);
+            self.epoch = self.asymmetry.epoch_at(reference);
+            self.costs.write = self.costs.read * self.epoch.ratio;
+        }
+    }
+
+    fn epoch(&self) -> Option<Epoch> {
+        Some(self.epoch)
+    }
+
+    fn report(&self) -> DeviceReport {
+        DeviceReport {
+            unit: self.costs.unit,
+            reads: self.reads,
+            writes: self.writes + self.writes_of_epoch,
+            read_cost: self.reads as f64 * self.costs.read,
+            write_cost: self.write_cost_before + self.writes_of_epoch as f64 * self.costs.write,
+        }
+    }
+
+    fn reset_counters(&mut self) {
+        self.reads = 0;
+        self.writes = 0;
+        self.writes_of_epoch = 0;
+        self.write_cost_before = 0.0;
+    }
+
+    fn energy(&self, elapsed_us: f64) -> Option<Energy> {
+        self.report().energy(self.power, elapsed_us)
+    }
+}
+
+/// Any device that can be named on the command line, without a virtual call per operation.
+#[derive(Clone, Debug)]
+pub enum AnyDevice {
+    /// Constant costs, perhaps with an SLC cache.
+    Plain(PlainDevice),
+    /// Costs that change with the trace.
+    Changing(ChangingDevice),
+}
+
+impl From<PlainDevice> for AnyDevice {
+    fn from(device: PlainDevice) -> Self {
+        AnyDevice::Plain(device)
+    }
+}
+
+impl From<ChangingDevice> for AnyDevice {
+    fn from(device: ChangingDevice) -> Self {
+        AnyDevice::Changing(device)
+    }
+}
+
+/// The same expression for whichever device it is.
+macro_rules! whichever {
+    ($any:expr, $device:ident => $result:expr) => {
+        match $any {
+            AnyDevice::Plain($device) => $result,
+            AnyDevice::Changing($device) => $result,
+        }
+    };
+}
+
+impl Device for AnyDevice {
+    #[inline]
+    fn read(&mut self, page: u64) -> Result<f64, DeviceFailed> {
+        whichever!(self, device => device.read(page))
+    }
+
+    #[inline]
+    fn write(&mut self, page: u64) -> Result<f64, DeviceFailed> {
+        whichever!(self, device => device.write(page))
+    }
+
+    #[inline]
+    fn costs(&self) -> OperationCosts {
+        whichever!(self, device => device.costs())
+    }
+
+    #[inline]
+    fn advance(&mut self, reference: u64) {
+        whichever!(self, device => device.advance(reference))
+    }
+
+    fn epoch(&self) -> Option<Epoch> {
+        whichever!(self, device => device.epoch())
+    }
+
+    fn report(&self) -> DeviceReport {
+        whichever!(self, device => device.report())
+    }
+
+    fn reset_counters(&mut self) {
+        whichever!(self, device => device.reset_counters())
+    }
+
+    fn energy(&self, elapsed_us: f64) -> Option<Energy> {
+        whichever!(self, device => device.energy(elapsed_us))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::changing::AsymmetrySpec;
+    use proptest::prelude::*;
+
+    fn profile(name: &str) -> &'static DeviceProfile {
+        DeviceProfile::named(name).expect("a profile")
+    }
+
+    fn changing(text: &str) -> ChangingAsymmetry {
+        let spec: AsymmetrySpec = text.parse().expect("a model");
+        spec.load(Asymmetry(32.0)).expect("no file")
+    }
+
+    #[test]
+    fn the_plain_model_costs_what_its_bill_says() {
+        let asymmetry: Asymmetry = "32".parse().expect("a number");
+        let mut device: Box<dyn Device> = Box::new(AnyDevice::from(PlainDevice::from(asymmetry)));
+        let reads: f64 = (0..8).map(|page| device.read(page).expect("read")).sum();
+        let write = device.write(7).expect("written");
+        assert_eq!(reads + write, asymmetry.bill(8, 1));
+        assert_eq!(device.report().bill().amount, 40.0);
+        assert_eq!(device.costs().ratio(), 32.0);
+        assert_eq!(device.epoch(), None);
+        assert_eq!(device.energy(1e6), None);
+        device.reset_counters();
+        assert_eq!(device.report().bill().amount, 0.0);
+    }
+
+    #[test]
+    fn an_slc_cache_fills_once() {
+        let ssd = profile("nvme-970evoplus-1t");
+        let mut device = ssd.device().with_cache_left(2);
+        let costs = [(); 3].map(|()| device.write(0).expect("written"));
+        assert_eq!(costs, [17.0, 17.0, 33.0]);
+        assert_eq!(device.costs().write, 33.0);
+        device.reset_counters();
+        assert_eq!(device.write(0), Ok(33.0));
+        let (pages, after) = ssd.write_cache().expect("a cache");
+        assert_eq!(ssd.cost(0, pages).amount, pages as f64 * 17.0);
+        let more = ssd.cost(1, pages + 10).amount - ssd.cost(0, pages).amount;
+        assert!((more - (53.0 + 10.0 * after)).abs() < 1e-3, "{more}");
+    }
+
+    #[test]
+    fn a_changing_device_costs_what_its_epochs_say() {
+        let mut device = ChangingDevice::new(changing("rm1:base=10,epoch=2"));
+        let mut total = 0.0;
+        for reference in 0..6 {
+            device.advance(reference);
+            total += device.read(reference).expect("read");
+            total += device.write(reference).expect("written");
+        }
+        assert_eq!(total, 6.0 + 2.0 * (10.0 + 11.0 + 12.0));
+        assert_eq!(device.report().bill().amount, total);
+        assert_eq!(device.report().writes, 6);
+        assert_eq!(device.costs().write, 12.0);
+        assert_eq!(device.epoch().and_then(|epoch| epoch.end), Some(6));
+    }
+
+    #[test]
+    fn a_changing_profile_keeps_its_read_time_and_power() {
+        let mut device = ChangingDevice::with_reads_of(profile("ssd2"), changing("rm2:epoch=1"));
+        device.advance(1);
+        device.read(0).expect("read");
+        device.write(0).expect("written");
+        assert_eq!(device.costs().read, 130.0);
+        assert!((device.costs().write - 130.0 * 30.4).abs() < 1e-9);
+        let energy = device.energy(1e6).expect("its power is known");
+        let busy = (130.0 + 130.0 * 30.4) / 1e6;
+        assert!((energy.device_j() - (1.2 + 0.8 * busy)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn prices_are_no_times() {
+        let mut device = profile("s3-standard").device();
+        device.write(0).expect("written");
+        assert_eq!(device.report().bill().unit, Unit::Dollars);
+        assert_eq!(device.energy(1e6), None);
+    }
+
+    proptest! {
+        #[test]
+        fn reports_add_up(
+            operations in proptest::collection::vec((0..3u64, any::<bool>()), 0..200),
+            left in 0..50u64,
+            which in 0..4usize,
+        ) {
+            let mut device: AnyDevice = match which {
+                0 => profile("nvme-970evoplus-1t").device().with_cache_left(left).into(),
+                1 => PlainDevice::from(Asymmetry(7.5)).into(),
+                2 => ChangingDevice::new(changing("rm1:epoch=3")).into(),
+                _ => ChangingDevice::with_reads_of(profile("ssd1"), changing("rm2:epoch=5")).into(),
+            };
+            let (mut reference, mut reads, mut writes) = (0, 0, 0);
+            let mut total = 0.0;
+            for (forward, write) in operations {
+                reference += forward;
+                device.advance(reference);
+                if write {
+                    // What is told is what the next write costs.
+                    let told = device.costs().write;
+                    let cost = device.write(reference).expect("written");
+                    prop_assert_eq!(cost, told);
+                    total += cost;
+                    writes += 1;
+                } else {
+                    total += device.read(reference).expect("read");
+                    reads += 1;
+                }
+            }
+            let report = device.report();
+            prop_assert_eq!((report.reads, report.writes), (reads, writes));
+            let difference = (report.bill().amount - total).abs();
+            prop_assert!(difference <= 1e-9 * total.max(1.0), "{} {}", report.bill().amount, total);
+        }
+    }
+}

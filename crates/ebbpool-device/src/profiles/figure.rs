@@ -1,0 +1,293 @@
+//! What can be known of a device, and how well it is known.
+
+use std::fmt;
+
+use serde::de::{self, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// How well a figure is founded, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Basis {
+    /// Measured by whoever wrote the profile.
+    Measured,
+    /// Printed in a research paper.
+    Paper,
+    /// Stated by the manufacturer, or by who sells the service.
+    Datasheet,
+    /// Measured or reported by a third party.
+    Review,
+    /// Computed from other figures, as the source says.
+    Derived,
+    /// Usual for devices of its class; nobody measured this one.
+    Typical,
+    /// From memory: nobody looked it up, so override it rather than cite it.
+    Memory,
+    /// Given in a user's profile without a word on where it comes from.
+    Given,
+}
+
+impl Basis {
+    /// True where the figure says what to expect and not what was found out.
+    pub fn is_rough(self) -> bool {
+        matches!(self, Basis::Typical | Basis::Memory)
+    }
+}
+
+impl fmt::Display for Basis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Basis::Measured => "measured",
+            Basis::Paper => "paper",
+            Basis::Datasheet => "datasheet",
+            Basis::Review => "review",
+            Basis::Derived => "derived",
+            Basis::Typical => "typical",
+            Basis::Memory => "from memory",
+            Basis::Given => "given",
+        })
+    }
+}
+
+/// One figure of a profile, in the unit of its [`Quantity`], with its source.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// The value that is reckoned with.
+    pub value: f64,
+    /// The range of values that the source gives, lowest and highest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub range: Option<[f64; 2]>,
+    /// How well it is founded.
+    pub basis: Basis,
+    /// Where it comes from.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub source: String,
+}
+
+/// A figure is a number, or a table that says more about one.
+impl<'de> Deserialize<'de> for Figure {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Table {
+            value: f64,
+            range: Option<[f64; 2]>,
+            basis: Option<Basis>,
+            source: Option<String>,
+        }
+
+        struct NumberOrTable;
+
+        impl<'de> Visitor<'de> for NumberOrTable {
+            type Value = Figure;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number, or a table with value, range, basis and source")
+            }
+
+            fn visit_f64<E: de::Error>(self, value: f64) -> Result<Figure, E> {
+                Ok(Figure {
+                    value,
+                    range: None,
+                    basis: Basis::Given,
+                    source: String::new(),
+                })
+            }
+
+            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Figure, E> {
+                self.visit_f64(value as f64)
+            }
+
+            fn visit_u64<E: de::Error>(self, value: u64) -> Result<Figure, E> {
+                self.visit_f64(value as f64)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Figure, A::Error> {
+                let table = Table::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                Ok(Figure {
+                    value: table.value,
+                    range: table.range,
+                    basis: table.basis.unwrap_or(Basis::Given),
+                    source: table.source.unwrap_or_default(),
+                })
+            }
+        }
+
+        deserializer.deserialize_any(NumberOrTable)
+    }
+}
+
+/// What a figure is a figure of; the unit is part of the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Quantity {
+    /// Time of one page read with nothing else in flight (queue depth 1), µs.
+    ReadUs,
+    /// Time of one page write with nothing else in flight (queue depth 1), µs.
+    WriteUs,
+    /// Page writes that a consumer SSD's SLC cache takes before it is full.
+    SlcCachePages,
+    /// `WriteUs` once the SLC cache is full, µs.
+    WriteUsAfter,
+    /// Page reads a second when many are in flight and the device has settled.
+    ReadIopsSs,
+    /// Page writes a second when many are in flight and the device has settled.
+    WriteIopsSs,
+    /// Time in which the chip reads a page into its register (t_R), µs.
+    ChipReadUs,
+    /// Time in which the chip programs a page (t_PROG), µs.
+    ChipProgramUs,
+    /// Price of reading one page or object, $.
+    ReadUsd,
+    /// Price of writing one page or object, $.
+    WriteUsd,
+    /// The asymmetry of the parametric I/O model (Papon & Athanassoulis): write over read time.
+    Alpha,
+    /// Reads that the device serves at once (k_r of the parametric I/O model).
+    KR,
+    /// Writes that the device serves at once (k_w of the parametric I/O model).
+    KW,
+    /// Time of erasing a block (t_BERS), µs.
+    EraseUs,
+    /// Size of an erase block, bytes.
+    EraseBlockBytes,
+    /// Erases that a block is specified to survive.
+    EnduranceCycles,
+    /// Bytes that the device is warranted to take in its life, TB (10^12 bytes).
+    Tbw,
+    /// Times a day that the device may be written full during its warranty.
+    Dwpd,
+    /// Power of the device while it waits for requests, W.
+    IdleW,
+    /// Power of the device while it serves requests, W.
+    ActiveW,
+    /// `ActiveW` of reading, where it differs, W.
+    ActiveReadW,
+    /// `ActiveW` of writing, where it differs, W.
+    ActiveWriteW,
+    /// Power of the rest of the computer while it waits, W.
+    HostIdleW,
+    /// Power of the rest of the computer while the workload runs, W.
+    HostActiveW,
+}
+
+impl Quantity {
+    /// The key in a profile's TOML.
+    pub fn key(self) -> &'static str {
+        self.texts().0
+    }
+
+    /// What it is, in a few words.
+    pub fn label(self) -> &'static str {
+        self.texts().1
+    }
+
+    /// The unit, empty for a plain number.
+    pub fn unit(self) -> &'static str {
+        self.texts().2
+    }
+
+    fn texts(self) -> (&'static str, &'static str, &'static str) {
+        use Quantity::*;
+        match self {
+            ReadUs => ("read_us", "page read at queue depth 1", "µs"),
+            WriteUs => ("write_us", "page write at queue depth 1", "µs"),
+            SlcCachePages => (
+                "slc_cache_pages",
+                "page writes until the SLC cache is full",
+                "",
+            ),
+            WriteUsAfter => (
+                "write_us_after",
+                "page write once the SLC cache is full",
+                "µs",
+            ),
+            ReadIopsSs => ("read_iops_ss", "page reads a second, steady state", "1/s"),
+            WriteIopsSs => ("write_iops_ss", "page writes a second, steady state", "1/s"),
+            ChipReadUs => ("chip_read_us", "page read in the chip, t_R", "µs"),
+            ChipProgramUs => ("chip_program_us", "page program in the chip, t_PROG", "µs"),
+            ReadUsd => ("read_usd", "price of a read", "$"),
+            WriteUsd => ("write_usd", "price of a write", "$"),
+            Alpha => ("alpha", "asymmetry alpha of the parametric I/O model", ""),
+            KR => ("k_r", "concurrent reads k_r", ""),
+            KW => ("k_w", "concurrent writes k_w", ""),
+            EraseUs => ("erase_us", "block erase, t_BERS", "µs"),
+            EraseBlockBytes => ("erase_block_bytes", "erase block", "bytes"),
+            EnduranceCycles => ("endurance_cycles", "erases that a block survives", ""),
+            Tbw => ("tbw", "warranted writes", "TB"),
+            Dwpd => ("dwpd", "warranted drive writes a day", ""),
+            IdleW => ("idle_w", "idle", "W"),
+            ActiveW => ("active_w", "active", "W"),
+            ActiveReadW => ("active_read_w", "reading", "W"),
+            ActiveWriteW => ("active_write_w", "writing", "W"),
+            HostIdleW => ("host_idle_w", "host idle", "W"),
+            HostActiveW => ("host_active_w", "host working", "W"),
+        }
+    }
+
+    /// What values make no sense, if `value` is one of them.
+    pub(super) fn refuses(self, value: f64) -> Option<&'static str> {
+        let power = matches!(
+            self,
+            Quantity::IdleW
+                | Quantity::ActiveW
+                | Quantity::ActiveReadW
+                | Quantity::ActiveWriteW
+                | Quantity::HostIdleW
+                | Quantity::HostActiveW
+        );
+        let whole = matches!(self, Quantity::SlcCachePages | Quantity::EraseBlockBytes);
+        /// Above it, doubles no longer tell whole numbers apart.
+        const MOST: f64 = 9_007_199_254_740_992.0;
+        if !value.is_finite() {
+            Some("must be a finite number")
+        } else if power && value < 0.0 {
+            Some("must not be below 0")
+        } else if !power && value <= 0.0 {
+            Some("must be above 0")
+        } else if whole && (value.fract() != 0.0 || value > MOST) {
+            Some("must be a whole number of at most 2^53")
+        } else {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_those_that_are_read() {
+        use Quantity::*;
+        for quantity in [
+            ReadUs,
+            WriteUs,
+            SlcCachePages,
+            WriteUsAfter,
+            ReadIopsSs,
+            WriteIopsSs,
+            ChipReadUs,
+            ChipProgramUs,
+            ReadUsd,
+            WriteUsd,
+            Alpha,
+            KR,
+            KW,
+            EraseUs,
+            EraseBlockBytes,
+            EnduranceCycles,
+            Tbw,
+            Dwpd,
+            IdleW,
+            ActiveW,
+            ActiveReadW,
+            ActiveWriteW,
+            HostIdleW,
+            HostActiveW,
+        ] {
+            let key = serde_json::to_value(quantity).expect("a key");
+            assert_eq!(key, quantity.key());
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Devices by name, with what is known of them and where that comes from.
+
+mod figure;
+mod read;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Asymmetry;
+use crate::costs::{Bill, OperationCosts, Unit};
+use crate::device::PlainDevice;
+use crate::energy::Power;
+
+pub use figure::{Basis, Figure, Quantity};
+pub use read::ProfileError;
+
+/// Which asymmetry is meant. They differ up to fortyfold for the same device and are never mixed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AsymmetryKind {
+    /// Time of one write over one read with nothing else in flight.
+    Qd1,
+    /// Reads over writes a second when many are in flight and the device has settled.
+    Steady,
+    /// Program over read time of the flash chip, without bus and controller.
+    Chip,
+    /// Price of one write over one read.
+    Price,
+}
+
+impl AsymmetryKind {
+    /// All of them, in the order of tables.
+    pub const ALL: [AsymmetryKind; 4] = [
+        AsymmetryKind::Qd1,
+        AsymmetryKind::Steady,
+        AsymmetryKind::Chip,
+        AsymmetryKind::Price,
+    ];
+
+    /// The figures of a read and of a write that it is computed from.
+    pub fn figures(self) -> (Quantity, Quantity) {
+        match self {
+            AsymmetryKind::Qd1 => (Quantity::ReadUs, Quantity::WriteUs),
+            AsymmetryKind::Steady => (Quantity::ReadIopsSs, Quantity::WriteIopsSs),
+            AsymmetryKind::Chip => (Quantity::ChipReadUs, Quantity::ChipProgramUs),
+            AsymmetryKind::Price => (Quantity::ReadUsd, Quantity::WriteUsd),
+        }
+    }
+}
+
+impl fmt::Display for AsymmetryKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            AsymmetryKind::Qd1 => "qd1",
+            AsymmetryKind::Steady => "steady",
+            AsymmetryKind::Chip => "chip",
+            AsymmetryKind::Price => "price",
+        })
+    }
+}
+
+/// What a device is, roughly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Medium {
+    /// A magnetic disk.
+    Hdd,
+    /// A solid-state drive.
+    Ssd,
+    /// A memory card, or a USB stick.
+    Card,
+    /// Flash soldered to a board, behind an eMMC controller.
+    Emmc,
+    /// A bare flash chip.
+    Chip,
+    /// Block storage over a network.
+    CloudDisk,
+    /// An object store, whose unit of reading and writing is an object.
+    ObjectStore,
+}
+
+/// What is known of a device. Read from TOML; the keys of its figures are those of [`Quantity`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DeviceProfile {
+    /// What it is called.
+    pub name: String,
+    /// Other names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub aliases: Vec<String>,
+    /// What it is, in a sentence.
+    pub about: String,
+    /// What it is, roughly.
+    pub medium: Medium,
+    /// Bytes that one read or write moves; nothing where it is an object of any size.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub page_size: Option<u64>,
+    /// The asymmetry that a policy sees, and that costs are reckoned with.
+    pub asymmetry: AsymmetryKind,
+    /// What to know before the figures are believed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caveat: Option<String>,
+    /// Everything that is known, by what it is.
+    pub figures: BTreeMap<Quantity, Figure>,
+    // Read once, when the profile is checked, so that a profile always has costs.
+    #[serde(skip)]
+    pub(crate) costs: OperationCosts,
+}
+
+impl DeviceProfile {
+    /// All profiles that come with Ebbpool, in the order of the documentation.
+    ///
+    /// # Errors
+    ///
+    /// Only if Ebbpool was built with a damaged list.
+    pub fn all() -> Result<&'static [DeviceProfile], ProfileError> {
+        read::built_in()
+    }
+
+    /// The profile that comes with Ebbpool under this name or alias, in any case.
+    ///
+    /// # Errors
+    ///
+    /// If there is none; says which name is alike.
+    pub fn named(name: &str) -> Result<&'static DeviceProfile, ProfileError> {
+        read::named(name)
+    }
+
+    /// A profile of the user's own, out of a TOML file.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read or understood; names file and line.
+    pub fn from_file(path: &Path) -> Result<DeviceProfile, ProfileError> {
+        read::from_file(path)
+    }
+
+    /// The profile meant by `text`: a name, or the path of a TOML file.
+    ///
+    /// # Errors
+    ///
+    /// As [`DeviceProfile::named`] and [`DeviceProfile::from_file`].
+    pub fn find(text: &str) -> Result<DeviceProfile, ProfileError> {
+        if text.ends_with(".toml") || text.contains(['/', '\\']) {
+            return Self::from_file(Path::new(text));
+        }
+        Self::named(text).cloned()
+    }
+
+    /// The profile as TOML that [`DeviceProfile::from_file`] reads.
+    ///
+    /// # Errors
+    ///
+    /// If TOML has no spelling for one of its values.
+    pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
+        toml::to_string(self)
+    }
+
+    /// The value of a figure, where it is known.
+    pub fn value(&self, quantity: Quantity) -> Option<f64> {
+        self.figures.get(&quantity).map(|figure| figure.value)
+    }
+
+    /// R of this kind, where it is known. With an SLC cache, `qd1` is that of the empty cache.
+    pub fn asymmetry(&self, kind: AsymmetryKind) -> Option<Asymmetry> {
+        self.costs_by(kind).map(|costs| Asymmetry(costs.ratio()))
+    }
+
+    /// R that a policy sees, of the kind `self.asymmetry`.
+    pub fn policy_asymmetry(&self) -> Asymmetry {
+        Asymmetry(self.costs.ratio())
+    }
+
+    /// R at queue depth 1 once the SLC cache is full, where there is one.
+    pub fn asymmetry_after_cache(&self) -> Option<Asymmetry> {
+        let read = self.value(Quantity::ReadUs)?;
+        let write = self.value(Quantity::WriteUsAfter)?;
+        Some(Asymmetry(write / read))
+    }
+
+    /// True where one of the figures of this kind is no more than typical or from memory.
+    pub fn is_rough(&self, kind: AsymmetryKind) -> bool {
+        let (read, write) = kind.figures();
+        let rough = |quantity| {
+            let figure = self.figures.get(&quantity);
+            figure.is_some_and(|figure| figure.basis.is_rough() || figure.range.is_some())
+        };
+        rough(read) || rough(write)
+    }
+
+    /// What one page read and one page write cost by this kind of asymmetry, where it is known: µs
+    /// of waiting (`qd1`, `chip`), µs of throughput (`steady`), or $ (`price`).
+    pub fn costs_by(&self, kind: AsymmetryKind) -> Option<OperationCosts> {
+        operation_costs(&self.figures, kind)
+    }
+
+    /// What one page read and one page write cost by the asymmetry that a policy sees.
+    pub fn operation_costs(&self) -> OperationCosts {
+        self.costs
+    }
+
+    /// What `reads` page reads and `writes` page writes cost, in µs or $, by the asymmetry that a
+    /// policy sees; the SLC cache, where there is one, is empty at the start.
+    pub fn cost(&self, reads: u64, writes: u64) -> Bill {
+        let mut bill = self.costs.bill(reads, writes);
+        if let Some((cached, after)) = self.write_cache() {
+            let slow = writes.saturating_sub(cached);
+            bill.amount += slow as f64 * (after - self.costs.write);
+        }
+        bill
+    }
+
+    /// Page writes that the SLC cache takes, and the time of those after them in µs; nothing where
+    /// there is no cache, or where queue depth 1 is not what a policy sees.
+    pub fn write_cache(&self) -> Option<(u64, f64)> {
+        if self.asymmetry != AsymmetryKind::Qd1 {
+            return None;
+        }
+        let pages = self.value(Quantity::SlcCachePages)?;
+        Some((pages as u64, self.value(Quantity::WriteUsAfter)?))
+    }
+
+    /// What the device and its host draw, where it is known.
+    pub fn power(&self) -> Option<Power> {
+        Power::of(self)
+    }
+
+    /// The device as a simulator drives it, new: no operation done, its SLC cache empty.
+    pub fn device(&self) -> PlainDevice {
+        PlainDevice::of(self)
+    }
+}
+
+fn operation_costs(
+    figures: &BTreeMap<Quantity, Figure>,
+    kind: AsymmetryKind,
+) -> Option<OperationCosts> {
+    let (read, write) = kind.figures();
+    let (read, write) = (figures.get(&read)?.value, figures.get(&write)?.value);
+    Some(match kind {
+        AsymmetryKind::Qd1 | AsymmetryKind::Chip => OperationCosts {
+            read,
+            write,
+            unit: Unit::Microseconds,
+        },
+        AsymmetryKind::Steady => OperationCosts {
+            read: 1e6 / read,
+            write: 1e6 / write,
+            unit: Unit::Microseconds,
+        },
+        AsymmetryKind::Price => OperationCosts {
+            read,
+            write,
+            unit: Unit::Dollars,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests;
