@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ebbpool_device::Asymmetry;
+use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_policy::{Fraction, PolicySpec, registry, split_list};
 use ebbpool_sim::{AtEnd, Size, Warmup};
 use ebbpool_trace::{Columns, Format, ReadOptions, Source};
@@ -34,13 +35,15 @@ Examples:
   ebbpool compare
   ebbpool compare a.parquet b.u32.zst --policies lru,cflru:window=0.25,fd-exact
   ebbpool compare zipf:pages=50000,refs=500000,write-alpha=1.2 --policies all --format csv
-  ebbpool compare my.parquet --report answer.html")]
+  ebbpool compare my.parquet --device sd-a1 --report answer.html")]
     Compare(CompareArgs),
     /// Run one policy over one trace
     #[command(after_help = "\
 Examples:
   ebbpool run my.parquet --policy cfdc:cluster=16 --frames 8000 --asymmetry 32
   ebbpool run my.parquet --policy fd-buffer --frames 3% --format json
+  ebbpool run my.parquet --policy casa --frames 3% --device flash-136
+  ebbpool run my.parquet --policy fd-buffer --frames 3% --asymmetry rm2:base=25
   ebbpool run my.txt --policy lru --frames 100 --events events.txt --series series.csv")]
     Run(RunArgs),
     /// Describe, convert and generate traces
@@ -93,6 +96,10 @@ pub(crate) struct CompareArgs {
         default_value = "1,8,32,128"
     )]
     pub(crate) asymmetry: Vec<Asymmetry>,
+    /// The device that is charged, in place of asymmetries: a name of 'ebbpool devices', or a
+    /// profile of your own
+    #[arg(long, value_name = "NAME|FILE.toml", conflicts_with = "asymmetry")]
+    pub(crate) device: Option<String>,
     #[command(flatten)]
     pub(crate) common: Common,
     /// Write an HTML page with charts and tables
@@ -118,9 +125,13 @@ pub(crate) struct RunArgs {
     /// Memory: frames, or per cent of the database's pages
     #[arg(long, value_name = "N|P%")]
     pub(crate) frames: SizeArg,
-    /// Cost of a page write in page reads
-    #[arg(long, value_name = "R", default_value = "32")]
-    pub(crate) asymmetry: Asymmetry,
+    /// Cost of a page write in page reads [default: 32]; rm1, rm2 or file:changes.csv where it
+    /// changes
+    #[arg(long, value_name = "R")]
+    pub(crate) asymmetry: Option<AsymmetrySpec>,
+    /// The device that is charged: a name of 'ebbpool devices', or a profile of your own
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    pub(crate) device: Option<String>,
     #[command(flatten)]
     pub(crate) common: Common,
     /// Write every write-back and eviction, in order

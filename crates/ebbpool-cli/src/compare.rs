@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use ebbpool_device::Device;
 use ebbpool_sim::{NoStore, Progress, Row, SimError, Store, Sweep, Swept, TraceFacts};
 use ebbpool_trace::Source;
 use ebbpool_trace::output::OutputFile;
@@ -9,6 +10,7 @@ use ebbpool_trace::stats::Info;
 
 use crate::args::{CompareArgs, CompareFormat};
 use crate::cache::Cache;
+use crate::charge::Charge;
 use crate::results::{Number, OfTrace, Record};
 use crate::{Failure, progress, report, run, table, trace};
 
@@ -77,13 +79,21 @@ impl<'a> Block<'a> {
 }
 
 pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
+    let charge = match &args.device {
+        Some(device) => Some(Charge::new(None, Some(device))?),
+        None => None,
+    };
     let sweep = Sweep {
         policies: args.policies()?,
         sizes: args.frames.iter().map(|size| size.size).collect(),
-        asymmetries: args.asymmetry.clone(),
+        asymmetries: match &charge {
+            Some(charge) => vec![charge.asymmetry],
+            None => args.asymmetry.clone(),
+        },
         warmup: args.common.warmup.0,
         options: args.common.options(),
         time_lines: args.report.is_some(),
+        device: charge.as_ref().and_then(|charge| charge.device.clone()),
     };
     if args.format == CompareFormat::Parquet && io::stdout().is_terminal() {
         return Err(Failure::Usage(
@@ -100,7 +110,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let report_file = args.report.as_ref().map(OutputFile::create).transpose()?;
     let mut comparisons = Vec::new();
     for source in &sources {
-        comparisons.push(compare_one(args, &sweep, source)?);
+        comparisons.push(compare_one(args, &sweep, charge.as_ref(), source)?);
         if comparisons.last().is_some_and(|last| last.interrupted) {
             break;
         }
@@ -177,7 +187,12 @@ fn nature(source: &Source, store: &dyn Store) -> Result<Option<Info>, Failure> {
     Ok(Some(info))
 }
 
-fn compare_one(args: &CompareArgs, sweep: &Sweep, source: &Source) -> Result<Comparison, Failure> {
+fn compare_one(
+    args: &CompareArgs,
+    sweep: &Sweep,
+    charge: Option<&Charge>,
+    source: &Source,
+) -> Result<Comparison, Failure> {
     let bar = progress::bar(source.label());
     let report = |share| progress::set(&bar, share);
     let progress = Progress {
@@ -223,21 +238,31 @@ fn compare_one(args: &CompareArgs, sweep: &Sweep, source: &Source) -> Result<Com
     let mut records = vec![None; sweep.asymmetries.len() * policies * sizes];
     for row in &rows {
         let place = (row.asymmetry * policies + row.policy) * sizes + row.size;
-        records[place] = Some(Record::new(
+        let mut record = Record::new(
             &of_trace,
             sweep.policies[row.policy].to_string(),
             row.frames,
             sweep.asymmetries[row.asymmetry],
             &row.counts,
-        ));
+        );
+        if let (Some(charge), Some(did)) = (charge, &row.device)
+            && let Some(at_start) = &charge.device
+        {
+            record.charge(charge.name.as_deref(), did, at_start.costs().read);
+        }
+        records[place] = Some(record);
     }
     let name = resolved.metadata.name.as_deref().unwrap_or(source.label());
     let title = format!(
-        "{name}: {} references, {} distinct pages{}",
+        "{name}: {} references, {} distinct pages{}{}",
         facts.references,
         facts.distinct_pages,
         match resolved.metadata.database_pages {
             Some(pages) => format!(" of a database of {pages}"),
+            None => String::new(),
+        },
+        match charge.and_then(|charge| charge.name.as_ref()) {
+            Some(device) => format!("; on {device}"),
             None => String::new(),
         }
     );

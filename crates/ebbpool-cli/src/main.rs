@@ -2,6 +2,7 @@
 
 mod args;
 mod cache;
+mod charge;
 mod compare;
 mod completions;
 mod man;
@@ -18,6 +19,8 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
+use ebbpool_device::ProfileError;
+use ebbpool_device::changing::ChangesError;
 use ebbpool_sim::SimError;
 use ebbpool_trace::TraceError;
 
@@ -30,6 +33,10 @@ enum Failure {
     Sim(#[from] SimError),
     #[error(transparent)]
     Trace(#[from] TraceError),
+    #[error(transparent)]
+    Device(#[from] ProfileError),
+    #[error(transparent)]
+    Changes(#[from] ChangesError),
     #[error("cannot write standard output: {0}")]
     Output(#[from] io::Error),
     #[error("cannot write {path}: {source}")]
@@ -48,6 +55,7 @@ impl Failure {
     fn is_usage(&self) -> bool {
         match self {
             Failure::Usage(_) | Failure::Sim(SimError::AllWarmup { .. }) => true,
+            Failure::Device(error) => error.is_usage(),
             Failure::Trace(error) | Failure::Sim(SimError::Trace(error)) => error.is_usage(),
             _ => false,
         }

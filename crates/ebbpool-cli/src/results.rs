@@ -1,7 +1,7 @@
 //! Results as the contract names them.
 
-use ebbpool_device::Asymmetry;
-use ebbpool_sim::{Counts, TraceFacts};
+use ebbpool_device::{Asymmetry, Unit};
+use ebbpool_sim::{Counts, DeviceOutcome, TraceFacts};
 use ebbpool_trace::Metadata;
 use serde::Serialize;
 
@@ -33,6 +33,33 @@ pub(crate) struct Record {
     pub(crate) references_per_second: Option<f64>,
 }
 
+/// A result and what is known of the device's part in it, where there was one.
+#[derive(Debug, Serialize)]
+pub(crate) struct WithDevice<'a> {
+    #[serde(flatten)]
+    pub(crate) record: &'a Record,
+    /// Joules, device and host as far as known; the device is taken never to be idle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) joules_per_reference: Option<f64>,
+    /// Dollars, of a device that is paid by request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) dollars_per_reference: Option<f64>,
+}
+
+impl<'a> WithDevice<'a> {
+    pub(crate) fn new(record: &'a Record, device: Option<&DeviceOutcome>) -> Self {
+        let bill = device.map(|device| device.report.bill());
+        let dollars = bill.filter(|bill| bill.unit == Unit::Dollars);
+        let energy = device.and_then(|device| device.energy);
+        WithDevice {
+            record,
+            joules_per_reference: energy
+                .and_then(|energy| energy.joules_per_reference(record.references)),
+            dollars_per_reference: dollars.map(|bill| bill.amount / record.references as f64),
+        }
+    }
+}
+
 /// A double that is written without a fraction where it has none, `32` and not `32.0`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Number(pub(crate) f64);
@@ -56,6 +83,17 @@ pub(crate) struct OfTrace<'a> {
 }
 
 impl Record {
+    /// Charges the device in place of the asymmetry.
+    pub(crate) fn charge(&mut self, name: Option<&str>, device: &DeviceOutcome, read_cost: f64) {
+        let bill = device.report.bill();
+        let references = self.references as f64;
+        self.device = name.map(Into::into);
+        self.cost = bill.amount / read_cost / references;
+        if bill.unit == Unit::Microseconds {
+            self.cost_us = Some(bill.amount / references);
+        }
+    }
+
     pub(crate) fn new(
         of: &OfTrace,
         policy: String,

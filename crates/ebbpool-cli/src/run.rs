@@ -4,19 +4,22 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Instant;
 
+use ebbpool_device::{AnyDevice, Device};
 use ebbpool_sim::{
-    Cell, Events, NoObserver, Options, Progress, Recorder, Series, SimError, Size, Warmup, scan,
-    simulate_one,
+    Cell, Counts, DeviceOutcome, Events, NoObserver, Observer, OnDevice, Options, Progress,
+    Recorder, Series, SimError, Size, TraceFacts, Warmup, scan, simulate_one,
 };
 use ebbpool_trace::Source;
 use ebbpool_trace::output::OutputFile;
 
 use crate::args::{RunArgs, RunFormat, policy};
-use crate::results::{OfTrace, Record};
+use crate::charge::Charge;
+use crate::results::{OfTrace, Record, WithDevice};
 use crate::{Failure, progress, table};
 
 pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     let spec = policy(&args.policy)?;
+    let charge = Charge::new(args.asymmetry.as_ref(), args.device.as_deref())?;
     let start = Instant::now();
     let source = args.common.reading.source(&args.traces)?;
     let reader = source.open()?;
@@ -50,18 +53,24 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     let cell = Cell {
         policy: spec,
         frames,
-        asymmetry: args.asymmetry.ratio(),
+        asymmetry: charge.asymmetry.ratio(),
     };
     let options = Options {
         warmup,
         ..args.common.options()
     };
-    let (counts, facts) = if args.events.is_none() && args.series.is_none() {
-        let (counts, facts, NoObserver) =
-            simulate_one(&source, &cell, &options, &progress, NoObserver)?;
-        (counts, facts)
+    let run = Run {
+        source: &source,
+        cell: &cell,
+        options: &options,
+        progress: &progress,
+        device: charge.device.as_ref(),
+    };
+    let (counts, facts, device) = if args.events.is_none() && args.series.is_none() {
+        let (counts, facts, NoObserver, device) = run.observed(NoObserver)?;
+        (counts, facts, device)
     } else {
-        recorded(args, &source, &cell, &options, &progress)?
+        recorded(args, &run)?
     };
     let seconds = start.elapsed().as_secs_f64();
     bar.finish_and_clear();
@@ -73,16 +82,20 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
         warmup,
     };
     let policy = cell.policy.to_string();
-    let mut record = Record::new(&of_trace, policy, frames, args.asymmetry, &counts);
+    let mut record = Record::new(&of_trace, policy, frames, charge.asymmetry, &counts);
+    if let (Some(at_start), Some(did)) = (&charge.device, &device) {
+        record.charge(charge.name.as_deref(), did, at_start.costs().read);
+    }
     record.seconds = Some(seconds);
     record.references_per_second = Some(facts.references as f64 / seconds);
+    let result = WithDevice::new(&record, device.as_ref());
     let mut out = io::stdout().lock();
     match args.format {
         RunFormat::Json => {
-            serde_json::to_writer_pretty(&mut out, &record).map_err(io::Error::from)?;
+            serde_json::to_writer_pretty(&mut out, &result).map_err(io::Error::from)?;
             writeln!(out)?;
         }
-        RunFormat::Table => write!(out, "{}", table::of_run(&record))?,
+        RunFormat::Table => write!(out, "{}", table::of_run(&result))?,
     }
     Ok(())
 }
@@ -95,13 +108,48 @@ pub(crate) fn report_notes(notes: &[String]) {
     }
 }
 
+/// All that a run takes but who listens.
+struct Run<'a> {
+    source: &'a Source,
+    cell: &'a Cell,
+    options: &'a Options,
+    progress: &'a Progress<'a>,
+    device: Option<&'a AnyDevice>,
+}
+
+impl Run<'_> {
+    fn observed<O: Observer + 'static>(
+        &self,
+        observer: O,
+    ) -> Result<(Counts, TraceFacts, O, Option<DeviceOutcome>), SimError> {
+        let Run {
+            source,
+            cell,
+            options,
+            progress,
+            device,
+        } = self;
+        match device {
+            Some(device) => {
+                let served = OnDevice::new((*device).clone(), observer);
+                let (counts, facts, served) =
+                    simulate_one(source, cell, options, progress, served)?;
+                let (outcome, observer) = served.finish();
+                Ok((counts, facts, observer, Some(outcome)))
+            }
+            None => {
+                let (counts, facts, observer) =
+                    simulate_one(source, cell, options, progress, observer)?;
+                Ok((counts, facts, observer, None))
+            }
+        }
+    }
+}
+
 fn recorded(
     args: &RunArgs,
-    source: &Source,
-    cell: &Cell,
-    options: &Options,
-    progress: &Progress,
-) -> Result<(ebbpool_sim::Counts, ebbpool_sim::TraceFacts), Failure> {
+    run: &Run,
+) -> Result<(Counts, TraceFacts, Option<DeviceOutcome>), Failure> {
     let create = |path: &Option<PathBuf>| path.as_ref().map(OutputFile::create).transpose();
     let series = create(&args.series)?.map(Series::new).transpose();
     let recorder = Recorder {
@@ -112,7 +160,7 @@ fn recorded(
         })?,
         failure: None,
     };
-    let (counts, facts, recorder) = simulate_one(source, cell, options, progress, recorder)?;
+    let (counts, facts, recorder, device) = run.observed(recorder)?;
     if let Some((what, source)) = recorder.failure {
         return Err(SimError::Output { what, source }.into());
     }
@@ -122,5 +170,5 @@ fn recorded(
     if let Some(series) = recorder.series {
         series.into_inner().finish()?;
     }
-    Ok((counts, facts))
+    Ok((counts, facts, device))
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use comfy_table::{CellAlignment, Table, presets};
 
 use crate::compare::{Block, Comparison};
-use crate::results::Record;
+use crate::results::{Record, WithDevice};
 
 /// The policy that savings are counted against.
 pub(crate) const BASELINE: &str = "lru";
@@ -168,7 +168,8 @@ fn less_or_more(value: f64, baseline: f64) -> String {
 }
 
 /// One run, a line a figure.
-pub(crate) fn of_run(record: &Record) -> String {
+pub(crate) fn of_run(result: &WithDevice) -> String {
+    let record = result.record;
     let mut table = plain();
     let unknown = || "unknown".to_string();
     let mut row = |name: &str, value: String| add_row(&mut table, vec![name.into(), value]);
@@ -181,6 +182,9 @@ pub(crate) fn of_run(record: &Record) -> String {
             .page_size
             .map_or_else(unknown, |size| format!("{size} bytes")),
     );
+    if let Some(device) = &record.device {
+        row("device", device.clone());
+    }
     row("asymmetry", record.asymmetry.0.to_string());
     row("references", record.references.to_string());
     row("warm-up", record.warmup.to_string());
@@ -194,6 +198,15 @@ pub(crate) fn of_run(record: &Record) -> String {
         "bill per reference",
         format!("{} page reads", digits(record.cost)),
     );
+    if let Some(us) = record.cost_us {
+        row("time per reference", format!("{us:.2} µs of the device"));
+    }
+    if let Some(joules) = result.joules_per_reference {
+        row("energy per reference", format!("{:.3} mJ", 1e3 * joules));
+    }
+    if let Some(dollars) = result.dollars_per_reference {
+        row("price of a million", format!("$ {:.4}", 1e6 * dollars));
+    }
     row("cluster switches", record.cluster_switches.to_string());
     row(
         "cluster switch factor",

@@ -154,6 +154,12 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             };
             self.policy.next_use(position);
         }
+        if O::LISTENS
+            && let Some(costs) = self.observer.costs(self.served)
+        {
+            self.setup.asymmetry = costs.asymmetry();
+            self.policy.costs(costs);
+        }
         let place = self.table[id as usize];
         if let Some(frame) = place.frame() {
             self.policy.hit(frame, access);
@@ -199,6 +205,9 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             self.leaving = leaving;
             victim
         };
+        if O::LISTENS {
+            self.observer.read(page);
+        }
         self.occupants[frame as usize] = reference;
         self.dirty += u64::from(reference & 1);
         self.table[id as usize] = Place::resident(frame);
@@ -272,6 +281,10 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             let end = (start + LOOKAHEAD).min(range.end);
             self.prefetch(&chunk.references[start..end], chunk.pages);
             for at in start..end {
+                if O::LISTENS && self.observer.stopped() {
+                    self.counts.references -= (range.end - at) as u64;
+                    return;
+                }
                 let next = if AHEAD { chunk.next[at] } else { NEVER };
                 self.serve::<AHEAD>(chunk.references[at], next, chunk.pages);
             }
@@ -306,6 +319,7 @@ impl<P: Policy, O: Observer> Drive for Engine<P, O> {
 
     fn finish(&mut self, pages: &[u64]) -> Counts {
         match self.setup.at_end {
+            _ if self.observer.stopped() => self.counts.dirty_left = self.dirty,
             AtEnd::Free => self.counts.dirty_left = self.dirty,
             AtEnd::Flush => {
                 let mut dirty: Vec<u64> = self

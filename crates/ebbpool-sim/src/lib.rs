@@ -8,6 +8,7 @@ mod engine;
 mod error;
 mod ids;
 mod observer;
+mod on_device;
 mod store;
 mod stream;
 mod sweep;
@@ -16,10 +17,11 @@ mod time_line;
 pub use engine::{AtEnd, Counts};
 pub use error::SimError;
 pub use observer::{Events, NoObserver, Observer, Recorder, Sample, Series};
+pub use on_device::{DeviceOutcome, OnDevice};
 pub use store::{NoStore, Store};
 pub use stream::{
-    Cell, Options, Outcome, Progress, Scan, TraceFacts, scan, simulate, simulate_one,
-    simulate_with_time_lines,
+    Cell, Options, Outcome, Progress, Scan, TraceFacts, scan, simulate, simulate_on_device,
+    simulate_one, simulate_with_time_lines,
 };
 pub use sweep::{Resolved, Row, Size, Sweep, Swept, Warmup};
 pub use time_line::{MOST_POINTS, Moment, TimeLine};

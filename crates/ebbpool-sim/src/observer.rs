@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use ebbpool_policy::Gauges;
+use ebbpool_policy::{Costs, Gauges};
 
 /// An observer is asked to take a sample every so many references.
 pub(crate) const SAMPLE_EVERY: u64 = 1000;
@@ -26,12 +26,22 @@ pub struct Sample {
     pub gauges: Gauges,
 }
 
-/// Hears of what a simulation does.
+/// Hears of what a simulation does, or serves it as its device.
 pub trait Observer: Send {
     /// False if nothing is to be heard, so that the calls cost nothing.
     const LISTENS: bool;
     /// Counting begins.
     fn counting(&mut self);
+    /// The costs that hold from this reference on, the first is 0, if they are others than before.
+    fn costs(&mut self, _reference: u64) -> Option<Costs> {
+        None
+    }
+    /// True if the simulation cannot go on; asked before each reference.
+    fn stopped(&self) -> bool {
+        false
+    }
+    /// A page was read because of a miss.
+    fn read(&mut self, _page: u64) {}
     /// A dirty page was written back.
     fn write(&mut self, page: u64);
     /// A page left the buffer.

@@ -5,6 +5,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::Counts;
+use crate::on_device::DeviceOutcome;
 use crate::stream::{Cell, Options, TraceFacts};
 use crate::time_line::TimeLine;
 
@@ -34,6 +35,9 @@ impl Store for NoStore {
 pub(crate) struct CellResult {
     pub(crate) counts: Counts,
     pub(crate) time_line: Option<TimeLine>,
+    /// Results of a device are not kept.
+    #[serde(skip)]
+    pub(crate) device: Option<DeviceOutcome>,
 }
 
 /// The size of a trace.

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
+use ebbpool_device::AnyDevice;
 use ebbpool_policy::{Policy, PolicySpec, registry};
 use ebbpool_trace::{Batch, Reader, Source};
 use rayon::prelude::*;
@@ -13,6 +14,7 @@ use crate::engine::{AtEnd, Chunk, Counts, Drive, Engine, NEVER, Setup};
 use crate::error::SimError;
 use crate::ids::{Ids, MOST_PAGES};
 use crate::observer::{NoObserver, Observer};
+use crate::on_device::{DeviceOutcome, OnDevice};
 use crate::time_line::TimeLine;
 
 /// References decoded at a time: large enough to keep all cores busy between two chunks, small
@@ -254,6 +256,28 @@ pub fn simulate_with_time_lines(
     Ok((Outcome { counts, facts }, lines))
 }
 
+/// As [`simulate_with_time_lines`], each cell on a device of its own, which begins as `device` is.
+/// The device's costs overrule the cells' asymmetries.
+pub fn simulate_on_device(
+    source: &Source,
+    cells: &[Cell],
+    device: &AnyDevice,
+    options: &Options,
+    progress: &Progress,
+) -> Result<(Outcome, Vec<(TimeLine, DeviceOutcome)>), SimError> {
+    let boxed = |cell: &Cell, setup: Setup| {
+        let frames = setup.frames;
+        let served = BoxedOnDevice {
+            setup,
+            device: device.clone(),
+        };
+        registry::visit(&cell.policy, frames, served)
+    };
+    let (engines, counts, facts) = pass(source, cells, options, progress, boxed)?;
+    let results = engines.into_iter().map(|e| e.into_results()).collect();
+    Ok((Outcome { counts, facts }, results))
+}
+
 type Passed<D> = (Vec<Box<D>>, Vec<Counts>, TraceFacts);
 
 /// Drives an engine per cell through the trace, all of them chunk by chunk.
@@ -353,6 +377,31 @@ impl registry::Visitor for BoxedWithTimeLine {
     type Out = Box<dyn Keep>;
     fn visit<P: Policy + 'static>(self, policy: P) -> Self::Out {
         Box::new(Engine::new(policy, TimeLine::default(), self.0))
+    }
+}
+
+/// An engine that was served by a device.
+trait Served: Drive {
+    fn into_results(self: Box<Self>) -> (TimeLine, DeviceOutcome);
+}
+
+impl<P: Policy> Served for Engine<P, OnDevice<TimeLine>> {
+    fn into_results(self: Box<Self>) -> (TimeLine, DeviceOutcome) {
+        let (outcome, line) = self.into_observer().finish();
+        (line, outcome)
+    }
+}
+
+struct BoxedOnDevice {
+    setup: Setup,
+    device: AnyDevice,
+}
+
+impl registry::Visitor for BoxedOnDevice {
+    type Out = Box<dyn Served>;
+    fn visit<P: Policy + 'static>(self, policy: P) -> Self::Out {
+        let observer = OnDevice::new(self.device, TimeLine::default());
+        Box::new(Engine::new(policy, observer, self.setup))
     }
 }
 

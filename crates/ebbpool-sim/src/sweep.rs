@@ -3,15 +3,17 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use ebbpool_device::Asymmetry;
+use ebbpool_device::{AnyDevice, Asymmetry};
 use ebbpool_policy::{Fraction, PolicySpec};
 use ebbpool_trace::{Metadata, Source};
 
 use crate::engine::Counts;
 use crate::error::SimError;
-use crate::store::{CellResult, Extent, Kept, Store};
+use crate::on_device::DeviceOutcome;
+use crate::store::{CellResult, Extent, Kept, NoStore, Store};
 use crate::stream::{
-    Cell, Options, Outcome, Progress, TraceFacts, scan, simulate, simulate_with_time_lines,
+    Cell, Options, Outcome, Progress, TraceFacts, scan, simulate, simulate_on_device,
+    simulate_with_time_lines,
 };
 use crate::time_line::TimeLine;
 
@@ -49,6 +51,9 @@ pub struct Sweep {
     pub options: Options,
     /// Whether each result comes with its time line.
     pub time_lines: bool,
+    /// What serves each run, from this state on; its costs overrule the asymmetries, of which there
+    /// should be one. Results are not kept.
+    pub device: Option<AnyDevice>,
 }
 
 /// One result.
@@ -66,6 +71,8 @@ pub struct Row {
     pub counts: Counts,
     /// How it came about, if asked for; one for all the asymmetries of a policy that ran once.
     pub time_line: Option<Arc<TimeLine>>,
+    /// What the device did, if there was one.
+    pub device: Option<DeviceOutcome>,
 }
 
 /// What came of a sweep.
@@ -101,6 +108,9 @@ struct Planned {
     asymmetries: std::ops::Range<usize>,
 }
 
+/// What a cell's counts come with.
+type Extras = (Option<TimeLine>, Option<DeviceOutcome>);
+
 impl Sweep {
     /// Runs the sweep over a trace.
     ///
@@ -117,7 +127,10 @@ impl Sweep {
         store: &dyn Store,
         progress: &Progress,
     ) -> Result<Swept, SimError> {
-        let kept = Kept(store);
+        let kept = Kept(match self.device {
+            Some(_) => &NoStore,
+            None => store,
+        });
         let mut resolved = self.resolve(source, &kept, progress)?;
         let options = Options {
             warmup: resolved.warmup,
@@ -163,8 +176,12 @@ impl Sweep {
             facts = Some(outcome.facts);
             done += cells.len();
             let found = outcome.counts.into_iter().zip(lines);
-            for (planned, (counts, time_line)) in wave.into_iter().zip(found) {
-                let result = CellResult { counts, time_line };
+            for (planned, (counts, (time_line, device))) in wave.into_iter().zip(found) {
+                let result = CellResult {
+                    counts,
+                    time_line,
+                    device,
+                };
                 kept.put_result(&planned.cell, &options, &result);
                 results.push((planned, result));
             }
@@ -233,13 +250,23 @@ impl Sweep {
         cells: &[Cell],
         options: &Options,
         progress: &Progress,
-    ) -> Result<(Outcome, Vec<Option<TimeLine>>), SimError> {
-        if self.time_lines {
+    ) -> Result<(Outcome, Vec<Extras>), SimError> {
+        if let Some(device) = &self.device {
+            let (outcome, results) = simulate_on_device(source, cells, device, options, progress)?;
+            let keep = |line| self.time_lines.then_some(line);
+            let extras = results
+                .into_iter()
+                .map(|(line, did)| (keep(line), Some(did)));
+            Ok((outcome, extras.collect()))
+        } else if self.time_lines {
             let (outcome, lines) = simulate_with_time_lines(source, cells, options, progress)?;
-            Ok((outcome, lines.into_iter().map(Some).collect()))
+            Ok((
+                outcome,
+                lines.into_iter().map(|line| (Some(line), None)).collect(),
+            ))
         } else {
             let outcome = simulate(source, cells, options, progress)?;
-            Ok((outcome, vec![None; cells.len()]))
+            Ok((outcome, vec![(None, None); cells.len()]))
         }
     }
 
@@ -305,6 +332,7 @@ fn rows(results: Vec<(Planned, CellResult)>) -> Vec<Row> {
             frames: planned.cell.frames,
             counts: result.counts,
             time_line: time_line.clone(),
+            device: result.device.clone(),
         }));
     }
     rows.sort_by_key(|row| (row.asymmetry, row.policy, row.size));

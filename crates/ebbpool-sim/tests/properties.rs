@@ -7,11 +7,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{QUIET, SPECS, cell, file};
+use ebbpool_device::changing::{AsymmetrySpec, PAPERS_BASE};
+use ebbpool_device::{AnyDevice, Asymmetry, ChangingDevice, PlainDevice};
 use ebbpool_model::workload::workload;
 use ebbpool_model::{Event, model};
 use ebbpool_sim::{
-    AtEnd, Cell, Events, NoObserver, NoStore, Options, Progress, Recorder, Series, SimError, Size,
-    Store, Sweep, Warmup, simulate, simulate_one,
+    AtEnd, Cell, DeviceOutcome, Events, NoObserver, NoStore, OnDevice, Options, Progress, Recorder,
+    Series, SimError, Size, Store, Sweep, Warmup, simulate, simulate_one,
 };
 use ebbpool_trace::Source;
 
@@ -327,6 +329,7 @@ fn a_sweep_is_its_runs() {
                 ..Options::default()
             },
             time_lines: false,
+            device: None,
         };
         let swept = sweep.run(&source, &NoStore, &QUIET).expect("a sweep");
         assert!(!swept.interrupted && swept.from_store == 0);
@@ -375,6 +378,7 @@ fn time_lines_end_in_the_counts_whatever_the_threads() {
                 ..Options::default()
             },
             time_lines,
+            device: None,
         };
         sweep.run(&source, &NoStore, &QUIET).expect("a sweep").rows
     };
@@ -445,6 +449,7 @@ fn some_policies(time_lines: bool) -> Sweep {
         warmup: Warmup::Share("1%".parse().expect("a share")),
         options: Options::default(),
         time_lines,
+        device: None,
     }
 }
 
@@ -515,4 +520,82 @@ fn an_interrupted_sweep_keeps_what_is_done_and_goes_on_from_there() {
     stop.store(true, Ordering::Relaxed);
     let nothing = sweep.run(&source, &NoStore, &progress);
     assert!(matches!(nothing, Err(SimError::Interrupted)));
+}
+
+/// Runs the cell alone, served by the device, with its events.
+fn on_device(
+    source: &Source,
+    cell: &Cell,
+    options: &Options,
+    device: AnyDevice,
+) -> (ebbpool_sim::Counts, DeviceOutcome, Vec<u8>) {
+    let served = OnDevice::new(device, recorder());
+    let (counts, _, served) = simulate_one(source, cell, options, &QUIET, served).expect("a run");
+    let (outcome, recorder) = served.finish();
+    (counts, outcome, recorder.events.expect("events").0)
+}
+
+#[test]
+fn a_plain_device_changes_nothing_and_charges_every_read_and_write() {
+    let asymmetry: Asymmetry = "8".parse().expect("one");
+    let (_directory, source) = file(&workload(21, 6000, 150), "t.txt");
+    for spec in SPECS {
+        for (warmup, at_end) in [(0, AtEnd::Free), (700, AtEnd::Flush)] {
+            let options = Options {
+                warmup,
+                at_end,
+                ..Options::default()
+            };
+            let cell = cell(spec, 20, 8.0);
+            let (plain, _, plain_recorder) =
+                simulate_one(&source, &cell, &options, &QUIET, recorder()).expect("a run");
+            let device = PlainDevice::from(asymmetry).into();
+            let (counts, did, events) = on_device(&source, &cell, &options, device);
+            assert_eq!(counts, plain, "{spec}");
+            assert_eq!(events, plain_recorder.events.expect("events").0, "{spec}");
+            assert_eq!(
+                (did.report.reads, did.report.writes),
+                (counts.misses, counts.writes)
+            );
+            let bill = asymmetry.bill(counts.misses, counts.writes);
+            assert_eq!(did.report.bill().amount, bill);
+            assert_eq!(did.failed, None);
+        }
+    }
+}
+
+#[test]
+fn policies_follow_costs_that_change() {
+    let (directory, source) = file(&workload(22, 8000, 150), "t.txt");
+    let changes = directory.path().join("changes.csv");
+    let changing = |rows: &str| -> AnyDevice {
+        std::fs::write(&changes, format!("reference,R\n{rows}")).expect("a file");
+        let spec = format!("file:{}", changes.display());
+        let spec: AsymmetrySpec = spec.parse().expect("a file");
+        let asymmetry = spec.load(PAPERS_BASE).expect("changes");
+        ChangingDevice::new(asymmetry).into()
+    };
+    let options = Options::default();
+    for spec in ["casa", "fd-buffer:interval=200"] {
+        let cell = cell(spec, 30, 1.0);
+        let (one, _, ones) = on_device(&source, &cell, &options, changing("0,1\n"));
+        let (_, _, high) = on_device(&source, &cell, &options, changing("0,64\n"));
+        let (half, did, changed) = on_device(&source, &cell, &options, changing("0,1\n4000,64\n"));
+        assert_ne!(ones, high, "{spec} looks at costs");
+        assert_ne!(changed, ones, "{spec} hears of the change");
+        assert_ne!(changed, high, "{spec} hears of it when it comes");
+        assert_eq!((one.references, half.references), (8000, 8000));
+        // Each write is charged by its epoch.
+        let halves = Options {
+            warmup: 4000,
+            ..Options::default()
+        };
+        let (later, later_did, _) = on_device(&source, &cell, &halves, changing("0,1\n4000,64\n"));
+        let earlier = half.writes - later.writes;
+        assert_eq!(later_did.report.write_cost, 64.0 * later.writes as f64);
+        assert_eq!(
+            did.report.write_cost,
+            earlier as f64 + 64.0 * later.writes as f64
+        );
+    }
 }

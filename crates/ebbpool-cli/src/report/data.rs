@@ -223,6 +223,7 @@ pub(super) mod tests {
             frames: 8,
             counts: Counts::default(),
             time_line: line.cloned(),
+            device: None,
         };
         let rows = lines.iter().enumerate().map(row).collect();
         let trace = Trace::of(&Comparison {

@@ -1,0 +1,129 @@
+//! A simulation whose reads and writes are served by a device.
+
+use ebbpool_device::energy::Energy;
+use ebbpool_device::{AnyDevice, Device, DeviceFailed, DeviceReport, OperationCosts, Unit};
+use ebbpool_policy::Costs;
+use serde::Serialize;
+
+use crate::observer::{Observer, Sample};
+
+/// Serves each miss and write-back by a device, tells the policy what the device says of its costs,
+/// and passes on to `inner` what it hears.
+#[derive(Debug)]
+pub struct OnDevice<O> {
+    device: AnyDevice,
+    told: Option<OperationCosts>,
+    /// The first reference for which the device's costs have to be asked for anew.
+    next_epoch: u64,
+    failed: Option<DeviceFailed>,
+    /// Who else listens.
+    pub inner: O,
+}
+
+/// What the device of a simulation did in the references that count.
+#[derive(Clone, Debug, Serialize)]
+pub struct DeviceOutcome {
+    /// Reads, writes and what they cost.
+    pub report: DeviceReport,
+    /// Of a device that serves one request after the other and is never idle; nothing where times
+    /// or power are not known.
+    pub energy: Option<Energy>,
+    /// Why the device failed, and the simulation ended early.
+    pub failed: Option<String>,
+}
+
+impl<O> OnDevice<O> {
+    /// The device, in the state from which the simulation starts.
+    pub fn new(device: AnyDevice, inner: O) -> Self {
+        OnDevice {
+            device,
+            told: None,
+            next_epoch: 0,
+            failed: None,
+            inner,
+        }
+    }
+
+    /// What the device did, and the other listener.
+    pub fn finish(self) -> (DeviceOutcome, O) {
+        let report = self.device.report();
+        let bill = report.bill();
+        let elapsed_us = match bill.unit {
+            Unit::Microseconds => Some(bill.amount),
+            Unit::PageReads | Unit::Dollars => None,
+        };
+        let outcome = DeviceOutcome {
+            report,
+            energy: elapsed_us.and_then(|elapsed_us| self.device.energy(elapsed_us)),
+            failed: self.failed.map(|failed| failed.to_string()),
+        };
+        (outcome, self.inner)
+    }
+
+    #[inline]
+    fn note(&mut self, served: Result<f64, DeviceFailed>) {
+        if let Err(failed) = served {
+            self.failed.get_or_insert(failed);
+        }
+    }
+}
+
+impl<O: Observer> Observer for OnDevice<O> {
+    const LISTENS: bool = true;
+
+    fn counting(&mut self) {
+        self.device.reset_counters();
+        self.inner.counting();
+    }
+
+    #[inline]
+    fn costs(&mut self, reference: u64) -> Option<Costs> {
+        if reference >= self.next_epoch {
+            self.device.advance(reference);
+            let epoch = self.device.epoch();
+            self.next_epoch = epoch.and_then(|epoch| epoch.end).unwrap_or(u64::MAX);
+        }
+        let now = self.device.costs();
+        if self.told == Some(now) {
+            return None;
+        }
+        self.told = Some(now);
+        Some(Costs {
+            read: now.read,
+            write: now.write,
+            unit_us: match now.unit {
+                Unit::Microseconds => 1.0,
+                // The length of a read where none is known, as for a plain asymmetry.
+                Unit::PageReads | Unit::Dollars => Costs::MTRON_READ_US / now.read,
+            },
+        })
+    }
+
+    #[inline]
+    fn stopped(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    #[inline]
+    fn read(&mut self, page: u64) {
+        let served = self.device.read(page);
+        self.note(served);
+        self.inner.read(page);
+    }
+
+    #[inline]
+    fn write(&mut self, page: u64) {
+        let served = self.device.write(page);
+        self.note(served);
+        self.inner.write(page);
+    }
+
+    #[inline]
+    fn evict(&mut self, page: u64) {
+        self.inner.evict(page);
+    }
+
+    fn sample(&mut self, sample: &Sample) {
+        self.inner.sample(sample);
+    }
+}
