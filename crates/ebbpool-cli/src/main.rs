@@ -3,6 +3,7 @@
 mod args;
 mod cache;
 mod compare;
+mod devices;
 mod picture;
 mod policies;
 mod progress;
@@ -16,6 +17,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
+use ebbpool_device::ProfileError;
 use ebbpool_sim::SimError;
 use ebbpool_trace::TraceError;
 
@@ -28,6 +30,8 @@ enum Failure {
     Sim(#[from] SimError),
     #[error(transparent)]
     Trace(#[from] TraceError),
+    #[error(transparent)]
+    Device(#[from] ProfileError),
     #[error("cannot write standard output: {0}")]
     Output(#[from] io::Error),
     #[error("{0}")]
@@ -44,6 +48,7 @@ impl Failure {
     fn is_usage(&self) -> bool {
         match self {
             Failure::Usage(_) | Failure::Sim(SimError::AllWarmup { .. }) => true,
+            Failure::Device(error) => error.is_usage(),
             Failure::Trace(error) | Failure::Sim(SimError::Trace(error)) => error.is_usage(),
             _ => false,
         }
@@ -58,6 +63,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Trace(args) => trace::trace(args),
         Command::Policies(args) => policies::policies(args),
+        Command::Devices(args) => devices::devices(args),
     };
     let failure = match result.and_then(|()| io::stdout().flush().map_err(Failure::Output)) {
         Ok(()) => return ExitCode::SUCCESS,

@@ -17,7 +17,7 @@ const SIZES_ACROSS: usize = 4;
 const USUAL_ASYMMETRY: f64 = 32.0;
 const USUAL_SIZE: &str = "3%";
 
-fn plain() -> Table {
+pub(crate) fn plain() -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table
@@ -27,7 +27,7 @@ fn add_row(table: &mut Table, cells: Vec<String>) {
     table.add_row(cells);
 }
 
-fn finish(mut table: Table) -> String {
+pub(crate) fn finish(mut table: Table) -> String {
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
         if column.index > 0 {

@@ -718,3 +718,72 @@ fn the_page_on_policies_is_current() {
         "run: cargo run --release -- policies --markdown > docs/policies.md"
     );
 }
+
+#[test]
+fn devices_are_listed_and_told_of_in_80_columns() {
+    let list = stdout(&["devices"]);
+    assert!(list.contains("\nflash-136 "), "{list}");
+    let names: Vec<&str> = list
+        .lines()
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert_eq!(names.len(), 30);
+    let told = names.iter().map(|name| stdout(&["devices", name]));
+    for text in std::iter::once(list.clone()).chain(told) {
+        for line in text.lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+    }
+    let one = stdout(&["devices", "flash-136"]);
+    for words in ["136.2, the one that a policy sees", "TC table 1: 680.4"] {
+        assert!(one.contains(words), "{one}");
+    }
+}
+
+#[test]
+fn devices_are_told_of_in_json_and_toml() {
+    let all = json(&["devices", "--format", "json"]);
+    assert_eq!(all.as_array().map(Vec::len), Some(30));
+    let dc = json(&["devices", "micron-9200", "--format", "json"]);
+    assert_eq!(dc["name"], "nvme-dc-9200");
+    assert_eq!(dc["asymmetry"], "steady");
+    assert_eq!(dc["policy_asymmetry"], dc["asymmetries"]["steady"]);
+    let qd1 = dc["asymmetries"]["qd1"].as_f64().expect("known");
+    assert!((qd1 - 21.0 / 92.0).abs() < 1e-12, "{qd1}");
+    assert_eq!(dc["asymmetries"]["chip"], Value::Null);
+    assert_eq!(dc["figures"]["read_us"]["basis"], "datasheet");
+    let dir = tempfile::tempdir().expect("a directory");
+    let toml = stdout(&["devices", "micron-9200", "--format", "toml"]);
+    let mine = file(dir.path(), "mine.toml", toml);
+    assert_eq!(json(&["devices", &mine, "--format", "json"]), dc);
+}
+
+#[test]
+fn devices_that_cannot_be_told_of() {
+    refused(&["devices", "flsh-136"], 2, &["did you mean 'flash-136'"]);
+    refused(
+        &["devices", "/no/such.toml"],
+        1,
+        &["/no/such.toml: cannot read"],
+    );
+    refused(&["devices", "--format", "toml"], 2, &["name it"]);
+    refused(&["devices", "ssd1", "--markdown"], 2, &["--markdown"]);
+    let dir = tempfile::tempdir().expect("a directory");
+    let wrong = file(dir.path(), "wrong.toml", "name = \"x\"\ncolour = 1\n");
+    refused(&["devices", &wrong], 1, &["wrong.toml, line 2", "`colour`"]);
+}
+
+#[test]
+fn the_page_on_devices_is_current() {
+    let written = fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/devices.md"
+    ));
+    assert_eq!(
+        written.expect("docs/devices.md"),
+        stdout(&["devices", "--markdown"]),
+        "run: cargo run --release -- devices --markdown > docs/devices.md"
+    );
+}
