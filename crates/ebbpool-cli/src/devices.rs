@@ -131,6 +131,9 @@ fn details(profile: &DeviceProfile) -> String {
         let _ = writeln!(text, "Also called {}.", profile.aliases.join(", "));
     }
     let _ = writeln!(text, "\npage: {}", page(profile));
+    if let Some(pages) = profile.erase_block_pages() {
+        let _ = writeln!(text, "erase block: {pages} pages");
+    }
     for kind in AsymmetryKind::ALL {
         if let Some(asymmetry) = profile.asymmetry(kind) {
             let seen = match profile.asymmetry == kind {

@@ -223,6 +223,14 @@ impl DeviceProfile {
         Some((pages as u64, self.value(Quantity::WriteUsAfter)?))
     }
 
+    /// Whole pages in an erase block, where both sizes are known; what `cluster=auto` of a policy
+    /// asks for.
+    pub fn erase_block_pages(&self) -> Option<u64> {
+        let block = self.value(Quantity::EraseBlockBytes)? as u64;
+        let pages = block.checked_div(self.page_size?)?;
+        (pages > 0).then_some(pages)
+    }
+
     /// What the device and its host draw, where it is known.
     pub fn power(&self) -> Option<Power> {
         Power::of(self)
