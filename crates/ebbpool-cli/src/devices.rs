@@ -140,8 +140,9 @@ fn details(profile: &DeviceProfile) -> String {
                 true => ", the one that a policy sees",
                 false => "",
             };
+            let rough = if profile.is_rough(kind) { "~" } else { "" };
             let ratio = digits(asymmetry.ratio(), 4);
-            let _ = writeln!(text, "R {kind}: {ratio}{seen}");
+            let _ = writeln!(text, "R {kind}: {rough}{ratio}{seen}");
         }
     }
     if let Some(after) = profile.asymmetry_after_cache() {
