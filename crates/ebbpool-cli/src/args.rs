@@ -68,6 +68,14 @@ Examples:
 Example:
   ebbpool man .                                   then: man -l ebbpool.1")]
     Man(ManArgs),
+    /// List the devices and what is known of them
+    #[command(after_help = "\
+Examples:
+  ebbpool devices
+  ebbpool devices flash-136
+  ebbpool devices nvme-dc-9200 --format toml > my.toml
+  ebbpool devices my.toml")]
+    Devices(DevicesArgs),
 }
 
 #[derive(Args)]
@@ -414,6 +422,26 @@ pub(crate) struct ManArgs {
     /// An existing directory; pages of the same name are replaced
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
+}
+
+#[derive(Args)]
+pub(crate) struct DevicesArgs {
+    /// A device by name, or a profile of your own as a TOML file: all that is known, with sources
+    #[arg(value_name = "NAME")]
+    pub(crate) device: Option<String>,
+    /// How it is printed; toml, of one device, is where a profile of your own can begin
+    #[arg(long, value_enum, default_value_t = DevicesFormat::Table)]
+    pub(crate) format: DevicesFormat,
+    /// Print Markdown, as in docs/devices.md
+    #[arg(long, conflicts_with_all = ["device", "format"])]
+    pub(crate) markdown: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DevicesFormat {
+    Table,
+    Json,
+    Toml,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -5,6 +5,7 @@ mod cache;
 mod charge;
 mod compare;
 mod completions;
+mod devices;
 mod man;
 mod picture;
 mod policies;
@@ -72,6 +73,7 @@ fn main() -> ExitCode {
         Command::Policies(args) => policies::policies(args),
         Command::Completions(args) => completions::completions(args),
         Command::Man(args) => man::man(args),
+        Command::Devices(args) => devices::devices(args),
     };
     let failure = match result.and_then(|()| io::stdout().flush().map_err(Failure::Output)) {
         Ok(()) => return ExitCode::SUCCESS,

@@ -17,7 +17,7 @@ const SIZES_ACROSS: usize = 4;
 const USUAL_ASYMMETRY: f64 = 32.0;
 const USUAL_SIZE: &str = "3%";
 
-fn plain() -> Table {
+pub(crate) fn plain() -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table
@@ -27,7 +27,7 @@ fn add_row(table: &mut Table, cells: Vec<String>) {
     table.add_row(cells);
 }
 
-fn finish(mut table: Table) -> String {
+pub(crate) fn finish(mut table: Table) -> String {
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
         if column.index > 0 {
@@ -74,7 +74,7 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> String {
     for block in comparison.blocks() {
         for group in sizes.chunks(SIZES_ACROSS) {
             let mut table = plain();
-            let mut header = vec![format!("R = {}", block.asymmetry)];
+            let mut header = vec![format!("R = {}", ratio(block.asymmetry))];
             for (_, (size, frames)) in group {
                 let frames = frames.to_string();
                 header.push(if **size == frames {
@@ -111,6 +111,11 @@ fn cell(record: &Record, block: Block, size: usize) -> String {
     format!("{}{mark} {saved:>6}", digits(record.cost))
 }
 
+/// An asymmetry as it was given, or to three decimals where it follows from a device's figures.
+fn ratio(asymmetry: f64) -> String {
+    ((asymmetry * 1e3).round() / 1e3).to_string()
+}
+
 fn digits(cost: f64) -> String {
     if cost < 10.0 {
         format!("{cost:.4}")
@@ -143,7 +148,7 @@ pub(crate) fn sentence(comparison: &Comparison) -> String {
         true => "so far, ",
         false => "",
     };
-    let place = format!("{so_far}at R={} and {memory}", best.asymmetry.0);
+    let place = format!("{so_far}at R={} and {memory}", ratio(best.asymmetry.0));
     let name = &best.policy;
     match baseline(*block, size) {
         Some(baseline) if best.cost < baseline.cost => format!(
@@ -185,7 +190,7 @@ pub(crate) fn of_run(result: &WithDevice) -> String {
     if let Some(device) = &record.device {
         row("device", device.clone());
     }
-    row("asymmetry", record.asymmetry.0.to_string());
+    row("asymmetry", ratio(record.asymmetry.0));
     row("references", record.references.to_string());
     row("warm-up", record.warmup.to_string());
     row("distinct pages", record.distinct_pages.to_string());

@@ -746,3 +746,197 @@ fn a_policy_is_explained_as_it_is_named() {
     refused(&["policies", "lru:cluster=x"], 2, &["0 to 1048576"]);
     refused(&["policies", "lru", "--markdown"], 2, &[]);
 }
+
+#[test]
+fn devices_are_listed_and_told_of_in_80_columns() {
+    let list = stdout(&["devices"]);
+    assert!(list.contains("\nflash-136 "), "{list}");
+    let names: Vec<&str> = list
+        .lines()
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert_eq!(names.len(), 30);
+    let told = names.iter().map(|name| stdout(&["devices", name]));
+    for text in std::iter::once(list.clone()).chain(told) {
+        for line in text.lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+    }
+    let one = stdout(&["devices", "flash-136"]);
+    for words in ["136.2, the one that a policy sees", "TC table 1: 680.4"] {
+        assert!(one.contains(words), "{one}");
+    }
+}
+
+#[test]
+fn devices_are_told_of_in_json_and_toml() {
+    let all = json(&["devices", "--format", "json"]);
+    assert_eq!(all.as_array().map(Vec::len), Some(30));
+    let dc = json(&["devices", "micron-9200", "--format", "json"]);
+    assert_eq!(dc["name"], "nvme-dc-9200");
+    assert_eq!(dc["asymmetry"], "steady");
+    assert_eq!(dc["policy_asymmetry"], dc["asymmetries"]["steady"]);
+    let qd1 = dc["asymmetries"]["qd1"].as_f64().expect("known");
+    assert!((qd1 - 21.0 / 92.0).abs() < 1e-12, "{qd1}");
+    assert_eq!(dc["asymmetries"]["chip"], Value::Null);
+    assert_eq!(dc["figures"]["read_us"]["basis"], "datasheet");
+    let dir = tempfile::tempdir().expect("a directory");
+    let toml = stdout(&["devices", "micron-9200", "--format", "toml"]);
+    let mine = file(dir.path(), "mine.toml", toml);
+    assert_eq!(json(&["devices", &mine, "--format", "json"]), dc);
+}
+
+#[test]
+fn a_device_is_charged() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let trace = file(dir.path(), "t.txt", TABLE_2);
+    let run = |more: &[&str]| {
+        let mut args = vec![
+            "run",
+            &trace,
+            "--policy",
+            "fd-static:clean=1",
+            "--frames",
+            "2",
+        ];
+        args.extend(["--warmup", "2", "--format", "json"]);
+        args.extend(more);
+        json(&args)
+    };
+    let profile = |name: &str| json(&["devices", name, "--format", "json"]);
+    let figure = |name: &str, figure: &str| {
+        profile(name)["figures"][figure]["value"]
+            .as_f64()
+            .expect("a figure")
+    };
+    let counts = run(&[]);
+    let (reads, writes) = (counts["reads"].as_f64(), counts["writes"].as_f64());
+    let (reads, writes) = (reads.expect("reads"), writes.expect("writes"));
+    assert_eq!(
+        (reads, writes, counts["device"].clone()),
+        (8.0, 1.0, Value::Null)
+    );
+
+    let slow = run(&["--device", "flash-136"]);
+    assert_eq!(
+        (&slow["device"], &slow["reads"]),
+        (&"flash-136".into(), &counts["reads"])
+    );
+    let read = figure("flash-136", "read_us");
+    let write = figure("flash-136", "write_us");
+    let near = |value: &Value, expected: f64| {
+        let value = value.as_f64().expect("a number");
+        assert!(
+            (value / expected - 1.0).abs() < 1e-9,
+            "{value} is not {expected}"
+        );
+    };
+    near(&slow["asymmetry"], write / read);
+    near(&slow["cost_us"], (reads * read + writes * write) / 9.0);
+    near(&slow["cost"], (reads + writes * write / read) / 9.0);
+    assert!(slow["joules_per_reference"].is_null());
+
+    let disk = run(&["--device", "hdd1"]);
+    assert!(disk["joules_per_reference"].as_f64().expect("joules") > 0.0);
+
+    let price = run(&["--device", "s3-standard"]);
+    near(
+        &price["dollars_per_reference"],
+        (reads * 4e-7 + writes * 5e-6) / 9.0,
+    );
+    assert!(price["cost_us"].is_null());
+
+    let all = json(&[
+        "compare",
+        &trace,
+        "--device",
+        "flash-136",
+        "--policies",
+        "fd-static:clean=1",
+        "--frames",
+        "2",
+        "--warmup",
+        "2",
+        "--format",
+        "json",
+    ]);
+    assert_eq!(all.as_array().map(Vec::len), Some(1));
+    assert_eq!(
+        (&all[0]["cost_us"], &all[0]["cost"]),
+        (&slow["cost_us"], &slow["cost"])
+    );
+
+    for (args, words) in [
+        (["--device", "flash-137"], "flash-136"),
+        (["--device", "nowhere/x.toml"], "nowhere/x.toml"),
+        (["--asymmetry", "rm3"], "rm1"),
+        (["--asymmetry", "file:none.csv"], "none.csv"),
+    ] {
+        let run = [
+            "run", &trace, "--policy", "lru", "--frames", "2", args[0], args[1],
+        ];
+        let code = match words {
+            "nowhere/x.toml" | "none.csv" => 1,
+            _ => 2,
+        };
+        refused(&run, code, &[words]);
+    }
+    let both = ["run", &trace, "--policy", "lru", "--frames", "2"];
+    let both = [&both[..], &["--device", "ssd3", "--asymmetry", "3"]].concat();
+    refused(&both, 2, &["--asymmetry"]);
+}
+
+#[test]
+fn an_asymmetry_that_changes_is_charged_as_it_changes() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let rows = (0..40).map(|at| format!("W {at}\n")).collect::<String>();
+    let trace = file(dir.path(), "t.txt", rows);
+    let changes = file(dir.path(), "c.csv", "reference,R\n0,1\n20,10\n");
+    let spec = format!("file:{changes}");
+    let result = json(&[
+        "run",
+        &trace,
+        "--policy",
+        "fifo",
+        "--frames",
+        "10",
+        "--asymmetry",
+        &spec,
+        "--format",
+        "json",
+    ]);
+    // The misses of references 10 to 19 write ten pages at 1, those of 20 to 39 twenty at 10.
+    assert_eq!(result["writes"], 30);
+    assert_eq!(result["cost"], (40.0 + 10.0 + 200.0) / 40.0);
+    assert_eq!(result["asymmetry"], 1);
+}
+
+#[test]
+fn devices_that_cannot_be_told_of() {
+    refused(&["devices", "flsh-136"], 2, &["did you mean 'flash-136'"]);
+    refused(
+        &["devices", "/no/such.toml"],
+        1,
+        &["/no/such.toml: cannot read"],
+    );
+    refused(&["devices", "--format", "toml"], 2, &["name it"]);
+    refused(&["devices", "ssd1", "--markdown"], 2, &["--markdown"]);
+    let dir = tempfile::tempdir().expect("a directory");
+    let wrong = file(dir.path(), "wrong.toml", "name = \"x\"\ncolour = 1\n");
+    refused(&["devices", &wrong], 1, &["wrong.toml, line 2", "`colour`"]);
+}
+
+#[test]
+fn the_page_on_devices_is_current() {
+    let written = fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/devices.md"
+    ));
+    assert_eq!(
+        written.expect("docs/devices.md"),
+        stdout(&["devices", "--markdown"]),
+        "run: cargo run --release -- devices --markdown > docs/devices.md"
+    );
+}

@@ -1,7 +1,7 @@
 //! Costs told by what happened: averages over the last operations.
 //!
 //! FD-Buffer estimates R as the average latency of the last m writes over that of the last m reads,
-//! m = 32,768 (TC, sections 3.3 and 5.1). Sums are integers, so that nothing drifts however long a
+//! m = 32,768 (TC, sections 4.2 and 5.1). Sums are integers, so that nothing drifts however long a
 //! pool runs.
 
 use std::num::NonZeroUsize;

@@ -60,7 +60,8 @@ fn ebbpool(directory: &Path) -> Command {
 /// Runs the command in `directory`; a failure tells where it stands and what to do.
 ///
 /// So that a test does not take minutes, a `compare` that says nothing of `--frames` is run with
-/// `--frames 3%`, and one that says nothing of `--asymmetry` with `--asymmetry 32`. Files in
+/// `--frames 3%`, and one that says nothing of `--asymmetry` or `--device` with
+/// `--asymmetry 32`. Files in
 /// `/tmp/` are put into `directory`.
 pub fn run(told: &Told, directory: &Path) -> Result<(), String> {
     let line = cut_down(&told.line);
@@ -95,7 +96,7 @@ fn cut_down(line: &str) -> String {
         if missing("--frames") {
             flags.push_str(" --frames 3%");
         }
-        if missing("--asymmetry") {
+        if missing("--asymmetry") && missing("--device") {
             flags.push_str(" --asymmetry 32");
         }
         short = format!("ebbpool compare{flags}{rest}");

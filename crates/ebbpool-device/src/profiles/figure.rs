@@ -27,13 +27,6 @@ pub enum Basis {
     Given,
 }
 
-impl Basis {
-    /// True where the figure says what to expect and not what was found out.
-    pub fn is_rough(self) -> bool {
-        matches!(self, Basis::Typical | Basis::Memory)
-    }
-}
-
 impl fmt::Display for Basis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
@@ -62,6 +55,14 @@ pub struct Figure {
     /// Where it comes from.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub source: String,
+}
+
+impl Figure {
+    /// True for a range, and for what is typical or from memory: it says what to expect and not
+    /// what was found out.
+    pub fn is_rough(&self) -> bool {
+        self.range.is_some() || matches!(self.basis, Basis::Typical | Basis::Memory)
+    }
 }
 
 /// A figure is a number, or a table that says more about one.
@@ -172,6 +173,34 @@ pub enum Quantity {
 }
 
 impl Quantity {
+    /// All of them, in the order of tables.
+    pub const ALL: [Quantity; 24] = [
+        Quantity::ReadUs,
+        Quantity::WriteUs,
+        Quantity::SlcCachePages,
+        Quantity::WriteUsAfter,
+        Quantity::ReadIopsSs,
+        Quantity::WriteIopsSs,
+        Quantity::ChipReadUs,
+        Quantity::ChipProgramUs,
+        Quantity::ReadUsd,
+        Quantity::WriteUsd,
+        Quantity::Alpha,
+        Quantity::KR,
+        Quantity::KW,
+        Quantity::EraseUs,
+        Quantity::EraseBlockBytes,
+        Quantity::EnduranceCycles,
+        Quantity::Tbw,
+        Quantity::Dwpd,
+        Quantity::IdleW,
+        Quantity::ActiveW,
+        Quantity::ActiveReadW,
+        Quantity::ActiveWriteW,
+        Quantity::HostIdleW,
+        Quantity::HostActiveW,
+    ];
+
     /// The key in a profile's TOML.
     pub fn key(self) -> &'static str {
         self.texts().0
@@ -216,12 +245,12 @@ impl Quantity {
             EnduranceCycles => ("endurance_cycles", "erases that a block survives", ""),
             Tbw => ("tbw", "warranted writes", "TB"),
             Dwpd => ("dwpd", "warranted drive writes a day", ""),
-            IdleW => ("idle_w", "idle", "W"),
-            ActiveW => ("active_w", "active", "W"),
-            ActiveReadW => ("active_read_w", "reading", "W"),
-            ActiveWriteW => ("active_write_w", "writing", "W"),
-            HostIdleW => ("host_idle_w", "host idle", "W"),
-            HostActiveW => ("host_active_w", "host working", "W"),
+            IdleW => ("idle_w", "power, idle", "W"),
+            ActiveW => ("active_w", "power, active", "W"),
+            ActiveReadW => ("active_read_w", "power, reading", "W"),
+            ActiveWriteW => ("active_write_w", "power, writing", "W"),
+            HostIdleW => ("host_idle_w", "power of the host, idle", "W"),
+            HostActiveW => ("host_active_w", "power of the host, working", "W"),
         }
     }
 
@@ -259,35 +288,10 @@ mod tests {
 
     #[test]
     fn keys_are_those_that_are_read() {
-        use Quantity::*;
-        for quantity in [
-            ReadUs,
-            WriteUs,
-            SlcCachePages,
-            WriteUsAfter,
-            ReadIopsSs,
-            WriteIopsSs,
-            ChipReadUs,
-            ChipProgramUs,
-            ReadUsd,
-            WriteUsd,
-            Alpha,
-            KR,
-            KW,
-            EraseUs,
-            EraseBlockBytes,
-            EnduranceCycles,
-            Tbw,
-            Dwpd,
-            IdleW,
-            ActiveW,
-            ActiveReadW,
-            ActiveWriteW,
-            HostIdleW,
-            HostActiveW,
-        ] {
+        for quantity in Quantity::ALL {
             let key = serde_json::to_value(quantity).expect("a key");
             assert_eq!(key, quantity.key());
         }
+        assert!(Quantity::ALL.is_sorted());
     }
 }

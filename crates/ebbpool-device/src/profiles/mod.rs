@@ -180,14 +180,15 @@ impl DeviceProfile {
         Some(Asymmetry(write / read))
     }
 
-    /// True where one of the figures of this kind is no more than typical or from memory.
+    /// True where R of this kind rests on a figure that is typical, from memory or a range. A
+    /// derived write is a read times a known R, in which the read cancels out.
     pub fn is_rough(&self, kind: AsymmetryKind) -> bool {
         let (read, write) = kind.figures();
-        let rough = |quantity| {
-            let figure = self.figures.get(&quantity);
-            figure.is_some_and(|figure| figure.basis.is_rough() || figure.range.is_some())
+        let (Some(read), Some(write)) = (self.figures.get(&read), self.figures.get(&write)) else {
+            return false;
         };
-        rough(read) || rough(write)
+        let known = write.basis == Basis::Derived && write.range.is_none();
+        !known && (read.is_rough() || write.is_rough())
     }
 
     /// What one page read and one page write cost by this kind of asymmetry, where it is known: µs
@@ -220,6 +221,14 @@ impl DeviceProfile {
         }
         let pages = self.value(Quantity::SlcCachePages)?;
         Some((pages as u64, self.value(Quantity::WriteUsAfter)?))
+    }
+
+    /// Whole pages in an erase block, where both sizes are known; what `cluster=auto` of a policy
+    /// asks for.
+    pub fn erase_block_pages(&self) -> Option<u64> {
+        let block = self.value(Quantity::EraseBlockBytes)? as u64;
+        let pages = block.checked_div(self.page_size?)?;
+        (pages > 0).then_some(pages)
     }
 
     /// What the device and its host draw, where it is known.

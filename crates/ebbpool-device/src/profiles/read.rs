@@ -17,7 +17,7 @@ use super::{AsymmetryKind, DeviceProfile, Figure, Medium, Quantity, operation_co
 pub enum ProfileError {
     /// No profile of this name comes with Ebbpool.
     #[error(
-        "'{name}' is no device{nearest}; `ebbpool devices` lists them, and a profile of your own is named by its path, such as ./{name}.toml"
+        "'{name}' is no device{nearest}; `ebbpool devices` lists them, and a profile of your own is named by its path, such as ./my.toml"
     )]
     Unknown {
         /// What was asked for.

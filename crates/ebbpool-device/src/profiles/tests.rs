@@ -106,6 +106,15 @@ fn every_figure_has_a_source_and_every_name_is_taken_once() {
 }
 
 #[test]
+fn erase_blocks_hold_whole_pages() {
+    assert_eq!(profile("slc-mt29f4g08aaa").erase_block_pages(), Some(64));
+    assert_eq!(profile("ssd1").erase_block_pages(), None);
+    let small = own("read_us = 1\nwrite_us = 2\nerase_block_bytes = 2048\n");
+    let small = from_toml(&small).expect("a profile");
+    assert_eq!(small.erase_block_pages(), None);
+}
+
+#[test]
 fn names_are_found_in_any_case_and_suggested_when_close() {
     assert_eq!(profile("FLASH-136").name, "flash-136");
     assert_eq!(profile("s3").name, "s3-standard");

@@ -1,0 +1,370 @@
+//! `ebbpool devices`: what is known of the devices that have a name.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement};
+use ebbpool_device::profiles::{Figure, Quantity};
+use ebbpool_device::{AsymmetryKind, DeviceProfile};
+use serde::Serialize;
+
+use crate::Failure;
+use crate::args::{DevicesArgs, DevicesFormat};
+use crate::table;
+
+/// A dash stands for what is not known.
+const UNKNOWN: &str = "-";
+
+const COLUMNS: u16 = 80;
+
+pub(crate) fn devices(args: &DevicesArgs) -> Result<(), Failure> {
+    let text = match &args.device {
+        Some(name) => one(&DeviceProfile::find(name)?, args.format)?,
+        None if args.markdown => markdown(DeviceProfile::all()?),
+        None => list(DeviceProfile::all()?, args.format)?,
+    };
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+fn list(profiles: &[DeviceProfile], format: DevicesFormat) -> Result<String, Failure> {
+    match format {
+        DevicesFormat::Table => Ok(overview(profiles)),
+        DevicesFormat::Json => json(&profiles.iter().map(Described::of).collect::<Vec<_>>()),
+        DevicesFormat::Toml => Err(Failure::Usage(
+            "--format toml prints one device; name it, as in ebbpool devices flash-136 --format toml".into(),
+        )),
+    }
+}
+
+fn one(profile: &DeviceProfile, format: DevicesFormat) -> Result<String, Failure> {
+    match format {
+        DevicesFormat::Table => Ok(details(profile)),
+        DevicesFormat::Json => json(&Described::of(profile)),
+        DevicesFormat::Toml => profile
+            .to_toml()
+            .map_err(|error| Failure::Output(io::Error::other(error))),
+    }
+}
+
+fn json(value: &impl Serialize) -> Result<String, Failure> {
+    let mut text = serde_json::to_string_pretty(value).map_err(io::Error::from)?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// A profile, and what follows from its figures.
+#[derive(Serialize)]
+struct Described<'a> {
+    #[serde(flatten)]
+    profile: &'a DeviceProfile,
+    policy_asymmetry: f64,
+    asymmetries: BTreeMap<AsymmetryKind, f64>,
+    asymmetry_after_cache: Option<f64>,
+}
+
+impl<'a> Described<'a> {
+    fn of(profile: &'a DeviceProfile) -> Self {
+        let known = |kind| Some((kind, profile.asymmetry(kind)?.ratio()));
+        Described {
+            profile,
+            policy_asymmetry: profile.policy_asymmetry().ratio(),
+            asymmetries: AsymmetryKind::ALL.into_iter().filter_map(known).collect(),
+            asymmetry_after_cache: profile.asymmetry_after_cache().map(|r| r.ratio()),
+        }
+    }
+}
+
+const HEADER: [&str; 8] = [
+    "device", "page", "read", "write", "R qd1", "steady", "chip", "price",
+];
+
+/// One row of [`HEADER`]; `*` marks the asymmetry that a policy sees, `~` what is a rough figure.
+fn row(profile: &DeviceProfile) -> [String; 8] {
+    let (read, write) = profile.asymmetry.figures();
+    let cost = |quantity| match profile.figures.get(&quantity) {
+        Some(figure) => format!("{}{}", tilde(figure), cost(quantity, figure.value)),
+        None => UNKNOWN.into(),
+    };
+    let asymmetry = |kind| match profile.asymmetry(kind) {
+        Some(asymmetry) => {
+            let rough = if profile.is_rough(kind) { "~" } else { "" };
+            let seen = if profile.asymmetry == kind { "*" } else { "" };
+            format!("{rough}{}{seen}", digits(asymmetry.ratio(), 4))
+        }
+        None => UNKNOWN.into(),
+    };
+    let [qd1, steady, chip, price] = AsymmetryKind::ALL.map(asymmetry);
+    [
+        profile.name.clone(),
+        page(profile),
+        cost(read),
+        cost(write),
+        qd1,
+        steady,
+        chip,
+        price,
+    ]
+}
+
+fn overview(profiles: &[DeviceProfile]) -> String {
+    let mut table = table::plain();
+    table.add_row(HEADER);
+    for profile in profiles {
+        table.add_row(row(profile));
+    }
+    let mut text = table::finish(table);
+    text.push_str(
+        "\nR is the cost of a write in reads; * is the one that a policy sees; ~ is rough.\n\
+qd1: of times with nothing else in flight; steady: of operations a second with\n\
+many in flight; chip: of program and read time of the chip; price: of prices.\n\
+Read and write are those of the R that a policy sees; $ are for a million.\n\
+`ebbpool devices NAME` tells all that is known, and where it comes from.\n",
+    );
+    text
+}
+
+fn details(profile: &DeviceProfile) -> String {
+    let mut text = format!("{}\n{}\n", profile.name, profile.about);
+    if !profile.aliases.is_empty() {
+        let _ = writeln!(text, "Also called {}.", profile.aliases.join(", "));
+    }
+    let _ = writeln!(text, "\npage: {}", page(profile));
+    if let Some(pages) = profile.erase_block_pages() {
+        let _ = writeln!(text, "erase block: {pages} pages");
+    }
+    for kind in AsymmetryKind::ALL {
+        if let Some(asymmetry) = profile.asymmetry(kind) {
+            let seen = match profile.asymmetry == kind {
+                true => ", the one that a policy sees",
+                false => "",
+            };
+            let rough = if profile.is_rough(kind) { "~" } else { "" };
+            let ratio = digits(asymmetry.ratio(), 4);
+            let _ = writeln!(text, "R {kind}: {rough}{ratio}{seen}");
+        }
+    }
+    if let Some(after) = profile.asymmetry_after_cache() {
+        let ratio = digits(after.ratio(), 4);
+        let _ = writeln!(text, "R qd1 once the SLC cache is full: {ratio}");
+    }
+    let mut table = table::plain();
+    table.set_width(COLUMNS);
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    if let Some(caveat) = &profile.caveat {
+        let mut table = table.clone();
+        table.add_row([caveat]);
+        let _ = write!(text, "\n{}", lines(table));
+    }
+    for (&quantity, figure) in &profile.figures {
+        table.add_row([
+            quantity.label().to_string(),
+            value_and_range(quantity, figure),
+            source(figure),
+        ]);
+    }
+    for column in table.column_iter_mut().take(2) {
+        column.set_constraint(ColumnConstraint::ContentWidth);
+        if column.index == 1 {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let _ = write!(text, "\n{}", lines(table));
+    text
+}
+
+fn lines(mut table: comfy_table::Table) -> String {
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    let mut text = String::new();
+    for line in table.lines() {
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn markdown(profiles: &[DeviceProfile]) -> String {
+    let mut text = String::from(
+        "# Devices
+
+Generated by `cargo run --release -- devices --markdown`; a test keeps it current.
+
+R is the cost of a page write in page reads. A device has more than one, and they differ up to
+fortyfold, so they are kept apart:
+
+- `qd1`: write over read time with nothing else in flight (queue depth 1)
+- `steady`: reads over writes a second, with many in flight, once the device has settled
+- `chip`: program over read time of the flash chip, without bus and controller
+- `price`: the price of a write over that of a read
+
+`*` marks the one that a policy sees and that costs are reckoned with; read and write are given for
+it, as a time, as operations a second or as the price of a million. `~` marks figures that are a
+range, typical of a class of devices, or from memory: nobody looked these up, so do not cite them.
+
+A profile of your own is a TOML file. `ebbpool devices NAME --format toml > my.toml` gives one to
+begin with. This is enough:
+
+```toml
+name = \"my-ssd\"
+about = \"the drive under my desk\"
+medium = \"ssd\"        # hdd, ssd, card, emmc, chip, cloud-disk or object-store
+page_size = 4096
+asymmetry = \"qd1\"     # the one that a policy sees: qd1, steady, chip or price
+[figures]
+read_us = 95
+write_us = { value = 240, range = [200, 300], basis = \"measured\", source = \"fio\" }
+```
+
+`basis` is one of `measured`, `paper`, `datasheet`, `review`, `derived`, `typical`, `memory` and
+`given`, the default. The figures that can be given:
+
+| key | unit | what it is |
+| --- | --- | --- |
+",
+    );
+    for quantity in Quantity::ALL {
+        let _ = writeln!(
+            text,
+            "| `{}` | {} | {} |",
+            quantity.key(),
+            quantity.unit(),
+            quantity.label()
+        );
+    }
+    text.push_str(
+        "
+`alpha`, `k_r` and `k_w` are the names of Papon and Athanassoulis; alpha is R. Where
+`slc_cache_pages` is known, so many writes cost `write_us` and those after them `write_us_after`: a
+replay leaves the device no time to empty its cache. The energy of a run is `idle_w` for all of its
+time and the difference to `active_w` while the device is busy; a host draws `host_active_w` as long
+as the run lasts.
+
+## All devices
+
+",
+    );
+    let _ = writeln!(text, "| {} |", HEADER.join(" | "));
+    text.push_str("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n");
+    for profile in profiles {
+        let mut cells = row(profile);
+        cells[0] = format!("[{0}](#{1})", cells[0], anchor(&cells[0]));
+        let _ = writeln!(text, "| {} |", escaped(&cells.join(" | ")));
+    }
+    for profile in profiles {
+        let _ = writeln!(text, "\n## {}\n\n{}.", profile.name, profile.about);
+        if !profile.aliases.is_empty() {
+            let aliases: Vec<String> = profile.aliases.iter().map(|a| format!("`{a}`")).collect();
+            let _ = writeln!(text, "Also called {}.", aliases.join(", "));
+        }
+        if let Some(caveat) = &profile.caveat {
+            let _ = writeln!(text, "\n{}", escaped(caveat));
+        }
+        text.push_str("\n| figure | value | basis and source |\n| --- | ---: | --- |\n");
+        for (&quantity, figure) in &profile.figures {
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} |",
+                quantity.label(),
+                value_and_range(quantity, figure),
+                escaped(&source(figure))
+            );
+        }
+    }
+    text
+}
+
+/// Without what Markdown would take for emphasis or a formula.
+fn escaped(text: &str) -> String {
+    text.replace('*', "\\*").replace('$', "\\$")
+}
+
+/// A heading's anchor as renderers of Markdown make it.
+fn anchor(heading: &str) -> String {
+    heading.replace('.', "")
+}
+
+fn page(profile: &DeviceProfile) -> String {
+    match profile.page_size {
+        Some(size) if size % 1024 == 0 => format!("{} KiB", size / 1024),
+        Some(size) => format!("{size} B"),
+        None => "object".into(),
+    }
+}
+
+fn tilde(figure: &Figure) -> &'static str {
+    if figure.is_rough() { "~" } else { "" }
+}
+
+/// What an operation costs, in few letters.
+fn cost(quantity: Quantity, value: f64) -> String {
+    match quantity.unit() {
+        "µs" if value >= 1e6 => format!("{} s", digits(value / 1e6, 3)),
+        "µs" if value >= 1e3 => format!("{} ms", digits(value / 1e3, 3)),
+        "µs" => format!("{} µs", digits(value, 3)),
+        "1/s" if value >= 1e6 => format!("{} M/s", digits(value / 1e6, 3)),
+        "1/s" if value >= 1e3 => format!("{} k/s", digits(value / 1e3, 3)),
+        "1/s" => format!("{} /s", digits(value, 3)),
+        _ => format!("${}", digits(value * 1e6, 3)),
+    }
+}
+
+fn value_and_range(quantity: Quantity, figure: &Figure) -> String {
+    let unit = match quantity.unit() {
+        "" => String::new(),
+        unit => format!(" {unit}"),
+    };
+    match figure.range {
+        Some([low, high]) => format!("{} ({low} to {high}){unit}", figure.value),
+        None => format!("{}{unit}", figure.value),
+    }
+}
+
+fn source(figure: &Figure) -> String {
+    if figure.source.is_empty() {
+        return figure.basis.to_string();
+    }
+    format!("{}: {}", figure.basis, figure.source)
+}
+
+/// The number with so many significant digits, without zeros behind the point.
+fn digits(number: f64, significant: i32) -> String {
+    if number == 0.0 || !number.is_finite() {
+        return number.to_string();
+    }
+    let places = (significant - 1 - number.abs().log10().floor() as i32).clamp(0, 12);
+    let text = format!("{number:.*}", places as usize);
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_string(),
+        false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_the_digits_that_count() {
+        for (number, significant, text) in [
+            (136.2001, 4, "136.2"),
+            (0.228_26, 4, "0.2283"),
+            (1.0, 4, "1"),
+            (10_780.8, 4, "10781"),
+            (200_176.0, 3, "200176"),
+            (0.0, 3, "0"),
+            (1e-20, 3, "0"),
+        ] {
+            assert_eq!(digits(number, significant), text);
+        }
+        assert_eq!(cost(Quantity::WriteUs, 200_176.0), "200 ms");
+        assert_eq!(cost(Quantity::ReadUs, 1_469.72), "1.47 ms");
+        assert_eq!(cost(Quantity::ReadUs, 8.9), "8.9 µs");
+        assert_eq!(cost(Quantity::WriteUs, 2.5e6), "2.5 s");
+        assert_eq!(cost(Quantity::ReadIopsSs, 840_000.0), "840 k/s");
+        assert_eq!(cost(Quantity::ReadIopsSs, 5.0), "5 /s");
+        assert_eq!(cost(Quantity::ReadUsd, 3e-8), "$0.03");
+    }
+}
