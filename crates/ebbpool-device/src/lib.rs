@@ -2,6 +2,8 @@
 //!
 //! So far the papers' plain model: a page read costs 1, a page write R, and nothing else counts.
 
+pub mod flash;
+
 use std::fmt;
 use std::str::FromStr;
 
