@@ -287,7 +287,7 @@ fn contents_survive_every_combination() {
     in_parallel(combinations(), |settings| {
         for geometry in [
             "blocks=24,pages_per_block=8,page_size=64,rho=0.7",
-            "blocks=40,pages_per_block=5,page_size=32,rho=0.85",
+            "blocks=40,pages_per_block=5,page_size=128,rho=0.85",
         ] {
             let device = format!("flash:slc-mt29f4g08aaa,{geometry},{settings}");
             let mut bench = Bench::new(&device);
@@ -399,10 +399,12 @@ proptest! {
         rho in prop::sample::select(vec![0.3, 0.6, 0.9]),
         requests in requests(30),
     ) {
-        let settings = format!("pages_per_block={pages_per_block},page_size=16,rho={rho},{combination}");
+        let settings = format!("pages_per_block={pages_per_block},page_size=64,rho={rho},{combination}");
         // The error names the smallest device that would do; this one is at most a little larger.
         let tiny = format!("flash:slc-mt29f4g08aaa,blocks=1,{settings}");
         let error = tiny.parse::<FlashConfig>().expect_err("one block is too few").to_string();
+        // A mapping table of tiny pages can be more than is left.
+        prop_assume!(!error.contains("no number of blocks would do"));
         let least: u32 = error
             .split_once("blocks=")
             .and_then(|(_, rest)| rest.split_once(' '))

@@ -398,7 +398,8 @@ impl FlashConfig {
     /// True if so many blocks give the layer what it needs for so many logical pages.
     fn would_do(&self, blocks: u64, pages: u64) -> bool {
         let logical = self.logical_pages_with(blocks);
-        let used = logical + self.map_pages(logical);
+        // Twice, so that the table can be rewritten while data blocks are cleaned.
+        let used = logical + 2 * self.map_pages(logical);
         let full_is_allowed = u64::from(!self.is_page_mapped());
         logical >= pages.max(1) && used < self.rotation_pages(blocks) + full_is_allowed
     }

@@ -90,6 +90,14 @@ pub enum DeviceError {
         /// All blocks.
         blocks: u32,
     },
+    /// No block is bad, but cleaning gains nothing: the mapping table on flash takes all that is freed.
+    #[error(
+        "no erased block can be made after {host_writes} host writes: data and mapping table leave too little room; lower rho or raise cmt"
+    )]
+    Full {
+        /// Host writes that succeeded since the device was new or preconditioned.
+        host_writes: u64,
+    },
     /// The page is beyond the device's end.
     #[error("page {page} is beyond the device's {pages} pages; give it more blocks")]
     NoSuchPage {
@@ -275,13 +283,16 @@ impl<O: Observer> Flash<O> {
     }
 
     #[cold]
-    fn wear_out(&mut self) -> DeviceError {
+    fn fail(&mut self) -> DeviceError {
         let host_writes = self.writes_before + self.host_writes;
-        let error = DeviceError::WornOut {
-            host_writes,
-            host_bytes: host_writes * u64::from(self.config.page_bytes),
-            bad_blocks: self.nand.wear().bad_blocks(),
-            blocks: self.config.blocks,
+        let error = match self.nand.wear().bad_blocks() {
+            0 => DeviceError::Full { host_writes },
+            bad_blocks => DeviceError::WornOut {
+                host_writes,
+                host_bytes: host_writes * u64::from(self.config.page_bytes),
+                bad_blocks,
+                blocks: self.config.blocks,
+            },
         };
         self.failed = Some(error.clone());
         error
@@ -298,7 +309,7 @@ impl<O: Observer> Flash<O> {
             }
         } else if layer!(&mut self.layer, layer => layer.read(&mut self.nand, logical)).is_err() {
             // The data were read; only the mapping table found no room.
-            self.wear_out();
+            self.fail();
         }
         self.host_reads += 1;
         let nanos = self.nand.clock().request_nanos();
@@ -317,7 +328,7 @@ impl<O: Observer> Flash<O> {
         let written: Result<(), OutOfBlocks> =
             layer!(&mut self.layer, layer => layer.write(&mut self.nand, logical));
         if written.is_err() {
-            return Err(self.wear_out());
+            return Err(self.fail());
         }
         self.host_writes += 1;
         let nanos = self.nand.clock().request_nanos();
@@ -336,7 +347,7 @@ impl<O: Observer> Flash<O> {
         }
         self.nand.clock().start_request();
         if layer!(&mut self.layer, layer => layer.trim(&mut self.nand, logical)).is_err() {
-            return Err(self.wear_out());
+            return Err(self.fail());
         }
         self.host_trims += 1;
         Ok(ServiceTime {

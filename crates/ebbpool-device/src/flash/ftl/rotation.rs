@@ -74,14 +74,15 @@ impl Rotation {
         self.logical_pages
     }
 
-    fn has_map_pages(&self) -> bool {
+    /// True if the mapping table, or some of it, is on flash.
+    pub(super) fn has_map_pages(&self) -> bool {
         self.map.len() > self.logical_pages as usize
     }
 
     #[inline]
     pub(super) fn page_of(&self, owner: u32) -> Option<u32> {
-        let page = self.map[owner as usize];
-        (page != NONE).then_some(page)
+        let page = self.map.get(owner as usize).copied();
+        page.filter(|&page| page != NONE)
     }
 
     pub(super) fn moved(&mut self) -> &mut Vec<u32> {
@@ -202,12 +203,21 @@ impl Rotation {
         }
     }
 
-    /// Cleans one block.
-    pub(super) fn clean_one<O: Observer>(&mut self, nand: &mut Nand<O>) -> Result<(), OutOfBlocks> {
+    /// Cleans one block: the policy's victim, or the one that costs least if the `cheapest` is asked
+    /// for.
+    pub(super) fn clean_one<O: Observer>(
+        &mut self,
+        nand: &mut Nand<O>,
+        cheapest: bool,
+    ) -> Result<(), OutOfBlocks> {
         if self.closed_valid == self.closed_pages {
             return Err(OutOfBlocks);
         }
-        let victim = self.choose(nand).ok_or(OutOfBlocks)?;
+        let victim = match cheapest {
+            true => self.cheapest(nand),
+            false => self.choose(nand),
+        };
+        let victim = victim.ok_or(OutOfBlocks)?;
         if !self.can_save(nand, victim) {
             return Err(OutOfBlocks);
         }
@@ -219,16 +229,14 @@ impl Rotation {
         Ok(())
     }
 
+    /// The closed block whose cleaning programs the fewest pages, if every moved page of data costs
+    /// a page of the mapping table as well.
+    fn cheapest<O: Observer>(&self, nand: &Nand<O>) -> Option<u32> {
+        let closed = (0..nand.geometry().blocks).filter(|&block| self.is_closed(block));
+        closed.min_by_key(|&block| 2 * nand.valid(block) - self.map_pages_in(nand, block))
+    }
+
     fn choose<O: Observer>(&mut self, nand: &Nand<O>) -> Option<u32> {
-        // With a table on flash a victim may cost more pages than it frees; when that has eaten the
-        // reserve, only the block that costs least is safe.
-        if self.has_map_pages() && self.free.len() <= 2 {
-            let closed = (0..nand.geometry().blocks).filter(|&block| self.is_closed(block));
-            return closed.min_by_key(|&block| {
-                let valid = nand.valid(block);
-                2 * valid - self.map_pages_in(nand, block).min(valid)
-            });
-        }
         let look = Look {
             wear: nand.wear(),
             valid: nand.valid_by_block(),
