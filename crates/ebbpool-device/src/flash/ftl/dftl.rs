@@ -67,21 +67,27 @@ impl CachedMap {
         self.newest = at;
     }
 
-    /// The owner number of the table's page that has the entry of a logical page.
-    fn map_page(&self, rotation: &Rotation, logical: u32) -> u32 {
-        rotation.logical_pages() + logical / self.entries_per_page
-    }
-
-    /// Reads a page of the table, if it was ever written, and writes it with new entries.
+    /// Reads a page of the table (counted from 0), if it was ever written, and writes it with all new
+    /// entries that are in memory.
     fn rewrite<O: Observer>(
+        &mut self,
         rotation: &mut Rotation,
         nand: &mut Nand<O>,
         map_page: u32,
     ) -> Result<(), OutOfBlocks> {
-        if let Some(page) = rotation.page_of(map_page) {
+        let owner = rotation.logical_pages() + map_page;
+        if let Some(page) = rotation.page_of(owner) {
             nand.read(page, Cause::Map);
         }
-        rotation.append(nand, map_page, Frontier::Map, Cause::Map)
+        rotation.append(nand, owner, Frontier::Map, Cause::Map)?;
+        let first = (map_page * self.entries_per_page) as usize;
+        let end = (first + self.entries_per_page as usize).min(self.entry_of.len());
+        for &at in &self.entry_of[first..end] {
+            if at != NONE {
+                self.entries[at as usize].dirty = false;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -121,14 +127,14 @@ impl MapHome for CachedMap {
                 ..
             } = self.entries[oldest as usize];
             if dirty {
-                let map_page = self.map_page(rotation, leaving);
-                Self::rewrite(rotation, nand, map_page)?;
+                self.rewrite(rotation, nand, leaving / self.entries_per_page)?;
             }
             self.entry_of[leaving as usize] = NONE;
             self.unlink(oldest);
             oldest
         };
-        if let Some(page) = rotation.page_of(self.map_page(rotation, logical)) {
+        let owner = rotation.logical_pages() + logical / self.entries_per_page;
+        if let Some(page) = rotation.page_of(owner) {
             nand.read(page, Cause::Map);
         }
         self.entries[at as usize].logical = logical;
@@ -153,10 +159,9 @@ impl MapHome for CachedMap {
         }
         outdated.sort_unstable();
         outdated.dedup();
-        let first = rotation.logical_pages();
         let result = outdated
             .iter()
-            .try_for_each(|page| Self::rewrite(rotation, nand, first + page));
+            .try_for_each(|&page| self.rewrite(rotation, nand, page));
         self.outdated = outdated;
         result
     }
