@@ -29,6 +29,8 @@ pub(in super::super) struct Rotation {
     closed: Vec<bool>,
     closed_pages: u64,
     closed_valid: u64,
+    /// By block: its valid pages that belong to the mapping table; empty if the table is in memory.
+    map_valid: Vec<u32>,
     free: FreeBlocks,
     reserve: u32,
     cleaner: Cleaner,
@@ -61,6 +63,10 @@ impl Rotation {
             closed: vec![false; blocks as usize],
             closed_pages: 0,
             closed_valid: 0,
+            map_valid: match plan.map_pages {
+                0 => Vec::new(),
+                _ => vec![0; blocks as usize],
+            },
             free: FreeBlocks::new(blocks, plan.wear),
             reserve: plan.reserve,
             cleaner: plan.cleaner,
@@ -180,6 +186,9 @@ impl Rotation {
         if before != NONE {
             self.invalidate(nand, before);
         }
+        if owner >= self.logical_pages {
+            self.map_page_moved(nand, before, block);
+        }
         Ok(())
     }
 
@@ -233,7 +242,7 @@ impl Rotation {
     /// a page of the mapping table as well.
     fn cheapest<O: Observer>(&self, nand: &Nand<O>) -> Option<u32> {
         let closed = (0..nand.geometry().blocks).filter(|&block| self.is_closed(block));
-        closed.min_by_key(|&block| 2 * nand.valid(block) - self.map_pages_in(nand, block))
+        closed.min_by_key(|&block| 2 * nand.valid(block) - self.map_pages_in(block))
     }
 
     fn choose<O: Observer>(&mut self, nand: &Nand<O>) -> Option<u32> {
@@ -245,20 +254,20 @@ impl Rotation {
         self.cleaner.victim(&look)
     }
 
-    fn map_pages_in<O: Observer>(&self, nand: &Nand<O>, block: u32) -> u32 {
-        if !self.has_map_pages() {
-            return 0;
+    fn map_pages_in(&self, block: u32) -> u32 {
+        self.map_valid.get(block as usize).copied().unwrap_or(0)
+    }
+
+    fn map_page_moved<O: Observer>(&mut self, nand: &Nand<O>, from: u32, to: u32) {
+        if from != NONE {
+            self.map_valid[nand.geometry().block_of(from) as usize] -= 1;
         }
-        let geometry = nand.geometry();
-        let owners = (0..nand.written(block)).map(|slot| nand.owner(geometry.page(block, slot)));
-        owners
-            .filter(|owner| owner.is_some_and(|owner| owner >= self.logical_pages))
-            .count() as u32
+        self.map_valid[to as usize] += 1;
     }
 
     /// True if there is room for all valid pages of a block.
     fn can_save<O: Observer>(&self, nand: &Nand<O>, block: u32) -> bool {
-        let map = self.map_pages_in(nand, block);
+        let map = self.map_pages_in(block);
         let data = nand.valid(block) - map;
         let blocks_for = |pages: u32, frontier: Frontier| {
             let open = self.open[self.index(frontier)];
@@ -293,6 +302,9 @@ impl Rotation {
                 None => self.open_block(nand, Frontier::Map)?,
             };
             self.map[owner as usize] = nand.copy(from, target, owner, cause);
+            if !is_data {
+                self.map_page_moved(nand, from, target);
+            }
             if follow && is_data {
                 self.moved.push(owner);
             }
