@@ -503,6 +503,28 @@ fn a_small_cached_table_costs_what_its_misses_cost() {
     });
     let runs: Vec<f64> = runs.iter().map(amplification).collect();
     assert!(runs.is_sorted_by(|a, b| a > b), "{runs:?}");
+    // The table must not crowd out the data, whoever is cleaned and however little is spare.
+    let tight = [
+        "gc=greedy,rho=0.93",
+        "gc=fifo,rho=0.93",
+        "gc=random,rho=0.9",
+        "gc=cost-benefit,rho=0.93",
+    ];
+    for (settings, report) in tight.iter().zip(parallel(&tight, |settings| {
+        let settings = settings.trim_start_matches("gc=greedy,");
+        measure(
+            &format!("blocks=512,{settings},ftl=dftl,cmt=16"),
+            0.5,
+            0.5,
+            uniform(16),
+        )
+    })) {
+        assert!(
+            amplification(&report) < 60.0,
+            "{settings}: {}",
+            amplification(&report)
+        );
+    }
 }
 
 #[test]
@@ -695,7 +717,7 @@ fn tables() {
         );
     }
     println!("DFTL: cached entries, measured");
-    for cmt in ["cmt=512", "cmt=8192", "cmt=65536", "cmt=all"] {
+    for cmt in ["cmt=512", "cmt=8192", "cmt=32768", "cmt=all"] {
         let settings = format!("blocks=1024,rho=0.8,ftl=dftl,{cmt}");
         println!(
             "{cmt} {:.3}",

@@ -73,13 +73,13 @@ impl<M: MapHome> PageMapped<M> {
     }
 
     fn clean<O: Observer>(&mut self, nand: &mut Nand<O>) -> Result<(), OutOfBlocks> {
-        let mut cheapest = false;
+        let mut emptiest = false;
         while self.rotation.is_short() {
-            self.rotation.clean_one(nand, cheapest)?;
+            self.rotation.clean_one(nand, emptiest)?;
             self.home.follow(&mut self.rotation, nand)?;
             // With the table on flash a victim may cost more pages than it frees. A policy that does
             // not look at costs could go on for ever, so it gets one choice a request.
-            cheapest = self.rotation.has_map_pages();
+            emptiest = self.rotation.has_map_pages();
         }
         // At most one block a cleaning, so that no single request pays for all cold data.
         if self.rotation.is_wear_uneven(nand) && self.rotation.level_wear(nand)? {

@@ -212,18 +212,18 @@ impl Rotation {
         }
     }
 
-    /// Cleans one block: the policy's victim, or the one that costs least if the `cheapest` is asked
-    /// for.
+    /// Cleans one block: the policy's victim, or the one with the fewest valid pages if the
+    /// `emptiest` is asked for.
     pub(super) fn clean_one<O: Observer>(
         &mut self,
         nand: &mut Nand<O>,
-        cheapest: bool,
+        emptiest: bool,
     ) -> Result<(), OutOfBlocks> {
         if self.closed_valid == self.closed_pages {
             return Err(OutOfBlocks);
         }
-        let victim = match cheapest {
-            true => self.cheapest(nand),
+        let victim = match emptiest {
+            true => self.emptiest(nand),
             false => self.choose(nand),
         };
         let victim = victim.ok_or(OutOfBlocks)?;
@@ -238,11 +238,11 @@ impl Rotation {
         Ok(())
     }
 
-    /// The closed block whose cleaning programs the fewest pages, if every moved page of data costs
-    /// a page of the mapping table as well.
-    fn cheapest<O: Observer>(&self, nand: &Nand<O>) -> Option<u32> {
+    /// The closed block with the fewest valid pages. Pages of the table that are rewritten for moved
+    /// data do not count against it: each leaves a stale page behind that is soon cheap to clean.
+    fn emptiest<O: Observer>(&self, nand: &Nand<O>) -> Option<u32> {
         let closed = (0..nand.geometry().blocks).filter(|&block| self.is_closed(block));
-        closed.min_by_key(|&block| 2 * nand.valid(block) - self.map_pages_in(block))
+        closed.min_by_key(|&block| nand.valid(block))
     }
 
     fn choose<O: Observer>(&mut self, nand: &Nand<O>) -> Option<u32> {
