@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ebbpool_device::Asymmetry;
 use ebbpool_device::changing::AsymmetrySpec;
+use ebbpool_device::flash::FlashConfig;
 use ebbpool_policy::{Fraction, PolicySpec, registry, split_list};
 use ebbpool_sim::{AtEnd, Size, Warmup};
 use ebbpool_trace::{Columns, Format, ReadOptions, Source};
@@ -48,6 +49,8 @@ Examples:
     Run(RunArgs),
     /// Describe, convert and generate traces
     Trace(TraceArgs),
+    /// Drive a simulated flash device
+    Device(DeviceArgs),
     /// List the policies and their parameters, or explain one
     #[command(after_help = "\
 Examples:
@@ -104,9 +107,13 @@ pub(crate) struct CompareArgs {
         default_value = "1,8,32,128"
     )]
     pub(crate) asymmetry: Vec<Asymmetry>,
-    /// The device that is charged, in place of asymmetries: a name of 'ebbpool devices', or a
-    /// profile of your own
-    #[arg(long, value_name = "NAME|FILE.toml", conflicts_with = "asymmetry")]
+    /// The device that is charged, in place of asymmetries: a name of 'ebbpool devices', a
+    /// profile of your own, or a simulated one, flash:…
+    #[arg(
+        long,
+        value_name = "NAME|FILE.toml|flash:…",
+        conflicts_with = "asymmetry"
+    )]
     pub(crate) device: Option<String>,
     #[command(flatten)]
     pub(crate) common: Common,
@@ -137,8 +144,9 @@ pub(crate) struct RunArgs {
     /// changes
     #[arg(long, value_name = "R")]
     pub(crate) asymmetry: Option<AsymmetrySpec>,
-    /// The device that is charged: a name of 'ebbpool devices', or a profile of your own
-    #[arg(long, value_name = "NAME|FILE.toml")]
+    /// The device that is charged: a name of 'ebbpool devices', a profile of your own, or a
+    /// simulated one, flash:…, as 'ebbpool device replay --help' tells
+    #[arg(long, value_name = "NAME|FILE.toml|flash:…")]
     pub(crate) device: Option<String>,
     #[command(flatten)]
     pub(crate) common: Common,
@@ -335,6 +343,42 @@ Examples:
   ebbpool trace generate self-similar:skew=0.9/0.1,seed=7 s.u32.zst
   ebbpool trace generate 'workload-dynamics:base=(zipf:refs=100000),model=wm2' w.txt.gz")]
     Generate(GenerateArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct DeviceArgs {
+    #[command(subcommand)]
+    pub(crate) command: DeviceCommand,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum DeviceCommand {
+    /// Send a trace's reads and writes to a device, without a buffer
+    #[command(after_help = "\
+Examples:
+  ebbpool device replay uniform:pages=100000,refs=1000000,write=1 --device flash:slc-mt29f4g08aaa,blocks=2048,rho=0.8,precondition=steady
+  ebbpool device replay my.parquet --device flash:slc-mt29f4g08aaa,blocks=4096,ftl=fast,precondition=full
+  ebbpool device replay my.parquet --device flash:tlc-mqsim,blocks=512 --bytes-per-day 1e9 --format json")]
+    Replay(ReplayArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct ReplayArgs {
+    /// A trace: a file, - for standard input, or a generator; several with --concat
+    #[arg(value_name = "TRACE", required = true)]
+    pub(crate) traces: Vec<String>,
+    /// The device: flash:PROFILE[,key=value…], keys blocks pages_per_block page_size rho ftl gc
+    /// frontiers wl log_blocks bus precondition; PROFILE is a chip's name or a TOML file
+    #[arg(long, value_name = "flash:…")]
+    pub(crate) device: FlashConfig,
+    /// Bytes that the host writes a day, for the lifetime in days
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) bytes_per_day: Option<f64>,
+    /// How it is printed
+    #[arg(long, value_enum, default_value_t = RunFormat::Table)]
+    pub(crate) format: RunFormat,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
 }
 
 #[derive(Args)]

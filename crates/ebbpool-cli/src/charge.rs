@@ -1,9 +1,13 @@
 //! What reads and writes are charged to: a plain asymmetry, one that changes, or a device.
 
 use ebbpool_device::changing::{AsymmetrySpec, PAPERS_BASE};
-use ebbpool_device::{AnyDevice, Asymmetry, ChangingDevice, Device, DeviceProfile, OperationCosts};
+use ebbpool_device::flash::FlashConfig;
+use ebbpool_device::{
+    AnyDevice, Asymmetry, ChangingDevice, Device, DeviceProfile, FlashDevice, OperationCosts,
+};
+use ebbpool_trace::Metadata;
 
-use crate::Failure;
+use crate::{Failure, run};
 
 /// Whom a run pays.
 pub(crate) struct Charge {
@@ -16,11 +20,16 @@ pub(crate) struct Charge {
 }
 
 impl Charge {
-    /// As `--asymmetry` and `--device` say; without either R is [`PAPERS_BASE`].
+    /// As `--asymmetry` and `--device` say, for a trace of that kind; without either R is
+    /// [`PAPERS_BASE`].
     pub(crate) fn new(
         asymmetry: Option<&AsymmetrySpec>,
         device: Option<&str>,
+        trace: &Metadata,
     ) -> Result<Self, Failure> {
+        if let Some(name) = device.filter(|name| name.trim().starts_with("flash:")) {
+            return Self::flash(&name.parse()?, asymmetry, trace);
+        }
         let profile = device.map(DeviceProfile::find).transpose()?;
         let constant = asymmetry.map_or(Some(PAPERS_BASE), AsymmetrySpec::constant);
         let device: AnyDevice = match (&profile, asymmetry, constant) {
@@ -48,6 +57,27 @@ impl Charge {
         };
         Ok(Charge {
             name: profile.map(|profile| profile.name),
+            asymmetry: ratio(&device.costs())?,
+            device: Some(device),
+        })
+    }
+
+    fn flash(
+        config: &FlashConfig,
+        asymmetry: Option<&AsymmetrySpec>,
+        trace: &Metadata,
+    ) -> Result<Self, Failure> {
+        if asymmetry.is_some() {
+            return Err(Failure::Usage(
+                "the asymmetry of a simulated device is what it takes; leave --asymmetry out"
+                    .into(),
+            ));
+        }
+        run::report_notes(&config.notes());
+        let device: AnyDevice =
+            FlashDevice::new(config, trace.page_size, trace.database_pages)?.into();
+        Ok(Charge {
+            name: Some(config.to_string()),
             asymmetry: ratio(&device.costs())?,
             device: Some(device),
         })

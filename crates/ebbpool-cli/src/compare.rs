@@ -79,21 +79,14 @@ impl<'a> Block<'a> {
 }
 
 pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
-    let charge = match &args.device {
-        Some(device) => Some(Charge::new(None, Some(device))?),
-        None => None,
-    };
     let sweep = Sweep {
         policies: args.policies()?,
         sizes: args.frames.iter().map(|size| size.size).collect(),
-        asymmetries: match &charge {
-            Some(charge) => vec![charge.asymmetry],
-            None => args.asymmetry.clone(),
-        },
+        asymmetries: args.asymmetry.clone(),
         warmup: args.common.warmup.0,
         options: args.common.options(),
         time_lines: args.report.is_some(),
-        device: charge.as_ref().and_then(|charge| charge.device.clone()),
+        device: None,
     };
     if args.format == CompareFormat::Parquet && io::stdout().is_terminal() {
         return Err(Failure::Usage(
@@ -110,7 +103,19 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let report_file = args.report.as_ref().map(OutputFile::create).transpose()?;
     let mut comparisons = Vec::new();
     for source in &sources {
-        comparisons.push(compare_one(args, &sweep, charge.as_ref(), source)?);
+        let comparison = match &args.device {
+            None => compare_one(args, &sweep, None, source)?,
+            Some(device) => {
+                let charge = Charge::new(None, Some(device), source.open()?.metadata())?;
+                let sweep = Sweep {
+                    asymmetries: vec![charge.asymmetry],
+                    device: charge.device.clone(),
+                    ..sweep.clone()
+                };
+                compare_one(args, &sweep, Some(&charge), source)?
+            }
+        };
+        comparisons.push(comparison);
         if comparisons.last().is_some_and(|last| last.interrupted) {
             break;
         }
@@ -249,6 +254,12 @@ fn compare_one(
             && let Some(at_start) = &charge.device
         {
             record.charge(charge.name.as_deref(), did, at_start.costs().read);
+            if let Some(failed) = &did.failed {
+                run::report_notes(&[format!(
+                    "{} with {} frames: {failed}; its figures end there",
+                    record.policy, record.frames
+                )]);
+            }
         }
         records[place] = Some(record);
     }

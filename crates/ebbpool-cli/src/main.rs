@@ -5,6 +5,7 @@ mod cache;
 mod charge;
 mod compare;
 mod completions;
+mod device;
 mod devices;
 mod man;
 mod picture;
@@ -20,8 +21,9 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
-use ebbpool_device::ProfileError;
 use ebbpool_device::changing::ChangesError;
+use ebbpool_device::flash::ConfigError;
+use ebbpool_device::{DeviceFailed, ProfileError};
 use ebbpool_sim::SimError;
 use ebbpool_trace::TraceError;
 
@@ -38,6 +40,10 @@ enum Failure {
     Device(#[from] ProfileError),
     #[error(transparent)]
     Changes(#[from] ChangesError),
+    #[error(transparent)]
+    Flash(#[from] ConfigError),
+    #[error(transparent)]
+    DeviceFailed(#[from] DeviceFailed),
     #[error("cannot write standard output: {0}")]
     Output(#[from] io::Error),
     #[error("cannot write {path}: {source}")]
@@ -55,7 +61,9 @@ enum Failure {
 impl Failure {
     fn is_usage(&self) -> bool {
         match self {
-            Failure::Usage(_) | Failure::Sim(SimError::AllWarmup { .. }) => true,
+            Failure::Usage(_) | Failure::Flash(_) | Failure::Sim(SimError::AllWarmup { .. }) => {
+                true
+            }
             Failure::Device(error) => error.is_usage(),
             Failure::Trace(error) | Failure::Sim(SimError::Trace(error)) => error.is_usage(),
             _ => false,
@@ -70,6 +78,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare::compare(args),
         Command::Run(args) => run::run(args),
         Command::Trace(args) => trace::trace(args),
+        Command::Device(args) => device::device(args),
         Command::Policies(args) => policies::policies(args),
         Command::Completions(args) => completions::completions(args),
         Command::Man(args) => man::man(args),

@@ -44,6 +44,21 @@ pub(crate) struct WithDevice<'a> {
     /// Dollars, of a device that is paid by request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) dollars_per_reference: Option<f64>,
+    /// What a simulated flash device did inside.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub(crate) flash: Option<Inside>,
+}
+
+/// A simulated flash device's part in a result, in its own pages.
+#[derive(Debug, Serialize)]
+pub(crate) struct Inside {
+    pub(crate) host_writes: u64,
+    pub(crate) programs: u64,
+    pub(crate) erases: u64,
+    pub(crate) write_amplification: Option<f64>,
+    /// Why there is no write amplification.
+    pub(crate) not_steady: Option<String>,
+    pub(crate) lifetime_host_bytes: Option<f64>,
 }
 
 impl<'a> WithDevice<'a> {
@@ -55,6 +70,16 @@ impl<'a> WithDevice<'a> {
             record,
             joules_per_reference: energy
                 .and_then(|energy| energy.joules_per_reference(record.references)),
+            flash: device
+                .and_then(|device| device.flash.as_ref())
+                .map(|report| Inside {
+                    host_writes: report.host_writes,
+                    programs: report.programs,
+                    erases: report.erases,
+                    write_amplification: report.write_amplification,
+                    not_steady: report.not_steady.clone(),
+                    lifetime_host_bytes: report.lifetime_host_bytes,
+                }),
             dollars_per_reference: dollars.map(|bill| bill.amount / record.references as f64),
         }
     }

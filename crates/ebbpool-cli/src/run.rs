@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Instant;
 
-use ebbpool_device::{AnyDevice, Device};
+use ebbpool_device::{AnyDevice, Device, DeviceFailed};
 use ebbpool_sim::{
     Cell, Counts, DeviceOutcome, Events, NoObserver, Observer, OnDevice, Options, Progress,
     Recorder, Series, SimError, Size, TraceFacts, Warmup, scan, simulate_one,
@@ -19,12 +19,12 @@ use crate::{Failure, progress, table};
 
 pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     let spec = policy(&args.policy)?;
-    let charge = Charge::new(args.asymmetry.as_ref(), args.device.as_deref())?;
     let start = Instant::now();
     let source = args.common.reading.source(&args.traces)?;
     let reader = source.open()?;
     report_notes(reader.notes());
     let metadata = reader.metadata().clone();
+    let charge = Charge::new(args.asymmetry.as_ref(), args.device.as_deref(), &metadata)?;
     let stated = reader.references();
     drop(reader);
     let bar = progress::bar(&spec.to_string());
@@ -97,7 +97,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
         }
         RunFormat::Table => write!(out, "{}", table::of_run(&result))?,
     }
-    Ok(())
+    match device.and_then(|device| device.failed) {
+        Some(failed) => Err(DeviceFailed(failed.into()).into()),
+        None => Ok(()),
+    }
 }
 
 /// Prints what the reader of a trace had to guess.

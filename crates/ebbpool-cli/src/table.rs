@@ -5,6 +5,7 @@ use std::fmt::Write;
 use comfy_table::{CellAlignment, Table, presets};
 
 use crate::compare::{Block, Comparison};
+use crate::device::Replayed;
 use crate::results::{Record, WithDevice};
 
 /// The policy that savings are counted against.
@@ -29,10 +30,16 @@ fn add_row(table: &mut Table, cells: Vec<String>) {
 
 pub(crate) fn finish(mut table: Table) -> String {
     for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
         if column.index > 0 {
             column.set_cell_alignment(CellAlignment::Right);
         }
+    }
+    finish_left(table)
+}
+
+fn finish_left(mut table: Table) -> String {
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
     }
     let mut text = String::new();
     for line in table.lines() {
@@ -54,6 +61,47 @@ fn least(block: Block, size: usize) -> f64 {
 
 fn baseline<'a>(block: Block<'a>, size: usize) -> Option<&'a Record> {
     block.column(size).find(|record| record.policy == BASELINE)
+}
+
+/// Erases of a simulated device, and how much longer it lives than under the baseline by them.
+fn of_wear(comparison: &Comparison) -> String {
+    let erases = |policy: usize, size: usize| {
+        let row = comparison
+            .rows
+            .iter()
+            .find(|row| (row.policy, row.size) == (policy, size))?;
+        Some(row.device.as_ref()?.flash.as_ref()?.erases)
+    };
+    let Some(baseline) = comparison.policies.iter().position(|name| name == BASELINE) else {
+        return String::new();
+    };
+    let sizes = comparison.sizes.len();
+    if !(0..sizes).any(|size| erases(baseline, size).is_some()) {
+        return String::new();
+    }
+    let mut text =
+        String::from("\nblocks erased; lifetime of the device in that of lru, by erases\n");
+    for group in (0..sizes).collect::<Vec<_>>().chunks(SIZES_ACROSS) {
+        let mut table = plain();
+        let mut header = vec![String::new()];
+        header.extend(group.iter().map(|&size| comparison.sizes[size].clone()));
+        add_row(&mut table, header);
+        for (policy, name) in comparison.policies.iter().enumerate() {
+            let mut cells = vec![name.clone()];
+            cells.extend(group.iter().map(|&size| match erases(policy, size) {
+                None => "-".into(),
+                Some(own) => {
+                    let of_baseline = erases(baseline, size).filter(|_| own > 0);
+                    let longer = of_baseline.map(|erases| erases as f64 / own as f64);
+                    let longer = longer.map_or(String::new(), |times| format!("x{times:.2}"));
+                    format!("{own} {longer:>7}")
+                }
+            }));
+            add_row(&mut table, cells);
+        }
+        let _ = write!(text, "{}", finish(table));
+    }
+    text
 }
 
 /// One block per asymmetry: policies down, sizes across. A dash stands for a result that an
@@ -95,6 +143,7 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> String {
             let _ = write!(text, "\n{}", finish(table));
         }
     }
+    text.push_str(&of_wear(comparison));
     let _ = writeln!(text, "\n{}", sentence(comparison));
     text
 }
@@ -172,6 +221,90 @@ fn less_or_more(value: f64, baseline: f64) -> String {
     }
 }
 
+/// What a device did with a trace, a line a figure.
+pub(crate) fn of_replay(replayed: &Replayed) -> String {
+    let Replayed {
+        report,
+        lifetime_days,
+        failed,
+    } = replayed;
+    let mut table = plain();
+    let mut row = |name: &str, value: String| add_row(&mut table, vec![name.into(), value]);
+    row("device", report.device.clone());
+    row(
+        "logical pages",
+        format!(
+            "{}, {} of them with data",
+            report.logical_pages, report.mapped_pages
+        ),
+    );
+    row("rho", format!("{}; now {:.4}", report.rho, report.rho_eff));
+    row("host reads", report.host_reads.to_string());
+    row(
+        "host writes",
+        format!("{} ({} bytes)", report.host_writes, report.host_bytes),
+    );
+    let by = &report.programs_by_cause;
+    row(
+        "programs",
+        format!(
+            "{}: host {}, cleaning {}, merges {}, map {}, wear {}",
+            report.programs, by.host, by.cleaning, by.merge, by.map, by.wear
+        ),
+    );
+    let merges = &report.merges;
+    row(
+        "merges",
+        format!(
+            "switch {}, partial {}, full {}",
+            merges.switch, merges.partial, merges.full
+        ),
+    );
+    row("erases", report.erases.to_string());
+    row(
+        "write amplification",
+        match (report.write_amplification, &report.not_steady) {
+            (Some(amplification), _) => format!("{amplification:.3}"),
+            (None, Some(reason)) => format!("not known: {reason}"),
+            (None, None) => "not known".into(),
+        },
+    );
+    if let Some(predicted) = report.predicted_write_amplification {
+        row("  theory, random writes", format!("{predicted:.3}"));
+    }
+    let wear = &report.wear;
+    row(
+        "erases a block",
+        format!(
+            "{} to {}, mean {:.2}, sd {:.2}; {} blocks worn out",
+            wear.min, wear.max, wear.mean, wear.sd, wear.bad_blocks
+        ),
+    );
+    row("device time", format!("{:.3} s", report.device_seconds));
+    for (name, times) in [("read", &report.read_time), ("write", &report.write_time)] {
+        if times.count > 0 {
+            row(
+                &format!("{name} time"),
+                format!(
+                    "mean {:.1} µs, 99 % {:.1}, 99.9 % {:.1}, longest {:.1}",
+                    times.mean_us, times.p99_us, times.p999_us, times.max_us
+                ),
+            );
+        }
+    }
+    if let Some(bytes) = report.lifetime_host_bytes {
+        let days = lifetime_days.map_or(String::new(), |days| format!(", {days:.0} days"));
+        row(
+            "lifetime",
+            format!("{:.3} TB written by the host{days}", bytes / 1e12),
+        );
+    }
+    if let Some(failed) = failed {
+        row("failed", failed.clone());
+    }
+    finish_left(table)
+}
+
 /// One run, a line a figure.
 pub(crate) fn of_run(result: &WithDevice) -> String {
     let record = result.record;
@@ -211,6 +344,19 @@ pub(crate) fn of_run(result: &WithDevice) -> String {
     }
     if let Some(dollars) = result.dollars_per_reference {
         row("price of a million", format!("$ {:.4}", 1e6 * dollars));
+    }
+    if let Some(inside) = &result.flash {
+        row("erases", inside.erases.to_string());
+        row(
+            "write amplification",
+            match inside.write_amplification {
+                Some(amplification) => format!("{amplification:.3}"),
+                None => "not steady yet".into(),
+            },
+        );
+        if let Some(bytes) = inside.lifetime_host_bytes {
+            row("lifetime", format!("{:.3} TB", bytes / 1e12));
+        }
     }
     row("cluster switches", record.cluster_switches.to_string());
     row(

@@ -7,9 +7,7 @@ use std::sync::atomic::Ordering;
 
 use ebbpool_sim::SimError;
 use ebbpool_trace::stats::{Collector, Info};
-use ebbpool_trace::{
-    Batch, Format, Metadata, ReadOptions, Reader, Source, TraceError, Writer, generators,
-};
+use ebbpool_trace::{Batch, Format, Metadata, ReadOptions, Reader, Source, Writer, generators};
 use serde::Serialize;
 
 use crate::args::{
@@ -73,10 +71,10 @@ pub(crate) fn figures(mut reader: Reader, label: &str) -> Result<Info, Failure> 
 }
 
 /// Hands a trace on batch by batch, with a bar, until its end or Ctrl-C.
-fn for_each_batch(
+pub(crate) fn for_each_batch<E: Into<Failure>>(
     reader: &mut Reader,
     label: &str,
-    mut take: impl FnMut(&Batch) -> Result<(), TraceError>,
+    mut take: impl FnMut(&Batch) -> Result<(), E>,
 ) -> Result<(), Failure> {
     let bar = progress::bar(label);
     let mut batch = Batch::with_capacity(BATCH);
@@ -84,7 +82,7 @@ fn for_each_batch(
         if progress::STOP.load(Ordering::Relaxed) {
             return Err(SimError::Interrupted.into());
         }
-        take(&batch)?;
+        take(&batch).map_err(Into::into)?;
         progress::set(&bar, reader.progress());
     }
     bar.finish_and_clear();

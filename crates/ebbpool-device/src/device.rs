@@ -6,6 +6,7 @@ use crate::Asymmetry;
 use crate::changing::{ChangingAsymmetry, Epoch};
 use crate::costs::{Bill, OperationCosts, Unit};
 use crate::energy::{Activity, Energy, Power};
+use crate::flash_device::FlashDevice;
 use crate::profiles::DeviceProfile;
 
 /// The device can no longer serve requests.
@@ -317,6 +318,8 @@ pub enum AnyDevice {
     Plain(PlainDevice),
     /// Costs that change with the trace.
     Changing(ChangingDevice),
+    /// A flash device simulated down to the chip.
+    Flash(Box<FlashDevice>),
 }
 
 impl From<PlainDevice> for AnyDevice {
@@ -331,12 +334,19 @@ impl From<ChangingDevice> for AnyDevice {
     }
 }
 
+impl From<FlashDevice> for AnyDevice {
+    fn from(device: FlashDevice) -> Self {
+        AnyDevice::Flash(Box::new(device))
+    }
+}
+
 /// The same expression for whichever device it is.
 macro_rules! whichever {
     ($any:expr, $device:ident => $result:expr) => {
         match $any {
             AnyDevice::Plain($device) => $result,
             AnyDevice::Changing($device) => $result,
+            AnyDevice::Flash($device) => $result,
         }
     };
 }

@@ -10,11 +10,15 @@ pub mod energy;
 pub mod measured;
 pub mod profiles;
 
+pub mod flash;
+mod flash_device;
+
 use std::fmt;
 use std::str::FromStr;
 
 pub use costs::{Bill, OperationCosts, Unit};
 pub use device::{AnyDevice, ChangingDevice, Device, DeviceFailed, DeviceReport, PlainDevice};
+pub use flash_device::FlashDevice;
 pub use profiles::{AsymmetryKind, DeviceProfile, ProfileError};
 
 /// The papers' plain model (FD-Buffer, section 3): R page reads cost as much as one page write.

@@ -1,6 +1,7 @@
 //! A simulation whose reads and writes are served by a device.
 
 use ebbpool_device::energy::Energy;
+use ebbpool_device::flash::Report;
 use ebbpool_device::{AnyDevice, Device, DeviceFailed, DeviceReport, OperationCosts, Unit};
 use ebbpool_policy::Costs;
 use serde::Serialize;
@@ -28,6 +29,8 @@ pub struct DeviceOutcome {
     /// Of a device that serves one request after the other and is never idle; nothing where times
     /// or power are not known.
     pub energy: Option<Energy>,
+    /// What a simulated flash device did inside.
+    pub flash: Option<Report>,
     /// Why the device failed, and the simulation ended early.
     pub failed: Option<String>,
 }
@@ -45,7 +48,7 @@ impl<O> OnDevice<O> {
     }
 
     /// What the device did, and the other listener.
-    pub fn finish(self) -> (DeviceOutcome, O) {
+    pub fn finish(mut self) -> (DeviceOutcome, O) {
         let report = self.device.report();
         let bill = report.bill();
         let elapsed_us = match bill.unit {
@@ -55,6 +58,10 @@ impl<O> OnDevice<O> {
         let outcome = DeviceOutcome {
             report,
             energy: elapsed_us.and_then(|elapsed_us| self.device.energy(elapsed_us)),
+            flash: match &mut self.device {
+                AnyDevice::Flash(flash) => Some(flash.flash_report()),
+                AnyDevice::Plain(_) | AnyDevice::Changing(_) => None,
+            },
             failed: self.failed.map(|failed| failed.to_string()),
         };
         (outcome, self.inner)

@@ -1,0 +1,70 @@
+//! `ebbpool device`: a device driven by a trace, without a buffer.
+
+use std::io::{self, Write};
+
+use ebbpool_device::flash::Report;
+use ebbpool_device::{Device, FlashDevice};
+use serde::Serialize;
+
+use crate::args::{DeviceArgs, DeviceCommand, ReplayArgs, RunFormat};
+use crate::{Failure, run, table, trace};
+
+pub(crate) fn device(args: &DeviceArgs) -> Result<(), Failure> {
+    match &args.command {
+        DeviceCommand::Replay(args) => replay(args),
+    }
+}
+
+/// What the device counted, and what follows from a rate of writing.
+#[derive(Serialize)]
+pub(crate) struct Replayed {
+    #[serde(flatten)]
+    pub(crate) report: Report,
+    /// Days until the device is worn out, if a rate was given.
+    pub(crate) lifetime_days: Option<f64>,
+    /// Why the device failed before the trace ended.
+    pub(crate) failed: Option<String>,
+}
+
+fn replay(args: &ReplayArgs) -> Result<(), Failure> {
+    let source = args.reading.source(&args.traces)?;
+    let mut reader = source.open()?;
+    run::report_notes(reader.notes());
+    run::report_notes(&args.device.notes());
+    let metadata = reader.metadata();
+    let mut device = FlashDevice::new(&args.device, metadata.page_size, metadata.database_pages)?;
+    let played = trace::for_each_batch(&mut reader, source.label(), |batch| {
+        batch.iter().try_for_each(|(page, write)| match write {
+            true => device.write(page).map(drop),
+            false => device.read(page).map(drop),
+        })
+    });
+    let failed = match played {
+        Err(Failure::DeviceFailed(failed)) => Some(failed),
+        played => {
+            played?;
+            None
+        }
+    };
+    run::report_notes(&source.late_notes());
+    let report = device.flash_report();
+    let replayed = Replayed {
+        lifetime_days: args
+            .bytes_per_day
+            .and_then(|rate| report.lifetime_days(rate)),
+        report,
+        failed: failed.as_ref().map(ToString::to_string),
+    };
+    let mut out = io::stdout().lock();
+    match args.format {
+        RunFormat::Json => {
+            serde_json::to_writer_pretty(&mut out, &replayed).map_err(io::Error::from)?;
+            writeln!(out)?;
+        }
+        RunFormat::Table => out.write_all(table::of_replay(&replayed).as_bytes())?,
+    }
+    match failed {
+        Some(failed) => Err(Failure::DeviceFailed(failed)),
+        None => Ok(()),
+    }
+}

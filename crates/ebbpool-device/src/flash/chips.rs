@@ -1,0 +1,189 @@
+//! Chips: the profiles that are compiled in, and those from a user's file.
+
+use serde::Deserialize;
+
+use super::config::ConfigError;
+use super::text::{list, nearest};
+
+const PROFILES: &str = include_str!("chips.toml");
+
+/// A NAND chip as its data sheet describes it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Chip {
+    /// The profile's name.
+    pub name: String,
+    /// Bytes of data in a page.
+    pub page_bytes: u32,
+    /// Bytes of the spare area of a page, which cross the bus too.
+    #[serde(default)]
+    pub spare_bytes: u32,
+    /// Pages in an erase block.
+    pub pages_per_block: u32,
+    /// Erase blocks.
+    pub blocks: u32,
+    /// Array time of a page read in microseconds; page i of a block takes entry i modulo the length.
+    pub read_us: Vec<f64>,
+    /// Array time of a page program in microseconds; entries as for `read_us`.
+    pub program_us: Vec<f64>,
+    /// Time of a block erase in microseconds.
+    pub erase_us: f64,
+    /// Bus time per byte in nanoseconds, where it is known.
+    pub transfer_ns_per_byte: Option<f64>,
+    /// Erases that a block survives.
+    pub endurance: u32,
+    /// Where the figures come from.
+    pub source: String,
+    /// What of them is assumed or derived.
+    pub note: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Profiles {
+    chip: Vec<Chip>,
+}
+
+/// The chips that are compiled in.
+pub fn chips() -> Result<Vec<Chip>, ConfigError> {
+    let profiles: Profiles = toml::from_str(PROFILES).map_err(|error| ConfigError::ChipFile {
+        path: "chips.toml".into(),
+        problem: error.to_string(),
+    })?;
+    Ok(profiles.chip)
+}
+
+impl Chip {
+    /// The chip of a profile: a name, or the path of a TOML file (it ends in `.toml`).
+    pub fn of_profile(profile: &str) -> Result<Self, ConfigError> {
+        if profile.ends_with(".toml") {
+            return Self::from_file(profile);
+        }
+        let mut chips = chips()?;
+        match chips.iter().position(|chip| chip.name == profile) {
+            Some(at) => Ok(chips.swap_remove(at)),
+            None => {
+                let names: Vec<&str> = chips.iter().map(|chip| chip.name.as_str()).collect();
+                Err(ConfigError::UnknownProfile {
+                    profile: profile.into(),
+                    hint: nearest(profile, &names),
+                    known: list(&names),
+                })
+            }
+        }
+    }
+
+    fn from_file(path: &str) -> Result<Self, ConfigError> {
+        let failed = |problem: String| ConfigError::ChipFile {
+            path: path.into(),
+            problem,
+        };
+        let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+        let chip: Self =
+            toml::from_str(&text).map_err(|error| failed(error.to_string().trim_end().into()))?;
+        chip.check().map_err(failed)?;
+        Ok(chip)
+    }
+
+    /// Says which field makes no sense.
+    fn check(&self) -> Result<(), String> {
+        let times = [
+            ("read_us", self.read_us.as_slice()),
+            ("program_us", &self.program_us),
+            ("erase_us", std::slice::from_ref(&self.erase_us)),
+            ("transfer_ns_per_byte", self.transfer_ns_per_byte.as_slice()),
+        ];
+        for (field, values) in times {
+            if values.is_empty() && field != "transfer_ns_per_byte" {
+                return Err(format!("{field} is an empty list; give at least one time"));
+            }
+            if let Some(value) = values.iter().find(|time| !(0.0..=1e9).contains(*time)) {
+                return Err(format!("{field} = {value} is not a time from 0 to 1e9"));
+            }
+        }
+        if self.endurance == 0 {
+            return Err("endurance = 0; give the erases a block survives".into());
+        }
+        Ok(())
+    }
+}
+
+/// Times of operations in nanoseconds, and how often a block may be erased.
+#[derive(Clone, Debug)]
+pub(super) struct Timing {
+    /// By slot of a block.
+    read: Vec<u64>,
+    /// By slot of a block.
+    program: Vec<u64>,
+    erase: u64,
+    transfer: u64,
+    endurance: u32,
+}
+
+fn nanos(micros: f64) -> u64 {
+    (micros * 1000.0).round() as u64
+}
+
+impl Timing {
+    /// The times of a chip with so many pages in a block; `transfer_bytes` cross the bus for each
+    /// page read or programmed, 0 if the bus does not count.
+    pub(super) fn new(chip: &Chip, pages_per_block: u32, transfer_bytes: u64) -> Self {
+        let by_slot = |times: &[f64]| {
+            let cycle = times.iter().copied().cycle();
+            cycle.take(pages_per_block as usize).map(nanos).collect()
+        };
+        let per_byte = chip.transfer_ns_per_byte.unwrap_or(0.0);
+        Self {
+            read: by_slot(&chip.read_us),
+            program: by_slot(&chip.program_us),
+            erase: nanos(chip.erase_us),
+            transfer: (per_byte * transfer_bytes as f64).round() as u64,
+            endurance: chip.endurance,
+        }
+    }
+
+    #[inline]
+    pub(super) fn read(&self, slot: u32) -> u64 {
+        self.read[slot as usize]
+    }
+
+    #[inline]
+    pub(super) fn program(&self, slot: u32) -> u64 {
+        self.program[slot as usize]
+    }
+
+    pub(super) fn erase(&self) -> u64 {
+        self.erase
+    }
+
+    #[inline]
+    pub(super) fn transfer(&self) -> u64 {
+        self.transfer
+    }
+
+    pub(super) fn endurance(&self) -> u32 {
+        self.endurance
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_profile_makes_sense() {
+        let chips = chips().expect("chips.toml is well-formed");
+        assert_eq!(chips[0].name, "slc-mt29f4g08aaa");
+        for chip in chips {
+            chip.check().expect("sensible");
+            assert!(!chip.source.is_empty(), "{}", chip.name);
+        }
+    }
+
+    #[test]
+    fn lower_and_upper_pages_alternate() {
+        let chip = Chip::of_profile("mlc-l95b").expect("compiled in");
+        let timing = Timing::new(&chip, 4, 0);
+        assert_eq!(timing.program, [850_000, 2_300_000, 850_000, 2_300_000]);
+        assert_eq!(timing.transfer(), 0);
+    }
+}

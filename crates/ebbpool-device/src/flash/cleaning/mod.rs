@@ -1,0 +1,122 @@
+//! Cleaning (garbage collection): which closed block gives its valid pages up and is erased.
+
+mod block_lists;
+mod by_valid;
+mod cost_benefit;
+mod d_choices;
+mod ee_greedy;
+mod fifo;
+mod greedy;
+mod random;
+mod sampled;
+
+use super::nand::Wear;
+
+/// Who is cleaned next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CleaningKind {
+    /// The block with the fewest valid pages.
+    Greedy,
+    /// The block that was closed first.
+    Fifo,
+    /// Any block.
+    Random,
+    /// The block with the fewest valid pages of some drawn at random.
+    DChoices,
+    /// The block with the best product of age and gain over cost.
+    CostBenefit,
+    /// The least erased of the blocks with the fewest valid pages.
+    EeGreedy,
+}
+
+/// What a cleaning policy may look at when it chooses.
+pub(super) struct Look<'a> {
+    pub(super) wear: &'a Wear,
+    /// Valid pages by block.
+    pub(super) valid: &'a [u32],
+    /// Host writes so far.
+    pub(super) now: u64,
+}
+
+/// Keeps order among the closed blocks; `valid` is always the block's number of valid pages after
+/// what happened, `now` the number of host writes so far.
+trait Cleaning {
+    /// A block was closed.
+    fn add(&mut self, block: u32, valid: u32, now: u64);
+    /// A page of a closed block became invalid.
+    fn lost_a_page(&mut self, block: u32, valid: u32, now: u64);
+    /// A closed block leaves.
+    fn remove(&mut self, block: u32, valid: u32);
+    /// Who should be cleaned; the block stays until it is removed. Nobody only if none is closed.
+    fn victim(&mut self, look: &Look<'_>) -> Option<u32>;
+}
+
+/// A cleaning policy at work.
+#[derive(Clone)]
+pub(super) struct Cleaner(Policy);
+
+/// An enum, so that a lost page costs a predictable branch.
+#[derive(Clone)]
+enum Policy {
+    Greedy(greedy::Greedy),
+    Fifo(fifo::Fifo),
+    Random(random::Random),
+    DChoices(d_choices::DChoices),
+    CostBenefit(cost_benefit::CostBenefit),
+    EeGreedy(ee_greedy::EeGreedy),
+}
+
+macro_rules! each {
+    ($self:expr, $policy:ident => $call:expr) => {
+        match &mut $self.0 {
+            Policy::Greedy($policy) => $call,
+            Policy::Fifo($policy) => $call,
+            Policy::Random($policy) => $call,
+            Policy::DChoices($policy) => $call,
+            Policy::CostBenefit($policy) => $call,
+            Policy::EeGreedy($policy) => $call,
+        }
+    };
+}
+
+impl Cleaner {
+    pub(super) fn new(
+        kind: CleaningKind,
+        blocks: u32,
+        pages_per_block: u32,
+        choices: u32,
+        seed: u64,
+    ) -> Self {
+        Self(match kind {
+            CleaningKind::Greedy => Policy::Greedy(greedy::Greedy::new(blocks, pages_per_block)),
+            CleaningKind::Fifo => Policy::Fifo(fifo::Fifo::new(blocks)),
+            CleaningKind::Random => Policy::Random(random::Random::new(blocks, seed)),
+            CleaningKind::DChoices => {
+                Policy::DChoices(d_choices::DChoices::new(blocks, choices, seed))
+            }
+            CleaningKind::CostBenefit => {
+                Policy::CostBenefit(cost_benefit::CostBenefit::new(blocks, pages_per_block))
+            }
+            CleaningKind::EeGreedy => {
+                Policy::EeGreedy(ee_greedy::EeGreedy::new(blocks, pages_per_block))
+            }
+        })
+    }
+
+    pub(super) fn add(&mut self, block: u32, valid: u32, now: u64) {
+        each!(self, policy => policy.add(block, valid, now));
+    }
+
+    #[inline]
+    pub(super) fn lost_a_page(&mut self, block: u32, valid: u32, now: u64) {
+        each!(self, policy => policy.lost_a_page(block, valid, now));
+    }
+
+    pub(super) fn remove(&mut self, block: u32, valid: u32) {
+        each!(self, policy => policy.remove(block, valid));
+    }
+
+    pub(super) fn victim(&mut self, look: &Look<'_>) -> Option<u32> {
+        each!(self, policy => policy.victim(look))
+    }
+}

@@ -1,0 +1,42 @@
+//! Closed blocks in an array, from which blocks are drawn at random.
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+/// Closed blocks without order.
+#[derive(Clone)]
+pub(super) struct Sampled {
+    blocks: Vec<u32>,
+    place: Vec<u32>,
+    random: Xoshiro256PlusPlus,
+}
+
+impl Sampled {
+    pub(super) fn new(blocks: u32, seed: u64) -> Self {
+        Self {
+            blocks: Vec::with_capacity(blocks as usize),
+            place: vec![0; blocks as usize],
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+        }
+    }
+
+    pub(super) fn add(&mut self, block: u32) {
+        self.place[block as usize] = self.blocks.len() as u32;
+        self.blocks.push(block);
+    }
+
+    pub(super) fn remove(&mut self, block: u32) {
+        let place = self.place[block as usize];
+        self.blocks.swap_remove(place as usize);
+        if let Some(&moved) = self.blocks.get(place as usize) {
+            self.place[moved as usize] = place;
+        }
+    }
+
+    /// One closed block, each with the same probability.
+    pub(super) fn draw(&mut self) -> Option<u32> {
+        let below = self.blocks.len() as u64;
+        let at = (u128::from(self.random.next_u64()) * u128::from(below)) >> 64;
+        self.blocks.get(at as usize).copied()
+    }
+}

@@ -1,0 +1,134 @@
+//! Device time: dies and channels that are busy until some moment.
+
+/// When each die and each channel is free again. Block `n` lies on die `n % dies`, and die `d` hangs
+/// on channel `d % channels`. Requests come one at a time: the next one starts when all operations
+/// of the one before have ended. All times are in nanoseconds since the device was new.
+#[derive(Clone, Debug)]
+pub(super) struct Clock {
+    done: u64,
+    request_start: u64,
+    die_free: Vec<u64>,
+    channel_free: Vec<u64>,
+}
+
+impl Clock {
+    pub(super) fn new(dies: u32, channels: u32) -> Self {
+        Self {
+            done: 0,
+            request_start: 0,
+            die_free: vec![0; dies as usize],
+            channel_free: vec![0; channels as usize],
+        }
+    }
+
+    /// A request arrives.
+    #[inline]
+    pub(super) fn start_request(&mut self) {
+        self.request_start = self.done;
+    }
+
+    /// Nanoseconds from the request's arrival to the end of its last operation.
+    #[inline]
+    pub(super) fn request_nanos(&self) -> u64 {
+        self.done - self.request_start
+    }
+
+    /// The end of the last operation so far.
+    #[inline]
+    pub(super) fn done(&self) -> u64 {
+        self.done
+    }
+
+    /// One die does one thing after another, so its clock is a sum.
+    #[inline]
+    fn serial(&self) -> bool {
+        self.die_free.len() == 1
+    }
+
+    /// Array time on the die, then the transfer out; the end.
+    #[inline]
+    pub(super) fn read(&mut self, block: u32, array: u64, transfer: u64) -> u64 {
+        if self.serial() {
+            self.done += array + transfer;
+            return self.done;
+        }
+        let (die, channel) = self.place(block);
+        let sensed = self.request_start.max(self.die_free[die]) + array;
+        let end = self.on_channel(channel, sensed, transfer);
+        self.die_free[die] = end;
+        self.done = self.done.max(end);
+        end
+    }
+
+    /// The transfer in, then array time on the die, not before `ready`; the end.
+    #[inline]
+    pub(super) fn program(&mut self, block: u32, ready: u64, array: u64, transfer: u64) -> u64 {
+        if self.serial() {
+            self.done += array + transfer;
+            return self.done;
+        }
+        let (die, channel) = self.place(block);
+        let free = ready.max(self.request_start).max(self.die_free[die]);
+        let end = self.on_channel(channel, free, transfer) + array;
+        self.die_free[die] = end;
+        self.done = self.done.max(end);
+        end
+    }
+
+    /// An erase, which waits for every operation of the request before it: the copies of the
+    /// block's pages must be safe.
+    #[inline]
+    pub(super) fn erase(&mut self, block: u32, array: u64) {
+        let end = self.done + array;
+        if !self.serial() {
+            let (die, _) = self.place(block);
+            self.die_free[die] = end;
+        }
+        self.done = end;
+    }
+
+    fn place(&self, block: u32) -> (usize, usize) {
+        let die = block as usize % self.die_free.len();
+        (die, die % self.channel_free.len())
+    }
+
+    fn on_channel(&mut self, channel: usize, ready: u64, transfer: u64) -> u64 {
+        if transfer == 0 {
+            return ready;
+        }
+        let end = ready.max(self.channel_free[channel]) + transfer;
+        self.channel_free[channel] = end;
+        end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_die_adds_up() {
+        let mut clock = Clock::new(1, 1);
+        clock.start_request();
+        let read = clock.read(0, 25, 50);
+        clock.program(1, read, 220, 50);
+        clock.erase(0, 1500);
+        assert_eq!(clock.request_nanos(), 25 + 50 + 220 + 50 + 1500);
+    }
+
+    #[test]
+    fn two_dies_overlap_copies_and_share_a_channel() {
+        let mut clock = Clock::new(2, 1);
+        clock.start_request();
+        for _ in 0..2 {
+            let read = clock.read(0, 25, 0);
+            clock.program(1, read, 220, 0);
+        }
+        // The second read (to 50) hides behind the first program (25 to 245).
+        assert_eq!(clock.request_nanos(), 25 + 220 + 220);
+        clock.start_request();
+        clock.program(0, 0, 220, 50);
+        clock.program(1, 0, 220, 50);
+        assert_eq!(clock.request_nanos(), 50 + 50 + 220);
+    }
+}

@@ -1,0 +1,541 @@
+//! Names of simulated devices: `flash:PROFILE[,key=value…]`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::chips::{Chip, Timing};
+use super::cleaning::CleaningKind;
+use super::ftl::{LayerKind, dftl_entries_per_page};
+use super::geometry::{Geometry, MAX_PHYSICAL};
+use super::text::{list, nearest};
+use super::wear::WearLevelling;
+
+/// What is wrong with a device's name, or what it asks for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// It does not begin with `flash:`.
+    #[error(
+        "'{0}' is not a simulated device; write flash:PROFILE[,key=value…], such as flash:slc-mt29f4g08aaa,rho=0.8"
+    )]
+    NotFlash(String),
+    /// No chip of this name is known.
+    #[error(
+        "there is no chip '{profile}'{hint}; known are {known}, or the path of a file that ends in .toml"
+    )]
+    UnknownProfile {
+        /// What was asked for.
+        profile: String,
+        /// What may have been meant.
+        hint: String,
+        /// The chips there are.
+        known: String,
+    },
+    /// A chip file cannot be read, or makes no sense.
+    #[error("{path}: {problem}; the fields are those of chips.toml, see docs/flash-model.md")]
+    ChipFile {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A part that is not `key=value`.
+    #[error("'{0}' is not key=value; the keys are {keys}", keys = list(&key_names()))]
+    NotAPair(String),
+    /// No such key.
+    #[error("a flash device has no setting '{key}'{hint}; the keys are {known}")]
+    UnknownKey {
+        /// What was given.
+        key: String,
+        /// What may have been meant.
+        hint: String,
+        /// The keys there are.
+        known: String,
+    },
+    /// A key that stands twice.
+    #[error("'{0}' is set twice; leave one of them out")]
+    Twice(String),
+    /// A value that the key does not take.
+    #[error("{key}={value}: {key} is {range}")]
+    BadValue {
+        /// The key.
+        key: &'static str,
+        /// The value given.
+        value: String,
+        /// What may be given.
+        range: &'static str,
+    },
+    /// Settings that cannot go together, or a chip that cannot work.
+    #[error("{0}")]
+    Impossible(String),
+}
+
+/// What has happened to a device before it is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precondition {
+    /// Nothing: all pages are unmapped.
+    None,
+    /// Every logical page was written once, in order.
+    Full,
+    /// As `Full`, then random pages until write amplification settled.
+    Steady,
+}
+
+/// A simulated device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlashConfig {
+    profile: String,
+    chip: Chip,
+    /// Erase blocks.
+    pub blocks: u32,
+    /// Pages of an erase block.
+    pub pages_per_block: u32,
+    /// Bytes of data in a page.
+    pub page_bytes: u32,
+    /// Logical pages over physical pages in rotation: not counted are open blocks, log blocks and
+    /// the reserve.
+    pub rho: f64,
+    /// The translation layer.
+    pub layer: LayerKind,
+    /// Who is cleaned (page map, DFTL).
+    pub cleaning: CleaningKind,
+    /// Blocks drawn by `d-choices`.
+    pub choices: u32,
+    /// Open blocks for data (page map, DFTL): with 2, cleaned data have their own.
+    pub frontiers: u32,
+    /// How erases are spread.
+    pub wear: WearLevelling,
+    /// Log blocks (BAST, FAST).
+    pub log_blocks: u32,
+    /// Mapping entries in memory (DFTL); `None` is all of them.
+    pub cached_entries: Option<u32>,
+    /// True if the bus counts: one transfer a host read or write, two a copy.
+    pub bus: bool,
+    /// What has happened before.
+    pub precondition: Precondition,
+    /// Dies; block n lies on die n modulo this.
+    pub dies: u32,
+    /// Channels; die d hangs on channel d modulo this.
+    pub channels: u32,
+}
+
+/// A key with the values it takes.
+struct Key {
+    name: &'static str,
+    range: &'static str,
+}
+
+const fn key(name: &'static str, range: &'static str) -> Key {
+    Key { name, range }
+}
+
+const KEYS: [Key; 15] = [
+    key("blocks", "a whole number from 1 up"),
+    key("pages_per_block", "a whole number from 1 up"),
+    key("page_size", "a whole number of bytes from 1 up"),
+    key(
+        "rho",
+        "a number above 0 and below 1 (1 is allowed for block, bast and fast)",
+    ),
+    key("ftl", "page, dftl, block, bast or fast"),
+    key(
+        "gc",
+        "greedy, fifo, random, d-choices, cost-benefit or ee-greedy",
+    ),
+    key("d", "a whole number from 1 to 1000000"),
+    key("frontiers", "1 or 2"),
+    key(
+        "wl",
+        "none, dynamic or static:N with the difference in erases that is tolerated",
+    ),
+    key("log_blocks", "a whole number from 1 up, for fast from 2 up"),
+    key("cmt", "a whole number of mapping entries from 1 up, or all"),
+    key("bus", "include or ignore"),
+    key("precondition", "none, full or steady"),
+    key("dies", "a whole number from 1 to 4096"),
+    key("channels", "a whole number from 1 to 4096"),
+];
+
+fn key_names() -> Vec<&'static str> {
+    KEYS.iter().map(|key| key.name).collect()
+}
+
+/// Each layer with its word in a name.
+const LAYERS: [(&str, LayerKind); 5] = [
+    ("page", LayerKind::PageMap),
+    ("dftl", LayerKind::Dftl),
+    ("block", LayerKind::BlockMap),
+    ("bast", LayerKind::Bast),
+    ("fast", LayerKind::Fast),
+];
+
+/// Each cleaning policy with its word in a name.
+const CLEANING: [(&str, CleaningKind); 6] = [
+    ("greedy", CleaningKind::Greedy),
+    ("fifo", CleaningKind::Fifo),
+    ("random", CleaningKind::Random),
+    ("d-choices", CleaningKind::DChoices),
+    ("cost-benefit", CleaningKind::CostBenefit),
+    ("ee-greedy", CleaningKind::EeGreedy),
+];
+
+/// Each precondition with its word in a name.
+const PRECONDITIONS: [(&str, Precondition); 3] = [
+    ("none", Precondition::None),
+    ("full", Precondition::Full),
+    ("steady", Precondition::Steady),
+];
+
+/// Erased blocks that cleaning of a page-mapped layer keeps, so that it has somewhere to copy to.
+const RESERVE: u32 = 2;
+/// The same where pages of the mapping table are rewritten while a block is cleaned.
+const RESERVE_WITH_MAP: u32 = 4;
+/// Mapping entries that DFTL holds in memory if nothing else is said: 128 KiB of them.
+const CACHED_ENTRIES: u32 = 32 * 1024;
+
+fn named<T: Copy>(table: &[(&str, T)], word: &str) -> Option<T> {
+    let found = table.iter().find(|(name, _)| *name == word);
+    found.map(|&(_, value)| value)
+}
+
+fn word_of<T: PartialEq>(table: &[(&'static str, T)], value: &T) -> &'static str {
+    let found = table.iter().find(|(_, known)| known == value);
+    found.map_or("", |&(name, _)| name)
+}
+
+fn whole(text: &str, least: u32, most: u32) -> Option<u32> {
+    text.parse().ok().filter(|n| (least..=most).contains(n))
+}
+
+impl FlashConfig {
+    /// A device made of a chip, with every setting at its default.
+    pub fn of_chip(profile: &str) -> Result<Self, ConfigError> {
+        Ok(Self::with_defaults(profile, Chip::of_profile(profile)?))
+    }
+
+    fn with_defaults(profile: &str, chip: Chip) -> Self {
+        Self {
+            profile: profile.into(),
+            blocks: chip.blocks,
+            pages_per_block: chip.pages_per_block,
+            page_bytes: chip.page_bytes,
+            chip,
+            rho: 0.8,
+            layer: LayerKind::PageMap,
+            cleaning: CleaningKind::Greedy,
+            choices: 10,
+            frontiers: 1,
+            wear: WearLevelling::None,
+            log_blocks: 32,
+            cached_entries: Some(CACHED_ENTRIES),
+            bus: false,
+            precondition: Precondition::None,
+            dies: 1,
+            channels: 1,
+        }
+    }
+
+    /// The chip.
+    pub fn chip(&self) -> &Chip {
+        &self.chip
+    }
+
+    fn set(&mut self, key: &Key, text: &str) -> Result<(), ConfigError> {
+        let set = match key.name {
+            "blocks" => whole(text, 1, u32::MAX).map(|n| self.blocks = n),
+            "pages_per_block" => whole(text, 1, u32::MAX).map(|n| self.pages_per_block = n),
+            "page_size" => whole(text, 1, u32::MAX).map(|n| self.page_bytes = n),
+            "rho" => {
+                let rho = text.parse::<f64>().ok();
+                let rho = rho.filter(|rho| *rho > 0.0 && *rho <= 1.0);
+                rho.map(|rho| self.rho = rho)
+            }
+            "ftl" => named(&LAYERS, text).map(|layer| self.layer = layer),
+            "gc" => named(&CLEANING, text).map(|cleaning| self.cleaning = cleaning),
+            "d" => whole(text, 1, 1_000_000).map(|n| self.choices = n),
+            "frontiers" => whole(text, 1, 2).map(|n| self.frontiers = n),
+            "wl" => match (text, text.strip_prefix("static:")) {
+                ("none", _) => Some(WearLevelling::None),
+                ("dynamic", _) => Some(WearLevelling::Dynamic),
+                (_, Some(gap)) => whole(gap, 0, u32::MAX).map(WearLevelling::Static),
+                _ => None,
+            }
+            .map(|wear| self.wear = wear),
+            "log_blocks" => whole(text, 1, u32::MAX).map(|n| self.log_blocks = n),
+            "cmt" => match text {
+                "all" => Some(None),
+                _ => whole(text, 1, u32::MAX).map(Some),
+            }
+            .map(|entries| self.cached_entries = entries),
+            "bus" => named(&[("include", true), ("ignore", false)], text).map(|bus| self.bus = bus),
+            "precondition" => named(&PRECONDITIONS, text).map(|state| self.precondition = state),
+            "dies" => whole(text, 1, 4096).map(|n| self.dies = n),
+            "channels" => whole(text, 1, 4096).map(|n| self.channels = n),
+            _ => None,
+        };
+        set.ok_or_else(|| ConfigError::BadValue {
+            key: key.name,
+            value: text.into(),
+            range: key.range,
+        })
+    }
+
+    /// Settings in canonical spelling.
+    fn settings(&self) -> [(&'static str, String); 15] {
+        let cached = match self.cached_entries {
+            Some(entries) => entries.to_string(),
+            None => "all".into(),
+        };
+        [
+            ("blocks", self.blocks.to_string()),
+            ("pages_per_block", self.pages_per_block.to_string()),
+            ("page_size", self.page_bytes.to_string()),
+            ("rho", self.rho.to_string()),
+            ("ftl", word_of(&LAYERS, &self.layer).into()),
+            ("gc", word_of(&CLEANING, &self.cleaning).into()),
+            ("d", self.choices.to_string()),
+            ("frontiers", self.frontiers.to_string()),
+            ("wl", self.wear.to_string()),
+            ("log_blocks", self.log_blocks.to_string()),
+            ("cmt", cached),
+            ("bus", if self.bus { "include" } else { "ignore" }.into()),
+            (
+                "precondition",
+                word_of(&PRECONDITIONS, &self.precondition).into(),
+            ),
+            ("dies", self.dies.to_string()),
+            ("channels", self.channels.to_string()),
+        ]
+    }
+
+    /// The settings that differ from the chip's defaults.
+    fn changed_settings(&self) -> Vec<(&'static str, String)> {
+        let defaults = Self::with_defaults(&self.profile, self.chip.clone());
+        let pairs = self.settings().into_iter().zip(defaults.settings());
+        pairs
+            .filter(|(own, default)| own != default)
+            .map(|(own, _)| own)
+            .collect()
+    }
+
+    /// True if the layer maps single pages.
+    pub(super) fn is_page_mapped(&self) -> bool {
+        matches!(self.layer, LayerKind::PageMap | LayerKind::Dftl)
+    }
+
+    /// True if mapping entries can be on flash only.
+    pub(super) fn has_map_on_flash(&self) -> bool {
+        self.layer == LayerKind::Dftl && self.cached_entries.is_some()
+    }
+
+    /// Settings that were given and change nothing, each as a sentence for the user.
+    pub fn notes(&self) -> Vec<String> {
+        let layer = word_of(&LAYERS, &self.layer);
+        let has_logs = matches!(self.layer, LayerKind::Bast | LayerKind::Fast);
+        let idle = |key: &str| match key {
+            "gc" | "frontiers" => !self.is_page_mapped(),
+            "d" => !self.is_page_mapped() || self.cleaning != CleaningKind::DChoices,
+            "log_blocks" => !has_logs,
+            "cmt" => self.layer != LayerKind::Dftl,
+            "channels" => self.dies == 1,
+            _ => false,
+        };
+        let changed = self.changed_settings();
+        let ignored = changed.iter().filter(|(key, _)| idle(key));
+        ignored
+            .map(|(key, value)| match *key {
+                "d" => format!("{key}={value} changes nothing: it belongs to gc=d-choices"),
+                "channels" => format!("{key}={value} changes nothing with one die; set dies too"),
+                _ => format!("{key}={value} changes nothing with ftl={layer}"),
+            })
+            .collect()
+    }
+
+    /// Erased blocks that cleaning keeps (page map, DFTL).
+    pub(super) fn reserve(&self) -> u32 {
+        if self.has_map_on_flash() {
+            RESERVE_WITH_MAP
+        } else {
+            RESERVE
+        }
+    }
+
+    /// Blocks that are not in rotation: open blocks, log blocks and the reserve.
+    pub fn blocks_outside_rotation(&self) -> u32 {
+        match self.layer {
+            LayerKind::PageMap | LayerKind::Dftl => {
+                self.frontiers + u32::from(self.has_map_on_flash()) + self.reserve()
+            }
+            LayerKind::BlockMap => 1 + RESERVE,
+            LayerKind::Bast | LayerKind::Fast => self.log_blocks.saturating_add(RESERVE),
+        }
+    }
+
+    /// Physical pages in rotation with so many blocks.
+    fn rotation_pages(&self, blocks: u64) -> u64 {
+        blocks.saturating_sub(self.blocks_outside_rotation().into())
+            * u64::from(self.pages_per_block)
+    }
+
+    fn logical_pages_with(&self, blocks: u64) -> u64 {
+        // What is added keeps 0.8 of 100 pages at 80 where the product is a hair below.
+        (self.rho * self.rotation_pages(blocks) as f64 + 1e-6) as u64
+    }
+
+    /// Logical pages that the device offers.
+    pub fn logical_pages(&self) -> u64 {
+        self.logical_pages_with(self.blocks.into())
+    }
+
+    /// Pages of the mapping table on flash.
+    pub(super) fn map_pages(&self, logical_pages: u64) -> u64 {
+        if self.has_map_on_flash() {
+            logical_pages.div_ceil(dftl_entries_per_page(self.page_bytes).into())
+        } else {
+            0
+        }
+    }
+
+    /// True if so many blocks give the layer what it needs for so many logical pages.
+    fn would_do(&self, blocks: u64, pages: u64) -> bool {
+        let logical = self.logical_pages_with(blocks);
+        // Twice, so that the table can be rewritten while data blocks are cleaned.
+        let used = logical + 2 * self.map_pages(logical);
+        let full_is_allowed = u64::from(!self.is_page_mapped());
+        logical >= pages.max(1) && used < self.rotation_pages(blocks) + full_is_allowed
+    }
+
+    /// The least number of blocks, all else equal, that offers so many logical pages.
+    fn smallest(&self, pages: u64) -> Option<u64> {
+        let most = MAX_PHYSICAL / u64::from(self.pages_per_block).checked_next_power_of_two()?;
+        if !self.would_do(most, pages) {
+            return None;
+        }
+        let (mut short, mut enough) = (0, most);
+        while enough - short > 1 {
+            let middle = short + (enough - short) / 2;
+            if self.would_do(middle, pages) {
+                enough = middle;
+            } else {
+                short = middle;
+            }
+        }
+        Some(enough)
+    }
+
+    fn too_small(&self, problem: String, pages: u64) -> ConfigError {
+        let remedy = match self.smallest(pages) {
+            Some(blocks) => format!("blocks={blocks} is the least that would do"),
+            None => "no number of blocks would do; lower rho or take larger blocks".into(),
+        };
+        ConfigError::Impossible(format!("{problem}; {remedy}"))
+    }
+
+    /// Refuses what cannot work, naming the smallest geometry that would.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let impossible = |problem: String| Err(ConfigError::Impossible(problem));
+        if self.geometry().is_none() {
+            return impossible(format!(
+                "{} blocks of {} pages are more than the {MAX_PHYSICAL} page numbers that can be simulated (pages_per_block counts as the next power of two), or none; give fewer",
+                self.blocks, self.pages_per_block
+            ));
+        }
+        if self.rho.is_nan() || self.rho <= 0.0 || self.rho > 1.0 {
+            return impossible(format!("rho={}: rho is {}", self.rho, KEYS[3].range));
+        }
+        if self.is_page_mapped() && self.rho >= 1.0 {
+            return impossible(
+                "rho=1 leaves a page-mapped layer nothing to clean; give less than 1, such as 0.93"
+                    .into(),
+            );
+        }
+        if self.layer == LayerKind::Fast && self.log_blocks < 2 {
+            return impossible(
+                "ftl=fast needs log_blocks=2 or more: one for sequential writes, the rest for all others".into(),
+            );
+        }
+        if self.bus && self.chip.transfer_ns_per_byte.is_none() {
+            return impossible(format!(
+                "bus=include: the profile '{}' does not say how fast its bus is; use bus=ignore, or a chip file with transfer_ns_per_byte",
+                self.profile
+            ));
+        }
+        if !self.would_do(self.blocks.into(), 1) {
+            let problem = format!(
+                "{} blocks of {} pages are too few for ftl={} with rho={}: {} blocks are open, log blocks or reserve",
+                self.blocks,
+                self.pages_per_block,
+                word_of(&LAYERS, &self.layer),
+                self.rho,
+                self.blocks_outside_rotation()
+            );
+            return Err(self.too_small(problem, 1));
+        }
+        Ok(())
+    }
+
+    /// Refuses a database with more pages than the device offers, naming the smallest device that
+    /// would hold it.
+    pub fn check_fits(&self, pages: u64) -> Result<(), ConfigError> {
+        let offered = self.logical_pages();
+        if pages <= offered {
+            return Ok(());
+        }
+        let problem = format!("the database has {pages} pages, the device offers {offered}");
+        Err(self.too_small(problem, pages))
+    }
+
+    /// The shape, if it can be simulated.
+    pub fn geometry(&self) -> Option<Geometry> {
+        Geometry::new(self.blocks, self.pages_per_block, self.page_bytes)
+    }
+
+    pub(super) fn timing(&self) -> Timing {
+        let transfer = match self.bus {
+            true => u64::from(self.page_bytes) + u64::from(self.chip.spare_bytes),
+            false => 0,
+        };
+        Timing::new(&self.chip, self.pages_per_block, transfer)
+    }
+}
+
+impl FromStr for FlashConfig {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        let text = text.trim();
+        let rest = text
+            .strip_prefix("flash:")
+            .ok_or_else(|| ConfigError::NotFlash(text.into()))?;
+        let mut parts = rest.split(',');
+        let mut config = Self::of_chip(parts.next().unwrap_or_default().trim())?;
+        let mut seen: Vec<&str> = Vec::new();
+        for part in parts {
+            let (name, value) = part
+                .split_once('=')
+                .map(|(name, value)| (name.trim(), value.trim()))
+                .ok_or_else(|| ConfigError::NotAPair(part.into()))?;
+            let key = KEYS.iter().find(|key| key.name == name);
+            let key = key.ok_or_else(|| ConfigError::UnknownKey {
+                key: name.into(),
+                hint: nearest(name, &key_names()),
+                known: list(&key_names()),
+            })?;
+            if seen.contains(&name) {
+                return Err(ConfigError::Twice(name.into()));
+            }
+            seen.push(name);
+            config.set(key, value)?;
+        }
+        config.check()?;
+        Ok(config)
+    }
+}
+
+/// Canonical: the profile and the settings that differ from its defaults.
+impl fmt::Display for FlashConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "flash:{}", self.profile)?;
+        let mut changed = self.changed_settings().into_iter();
+        changed.try_for_each(|(key, value)| write!(f, ",{key}={value}"))
+    }
+}

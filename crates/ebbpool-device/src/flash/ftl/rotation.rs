@@ -1,0 +1,347 @@
+//! Blocks in rotation: data are appended to open blocks, full blocks are closed, cleaned and erased.
+
+use super::super::cleaning::{Cleaner, Look};
+use super::super::nand::{Cause, NONE, Nand, Observer};
+use super::super::wear::{FreeBlocks, Temperature, WearLevelling};
+use super::OutOfBlocks;
+
+/// An open block that data are appended to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Frontier {
+    /// What the host writes.
+    Host,
+    /// What cleaning saved; the host's with one frontier.
+    Cleaned,
+    /// Pages of the mapping table.
+    Map,
+}
+
+/// How many kinds of frontier there are.
+const FRONTIERS: usize = 3;
+
+/// Blocks whose pages are mapped one by one.
+#[derive(Clone)]
+pub(in super::super) struct Rotation {
+    /// By logical page, then by page of the mapping table: the physical page.
+    map: Vec<u32>,
+    logical_pages: u32,
+    open: [u32; FRONTIERS],
+    separate: bool,
+    closed: Vec<bool>,
+    closed_pages: u64,
+    closed_valid: u64,
+    /// By block: its valid pages that belong to the mapping table; empty if the table is in memory.
+    map_valid: Vec<u32>,
+    free: FreeBlocks,
+    reserve: u32,
+    cleaner: Cleaner,
+    host_writes: u64,
+    /// Logical pages that the last cleaning or relocation moved; kept only where a table on flash
+    /// has to follow.
+    moved: Vec<u32>,
+}
+
+/// What a rotation is made of.
+#[derive(Clone)]
+pub(in super::super) struct RotationPlan {
+    pub(in super::super) logical_pages: u32,
+    /// Pages of the mapping table on flash.
+    pub(in super::super) map_pages: u32,
+    /// True if cleaned data have a block of their own.
+    pub(in super::super) separate: bool,
+    /// Erased blocks that are kept for cleaning.
+    pub(in super::super) reserve: u32,
+    pub(in super::super) wear: WearLevelling,
+    pub(in super::super) cleaner: Cleaner,
+}
+
+impl Rotation {
+    pub(super) fn new(blocks: u32, plan: RotationPlan) -> Self {
+        Self {
+            map: vec![NONE; (plan.logical_pages + plan.map_pages) as usize],
+            logical_pages: plan.logical_pages,
+            open: [NONE; FRONTIERS],
+            separate: plan.separate,
+            closed: vec![false; blocks as usize],
+            closed_pages: 0,
+            closed_valid: 0,
+            map_valid: match plan.map_pages {
+                0 => Vec::new(),
+                _ => vec![0; blocks as usize],
+            },
+            free: FreeBlocks::new(blocks, plan.wear),
+            reserve: plan.reserve,
+            cleaner: plan.cleaner,
+            host_writes: 0,
+            moved: Vec::new(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn logical_pages(&self) -> u32 {
+        self.logical_pages
+    }
+
+    /// True if the mapping table, or some of it, is on flash.
+    pub(super) fn has_map_pages(&self) -> bool {
+        self.map.len() > self.logical_pages as usize
+    }
+
+    #[inline]
+    pub(super) fn page_of(&self, owner: u32) -> Option<u32> {
+        let page = self.map.get(owner as usize).copied();
+        page.filter(|&page| page != NONE)
+    }
+
+    pub(super) fn moved(&mut self) -> &mut Vec<u32> {
+        &mut self.moved
+    }
+
+    pub(super) fn is_closed(&self, block: u32) -> bool {
+        self.closed[block as usize]
+    }
+
+    /// Counts a host write, which is the unit of age.
+    #[inline]
+    pub(super) fn tick(&mut self) {
+        self.host_writes += 1;
+    }
+
+    #[inline]
+    pub(super) fn is_short(&self) -> bool {
+        self.free.len() < self.reserve
+    }
+
+    /// Where data of this kind go.
+    #[inline]
+    fn index(&self, frontier: Frontier) -> usize {
+        match frontier {
+            Frontier::Host => 0,
+            Frontier::Cleaned => usize::from(self.separate),
+            Frontier::Map => 2,
+        }
+    }
+
+    /// A block with room for one more page of this kind.
+    #[inline]
+    fn open_block<O: Observer>(
+        &mut self,
+        nand: &Nand<O>,
+        frontier: Frontier,
+    ) -> Result<u32, OutOfBlocks> {
+        let block = self.open[self.index(frontier)];
+        if block != NONE && !nand.is_full(block) {
+            return Ok(block);
+        }
+        self.open_next(nand, frontier)
+    }
+
+    fn open_next<O: Observer>(
+        &mut self,
+        nand: &Nand<O>,
+        frontier: Frontier,
+    ) -> Result<u32, OutOfBlocks> {
+        let temperature = match frontier {
+            Frontier::Cleaned if self.separate => Temperature::Cold,
+            _ => Temperature::Hot,
+        };
+        let next = self
+            .free
+            .take(nand.wear(), temperature)
+            .ok_or(OutOfBlocks)?;
+        let index = self.index(frontier);
+        let full = std::mem::replace(&mut self.open[index], next);
+        if full != NONE {
+            self.close(nand, full);
+        }
+        Ok(next)
+    }
+
+    fn close<O: Observer>(&mut self, nand: &Nand<O>, block: u32) {
+        let valid = nand.valid(block);
+        self.closed[block as usize] = true;
+        self.closed_pages += u64::from(nand.geometry().pages_per_block);
+        self.closed_valid += u64::from(valid);
+        self.cleaner.add(block, valid, self.host_writes);
+    }
+
+    fn leave<O: Observer>(&mut self, nand: &Nand<O>, block: u32) {
+        let valid = nand.valid(block);
+        self.closed[block as usize] = false;
+        self.closed_pages -= u64::from(nand.geometry().pages_per_block);
+        self.closed_valid -= u64::from(valid);
+        self.cleaner.remove(block, valid);
+    }
+
+    /// Programs new content of a logical page or of a page of the mapping table.
+    #[inline]
+    pub(super) fn append<O: Observer>(
+        &mut self,
+        nand: &mut Nand<O>,
+        owner: u32,
+        frontier: Frontier,
+        cause: Cause,
+    ) -> Result<(), OutOfBlocks> {
+        let block = self.open_block(nand, frontier)?;
+        let page = nand.program(block, owner, cause);
+        let before = std::mem::replace(&mut self.map[owner as usize], page);
+        if before != NONE {
+            self.invalidate(nand, before);
+        }
+        if owner >= self.logical_pages {
+            self.map_page_moved(nand, before, block);
+        }
+        Ok(())
+    }
+
+    /// A logical page is forgotten; false if there was nothing to forget.
+    pub(super) fn forget<O: Observer>(&mut self, nand: &mut Nand<O>, logical: u32) -> bool {
+        let before = std::mem::replace(&mut self.map[logical as usize], NONE);
+        if before == NONE {
+            return false;
+        }
+        self.invalidate(nand, before);
+        true
+    }
+
+    #[inline]
+    fn invalidate<O: Observer>(&mut self, nand: &mut Nand<O>, page: u32) {
+        let block = nand.invalidate(page);
+        if self.closed[block as usize] {
+            self.closed_valid -= 1;
+            self.cleaner
+                .lost_a_page(block, nand.valid(block), self.host_writes);
+        }
+    }
+
+    /// Cleans one block: the policy's victim, or the one with the fewest valid pages if the
+    /// `emptiest` is asked for.
+    pub(super) fn clean_one<O: Observer>(
+        &mut self,
+        nand: &mut Nand<O>,
+        emptiest: bool,
+    ) -> Result<(), OutOfBlocks> {
+        if self.closed_valid == self.closed_pages {
+            return Err(OutOfBlocks);
+        }
+        let victim = match emptiest {
+            true => self.emptiest(nand),
+            false => self.choose(nand),
+        };
+        let victim = victim.ok_or(OutOfBlocks)?;
+        if !self.can_save(nand, victim) {
+            return Err(OutOfBlocks);
+        }
+        self.leave(nand, victim);
+        self.save(nand, victim, None, Cause::Cleaning)?;
+        if nand.erase(victim, Cause::Cleaning) {
+            self.free.put(victim);
+        }
+        Ok(())
+    }
+
+    /// The closed block with the fewest valid pages. Pages of the table that are rewritten for moved
+    /// data do not count against it: each leaves a stale page behind that is soon cheap to clean.
+    fn emptiest<O: Observer>(&self, nand: &Nand<O>) -> Option<u32> {
+        let closed = (0..nand.geometry().blocks).filter(|&block| self.is_closed(block));
+        closed.min_by_key(|&block| nand.valid(block))
+    }
+
+    fn choose<O: Observer>(&mut self, nand: &Nand<O>) -> Option<u32> {
+        let look = Look {
+            wear: nand.wear(),
+            valid: nand.valid_by_block(),
+            now: self.host_writes,
+        };
+        self.cleaner.victim(&look)
+    }
+
+    fn map_pages_in(&self, block: u32) -> u32 {
+        self.map_valid.get(block as usize).copied().unwrap_or(0)
+    }
+
+    fn map_page_moved<O: Observer>(&mut self, nand: &Nand<O>, from: u32, to: u32) {
+        if from != NONE {
+            self.map_valid[nand.geometry().block_of(from) as usize] -= 1;
+        }
+        self.map_valid[to as usize] += 1;
+    }
+
+    /// True if there is room for all valid pages of a block.
+    fn can_save<O: Observer>(&self, nand: &Nand<O>, block: u32) -> bool {
+        let map = self.map_pages_in(block);
+        let data = nand.valid(block) - map;
+        let blocks_for = |pages: u32, frontier: Frontier| {
+            let open = self.open[self.index(frontier)];
+            let room = if open == NONE { 0 } else { nand.room(open) };
+            pages
+                .saturating_sub(room)
+                .div_ceil(nand.geometry().pages_per_block)
+        };
+        let needed = blocks_for(data, Frontier::Cleaned) + blocks_for(map, Frontier::Map);
+        needed <= self.free.len()
+    }
+
+    /// Moves all valid pages out of a block: into `to`, or else to the frontiers.
+    fn save<O: Observer>(
+        &mut self,
+        nand: &mut Nand<O>,
+        block: u32,
+        to: Option<u32>,
+        cause: Cause,
+    ) -> Result<(), OutOfBlocks> {
+        let follow = self.has_map_pages();
+        self.moved.clear();
+        for slot in 0..nand.written(block) {
+            let from = nand.geometry().page(block, slot);
+            let Some(owner) = nand.owner(from) else {
+                continue;
+            };
+            let is_data = owner < self.logical_pages;
+            let target = match to {
+                Some(target) => target,
+                None if is_data => self.open_block(nand, Frontier::Cleaned)?,
+                None => self.open_block(nand, Frontier::Map)?,
+            };
+            self.map[owner as usize] = nand.copy(from, target, owner, cause);
+            if !is_data {
+                self.map_page_moved(nand, from, target);
+            }
+            if follow && is_data {
+                self.moved.push(owner);
+            }
+        }
+        Ok(())
+    }
+
+    /// True if static wear levelling should move some block's data.
+    pub(super) fn is_wear_uneven<O: Observer>(&self, nand: &Nand<O>) -> bool {
+        self.free.levelling().is_due(nand.wear())
+    }
+
+    /// Moves the data of the least worn closed block to the most worn free block; false if no closed
+    /// block is left behind far enough.
+    pub(super) fn level_wear<O: Observer>(
+        &mut self,
+        nand: &mut Nand<O>,
+    ) -> Result<bool, OutOfBlocks> {
+        let closed = (0..nand.geometry().blocks).filter(|&block| self.is_closed(block));
+        let Some(block) = closed.min_by_key(|&block| nand.wear().erases_of(block)) else {
+            return Ok(false);
+        };
+        let erases = nand.wear().erases_of(block);
+        if !self.free.levelling().is_left_behind(erases, nand.wear()) {
+            return Ok(false);
+        }
+        let Some(target) = self.free.take(nand.wear(), Temperature::Cold) else {
+            return Ok(false);
+        };
+        self.leave(nand, block);
+        self.save(nand, block, Some(target), Cause::Wear)?;
+        self.close(nand, target);
+        if nand.erase(block, Cause::Wear) {
+            self.free.put(block);
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,472 @@
+//! A flash device simulated down to the chip: pages and erase blocks, a translation layer, cleaning,
+//! wear levelling. It counts what the chip does, and how long it takes.
+//!
+//! ```
+//! use ebbpool_device::flash::{Flash, FlashConfig};
+//!
+//! let config: FlashConfig = "flash:slc-mt29f4g08aaa,blocks=64,precondition=steady".parse()?;
+//! let mut device = Flash::new(&config)?;
+//! let time = device.write(7)?;
+//! assert!(time.micros() >= 220.0);
+//! assert_eq!(device.report().host_writes, 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! What the model does and leaves out is in `docs/flash-model.md`.
+
+mod chips;
+mod cleaning;
+mod clock;
+pub mod closed_forms;
+mod config;
+mod ftl;
+mod geometry;
+mod nand;
+mod report;
+mod steady;
+mod text;
+mod wear;
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+pub use chips::{Chip, chips};
+pub use cleaning::CleaningKind;
+pub use config::{ConfigError, FlashConfig, Precondition};
+pub use ftl::{LayerKind, Merges};
+pub use geometry::{Geometry, MAX_PHYSICAL};
+pub use nand::{ByCause, Cause, Observer};
+pub use report::{Report, RequestTimes, WearReport};
+pub use wear::WearLevelling;
+
+use cleaning::Cleaner;
+use clock::Clock;
+use ftl::{
+    Bast, BlockMap, CachedMap, Fast, OutOfBlocks, PageMapped, ResidentMap, RotationPlan,
+    TranslationLayer,
+};
+use nand::Nand;
+use report::TimeRecorder;
+use steady::Windows;
+
+/// Seeds of the two random streams; fixed, so that a device always does the same.
+const CLEANING_SEED: u64 = 0x00c1_ea41;
+const PRECONDITION_SEED: u64 = 0x57ea_d700;
+/// Windows after which preconditioning stops although write amplification still drifts.
+const MOST_WINDOWS: u64 = 64;
+
+/// How long a request took, from its arrival to the end of everything it set off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ServiceTime {
+    nanos: u64,
+}
+
+impl ServiceTime {
+    /// In nanoseconds.
+    pub fn nanos(self) -> u64 {
+        self.nanos
+    }
+
+    /// In microseconds.
+    pub fn micros(self) -> f64 {
+        self.nanos as f64 / 1000.0
+    }
+}
+
+/// Why a request was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DeviceError {
+    /// Too many blocks are worn out; what was written before can still be read.
+    #[error(
+        "the device is worn out after {host_writes} host writes ({host_bytes} bytes): {bad_blocks} of {blocks} blocks are bad and no erased block can be made; use a chip with more endurance, more blocks or a lower rho"
+    )]
+    WornOut {
+        /// Host writes that succeeded since the device was new or preconditioned.
+        host_writes: u64,
+        /// The same in bytes.
+        host_bytes: u64,
+        /// Bad blocks.
+        bad_blocks: u32,
+        /// All blocks.
+        blocks: u32,
+    },
+    /// No block is bad, but cleaning gains nothing: the mapping table on flash takes all that is freed.
+    #[error(
+        "no erased block can be made after {host_writes} host writes: data and mapping table leave too little room; lower rho or raise cmt"
+    )]
+    Full {
+        /// Host writes that succeeded since the device was new or preconditioned.
+        host_writes: u64,
+    },
+    /// The page is beyond the device's end.
+    #[error("page {page} is beyond the device's {pages} pages; give it more blocks")]
+    NoSuchPage {
+        /// The page asked for.
+        page: u64,
+        /// Logical pages of the device.
+        pages: u64,
+    },
+}
+
+#[derive(Clone)]
+enum Layer {
+    PageMap(PageMapped<ResidentMap>),
+    Dftl(PageMapped<CachedMap>),
+    BlockMap(BlockMap),
+    Bast(Bast),
+    Fast(Fast),
+}
+
+macro_rules! layer {
+    ($layer:expr, $each:ident => $call:expr) => {
+        match $layer {
+            Layer::PageMap($each) => $call,
+            Layer::Dftl($each) => $call,
+            Layer::BlockMap($each) => $call,
+            Layer::Bast($each) => $call,
+            Layer::Fast($each) => $call,
+        }
+    };
+}
+
+impl Layer {
+    fn new(config: &FlashConfig, logical_pages: u32) -> Self {
+        let blocks = config.blocks;
+        let pages = config.pages_per_block;
+        let plan = || RotationPlan {
+            logical_pages,
+            map_pages: config.map_pages(logical_pages.into()) as u32,
+            separate: config.frontiers == 2,
+            reserve: config.reserve(),
+            wear: config.wear,
+            cleaner: Cleaner::new(
+                config.cleaning,
+                blocks,
+                pages,
+                config.choices,
+                CLEANING_SEED,
+            ),
+        };
+        let logs = config.log_blocks;
+        let wear = config.wear;
+        match config.layer {
+            LayerKind::PageMap => Layer::PageMap(PageMapped::new(blocks, plan(), ResidentMap)),
+            LayerKind::Dftl => {
+                let capacity = config.cached_entries.unwrap_or(logical_pages);
+                let map = CachedMap::new(logical_pages, config.page_bytes, capacity);
+                Layer::Dftl(PageMapped::new(blocks, plan(), map))
+            }
+            LayerKind::BlockMap => {
+                Layer::BlockMap(BlockMap::new(blocks, pages, logical_pages, wear))
+            }
+            LayerKind::Bast => Layer::Bast(Bast::new(blocks, pages, logical_pages, logs, wear)),
+            LayerKind::Fast => Layer::Fast(Fast::new(blocks, pages, logical_pages, logs, wear)),
+        }
+    }
+
+    fn merges<O: Observer>(&mut self) -> &mut Merges {
+        layer!(self, layer => TranslationLayer::<O>::merges(layer))
+    }
+
+    #[inline]
+    fn page_of<O: Observer>(&self, logical: u32) -> Option<u32> {
+        layer!(self, layer => TranslationLayer::<O>::page_of(layer, logical))
+    }
+}
+
+/// A simulated flash device. Requests come one after another; the same requests always do the same.
+#[derive(Clone)]
+pub struct Flash<O: Observer = ()> {
+    config: FlashConfig,
+    logical_pages: u32,
+    nand: Nand<O>,
+    layer: Layer,
+    host_reads: u64,
+    host_writes: u64,
+    host_trims: u64,
+    /// Host writes before counting began, for the moment of failure.
+    writes_before: u64,
+    busy_before: u64,
+    read_times: TimeRecorder,
+    write_times: TimeRecorder,
+    windows: Windows,
+    failed: Option<DeviceError>,
+}
+
+impl Flash {
+    /// A device as configured, preconditioned, with all counters at zero.
+    pub fn new(config: &FlashConfig) -> Result<Self, ConfigError> {
+        Self::observed(config, ())
+    }
+}
+
+impl<O: Observer> Flash<O> {
+    /// The same with an observer, which hears the preconditioning too.
+    pub fn observed(config: &FlashConfig, observer: O) -> Result<Self, ConfigError> {
+        config.check()?;
+        let geometry = config.geometry().ok_or_else(|| {
+            ConfigError::Impossible("the device has no pages that can be simulated".into())
+        })?;
+        let logical_pages = config.logical_pages() as u32;
+        let clock = Clock::new(config.dies, config.channels);
+        let mut flash = Self {
+            config: config.clone(),
+            logical_pages,
+            nand: Nand::new(geometry, config.timing(), clock, observer),
+            layer: Layer::new(config, logical_pages),
+            host_reads: 0,
+            host_writes: 0,
+            host_trims: 0,
+            writes_before: 0,
+            busy_before: 0,
+            read_times: TimeRecorder::new(),
+            write_times: TimeRecorder::new(),
+            windows: Windows::new(geometry.pages()),
+            failed: None,
+        };
+        flash.precondition().map_err(|error| {
+            ConfigError::Impossible(format!("while the device was preconditioned: {error}"))
+        })?;
+        Ok(flash)
+    }
+
+    fn precondition(&mut self) -> Result<(), DeviceError> {
+        let pages = self.logical_pages();
+        if self.config.precondition == Precondition::None {
+            return Ok(());
+        }
+        for page in 0..pages {
+            self.write(page)?;
+        }
+        if self.config.precondition == Precondition::Steady {
+            self.reset_counters();
+            let mut random = Xoshiro256PlusPlus::seed_from_u64(PRECONDITION_SEED);
+            let step = (self.nand.geometry().pages() / 8).max(1);
+            for _ in 0..MOST_WINDOWS {
+                for _ in 0..step {
+                    let drawn = (u128::from(random.next_u64()) * u128::from(pages)) >> 64;
+                    self.write(drawn as u64)?;
+                }
+                if self.settled().is_ok() {
+                    break;
+                }
+            }
+        }
+        self.reset_counters();
+        self.writes_before = 0;
+        self.nand.forget_wear();
+        Ok(())
+    }
+
+    /// Logical pages, numbered from 0.
+    pub fn logical_pages(&self) -> u64 {
+        self.logical_pages.into()
+    }
+
+    /// What the device was made from.
+    pub fn config(&self) -> &FlashConfig {
+        &self.config
+    }
+
+    /// The observer.
+    pub fn observer(&mut self) -> &mut O {
+        &mut self.nand.observer
+    }
+
+    #[inline]
+    fn checked(&self, page: u64) -> Result<u32, DeviceError> {
+        if page < u64::from(self.logical_pages) {
+            return Ok(page as u32);
+        }
+        Err(DeviceError::NoSuchPage {
+            page,
+            pages: self.logical_pages(),
+        })
+    }
+
+    #[cold]
+    fn fail(&mut self) -> DeviceError {
+        let host_writes = self.writes_before + self.host_writes;
+        let error = match self.nand.wear().bad_blocks() {
+            0 => DeviceError::Full { host_writes },
+            bad_blocks => DeviceError::WornOut {
+                host_writes,
+                host_bytes: host_writes * u64::from(self.config.page_bytes),
+                bad_blocks,
+                blocks: self.config.blocks,
+            },
+        };
+        self.failed = Some(error.clone());
+        error
+    }
+
+    /// Reads a page; a page that was never written, or trimmed, costs no flash read. A worn-out
+    /// device still reads.
+    pub fn read(&mut self, page: u64) -> Result<ServiceTime, DeviceError> {
+        let logical = self.checked(page)?;
+        self.nand.clock().start_request();
+        if self.failed.is_some() {
+            if let Some(page) = self.layer.page_of::<O>(logical) {
+                self.nand.read(page, Cause::Host);
+            }
+        } else if layer!(&mut self.layer, layer => layer.read(&mut self.nand, logical)).is_err() {
+            // The data were read; only the mapping table found no room.
+            self.fail();
+        }
+        self.host_reads += 1;
+        let nanos = self.nand.clock().request_nanos();
+        self.read_times.record(nanos);
+        Ok(ServiceTime { nanos })
+    }
+
+    /// Writes a page.
+    #[inline]
+    pub fn write(&mut self, page: u64) -> Result<ServiceTime, DeviceError> {
+        let logical = self.checked(page)?;
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        self.nand.clock().start_request();
+        let written: Result<(), OutOfBlocks> =
+            layer!(&mut self.layer, layer => layer.write(&mut self.nand, logical));
+        if written.is_err() {
+            return Err(self.fail());
+        }
+        self.host_writes += 1;
+        let nanos = self.nand.clock().request_nanos();
+        self.write_times.record(nanos);
+        let nand = &self.nand;
+        self.windows
+            .note(self.host_writes, || nand.programs_so_far());
+        Ok(ServiceTime { nanos })
+    }
+
+    /// Tells the device that a page's content is no longer needed.
+    pub fn trim(&mut self, page: u64) -> Result<ServiceTime, DeviceError> {
+        let logical = self.checked(page)?;
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        self.nand.clock().start_request();
+        if layer!(&mut self.layer, layer => layer.trim(&mut self.nand, logical)).is_err() {
+            return Err(self.fail());
+        }
+        self.host_trims += 1;
+        Ok(ServiceTime {
+            nanos: self.nand.clock().request_nanos(),
+        })
+    }
+
+    /// Erases of the block that holds a logical page; `None` if the page holds no data or does not
+    /// exist.
+    pub fn erase_count_of(&self, page: u64) -> Option<u32> {
+        let logical = self.checked(page).ok()?;
+        let physical = self.layer.page_of::<O>(logical)?;
+        let block = self.nand.geometry().block_of(physical);
+        Some(self.nand.wear().erases_of(block))
+    }
+
+    /// The physical page that holds a logical page, if any does.
+    pub fn physical_page_of(&self, page: u64) -> Option<u32> {
+        self.layer.page_of::<O>(self.checked(page).ok()?)
+    }
+
+    /// Counting starts again, as at the end of a warm-up; content and wear stay.
+    pub fn reset_counters(&mut self) {
+        self.writes_before += self.host_writes;
+        (self.host_reads, self.host_writes, self.host_trims) = (0, 0, 0);
+        self.busy_before = self.nand.clock().done();
+        self.read_times = TimeRecorder::new();
+        self.write_times = TimeRecorder::new();
+        self.windows = Windows::new(self.nand.geometry().pages());
+        *self.layer.merges::<O>() = Merges::default();
+        self.nand.reset_counters();
+    }
+
+    fn settled(&self) -> Result<f64, String> {
+        let erases = self.nand.erases().total();
+        self.windows
+            .settled(self.host_writes, self.nand.programs_so_far(), erases)
+    }
+
+    /// Physical pages in rotation: without bad and open blocks, log blocks and the reserve.
+    fn rotation_pages(&self) -> u64 {
+        let outside = self.config.blocks_outside_rotation() + self.nand.wear().bad_blocks();
+        let blocks = self.config.blocks.saturating_sub(outside);
+        u64::from(blocks) * u64::from(self.config.pages_per_block)
+    }
+
+    fn predicted(&self, rho: f64) -> Option<f64> {
+        let config = &self.config;
+        let pages = config.pages_per_block;
+        let data_blocks = self.logical_pages.div_ceil(pages);
+        match (config.layer, config.cleaning) {
+            (LayerKind::Dftl, _) if config.cached_entries.is_some() => None,
+            (LayerKind::PageMap | LayerKind::Dftl, cleaning) => match cleaning {
+                CleaningKind::Greedy | CleaningKind::EeGreedy => closed_forms::greedy(rho, pages),
+                CleaningKind::Fifo => closed_forms::fifo(rho),
+                CleaningKind::Random => closed_forms::random(rho),
+                CleaningKind::DChoices | CleaningKind::CostBenefit => None,
+            },
+            (LayerKind::BlockMap, _) => Some(f64::from(pages)),
+            (LayerKind::Bast, _) => Some(closed_forms::bast(pages, config.log_blocks, data_blocks)),
+            (LayerKind::Fast, _) => Some(closed_forms::fast(pages, config.log_blocks, data_blocks)),
+        }
+    }
+
+    fn occupancy(&self) -> Vec<u64> {
+        let closed = layer!(&self.layer, layer => layer.closed(&self.nand));
+        let mut occupancy = Vec::new();
+        if let Some(closed) = closed {
+            occupancy.resize(self.config.pages_per_block as usize + 1, 0);
+            for valid in closed {
+                occupancy[valid as usize] += 1;
+            }
+        }
+        occupancy
+    }
+
+    /// Everything that was counted.
+    pub fn report(&mut self) -> Report {
+        let config = &self.config;
+        let page_bytes = u64::from(config.page_bytes);
+        let mapped =
+            (0..self.logical_pages).filter(|&page| self.layer.page_of::<O>(page).is_some());
+        let mapped_pages = mapped.count() as u64;
+        let rho_eff = mapped_pages as f64 / self.rotation_pages().max(1) as f64;
+        let wear = WearReport::of(self.nand.wear().all(), self.nand.wear().bad_blocks());
+        let settled = self.settled();
+        let write_amplification = settled.as_ref().ok().copied();
+        let chip_bytes = self.nand.geometry().pages() as f64 * page_bytes as f64;
+        let endurance = f64::from(self.nand.wear().endurance());
+        let busy = self.nand.clock().done() - self.busy_before;
+        Report {
+            device: config.to_string(),
+            logical_pages: self.logical_pages.into(),
+            mapped_pages,
+            rho: config.rho,
+            rho_eff,
+            host_reads: self.host_reads,
+            host_writes: self.host_writes,
+            host_trims: self.host_trims,
+            host_bytes: self.host_writes * page_bytes,
+            programs: self.nand.programs().total(),
+            programs_by_cause: self.nand.programs(),
+            reads: self.nand.reads().total(),
+            reads_by_cause: self.nand.reads(),
+            erases: self.nand.erases().total(),
+            erases_by_cause: self.nand.erases(),
+            merges: *self.layer.merges::<O>(),
+            write_amplification,
+            not_steady: settled.err(),
+            predicted_write_amplification: self.predicted(rho_eff),
+            occupancy: self.occupancy(),
+            lifetime_host_bytes: write_amplification
+                .map(|amplification| chip_bytes * endurance * wear.evenness / amplification),
+            wear,
+            device_seconds: busy as f64 / 1e9,
+            read_time: self.read_times.times(),
+            write_time: self.write_times.times(),
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! The flash model as a device that a simulator drives.
+
+use std::fmt;
+
+use crate::costs::{OperationCosts, Unit};
+use crate::device::{Device, DeviceFailed, DeviceReport};
+use crate::flash::{ConfigError, DeviceError, Flash, FlashConfig, Report, ServiceTime};
+use crate::measured::MeasuredCosts;
+
+/// How the pages of a trace lie on the pages of the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layout {
+    /// A page takes so many pages of the device, one after another.
+    Takes(u64),
+    /// So many pages share one of the device; a write programs all of it.
+    Share(u64),
+}
+
+impl Layout {
+    fn new(page_bytes: Option<u64>, device_bytes: u64) -> Result<Self, ConfigError> {
+        match page_bytes {
+            None => Ok(Layout::Takes(1)),
+            Some(bytes) if bytes >= device_bytes && bytes.is_multiple_of(device_bytes) => {
+                Ok(Layout::Takes(bytes / device_bytes))
+            }
+            Some(bytes) if bytes > 0 && device_bytes.is_multiple_of(bytes) => {
+                Ok(Layout::Share(device_bytes / bytes))
+            }
+            Some(bytes) => Err(ConfigError::Impossible(format!(
+                "pages of {bytes} bytes do not fit on flash pages of {device_bytes} bytes; give page_size={bytes} or a divisor of it"
+            ))),
+        }
+    }
+
+    fn pages(self, page: u64) -> std::ops::Range<u64> {
+        match self {
+            Layout::Takes(count) => {
+                let first = page.saturating_mul(count);
+                first..first.saturating_add(count)
+            }
+            Layout::Share(count) => page / count..page / count + 1,
+        }
+    }
+
+    fn per_request(self) -> u64 {
+        match self {
+            Layout::Takes(count) => count,
+            Layout::Share(_) => 1,
+        }
+    }
+}
+
+/// A simulated flash device under the pages of a trace.
+///
+/// What it says of its costs is the average of its last 32,768 reads and writes, cleaning included,
+/// so the asymmetry that a policy sees grows as the device fragments (FD-Buffer TC, section 3.3).
+/// Until it knows enough it says what the chip states.
+#[derive(Clone)]
+pub struct FlashDevice {
+    flash: Flash,
+    layout: Layout,
+    stated: OperationCosts,
+    measured: MeasuredCosts,
+    reads: u64,
+    writes: u64,
+    read_nanos: u64,
+    write_nanos: u64,
+}
+
+impl fmt::Debug for FlashDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FlashDevice")
+            .field("config", self.flash.config())
+            .field("layout", &self.layout)
+            .finish_non_exhaustive()
+    }
+}
+
+impl FlashDevice {
+    /// The device for a database of so many pages of `page_bytes`; where these are not known, of the
+    /// device's own size.
+    ///
+    /// # Errors
+    ///
+    /// If the device cannot be made or is too small, or pages of that size do not lie evenly on its
+    /// own.
+    pub fn new(
+        config: &FlashConfig,
+        page_bytes: Option<u64>,
+        database_pages: Option<u64>,
+    ) -> Result<Self, ConfigError> {
+        let layout = Layout::new(page_bytes, config.page_bytes.into())?;
+        if let Some(last) = database_pages.and_then(|pages| pages.checked_sub(1)) {
+            config.check_fits(layout.pages(last).end)?;
+        }
+        let chip = config.chip();
+        let mean = |times: &[f64]| times.iter().sum::<f64>() / times.len().max(1) as f64;
+        let pages = layout.per_request() as f64;
+        Ok(FlashDevice {
+            flash: Flash::new(config)?,
+            layout,
+            stated: OperationCosts {
+                read: pages * mean(&chip.read_us),
+                write: pages * mean(&chip.program_us),
+                unit: Unit::Microseconds,
+            },
+            measured: MeasuredCosts::default(),
+            reads: 0,
+            writes: 0,
+            read_nanos: 0,
+            write_nanos: 0,
+        })
+    }
+
+    /// What the flash model counted.
+    pub fn flash_report(&mut self) -> Report {
+        self.flash.report()
+    }
+
+    fn request(
+        &mut self,
+        page: u64,
+        serve: fn(&mut Flash, u64) -> Result<ServiceTime, DeviceError>,
+    ) -> Result<u64, DeviceFailed> {
+        let mut nanos = 0;
+        for page in self.layout.pages(page) {
+            let time = serve(&mut self.flash, page)
+                .map_err(|error| DeviceFailed(error.to_string().into()))?;
+            nanos += time.nanos();
+        }
+        Ok(nanos)
+    }
+}
+
+const NANOS_PER_MICRO: f64 = 1e3;
+
+impl Device for FlashDevice {
+    fn read(&mut self, page: u64) -> Result<f64, DeviceFailed> {
+        let nanos = self.request(page, Flash::read)?;
+        self.reads += 1;
+        self.read_nanos += nanos;
+        self.measured.record_read(nanos);
+        Ok(nanos as f64 / NANOS_PER_MICRO)
+    }
+
+    fn write(&mut self, page: u64) -> Result<f64, DeviceFailed> {
+        let nanos = self.request(page, Flash::write)?;
+        self.writes += 1;
+        self.write_nanos += nanos;
+        self.measured.record_write(nanos);
+        Ok(nanos as f64 / NANOS_PER_MICRO)
+    }
+
+    fn costs(&self) -> OperationCosts {
+        match self.measured.averages() {
+            Some((read, write)) => OperationCosts {
+                read: read / NANOS_PER_MICRO,
+                write: write / NANOS_PER_MICRO,
+                unit: Unit::Microseconds,
+            },
+            None => self.stated,
+        }
+    }
+
+    fn report(&self) -> DeviceReport {
+        DeviceReport {
+            unit: Unit::Microseconds,
+            reads: self.reads,
+            writes: self.writes,
+            read_cost: self.read_nanos as f64 / NANOS_PER_MICRO,
+            write_cost: self.write_nanos as f64 / NANOS_PER_MICRO,
+        }
+    }
+
+    fn reset_counters(&mut self) {
+        self.flash.reset_counters();
+        (self.reads, self.writes) = (0, 0);
+        (self.read_nanos, self.write_nanos) = (0, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(keys: &str, page_bytes: Option<u64>) -> FlashDevice {
+        let name = format!("flash:slc-mt29f4g08aaa,blocks=64,{keys}");
+        let config: FlashConfig = name.parse().expect("a device");
+        FlashDevice::new(&config, page_bytes, None).expect("it can be made")
+    }
+
+    #[test]
+    fn a_large_page_takes_several_pages_of_the_device() {
+        let mut device = device("bus=ignore,precondition=full", Some(8192));
+        assert_eq!(device.read(0), Ok(4.0 * 25.0));
+        assert_eq!(device.write(1), Ok(4.0 * 220.0));
+        assert_eq!(device.flash_report().host_writes, 4);
+        assert_eq!(device.costs().ratio(), 8.8);
+        assert_eq!(device.report().bill().amount, 980.0);
+        device.reset_counters();
+        assert_eq!(device.report().bill().amount, 0.0);
+    }
+
+    #[test]
+    fn small_pages_share_one() {
+        let mut device = device("page_size=4096,bus=ignore", Some(1024));
+        assert_eq!(device.write(3), Ok(220.0));
+        assert_eq!(device.write(4), Ok(220.0));
+        assert_eq!(device.flash_report().mapped_pages, 2);
+        let config: FlashConfig = "flash:slc-mt29f4g08aaa".parse().expect("a device");
+        let error = FlashDevice::new(&config, Some(3000), None).expect_err("no multiple");
+        assert!(error.to_string().contains("page_size=3000"), "{error}");
+    }
+
+    #[test]
+    fn what_is_told_of_costs_grows_as_the_device_fragments() {
+        let mut device = device("rho=0.9,bus=ignore,precondition=full", None);
+        let pages = device.flash.logical_pages();
+        let at_first = device.costs().ratio();
+        let mut page = 1;
+        for _ in 0..40_000 {
+            page = (page * 48_271) % 2_147_483_647;
+            device.read(page % pages).expect("room");
+            device.write(page % pages).expect("room");
+        }
+        let later = device.costs().ratio();
+        assert!(later > 2.0 * at_first, "{at_first} then {later}");
+    }
+
+    #[test]
+    fn a_page_beyond_the_end_is_refused() {
+        let error = device("rho=0.5", None)
+            .write(1 << 40)
+            .expect_err("no such page");
+        assert!(error.to_string().contains("beyond the device's"), "{error}");
+    }
+}
