@@ -311,6 +311,14 @@ fn contents_survive_the_end_of_life() {
     let chip = directory.join("short-lived.toml");
     let text = "name = \"short-lived\"\npage_bytes = 64\npages_per_block = 8\nblocks = 24\nread_us = [25.0]\nprogram_us = [220.0]\nerase_us = 1500.0\nendurance = 6\nsource = \"made up\"\n";
     std::fs::write(&chip, text).expect("a chip file");
+    let fresh = format!("flash:{},rho=0.7,precondition=steady", chip.display());
+    let mut fresh = Flash::new(&fresh.parse().expect("well-formed")).expect("works");
+    let wear = fresh.report().wear;
+    assert_eq!(
+        (wear.max, wear.bad_blocks),
+        (0, 0),
+        "worn before it was delivered"
+    );
     in_parallel(combinations(), |settings| {
         let device = format!("flash:{},rho=0.7,{settings}", chip.display());
         let mut bench = Bench::new(&device);
