@@ -50,6 +50,9 @@ Examples:
     /// Describe, convert and generate traces
     Trace(TraceArgs),
     /// Drive a simulated flash device
+    #[command(after_help = "\
+Example:
+  ebbpool device replay my.txt --device flash:slc-mt29f4g08aaa,precondition=full")]
     Device(DeviceArgs),
     /// List the policies and their parameters, or explain one
     #[command(after_help = "\
@@ -356,9 +359,9 @@ pub(crate) enum DeviceCommand {
     /// Send a trace's reads and writes to a device, without a buffer
     #[command(after_help = "\
 Examples:
-  ebbpool device replay uniform:pages=100000,refs=1000000,write=1 --device flash:slc-mt29f4g08aaa,blocks=2048,rho=0.8,precondition=steady
-  ebbpool device replay my.parquet --device flash:slc-mt29f4g08aaa,blocks=4096,ftl=fast,precondition=full
-  ebbpool device replay my.parquet --device flash:tlc-mqsim,blocks=512 --bytes-per-day 1e9 --format json")]
+  ebbpool device replay my.parquet --device flash:slc-mt29f4g08aaa,blocks=256
+  ebbpool device replay my.txt --device flash:tlc-mqsim,ftl=fast --format json
+  ebbpool device replay my.txt --device flash:qlc-3d-2024 --bytes-per-day 1e9")]
     Replay(ReplayArgs),
 }
 

@@ -101,6 +101,20 @@ fn of_wear(comparison: &Comparison) -> String {
         }
         let _ = write!(text, "{}", finish(table));
     }
+    let reports = comparison
+        .rows
+        .iter()
+        .filter_map(|row| row.device.as_ref()?.flash.as_ref());
+    if let Some(reason) = reports
+        .filter_map(|report| report.not_steady.as_ref())
+        .next()
+    {
+        let _ = writeln!(
+            text,
+            "not in a steady state everywhere, so take this for a beginning ({reason}); \
+             precondition=steady, fewer blocks or a longer trace help"
+        );
+    }
     text
 }
 

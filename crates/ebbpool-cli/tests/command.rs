@@ -913,6 +913,109 @@ fn an_asymmetry_that_changes_is_charged_as_it_changes() {
     assert_eq!(result["asymmetry"], 1);
 }
 
+const SMALL_FLASH: &str = "flash:slc-mt29f4g08aaa,blocks=64,page_size=2048,precondition=steady";
+
+#[test]
+fn a_flash_device_is_replayed_as_theory_says() {
+    let replay = |trace: &str, device: &str| {
+        json(&[
+            "device", "replay", trace, "--device", device, "--format", "json",
+        ])
+    };
+    let all_over = "uniform:pages=25000,refs=400000,write=1";
+    let device = "flash:slc-mt29f4g08aaa,blocks=512,rho=0.8,precondition=steady";
+    let report = replay(all_over, device);
+    assert_eq!(report["host_writes"], 400_000);
+    let figure = |name: &str| report[name].as_f64().expect("a figure");
+    let theory = figure("predicted_write_amplification");
+    let found = figure("write_amplification");
+    assert!((found / theory - 1.0).abs() < 0.03, "{found} for {theory}");
+    assert_eq!(
+        figure("programs"),
+        400_000.0
+            + report["programs_by_cause"]["cleaning"]
+                .as_f64()
+                .expect("a count")
+    );
+    assert!(report["lifetime_days"].is_null() && report["failed"].is_null());
+
+    let in_order = (0..5000)
+        .map(|page| format!("W {page}\n"))
+        .collect::<String>();
+    let dir = tempfile::tempdir().expect("a directory");
+    let in_order = file(dir.path(), "t.txt", in_order);
+    let fresh = replay(&in_order, "flash:slc-mt29f4g08aaa,blocks=512");
+    assert_eq!(
+        (&fresh["programs"], &fresh["erases"]),
+        (&5000.into(), &0.into())
+    );
+    assert!(fresh["write_amplification"].is_null());
+    assert!(
+        fresh["not_steady"].is_string(),
+        "a run without erases says so"
+    );
+}
+
+#[test]
+fn a_buffer_on_a_flash_device() {
+    let zipf = "zipf:pages=3000,refs=60000,write=0.5";
+    let run = |policy: &str, device: &[&str]| {
+        let args = [
+            "run", zipf, "--policy", policy, "--frames", "5%", "--format", "json",
+        ];
+        json(&[&args[..], device].concat())
+    };
+    let plain = run("lru", &[]);
+    let flash = run("lru", &["--device", SMALL_FLASH]);
+    for same in ["reads", "writes", "hits", "cluster_switches"] {
+        assert_eq!(plain[same], flash[same], "lru does not look at the device");
+    }
+    assert_eq!(flash["host_writes"], flash["writes"]);
+    assert!(flash["erases"].as_u64() > Some(100) && flash["cost_us"].as_f64() > Some(25.0));
+    let saving = run("cflru:window=1", &["--device", SMALL_FLASH]);
+    assert!(saving["erases"].as_u64() < flash["erases"].as_u64());
+
+    let args = [
+        "compare",
+        zipf,
+        "--frames",
+        "5%",
+        "--policies",
+        "lru,cflru:window=1",
+    ];
+    let text = stdout(&[&args[..], &["--device", SMALL_FLASH]].concat());
+    assert!(text.contains("lifetime of the device"), "{text}");
+    let erases = flash["erases"].to_string();
+    assert!(text.contains(&erases), "{erases} in {text}");
+}
+
+#[test]
+fn flash_devices_that_cannot_be() {
+    let zipf = "zipf:pages=3000,refs=600";
+    for (device, words) in [
+        ("flash:slc-mt29f4g08aaa,blocks=8", "blocks="),
+        ("flash:slc-mt29f4g08aaa,blok=64", "did you mean 'blocks'"),
+        (
+            "flash:slc-mt29f4g08aaa,pages_per_block=0",
+            "pages_per_block",
+        ),
+        ("flash:none", "slc-mt29f4g08aaa"),
+    ] {
+        refused(&["device", "replay", zipf, "--device", device], 2, &[words]);
+        let run = [
+            "run", zipf, "--policy", "lru", "--frames", "9", "--device", device,
+        ];
+        refused(&run, 2, &[words]);
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let beyond = file(dir.path(), "t.txt", "R 1\nW 99999999\n");
+    refused(
+        &["device", "replay", &beyond, "--device", SMALL_FLASH],
+        1,
+        &["beyond the device's"],
+    );
+}
+
 #[test]
 fn devices_that_cannot_be_told_of() {
     refused(&["devices", "flsh-136"], 2, &["did you mean 'flash-136'"]);

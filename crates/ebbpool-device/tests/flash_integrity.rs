@@ -3,7 +3,9 @@
 
 use std::collections::HashMap;
 
-use ebbpool_device::flash::{Cause, DeviceError, Flash, FlashConfig, Geometry, Observer};
+use ebbpool_device::flash::{
+    Cause, DeviceError, Flash, FlashConfig, Geometry, LayerKind, Observer,
+};
 use proptest::prelude::*;
 
 /// A chip that stores contents and insists on its rules; it shares no code with the model.
@@ -20,6 +22,10 @@ struct Contents {
     next: u64,
     /// What the host's last read returned.
     last_read: Option<(u32, u64)>,
+    /// Counts programs and trims, to tell what came later.
+    moment: u64,
+    /// By owner: when it got its place, or lost it.
+    moved: HashMap<u32, u64>,
     host_programs: u64,
     copies: u64,
     map_programs: u64,
@@ -39,6 +45,8 @@ impl Contents {
             endurance: config.chip().endurance,
             next: 0,
             last_read: None,
+            moment: 0,
+            moved: HashMap::new(),
             host_programs: 0,
             copies: 0,
             map_programs: 0,
@@ -56,6 +64,8 @@ impl Contents {
             "page {slot} of block {block} out of order"
         );
         self.next_slot[block as usize] = slot + 1;
+        self.moment += 1;
+        self.moved.insert(owner, self.moment);
         let before = self.pages.insert(page, (owner, content));
         assert_eq!(before, None, "programmed twice between erases");
     }
@@ -162,10 +172,40 @@ impl Bench {
             Request::Trim(page) => {
                 self.flash.trim(page)?;
                 self.trims += 1;
+                if self.expected[page as usize].is_some() {
+                    let seen = self.flash.observer();
+                    seen.moment += 1;
+                    seen.moved.insert(page as u32, seen.moment);
+                }
                 self.expected[page as usize] = None;
             }
         }
         Ok(())
+    }
+
+    /// Pages that moved after the page of DFTL's table with their entry was last written are known in
+    /// memory only, so there can be no more of them than entries in memory.
+    fn check_table(&mut self) {
+        let config = self.flash.config();
+        let Some(entries) = config
+            .cached_entries
+            .filter(|_| config.layer == LayerKind::Dftl)
+        else {
+            return;
+        };
+        let per_page = config.page_bytes / 4;
+        let logical = self.flash.logical_pages() as u32;
+        let seen = self.flash.observer();
+        let ahead = |owner: &u32| {
+            let table = logical + owner / per_page;
+            let written = seen.moved.get(&table).copied().unwrap_or(0);
+            seen.moved.get(owner).is_some_and(|&moved| moved > written)
+        };
+        let ahead = (0..logical).filter(ahead).count();
+        assert!(
+            ahead <= entries as usize,
+            "{ahead} entries are not on flash, {entries} fit in memory"
+        );
     }
 
     /// Every logical page has exactly the copy it should have, and the counts add up.
@@ -298,10 +338,30 @@ fn contents_survive_every_combination() {
                 if let Err(error) = bench.ask(request) {
                     panic!("{device}: request {at}: {error}");
                 }
+                if at % 64 == 0 {
+                    bench.check_table();
+                }
             }
             bench.check();
+            bench.check_table();
         }
     });
+}
+
+/// A sequential log block that has overtaken its data block: the page it ends with is overwritten.
+#[test]
+fn fast_keeps_a_page_that_a_sequential_log_block_is_ahead_of() {
+    let mut bench = Bench::new(
+        "flash:slc-mt29f4g08aaa,blocks=12,pages_per_block=8,rho=0.7,ftl=fast,log_blocks=3",
+    );
+    let writes = [0, 1, 2, 0, 1, 2, 3, 3, 4, 8, 8, 0, 3];
+    for page in writes {
+        bench.ask(Request::Write(page)).expect("endures");
+        bench.check();
+    }
+    for page in 0..16 {
+        bench.ask(Request::Read(page)).expect("endures");
+    }
 }
 
 #[test]
@@ -311,6 +371,14 @@ fn contents_survive_the_end_of_life() {
     let chip = directory.join("short-lived.toml");
     let text = "name = \"short-lived\"\npage_bytes = 64\npages_per_block = 8\nblocks = 24\nread_us = [25.0]\nprogram_us = [220.0]\nerase_us = 1500.0\nendurance = 6\nsource = \"made up\"\n";
     std::fs::write(&chip, text).expect("a chip file");
+    let fresh = format!("flash:{},rho=0.7,precondition=steady", chip.display());
+    let mut fresh = Flash::new(&fresh.parse().expect("well-formed")).expect("works");
+    let wear = fresh.report().wear;
+    assert_eq!(
+        (wear.max, wear.bad_blocks),
+        (0, 0),
+        "worn before it was delivered"
+    );
     in_parallel(combinations(), |settings| {
         let device = format!("flash:{},rho=0.7,{settings}", chip.display());
         let mut bench = Bench::new(&device);
@@ -423,6 +491,7 @@ proptest! {
                 panic!("{}: {error}", bench.flash.config());
             }
             bench.check();
+            bench.check_table();
         }
     }
 }

@@ -234,6 +234,7 @@ fn random_and_sampled_cleaning_lie_where_they_should() {
         // Ties among the emptiest blocks do not matter for uniform writes.
         ("rho=0.8,gc=ee-greedy", 2.599),
         ("rho=0.8,wl=static:20", 2.599),
+        ("rho=0.8,wl=static:4", 2.599),
         ("rho=0.8,frontiers=2", 2.599),
     ];
     let reports = parallel(&cases, |(settings, _)| {
@@ -715,6 +716,26 @@ fn tables() {
             "{layer} {log_blocks:>4} {:.2} {form:.2} {erases:.3}",
             amplification(&report)
         );
+    }
+    println!("random writes: layer, measured");
+    let layers = ALL_LAYERS
+        .iter()
+        .filter(|layer| !layer.starts_with("ftl=dftl"));
+    for layer in layers {
+        let settings = format!("blocks=512,rho=0.85,{layer}");
+        let report = measure(settings.trim_end_matches(','), 0.5, 1.5, uniform(8));
+        println!("{layer} {:.3}", amplification(&report));
+    }
+    println!("wear levelling, uniform writes: measured, standard deviation and mean of erases");
+    for wear in ["", ",wl=static:4", ",wl=static:20"] {
+        let report = measure(
+            &format!("blocks={BLOCKS},rho=0.8{wear}"),
+            5.0,
+            5.0,
+            uniform(4),
+        );
+        let (amplification, wl) = (amplification(&report), &report.wear);
+        println!("{wear} {amplification:.3} {:.2} {:.1}", wl.sd, wl.mean);
     }
     println!("DFTL: cached entries, measured");
     for cmt in ["cmt=512", "cmt=8192", "cmt=32768", "cmt=all"] {

@@ -363,7 +363,11 @@ impl FlashConfig {
     pub fn blocks_outside_rotation(&self) -> u32 {
         match self.layer {
             LayerKind::PageMap | LayerKind::Dftl => {
-                self.frontiers + u32::from(self.has_map_on_flash()) + self.reserve()
+                let moved = matches!(self.wear, WearLevelling::Static(_));
+                self.frontiers
+                    + u32::from(self.has_map_on_flash())
+                    + u32::from(moved)
+                    + self.reserve()
             }
             LayerKind::BlockMap => 1 + RESERVE,
             LayerKind::Bast | LayerKind::Fast => self.log_blocks.saturating_add(RESERVE),

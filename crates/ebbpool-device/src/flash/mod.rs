@@ -235,6 +235,8 @@ impl<O: Observer> Flash<O> {
         if self.config.precondition == Precondition::None {
             return Ok(());
         }
+        // A short-lived chip must not be worn out before it is delivered.
+        self.nand.suspend_wear_out();
         for page in 0..pages {
             self.write(page)?;
         }

@@ -378,8 +378,14 @@ impl<O: Observer> Nand<O> {
         self.erases = [0; 5];
     }
 
-    /// Every good block is as new, its content stays.
+    /// Every block is as new, its content stays; only for a device without bad blocks.
     pub(super) fn forget_wear(&mut self) {
-        self.wear = Wear::new(self.geometry.blocks, self.wear.endurance);
+        debug_assert_eq!(self.wear.bad_blocks(), 0, "a bad block came back");
+        self.wear = Wear::new(self.geometry.blocks, self.timing.endurance());
+    }
+
+    /// From now on blocks do not wear out, until their wear is forgotten.
+    pub(super) fn suspend_wear_out(&mut self) {
+        self.wear.endurance = u32::MAX;
     }
 }

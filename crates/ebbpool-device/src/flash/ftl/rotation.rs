@@ -14,10 +14,12 @@ pub(super) enum Frontier {
     Cleaned,
     /// Pages of the mapping table.
     Map,
+    /// What static wear levelling moved off the least worn blocks.
+    Moved,
 }
 
 /// How many kinds of frontier there are.
-const FRONTIERS: usize = 3;
+const FRONTIERS: usize = 4;
 
 /// Blocks whose pages are mapped one by one.
 #[derive(Clone)]
@@ -119,6 +121,7 @@ impl Rotation {
             Frontier::Host => 0,
             Frontier::Cleaned => usize::from(self.separate),
             Frontier::Map => 2,
+            Frontier::Moved => 3,
         }
     }
 
@@ -143,6 +146,7 @@ impl Rotation {
     ) -> Result<u32, OutOfBlocks> {
         let temperature = match frontier {
             Frontier::Cleaned if self.separate => Temperature::Cold,
+            Frontier::Moved => Temperature::Cold,
             _ => Temperature::Hot,
         };
         let next = self
@@ -229,11 +233,11 @@ impl Rotation {
             false => self.choose(nand),
         };
         let victim = victim.ok_or(OutOfBlocks)?;
-        if !self.can_save(nand, victim) {
+        if !self.can_save(nand, victim, Frontier::Cleaned) {
             return Err(OutOfBlocks);
         }
         self.leave(nand, victim);
-        self.save(nand, victim, None, Cause::Cleaning)?;
+        self.save(nand, victim, Frontier::Cleaned, Cause::Cleaning)?;
         if nand.erase(victim, Cause::Cleaning) {
             self.free.put(victim);
         }
@@ -267,8 +271,8 @@ impl Rotation {
         self.map_valid[to as usize] += 1;
     }
 
-    /// True if there is room for all valid pages of a block.
-    fn can_save<O: Observer>(&self, nand: &Nand<O>, block: u32) -> bool {
+    /// True if there is room for all valid pages of a block, those with data at a frontier.
+    fn can_save<O: Observer>(&self, nand: &Nand<O>, block: u32, frontier: Frontier) -> bool {
         let map = self.map_pages_in(block);
         let data = nand.valid(block) - map;
         let blocks_for = |pages: u32, frontier: Frontier| {
@@ -278,16 +282,16 @@ impl Rotation {
                 .saturating_sub(room)
                 .div_ceil(nand.geometry().pages_per_block)
         };
-        let needed = blocks_for(data, Frontier::Cleaned) + blocks_for(map, Frontier::Map);
+        let needed = blocks_for(data, frontier) + blocks_for(map, Frontier::Map);
         needed <= self.free.len()
     }
 
-    /// Moves all valid pages out of a block: into `to`, or else to the frontiers.
+    /// Moves all valid pages out of a block, those with data to a frontier.
     fn save<O: Observer>(
         &mut self,
         nand: &mut Nand<O>,
         block: u32,
-        to: Option<u32>,
+        frontier: Frontier,
         cause: Cause,
     ) -> Result<(), OutOfBlocks> {
         let follow = self.has_map_pages();
@@ -298,11 +302,8 @@ impl Rotation {
                 continue;
             };
             let is_data = owner < self.logical_pages;
-            let target = match to {
-                Some(target) => target,
-                None if is_data => self.open_block(nand, Frontier::Cleaned)?,
-                None => self.open_block(nand, Frontier::Map)?,
-            };
+            let to = if is_data { frontier } else { Frontier::Map };
+            let target = self.open_block(nand, to)?;
             self.map[owner as usize] = nand.copy(from, target, owner, cause);
             if !is_data {
                 self.map_page_moved(nand, from, target);
@@ -319,8 +320,9 @@ impl Rotation {
         self.free.levelling().is_due(nand.wear())
     }
 
-    /// Moves the data of the least worn closed block to the most worn free block; false if no closed
-    /// block is left behind far enough.
+    /// Moves the data of the least worn closed block to a block that was the most worn free one when it
+    /// was opened; false if no closed block is left behind far enough. The data of several such blocks
+    /// fill it: closed half empty it would be the next victim, and wear out.
     pub(super) fn level_wear<O: Observer>(
         &mut self,
         nand: &mut Nand<O>,
@@ -333,12 +335,11 @@ impl Rotation {
         if !self.free.levelling().is_left_behind(erases, nand.wear()) {
             return Ok(false);
         }
-        let Some(target) = self.free.take(nand.wear(), Temperature::Cold) else {
+        if !self.can_save(nand, block, Frontier::Moved) {
             return Ok(false);
-        };
+        }
         self.leave(nand, block);
-        self.save(nand, block, Some(target), Cause::Wear)?;
-        self.close(nand, target);
+        self.save(nand, block, Frontier::Moved, Cause::Wear)?;
         if nand.erase(block, Cause::Wear) {
             self.free.put(block);
         }
