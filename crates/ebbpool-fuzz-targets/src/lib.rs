@@ -4,6 +4,7 @@
 //! parser panics, disagrees with itself, or prints what it does not read back. `cargo test` calls
 //! them too, with the corpora of `fuzz/corpus/` and mutations of these.
 
+mod devices;
 mod names;
 mod traces;
 
@@ -28,6 +29,26 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "asymmetry",
         check: names::asymmetry,
+    },
+    Target {
+        name: "asymmetry_spec",
+        check: names::asymmetry_spec,
+    },
+    Target {
+        name: "changes",
+        check: devices::changes,
+    },
+    Target {
+        name: "flash_config",
+        check: devices::flash_config,
+    },
+    Target {
+        name: "chip",
+        check: devices::chip,
+    },
+    Target {
+        name: "device_profile",
+        check: devices::device_profile,
     },
     Target {
         name: "generator",

@@ -1,6 +1,7 @@
 //! What stands on a command line: policies, fractions, asymmetries, generators.
 
 use ebbpool_device::Asymmetry;
+use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_policy::{Fraction, PolicySpec, split_list};
 use ebbpool_trace::{Columns, Source};
 
@@ -51,6 +52,19 @@ pub(crate) fn fraction(input: &[u8]) {
         for printed in [fraction.to_string(), fraction.percent()] {
             assert_eq!(printed.parse(), Ok(fraction), "'{text}' as '{printed}'");
         }
+    }
+}
+
+/// An asymmetry that may change: what is read prints as something that reads the same.
+pub(crate) fn asymmetry_spec(input: &[u8]) {
+    let Some(text) = text_of(input) else { return };
+    match text.parse::<AsymmetrySpec>() {
+        Ok(spec) => {
+            let printed = spec.to_string();
+            let again = printed.parse::<AsymmetrySpec>();
+            assert_eq!(again.ok().as_ref(), Some(&spec), "'{text}' as '{printed}'");
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
     }
 }
 
