@@ -9,6 +9,7 @@ mod device;
 pub mod energy;
 pub mod measured;
 pub mod profiles;
+mod text;
 
 pub mod flash;
 mod flash_device;

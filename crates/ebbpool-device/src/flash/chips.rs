@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::config::ConfigError;
-use super::text::{list, nearest};
+use crate::text::{did_you_mean, list};
 
 const PROFILES: &str = include_str!("chips.toml");
 
@@ -65,7 +65,7 @@ impl Chip {
                 let names: Vec<&str> = chips.iter().map(|chip| chip.name.as_str()).collect();
                 Err(ConfigError::UnknownProfile {
                     profile: profile.into(),
-                    hint: nearest(profile, &names),
+                    hint: did_you_mean(profile, names.iter().copied()),
                     known: list(&names),
                 })
             }

@@ -7,8 +7,8 @@ use super::chips::{Chip, Timing};
 use super::cleaning::CleaningKind;
 use super::ftl::{LayerKind, dftl_entries_per_page};
 use super::geometry::{Geometry, MAX_PHYSICAL};
-use super::text::{list, nearest};
 use super::wear::WearLevelling;
+use crate::text::{did_you_mean, list};
 
 /// What is wrong with a device's name, or what it asks for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -521,7 +521,7 @@ impl FromStr for FlashConfig {
             let key = KEYS.iter().find(|key| key.name == name);
             let key = key.ok_or_else(|| ConfigError::UnknownKey {
                 key: name.into(),
-                hint: nearest(name, &key_names()),
+                hint: did_you_mean(name, key_names().into_iter()),
                 known: list(&key_names()),
             })?;
             if seen.contains(&name) {

@@ -24,7 +24,6 @@ mod geometry;
 mod nand;
 mod report;
 mod steady;
-mod text;
 mod wear;
 
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -249,20 +249,6 @@ pub(super) fn named(name: &str) -> Result<&'static DeviceProfile, ProfileError> 
         .find(|profile| names(profile).any(|name| name.eq_ignore_ascii_case(wanted)))
         .ok_or_else(|| ProfileError::Unknown {
             name: name.into(),
-            nearest: did_you_mean(wanted, profiles.iter().flat_map(names)),
-        })
-}
-
-/// How alike two names must be to be suggested, from 0 to 1: one slip in three letters.
-const CLOSE: f64 = 0.6;
-
-fn did_you_mean<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> String {
-    let typed = typed.to_lowercase();
-    names
-        .map(|name| (strsim::normalized_damerau_levenshtein(&typed, name), name))
-        .filter(|&(alike, _)| alike >= CLOSE)
-        .reduce(|best, next| if next.0 > best.0 { next } else { best })
-        .map_or(String::new(), |(_, name)| {
-            format!(" (did you mean '{name}'?)")
+            nearest: crate::text::did_you_mean(wanted, profiles.iter().flat_map(names)),
         })
 }
