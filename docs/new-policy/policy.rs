@@ -26,6 +26,7 @@ impl Build for CleanFirst {
         source: "CONTRIBUTING.md",
         online: true,
         looks_at_costs: false,
+        asks_erase_counts: false,
     };
     const WRITE_CLUSTERING: bool = true;
 

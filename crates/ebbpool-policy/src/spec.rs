@@ -33,6 +33,9 @@ pub struct Entry {
     /// True if the costs of a read and a write change its choices, so that a run serves a single
     /// asymmetry.
     pub looks_at_costs: bool,
+    /// True if it must be told how often the erase blocks of its pages were erased, which only a
+    /// simulated flash device knows.
+    pub asks_erase_counts: bool,
 }
 
 /// A parameter of a policy.

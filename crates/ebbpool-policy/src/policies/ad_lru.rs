@@ -47,6 +47,7 @@ impl Build for AdLru {
         source: "AD-LRU (Jin et al. 2012), section 3",
         online: true,
         looks_at_costs: false,
+        asks_erase_counts: false,
     };
     const WRITE_CLUSTERING: bool = true;
 

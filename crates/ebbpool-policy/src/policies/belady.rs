@@ -30,6 +30,7 @@ impl Build for Belady {
         source: "Belady 1966; FD-Buffer, table 2",
         online: false,
         looks_at_costs: false,
+        asks_erase_counts: false,
     };
 
     fn build(_spec: &PolicySpec, frames: u32) -> Self {

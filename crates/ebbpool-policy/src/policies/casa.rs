@@ -33,6 +33,7 @@ impl Build for Casa {
         source: "Ou and Haerder 2010; FD-Buffer TC, section 5",
         online: true,
         looks_at_costs: true,
+        asks_erase_counts: false,
     };
     const WRITE_CLUSTERING: bool = true;
 

@@ -40,6 +40,7 @@ impl Build for CcfLru {
         source: "Li et al. 2009; AD-LRU, section 4",
         online: true,
         looks_at_costs: false,
+        asks_erase_counts: false,
     };
     const WRITE_CLUSTERING: bool = true;
 

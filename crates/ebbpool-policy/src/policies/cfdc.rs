@@ -53,6 +53,7 @@ impl Build for Cfdc {
         source: "CFDC (Ou, Haerder, Jin 2009), section 3; PPE, section 3",
         online: true,
         looks_at_costs: false,
+        asks_erase_counts: false,
     };
 
     fn build(spec: &PolicySpec, frames: u32) -> Self {

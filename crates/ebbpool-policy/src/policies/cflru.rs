@@ -22,6 +22,7 @@ impl Build for Cflru {
         source: "Park et al. 2006; a rival in all five papers",
         online: true,
         looks_at_costs: false,
+        asks_erase_counts: false,
     };
     const WRITE_CLUSTERING: bool = true;
 

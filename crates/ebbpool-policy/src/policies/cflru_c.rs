@@ -28,6 +28,7 @@ impl Build for CflruC {
         source: "Yoo et al. 2007; AD-LRU, section 4",
         online: true,
         looks_at_costs: false,
+        asks_erase_counts: false,
     };
 
     fn build(spec: &PolicySpec, frames: u32) -> Self {

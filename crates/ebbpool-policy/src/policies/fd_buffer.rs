@@ -84,6 +84,7 @@ impl Build for FdBuffer {
         source: "FD-Buffer (On et al. 2010), section 4; FD-Buffer TC, section 4",
         online: true,
         looks_at_costs: true,
+        asks_erase_counts: false,
     };
     const WRITE_CLUSTERING: bool = true;
 

@@ -30,6 +30,7 @@ impl Build for FdStatic {
         source: "FD-Buffer (On et al. 2010), algorithms 1 and 2",
         online: true,
         looks_at_costs: false,
+        asks_erase_counts: false,
     };
     const WRITE_CLUSTERING: bool = true;
 

@@ -22,6 +22,7 @@ impl Build for Lru {
         source: "folklore; the baseline of all five papers",
         online: true,
         looks_at_costs: false,
+        asks_erase_counts: false,
     };
     const WRITE_CLUSTERING: bool = true;
 

@@ -24,6 +24,7 @@ impl Build for LruWsr {
         source: "Jung et al. 2008; PPE; AD-LRU",
         online: true,
         looks_at_costs: false,
+        asks_erase_counts: false,
     };
     const WRITE_CLUSTERING: bool = true;
 

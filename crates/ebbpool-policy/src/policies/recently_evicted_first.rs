@@ -86,6 +86,7 @@ impl Build for Ref {
         source: "Seo and Shin 2008; PPE",
         online: true,
         looks_at_costs: false,
+        asks_erase_counts: false,
     };
 
     fn build(spec: &PolicySpec, frames: u32) -> Self {
