@@ -20,6 +20,19 @@ pub(crate) trait Policy {
     /// is not pinned.
     fn victim(&mut self, write: bool, pinned: &BTreeSet<u64>) -> u64;
 
+    /// The pages that leave together with the victim, in order.
+    fn also_leaving(&self, _victim: u64) -> Vec<u64> {
+        Vec::new()
+    }
+
+    /// The pages per block, if a block is written whole.
+    fn padding(&self) -> Option<u64> {
+        None
+    }
+
+    /// How often the erase block of a resident page was erased.
+    fn erases(&mut self, _page: u64, _erases: u32) {}
+
     /// A page comes in.
     fn admit(&mut self, page: u64, write: bool);
 
@@ -70,6 +83,28 @@ impl<P: Policy> Buffer<P> {
         let found = resident.iter().find(|(other, _)| *other == page);
         found.map(|(_, dirty)| *dirty)
     }
+
+    /// The pages leave in this order.
+    fn leave(&mut self, leaving: &[u64]) -> Vec<Event> {
+        let mut events = Vec::new();
+        let any_dirty = leaving.iter().any(|page| self.dirty(*page) == Some(true));
+        let whole = self.policy.padding().filter(|_| any_dirty);
+        if let Some(block) = whole {
+            let first = leaving[0] / block * block;
+            let pages = || (0..block).filter_map(|offset| first.checked_add(offset));
+            let missing = pages().filter(|page| self.dirty(*page).is_none());
+            events.extend(missing.map(Event::Pad));
+            events.extend(pages().map(Event::Write));
+        }
+        for page in leaving {
+            if whole.is_none() && self.dirty(*page) == Some(true) {
+                events.push(Event::Write(*page));
+            }
+            events.push(Event::Evict(*page));
+            self.policy.evict(*page);
+        }
+        events
+    }
 }
 
 impl<P: Policy> Model for Buffer<P> {
@@ -113,11 +148,10 @@ impl<P: Policy> Model for Buffer<P> {
                 clusters.leave(victim);
             }
             assert!(!pinned.contains(&victim));
-            if dirty {
-                events.push(Event::Write(victim));
-            }
-            events.push(Event::Evict(victim));
-            self.policy.evict(victim);
+            let mut leaving = vec![victim];
+            leaving.extend(self.policy.also_leaving(victim));
+            leaving.retain(|page| !pinned.contains(page));
+            events.extend(self.leave(&leaving));
         }
 
         events.push(Event::Read(page));
@@ -136,6 +170,10 @@ impl<P: Policy> Model for Buffer<P> {
         if let Some(clusters) = &mut self.clusters {
             clusters.leave(page);
         }
+    }
+
+    fn erases(&mut self, page: u64, erases: u32) {
+        self.policy.erases(page, erases);
     }
 
     fn costs(&mut self, asymmetry: f64) {

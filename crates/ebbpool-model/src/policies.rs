@@ -2,12 +2,16 @@
 
 mod ad_lru;
 mod belady;
+mod bplru;
 mod casa;
 mod ccf_lru;
 mod cfdc;
 mod cflru;
 mod cflru_c;
+mod cflru_e;
 mod clock;
+mod dl_cflru_e;
+mod fab;
 mod fd_buffer;
 mod fd_static;
 mod fifo;
@@ -39,6 +43,11 @@ pub(crate) fn build(spec: &mut Spec, m: usize) -> Box<dyn Model> {
             let window = spec.fraction("window", "0.5");
             plain(m, cflru_c::CflruC::new(window.of(m)))
         }
+        "cflru-e" => {
+            let window = spec.fraction("window", "0.5");
+            plain(m, cflru_e::CflruE::new(window.of(m)))
+        }
+        "dl-cflru-e" => plain(m, dl_cflru_e::DlCflruE::new()),
         "lru-wsr" => clustered(spec, m, lru_wsr::LruWsr::new()),
         "ccf-lru" => clustered(spec, m, ccf_lru::CcfLru::new()),
         "ad-lru" => {
@@ -55,6 +64,16 @@ pub(crate) fn build(spec: &mut Spec, m: usize) -> Box<dyn Model> {
                 m,
                 recently_evicted_first::Ref::new(window, block, victims as usize),
             )
+        }
+        "fab" => plain(m, fab::Fab::new(spec.number("block", 64))),
+        "bplru" => {
+            let block = spec.number("block", 64);
+            let padding = match spec.text("padding", "false").as_str() {
+                "false" => false,
+                "true" => true,
+                other => panic!("`padding={other}` is neither `false` nor `true`"),
+            };
+            plain(m, bplru::Bplru::new(block, padding))
         }
         "cfdc" => {
             let window = spec.fraction("window", "0.5").of(m);

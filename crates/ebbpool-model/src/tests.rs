@@ -6,7 +6,8 @@ use crate::counts::next_uses;
 use crate::workload::{Random, workload};
 use crate::{Event, Model, count, model};
 
-/// Plays traces written as `R1` (read), `W1` (write), `C1` (cleaned), `+1` (pin), `-1` (unpin).
+/// Plays traces written as `R1` (read), `W1` (write), `C1` (cleaned), `+1` (pin), `-1` (unpin),
+/// `E1=5` (the erase block of page 1 has been erased 5 times).
 pub(crate) struct Player {
     pub(crate) model: Box<dyn Model>,
     pinned: BTreeSet<u64>,
@@ -18,10 +19,10 @@ pub(crate) struct Player {
 fn references(text: &str) -> Vec<(u64, bool)> {
     let mut references = Vec::new();
     for item in text.split_whitespace() {
-        let page = item[1..].parse().expect("a page number");
+        let page = || item[1..].parse().expect("a page number");
         match &item[..1] {
-            "R" => references.push((page, false)),
-            "W" => references.push((page, true)),
+            "R" => references.push((page(), false)),
+            "W" => references.push((page(), true)),
             _ => {}
         }
     }
@@ -44,8 +45,10 @@ impl Player {
     pub(crate) fn play(&mut self, text: &str) -> Vec<u64> {
         let before = self.events.len();
         for item in text.split_whitespace() {
-            let page: u64 = item[1..].parse().expect("a page number");
+            let (page, erases) = item[1..].split_once('=').unwrap_or((&item[1..], "0"));
+            let page: u64 = page.parse().expect("a page number");
             match &item[..1] {
+                "E" => self.model.erases(page, erases.parse().expect("a number")),
                 "+" => assert!(self.pinned.insert(page)),
                 "-" => assert!(self.pinned.remove(&page)),
                 "C" => self.model.clean(page),
@@ -172,6 +175,11 @@ const SPECS: &[&str] = &[
     "cflru:window=29%",
     "cflru-c",
     "cflru-c:window=0",
+    "cflru-e",
+    "dl-cflru-e",
+    "fab:block=4",
+    "bplru:block=4",
+    "bplru:block=4,padding=true",
     "lru-wsr",
     "ccf-lru",
     "ad-lru",
@@ -263,6 +271,7 @@ fn check(
     events: &[Event],
 ) {
     let what = format!("{spec}, {frames} frames, page {page}: {events:?}");
+    let of = |wanted: fn(Event) -> Option<u64>| events.iter().copied().filter_map(wanted).collect();
     if let Some((_, dirty)) = resident.iter_mut().find(|(other, _)| *other == page) {
         assert!(events.is_empty(), "{what}");
         *dirty |= write;
@@ -273,25 +282,53 @@ fn check(
             assert!(events.is_empty(), "{what}");
             return;
         }
-        let victim = match events {
-            [Event::Evict(victim), Event::Read(read)] => {
-                assert!(resident.contains(&(*victim, false)), "{what}");
-                assert_eq!(*read, page);
-                victim
+        let evicted: Vec<u64> = of(|event| match event {
+            Event::Evict(page) => Some(page),
+            _ => None,
+        });
+        let padded: Vec<u64> = of(|event| match event {
+            Event::Pad(page) => Some(page),
+            _ => None,
+        });
+        let mut written: Vec<u64> = of(|event| match event {
+            Event::Write(page) => Some(page),
+            _ => None,
+        });
+        let whole_blocks = spec.starts_with("fab") || spec.starts_with("bplru");
+        assert!(
+            evicted.len() == 1 || whole_blocks && !evicted.is_empty(),
+            "{what}"
+        );
+        let mut expected = Vec::new();
+        for page in &evicted {
+            let (_, dirty) = resident
+                .iter()
+                .find(|(other, _)| other == page)
+                .expect(&what);
+            if *dirty {
+                expected.push(Event::Write(*page));
             }
-            [
-                Event::Write(written),
-                Event::Evict(victim),
-                Event::Read(read),
-            ] => {
-                assert!(resident.contains(&(*victim, true)), "{what}");
-                assert_eq!((written, *read), (victim, page));
-                victim
+            expected.push(Event::Evict(*page));
+            assert!(!pinned.contains(page), "{what}");
+        }
+        expected.push(Event::Read(page));
+        if spec.contains("padding=true") && !written.is_empty() {
+            assert!(written.is_sorted(), "{what}");
+            for page in &padded {
+                assert!(resident.iter().all(|(other, _)| other != page), "{what}");
             }
-            _ => panic!("{what}"),
-        };
-        assert!(!pinned.contains(victim), "{what}");
-        resident.retain(|(other, _)| other != victim);
+            let dirty = expected.iter().filter_map(|event| match event {
+                Event::Write(page) => Some(*page),
+                _ => None,
+            });
+            assert!({ dirty }.all(|page| written.contains(&page)), "{what}");
+            written.retain(|page| !padded.contains(page));
+            let known = |page: &u64| resident.iter().any(|(other, _)| other == page);
+            assert!(written.iter().all(known), "{what}");
+        } else {
+            assert_eq!(events, expected, "{what}");
+        }
+        resident.retain(|(other, _)| !evicted.contains(other));
     } else {
         assert_eq!(events, [Event::Read(page)], "{what}");
     }

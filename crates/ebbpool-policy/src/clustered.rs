@@ -1,5 +1,7 @@
 //! Write clustering for any policy (FD-Buffer TC, sections 4.5 and 5.1).
 
+use std::num::NonZeroU64;
+
 use crate::clusters::{Clusters, Keys};
 use crate::policy::{Access, Costs, Frame, Gauges, Ghost, Page, Policy};
 
@@ -26,6 +28,8 @@ impl<P: Policy> Clustered<P> {
 }
 
 impl<P: Policy> Policy for Clustered<P> {
+    const ASKS_ERASE_COUNTS: bool = P::ASKS_ERASE_COUNTS;
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         self.policy.hit(frame, access);
@@ -70,6 +74,10 @@ impl<P: Policy> Policy for Clustered<P> {
         self.policy.also_leaving(victim, leaving);
     }
 
+    fn padding(&self, victim: Frame) -> Option<NonZeroU64> {
+        self.policy.padding(victim)
+    }
+
     #[inline]
     fn admit(&mut self, frame: Frame, page: Page, access: Access) {
         self.policy.admit(frame, page, access);
@@ -110,6 +118,10 @@ impl<P: Policy> Policy for Clustered<P> {
 
     fn costs(&mut self, costs: Costs) {
         self.policy.costs(costs);
+    }
+
+    fn erase_count(&mut self, frame: Frame, erases: u32) {
+        self.policy.erase_count(frame, erases);
     }
 
     fn next_use(&mut self, position: u64) {

@@ -5,6 +5,7 @@
 //! Each policy is one file under `policies/` and one line in [`registry`]; `ARCHITECTURE.md` says
 //! where to add one.
 
+mod blocks;
 mod clustered;
 mod clusters;
 mod distances;
@@ -22,5 +23,5 @@ pub use fraction::{Fraction, NotAFraction};
 pub use lists::Lists;
 pub use policy::{Access, Costs, DynPolicy, Frame, Gauges, Ghost, MOST_GHOSTS, Page, Policy};
 pub use spec::{
-    CLUSTER, Entry, Kind, MAX_PAGES, Param, PolicySpec, SpecError, Value, WINDOW, split_list,
+    BLOCK, CLUSTER, Entry, Kind, MAX_PAGES, Param, PolicySpec, SpecError, Value, WINDOW, split_list,
 };

@@ -60,6 +60,12 @@ impl<const N: usize> Lists<N> {
         self.unless_sentinel(self.nodes[self.sentinel(list) as usize].mruward)
     }
 
+    /// The most recently used frame of `list`.
+    #[inline]
+    pub fn mru(&self, list: usize) -> Option<Frame> {
+        self.unless_sentinel(self.nodes[self.sentinel(list) as usize].lruward)
+    }
+
     /// The frame next to `frame`, one step towards the MRU end.
     #[inline]
     pub fn mruward(&self, frame: Frame) -> Option<Frame> {
@@ -83,6 +89,20 @@ impl<const N: usize> Lists<N> {
     #[inline]
     pub fn push_mru(&mut self, list: usize, frame: Frame) {
         self.link_mru(list, frame);
+        self.lens[list] += 1;
+    }
+
+    /// Links `frame`, which is in no list, at the LRU end of `list`.
+    #[inline]
+    pub fn push_lru(&mut self, list: usize, frame: Frame) {
+        let end = self.sentinel(list);
+        let oldest = self.nodes[end as usize].mruward;
+        self.nodes[frame as usize] = Node {
+            lruward: end,
+            mruward: oldest,
+        };
+        self.nodes[oldest as usize].lruward = frame;
+        self.nodes[end as usize].mruward = frame;
         self.lens[list] += 1;
     }
 
@@ -226,6 +246,9 @@ mod tests {
         assert_eq!((lists.len(0), lists.len(1)), (2, 1));
         assert_eq!(lists.find_from_lru(0, |frame| frame == 0), Some(0));
         assert_eq!(lists.find_from_lru(1, |frame| frame == 0), None);
+        lists.push_lru(0, 2);
+        assert_eq!((lists.lru(0), lists.mruward(2)), (Some(2), Some(1)));
+        assert_eq!((lists.mru(0), lists.len(0)), (Some(0), 3));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The contract between a policy and its driver (the simulator, or the pool).
 
+use std::num::NonZeroU64;
+
 /// A slot for one page, numbered from 0 to frames - 1.
 pub type Frame = u32;
 
@@ -98,6 +100,9 @@ pub struct Gauges {
 /// stays, and `costs` when the device's costs have changed. A policy does no I/O, reads no
 /// clock, and never hashes a resident page.
 pub trait Policy: Send {
+    /// True if the driver must tell erase counts. Drivers whose device has none refuse the policy.
+    const ASKS_ERASE_COUNTS: bool = false;
+
     /// The page in `frame` was fixed.
     fn hit(&mut self, frame: Frame, access: Access);
 
@@ -128,6 +133,13 @@ pub trait Policy: Send {
     /// order. The driver skips the pinned ones.
     fn also_leaving(&self, _victim: Frame, _leaving: &mut Vec<Frame>) {}
 
+    /// The pages of an erase block that is written whole, if anything of it is written, when
+    /// `victim` and what leaves with it go: the driver first reads the pages of `victim`'s block
+    /// that are missing (page padding, BPLRU).
+    fn padding(&self, _victim: Frame) -> Option<NonZeroU64> {
+        None
+    }
+
     /// `page` was brought into `frame`, which was empty.
     fn admit(&mut self, frame: Frame, page: Page, access: Access);
 
@@ -155,6 +167,11 @@ pub trait Policy: Send {
 
     /// The current costs of one page read and one page write.
     fn costs(&mut self, _costs: Costs) {}
+
+    /// The erase block that holds the page in `frame` was erased `erases` times so far; 0 if no
+    /// block holds it. Told after `admit`, and before the next `victim` when the device has moved
+    /// the page.
+    fn erase_count(&mut self, _frame: Frame, _erases: u32) {}
 
     /// Offline policies only: the position in the trace of the next reference to the page about
     /// to be referenced, or `u64::MAX` if there is none. Called before `hit` and `miss`.
@@ -184,6 +201,8 @@ pub trait DynPolicy {
     ) -> Option<Frame>;
     /// See [`Policy::also_leaving`].
     fn also_leaving(&self, victim: Frame, leaving: &mut Vec<Frame>);
+    /// See [`Policy::padding`].
+    fn padding(&self, victim: Frame) -> Option<NonZeroU64>;
     /// See [`Policy::admit`].
     fn admit(&mut self, frame: Frame, page: Page, access: Access);
     /// See [`Policy::refused`].
@@ -198,6 +217,8 @@ pub trait DynPolicy {
     fn write_with(&self, victim: Frame, max: usize, together: &mut Vec<Frame>);
     /// See [`Policy::costs`].
     fn costs(&mut self, costs: Costs);
+    /// See [`Policy::erase_count`].
+    fn erase_count(&mut self, frame: Frame, erases: u32);
     /// See [`Policy::next_use`].
     fn next_use(&mut self, position: u64);
     /// See [`Policy::gauges`].
@@ -227,6 +248,9 @@ impl<P: Policy> DynPolicy for P {
     fn also_leaving(&self, victim: Frame, leaving: &mut Vec<Frame>) {
         Policy::also_leaving(self, victim, leaving);
     }
+    fn padding(&self, victim: Frame) -> Option<NonZeroU64> {
+        Policy::padding(self, victim)
+    }
     fn admit(&mut self, frame: Frame, page: Page, access: Access) {
         Policy::admit(self, frame, page, access);
     }
@@ -247,6 +271,9 @@ impl<P: Policy> DynPolicy for P {
     }
     fn costs(&mut self, costs: Costs) {
         Policy::costs(self, costs);
+    }
+    fn erase_count(&mut self, frame: Frame, erases: u32) {
+        Policy::erase_count(self, frame, erases);
     }
     fn next_use(&mut self, position: u64) {
         Policy::next_use(self, position);

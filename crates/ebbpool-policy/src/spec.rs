@@ -93,6 +93,18 @@ pub const WINDOW: Param = Param {
     about: "share of the frames, at the LRU end, in which victims are looked for",
 };
 
+/// The block parameter of policies that think of the device's erase blocks.
+pub const BLOCK: Param = Param {
+    name: "block",
+    kind: Kind::Whole {
+        min: 1,
+        max: MAX_PAGES,
+        or: None,
+    },
+    default: "64",
+    about: "pages per erase block (PPE: 16)",
+};
+
 /// The most pages a cluster or erase block may have.
 pub const MAX_PAGES: u64 = 1 << 20;
 

@@ -1,6 +1,7 @@
 //! Every policy against the slow, obvious model of it: the same events in the same order.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU64;
 
 use ebbpool_model::{Event, model, workload};
 use ebbpool_policy::{Access, Costs, DynPolicy, Ghost, PolicySpec, registry};
@@ -21,6 +22,17 @@ const SPECS: &[&str] = &[
     "cflru-c",
     "cflru-c:window=0",
     "cflru-c:window=1",
+    "cflru-e",
+    "cflru-e:window=0",
+    "cflru-e:window=1",
+    "dl-cflru-e",
+    "fab",
+    "fab:block=4",
+    "fab:block=1",
+    "bplru",
+    "bplru:block=4",
+    "bplru:block=4,padding=true",
+    "bplru:block=1,padding=true",
     "lru-wsr",
     "lru-wsr:cluster=4",
     "ccf-lru",
@@ -110,14 +122,11 @@ impl Buffer {
                     return events;
                 };
                 assert!(may_go(frame), "a pinned frame was chosen");
-                let (victim, dirty) = self.pages.remove(&frame).expect("a victim is resident");
-                self.table.remove(&victim);
-                if dirty {
-                    events.push(Event::Write(victim));
-                }
-                events.push(Event::Evict(victim));
-                self.remember(victim, |policy| policy.remember(frame));
-                self.policy.evicted(frame);
+                let mut leaving = vec![frame];
+                self.policy.also_leaving(frame, &mut leaving);
+                leaving.retain(|&frame| may_go(frame));
+                let padding = self.policy.padding(frame);
+                self.leave(&leaving, padding.map(NonZeroU64::get), &mut events);
                 frame
             }
         };
@@ -126,6 +135,29 @@ impl Buffer {
         self.pages.insert(frame, (page, write));
         self.policy.admit(frame, page, access);
         events
+    }
+
+    /// The frames leave in this order; with `block` the block is written whole if at all.
+    fn leave(&mut self, leaving: &[u32], block: Option<u64>, events: &mut Vec<Event>) {
+        let any_dirty = leaving.iter().any(|frame| self.pages[frame].1);
+        let whole = block.filter(|_| any_dirty);
+        if let Some(block) = whole {
+            let first = self.pages[&leaving[0]].0 / block * block;
+            let pages = || (0..block).map_while(|offset| first.checked_add(offset));
+            let missing = pages().filter(|page| !self.table.contains_key(page));
+            events.extend(missing.map(Event::Pad));
+            events.extend(pages().map(Event::Write));
+        }
+        for &frame in leaving {
+            let (page, dirty) = self.pages.remove(&frame).expect("who leaves is resident");
+            self.table.remove(&page);
+            if dirty && whole.is_none() {
+                events.push(Event::Write(page));
+            }
+            events.push(Event::Evict(page));
+            self.remember(page, |policy| policy.remember(frame));
+            self.policy.evicted(frame);
+        }
     }
 
     fn remember(&mut self, page: u64, ghost: impl Fn(&mut dyn DynPolicy) -> Option<Ghost>) {
@@ -157,6 +189,8 @@ fn next_uses(trace: &[(u64, bool)]) -> Vec<Option<u64>> {
 struct Disturbance {
     pins: bool,
     cleaning: bool,
+    /// Erase counts change.
+    wear: bool,
 }
 
 fn compare(spec: &str, frames: u32, seed: u64, references: usize, disturb: Disturbance) {
@@ -201,6 +235,16 @@ fn compare(spec: &str, frames: u32, seed: u64, references: usize, disturb: Distu
                 buffer.clean(page);
             }
         }
+        if disturb.wear {
+            let resident: Vec<u64> = buffer.table.keys().copied().collect();
+            for page in resident {
+                if random.below(8) == 0 {
+                    let erases = random.below(6) as u32;
+                    model.erases(page, erases);
+                    buffer.policy.erase_count(buffer.table[&page], erases);
+                }
+            }
+        }
         if at % 50 == 0 {
             let resident: Vec<(u64, bool)> = {
                 let mut pages: Vec<_> = buffer.pages.values().copied().collect();
@@ -217,6 +261,8 @@ fn compare(spec: &str, frames: u32, seed: u64, references: usize, disturb: Distu
 
 fn compare_all(frames: u32, seeds: std::ops::Range<u64>, references: usize) {
     for spec in SPECS {
+        let policy: PolicySpec = spec.parse().expect("a valid policy");
+        let asks_erase_counts = policy.entry().asks_erase_counts;
         for seed in seeds.clone() {
             for (pins, cleaning) in [(false, false), (true, false), (false, true), (true, true)] {
                 compare(
@@ -224,7 +270,11 @@ fn compare_all(frames: u32, seeds: std::ops::Range<u64>, references: usize) {
                     frames,
                     seed,
                     references,
-                    Disturbance { pins, cleaning },
+                    Disturbance {
+                        pins,
+                        cleaning,
+                        wear: asks_erase_counts,
+                    },
                 );
             }
         }

@@ -70,6 +70,11 @@ enum Op {
     },
     /// The background writer asks who would go.
     Ask,
+    /// A page's erase block is another, or has been erased.
+    Wear {
+        frame: Index,
+        erases: u32,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -160,6 +165,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => Just(Op::Pin(0)),
         1 => (cost(), write_cost).prop_map(|(read, write)| Op::Costs { read, write }),
         1 => Just(Op::Ask),
+        2 => (any::<Index>(), 0u32..5).prop_map(|(frame, erases)| Op::Wear { frame, erases }),
     ]
 }
 
@@ -213,6 +219,7 @@ fn run(subject: Subject, case: &Case, habits: Habits) -> Result<Vec<Event>, Test
                 unit_us: Costs::MTRON_READ_US,
             }),
             Op::Ask => driver.ask()?,
+            Op::Wear { frame, erases } => driver.wear(frame, *erases)?,
         }
     }
     Ok(driver.into_events())

@@ -2,12 +2,16 @@
 
 pub(crate) mod ad_lru;
 pub(crate) mod belady;
+pub(crate) mod bplru;
 pub(crate) mod casa;
 pub(crate) mod ccf_lru;
 pub(crate) mod cfdc;
 pub(crate) mod cflru;
 pub(crate) mod cflru_c;
+pub(crate) mod cflru_e;
 pub(crate) mod clock;
+pub(crate) mod dl_cflru_e;
+pub(crate) mod fab;
 pub(crate) mod fd_buffer;
 pub(crate) mod fd_static;
 pub(crate) mod fifo;

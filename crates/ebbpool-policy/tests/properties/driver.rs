@@ -198,6 +198,15 @@ impl Driver {
         self.check_gauges()
     }
 
+    /// The device moves the page that `which` chooses to a block erased so often.
+    pub fn wear(&mut self, which: &Index, erases: u32) -> Result<(), TestCaseError> {
+        let frame = which.index(self.holds.len());
+        if self.holds[frame].is_some() {
+            self.policy.erase_count(frame as Frame, erases);
+        }
+        self.check_gauges()
+    }
+
     fn page_in(&self, frame: Frame) -> u64 {
         self.holds[frame as usize].map_or(0, |(page, _)| self.pages[page])
     }
