@@ -12,6 +12,7 @@ use ebbpool_sim::{AtEnd, Size, Warmup};
 use ebbpool_trace::{Columns, Format, ReadOptions, Source};
 
 use crate::Failure;
+use crate::charge::Abilities;
 
 /// A buffer pool that knows what a write costs: which policy makes the bill smallest?
 #[derive(Parser)]
@@ -261,19 +262,23 @@ impl Common {
 }
 
 impl CompareArgs {
-    /// The policies asked for, each once.
-    pub(crate) fn policies(&self) -> Result<Vec<PolicySpec>, Failure> {
+    /// The policies asked for, each once, on a device of those abilities. `all` are the online
+    /// policies that it supports, and without `--policies` it is the papers' policies.
+    pub(crate) fn policies(&self, abilities: &Abilities) -> Result<Vec<PolicySpec>, Failure> {
         let mut specs: Vec<PolicySpec> = Vec::new();
-        let online = || registry::entries().iter().filter(|entry| entry.online);
         for item in self.policies.iter().flat_map(|list| split_list(list)) {
             if item == "all" {
-                specs.extend(online().map(PolicySpec::of));
+                let online = registry::entries().iter().filter(|entry| entry.online);
+                let supported = online.filter(|entry| abilities.supports(entry));
+                specs.extend(supported.map(PolicySpec::of));
             } else {
-                specs.push(policy(&item)?);
+                specs.push(abilities.policy(&item)?);
             }
         }
         if self.policies.is_empty() {
-            specs.extend(online().map(PolicySpec::of));
+            for name in OF_THE_PAPERS {
+                specs.push(abilities.policy(name)?);
+            }
         }
         if specs.is_empty() {
             return Err(Failure::Usage("--policies names no policy".into()));
@@ -289,21 +294,25 @@ impl CompareArgs {
     }
 }
 
+/// The online policies that the five papers propose or compare.
+const OF_THE_PAPERS: [&str; 11] = [
+    "lru",
+    "cflru",
+    "cflru-c",
+    "lru-wsr",
+    "ccf-lru",
+    "ad-lru",
+    "casa",
+    "ref",
+    "cfdc",
+    "fd-static",
+    "fd-buffer",
+];
+
 /// Reads a policy.
 pub(crate) fn parse(text: &str) -> Result<PolicySpec, Failure> {
     text.parse()
         .map_err(|error: ebbpool_policy::SpecError| Failure::Usage(error.to_string()))
-}
-
-/// Reads a policy, and refuses what the device at hand cannot do.
-pub(crate) fn policy(text: &str) -> Result<PolicySpec, Failure> {
-    let spec = parse(text)?;
-    if spec.is("cluster", "auto") {
-        return Err(Failure::Usage(format!(
-            "policy {spec}: cluster=auto is the device's erase block, and the plain asymmetry model has none; give a number of pages, such as cluster=64"
-        )));
-    }
-    Ok(spec)
 }
 
 #[derive(Args)]

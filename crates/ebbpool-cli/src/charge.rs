@@ -5,12 +5,53 @@ use ebbpool_device::flash::FlashConfig;
 use ebbpool_device::{
     AnyDevice, Asymmetry, ChangingDevice, Device, DeviceProfile, FlashDevice, OperationCosts,
 };
+use ebbpool_policy::{Entry, PolicySpec};
 use ebbpool_trace::Metadata;
 
-use crate::{Failure, run};
+use crate::{Failure, args, run};
+
+/// What a device tells policies that ask.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Abilities {
+    /// The device's name; nothing where there is only an asymmetry.
+    device: Option<String>,
+    counts_erases: bool,
+    /// Pages of the trace in an erase block.
+    block_pages: Option<u64>,
+}
+
+impl Abilities {
+    /// True if the device tells what the policy must be told.
+    pub(crate) fn supports(&self, entry: &Entry) -> bool {
+        self.counts_erases || !entry.asks_erase_counts
+    }
+
+    /// Reads a policy, and refuses what the device cannot do.
+    pub(crate) fn policy(&self, text: &str) -> Result<PolicySpec, Failure> {
+        let spec = args::parse(text)?;
+        let device = match &self.device {
+            Some(name) => format!("device {name}"),
+            None => "the plain asymmetry model".into(),
+        };
+        if !self.supports(spec.entry()) {
+            return Err(Failure::Usage(format!(
+                "policy {spec} asks how often erase blocks were erased, which {device} does not count; name a simulated device, such as --device flash:slc-mt29f4g08aaa"
+            )));
+        }
+        match self.block_pages {
+            Some(pages) => Ok(spec.on_erase_blocks(pages)),
+            None if spec.asks_erase_block() => Err(Failure::Usage(format!(
+                "policy {spec}: cluster=auto is the device's erase block, and {device} has none; give a number of pages, such as cluster=64"
+            ))),
+            None => Ok(spec),
+        }
+    }
+}
 
 /// Whom a run pays.
 pub(crate) struct Charge {
+    /// What policies may ask for.
+    pub(crate) abilities: Abilities,
     /// The device's name, of one that has a profile.
     pub(crate) name: Option<String>,
     /// R at the beginning.
@@ -35,6 +76,7 @@ impl Charge {
         let device: AnyDevice = match (&profile, asymmetry, constant) {
             (None, _, Some(asymmetry)) => {
                 return Ok(Charge {
+                    abilities: Abilities::default(),
                     name: None,
                     asymmetry,
                     device: None,
@@ -56,6 +98,11 @@ impl Charge {
             }
         };
         Ok(Charge {
+            abilities: Abilities {
+                device: profile.as_ref().map(|profile| profile.name.clone()),
+                counts_erases: false,
+                block_pages: profile.as_ref().and_then(DeviceProfile::erase_block_pages),
+            },
             name: profile.map(|profile| profile.name),
             asymmetry: ratio(&device.costs())?,
             device: Some(device),
@@ -77,6 +124,11 @@ impl Charge {
         let device: AnyDevice =
             FlashDevice::new(config, trace.page_size, trace.database_pages)?.into();
         Ok(Charge {
+            abilities: Abilities {
+                device: Some(config.to_string()),
+                counts_erases: true,
+                block_pages: FlashDevice::pages_per_block(config, trace.page_size),
+            },
             name: Some(config.to_string()),
             asymmetry: ratio(&device.costs())?,
             device: Some(device),

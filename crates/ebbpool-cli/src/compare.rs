@@ -10,7 +10,7 @@ use ebbpool_trace::stats::Info;
 
 use crate::args::{CompareArgs, CompareFormat};
 use crate::cache::Cache;
-use crate::charge::Charge;
+use crate::charge::{Abilities, Charge};
 use crate::results::{Number, OfTrace, Record};
 use crate::{Failure, progress, report, run, table, trace};
 
@@ -80,7 +80,11 @@ impl<'a> Block<'a> {
 
 pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let sweep = Sweep {
-        policies: args.policies()?,
+        policies: match args.device {
+            // Which policies there are is known once the device is.
+            Some(_) => Vec::new(),
+            None => args.policies(&Abilities::default())?,
+        },
         sizes: args.frames.iter().map(|size| size.size).collect(),
         asymmetries: args.asymmetry.clone(),
         warmup: args.common.warmup.0,
@@ -108,6 +112,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
             Some(device) => {
                 let charge = Charge::new(None, Some(device), source.open()?.metadata())?;
                 let sweep = Sweep {
+                    policies: args.policies(&charge.abilities)?,
                     asymmetries: vec![charge.asymmetry],
                     device: charge.device.clone(),
                     ..sweep.clone()

@@ -31,6 +31,8 @@ pub(crate) struct Record {
     pub(crate) cluster_switch_factor: f64,
     pub(crate) seconds: Option<f64>,
     pub(crate) references_per_second: Option<f64>,
+    /// Pages read only because their block was written whole (BPLRU); not among `reads`.
+    pub(crate) padding_reads: u64,
 }
 
 /// A result and what is known of the device's part in it, where there was one.
@@ -154,6 +156,7 @@ impl Record {
                 / of.facts.cluster_switches as f64,
             seconds: None,
             references_per_second: None,
+            padding_reads: counts.padding_reads,
         }
     }
 }
@@ -208,6 +211,7 @@ mod parquet_table {
         "cluster_switch_factor",
         "seconds",
         "references_per_second",
+        "padding_reads",
     ];
     const REAL: &[&str] = &[
         "asymmetry",

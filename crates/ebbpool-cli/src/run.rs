@@ -12,19 +12,21 @@ use ebbpool_sim::{
 use ebbpool_trace::Source;
 use ebbpool_trace::output::OutputFile;
 
-use crate::args::{RunArgs, RunFormat, policy};
+use crate::args::{RunArgs, RunFormat, parse};
 use crate::charge::Charge;
 use crate::results::{OfTrace, Record, WithDevice};
 use crate::{Failure, progress, table};
 
 pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
-    let spec = policy(&args.policy)?;
+    // Nonsense is better known before a long trace is read than after.
+    parse(&args.policy)?;
     let start = Instant::now();
     let source = args.common.reading.source(&args.traces)?;
     let reader = source.open()?;
     report_notes(reader.notes());
     let metadata = reader.metadata().clone();
     let charge = Charge::new(args.asymmetry.as_ref(), args.device.as_deref(), &metadata)?;
+    let spec = charge.abilities.policy(&args.policy)?;
     let stated = reader.references();
     drop(reader);
     let bar = progress::bar(&spec.to_string());

@@ -372,6 +372,9 @@ pub(crate) fn of_run(result: &WithDevice) -> String {
             row("lifetime", format!("{:.3} TB", bytes / 1e12));
         }
     }
+    if record.padding_reads > 0 {
+        row("padding reads", record.padding_reads.to_string());
+    }
     row("cluster switches", record.cluster_switches.to_string());
     row(
         "cluster switch factor",

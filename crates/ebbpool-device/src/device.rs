@@ -87,6 +87,23 @@ pub trait Device {
         None
     }
 
+    /// The pages it has, numbered from 0.
+    fn pages(&self) -> u64 {
+        u64::MAX
+    }
+
+    /// How often the erase block that holds the page was erased; 0 if none does, or the device does
+    /// not count erases.
+    fn erases_of(&self, _page: u64) -> u32 {
+        0
+    }
+
+    /// From now on the device notes which pages come to lie in another erase block.
+    fn note_moves(&mut self) {}
+
+    /// Appends the pages noted since this was last asked, some of them more than once.
+    fn take_moved(&mut self, _moved: &mut Vec<u64>) {}
+
     /// What was done since the counters were set to zero.
     fn report(&self) -> DeviceReport;
 
@@ -374,6 +391,24 @@ impl Device for AnyDevice {
 
     fn epoch(&self) -> Option<Epoch> {
         whichever!(self, device => device.epoch())
+    }
+
+    fn pages(&self) -> u64 {
+        whichever!(self, device => device.pages())
+    }
+
+    #[inline]
+    fn erases_of(&self, page: u64) -> u32 {
+        whichever!(self, device => device.erases_of(page))
+    }
+
+    fn note_moves(&mut self) {
+        whichever!(self, device => device.note_moves());
+    }
+
+    #[inline]
+    fn take_moved(&mut self, moved: &mut Vec<u64>) {
+        whichever!(self, device => device.take_moved(moved));
     }
 
     fn report(&self) -> DeviceReport {

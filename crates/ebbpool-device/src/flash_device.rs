@@ -4,7 +4,9 @@ use std::fmt;
 
 use crate::costs::{OperationCosts, Unit};
 use crate::device::{Device, DeviceFailed, DeviceReport};
-use crate::flash::{ConfigError, DeviceError, Flash, FlashConfig, Report, ServiceTime};
+use crate::flash::{
+    Cause, ConfigError, DeviceError, Flash, FlashConfig, Observer, Report, ServiceTime,
+};
 use crate::measured::MeasuredCosts;
 
 /// How the pages of a trace lie on the pages of the device.
@@ -42,12 +44,65 @@ impl Layout {
         }
     }
 
+    /// The pages of the trace that lie on a page of the device, wholly or in part.
+    fn pages_on(self, device_page: u64) -> std::ops::Range<u64> {
+        match self {
+            Layout::Takes(count) => device_page / count..device_page / count + 1,
+            Layout::Share(count) => device_page * count..(device_page + 1) * count,
+        }
+    }
+
+    /// As many of the trace's pages as there are in so many of the device's.
+    fn pages_in(self, device_pages: u64) -> u64 {
+        match self {
+            Layout::Takes(count) => device_pages / count,
+            Layout::Share(count) => device_pages * count,
+        }
+    }
+
     fn per_request(self) -> u64 {
         match self {
             Layout::Takes(count) => count,
             Layout::Share(_) => 1,
         }
     }
+}
+
+/// Notes which logical pages are programmed, once it is told to.
+#[derive(Clone, Default)]
+struct Moves {
+    noting: bool,
+    programmed: Vec<u32>,
+}
+
+impl Moves {
+    #[inline]
+    fn note(&mut self, owner: u32) {
+        if self.noting {
+            self.programmed.push(owner);
+        }
+    }
+}
+
+impl Observer for Moves {
+    #[inline]
+    fn read(&mut self, _page: u32, _cause: Cause) {}
+
+    #[inline]
+    fn programmed(&mut self, _page: u32, owner: u32, _cause: Cause) {
+        self.note(owner);
+    }
+
+    #[inline]
+    fn copied(&mut self, _from: u32, _to: u32, owner: u32, _cause: Cause) {
+        self.note(owner);
+    }
+
+    #[inline]
+    fn erased(&mut self, _block: u32) {}
+
+    #[inline]
+    fn retired(&mut self, _block: u32) {}
 }
 
 /// A simulated flash device under the pages of a trace.
@@ -57,7 +112,7 @@ impl Layout {
 /// Until it knows enough it says what the chip states.
 #[derive(Clone)]
 pub struct FlashDevice {
-    flash: Flash,
+    flash: Flash<Moves>,
     layout: Layout,
     stated: OperationCosts,
     measured: MeasuredCosts,
@@ -97,7 +152,7 @@ impl FlashDevice {
         let mean = |times: &[f64]| times.iter().sum::<f64>() / times.len().max(1) as f64;
         let pages = layout.per_request() as f64;
         Ok(FlashDevice {
-            flash: Flash::new(config)?,
+            flash: Flash::observed(config, Moves::default())?,
             layout,
             stated: OperationCosts {
                 read: pages * mean(&chip.read_us),
@@ -112,6 +167,12 @@ impl FlashDevice {
         })
     }
 
+    /// Pages of `page_bytes` in an erase block; where these are not known, pages of the device.
+    pub fn pages_per_block(config: &FlashConfig, page_bytes: Option<u64>) -> Option<u64> {
+        let layout = Layout::new(page_bytes, config.page_bytes.into()).ok()?;
+        Some(layout.pages_in(config.pages_per_block.into()).max(1))
+    }
+
     /// What the flash model counted.
     pub fn flash_report(&mut self) -> Report {
         self.flash.report()
@@ -120,7 +181,7 @@ impl FlashDevice {
     fn request(
         &mut self,
         page: u64,
-        serve: fn(&mut Flash, u64) -> Result<ServiceTime, DeviceError>,
+        serve: fn(&mut Flash<Moves>, u64) -> Result<ServiceTime, DeviceError>,
     ) -> Result<u64, DeviceFailed> {
         let mut nanos = 0;
         for page in self.layout.pages(page) {
@@ -160,6 +221,28 @@ impl Device for FlashDevice {
             },
             None => self.stated,
         }
+    }
+
+    fn pages(&self) -> u64 {
+        self.layout.pages_in(self.flash.logical_pages())
+    }
+
+    fn erases_of(&self, page: u64) -> u32 {
+        let first = self.layout.pages(page).start;
+        self.flash.erase_count_of(first).unwrap_or(0)
+    }
+
+    fn note_moves(&mut self) {
+        self.flash.observer().noting = true;
+    }
+
+    fn take_moved(&mut self, moved: &mut Vec<u64>) {
+        let programmed = std::mem::take(&mut self.flash.observer().programmed);
+        let pages = programmed.iter().map(|&page| u64::from(page));
+        moved.extend(pages.flat_map(|page| self.layout.pages_on(page)));
+        let recycled = &mut self.flash.observer().programmed;
+        *recycled = programmed;
+        recycled.clear();
     }
 
     fn report(&self) -> DeviceReport {

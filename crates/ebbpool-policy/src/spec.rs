@@ -289,6 +289,22 @@ impl PolicySpec {
         matches!(self.value(name), Some(Value::Word(is)) if is == word)
     }
 
+    /// True if the size of the device's erase block is part of what was asked for.
+    pub fn asks_erase_block(&self) -> bool {
+        self.is("cluster", "auto")
+    }
+
+    /// The policy for a device whose erase blocks have so many pages, which `cluster=auto` stands
+    /// for.
+    pub fn on_erase_blocks(mut self, pages: u64) -> Self {
+        let auto = self.asks_erase_block();
+        let params = self.entry.params.iter().zip(&mut self.values);
+        for (_, value) in params.filter(|(param, _)| auto && param.name == "cluster") {
+            *value = Value::Whole(pages.clamp(1, MAX_PAGES));
+        }
+        self
+    }
+
     fn set(&mut self, assignments: &str, given: &mut Vec<&'static str>) -> Result<(), SpecError> {
         for assignment in assignments.split(',') {
             let Some((name, value)) = assignment.split_once('=') else {

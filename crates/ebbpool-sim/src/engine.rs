@@ -2,6 +2,7 @@
 
 use std::hint::black_box;
 
+use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 
 use ebbpool_policy::{Access, Costs, Frame, Ghost, MOST_GHOSTS, Policy};
@@ -25,6 +26,9 @@ pub struct Counts {
     pub references: u64,
     /// References to pages that were not resident, each one page read.
     pub misses: u64,
+    /// Pages read only because their block was to be written whole (BPLRU); not among the misses.
+    #[serde(default)]
+    pub padding_reads: u64,
     /// Page writes.
     pub writes: u64,
     /// Dirty pages resident at the end and not written.
@@ -63,6 +67,8 @@ pub(crate) struct Setup {
     pub(crate) warmup: u64,
     pub(crate) cluster_size: u64,
     pub(crate) at_end: AtEnd,
+    /// Pages of the database, as far as known; padding reads none beyond.
+    pub(crate) pages: u64,
 }
 
 /// Where a page is: in a frame, remembered as a ghost, or neither.
@@ -104,6 +110,10 @@ pub(crate) struct Engine<P, O> {
     occupants: Vec<u32>,
     leaving: Vec<Frame>,
     free: Vec<Frame>,
+    /// Where resident pages are by number, for policies that ask for erase counts.
+    frame_of: HashMap<u64, Frame>,
+    /// Pages that the device has moved.
+    moved: Vec<u64>,
     served: u64,
     dirty: u64,
     last_cluster: Option<u64>,
@@ -126,12 +136,17 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             occupants: Vec::with_capacity(setup.frames as usize),
             leaving: Vec::new(),
             free: Vec::new(),
+            frame_of: HashMap::new(),
+            moved: Vec::new(),
             served: 0,
             dirty: 0,
             last_cluster: None,
             counts: Counts::default(),
             setup,
         };
+        if P::ASKS_ERASE_COUNTS {
+            engine.observer.note_moves();
+        }
         if engine.setup.warmup == 0 {
             engine.observer.counting();
         }
@@ -191,12 +206,18 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         } else if let Some(frame) = self.free.pop() {
             frame
         } else {
+            if P::ASKS_ERASE_COUNTS {
+                self.tell_moved();
+            }
             let Some(victim) = self.policy.victim(Some((page, access)), |_| true) else {
                 debug_assert!(false, "nothing is pinned, so somebody may go");
                 return;
             };
             let mut leaving = std::mem::take(&mut self.leaving);
             self.policy.also_leaving(victim, &mut leaving);
+            if let Some(block) = self.policy.padding(victim) {
+                self.write_whole(block.get(), victim, &leaving, pages);
+            }
             self.evict(victim, pages);
             for frame in leaving.drain(..).filter(|&frame| frame != victim) {
                 self.evict(frame, pages);
@@ -212,6 +233,56 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         self.dirty += u64::from(reference & 1);
         self.table[id as usize] = Place::resident(frame);
         self.policy.admit(frame, page, access);
+        if P::ASKS_ERASE_COUNTS {
+            self.frame_of.insert(page, frame);
+            self.policy
+                .erase_count(frame, self.observer.erases_of(page));
+        }
+    }
+
+    /// Tells the policy the erase counts of the resident pages that the device has moved.
+    fn tell_moved(&mut self) {
+        self.observer.take_moved(&mut self.moved);
+        for page in self.moved.drain(..) {
+            if let Some(&frame) = self.frame_of.get(&page) {
+                self.policy
+                    .erase_count(frame, self.observer.erases_of(page));
+            }
+        }
+    }
+
+    /// Writes the whole block of `victim` in order of page number, if anything that leaves is dirty,
+    /// and reads its missing pages first.
+    #[cold]
+    fn write_whole(&mut self, block: u64, victim: Frame, leaving: &[Frame], pages: &[u64]) {
+        let all = || leaving.iter().chain([&victim]);
+        let occupant = |frame: &Frame| self.occupants[*frame as usize];
+        if !all().any(|frame| occupant(frame) & 1 == 1) {
+            return;
+        }
+        let page_of = |frame: &Frame| pages[(occupant(frame) >> 1) as usize];
+        let mut resident: Vec<u64> = all().map(page_of).collect();
+        resident.sort_unstable();
+        let first = page_of(&victim) / block * block;
+        let end = first.saturating_add(block);
+        let known = self.setup.pages.min(self.observer.pages());
+        let is_resident = |page: &u64| resident.binary_search(page).is_ok();
+        let missing: Vec<u64> = (first..end.min(known))
+            .filter(|page| !is_resident(page))
+            .collect();
+        for &frame in all() {
+            self.dirty -= u64::from(self.occupants[frame as usize] & 1);
+            self.occupants[frame as usize] &= !1;
+        }
+        for &page in &missing {
+            self.counts.padding_reads += 1;
+            if O::LISTENS {
+                self.observer.read(page);
+            }
+        }
+        let mut whole = [resident, missing].concat();
+        whole.sort_unstable();
+        whole.into_iter().for_each(|page| self.write(page));
     }
 
     #[inline]
@@ -227,6 +298,9 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             self.observer.evict(pages[id as usize]);
         }
         self.policy.evicted(frame);
+        if P::ASKS_ERASE_COUNTS {
+            self.frame_of.remove(&pages[id as usize]);
+        }
     }
 
     #[inline]

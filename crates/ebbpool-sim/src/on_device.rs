@@ -111,6 +111,24 @@ impl<O: Observer> Observer for OnDevice<O> {
         self.failed.is_some()
     }
 
+    fn pages(&self) -> u64 {
+        self.device.pages()
+    }
+
+    #[inline]
+    fn erases_of(&self, page: u64) -> u32 {
+        self.device.erases_of(page)
+    }
+
+    fn note_moves(&mut self) {
+        self.device.note_moves();
+    }
+
+    #[inline]
+    fn take_moved(&mut self, moved: &mut Vec<u64>) {
+        self.device.take_moved(moved);
+    }
+
     #[inline]
     fn read(&mut self, page: u64) {
         let served = self.device.read(page);

@@ -103,6 +103,8 @@ pub struct Scan {
     pub references: u64,
     /// Distinct pages.
     pub distinct_pages: u64,
+    /// Pages of the database, as far as the trace states them.
+    database_pages: Option<u64>,
     /// For offline policies: the position of each reference's next use.
     next: Vec<u32>,
 }
@@ -191,7 +193,10 @@ impl Decoder {
 /// reference.
 pub fn scan(source: &Source, ahead: bool, progress: &Progress) -> Result<Scan, SimError> {
     let mut decoder = Decoder::open(source, &Options::default())?;
-    let mut scan = Scan::default();
+    let mut scan = Scan {
+        database_pages: decoder.reader.metadata().database_pages,
+        ..Scan::default()
+    };
     let mut last: Vec<u32> = Vec::new();
     while let Some(chunk) = decoder.next()? {
         progress.check()?;
@@ -440,6 +445,7 @@ fn scan_if_needed(source: &Source, cells: &[Cell], progress: &Progress) -> Resul
     } else {
         Ok(Scan {
             distinct_pages: u64::MAX,
+            database_pages: source.open()?.metadata().database_pages,
             ..Scan::default()
         })
     }
@@ -453,6 +459,7 @@ fn setup(cell: &Cell, options: &Options, scan: &Scan) -> Setup {
         warmup: options.warmup,
         cluster_size: options.cluster_size,
         at_end: options.at_end,
+        pages: scan.database_pages.unwrap_or(u64::MAX),
     }
 }
 

@@ -241,7 +241,12 @@ fn what_is_heard_is_what_is_counted() {
             assert_eq!(of("write "), counts.writes, "{what}");
             // The buffer of 64 frames is full at 4321, and filled once before that.
             let filled = if warmup == 0 { 64 } else { 0 };
-            assert_eq!(of("evict "), counts.misses - filled, "{what}");
+            let whole_blocks = spec.starts_with("fab") || spec.starts_with("bplru");
+            if whole_blocks {
+                assert!(of("evict ").abs_diff(counts.misses) <= 64, "{what}");
+            } else {
+                assert_eq!(of("evict "), counts.misses - filled, "{what}");
+            }
 
             assert_eq!(
                 series[0],
@@ -276,7 +281,7 @@ fn what_is_heard_is_what_the_model_does() {
             }
             for event in model.reference(page, write, None, &BTreeSet::new()) {
                 match event {
-                    Event::Read(_) => {}
+                    Event::Read(_) | Event::Pad(_) => {}
                     Event::Write(page) => expected.push(format!("write {page}")),
                     Event::Evict(page) => expected.push(format!("evict {page}")),
                 }
