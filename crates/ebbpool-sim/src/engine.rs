@@ -264,11 +264,12 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         let mut resident: Vec<u64> = all().map(page_of).collect();
         resident.sort_unstable();
         let first = page_of(&victim) / block * block;
-        let end = first.saturating_add(block);
+        let last = first.saturating_add(block - 1);
         let known = self.setup.pages.min(self.observer.pages());
-        let is_resident = |page: &u64| resident.binary_search(page).is_ok();
-        let missing: Vec<u64> = (first..end.min(known))
-            .filter(|page| !is_resident(page))
+        let exists = |page: &u64| *page < known || known == u64::MAX;
+        let missing: Vec<u64> = (first..=last)
+            .take_while(exists)
+            .filter(|page| resident.binary_search(page).is_err())
             .collect();
         for &frame in all() {
             self.dirty -= u64::from(self.occupants[frame as usize] & 1);
