@@ -16,7 +16,7 @@ const PAGES: u64 = 160;
 
 fn device(layer: &str) -> AnyDevice {
     let name = format!(
-        "flash:slc-mt29f4g08aaa,blocks=64,pages_per_block=8,rho=0.6,precondition=full,{layer}"
+        "flash:slc-mt29f4g08aaa,blocks=80,pages_per_block=8,rho=0.6,precondition=full,{layer}"
     );
     let config = name.parse().expect("a device");
     FlashDevice::new(&config, None, Some(PAGES))
