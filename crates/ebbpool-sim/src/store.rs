@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::Counts;
-use crate::on_device::DeviceOutcome;
+use crate::on_device::{DeviceAtStart, DeviceOutcome};
 use crate::stream::{Cell, Options, TraceFacts};
 use crate::time_line::TimeLine;
 
@@ -35,8 +35,6 @@ impl Store for NoStore {
 pub(crate) struct CellResult {
     pub(crate) counts: Counts,
     pub(crate) time_line: Option<TimeLine>,
-    /// Results of a device are not kept.
-    #[serde(skip)]
     pub(crate) device: Option<DeviceOutcome>,
 }
 
@@ -48,16 +46,27 @@ pub(crate) struct Extent {
 }
 
 /// A store as a sweep sees it.
-pub(crate) struct Kept<'a>(pub(crate) &'a dyn Store);
+pub(crate) struct Kept<'a> {
+    store: &'a dyn Store,
+    /// The device that serves all cells.
+    device: Option<String>,
+}
 
-impl Kept<'_> {
+impl<'a> Kept<'a> {
+    pub(crate) fn new(store: &'a dyn Store, device: Option<&DeviceAtStart>) -> Self {
+        Kept {
+            store,
+            device: device.map(DeviceAtStart::key),
+        }
+    }
+
     fn get<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
-        serde_json::from_slice(&self.0.get(key)?).ok()
+        serde_json::from_slice(&self.store.get(key)?).ok()
     }
 
     fn put<T: Serialize>(&self, key: &str, value: &T) {
         if let Ok(value) = serde_json::to_vec(value) {
-            self.0.put(key, &value);
+            self.store.put(key, &value);
         }
     }
 
@@ -91,13 +100,23 @@ impl Kept<'_> {
         options: &Options,
         time_line: bool,
     ) -> Option<CellResult> {
-        let result: CellResult = self.get(&cell_key(cell, options, time_line))?;
-        (result.time_line.is_some() == time_line).then_some(result)
+        let result: CellResult = self.get(&self.cell_key(cell, options, time_line))?;
+        let whole = result.time_line.is_some() == time_line
+            && result.device.is_some() == self.device.is_some();
+        whole.then_some(result)
     }
 
     pub(crate) fn put_result(&self, cell: &Cell, options: &Options, result: &CellResult) {
-        let key = cell_key(cell, options, result.time_line.is_some());
+        let key = self.cell_key(cell, options, result.time_line.is_some());
         self.put(&key, result);
+    }
+
+    fn cell_key(&self, cell: &Cell, options: &Options, time_line: bool) -> String {
+        let cell = cell_key(cell, options, time_line);
+        match &self.device {
+            Some(device) => format!("{cell} on {device}"),
+            None => cell,
+        }
     }
 }
 

@@ -1,0 +1,134 @@
+//! How long policies let a simulated flash device live, one against the other.
+//!
+//! A device is worn out by erases, so at the same work the one that erases half as many blocks lives
+//! twice as long. Erases are counted in every run; bytes that the host can write are known only of
+//! one in a steady state.
+
+use std::cmp::Ordering;
+
+use ebbpool_device::flash::Report;
+use ebbpool_sim::Row;
+
+use crate::compare::Comparison;
+use crate::table::BASELINE;
+
+/// What the flash model counted of a result.
+pub(crate) fn report(row: &Row) -> Option<&Report> {
+    row.device.as_ref()?.flash.as_ref()
+}
+
+fn failed(row: &Row) -> Option<&str> {
+    row.device.as_ref()?.failed.as_deref()
+}
+
+/// Blocks erased per counted reference; nothing of a device that failed, whose last requests were
+/// refused.
+fn erases_per_reference(row: &Row) -> Option<f64> {
+    let erases = report(row).filter(|_| failed(row).is_none())?.erases;
+    Some(erases as f64 / row.counts.references as f64)
+}
+
+fn by_erases(a: &&Row, b: &&Row) -> Ordering {
+    let [a, b] = [a, b].map(|row| erases_per_reference(row).unwrap_or(f64::INFINITY));
+    a.total_cmp(&b)
+}
+
+/// The results with one memory size on a flash device.
+struct Lives<'a> {
+    rows: Vec<&'a Row>,
+    /// Whose device the others are compared with: that of the baseline policy if it is among them,
+    /// else the one that is erased most.
+    against: Option<&'a Row>,
+}
+
+impl<'a> Lives<'a> {
+    fn of(comparison: &'a Comparison, size: usize) -> Self {
+        let rows: Vec<&Row> = comparison
+            .rows
+            .iter()
+            .filter(|row| row.size == size && report(row).is_some())
+            .collect();
+        let is_baseline = |row: &&&Row| comparison.policies[row.policy] == BASELINE;
+        let whole = rows.iter().filter(|row| failed(row).is_none());
+        let against = rows
+            .iter()
+            .find(is_baseline)
+            .or(whole.max_by(|a, b| by_erases(a, b)));
+        Lives {
+            against: against.copied(),
+            rows,
+        }
+    }
+
+    /// The life of a result's device in that of the one compared with; nothing where one of the two
+    /// failed or erased no block.
+    fn longer(&self, row: &Row) -> Option<f64> {
+        let against = erases_per_reference(self.against?).filter(|erases| *erases > 0.0)?;
+        let own = erases_per_reference(row).filter(|erases| *erases > 0.0)?;
+        Some(against / own)
+    }
+}
+
+/// The life of each result's device in that of the baseline policy's with the same memory, or of the
+/// one erased most where that policy was not run; in the order of the rows.
+pub(crate) fn lives(comparison: &Comparison) -> Vec<Option<f64>> {
+    let by_size: Vec<Lives> = (0..comparison.sizes.len())
+        .map(|size| Lives::of(comparison, size))
+        .collect();
+    let rows = comparison.rows.iter();
+    rows.map(|row| by_size[row.size].longer(row)).collect()
+}
+
+/// The policy that lives are compared with, if it is the same for all sizes.
+pub(crate) fn compared_with(comparison: &Comparison) -> &'static str {
+    match comparison.policies.iter().any(|name| name == BASELINE) {
+        true => BASELINE,
+        false => "the policy that erases most",
+    }
+}
+
+/// Which policy lets the device live longest with the memory of that index, called `memory` in the
+/// text; nothing where there is no flash device.
+pub(crate) fn sentence(comparison: &Comparison, size: usize, memory: &str) -> Option<String> {
+    let lives = Lives::of(comparison, size);
+    let against = lives.against.or(lives.rows.first().copied())?;
+    let name = |row: &Row| comparison.policies[row.policy].as_str();
+    let base = name(against);
+    if let Some(failed) = failed(against) {
+        return Some(format!(
+            "lifetimes cannot be compared at {memory}: under {base} {failed}"
+        ));
+    }
+    if report(against)?.erases == 0 {
+        return Some(format!(
+            "lifetimes cannot be compared at {memory}: under {base} no block was erased; \
+             precondition=steady, fewer blocks or a longer trace help"
+        ));
+    }
+    let others = lives.rows.iter().filter(|row| row.policy != against.policy);
+    let others = others.filter(|row| failed(row).is_none());
+    let best = *others.min_by(|a, b| by_erases(a, b))?;
+    let best_name = name(best);
+    let told = match lives.longer(best) {
+        None => format!(
+            "{best_name} erased no block at {memory}, where {base} erased {}",
+            report(against)?.erases
+        ),
+        // As it would be written, 1.0 times.
+        Some(times) if times < 1.05 => {
+            format!("no policy makes this device live longer than {base} at {memory}")
+        }
+        Some(times) => format!(
+            "{best_name} makes this device live {times:.1} times as long as {base} at {memory}"
+        ),
+    };
+    let unsteady = [against, best]
+        .into_iter()
+        .find_map(|row| Some((name(row), report(row)?.not_steady.as_ref()?)));
+    Some(match unsteady {
+        None => told,
+        Some((policy, reason)) => format!(
+            "{told}, going by the blocks erased so far: {policy} has not reached a steady state ({reason})"
+        ),
+    })
+}
