@@ -84,10 +84,10 @@ impl<'a> Block<'a> {
         self.records.chunks(self.sizes)
     }
 
-    /// All results at the size of that index.
+    /// All results at the size of that index but those whose device failed.
     pub(crate) fn column(&self, size: usize) -> impl Iterator<Item = &'a Record> {
         let column = self.records.iter().skip(size).step_by(self.sizes);
-        column.flatten()
+        column.flatten().filter(|record| !record.failed)
     }
 }
 

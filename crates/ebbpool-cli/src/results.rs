@@ -33,6 +33,9 @@ pub(crate) struct Record {
     pub(crate) cluster_switch_factor: f64,
     pub(crate) seconds: Option<f64>,
     pub(crate) references_per_second: Option<f64>,
+    /// The device failed on the way, so that the figures are of a part of the trace.
+    #[serde(skip)]
+    pub(crate) failed: bool,
 }
 
 /// A result and what is known of the device's part in it, where there was one.
@@ -123,6 +126,7 @@ impl Record {
         let bill = device.report.bill();
         let references = self.references as f64;
         self.device.clone_from(&charge.name);
+        self.failed = device.failed.is_some();
         self.cost = charge.in_page_reads(bill.amount) / references;
         if bill.unit == Unit::Microseconds {
             self.cost_us = Some(bill.amount / references);
@@ -164,6 +168,7 @@ impl Record {
                 / of.facts.cluster_switches as f64,
             seconds: None,
             references_per_second: None,
+            failed: false,
         }
     }
 }

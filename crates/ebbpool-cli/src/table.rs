@@ -145,6 +145,7 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> String {
             for (policy, row) in comparison.policies.iter().zip(block.rows()) {
                 let mut cells = vec![policy.clone()];
                 cells.extend(group.iter().map(|&(size, _)| match &row[size] {
+                    Some(record) if record.failed => "failed        ".into(),
                     Some(record) => cell(record, block, size, measure.factor),
                     None => "-        ".into(),
                 }));

@@ -1,0 +1,128 @@
+// What a simulated flash device suffered: erases, write amplification, lifetime.
+
+function wearSection(choice) {
+  const { trace } = choice;
+  const cells = trace.cells.filter((cell) => cell.wear !== null);
+  // Of a device that failed the figures end somewhere on the way.
+  const whole = (value) => (cell) => (cell.failed === null && cell.wear !== null ? value(cell) : null);
+  const against = trace.compared_with;
+  const drawn = [
+    {
+      caption: "Blocks erased",
+      yLabel: "blocks per million references",
+      value: (cell) => (1e6 * cell.wear.erases) / cell.references,
+    },
+    {
+      caption: `Life of the device, by blocks erased`,
+      yLabel: `times that under ${against}`,
+      value: (cell) => cell.wear.life,
+    },
+    {
+      caption: "Write amplification",
+      yLabel: "pages programmed per page written",
+      value: (cell) => cell.wear.write_amplification,
+    },
+    {
+      caption: "References until the device is worn out",
+      yLabel: "billion references",
+      value: (cell) =>
+        cell.wear.lifetime_references === null ? null : cell.wear.lifetime_references / 1e9,
+    },
+  ];
+  const charts = drawn
+    .filter(({ value }) => cells.some((cell) => whole(value)(cell) !== null))
+    .map(({ caption, yLabel, value }) =>
+      memoryChart(choice, 0, whole(value), {
+        label: `${caption} against memory`,
+        caption,
+        yLabel,
+        describe: ({ cell }) => [["memory", written.memory(trace.sizes[cell.size])], ...wearFigures(cell)],
+        columns: [
+          MEMORY_COLUMN,
+          ...WEAR_COLUMNS.map(([name, text]) => [name, ({ cell }) => text(cell)]),
+        ],
+      }),
+    );
+  view.on("policies", () => charts.forEach((chart) => chart.update()));
+  for (const chart of charts) chart.update();
+  return [
+    unsteadyNote(cells),
+    element("div", { class: "charts" }, ...charts.map((chart) => chart.element)),
+    choice.chooser(),
+    wearTable(choice),
+  ];
+}
+
+const WEAR_COLUMNS = [
+  ["blocks erased", figures.erases],
+  ["write amplification", figures.amplification],
+  ["life of the device", figures.life],
+  ["references until worn out", (cell) => {
+    const references = cell.wear?.lifetime_references ?? null;
+    return references === null ? NONE : `${written.short(references / 1e9)} billion`;
+  }],
+];
+
+function wearFigures(cell) {
+  return WEAR_COLUMNS.map(([name, text]) => [name, text(cell)]).filter(([, text]) => text !== NONE);
+}
+
+/** How many results are only a beginning, and why. */
+function unsteadyNote(cells) {
+  const unsteady = cells.filter((cell) => cell.wear.not_steady !== null);
+  if (unsteady.length === 0) return null;
+  const some = unsteady.length === cells.length ? "No result has" : `${unsteady.length} of ${cells.length} results have not`;
+  const [{ policy, wear }] = unsteady;
+  return element(
+    "p",
+    { class: "note" },
+    `${some} reached a steady state, so their erases tell of a beginning, and their write amplification is not known (${policy}: ${wear.not_steady}). precondition=steady, fewer blocks or a longer trace help.`,
+  );
+}
+
+function wearTable(choice) {
+  const { trace } = choice;
+  const body = element("tbody", {});
+  choice.on(() => {
+    const rate = (cell) => (cell.failed === null ? cell.wear.erases / cell.references : Infinity);
+    const rows = trace.policies
+      .filter((policy) => view.shows(policy))
+      .map((policy) => trace.cell(policy, choice.size, choice.asymmetry))
+      .filter((cell) => cell !== null && cell.wear !== null)
+      .sort((a, b) => rate(a) - rate(b));
+    body.replaceChildren(...rows.map((cell) => {
+      const remark = cell.failed ?? (cell.wear.not_steady === null ? "" : "not steady yet");
+      return element(
+        "tr",
+        { on: { pointerenter: () => view.point(cell.policy), pointerleave: () => view.point(null) } },
+        element("th", { scope: "row" }, named(cell.policy)),
+        ...[figures.bill, figures.reads, figures.writes, ...WEAR_COLUMNS.map(([, text]) => text)].map((text) =>
+          element("td", { class: "number" }, text(cell)),
+        ),
+        element("td", { class: "remark" }, remark),
+      );
+    }));
+  });
+  const heads = [`${trace.measure.name}, ${trace.measure.unit}`, "reads", "writes", ...WEAR_COLUMNS.map(([name]) => name)];
+  return element(
+    "div",
+    { class: "scroll plain" },
+    element(
+      "table",
+      { class: "wear" },
+      element("caption", { class: "unseen" }, "Wear of the device under all policies at the chosen memory size, the least erases first"),
+      element(
+        "thead",
+        {},
+        element(
+          "tr",
+          {},
+          element("th", { scope: "col" }, "policy"),
+          ...heads.map((name) => element("th", { scope: "col", class: "number" }, name)),
+          element("th", { scope: "col" }, element("span", { class: "unseen" }, "remark")),
+        ),
+      ),
+      body,
+    ),
+  );
+}
