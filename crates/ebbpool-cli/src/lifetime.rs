@@ -1,8 +1,9 @@
 //! How long policies let a simulated flash device live, one against the other.
 //!
-//! A device is worn out by erases, so at the same work the one that erases half as many blocks lives
-//! twice as long. Erases are counted in every run; bytes that the host can write are known only of
-//! one in a steady state.
+//! Every page programmed brings its block nearer to the next erase, so at the same work the device on
+//! which half as many pages are programmed lives twice as long. In a steady state these are the host
+//! bytes times write amplification, as in the model's own lifetime. Blocks erased so far would favour
+//! policies under which a new device has only begun to run out of erased blocks.
 
 use std::cmp::Ordering;
 
@@ -21,15 +22,15 @@ fn failed(row: &Row) -> Option<&str> {
     row.device.as_ref()?.failed.as_deref()
 }
 
-/// Blocks erased per counted reference; nothing of a device that failed, whose last requests were
+/// Pages programmed per counted reference; nothing of a device that failed, whose last requests were
 /// refused.
-fn erases_per_reference(row: &Row) -> Option<f64> {
-    let erases = report(row).filter(|_| failed(row).is_none())?.erases;
-    Some(erases as f64 / row.counts.references as f64)
+fn programs_per_reference(row: &Row) -> Option<f64> {
+    let programs = report(row).filter(|_| failed(row).is_none())?.programs;
+    Some(programs as f64 / row.counts.references as f64)
 }
 
-fn by_erases(a: &&Row, b: &&Row) -> Ordering {
-    let [a, b] = [a, b].map(|row| erases_per_reference(row).unwrap_or(f64::INFINITY));
+fn by_programs(a: &&Row, b: &&Row) -> Ordering {
+    let [a, b] = [a, b].map(|row| programs_per_reference(row).unwrap_or(f64::INFINITY));
     a.total_cmp(&b)
 }
 
@@ -37,7 +38,7 @@ fn by_erases(a: &&Row, b: &&Row) -> Ordering {
 struct Lives<'a> {
     rows: Vec<&'a Row>,
     /// Whose device the others are compared with: that of the baseline policy if it is among them,
-    /// else the one that is erased most.
+    /// else the one with most pages programmed.
     against: Option<&'a Row>,
 }
 
@@ -53,7 +54,7 @@ impl<'a> Lives<'a> {
         let against = rows
             .iter()
             .find(is_baseline)
-            .or(whole.max_by(|a, b| by_erases(a, b)));
+            .or(whole.max_by(|a, b| by_programs(a, b)));
         Lives {
             against: against.copied(),
             rows,
@@ -61,16 +62,16 @@ impl<'a> Lives<'a> {
     }
 
     /// The life of a result's device in that of the one compared with; nothing where one of the two
-    /// failed or erased no block.
+    /// failed or programmed no page.
     fn longer(&self, row: &Row) -> Option<f64> {
-        let against = erases_per_reference(self.against?).filter(|erases| *erases > 0.0)?;
-        let own = erases_per_reference(row).filter(|erases| *erases > 0.0)?;
+        let against = programs_per_reference(self.against?).filter(|programs| *programs > 0.0)?;
+        let own = programs_per_reference(row).filter(|programs| *programs > 0.0)?;
         Some(against / own)
     }
 }
 
 /// The life of each result's device in that of the baseline policy's with the same memory, or of the
-/// one erased most where that policy was not run; in the order of the rows.
+/// one worn most where that policy was not run; in the order of the rows.
 pub(crate) fn lives(comparison: &Comparison) -> Vec<Option<f64>> {
     let by_size: Vec<Lives> = (0..comparison.sizes.len())
         .map(|size| Lives::of(comparison, size))
@@ -79,11 +80,11 @@ pub(crate) fn lives(comparison: &Comparison) -> Vec<Option<f64>> {
     rows.map(|row| by_size[row.size].longer(row)).collect()
 }
 
-/// The policy that lives are compared with, if it is the same for all sizes.
+/// Whose device lives are compared with, in words.
 pub(crate) fn compared_with(comparison: &Comparison) -> &'static str {
     match comparison.policies.iter().any(|name| name == BASELINE) {
         true => BASELINE,
-        false => "the policy that erases most",
+        false => "the worst",
     }
 }
 
@@ -96,30 +97,21 @@ pub(crate) fn sentence(comparison: &Comparison, size: usize, memory: &str) -> Op
     let base = name(against);
     if let Some(failed) = failed(against) {
         return Some(format!(
-            "lifetimes cannot be compared at {memory}: under {base} {failed}"
-        ));
-    }
-    if report(against)?.erases == 0 {
-        return Some(format!(
-            "lifetimes cannot be compared at {memory}: under {base} no block was erased; \
-             precondition=steady, fewer blocks or a longer trace help"
+            "at {memory} lifetimes cannot be compared: under {base} {failed}"
         ));
     }
     let others = lives.rows.iter().filter(|row| row.policy != against.policy);
     let others = others.filter(|row| failed(row).is_none());
-    let best = *others.min_by(|a, b| by_erases(a, b))?;
+    let best = *others.min_by(|a, b| by_programs(a, b))?;
     let best_name = name(best);
     let told = match lives.longer(best) {
-        None => format!(
-            "{best_name} erased no block at {memory}, where {base} erased {}",
-            report(against)?.erases
-        ),
+        None => format!("at {memory} {best_name} or {base} wrote nothing to this device"),
         // As it would be written, 1.0 times.
         Some(times) if times < 1.05 => {
-            format!("no policy makes this device live longer than {base} at {memory}")
+            format!("at {memory} no policy makes this device live longer than {base}")
         }
         Some(times) => format!(
-            "{best_name} makes this device live {times:.1} times as long as {base} at {memory}"
+            "at {memory} {best_name} makes this device live {times:.1} times as long as {base}"
         ),
     };
     let unsteady = [against, best]
@@ -128,7 +120,7 @@ pub(crate) fn sentence(comparison: &Comparison, size: usize, memory: &str) -> Op
     Some(match unsteady {
         None => told,
         Some((policy, reason)) => format!(
-            "{told}, going by the blocks erased so far: {policy} has not reached a steady state ({reason})"
+            "{told}, going by the pages programmed so far: {policy} has not reached a steady state ({reason})"
         ),
     })
 }

@@ -68,7 +68,7 @@ fn baseline<'a>(block: Block<'a>, size: usize) -> Option<&'a Record> {
     block.column(size).find(|record| record.policy == BASELINE)
 }
 
-/// Erases of a simulated device, and how much longer it lives by them.
+/// Erases of a simulated device, and how much longer it lives.
 fn of_wear(comparison: &Comparison, usual_size: usize) -> String {
     let memory = memory(comparison, usual_size);
     let Some(sentence) = lifetime::sentence(comparison, usual_size, &memory) else {
@@ -77,7 +77,7 @@ fn of_wear(comparison: &Comparison, usual_size: usize) -> String {
     let lives = lifetime::lives(comparison);
     let with_lives: Vec<_> = comparison.rows.iter().zip(lives).collect();
     let mut text = format!(
-        "\nblocks erased; lifetime of the device in that of {}, by erases\n",
+        "\nblocks erased; lifetime of the device in that of {}, by pages programmed\n",
         lifetime::compared_with(comparison)
     );
     let sizes: Vec<usize> = (0..comparison.sizes.len()).collect();

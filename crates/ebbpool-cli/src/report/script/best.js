@@ -3,6 +3,9 @@
 function bestSection(choice) {
   const { trace } = choice;
   const cells = [];
+  // One row needs no name that is seen.
+  const head = (asymmetry) =>
+    element("span", { class: trace.device === null ? null : "unseen" }, ...breakable(trace.place(asymmetry)));
   const rows = trace.asymmetriesInOrder.map((asymmetry) => {
     const row = trace.sizesInOrder.map((size) => {
       const button = element("button", {
@@ -17,7 +20,7 @@ function bestSection(choice) {
       cells.push({ button, size, asymmetry });
       return element("td", {}, button);
     });
-    return element("tr", {}, element("th", { scope: "row" }, ...breakable(trace.place(asymmetry))), ...row);
+    return element("tr", {}, element("th", { scope: "row" }, head(asymmetry)), ...row);
   });
   choice.on(() => {
     for (const { button, size, asymmetry } of cells) {

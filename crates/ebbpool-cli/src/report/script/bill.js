@@ -25,7 +25,7 @@ function memoryChart(choice, asymmetry, value, options) {
   return new Chart({
     xLabel: "memory in frames",
     xTicks: memoryTicks(trace),
-    frame: () => trace.policies.flatMap(points),
+    frame: () => trace.sizes.map(({ frames }) => ({ x: Math.log2(frames) })),
     lines: () =>
       trace.policies
         .filter((policy) => view.shows(policy))

@@ -19,7 +19,7 @@ function factsSection(choice) {
   const sentences = [trace.sentence, trace.lifetime].filter((text) => text !== null);
   return [
     ...sentences.map((text, at) =>
-      element("p", { class: at === 0 ? "answer" : "answer further" }, `${text.charAt(0).toUpperCase()}${text.slice(1)}.`),
+      element("p", { class: at === 0 ? "answer" : "answer further" }, ...unbroken(`${text.charAt(0).toUpperCase()}${text.slice(1)}.`)),
     ),
     element(
       "dl",

@@ -39,7 +39,7 @@ const SECTIONS = [
   },
   {
     title: "Wear and lifetime",
-    lead: "A block of flash survives a limited number of erases. The fewer blocks a policy has erased for the same references, the longer the device lives.",
+    lead: "A block of flash survives a limited number of erases, and is erased when its pages are used up. The fewer pages are programmed for the same references, the longer the device lives.",
     applies: (trace) => trace.hasWear,
     make: wearSection,
   },

@@ -49,7 +49,8 @@ function tradeOffSection(choice) {
       ctx.moveTo(x0, y0);
       ctx.lineTo(x1, y1);
       ctx.stroke();
-      const text = `${trace.measure.name} ${written.short(trace.told(bill))}`;
+      const told = written.short(trace.told(bill));
+      const text = trace.device === null ? `bill ${told}` : `${told} ${trace.measure.unit}`;
       const width = ctx.measureText(text).width;
       const slope = (y1 - y0) / (x1 - x0);
       // Where the line enters the chart or leaves it, whichever is free; else it goes without.

@@ -13,7 +13,7 @@ function wearSection(choice) {
       value: (cell) => (1e6 * cell.wear.erases) / cell.references,
     },
     {
-      caption: `Life of the device, by blocks erased`,
+      caption: "Life of the device, by pages programmed",
       yLabel: `times that under ${against}`,
       value: (cell) => cell.wear.life,
     },
@@ -48,18 +48,18 @@ function wearSection(choice) {
   return [
     unsteadyNote(cells),
     element("div", { class: "charts" }, ...charts.map((chart) => chart.element)),
-    choice.chooser(),
-    wearTable(choice),
+    element("div", { class: "apart" }, choice.chooser(), wearTable(choice)),
   ];
 }
 
 const WEAR_COLUMNS = [
+  ["pages programmed", (cell) => (cell.wear === null ? NONE : written.count(cell.wear.programs))],
   ["blocks erased", figures.erases],
   ["write amplification", figures.amplification],
   ["life of the device", figures.life],
   ["references until worn out", (cell) => {
     const references = cell.wear?.lifetime_references ?? null;
-    return references === null ? NONE : `${written.short(references / 1e9)} billion`;
+    return references === null ? NONE : `${+(references / 1e9).toPrecision(3)} billion`;
   }],
 ];
 
@@ -76,7 +76,7 @@ function unsteadyNote(cells) {
   return element(
     "p",
     { class: "note" },
-    `${some} reached a steady state, so their erases tell of a beginning, and their write amplification is not known (${policy}: ${wear.not_steady}). precondition=steady, fewer blocks or a longer trace help.`,
+    `${some} reached a steady state, so what was programmed and erased is a beginning, and write amplification is not known (${policy}: ${wear.not_steady}). precondition=steady, fewer blocks or a longer trace help.`,
   );
 }
 
@@ -84,7 +84,7 @@ function wearTable(choice) {
   const { trace } = choice;
   const body = element("tbody", {});
   choice.on(() => {
-    const rate = (cell) => (cell.failed === null ? cell.wear.erases / cell.references : Infinity);
+    const rate = (cell) => (cell.failed === null ? cell.wear.programs / cell.references : Infinity);
     const rows = trace.policies
       .filter((policy) => view.shows(policy))
       .map((policy) => trace.cell(policy, choice.size, choice.asymmetry))
@@ -110,7 +110,7 @@ function wearTable(choice) {
     element(
       "table",
       { class: "wear" },
-      element("caption", { class: "unseen" }, "Wear of the device under all policies at the chosen memory size, the least erases first"),
+      element("caption", { class: "unseen" }, "Wear of the device under all policies at the chosen memory size, the longest life first"),
       element(
         "thead",
         {},
