@@ -268,6 +268,35 @@ fn interrupted(cache: &Path, args: &[&str]) -> Output {
 
 #[test]
 #[cfg(unix)]
+fn an_interruption_leaves_the_finished_results_of_a_device() {
+    let directory = TempDir::new().expect("a directory");
+    let cache = directory.path().join("cache");
+    let device = String::from("flash:slc-mt29f4g08aaa,blocks=256,precondition=full");
+    let args = [
+        "compare",
+        "zipf:pages=9000,refs=1500000,read-alpha=1,write=0.5",
+        "--frames=10%,20%,30%",
+        "--device",
+        &device,
+        "--policies=lru,fifo,clock,cflru",
+        "--threads=1",
+    ];
+    let output = interrupted(&cache, &args);
+    let (table, error) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("interrupted:"), "{error}");
+    assert!(table.contains("so far, on this device"), "{table}");
+    let again = command(&cache, &args).output().expect("ebbpool starts");
+    assert!(again.status.success());
+    let notes = text(&again.stderr);
+    assert!(
+        notes.contains("of 12 results are known from before"),
+        "{notes}"
+    );
+}
+
+#[test]
+#[cfg(unix)]
 fn an_interruption_leaves_the_finished_results() {
     let directory = TempDir::new().expect("a directory");
     let cache = directory.path().join("cache");

@@ -31,9 +31,9 @@ function breakable(name) {
 // Longer words have to break somewhere.
 const LONGEST_UNBROKEN = 20;
 
-/** A sentence whose policies do not break at their hyphens. */
+/** A sentence whose policies do not break at their hyphens, nor numbers before their per cent. */
 function unbroken(sentence) {
-  return sentence.split(/( )/).map((word) =>
+  return sentence.replaceAll(" %", "\u00a0%").split(/( )/).map((word) =>
     word.includes("-") && word.length <= LONGEST_UNBROKEN ? element("span", { class: "unbroken" }, word) : word,
   );
 }

@@ -6,6 +6,7 @@ function wearSection(choice) {
   // Of a device that failed the figures end somewhere on the way.
   const whole = (value) => (cell) => (cell.failed === null && cell.wear !== null ? value(cell) : null);
   const against = trace.compared_with;
+  const scale = lifetimeScale(trace);
   const drawn = [
     {
       caption: "Blocks erased",
@@ -24,9 +25,11 @@ function wearSection(choice) {
     },
     {
       caption: "References until the device is worn out",
-      yLabel: "billion references",
-      value: (cell) =>
-        cell.wear.lifetime_references === null ? null : cell.wear.lifetime_references / 1e9,
+      yLabel: `${scale.name} references`,
+      value: (cell) => {
+        const references = cell.wear.lifetime_references;
+        return references === null ? null : references / scale.of;
+      },
     },
   ];
   const charts = drawn
@@ -46,10 +49,23 @@ function wearSection(choice) {
   view.on("policies", () => charts.forEach((chart) => chart.update()));
   for (const chart of charts) chart.update();
   return [
-    unsteadyNote(cells),
+    ...wearNotes(cells),
     element("div", { class: "charts" }, ...charts.map((chart) => chart.element)),
     element("div", { class: "apart" }, choice.chooser(), wearTable(choice)),
   ];
+}
+
+// Few digits for the lifetime of any device, in the same unit for all policies.
+const LIFETIME_SCALES = [
+  { of: 1e9, name: "billion" },
+  { of: 1e6, name: "million" },
+  { of: 1e3, name: "thousand" },
+];
+
+function lifetimeScale(trace) {
+  const known = trace.cells.map((cell) => cell.wear?.lifetime_references ?? 0);
+  const most = known.reduce((a, b) => Math.max(a, b), 0);
+  return LIFETIME_SCALES.find(({ of }) => most >= of) ?? LIFETIME_SCALES.at(-1);
 }
 
 const WEAR_COLUMNS = [
@@ -59,7 +75,8 @@ const WEAR_COLUMNS = [
   ["life of the device", figures.life],
   ["references until worn out", (cell) => {
     const references = cell.wear?.lifetime_references ?? null;
-    return references === null ? NONE : `${+(references / 1e9).toPrecision(3)} billion`;
+    const scale = lifetimeScale(cell.trace);
+    return references === null ? NONE : `${+(references / scale.of).toPrecision(3)} ${scale.name}`;
   }],
 ];
 
@@ -67,17 +84,20 @@ function wearFigures(cell) {
   return WEAR_COLUMNS.map(([name, text]) => [name, text(cell)]).filter(([, text]) => text !== NONE);
 }
 
-/** How many results are only a beginning, and why. */
-function unsteadyNote(cells) {
-  const unsteady = cells.filter((cell) => cell.wear.not_steady !== null);
-  if (unsteady.length === 0) return null;
-  const some = unsteady.length === cells.length ? "No result has" : `${unsteady.length} of ${cells.length} results have not`;
-  const [{ policy, wear }] = unsteady;
-  return element(
-    "p",
-    { class: "note" },
-    `${some} reached a steady state, so what was programmed and erased is a beginning, and write amplification is not known (${policy}: ${wear.not_steady}). precondition=steady, fewer blocks or a longer trace help.`,
-  );
+/** Which results say less than others, and why. */
+function wearNotes(cells) {
+  const failed = cells.filter((cell) => cell.failed !== null);
+  const unsteady = cells.filter((cell) => cell.failed === null && cell.wear.not_steady !== null);
+  const many = (some) => `${some.length} of ${cells.length} results`;
+  const note = (text) => element("p", { class: "note" }, ...unbroken(text));
+  return [
+    failed.length === 0 ? null : note(
+      `The device did not last to the end of the trace in ${many(failed)}, which are left out of the charts (${failed[0].policy}: ${failed[0].failed}).`,
+    ),
+    unsteady.length === 0 ? null : note(
+      `No steady state was reached in ${many(unsteady)}, so what was programmed and erased is a beginning, and write amplification is not known (${unsteady[0].policy}: ${unsteady[0].wear.not_steady}). precondition=steady, fewer blocks or a longer trace help.`,
+    ),
+  ];
 }
 
 function wearTable(choice) {
