@@ -153,6 +153,9 @@ fn cell_key(cell: &Cell, options: &Options, time_line: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ebbpool_device::changing::{AsymmetrySpec, PAPERS_BASE};
+    use ebbpool_device::{AnyDevice, ChangingDevice, DeviceProfile, PlainDevice};
+
     use super::*;
     use crate::engine::AtEnd;
 
@@ -201,5 +204,55 @@ mod tests {
         );
         assert_ne!(facts_key(&plain), facts_key(&warm));
         assert_ne!(facts_key(&plain), facts_key(&clusters));
+    }
+
+    #[test]
+    fn a_device_and_the_state_that_it_begins_in_are_part_of_the_key() {
+        let changing = |text: &str| {
+            let spec: AsymmetrySpec = text.parse().expect("an asymmetry");
+            AnyDevice::from(ChangingDevice::new(
+                spec.load(PAPERS_BASE).expect("no file"),
+            ))
+        };
+        let named =
+            |name: &str| AnyDevice::from(DeviceProfile::named(name).expect("a profile").device());
+        let plain = |cache| AnyDevice::from(PlainDevice::from(PAPERS_BASE).with_cache_left(cache));
+        let flash = |keys: &str, page_bytes| {
+            let config = format!("flash:slc-mt29f4g08aaa,{keys}");
+            let config = config.parse().expect("a flash device");
+            DeviceAtStart::flash(config, page_bytes, None).expect("it can be made")
+        };
+        let all = || -> Vec<DeviceAtStart> {
+            vec![
+                changing("rm1").into(),
+                changing("rm1:base=25").into(),
+                changing("rm1:epoch=100").into(),
+                changing("rm2").into(),
+                changing("rm2:reading=absolute").into(),
+                plain(10).into(),
+                plain(11).into(),
+                named("flash-136").into(),
+                named("emmc-5.1").into(),
+                flash("blocks=64", None),
+                flash("blocks=65", None),
+                flash("blocks=64,gc=fifo", None),
+                flash("blocks=64,precondition=full", None),
+                flash("blocks=64", Some(4096)),
+            ]
+        };
+        let cell = Cell {
+            policy: "lru".parse().expect("a policy"),
+            frames: 10,
+            asymmetry: 1.0,
+        };
+        let key = |device: Option<&DeviceAtStart>| {
+            Kept::new(&NoStore, device).cell_key(&cell, &Options::default(), false)
+        };
+        let mut keys: Vec<String> = all().iter().map(|device| key(Some(device))).collect();
+        let again: Vec<String> = all().iter().map(|device| key(Some(device))).collect();
+        assert_eq!(keys, again);
+        keys.push(key(None));
+        let different: std::collections::HashSet<&String> = keys.iter().collect();
+        assert_eq!(different.len(), keys.len());
     }
 }

@@ -374,3 +374,46 @@ pub struct Resolved {
     /// The size of the trace, where it has been read already.
     extent: Option<Extent>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sweep(device: Option<&str>) -> Sweep {
+        let flash = |name: &str| {
+            let config = name.parse().expect("a flash device");
+            DeviceAtStart::flash(config, None, None).expect("it can be made")
+        };
+        Sweep {
+            policies: Vec::new(),
+            sizes: Vec::new(),
+            asymmetries: Vec::new(),
+            warmup: Warmup::References(0),
+            options: Options::default(),
+            time_lines: false,
+            device: device.map(flash),
+        }
+    }
+
+    #[test]
+    fn waves_are_shorter_where_a_device_takes_time_and_memory() {
+        let extent = Extent {
+            references: 1_000_000,
+            distinct_pages: 1000,
+        };
+        let resolved = Resolved {
+            frames: Vec::new(),
+            warmup: 0,
+            metadata: Metadata::default(),
+            notes: Vec::new(),
+            references: None,
+            extent: Some(extent),
+        };
+        assert_eq!(sweep(None).wave(&resolved), 100);
+        let small = sweep(Some("flash:slc-mt29f4g08aaa,blocks=64"));
+        assert_eq!(small.wave(&resolved), 10);
+        // 2^28 pages with 3 entries each are more than a wave may have.
+        let large = "flash:slc-mt29f4g08aaa,blocks=4194304,pages_per_block=64";
+        assert_eq!(sweep(Some(large)).wave(&resolved), 1);
+    }
+}
