@@ -35,7 +35,9 @@ Examples:
   ebbpool compare
   ebbpool compare a.parquet b.u32.zst --policies lru,cflru:window=0.25,fd-exact
   ebbpool compare zipf:pages=50000,refs=500000,write-alpha=1.2 --policies all --format csv
-  ebbpool compare my.parquet --device sd-a1 --report answer.html")]
+  ebbpool compare my.parquet --asymmetry 8,rm1:base=25,epochs=100,rm2
+  ebbpool compare my.parquet --device sd-a1 --report answer.html
+  ebbpool compare my.parquet --device flash:slc-mt29f4g08aaa,blocks=64 --report wear.html")]
     Compare(CompareArgs),
     /// Run one policy over one trace
     #[command(after_help = "\
