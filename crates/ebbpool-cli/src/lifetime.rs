@@ -37,8 +37,8 @@ fn by_programs(a: &&Row, b: &&Row) -> Ordering {
 /// The results with one memory size on a flash device.
 struct Lives<'a> {
     rows: Vec<&'a Row>,
-    /// Whose device the others are compared with: that of the baseline policy if it is among them,
-    /// else the one with most pages programmed.
+    /// Whose device the others are compared with: that of the baseline policy, or where it was not
+    /// asked for the one with most pages programmed. Nothing if there is none yet.
     against: Option<&'a Row>,
 }
 
@@ -49,12 +49,14 @@ impl<'a> Lives<'a> {
             .iter()
             .filter(|row| row.size == size && report(row).is_some())
             .collect();
-        let is_baseline = |row: &&&Row| comparison.policies[row.policy] == BASELINE;
-        let whole = rows.iter().filter(|row| failed(row).is_none());
-        let against = rows
-            .iter()
-            .find(is_baseline)
-            .or(whole.max_by(|a, b| by_programs(a, b)));
+        let baseline = comparison.policies.iter().position(|name| name == BASELINE);
+        let against = match baseline {
+            Some(baseline) => rows.iter().find(|row| row.policy == baseline),
+            None => rows
+                .iter()
+                .filter(|row| failed(row).is_none())
+                .max_by(|a, b| by_programs(a, b)),
+        };
         Lives {
             against: against.copied(),
             rows,
@@ -92,20 +94,23 @@ pub(crate) fn compared_with(comparison: &Comparison) -> &'static str {
 /// text; nothing where there is no flash device.
 pub(crate) fn sentence(comparison: &Comparison, size: usize, memory: &str) -> Option<String> {
     let lives = Lives::of(comparison, size);
-    let against = lives.against.or(lives.rows.first().copied())?;
     let name = |row: &Row| comparison.policies[row.policy].as_str();
-    let base = name(against);
-    if let Some(failed) = failed(against) {
+    // Where no device lasted, any of them tells why.
+    let first = lives.against.or(lives.rows.first().copied())?;
+    if let Some(failed) = failed(first) {
         return Some(format!(
-            "at {memory} lifetimes cannot be compared: under {base} {failed}"
+            "at {memory} lifetimes cannot be compared: under {} {failed}",
+            name(first)
         ));
     }
+    let against = lives.against?;
+    let base = name(against);
     let others = lives.rows.iter().filter(|row| row.policy != against.policy);
     let others = others.filter(|row| failed(row).is_none());
     let best = *others.min_by(|a, b| by_programs(a, b))?;
     let best_name = name(best);
     let told = match lives.longer(best) {
-        None => format!("at {memory} {best_name} or {base} wrote nothing to this device"),
+        None => format!("at {memory} {best_name} wrote nothing to this device"),
         // As it would be written, 1.0 times.
         Some(times) if times < 1.05 => {
             format!("at {memory} no policy makes this device live longer than {base}")

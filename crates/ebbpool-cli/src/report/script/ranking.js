@@ -39,7 +39,10 @@ function rankingSection(choice) {
     element("i", { class: "writes" }),
     trace.device === null ? "writes × R" : "writes",
   );
-  const head = [trace.device === null ? "bill" : trace.measure.unit, trace.hasBaseline ? `against ${report.baseline}` : null].filter((name) => name !== null);
+  const head = [
+    trace.device === null ? "bill" : trace.measure.unit,
+    trace.hasBaseline ? `against ${report.baseline}` : null,
+  ].filter((name) => name !== null);
   return element(
     "div",
     {},

@@ -34,7 +34,7 @@ class Trace {
         // A device that failed was not paid for all of the trace.
         bill: failed === null ? bill : null,
         writeBill: served?.write_bill ?? (writes * ratio) / references,
-        joules: served?.joules_per_reference ?? null,
+        joules: failed === null ? (served?.joules_per_reference ?? null) : null,
         wear: served?.wear ?? null,
       });
     }
