@@ -4,7 +4,6 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use ebbpool_device::Asymmetry;
 use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_device::flash::FlashConfig;
 use ebbpool_policy::{Fraction, PolicySpec, registry, split_list};
@@ -37,7 +36,9 @@ Examples:
   ebbpool compare
   ebbpool compare a.parquet b.u32.zst --policies lru,cflru:window=0.25,fd-exact
   ebbpool compare zipf:pages=50000,refs=500000,write-alpha=1.2 --policies all --format csv
-  ebbpool compare my.parquet --device sd-a1 --report answer.html")]
+  ebbpool compare my.parquet --asymmetry 8,rm1:base=25,epochs=100,rm2
+  ebbpool compare my.parquet --device sd-a1 --report answer.html
+  ebbpool compare my.parquet --device flash:slc-mt29f4g08aaa,blocks=64 --report wear.html")]
     Compare(CompareArgs),
     /// Run one policy over one trace
     #[command(after_help = "\
@@ -103,14 +104,9 @@ pub(crate) struct CompareArgs {
         default_value = "0.75%,1.5%,3%,6%"
     )]
     pub(crate) frames: Vec<SizeArg>,
-    /// Costs of a page write in page reads
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_delimiter = ',',
-        default_value = "1,8,32,128"
-    )]
-    pub(crate) asymmetry: Vec<Asymmetry>,
+    /// Costs of a page write in page reads; rm1, rm2 or file:changes.csv where it changes
+    #[arg(long, value_name = "LIST", default_value = "1,8,32,128")]
+    asymmetry: Vec<AsymmetryList>,
     /// The device that is charged, in place of asymmetries: a name of 'ebbpool devices', a
     /// profile of your own, or a simulated one, flash:…
     #[arg(
@@ -262,6 +258,11 @@ impl Common {
 }
 
 impl CompareArgs {
+    /// The asymmetries asked for, in their order.
+    pub(crate) fn asymmetries(&self) -> impl Iterator<Item = &AsymmetrySpec> {
+        self.asymmetry.iter().flat_map(|list| &list.0)
+    }
+
     /// The policies asked for, each once, on a device of those abilities. `all` are the online
     /// policies that it supports, and without `--policies` it is the papers' policies.
     pub(crate) fn policies(&self, abilities: &Abilities) -> Result<Vec<PolicySpec>, Failure> {
@@ -553,6 +554,24 @@ impl std::str::FromStr for SizeArg {
             size,
             text: text.into(),
         })
+    }
+}
+
+/// Asymmetries separated by commas; one may have parameters, as policies in a list have.
+#[derive(Clone, Debug)]
+struct AsymmetryList(Vec<AsymmetrySpec>);
+
+impl std::str::FromStr for AsymmetryList {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let items = split_list(text);
+        if items.is_empty() {
+            return Err("no asymmetry is named; give some, such as 8,32 or rm1:base=25".into());
+        }
+        let parse = |item: &String| item.parse::<AsymmetrySpec>();
+        let specs: Result<_, _> = items.iter().map(parse).collect();
+        specs.map(AsymmetryList).map_err(|error| error.to_string())
     }
 }
 

@@ -5,6 +5,8 @@ use ebbpool_sim::{Counts, DeviceOutcome, TraceFacts};
 use ebbpool_trace::Metadata;
 use serde::Serialize;
 
+use crate::charge::Charge;
+
 /// One result; the fields and their order are contract. Null where unknown.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Record {
@@ -33,6 +35,9 @@ pub(crate) struct Record {
     pub(crate) references_per_second: Option<f64>,
     /// Pages read only because their block was written whole (BPLRU); not among `reads`.
     pub(crate) padding_reads: u64,
+    /// The device failed on the way, so that the figures are of a part of the trace.
+    #[serde(skip)]
+    pub(crate) failed: bool,
 }
 
 /// A result and what is known of the device's part in it, where there was one.
@@ -40,6 +45,9 @@ pub(crate) struct Record {
 pub(crate) struct WithDevice<'a> {
     #[serde(flatten)]
     pub(crate) record: &'a Record,
+    /// How the asymmetry changes from `asymmetry` on, as it was spelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) asymmetry_changes: Option<&'a str>,
     /// Joules, device and host as far as known; the device is taken never to be idle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) joules_per_reference: Option<f64>,
@@ -64,12 +72,17 @@ pub(crate) struct Inside {
 }
 
 impl<'a> WithDevice<'a> {
-    pub(crate) fn new(record: &'a Record, device: Option<&DeviceOutcome>) -> Self {
+    pub(crate) fn new(
+        record: &'a Record,
+        charge: &'a Charge,
+        device: Option<&DeviceOutcome>,
+    ) -> Self {
         let bill = device.map(|device| device.report.bill());
         let dollars = bill.filter(|bill| bill.unit == Unit::Dollars);
         let energy = device.and_then(|device| device.energy);
         WithDevice {
             record,
+            asymmetry_changes: charge.changing.as_deref(),
             joules_per_reference: energy
                 .and_then(|energy| energy.joules_per_reference(record.references)),
             flash: device
@@ -111,11 +124,12 @@ pub(crate) struct OfTrace<'a> {
 
 impl Record {
     /// Charges the device in place of the asymmetry.
-    pub(crate) fn charge(&mut self, name: Option<&str>, device: &DeviceOutcome, read_cost: f64) {
+    pub(crate) fn charge(&mut self, charge: &Charge, device: &DeviceOutcome) {
         let bill = device.report.bill();
         let references = self.references as f64;
-        self.device = name.map(Into::into);
-        self.cost = bill.amount / read_cost / references;
+        self.device.clone_from(&charge.name);
+        self.failed = device.failed.is_some();
+        self.cost = charge.in_page_reads(bill.amount) / references;
         if bill.unit == Unit::Microseconds {
             self.cost_us = Some(bill.amount / references);
         }
@@ -157,6 +171,7 @@ impl Record {
             seconds: None,
             references_per_second: None,
             padding_reads: counts.padding_reads,
+            failed: false,
         }
     }
 }

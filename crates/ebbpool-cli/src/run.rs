@@ -4,10 +4,10 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Instant;
 
-use ebbpool_device::{AnyDevice, Device, DeviceFailed};
+use ebbpool_device::{AnyDevice, DeviceFailed};
 use ebbpool_sim::{
-    Cell, Counts, DeviceOutcome, Events, NoObserver, Observer, OnDevice, Options, Progress,
-    Recorder, Series, SimError, Size, TraceFacts, Warmup, scan, simulate_one,
+    Cell, Counts, DeviceAtStart, DeviceOutcome, Events, NoObserver, Observer, OnDevice, Options,
+    Progress, Recorder, Series, SimError, Size, TraceFacts, Warmup, scan, simulate_one,
 };
 use ebbpool_trace::Source;
 use ebbpool_trace::output::OutputFile;
@@ -61,12 +61,17 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
         warmup,
         ..args.common.options()
     };
+    let device = charge
+        .device
+        .as_ref()
+        .map(DeviceAtStart::make)
+        .transpose()?;
     let run = Run {
         source: &source,
         cell: &cell,
         options: &options,
         progress: &progress,
-        device: charge.device.as_ref(),
+        device: device.as_ref(),
     };
     let (counts, facts, device) = if args.events.is_none() && args.series.is_none() {
         let (counts, facts, NoObserver, device) = run.observed(NoObserver)?;
@@ -85,12 +90,12 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     };
     let policy = cell.policy.to_string();
     let mut record = Record::new(&of_trace, policy, frames, charge.asymmetry, &counts);
-    if let (Some(at_start), Some(did)) = (&charge.device, &device) {
-        record.charge(charge.name.as_deref(), did, at_start.costs().read);
+    if let Some(did) = &device {
+        record.charge(&charge, did);
     }
     record.seconds = Some(seconds);
     record.references_per_second = Some(facts.references as f64 / seconds);
-    let result = WithDevice::new(&record, device.as_ref());
+    let result = WithDevice::new(&record, &charge, device.as_ref());
     let mut out = io::stdout().lock();
     match args.format {
         RunFormat::Json => {

@@ -195,6 +195,7 @@ fn a_report_loads_nothing_and_holds_the_results() {
         "500",
         "--format",
         "json",
+        "--no-cache",
     ];
     let output = ebbpool(&[&args[..], &["--report", to]].concat());
     assert!(output.status.success());
@@ -987,6 +988,183 @@ fn a_buffer_on_a_flash_device() {
     assert!(text.contains("lifetime of the device"), "{text}");
     let erases = flash["erases"].to_string();
     assert!(text.contains(&erases), "{erases} in {text}");
+}
+
+fn compared(charge: &[&str], policies: &str) -> Vec<Value> {
+    let args = ["compare", ZIPF, "--frames", "5%,20%", "--format", "json"];
+    let all = [&args[..], &["--policies", policies], charge].concat();
+    serde_json::from_value(json(&all)).expect("an array")
+}
+
+const ZIPF: &str = "zipf:pages=3000,refs=60000,write=0.5";
+
+/// A result of `run`, without what depends on the machine.
+fn run_alike(row: &Value, charge: &[&str]) -> Value {
+    let frames = row["frames"].to_string();
+    let policy = row["policy"].as_str().expect("a name");
+    let args = [
+        "run", ZIPF, "--format", "json", "--policy", policy, "--frames", &frames,
+    ];
+    let mut run = json(&[&args[..], charge].concat());
+    run["seconds"] = Value::Null;
+    run["references_per_second"] = Value::Null;
+    run
+}
+
+#[test]
+fn compare_spans_asymmetries_that_change() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let changes = file(dir.path(), "changes.csv", "0,4\n30000,40\n");
+    let spelled = [
+        "8",
+        "rm1:base=25,epoch=2000",
+        "rm2",
+        "2",
+        &format!("file:{changes}"),
+    ];
+    let rows = compared(&["--asymmetry", &spelled.join(",")], "lru,casa");
+    assert_eq!(rows.len(), spelled.len() * 2 * 2);
+    for (rows, asymmetry) in rows.chunks(4).zip(spelled) {
+        for row in rows {
+            assert_eq!(
+                *row,
+                run_alike(row, &["--asymmetry", asymmetry]),
+                "{asymmetry}"
+            );
+        }
+        let changing = asymmetry.parse::<f64>().is_err();
+        assert_eq!(rows[0]["asymmetry_changes"].is_string(), changing);
+    }
+    let table = stdout(&[
+        "compare",
+        ZIPF,
+        "--frames",
+        "9",
+        "--asymmetry",
+        "8,rm1:base=25,epoch=2000",
+    ]);
+    let long = table.lines().find(|line| line.starts_with("R = rm1"));
+    assert_eq!(long, Some("R = rm1:base=25,epoch=2000"));
+    let fits = |line: &str| line.chars().count() <= 80 || line.starts_with("at R=");
+    assert!(table.lines().skip(1).all(fits), "{table}");
+    for (list, word) in [
+        ("8,rm3", "rm3"),
+        ("", "no asymmetry"),
+        ("rm1:base=25,reading=literal", "reading"),
+    ] {
+        refused(&["compare", ZIPF, "--asymmetry", list], 2, &[word]);
+    }
+    let missing = ["compare", ZIPF, "--asymmetry", "8,file:/no/such.csv"];
+    refused(&missing, 1, &["/no/such.csv"]);
+}
+
+#[test]
+fn compare_on_a_flash_device_tells_how_long_it_lives() {
+    let charge = ["--device", SMALL_FLASH];
+    let rows = compared(&charge, "fifo,lru,cflru:window=1");
+    for row in &rows {
+        assert_eq!(*row, run_alike(row, &charge));
+    }
+    let programs = |policy: &str| {
+        let mut found = rows.iter();
+        let row = found.find(|row| row["policy"] == policy && row["frames"] == 600);
+        row.expect("a result")["programs"]
+            .as_f64()
+            .expect("a count")
+    };
+    let text = |policies: &str| {
+        let args = [
+            "compare",
+            ZIPF,
+            "--frames",
+            "5%,20%",
+            "--policies",
+            policies,
+        ];
+        stdout(&[&args[..], &charge].concat())
+    };
+    let times = |other: &str| programs(other) / programs("cflru:window=1");
+    let with_lru = text("fifo,lru,cflru:window=1");
+    let told = format!(
+        "at 20 % of the database cflru:window=1 makes this device live {:.1} times as long as lru",
+        times("lru")
+    );
+    assert!(with_lru.contains(&told), "{told} in {with_lru}");
+    let cell = format!("x{:.2}", times("lru"));
+    assert!(with_lru.contains(&cell), "{cell} in {with_lru}");
+    let without = text("cflru:window=1,fifo");
+    let told = format!("live {:.1} times as long as fifo", times("fifo"));
+    assert!(without.contains(&told), "{told} in {without}");
+    assert!(times("fifo") > times("lru") && times("lru") > 1.1);
+
+    let fresh = ["--device", "flash:slc-mt29f4g08aaa,blocks=2048"];
+    let args = [
+        "compare",
+        ZIPF,
+        "--frames",
+        "5%",
+        "--policies",
+        "lru,cflru:window=1",
+    ];
+    let fresh = stdout(&[&args[..], &fresh].concat());
+    assert!(
+        fresh.contains("has not reached a steady state (no block"),
+        "{fresh}"
+    );
+}
+
+#[test]
+fn a_policy_under_which_the_device_fails_wins_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let chip = "name = \"weak\"\npage_bytes = 2048\npages_per_block = 16\nblocks = 64\n\
+        read_us = [25.0]\nprogram_us = [220.0]\nerase_us = 1500.0\ntransfer_ns_per_byte = 25.0\n\
+        endurance = 60\nsource = \"made to wear out\"\n";
+    let device = format!("flash:{}", file(dir.path(), "weak.toml", chip));
+    let trace = "zipf:pages=600,refs=120000,write=0.5";
+    let compare = |policies: &str, more: &[&str]| {
+        let args = [
+            "compare",
+            trace,
+            "--frames",
+            "5%",
+            "--device",
+            &device,
+            "--policies",
+            policies,
+        ];
+        stdout(&[&args[..], more].concat())
+    };
+    // The device of lru fails early in the trace, so that it has paid for less.
+    let table = compare("lru,cflru:window=1", &[]);
+    let line = |name: &str| {
+        table
+            .lines()
+            .find(|line| line.starts_with(name))
+            .expect("a line")
+    };
+    assert!(line("lru").ends_with("failed"), "{table}");
+    assert!(line("cflru:window=1").contains('*'), "{table}");
+    assert!(
+        table.contains("lifetimes cannot be compared: under lru the device failed"),
+        "{table}"
+    );
+    assert!(
+        table.contains("cflru:window=1 has the smallest time"),
+        "{table}"
+    );
+    let all_failed = compare("lru,fifo", &[]);
+    assert!(
+        all_failed.contains("lifetimes cannot be compared"),
+        "{all_failed}"
+    );
+    let path = dir.path().join("r.html");
+    let path = path.to_str().expect("UTF-8");
+    compare("lru,cflru:window=1", &["--report", path]);
+    let page = fs::read_to_string(path).expect("the report");
+    assert!(
+        page.contains("\"failed\":\"the device failed: "),
+        "the report knows"
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What a simulator drives: devices that serve reads and writes of pages and say what they cost.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Asymmetry;
 use crate::changing::{ChangingAsymmetry, Epoch};
@@ -18,7 +18,7 @@ pub struct DeviceFailed(
 );
 
 /// What a device has done since its counters were last set to zero.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeviceReport {
     /// What costs are counted in.
     pub unit: Unit,

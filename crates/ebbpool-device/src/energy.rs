@@ -4,7 +4,7 @@
 //! draws its idle power all the time and the difference to its active power while it serves
 //! requests; the rest of the computer, the host, draws its working power as long as the run lasts.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::profiles::{DeviceProfile, Quantity};
 
@@ -49,7 +49,7 @@ pub struct Activity {
 }
 
 /// The energy of a run, in J; the parts add up.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Energy {
     /// What the device would have drawn without a request.
     pub device_idle_j: f64,

@@ -144,6 +144,30 @@ impl FlashDevice {
         page_bytes: Option<u64>,
         database_pages: Option<u64>,
     ) -> Result<Self, ConfigError> {
+        let stated = Self::stated_costs(config, page_bytes, database_pages)?;
+        Ok(FlashDevice {
+            flash: Flash::observed(config, Moves::default())?,
+            layout: Layout::new(page_bytes, config.page_bytes.into())?,
+            stated,
+            measured: MeasuredCosts::default(),
+            reads: 0,
+            writes: 0,
+            read_nanos: 0,
+            write_nanos: 0,
+        })
+    }
+
+    /// What [`FlashDevice::new`] with the same arguments would say of its costs at first: what the
+    /// chip states, in microseconds. Takes no time and no memory, as preconditioning may.
+    ///
+    /// # Errors
+    ///
+    /// If the device is too small, or pages of that size do not lie evenly on its own.
+    pub fn stated_costs(
+        config: &FlashConfig,
+        page_bytes: Option<u64>,
+        database_pages: Option<u64>,
+    ) -> Result<OperationCosts, ConfigError> {
         let layout = Layout::new(page_bytes, config.page_bytes.into())?;
         if let Some(last) = database_pages.and_then(|pages| pages.checked_sub(1)) {
             config.check_fits(layout.pages(last).end)?;
@@ -151,19 +175,10 @@ impl FlashDevice {
         let chip = config.chip();
         let mean = |times: &[f64]| times.iter().sum::<f64>() / times.len().max(1) as f64;
         let pages = layout.per_request() as f64;
-        Ok(FlashDevice {
-            flash: Flash::observed(config, Moves::default())?,
-            layout,
-            stated: OperationCosts {
-                read: pages * mean(&chip.read_us),
-                write: pages * mean(&chip.program_us),
-                unit: Unit::Microseconds,
-            },
-            measured: MeasuredCosts::default(),
-            reads: 0,
-            writes: 0,
-            read_nanos: 0,
-            write_nanos: 0,
+        Ok(OperationCosts {
+            read: pages * mean(&chip.read_us),
+            write: pages * mean(&chip.program_us),
+            unit: Unit::Microseconds,
         })
     }
 

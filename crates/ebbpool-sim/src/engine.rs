@@ -345,6 +345,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             writes: self.counts.writes,
             clean: resident - self.dirty,
             dirty: self.dirty,
+            bill: None,
             asymmetry: self.setup.asymmetry,
             gauges: self.policy.gauges(),
         });

@@ -1,12 +1,102 @@
 //! A simulation whose reads and writes are served by a device.
 
 use ebbpool_device::energy::Energy;
-use ebbpool_device::flash::Report;
-use ebbpool_device::{AnyDevice, Device, DeviceFailed, DeviceReport, OperationCosts, Unit};
+use ebbpool_device::flash::{ConfigError, FlashConfig, Report};
+use ebbpool_device::{
+    AnyDevice, Device, DeviceFailed, DeviceReport, FlashDevice, OperationCosts, Unit,
+};
 use ebbpool_policy::Costs;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::observer::{Observer, Sample};
+
+/// A device in the state in which every simulation on it begins.
+///
+/// A flash device is made only when a simulation needs it: preconditioning takes time, and results
+/// that a store has need none.
+#[derive(Clone, Debug)]
+pub struct DeviceAtStart {
+    costs: OperationCosts,
+    plan: Plan,
+}
+
+#[derive(Clone, Debug)]
+enum Plan {
+    Made(AnyDevice),
+    Flash {
+        config: Box<FlashConfig>,
+        page_bytes: Option<u64>,
+        database_pages: Option<u64>,
+    },
+}
+
+impl From<AnyDevice> for DeviceAtStart {
+    fn from(device: AnyDevice) -> Self {
+        DeviceAtStart {
+            costs: device.costs(),
+            plan: Plan::Made(device),
+        }
+    }
+}
+
+impl DeviceAtStart {
+    /// A simulated flash device, as [`FlashDevice::new`] makes it.
+    ///
+    /// # Errors
+    ///
+    /// If it is too small, or pages of that size do not lie evenly on its own.
+    pub fn flash(
+        config: FlashConfig,
+        page_bytes: Option<u64>,
+        database_pages: Option<u64>,
+    ) -> Result<Self, ConfigError> {
+        Ok(DeviceAtStart {
+            costs: FlashDevice::stated_costs(&config, page_bytes, database_pages)?,
+            plan: Plan::Flash {
+                config: Box::new(config),
+                page_bytes,
+                database_pages,
+            },
+        })
+    }
+
+    /// What policies are told at first.
+    pub fn costs(&self) -> OperationCosts {
+        self.costs
+    }
+
+    /// The device.
+    ///
+    /// # Errors
+    ///
+    /// If a flash device cannot be made as it is configured.
+    pub fn make(&self) -> Result<AnyDevice, ConfigError> {
+        match &self.plan {
+            Plan::Made(device) => Ok(device.clone()),
+            Plan::Flash {
+                config,
+                page_bytes,
+                database_pages,
+            } => Ok(FlashDevice::new(config, *page_bytes, *database_pages)?.into()),
+        }
+    }
+
+    /// Physical pages that each simulation keeps account of; 0 where the device is a formula.
+    pub(crate) fn physical_pages(&self) -> u64 {
+        match &self.plan {
+            Plan::Made(_) => 0,
+            Plan::Flash { config, .. } => {
+                u64::from(config.blocks) * u64::from(config.pages_per_block)
+            }
+        }
+    }
+
+    /// Tells devices apart that may lead to different results: every figure, from whatever file it
+    /// came, and the changes of an asymmetry.
+    pub(crate) fn key(&self) -> String {
+        format!("{self:?}")
+    }
+}
 
 /// Serves each miss and write-back by a device, tells the policy what the device says of its costs,
 /// and passes on to `inner` what it hears.
@@ -22,7 +112,7 @@ pub struct OnDevice<O> {
 }
 
 /// What the device of a simulation did in the references that count.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DeviceOutcome {
     /// Reads, writes and what they cost.
     pub report: DeviceReport,
@@ -149,6 +239,9 @@ impl<O: Observer> Observer for OnDevice<O> {
     }
 
     fn sample(&mut self, sample: &Sample) {
-        self.inner.sample(sample);
+        self.inner.sample(&Sample {
+            bill: Some(self.device.report().bill().amount),
+            ..*sample
+        });
     }
 }

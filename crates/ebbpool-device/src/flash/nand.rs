@@ -1,6 +1,6 @@
 //! The chip: blocks that are erased as a whole and programmed page by page, and what became of them.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::chips::Timing;
 use super::clock::Clock;
@@ -29,7 +29,7 @@ pub enum Cause {
 }
 
 /// Operations of one kind, by cause.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ByCause {
     /// For the host.
     pub host: u64,

@@ -1,13 +1,13 @@
 //! What a device reports.
 
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::ftl::Merges;
 use super::nand::ByCause;
 
 /// Counts since counting began (see `Flash::reset_counters`); wear is since the device was new.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The device in canonical spelling.
     pub device: String,
@@ -72,7 +72,7 @@ impl Report {
 }
 
 /// Erases per block since the device was new or preconditioned.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WearReport {
     /// The least erased block.
     pub min: u32,
@@ -114,7 +114,7 @@ impl WearReport {
 }
 
 /// Times of requests, from arrival to the end of everything they set off, in microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RequestTimes {
     /// Requests.
     pub count: u64,
