@@ -1,5 +1,6 @@
 //! Results as the contract names them.
 
+use ebbpool_device::energy::Energy;
 use ebbpool_device::{Asymmetry, Unit};
 use ebbpool_sim::{Counts, DeviceOutcome, TraceFacts};
 use ebbpool_trace::Metadata;
@@ -31,6 +32,8 @@ pub(crate) struct Record {
     pub(crate) cluster_switch_factor: f64,
     pub(crate) seconds: Option<f64>,
     pub(crate) references_per_second: Option<f64>,
+    /// Of device and host as far as known; without a rate the device is taken never to wait.
+    pub(crate) joules_per_reference: Option<f64>,
 }
 
 /// A result and what is known of the device's part in it, where there was one.
@@ -38,9 +41,12 @@ pub(crate) struct Record {
 pub(crate) struct WithDevice<'a> {
     #[serde(flatten)]
     pub(crate) record: &'a Record,
-    /// Joules, device and host as far as known; the device is taken never to be idle.
+    /// The energy in J, by what took it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) joules_per_reference: Option<f64>,
+    pub(crate) energy: Option<Energy>,
+    /// Time for which the device waited for references that came at a rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) device_idle_seconds: Option<f64>,
     /// Dollars, of a device that is paid by request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) dollars_per_reference: Option<f64>,
@@ -65,11 +71,10 @@ impl<'a> WithDevice<'a> {
     pub(crate) fn new(record: &'a Record, device: Option<&DeviceOutcome>) -> Self {
         let bill = device.map(|device| device.report.bill());
         let dollars = bill.filter(|bill| bill.unit == Unit::Dollars);
-        let energy = device.and_then(|device| device.energy);
         WithDevice {
             record,
-            joules_per_reference: energy
-                .and_then(|energy| energy.joules_per_reference(record.references)),
+            energy: device.and_then(|device| device.energy),
+            device_idle_seconds: device.and_then(|device| Some(device.idle_us? / 1e6)),
             flash: device
                 .and_then(|device| device.flash.as_ref())
                 .map(|report| Inside {
@@ -117,6 +122,9 @@ impl Record {
         if bill.unit == Unit::Microseconds {
             self.cost_us = Some(bill.amount / references);
         }
+        self.joules_per_reference = device
+            .energy
+            .and_then(|energy| energy.joules_per_reference(self.references));
     }
 
     pub(crate) fn new(
@@ -154,6 +162,7 @@ impl Record {
                 / of.facts.cluster_switches as f64,
             seconds: None,
             references_per_second: None,
+            joules_per_reference: None,
         }
     }
 }
@@ -208,6 +217,7 @@ mod parquet_table {
         "cluster_switch_factor",
         "seconds",
         "references_per_second",
+        "joules_per_reference",
     ];
     const REAL: &[&str] = &[
         "asymmetry",
@@ -217,6 +227,7 @@ mod parquet_table {
         "cluster_switch_factor",
         "seconds",
         "references_per_second",
+        "joules_per_reference",
     ];
 
     pub(super) fn write(rows: &[Map<String, Value>]) -> Result<Vec<u8>, ParquetError> {

@@ -426,12 +426,16 @@ impl FlashConfig {
         Some(enough)
     }
 
-    fn too_small(&self, problem: String, pages: u64) -> ConfigError {
-        let remedy = match self.smallest(pages) {
+    /// What would offer so many logical pages, in words.
+    pub(super) fn remedy(&self, pages: u64) -> String {
+        match self.smallest(pages) {
             Some(blocks) => format!("blocks={blocks} is the least that would do"),
             None => "no number of blocks would do; lower rho or take larger blocks".into(),
-        };
-        ConfigError::Impossible(format!("{problem}; {remedy}"))
+        }
+    }
+
+    fn too_small(&self, problem: String, pages: u64) -> ConfigError {
+        ConfigError::Impossible(format!("{problem}; {}", self.remedy(pages)))
     }
 
     /// Refuses what cannot work, naming the smallest geometry that would.
