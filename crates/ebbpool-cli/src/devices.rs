@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Width};
 use ebbpool_device::profiles::{Figure, Quantity};
 use ebbpool_device::{AsymmetryKind, DeviceProfile};
 use serde::Serialize;
@@ -91,9 +91,11 @@ fn row(profile: &DeviceProfile) -> [String; 8] {
     };
     let asymmetry = |kind| match profile.asymmetry(kind) {
         Some(asymmetry) => {
-            let rough = if profile.is_rough(kind) { "~" } else { "" };
             let seen = if profile.asymmetry == kind { "*" } else { "" };
-            format!("{rough}{}{seen}", digits(asymmetry.ratio(), 4))
+            match profile.is_rough(kind) {
+                true => format!("~{}{seen}", digits(asymmetry.ratio(), 3)),
+                false => format!("{}{seen}", digits(asymmetry.ratio(), 4)),
+            }
         }
         None => UNKNOWN.into(),
     };
@@ -177,8 +179,8 @@ fn details(profile: &DeviceProfile) -> String {
             source(figure),
         ]);
     }
-    for column in table.column_iter_mut().take(2) {
-        column.set_constraint(ColumnConstraint::ContentWidth);
+    for (column, most) in table.column_iter_mut().zip([30, 20]) {
+        column.set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(most)));
         if column.index == 1 {
             column.set_cell_alignment(CellAlignment::Right);
         }

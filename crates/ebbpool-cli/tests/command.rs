@@ -1059,7 +1059,7 @@ fn flash_devices_that_cannot_be() {
     refused(
         &["device", "replay", &beyond, "--device", SMALL_FLASH],
         1,
-        &["beyond the device's", "no number of blocks would do"],
+        &["beyond the device's", "blocks=1953128 is the least"],
     );
 }
 

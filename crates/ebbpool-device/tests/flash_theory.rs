@@ -310,7 +310,8 @@ fn hot_and_cold_data_order_the_policies() {
             policy,
             expected,
         } = case;
-        let tolerance = if policy.contains("cost-benefit,") {
+        // With a second frontier ties between victims matter.
+        let tolerance = if policy.contains("frontiers=2") {
             0.06
         } else {
             0.03
@@ -336,11 +337,15 @@ fn hot_and_cold_data_order_the_policies() {
 
 /// MQSim on 512 blocks of 64 pages, 0.2 of them spare and 12 open or in its reserve, measured 41.40
 /// copies a cleaning.
+const MQSIM: f64 = 64.0 / (64.0 - 41.40);
+
+fn as_mqsim() -> Report {
+    measure("blocks=503,rho=0.8192", 5.0, 10.0, uniform(17))
+}
+
 #[test]
 fn mqsim_measures_the_same() {
-    let settings = "blocks=503,rho=0.8192";
-    let report = measure(settings, 5.0, 10.0, uniform(17));
-    within("MQSim", amplification(&report), 64.0 / (64.0 - 41.40), 0.01);
+    within("MQSim", amplification(&as_mqsim()), MQSIM, 0.01);
 }
 
 /// 1,024 data blocks with these log blocks: BAST and FAST, measured in independent simulations.
@@ -745,6 +750,8 @@ fn tables() {
             case.expected
         );
     }
+    let measured = amplification(&as_mqsim());
+    println!("MQSim's device: measured {measured:.3}, by MQSim {MQSIM:.3}");
     println!("log blocks: layer, log blocks, measured, closed form, erases a write");
     let cases = hybrid_cases();
     for (&(layer, log_blocks), report) in cases.iter().zip(parallel(&cases, hybrid)) {

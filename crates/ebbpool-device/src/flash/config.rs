@@ -84,7 +84,7 @@ pub enum Precondition {
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlashConfig {
     profile: String,
-    chip: Chip,
+    chip: Box<Chip>,
     /// Erase blocks.
     pub blocks: u32,
     /// Pages of an erase block.
@@ -218,7 +218,7 @@ impl FlashConfig {
             blocks: chip.blocks,
             pages_per_block: chip.pages_per_block,
             page_bytes: chip.page_bytes,
-            chip,
+            chip: Box::new(chip),
             rho: 0.8,
             layer: LayerKind::PageMap,
             cleaning: CleaningKind::Greedy,
@@ -309,7 +309,7 @@ impl FlashConfig {
 
     /// The settings that differ from the chip's defaults.
     fn changed_settings(&self) -> Vec<(&'static str, String)> {
-        let defaults = Self::with_defaults(&self.profile, self.chip.clone());
+        let defaults = Self::with_defaults(&self.profile, self.chip().clone());
         let pairs = self.settings().into_iter().zip(defaults.settings());
         pairs
             .filter(|(own, default)| own != default)

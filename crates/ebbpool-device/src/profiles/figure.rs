@@ -242,16 +242,12 @@ impl Quantity {
                 "page write once the SLC cache is full",
                 "µs",
             ),
-            SlcDrainUs => (
-                "slc_drain_us",
-                "page moved out of the SLC cache when idle",
-                "µs",
-            ),
+            SlcDrainUs => ("slc_drain_us", "page out of an idle SLC cache", "µs"),
             ReadIopsSs => ("read_iops_ss", "page reads a second, steady state", "1/s"),
             WriteIopsSs => ("write_iops_ss", "page writes a second, steady state", "1/s"),
             WriteIopsCached => (
                 "write_iops_cached",
-                "page writes a second into the SLC cache",
+                "page writes a second, SLC cache",
                 "1/s",
             ),
             ChipReadUs => ("chip_read_us", "page read in the chip, t_R", "µs"),
