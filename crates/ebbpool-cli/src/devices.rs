@@ -92,10 +92,13 @@ fn row(profile: &DeviceProfile) -> [String; 8] {
     let asymmetry = |kind| match profile.asymmetry(kind) {
         Some(asymmetry) => {
             let seen = if profile.asymmetry == kind { "*" } else { "" };
-            match profile.is_rough(kind) {
-                true => format!("~{}{seen}", digits(asymmetry.ratio(), 3)),
-                false => format!("{}{seen}", digits(asymmetry.ratio(), 4)),
-            }
+            // Eight columns fit into 80 only where ratios are short.
+            let (rough, significant) = match profile.is_rough(kind) {
+                true => ("~", 3),
+                false => ("", 4),
+            };
+            let ratio = (asymmetry.ratio() * 1e3).round() / 1e3;
+            format!("{rough}{}{seen}", digits(ratio, significant))
         }
         None => UNKNOWN.into(),
     };
