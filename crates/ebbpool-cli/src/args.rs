@@ -4,6 +4,7 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use ebbpool_device::arrivals::Rate;
 use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_device::flash::FlashConfig;
 use ebbpool_policy::{Fraction, PolicySpec, registry, split_list};
@@ -175,6 +176,11 @@ pub(crate) struct Common {
     /// Worker threads [default: all cores]; the results do not depend on it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
+    /// References a second that come to the device: it waits for them where it is faster, which
+    /// counts in its energy and empties an SLC cache [default: each comes when the one before is
+    /// served]
+    #[arg(long, value_name = "PER-SECOND", requires = "device")]
+    rate: Option<Rate>,
     #[command(flatten)]
     pub(crate) reading: Reading,
 }
@@ -253,6 +259,7 @@ impl Common {
             },
             cluster_size: self.cluster_size,
             threads: self.threads.map_or_else(cores, usize::from),
+            rate: self.rate,
         }
     }
 }
@@ -387,6 +394,10 @@ pub(crate) struct ReplayArgs {
     /// Bytes that the host writes a day, for the lifetime in days
     #[arg(long, value_name = "BYTES")]
     pub(crate) bytes_per_day: Option<f64>,
+    /// References a second that come to the device, which draws its idle power in between
+    /// [default: each comes when the one before is served]
+    #[arg(long, value_name = "PER-SECOND")]
+    pub(crate) rate: Option<Rate>,
     /// How it is printed
     #[arg(long, value_enum, default_value_t = RunFormat::Table)]
     pub(crate) format: RunFormat,

@@ -1,5 +1,6 @@
 //! Results as the contract names them.
 
+use ebbpool_device::energy::Energy;
 use ebbpool_device::{Asymmetry, Unit};
 use ebbpool_sim::{Counts, DeviceOutcome, TraceFacts};
 use ebbpool_trace::Metadata;
@@ -35,6 +36,8 @@ pub(crate) struct Record {
     pub(crate) references_per_second: Option<f64>,
     /// Pages read only because their block was written whole (BPLRU); not among `reads`.
     pub(crate) padding_reads: u64,
+    /// Of device and host as far as known; without a rate the device is taken never to wait.
+    pub(crate) joules_per_reference: Option<f64>,
     /// The device failed on the way, so that the figures are of a part of the trace.
     #[serde(skip)]
     pub(crate) failed: bool,
@@ -48,9 +51,12 @@ pub(crate) struct WithDevice<'a> {
     /// How the asymmetry changes from `asymmetry` on, as it was spelled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) asymmetry_changes: Option<&'a str>,
-    /// Joules, device and host as far as known; the device is taken never to be idle.
+    /// The energy in J, by what took it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) joules_per_reference: Option<f64>,
+    pub(crate) energy: Option<Energy>,
+    /// Time for which the device waited for references that came at a rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) device_idle_seconds: Option<f64>,
     /// Dollars, of a device that is paid by request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) dollars_per_reference: Option<f64>,
@@ -79,12 +85,11 @@ impl<'a> WithDevice<'a> {
     ) -> Self {
         let bill = device.map(|device| device.report.bill());
         let dollars = bill.filter(|bill| bill.unit == Unit::Dollars);
-        let energy = device.and_then(|device| device.energy);
         WithDevice {
             record,
             asymmetry_changes: charge.changing.as_deref(),
-            joules_per_reference: energy
-                .and_then(|energy| energy.joules_per_reference(record.references)),
+            energy: device.and_then(|device| device.energy),
+            device_idle_seconds: device.and_then(|device| Some(device.idle_us? / 1e6)),
             flash: device
                 .and_then(|device| device.flash.as_ref())
                 .map(|report| Inside {
@@ -133,6 +138,9 @@ impl Record {
         if bill.unit == Unit::Microseconds {
             self.cost_us = Some(bill.amount / references);
         }
+        self.joules_per_reference = device
+            .energy
+            .and_then(|energy| energy.joules_per_reference(self.references));
     }
 
     pub(crate) fn new(
@@ -172,6 +180,7 @@ impl Record {
             references_per_second: None,
             padding_reads: counts.padding_reads,
             failed: false,
+            joules_per_reference: None,
         }
     }
 }
@@ -227,6 +236,7 @@ mod parquet_table {
         "seconds",
         "references_per_second",
         "padding_reads",
+        "joules_per_reference",
     ];
     const REAL: &[&str] = &[
         "asymmetry",
@@ -236,6 +246,7 @@ mod parquet_table {
         "cluster_switch_factor",
         "seconds",
         "references_per_second",
+        "joules_per_reference",
     ];
 
     pub(super) fn write(rows: &[Map<String, Value>]) -> Result<Vec<u8>, ParquetError> {

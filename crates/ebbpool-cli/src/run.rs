@@ -141,7 +141,7 @@ impl Run<'_> {
         } = self;
         match device {
             Some(device) => {
-                let served = OnDevice::new((*device).clone(), observer);
+                let served = OnDevice::new((*device).clone(), options.rate, observer);
                 let (counts, facts, served) =
                     simulate_one(source, cell, options, progress, served)?;
                 let (outcome, observer) = served.finish();

@@ -107,6 +107,45 @@ fn of_wear(comparison: &Comparison, usual_size: usize) -> String {
     text
 }
 
+fn millijoules(joules: f64) -> String {
+    format!("{:.4} mJ", 1e3 * joules)
+}
+
+/// Energy per reference, where the device's power is known.
+fn of_energy(comparison: &Comparison) -> String {
+    let mut text = String::new();
+    for block in comparison.blocks() {
+        let known = |record: &Record| record.joules_per_reference.is_some();
+        if !block.rows().flatten().flatten().any(known) {
+            continue;
+        }
+        let _ = writeln!(
+            text,
+            "\nenergy per reference, device and host as far as known"
+        );
+        for group in (0..comparison.sizes.len())
+            .collect::<Vec<_>>()
+            .chunks(SIZES_ACROSS)
+        {
+            let mut table = plain();
+            let mut header = vec![String::new()];
+            header.extend(group.iter().map(|&size| comparison.sizes[size].clone()));
+            add_row(&mut table, header);
+            for (policy, row) in comparison.policies.iter().zip(block.rows()) {
+                let mut cells = vec![policy.clone()];
+                cells.extend(group.iter().map(|&size| {
+                    let record = row.get(size).and_then(Option::as_ref);
+                    let joules = record.and_then(|record| record.joules_per_reference);
+                    joules.map_or("-".into(), millijoules)
+                }));
+                add_row(&mut table, cells);
+            }
+            let _ = write!(text, "{}", finish(table));
+        }
+    }
+    text
+}
+
 /// One block per charge: policies down, sizes across. A dash stands for a result that an
 /// interruption came before.
 pub(crate) fn of_comparison(comparison: &Comparison) -> String {
@@ -155,6 +194,7 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> String {
         }
     }
     text.push_str(&of_wear(comparison, usual_size(comparison)));
+    text.push_str(&of_energy(comparison));
     let _ = writeln!(text, "\n{}", sentence(comparison));
     text
 }
@@ -247,6 +287,7 @@ fn less_or_more(value: f64, baseline: f64) -> String {
 pub(crate) fn of_replay(replayed: &Replayed) -> String {
     let Replayed {
         report,
+        joules_per_reference,
         lifetime_days,
         failed,
     } = replayed;
@@ -303,6 +344,22 @@ pub(crate) fn of_replay(replayed: &Replayed) -> String {
         ),
     );
     row("device time", format!("{:.3} s", report.device_seconds));
+    if report.idle_seconds > 0.0 {
+        row("device idle", format!("{:.3} s", report.idle_seconds));
+    }
+    row(
+        "energy",
+        match &report.energy {
+            Some(energy) => format!(
+                "{:.4} J: reads {:.4}, programs {:.4}, erases {:.4}, idle {:.4}",
+                energy.total_j, energy.read_j, energy.program_j, energy.erase_j, energy.idle_j
+            ),
+            None => "not known: the chip states no power".into(),
+        },
+    );
+    if let Some(joules) = joules_per_reference {
+        row("energy per reference", millijoules(*joules));
+    }
     for (name, times) in [("read", &report.read_time), ("write", &report.write_time)] {
         if times.count > 0 {
             row(
@@ -367,8 +424,20 @@ pub(crate) fn of_run(result: &WithDevice) -> String {
     if let Some(us) = record.cost_us {
         row("time per reference", format!("{us:.2} µs of the device"));
     }
-    if let Some(joules) = result.joules_per_reference {
-        row("energy per reference", format!("{:.3} mJ", 1e3 * joules));
+    if let Some(joules) = record.joules_per_reference {
+        row("energy per reference", millijoules(joules));
+    }
+    if let Some(energy) = &result.energy {
+        row(
+            "energy of the device",
+            format!("{:.3} J", energy.device_j()),
+        );
+        if let Some(host_j) = energy.host_j() {
+            row("energy of the host", format!("{host_j:.3} J"));
+        }
+    }
+    if let Some(idle) = result.device_idle_seconds.filter(|idle| *idle > 0.0) {
+        row("device idle", format!("{idle:.3} s"));
     }
     if let Some(dollars) = result.dollars_per_reference {
         row("price of a million", format!("$ {:.4}", 1e6 * dollars));

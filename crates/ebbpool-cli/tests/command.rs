@@ -758,7 +758,7 @@ fn devices_are_listed_and_told_of_in_80_columns() {
         .take_while(|line| !line.is_empty())
         .filter_map(|line| line.split_whitespace().next())
         .collect();
-    assert_eq!(names.len(), 30);
+    assert_eq!(names.len(), 43);
     let told = names.iter().map(|name| stdout(&["devices", name]));
     for text in std::iter::once(list.clone()).chain(told) {
         for line in text.lines() {
@@ -774,7 +774,7 @@ fn devices_are_listed_and_told_of_in_80_columns() {
 #[test]
 fn devices_are_told_of_in_json_and_toml() {
     let all = json(&["devices", "--format", "json"]);
-    assert_eq!(all.as_array().map(Vec::len), Some(30));
+    assert_eq!(all.as_array().map(Vec::len), Some(43));
     let dc = json(&["devices", "micron-9200", "--format", "json"]);
     assert_eq!(dc["name"], "nvme-dc-9200");
     assert_eq!(dc["asymmetry"], "steady");
@@ -842,6 +842,21 @@ fn a_device_is_charged() {
     let disk = run(&["--device", "hdd1"]);
     assert!(disk["joules_per_reference"].as_f64().expect("joules") > 0.0);
 
+    // Nine references at a thousand a second: 9 ms, for which the disk and the host draw power.
+    let ssd = run(&["--device", "ssd3", "--rate", "1000"]);
+    let busy = ssd["cost_us"].as_f64().expect("a time") * 9.0;
+    let idle = ssd["device_idle_seconds"].as_f64().expect("a time") * 1e6;
+    assert!(idle > 0.0 && busy + idle > 8900.0, "{busy} {idle}");
+    let watts = 0.1 + figure("ssd3", "host_active_w");
+    near(
+        &ssd["joules_per_reference"],
+        ((busy + idle) * watts + busy * 1.1) / 1e6 / 9.0,
+    );
+    let without = [
+        "run", &trace, "--policy", "lru", "--frames", "2", "--rate", "5",
+    ];
+    refused(&without, 2, &["--device"]);
+
     let price = run(&["--device", "s3-standard"]);
     near(
         &price["dollars_per_reference"],
@@ -868,6 +883,23 @@ fn a_device_is_charged() {
         (&all[0]["cost_us"], &all[0]["cost"]),
         (&slow["cost_us"], &slow["cost"])
     );
+
+    assert!(all[0]["joules_per_reference"].is_null());
+    let on_disk = [
+        "compare",
+        &trace,
+        "--device",
+        "hdd1",
+        "--policies",
+        "fd-static:clean=1",
+        "--frames",
+        "2",
+        "--warmup",
+        "2",
+    ];
+    let all = json(&[&on_disk[..], &["--format", "json"]].concat());
+    assert_eq!(all[0]["joules_per_reference"], disk["joules_per_reference"]);
+    assert!(stdout(&on_disk).contains("energy per reference"));
 
     for (args, words) in [
         (["--device", "flash-137"], "flash-136"),
@@ -939,6 +971,18 @@ fn a_flash_device_is_replayed_as_theory_says() {
                 .expect("a count")
     );
     assert!(report["lifetime_days"].is_null() && report["failed"].is_null());
+    // 49.5 mW while the one die works, which is all the time.
+    let joules = report["energy"]["total_j"]
+        .as_f64()
+        .expect("its power is known");
+    let expected = 0.0495 * figure("device_seconds");
+    assert!((joules / expected - 1.0).abs() < 1e-9, "{joules}");
+    assert!((figure("joules_per_reference") * 400_000.0 / joules - 1.0).abs() < 1e-9);
+    let unknown = replay(
+        "uniform:pages=2000,refs=3000,write=1",
+        "flash:znand,blocks=64",
+    );
+    assert!(unknown["energy"].is_null() && unknown["joules_per_reference"].is_null());
 
     let in_order = (0..5000)
         .map(|page| format!("W {page}\n"))
@@ -972,6 +1016,9 @@ fn a_buffer_on_a_flash_device() {
         assert_eq!(plain[same], flash[same], "lru does not look at the device");
     }
     assert_eq!(flash["host_writes"], flash["writes"]);
+    let joules = flash["joules_per_reference"].as_f64().expect("joules");
+    let at_work = 0.0495 * flash["cost_us"].as_f64().expect("a time") / 1e6;
+    assert!((joules / at_work - 1.0).abs() < 1e-9, "{joules}");
     assert!(flash["erases"].as_u64() > Some(100) && flash["cost_us"].as_f64() > Some(25.0));
     let saving = run("cflru:window=1", &["--device", SMALL_FLASH]);
     assert!(saving["erases"].as_u64() < flash["erases"].as_u64());
@@ -1190,7 +1237,7 @@ fn flash_devices_that_cannot_be() {
     refused(
         &["device", "replay", &beyond, "--device", SMALL_FLASH],
         1,
-        &["beyond the device's"],
+        &["beyond the device's", "blocks=1953128 is the least"],
     );
 }
 

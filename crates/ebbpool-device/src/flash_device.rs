@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::costs::{OperationCosts, Unit};
 use crate::device::{Device, DeviceFailed, DeviceReport};
+use crate::energy::Energy;
 use crate::flash::{
     Cause, ConfigError, DeviceError, Flash, FlashConfig, Observer, Report, ServiceTime,
 };
@@ -275,6 +276,17 @@ impl Device for FlashDevice {
         (self.reads, self.writes) = (0, 0);
         (self.read_nanos, self.write_nanos) = (0, 0);
     }
+
+    fn idle(&mut self, micros: f64) {
+        self.flash.idle((micros * NANOS_PER_MICRO).round() as u64);
+    }
+
+    fn energy(&self, elapsed_us: f64) -> Option<Energy> {
+        let config = self.flash.config();
+        let power = config.chip().power()?;
+        let elapsed_s = elapsed_us / 1e6;
+        Some(power.of_device(config.dies, &self.flash.die_seconds(), elapsed_s))
+    }
 }
 
 #[cfg(test)]
@@ -323,6 +335,34 @@ mod tests {
         }
         let later = device.costs().ratio();
         assert!(later > 2.0 * at_first, "{at_first} then {later}");
+    }
+
+    #[test]
+    fn energy_follows_the_operations() {
+        let mut device = device("bus=include,precondition=full", None);
+        device.read(0).expect("room");
+        device.write(0).expect("room");
+        device.idle(1e6);
+        // 2 x 52.8 µs on the bus beside 25 and 220 µs in the array, at 49.5 mW; 33 µW while idle.
+        let busy_s = (25.0 + 220.0 + 2.0 * 52.8) / 1e6;
+        let expected = 0.0495 * busy_s + 3.3e-5;
+        let energy = device
+            .energy(1e6 + busy_s * 1e6)
+            .expect("its power is known");
+        assert!((energy.device_j() / expected - 1.0).abs() < 1e-9);
+        let report = device.flash_report();
+        assert_eq!(report.idle_seconds, 1.0);
+        let told = report.energy.expect("its power is known").total_j;
+        assert!((told / expected - 1.0).abs() < 1e-9, "{told}");
+        device.reset_counters();
+        assert_eq!(
+            device.energy(0.0).map(|energy| energy.device_j()),
+            Some(0.0)
+        );
+        let unknown: FlashConfig = "flash:znand,blocks=64".parse().expect("a device");
+        let mut unknown = FlashDevice::new(&unknown, None, None).expect("it can be made");
+        assert_eq!(unknown.energy(1e6), None);
+        assert_eq!(unknown.flash_report().energy, None);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A simulation whose reads and writes are served by a device.
 
+use ebbpool_device::arrivals::{Arrivals, Rate};
 use ebbpool_device::energy::Energy;
 use ebbpool_device::flash::{ConfigError, FlashConfig, Report};
 use ebbpool_device::{
@@ -103,6 +104,8 @@ impl DeviceAtStart {
 #[derive(Debug)]
 pub struct OnDevice<O> {
     device: AnyDevice,
+    /// When references come, where that is known; else each waits for the one before.
+    arrivals: Option<Arrivals>,
     told: Option<OperationCosts>,
     /// The first reference for which the device's costs have to be asked for anew.
     next_epoch: u64,
@@ -116,8 +119,11 @@ pub struct OnDevice<O> {
 pub struct DeviceOutcome {
     /// Reads, writes and what they cost.
     pub report: DeviceReport,
-    /// Of a device that serves one request after the other and is never idle; nothing where times
-    /// or power are not known.
+    /// For how long the device waited for references, in µs: 0 unless these came at a rate, nothing
+    /// where times are not known.
+    pub idle_us: Option<f64>,
+    /// Of a device that serves one request after the other; nothing where times or power are not
+    /// known.
     pub energy: Option<Energy>,
     /// What a simulated flash device did inside.
     pub flash: Option<Report>,
@@ -126,9 +132,12 @@ pub struct DeviceOutcome {
 }
 
 impl<O> OnDevice<O> {
-    /// The device, in the state from which the simulation starts.
-    pub fn new(device: AnyDevice, inner: O) -> Self {
+    /// The device, in the state from which the simulation starts; references come at the rate if
+    /// there is one and the device's costs are times.
+    pub fn new(device: AnyDevice, rate: Option<Rate>, inner: O) -> Self {
+        let is_timed = device.costs().unit == Unit::Microseconds;
         OnDevice {
+            arrivals: rate.filter(|_| is_timed).map(Arrivals::at),
             device,
             told: None,
             next_epoch: 0,
@@ -141,13 +150,14 @@ impl<O> OnDevice<O> {
     pub fn finish(mut self) -> (DeviceOutcome, O) {
         let report = self.device.report();
         let bill = report.bill();
-        let elapsed_us = match bill.unit {
-            Unit::Microseconds => Some(bill.amount),
+        let idle_us = match bill.unit {
+            Unit::Microseconds => Some(self.arrivals.map_or(0.0, |arrivals| arrivals.idle_us())),
             Unit::PageReads | Unit::Dollars => None,
         };
         let outcome = DeviceOutcome {
             report,
-            energy: elapsed_us.and_then(|elapsed_us| self.device.energy(elapsed_us)),
+            idle_us,
+            energy: idle_us.and_then(|idle_us| self.device.energy(bill.amount + idle_us)),
             flash: match &mut self.device {
                 AnyDevice::Flash(flash) => Some(flash.flash_report()),
                 AnyDevice::Plain(_) | AnyDevice::Changing(_) => None,
@@ -159,8 +169,12 @@ impl<O> OnDevice<O> {
 
     #[inline]
     fn note(&mut self, served: Result<f64, DeviceFailed>) {
-        if let Err(failed) = served {
-            self.failed.get_or_insert(failed);
+        match (served, &mut self.arrivals) {
+            (Ok(micros), Some(arrivals)) => arrivals.serve(micros),
+            (Ok(_), None) => {}
+            (Err(failed), _) => {
+                self.failed.get_or_insert(failed);
+            }
         }
     }
 }
@@ -170,11 +184,20 @@ impl<O: Observer> Observer for OnDevice<O> {
 
     fn counting(&mut self) {
         self.device.reset_counters();
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.reset_counters();
+        }
         self.inner.counting();
     }
 
     #[inline]
     fn costs(&mut self, reference: u64) -> Option<Costs> {
+        if let Some(arrivals) = &mut self.arrivals {
+            let idle_us = arrivals.wait_for(reference);
+            if idle_us > 0.0 {
+                self.device.idle(idle_us);
+            }
+        }
         if reference >= self.next_epoch {
             self.device.advance(reference);
             let epoch = self.device.epoch();

@@ -126,6 +126,7 @@ fn facts_key(options: &Options) -> String {
         cluster_size,
         at_end: _,
         threads: _,
+        rate: _,
     } = options;
     format!("facts warmup={warmup} cluster={cluster_size}")
 }
@@ -141,6 +142,7 @@ fn cell_key(cell: &Cell, options: &Options, time_line: bool) -> String {
         at_end,
         cluster_size,
         threads: _,
+        rate: _,
     } = options;
     let asymmetry = match policy.entry().looks_at_costs {
         true => format!(" R={asymmetry:?}"),

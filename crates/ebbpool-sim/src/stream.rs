@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 use ebbpool_device::AnyDevice;
+use ebbpool_device::arrivals::Rate;
 use ebbpool_policy::{Policy, PolicySpec, registry};
 use ebbpool_trace::{Batch, Reader, Source};
 use rayon::prelude::*;
@@ -46,6 +47,8 @@ pub struct Options {
     pub cluster_size: u64,
     /// Worker threads; the results do not depend on it.
     pub threads: usize,
+    /// How fast references come to a device; nothing where each waits for the one before.
+    pub rate: Option<Rate>,
 }
 
 impl Default for Options {
@@ -55,6 +58,7 @@ impl Default for Options {
             at_end: AtEnd::Free,
             cluster_size: 16,
             threads: 1,
+            rate: None,
         }
     }
 }
@@ -275,6 +279,7 @@ pub fn simulate_on_device(
         let served = BoxedOnDevice {
             setup,
             device: device.clone(),
+            rate: options.rate,
         };
         registry::visit(&cell.policy, frames, served)
     };
@@ -400,12 +405,13 @@ impl<P: Policy> Served for Engine<P, OnDevice<TimeLine>> {
 struct BoxedOnDevice {
     setup: Setup,
     device: AnyDevice,
+    rate: Option<Rate>,
 }
 
 impl registry::Visitor for BoxedOnDevice {
     type Out = Box<dyn Served>;
     fn visit<P: Policy + 'static>(self, policy: P) -> Self::Out {
-        let observer = OnDevice::new(self.device, TimeLine::default());
+        let observer = OnDevice::new(self.device, self.rate, TimeLine::default());
         Box::new(Engine::new(policy, observer, self.setup))
     }
 }

@@ -89,6 +89,7 @@ fn check_all(seed: u64, pages: u64, asymmetry: f64) {
                     at_end,
                     cluster_size,
                     threads: 2,
+                    rate: None,
                 };
                 let name = if warmup == 0 { "t.parquet" } else { "t.txt" };
                 check(&trace, name, &options, asymmetry);

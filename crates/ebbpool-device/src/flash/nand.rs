@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::chips::Timing;
-use super::clock::Clock;
+use super::clock::{Clock, Worked};
 use super::geometry::Geometry;
 
 /// No page, no block.
@@ -218,6 +218,11 @@ impl<O: Observer> Nand<O> {
     #[inline]
     pub(super) fn clock(&mut self) -> &mut Clock {
         &mut self.clock
+    }
+
+    /// For how long dies have worked since the device was new.
+    pub(super) fn worked(&self) -> Worked {
+        self.clock.worked()
     }
 
     /// The slot from which on nothing of the block is programmed.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ftl::Merges;
 use super::nand::ByCause;
+use crate::energy::{ChipEnergy, DieSeconds};
 
 /// Counts since counting began (see `Flash::reset_counters`); wear is since the device was new.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,8 +56,14 @@ pub struct Report {
     /// Bytes the host can write in a lifetime: blocks x pages x bytes x endurance x evenness / write
     /// amplification; `None` before steady state.
     pub lifetime_host_bytes: Option<f64>,
-    /// Time that the chip and its bus took, in seconds.
+    /// Time that requests took, in seconds.
     pub device_seconds: f64,
+    /// Time without a request, in seconds: none unless arrivals were told, see `Flash::idle`.
+    pub idle_seconds: f64,
+    /// For how long the dies worked.
+    pub die_seconds: DieSeconds,
+    /// What the dies drew; nothing where the chip's power is not known.
+    pub energy: Option<ChipEnergy>,
     /// Times of host reads.
     pub read_time: RequestTimes,
     /// Times of host writes.

@@ -15,7 +15,7 @@ pub(super) use block_map::BlockMap;
 pub(super) use dftl::{CachedMap, entries_per_page as dftl_entries_per_page};
 pub(super) use fast::Fast;
 pub(super) use page_map::{PageMapped, ResidentMap};
-pub(super) use rotation::RotationPlan;
+pub(super) use rotation::{Placement, RotationPlan};
 
 use super::nand::{Nand, Observer};
 
