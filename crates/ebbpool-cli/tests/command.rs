@@ -386,6 +386,7 @@ fn every_command_reads_alike() {
     let info = |args: &[&str]| {
         let mut info = json(&[&["trace", "info"], args].concat());
         info["page_size"].take();
+        info["format"].take();
         info
     };
     assert_eq!(info(&reading), info(&[&plain, "--format", "json"]));
@@ -488,7 +489,7 @@ fn generators_are_listed_and_written() {
         stdout(&["trace", "generate", spec, to]);
         let described = |trace| {
             let mut info = json(&["trace", "info", trace, "--format", "json"]);
-            for lost in ["name", "database_pages", "lru_hit_ratio"] {
+            for lost in ["name", "format", "database_pages", "lru_hit_ratio"] {
                 info[lost].take();
             }
             info
