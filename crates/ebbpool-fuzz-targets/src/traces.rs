@@ -79,6 +79,23 @@ pub(crate) fn native(input: &[u8]) {
     check_file(&put(&directory, "fuzz.parquet", input));
 }
 
+/// A format of another program, without and with bad lines left out; pages have 4 KiB.
+pub(crate) fn foreign(format: Format, input: &[u8]) {
+    let directory = scratch();
+    let path = put(&directory, "fuzz", input);
+    let path = path.to_str().expect("a temporary path in UTF-8");
+    for bad_lines in [0, u64::MAX] {
+        let options = ReadOptions {
+            format: Some(format),
+            page_size: NonZeroU64::new(4096),
+            bad_lines,
+            ..ReadOptions::default()
+        };
+        let source = Source::parse_with(path, &options).expect("the file is there");
+        check_source(&source);
+    }
+}
+
 /// Compressed files, and files whose name tells nothing: the first byte chooses the name.
 pub(crate) fn compressed(input: &[u8]) {
     let names = [

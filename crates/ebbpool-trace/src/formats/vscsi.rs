@@ -23,16 +23,7 @@ pub(super) static ENTRY: Entry = Entry {
     description: "records of SCSI commands (CloudPhysics, libCacheSim); read only",
     extensions: &["vscsi", "vscsitrace", "vscsi1", "vscsi2"],
     magic: |_| false,
-    resembles: |head| {
-        let whole = |layout: &Layout| {
-            let records = head.chunks_exact(layout.size);
-            records.len() >= 2
-                && records
-                    .clone()
-                    .all(|record| layout.is(record) && layout.direction(record).is_some())
-        };
-        LAYOUTS.iter().any(whole)
-    },
+    resembles,
     keeps_metadata: false,
     open,
     create: None,
@@ -85,6 +76,16 @@ impl Layout {
             _ => None,
         }
     }
+}
+
+/// All records are of one version, and some command moves data.
+fn resembles(head: &[u8]) -> bool {
+    LAYOUTS.iter().any(|layout| {
+        let mut records = head.chunks_exact(layout.size);
+        records.len() >= 2
+            && records.clone().all(|record| layout.is(record))
+            && records.any(|record| layout.direction(record).is_some())
+    })
 }
 
 struct Record {
