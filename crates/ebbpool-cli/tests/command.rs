@@ -295,6 +295,43 @@ fn piped(args: &[&str], input: &[u8]) -> Output {
 }
 
 #[test]
+fn traces_of_other_programs_are_read_and_not_written() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let spc = file(dir.path(), "t.spc", "0,15,1024,w,0.1\n1,8,4096,r,0.2\n");
+    let info = json(&[
+        "trace",
+        "info",
+        &spc,
+        "--page-size",
+        "4096",
+        "--format",
+        "json",
+    ]);
+    assert_eq!(
+        (&info["format"], &info["references"], &info["writes"]),
+        (&"spc".into(), &3.into(), &2.into())
+    );
+    let text = stdout(&["trace", "info", &spc, "--page-size", "4096"]);
+    assert!(text.contains("\nformat              spc\n"), "{text}");
+    refused(&["trace", "info", &spc], 2, &["--page-size 4096"]);
+    let out = dir.path().join("out.spc");
+    let out = out.to_str().expect("a path in UTF-8");
+    refused(
+        &["trace", "convert", &spc, out, "--page-size", "4096"],
+        2,
+        &["only read", "native, text, u32, csv"],
+    );
+    assert!(!Path::new(out).exists());
+    let output = piped(&["trace", "info", "-"], b"*\n5\n6\n");
+    let notes = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{notes}");
+    assert!(
+        notes.contains("looks like lirs") && notes.contains("all references are reads"),
+        "{notes}"
+    );
+}
+
+#[test]
 fn standard_input_is_a_trace() {
     let args = ["--policies", "lru", "--frames", "50%", "--asymmetry", "2"];
     let compare = [&["compare", "-"], &args[..], &["--format", "json"]].concat();

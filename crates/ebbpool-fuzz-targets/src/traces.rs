@@ -92,7 +92,7 @@ pub(crate) fn foreign(format: Format, input: &[u8]) {
             ..ReadOptions::default()
         };
         let source = Source::parse_with(path, &options).expect("the file is there");
-        check_source(&source);
+        check_batches(&source);
     }
 }
 
@@ -128,10 +128,9 @@ fn open(path: &Path) -> Result<Source, TraceError> {
 /// Reads alike in large and small batches, and is the same after writing it in every format that
 /// can hold it.
 pub(crate) fn check_source(source: &Source) {
-    let Some(content) = read(source, 4096) else {
+    let Some(content) = check_batches(source) else {
         return;
     };
-    assert_eq!(read(source, 7).as_ref(), Some(&content));
     if content.failed || !content.whole {
         return;
     }
@@ -154,6 +153,13 @@ pub(crate) fn check_source(source: &Source) {
             false => assert_eq!(again.as_ref(), Some(&content), "as {name}"),
         }
     }
+}
+
+/// Reads alike in large and small batches; `None` if the trace cannot be opened.
+fn check_batches(source: &Source) -> Option<Content> {
+    let content = read(source, 4096)?;
+    assert_eq!(read(source, 7).as_ref(), Some(&content));
+    Some(content)
 }
 
 /// `None` if the trace cannot be opened.

@@ -120,7 +120,7 @@ fn mutations_show_no_fault() {
         let mutants = match target.name {
             "text" | "u32" | "csv" | "native" | "compressed" => 300,
             "spc" | "msr" | "vscsi" | "oracle_general" | "lcs" | "fio" | "blkparse" | "lirs"
-            | "arc" => 200,
+            | "arc" => 1000,
             "changes" | "chip" | "device_profile" | "flash_config" => 1000,
             _ => 20_000,
         };
