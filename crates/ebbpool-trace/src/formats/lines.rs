@@ -32,8 +32,8 @@ impl Lines {
         })
     }
 
-    /// Takes the next line and hands it to `read` without its end; none if there
-    /// are no more, or if the line was left out.
+    /// Takes the next line and hands it to `read` without its end. A line that
+    /// `read` refuses is left out, if another bad line is allowed.
     pub(super) fn take<T>(
         &mut self,
         read: impl FnOnce(&[u8]) -> Result<Option<T>, Expected>,
@@ -77,6 +77,7 @@ impl Lines {
 
 /// What [`Lines::take`] came upon.
 pub(super) enum Taken<T> {
+    /// A line, and what was read from it.
     Line(Option<T>),
     End,
 }

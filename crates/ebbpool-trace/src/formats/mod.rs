@@ -47,8 +47,11 @@ pub(crate) struct Entry {
     keeps_metadata: bool,
     open: fn(Stream, &Decoding) -> Result<Opened, TraceError>,
     /// None for formats of other programs, which are only read.
-    create: Option<fn(Target) -> Result<Box<dyn Encode>, TraceError>>,
+    create: Option<Create>,
 }
+
+/// Begins a file.
+type Create = fn(Target) -> Result<Box<dyn Encode>, TraceError>;
 
 /// How to decode a trace.
 pub(crate) struct Decoding<'a> {

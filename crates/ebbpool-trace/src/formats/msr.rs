@@ -15,7 +15,7 @@ pub(super) static ENTRY: Entry = Entry {
     name: "msr",
     description: "lines `time,host,disk,Read or Write,offset,size,response` (MSR Cambridge); read only",
     extensions: &["msr"],
-    // The files are called .csv; a first line of names this is not.
+    // The files are called .csv, and so the name must not decide.
     magic,
     resembles: |_| false,
     keeps_metadata: false,
