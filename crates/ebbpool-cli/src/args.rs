@@ -190,17 +190,18 @@ const READING: &str = "Reading traces (docs/traces.md)";
 /// How traces are read, alike for every command that reads some.
 #[derive(Args)]
 pub(crate) struct Reading {
-    /// Format of a trace that does not tell its own: native, text, u32 or csv
+    /// Format of a trace that does not tell its own: native, text, u32, csv, spc, msr, vscsi,
+    /// oracleGeneral, lcs, fio, blkparse, lirs or arc
     #[arg(long, help_heading = READING, value_name = "FORMAT")]
     trace_format: Option<Format>,
     /// Columns of a CSV, such as page=blk,write=op:W or offset=off,size=len,write=rw
     /// [default: guessed from their names]
     #[arg(long, help_heading = READING, value_name = "ROLE=COLUMN,…")]
     columns: Option<Columns>,
-    /// Page size: folds pages of another size; turns bytes of a CSV into pages
+    /// Page size: folds pages of another size; turns bytes of requests into pages
     #[arg(long, help_heading = READING, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     page_size: Option<u64>,
-    /// Malformed lines of text and CSV to leave out at most
+    /// Malformed lines to leave out at most, in formats of lines
     #[arg(long, help_heading = READING, value_name = "N", default_value_t = 0)]
     skip_bad_lines: u64,
     /// The traces named are parts of one trace, in order
@@ -342,6 +343,7 @@ pub(crate) enum TraceCommand {
 Examples:
   ebbpool trace info my.parquet
   ebbpool trace info requests.csv --columns offset=off,size=len,write=op:W --page-size 4096
+  ebbpool trace info Financial1.spc --page-size 4096
   zcat log.txt.gz | ebbpool trace info - --trace-format text --format json")]
     Info(InfoArgs),
     /// Write a trace in another format
@@ -460,7 +462,7 @@ pub(crate) struct GenerateArgs {
 /// How a trace is written.
 #[derive(Args)]
 pub(crate) struct EncodingArgs {
-    /// Format of the output where its name does not tell
+    /// Format of the output where its name does not tell: native, text, u32 or csv
     #[arg(long, value_name = "FORMAT")]
     pub(crate) to_format: Option<Format>,
     /// Zstandard level for native and .zst output

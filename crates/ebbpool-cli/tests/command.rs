@@ -296,6 +296,43 @@ fn piped(args: &[&str], input: &[u8]) -> Output {
 }
 
 #[test]
+fn traces_of_other_programs_are_read_and_not_written() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let spc = file(dir.path(), "t.spc", "0,15,1024,w,0.1\n1,8,4096,r,0.2\n");
+    let info = json(&[
+        "trace",
+        "info",
+        &spc,
+        "--page-size",
+        "4096",
+        "--format",
+        "json",
+    ]);
+    assert_eq!(
+        (&info["format"], &info["references"], &info["writes"]),
+        (&"spc".into(), &3.into(), &2.into())
+    );
+    let text = stdout(&["trace", "info", &spc, "--page-size", "4096"]);
+    assert!(text.contains("\nformat              spc\n"), "{text}");
+    refused(&["trace", "info", &spc], 2, &["--page-size 4096"]);
+    let out = dir.path().join("out.spc");
+    let out = out.to_str().expect("a path in UTF-8");
+    refused(
+        &["trace", "convert", &spc, out, "--page-size", "4096"],
+        2,
+        &["only read", "native, text, u32, csv"],
+    );
+    assert!(!Path::new(out).exists());
+    let output = piped(&["trace", "info", "-"], b"*\n5\n6\n");
+    let notes = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{notes}");
+    assert!(
+        notes.contains("looks like lirs") && notes.contains("all references are reads"),
+        "{notes}"
+    );
+}
+
+#[test]
 fn standard_input_is_a_trace() {
     let args = ["--policies", "lru", "--frames", "50%", "--asymmetry", "2"];
     let compare = [&["compare", "-"], &args[..], &["--format", "json"]].concat();
@@ -387,6 +424,7 @@ fn every_command_reads_alike() {
     let info = |args: &[&str]| {
         let mut info = json(&[&["trace", "info"], args].concat());
         info["page_size"].take();
+        info["format"].take();
         info
     };
     assert_eq!(info(&reading), info(&[&plain, "--format", "json"]));
@@ -489,7 +527,7 @@ fn generators_are_listed_and_written() {
         stdout(&["trace", "generate", spec, to]);
         let described = |trace| {
             let mut info = json(&["trace", "info", trace, "--format", "json"]);
-            for lost in ["name", "database_pages", "lru_hit_ratio"] {
+            for lost in ["name", "format", "database_pages", "lru_hit_ratio"] {
                 info[lost].take();
             }
             info
