@@ -140,7 +140,7 @@ impl<const N: usize> Lists<N> {
 /// Walks `list` from its LRU end as second-chance policies do: `spare` says what becomes of each
 /// frame that may go; spared frames move to the MRU end and come round again.
 ///
-/// Ends because `spare` must not spare the same frame for ever.
+/// Ends because `spare` refuses each frame sooner or later.
 pub(crate) fn second_chance<const N: usize>(
     lists: &mut Lists<N>,
     list: usize,

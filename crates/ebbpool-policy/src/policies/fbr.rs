@@ -17,9 +17,10 @@ const CHAINS: usize = 256;
 /// Evicts the least often referenced page of the LRU list's old section, where references to the
 /// new section do not count.
 ///
-/// The old section has the pages that the new one leaves, if both together exceed the list. Where
-/// it has no page that may go, the page nearest the LRU end does. Halving rounds up, so that no
-/// count falls below 1.
+/// A reconstruction from descriptions. Decided here: a page comes in with a count of 1; halving
+/// rounds up, so that no count falls below 1; counts of any size are compared, none is too large
+/// for it; if new and old section together exceed the list, the old one has what the new one
+/// leaves; where it has no page that may go, the page nearest the LRU end goes.
 pub struct Fbr {
     /// The LRU list, cut in three.
     sections: Lists<3>,
@@ -86,7 +87,7 @@ impl Build for Fbr {
             middle_size: frames - new_size - old_size,
             sum_of_counts: 0,
             pages: 0,
-            cmax: spec.whole("cmax").unwrap_or(u64::MAX),
+            cmax: spec.whole("cmax").unwrap_or(32),
         }
     }
 }

@@ -24,9 +24,9 @@ pub struct LruK {
     left: Histories,
     /// Where the next eviction's page is put.
     oldest: u32,
-    /// The page missed last, until it is admitted.
+    /// The page missed last, and the ghost that stood for it.
     missed: Histories,
-    ghost: Option<Ghost>,
+    missed_ghost: Option<Ghost>,
 }
 
 /// Page numbers and the last k - 1 references to each, the latest first, 0 for none: with the
@@ -104,7 +104,7 @@ impl Build for LruK {
             left: Histories::new(frames, k),
             oldest: 0,
             missed: Histories::new(1, k),
-            ghost: None,
+            missed_ghost: None,
         }
     }
 }
@@ -134,8 +134,8 @@ impl Policy for LruK {
     #[inline]
     fn miss(&mut self, page: Page, ghost: Option<Ghost>, _access: Access) {
         self.now += 1;
-        self.ghost = ghost.filter(|&ghost| self.left.pages[ghost as usize] == page);
-        match self.ghost {
+        self.missed_ghost = ghost.filter(|&ghost| self.left.pages[ghost as usize] == page);
+        match self.missed_ghost {
             // Making room for the page may overwrite what is known of it.
             Some(ghost) => self.missed.copy(0, &self.left, ghost),
             None => {
@@ -172,7 +172,7 @@ impl Policy for LruK {
     }
 
     fn refused(&mut self) -> Option<Ghost> {
-        self.ghost
+        self.missed_ghost
     }
 
     #[inline]
