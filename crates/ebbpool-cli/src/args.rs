@@ -84,6 +84,10 @@ Examples:
     Devices(DevicesArgs),
 }
 
+/// The online policies that the five papers evaluate: what `compare` takes where none is named.
+const OF_THE_PAPERS: &str = "fifo,lru,clock,cflru,cflru-c,lru-wsr,ccf-lru,ad-lru,casa,ref,cfdc,\
+                             fd-static,fd-buffer";
+
 #[derive(Args)]
 pub(crate) struct CompareArgs {
     /// Traces: files, - for standard input, or generators such as zipf:pages=10000,refs=1000000
@@ -264,16 +268,17 @@ impl CompareArgs {
     /// The policies asked for, each once.
     pub(crate) fn policies(&self) -> Result<Vec<PolicySpec>, Failure> {
         let mut specs: Vec<PolicySpec> = Vec::new();
-        let online = || registry::entries().iter().filter(|entry| entry.online);
-        for item in self.policies.iter().flat_map(|list| split_list(list)) {
+        let lists = match self.policies.is_empty() {
+            true => vec![OF_THE_PAPERS],
+            false => self.policies.iter().map(String::as_str).collect(),
+        };
+        for item in lists.into_iter().flat_map(split_list) {
             if item == "all" {
-                specs.extend(online().map(PolicySpec::of));
+                let online = registry::entries().iter().filter(|entry| entry.online);
+                specs.extend(online.map(PolicySpec::of));
             } else {
                 specs.push(policy(&item)?);
             }
-        }
-        if self.policies.is_empty() {
-            specs.extend(online().map(PolicySpec::of));
         }
         if specs.is_empty() {
             return Err(Failure::Usage("--policies names no policy".into()));
