@@ -87,6 +87,10 @@ Examples:
     Devices(DevicesArgs),
 }
 
+/// The online policies that the five papers evaluate: what `compare` takes where none is named.
+const OF_THE_PAPERS: &str = "fifo,lru,clock,cflru,cflru-c,lru-wsr,ccf-lru,ad-lru,casa,ref,cfdc,\
+                             fd-static,fd-buffer";
+
 #[derive(Args)]
 pub(crate) struct CompareArgs {
     /// Traces: files, - for standard input, or generators such as zipf:pages=10000,refs=1000000
@@ -275,18 +279,17 @@ impl CompareArgs {
     /// policies that it supports, and without `--policies` it is the papers' policies.
     pub(crate) fn policies(&self, abilities: &Abilities) -> Result<Vec<PolicySpec>, Failure> {
         let mut specs: Vec<PolicySpec> = Vec::new();
-        for item in self.policies.iter().flat_map(|list| split_list(list)) {
+        let lists = match self.policies.is_empty() {
+            true => vec![OF_THE_PAPERS],
+            false => self.policies.iter().map(String::as_str).collect(),
+        };
+        for item in lists.into_iter().flat_map(split_list) {
             if item == "all" {
                 let online = registry::entries().iter().filter(|entry| entry.online);
                 let supported = online.filter(|entry| abilities.supports(entry));
                 specs.extend(supported.map(PolicySpec::of));
             } else {
                 specs.push(abilities.policy(&item)?);
-            }
-        }
-        if self.policies.is_empty() {
-            for name in OF_THE_PAPERS {
-                specs.push(abilities.policy(name)?);
             }
         }
         if specs.is_empty() {
@@ -302,21 +305,6 @@ impl CompareArgs {
         Ok(specs)
     }
 }
-
-/// The online policies that the five papers propose or compare.
-const OF_THE_PAPERS: [&str; 11] = [
-    "lru",
-    "cflru",
-    "cflru-c",
-    "lru-wsr",
-    "ccf-lru",
-    "ad-lru",
-    "casa",
-    "ref",
-    "cfdc",
-    "fd-static",
-    "fd-buffer",
-];
 
 /// Reads a policy.
 pub(crate) fn parse(text: &str) -> Result<PolicySpec, Failure> {

@@ -1,8 +1,10 @@
 //! One file per policy, and the table of their names.
 
 mod ad_lru;
+mod arc;
 mod belady;
 mod bplru;
+mod car;
 mod casa;
 mod ccf_lru;
 mod cfdc;
@@ -12,12 +14,17 @@ mod cflru_e;
 mod clock;
 mod dl_cflru_e;
 mod fab;
+mod fbr;
 mod fd_buffer;
 mod fd_static;
 mod fifo;
+mod gclock;
+mod lrfu;
 mod lru;
+mod lru_k;
 mod lru_wsr;
 mod recently_evicted_first;
+mod two_q;
 
 /// The example that CONTRIBUTING.md begins with.
 #[cfg(test)]
@@ -34,6 +41,32 @@ pub(crate) fn build(spec: &mut Spec, m: usize) -> Box<dyn Model> {
         "fifo" => clustered(spec, m, fifo::Fifo::new()),
         "lru" => clustered(spec, m, lru::Lru::new()),
         "clock" => clustered(spec, m, clock::Clock::new()),
+        "gclock" => {
+            let init = spec.number("init", 1);
+            let max = spec.number("max", 5);
+            plain(m, gclock::Gclock::new(init, max))
+        }
+        "lru-k" => {
+            let k = spec.number("k", 2);
+            plain(m, lru_k::LruK::new(m, k as usize))
+        }
+        "2q" => {
+            let kin = spec.fraction("kin", "0.25").of(m);
+            let kout = spec.fraction("kout", "0.5").of(m);
+            plain(m, two_q::TwoQ::new(kin, kout))
+        }
+        "lrfu" => {
+            let lambda = spec.fraction("lambda", "0.001");
+            plain(m, lrfu::Lrfu::new(lambda.value()))
+        }
+        "fbr" => {
+            let new = spec.fraction("new", "0.25").of(m);
+            let old = spec.fraction("old", "0.5").of(m);
+            let cmax = spec.number("cmax", 32);
+            plain(m, fbr::Fbr::new(m, new, old, cmax))
+        }
+        "arc" => plain(m, arc::Arc::new(m)),
+        "car" => plain(m, car::Car::new(m)),
         "belady" => plain(m, belady::Belady::new()),
         "cflru" => {
             let window = spec.fraction("window", "0.5");

@@ -75,7 +75,16 @@ impl<const N: usize> Lists<N> {
     /// The first frame from the LRU end of `list` that satisfies `wanted`.
     #[inline]
     pub fn find_from_lru(&self, list: usize, wanted: impl Fn(Frame) -> bool) -> Option<Frame> {
-        let mut at = self.lru(list);
+        self.find_from(self.lru(list), wanted)
+    }
+
+    /// The first frame from `at` towards the MRU end of its list that satisfies `wanted`.
+    #[inline]
+    pub(crate) fn find_from(
+        &self,
+        mut at: Option<Frame>,
+        wanted: impl Fn(Frame) -> bool,
+    ) -> Option<Frame> {
         while let Some(frame) = at {
             if wanted(frame) {
                 return at;
@@ -148,10 +157,10 @@ impl<const N: usize> Lists<N> {
     }
 }
 
-/// Walks `list` from its LRU end as second-chance policies do: `look` says what becomes of each
+/// Walks `list` from its LRU end as second-chance policies do: `spare` says what becomes of each
 /// frame that may go; spared frames move to the MRU end and come round again.
 ///
-/// Ends because `look` must not spare the same frame twice in one search.
+/// Ends because `spare` refuses each frame sooner or later.
 pub(crate) fn second_chance<const N: usize>(
     lists: &mut Lists<N>,
     list: usize,

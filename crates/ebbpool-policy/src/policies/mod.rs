@@ -1,8 +1,10 @@
 //! One policy, one file; shared pieces are the data structures of the parent module.
 
 pub(crate) mod ad_lru;
+pub(crate) mod arc;
 pub(crate) mod belady;
 pub(crate) mod bplru;
+pub(crate) mod car;
 pub(crate) mod casa;
 pub(crate) mod ccf_lru;
 pub(crate) mod cfdc;
@@ -10,14 +12,20 @@ pub(crate) mod cflru;
 pub(crate) mod cflru_c;
 pub(crate) mod cflru_e;
 pub(crate) mod clock;
+mod directory;
 pub(crate) mod dl_cflru_e;
 pub(crate) mod fab;
+pub(crate) mod fbr;
 pub(crate) mod fd_buffer;
 pub(crate) mod fd_static;
 pub(crate) mod fifo;
+pub(crate) mod gclock;
+pub(crate) mod lrfu;
 pub(crate) mod lru;
+pub(crate) mod lru_k;
 pub(crate) mod lru_wsr;
 mod pools;
 pub(crate) mod recently_evicted_first;
 mod regions;
+pub(crate) mod two_q;
 mod two_stack;
