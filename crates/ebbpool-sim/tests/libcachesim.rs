@@ -1,15 +1,14 @@
 //! The policies that libCacheSim has too: its miss counts, on traces with scans, loops and changes
 //! of what is hot. `tests/libcachesim/goldens.py` makes the counts anew.
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 
-use common::{QUIET, cell};
 use ebbpool_policy::PolicySpec;
-use ebbpool_sim::{Options, simulate};
+use ebbpool_sim::{Cell, Options, Progress, simulate};
 use ebbpool_trace::{ReadOptions, Source};
 
 /// These have the very same counts.
@@ -21,10 +20,26 @@ const EXACT: &[&str] = &[
 const NEAR: f64 = 0.02;
 
 /// Those that differ more, on which trace and by how much; their documentation says why.
-const EXPLAINED: &[(&str, &str, f64)] = &[];
+const EXPLAINED: &[(&str, &str, f64)] = &[
+    ("w-tinylfu", "loops", 0.09),
+    ("w-tinylfu", "phases", 0.13),
+    ("w-tinylfu", "mixed", 0.18),
+];
+
+/// These have to be among those that are compared.
+const AT_LEAST: &[&str] = &[
+    "fifo",
+    "lru",
+    "clock",
+    "lirs",
+    "s3-fifo",
+    "sieve",
+    "w-tinylfu",
+    "belady",
+];
 
 /// The least and the most misses that agree with those of libCacheSim.
-fn agreeing(policy: &str, trace: &str, misses: u64) -> std::ops::RangeInclusive<u64> {
+fn agreeing(policy: &str, trace: &str, misses: u64) -> RangeInclusive<u64> {
     let explained = EXPLAINED
         .iter()
         .find(|(name, on, _)| (*name, *on) == (policy, trace));
@@ -82,53 +97,53 @@ fn goldens() -> BTreeMap<String, Vec<Golden>> {
     goldens
 }
 
+/// The policies over as many frames as in the goldens, as far as there are such policies.
+fn cells(goldens: &[Golden]) -> Vec<(&Golden, Cell)> {
+    let cell = |golden: &Golden| {
+        Some(Cell {
+            policy: golden.policy.parse::<PolicySpec>().ok()?,
+            frames: golden.frames,
+            asymmetry: 1.0,
+        })
+    };
+    goldens
+        .iter()
+        .filter_map(|golden| Some((golden, cell(golden)?)))
+        .collect()
+}
+
 #[test]
-fn misses_are_libcachesim_s() {
+fn misses_are_those_of_libcachesim() {
+    static GO_ON: AtomicBool = AtomicBool::new(false);
+    let quiet = Progress {
+        report: &|_| {},
+        stop: &GO_ON,
+    };
     let goldens = goldens();
     let mut differing = Vec::new();
     let mut compared = BTreeSet::new();
     for (trace, source) in traces() {
-        // A policy that is not there yet is compared as soon as it is.
-        let goldens: Vec<&Golden> = goldens[&trace]
-            .iter()
-            .filter(|golden| golden.policy.parse::<PolicySpec>().is_ok())
-            .collect();
-        let cells: Vec<_> = goldens
-            .iter()
-            .map(|golden| cell(&golden.policy, golden.frames, 1.0))
-            .collect();
-        let outcome = simulate(&source, &cells, &Options::default(), &QUIET).expect("a simulation");
-        for ((golden, cell), counts) in goldens.iter().zip(&cells).zip(&outcome.counts) {
-            assert_eq!(counts.references, golden.references, "{trace}");
+        let (goldens, cells): (Vec<&Golden>, Vec<Cell>) =
+            cells(&goldens[&trace]).into_iter().unzip();
+        let outcome = simulate(&source, &cells, &Options::default(), &quiet);
+        let counts = outcome.expect("a simulation").counts;
+        for ((golden, cell), ours) in goldens.into_iter().zip(cells).zip(counts) {
+            assert_eq!(ours.references, golden.references, "{trace}");
             let name = cell.policy.entry().name;
             compared.insert(name);
-            if !agreeing(name, &trace, golden.misses).contains(&counts.misses) {
-                let Golden {
-                    policy,
-                    frames,
-                    misses: theirs,
-                    ..
-                } = golden;
-                let ours = counts.misses;
-                let more = (ours as f64 / *theirs as f64 - 1.0) * 100.0;
+            let (ours, theirs) = (ours.misses, golden.misses);
+            if !agreeing(name, &trace, theirs).contains(&ours) {
+                let more = (ours as f64 / theirs as f64 - 1.0) * 100.0;
+                let Golden { policy, frames, .. } = golden;
                 differing.push(format!(
-                    "{policy}, {frames} frames, {trace}: {ours}, libCacheSim {theirs} ({more:+.2} %)"
+                    "{policy}, {frames} frames, {trace}: {ours} misses, {more:+.2} % of {theirs}"
                 ));
             }
         }
     }
     assert!(differing.is_empty(), "{differing:#?}");
-    for must in [
-        "fifo",
-        "lru",
-        "clock",
-        "sieve",
-        "belady",
-        "lirs",
-        "s3-fifo",
-        "w-tinylfu",
-    ] {
-        assert!(compared.contains(must), "{must} is not compared");
+    for policy in AT_LEAST {
+        assert!(compared.contains(policy), "{policy} is not compared");
     }
 }
 

@@ -93,14 +93,14 @@ impl FrequencySketch {
     fn age(&mut self) {
         self.references /= 2;
         for word in &mut self.words {
-            *word = *word >> 1 & LOWER_BITS;
+            *word = (*word >> 1) & LOWER_BITS;
         }
     }
 
     /// The first word of the page's block.
     #[inline]
     fn block(&self, key: Key) -> usize {
-        ((key.0 >> 32) * self.blocks >> 32) as usize * WORDS_OF_BLOCK as usize
+        (((key.0 >> 32) * self.blocks) >> 32) as usize * WORDS_OF_BLOCK as usize
     }
 
     #[inline]
