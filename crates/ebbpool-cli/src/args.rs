@@ -182,6 +182,23 @@ pub(crate) struct Common {
     pub(crate) reading: Reading,
 }
 
+/// The online policies of the five papers, which are compared where none is named.
+const OF_THE_PAPERS: &[&str] = &[
+    "fifo",
+    "lru",
+    "clock",
+    "cflru",
+    "cflru-c",
+    "lru-wsr",
+    "ccf-lru",
+    "ad-lru",
+    "casa",
+    "ref",
+    "cfdc",
+    "fd-static",
+    "fd-buffer",
+];
+
 const READING: &str = "Reading traces (docs/traces.md)";
 
 /// How traces are read, alike for every command that reads some.
@@ -273,7 +290,8 @@ impl CompareArgs {
             }
         }
         if self.policies.is_empty() {
-            specs.extend(online().map(PolicySpec::of));
+            let of_the_papers = online().filter(|entry| OF_THE_PAPERS.contains(&entry.name));
+            specs.extend(of_the_papers.map(PolicySpec::of));
         }
         if specs.is_empty() {
             return Err(Failure::Usage("--policies names no policy".into()));
