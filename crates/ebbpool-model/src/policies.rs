@@ -19,12 +19,16 @@ mod fd_buffer;
 mod fd_static;
 mod fifo;
 mod gclock;
+mod lirs;
 mod lrfu;
 mod lru;
 mod lru_k;
 mod lru_wsr;
 mod recently_evicted_first;
+mod s3_fifo;
+mod sieve;
 mod two_q;
+mod w_tinylfu;
 
 /// The example that CONTRIBUTING.md begins with.
 #[cfg(test)]
@@ -67,6 +71,20 @@ pub(crate) fn build(spec: &mut Spec, m: usize) -> Box<dyn Model> {
         }
         "arc" => plain(m, arc::Arc::new(m)),
         "car" => plain(m, car::Car::new(m)),
+        "lirs" => {
+            let hir = spec.fraction("hir", "0.01").of(m);
+            plain(m, lirs::Lirs::new(m, hir, false))
+        }
+        "s3-fifo" => {
+            let small = spec.fraction("small", "0.1").of(m);
+            plain(m, s3_fifo::S3Fifo::new(small, m))
+        }
+        "sieve" => plain(m, sieve::Sieve::new()),
+        "w-tinylfu" => {
+            let window = spec.fraction("window", "0.01").of(m).max(1);
+            let protected = spec.fraction("protected", "0.8").of(m - window);
+            plain(m, w_tinylfu::WTinyLfu::new(m, window, protected))
+        }
         "belady" => plain(m, belady::Belady::new()),
         "cflru" => {
             let window = spec.fraction("window", "0.5");
@@ -82,6 +100,10 @@ pub(crate) fn build(spec: &mut Spec, m: usize) -> Box<dyn Model> {
         }
         "dl-cflru-e" => plain(m, dl_cflru_e::DlCflruE::new()),
         "lru-wsr" => clustered(spec, m, lru_wsr::LruWsr::new()),
+        "lirs-wsr" => {
+            let hir = spec.fraction("hir", "0.01").of(m);
+            plain(m, lirs::Lirs::new(m, hir, true))
+        }
         "ccf-lru" => clustered(spec, m, ccf_lru::CcfLru::new()),
         "ad-lru" => {
             let min_lc = spec.fraction("min_lc", "0.1");

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use crate::lists::Lists;
-use crate::policy::{Ghost, Page};
+use crate::policy::{Ghost, MOST_GHOSTS, Page};
 
 /// `LISTS - 1` queues of pages that are not resident, numbered from 0; the last list holds the
 /// ghosts that are free.
@@ -19,8 +19,9 @@ pub(crate) struct GhostQueues<const LISTS: usize> {
 impl<const LISTS: usize> GhostQueues<LISTS> {
     const FREE: usize = LISTS - 1;
 
-    /// Empty queues with room for `capacity` pages in all.
+    /// Empty queues with room for `capacity` pages in all, or as many as there may be ghosts.
     pub(crate) fn new(capacity: u32) -> Self {
+        let capacity = capacity.min(MOST_GHOSTS);
         let mut order = Lists::new(capacity);
         (0..capacity).for_each(|ghost| order.push_mru(Self::FREE, ghost));
         GhostQueues {
@@ -47,13 +48,31 @@ impl<const LISTS: usize> GhostQueues<LISTS> {
     /// forgotten for it; `None` if the queue has none either.
     #[inline]
     pub(crate) fn put(&mut self, queue: usize, page: Page) -> Option<Ghost> {
-        if self.order.len(Self::FREE) == 0 {
+        if !self.has_room() {
             self.forget_oldest(queue);
         }
         let ghost = self.order.lru(Self::FREE)?;
         self.pages[ghost as usize] = page;
         self.relink(ghost, queue);
         Some(ghost)
+    }
+
+    /// True if another page can be remembered without forgetting one.
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
+        self.order.len(Self::FREE) > 0
+    }
+
+    /// The ghost that has been in `queue` longest.
+    #[inline]
+    pub(crate) fn oldest(&self, queue: usize) -> Option<Ghost> {
+        self.order.lru(queue)
+    }
+
+    /// Forgets `ghost`, which is in a queue.
+    #[inline]
+    pub(crate) fn release(&mut self, ghost: Ghost) {
+        self.relink(ghost, Self::FREE);
     }
 
     /// Forgets `page` if `ghost` still stands for it.

@@ -137,6 +137,15 @@ impl<const N: usize> Lists<N> {
         self.link_mru(list, frame);
     }
 
+    /// Puts `by`, which is in no list, where `frame` is, which is in none from then on.
+    #[inline]
+    pub fn replace(&mut self, frame: Frame, by: Frame) {
+        let Node { lruward, mruward } = self.nodes[frame as usize];
+        self.nodes[by as usize] = Node { lruward, mruward };
+        self.nodes[lruward as usize].mruward = by;
+        self.nodes[mruward as usize].lruward = by;
+    }
+
     #[inline]
     fn link_mru(&mut self, list: usize, frame: Frame) {
         let end = self.sentinel(list);
@@ -258,6 +267,19 @@ mod tests {
         lists.push_lru(0, 2);
         assert_eq!((lists.lru(0), lists.mruward(2)), (Some(2), Some(1)));
         assert_eq!((lists.mru(0), lists.len(0)), (Some(0), 3));
+    }
+
+    #[test]
+    fn a_replacement_takes_the_place() {
+        let mut lists = Lists::<1>::new(5);
+        (0..3).for_each(|frame| lists.push_mru(0, frame));
+        for (frame, by) in [(1, 3), (0, 4), (2, 1)] {
+            lists.replace(frame, by);
+        }
+        let order: Vec<_> = std::iter::successors(lists.lru(0), |&at| lists.mruward(at)).collect();
+        assert_eq!(order, [4, 3, 1]);
+        lists.push_mru(0, 0);
+        assert_eq!((lists.mruward(1), lists.len(0)), (Some(0), 4));
     }
 
     #[test]
