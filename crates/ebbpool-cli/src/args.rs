@@ -298,7 +298,8 @@ pub(crate) fn parse(text: &str) -> Result<PolicySpec, Failure> {
 /// Reads a policy, and refuses what the device at hand cannot do.
 pub(crate) fn policy(text: &str) -> Result<PolicySpec, Failure> {
     let spec = parse(text)?;
-    if spec.is("cluster", "auto") {
+    let clusters = |spec: &PolicySpec| spec.is("cluster", "auto");
+    if clusters(&spec) || spec.wrapped().is_some_and(clusters) {
         return Err(Failure::Usage(format!(
             "policy {spec}: cluster=auto is the device's erase block, and the plain asymmetry model has none; give a number of pages, such as cluster=64"
         )));

@@ -73,7 +73,11 @@ fn explanation(spec: &PolicySpec) -> String {
         let line = format!("{alias} is {}:{preset}.", entry.name);
         section(&mut text, "Alias", &line);
     }
-    section(&mut text, "Costs", costs_of(entry));
+    section(
+        &mut text,
+        "Costs",
+        costs_of(spec.online(), spec.looks_at_costs()),
+    );
     section(&mut text, "Memory", &memory_of(entry));
     section(&mut text, "Source", &format!("{}.", entry.source));
     text
@@ -94,8 +98,8 @@ fn fold(text: &mut String, body: &str, indent: &str) {
     text.push('\n');
 }
 
-fn costs_of(entry: &Entry) -> &'static str {
-    match (entry.online, entry.looks_at_costs) {
+fn costs_of(online: bool, looks_at_costs: bool) -> &'static str {
+    match (online, looks_at_costs) {
         (false, _) => "It looks at the future, not at the costs; it runs only when named.",
         (true, true) => "The costs of a read and a write change its choices.",
         (true, false) => "It chooses the same victims whatever a write costs.",
@@ -129,7 +133,7 @@ named.\n",
         for (title, body) in [
             ("How", entry.how),
             ("When", entry.when),
-            ("Costs", costs_of(entry)),
+            ("Costs", costs_of(entry.online, entry.looks_at_costs)),
             ("Memory", &memory_of(entry)),
         ] {
             let _ = writeln!(text, "\n**{title}.** {body}");

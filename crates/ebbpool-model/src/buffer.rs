@@ -20,6 +20,11 @@ pub(crate) trait Policy {
     /// is not pinned.
     fn victim(&mut self, write: bool, pinned: &BTreeSet<u64>) -> u64;
 
+    /// The dirty pages that are written in one go with the victim chosen, in order; they stay.
+    fn written_with(&self, _victim: u64) -> Vec<u64> {
+        Vec::new()
+    }
+
     /// A page comes in.
     fn admit(&mut self, page: u64, write: bool);
 
@@ -43,6 +48,56 @@ pub(crate) trait Policy {
     /// See [`Model::estimates`].
     fn estimates(&self) -> Option<[f64; 3]> {
         None
+    }
+}
+
+impl Policy for Box<dyn Policy> {
+    fn next_use(&mut self, next_use: Option<u64>) {
+        (**self).next_use(next_use);
+    }
+
+    fn hit(&mut self, page: u64, write: bool) {
+        (**self).hit(page, write);
+    }
+
+    fn miss(&mut self, page: u64, write: bool) {
+        (**self).miss(page, write);
+    }
+
+    fn victim(&mut self, write: bool, pinned: &BTreeSet<u64>) -> u64 {
+        (**self).victim(write, pinned)
+    }
+
+    fn written_with(&self, victim: u64) -> Vec<u64> {
+        (**self).written_with(victim)
+    }
+
+    fn admit(&mut self, page: u64, write: bool) {
+        (**self).admit(page, write);
+    }
+
+    fn evict(&mut self, page: u64) {
+        (**self).evict(page);
+    }
+
+    fn clean(&mut self, page: u64) {
+        (**self).clean(page);
+    }
+
+    fn costs(&mut self, asymmetry: f64) {
+        (**self).costs(asymmetry);
+    }
+
+    fn resident(&self) -> Vec<(u64, bool)> {
+        (**self).resident()
+    }
+
+    fn target(&self) -> Option<f64> {
+        (**self).target()
+    }
+
+    fn estimates(&self) -> Option<[f64; 3]> {
+        (**self).estimates()
     }
 }
 
@@ -115,6 +170,10 @@ impl<P: Policy> Model for Buffer<P> {
             assert!(!pinned.contains(&victim));
             if dirty {
                 events.push(Event::Write(victim));
+            }
+            for page in self.policy.written_with(victim) {
+                events.push(Event::Write(page));
+                self.clean(page);
             }
             events.push(Event::Evict(victim));
             self.policy.evict(victim);

@@ -28,7 +28,8 @@ pub use counts::{Counts, count};
 
 /// One page read, page write or eviction.
 ///
-/// A miss is heard as `Write(victim)` if the victim is dirty, `Evict(victim)`, `Read(page)`.
+/// A miss is heard as `Write(victim)` if the victim is dirty, `Write(other)` for each page written
+/// in one go with it, `Evict(victim)`, `Read(page)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The page was missing and is read.

@@ -13,7 +13,7 @@ impl Spec {
     pub(crate) fn parse(text: &str) -> Spec {
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
         let mut parameters = BTreeMap::new();
-        for item in rest.split(',').filter(|item| !item.is_empty()) {
+        for item in items(rest) {
             let (key, value) = item
                 .split_once('=')
                 .unwrap_or_else(|| panic!("no `=` in `{item}` of `{text}`"));
@@ -53,6 +53,17 @@ impl Spec {
             panic!("`{}` has no parameter `{key}`: `{}`", self.name, self.text);
         }
     }
+}
+
+/// The items between the commas that stand in no parentheses.
+fn items(text: &str) -> Vec<&str> {
+    let mut depth = 0;
+    let at_comma = |letter: char| {
+        depth += i32::from(letter == '(') - i32::from(letter == ')');
+        letter == ',' && depth == 0
+    };
+    let items = text.split(at_comma);
+    items.filter(|item| !item.is_empty()).collect()
 }
 
 /// An exact decimal between 0 and 1.

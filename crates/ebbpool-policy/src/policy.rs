@@ -91,8 +91,9 @@ pub struct Gauges {
 /// The driver owns the page table, does the I/O and calls, for each reference, exactly one of
 ///
 /// * `hit(frame)` when the page is resident, or
-/// * `miss(page)`, then, if no frame is free, `victim`, `also_leaving` and `evicted` for each
-///   frame that leaves, then `admit(frame, page)`; `refused` in its place if nobody may go.
+/// * `miss(page)`, then, if no frame is free, `victim`, `write_with` and `cleaned` for each frame
+///   written with it, `also_leaving` and `evicted` for each frame that leaves, then
+///   `admit(frame, page)`; `refused` in its place if nobody may go.
 ///
 /// Between references it may call `cleaned(frame)` for a dirty page that was written back and
 /// stays, and `costs` when the device's costs have changed. A policy does no I/O, reads no
@@ -149,8 +150,9 @@ pub trait Policy: Send {
     /// The dirty page in `frame` was written back and stays.
     fn cleaned(&mut self, frame: Frame);
 
-    /// Appends to `together` at most `max` dirty frames best written in one go with `victim`.
-    /// Written, they become clean and stay: the driver calls `cleaned` for each.
+    /// Appends to `together` at most `max` dirty frames best written in one go with `victim`, which
+    /// `victim` answered last. Written, they become clean and stay: the driver calls `cleaned` for
+    /// each. The victim, if it is dirty, is written with them and leaves.
     fn write_with(&self, _victim: Frame, _max: usize, _together: &mut Vec<Frame>) {}
 
     /// The current costs of one page read and one page write.

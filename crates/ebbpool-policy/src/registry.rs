@@ -59,6 +59,9 @@ registry! {
     cfdc::Cfdc,
     fd_static::FdStatic,
     fd_buffer::FdBuffer,
+    wa_landlord::WaLandlord,
+    lru_c::LruC,
+    ace::Ace,
 }
 
 fn build<P: Build, V: Visitor>(spec: &PolicySpec, frames: u32, visitor: V) -> V::Out {

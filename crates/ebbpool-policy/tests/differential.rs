@@ -57,6 +57,25 @@ const SPECS: &[&str] = &[
     "fd-buffer:interval=200,pools=2q",
     "fd-exact:interval=100",
     "fd-exact:interval=500,group=16,cluster=8",
+    "wa-landlord",
+    "lru-c",
+    "lru-c:batch=0",
+    "lru-c:batch=1",
+    "lru-c:batch=3",
+    "ace",
+    "ace:batch=1",
+    "ace:batch=256",
+    "ace:policy=(cflru:window=0.75),batch=3",
+    "ace:policy=clock",
+    "ace:policy=lru-wsr,batch=4",
+    "ace:policy=ccf-lru",
+    "ace:policy=ad-lru,batch=3",
+    "ace:policy=casa,batch=4",
+    "ace:policy=(cfdc:cluster=4,window=0.9),batch=5",
+    "ace:policy=(fd-exact:interval=100),batch=4",
+    "ace:policy=belady,batch=2",
+    "ace:policy=wa-landlord,batch=3",
+    "ace:policy=(lru-c:batch=3),batch=5",
 ];
 
 /// The simplest driver: a page table, and frames handed out in order.
@@ -114,6 +133,15 @@ impl Buffer {
                 self.table.remove(&victim);
                 if dirty {
                     events.push(Event::Write(victim));
+                }
+                let mut together = Vec::new();
+                let all = self.frames as usize;
+                self.policy.write_with(frame, all, &mut together);
+                for frame in together {
+                    let (page, dirty) = self.pages[&frame];
+                    assert!(dirty, "page {page} is written with another and is clean");
+                    events.push(Event::Write(page));
+                    self.clean(page);
                 }
                 events.push(Event::Evict(victim));
                 self.remember(victim, |policy| policy.remember(frame));

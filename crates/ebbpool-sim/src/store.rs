@@ -123,7 +123,7 @@ fn cell_key(cell: &Cell, options: &Options, time_line: bool) -> String {
         cluster_size,
         threads: _,
     } = options;
-    let asymmetry = match policy.entry().looks_at_costs {
+    let asymmetry = match policy.looks_at_costs() {
         true => format!(" R={asymmetry:?}"),
         false => String::new(),
     };

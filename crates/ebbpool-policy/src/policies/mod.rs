@@ -1,5 +1,6 @@
 //! One policy, one file; shared pieces are the data structures of the parent module.
 
+pub(crate) mod ace;
 pub(crate) mod ad_lru;
 pub(crate) mod belady;
 pub(crate) mod casa;
@@ -12,8 +13,10 @@ pub(crate) mod fd_buffer;
 pub(crate) mod fd_static;
 pub(crate) mod fifo;
 pub(crate) mod lru;
+pub(crate) mod lru_c;
 pub(crate) mod lru_wsr;
 mod pools;
 pub(crate) mod recently_evicted_first;
 mod regions;
 mod two_stack;
+pub(crate) mod wa_landlord;
