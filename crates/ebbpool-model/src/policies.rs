@@ -12,6 +12,7 @@ mod clock;
 mod fd_buffer;
 mod fd_static;
 mod fifo;
+mod h_arc;
 mod lru;
 mod lru_c;
 mod lru_wsr;
@@ -94,6 +95,7 @@ fn policy(spec: &mut Spec, m: usize) -> Built {
             let policy = fd_buffer::FdBuffer::new(spec, m, "exact");
             clustered(spec, m, policy)
         }
+        "h-arc" => plain(m, h_arc::HArc::new(m)),
         "lru-c" => {
             let batch = spec.number("batch", 64);
             plain(m, lru_c::LruC::new(batch as usize))

@@ -197,6 +197,7 @@ const SPECS: &[&str] = &[
     "lru-c:batch=1",
     "lru-c:batch=3",
     "wa-landlord",
+    "h-arc",
     "ace",
     "ace:policy=clock,batch=3",
     "ace:policy=(cfdc:cluster=4),batch=64",

@@ -9,6 +9,7 @@ mod clustered;
 mod clusters;
 mod distances;
 mod fraction;
+mod ghost_queues;
 mod ghosts;
 mod heap;
 mod lists;

@@ -60,6 +60,7 @@ registry! {
     fd_static::FdStatic,
     fd_buffer::FdBuffer,
     wa_landlord::WaLandlord,
+    h_arc::HArc,
     lru_c::LruC,
     ace::Ace,
 }

@@ -58,6 +58,7 @@ const SPECS: &[&str] = &[
     "fd-exact:interval=100",
     "fd-exact:interval=500,group=16,cluster=8",
     "wa-landlord",
+    "h-arc",
     "lru-c",
     "lru-c:batch=0",
     "lru-c:batch=1",
@@ -75,6 +76,7 @@ const SPECS: &[&str] = &[
     "ace:policy=(fd-exact:interval=100),batch=4",
     "ace:policy=belady,batch=2",
     "ace:policy=wa-landlord,batch=3",
+    "ace:policy=h-arc,batch=4",
     "ace:policy=(lru-c:batch=3),batch=5",
 ];
 

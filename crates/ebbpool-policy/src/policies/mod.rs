@@ -12,6 +12,7 @@ pub(crate) mod clock;
 pub(crate) mod fd_buffer;
 pub(crate) mod fd_static;
 pub(crate) mod fifo;
+pub(crate) mod h_arc;
 pub(crate) mod lru;
 pub(crate) mod lru_c;
 pub(crate) mod lru_wsr;

@@ -44,6 +44,7 @@ pub const SPECS: &[&str] = &[
     "fd-exact:interval=200",
     "fd-exact:interval=500,group=16,cluster=8",
     "wa-landlord",
+    "h-arc",
     "lru-c:batch=8",
     "ace:batch=4",
     "ace:policy=(cflru:window=0.75),batch=8",
