@@ -1,6 +1,7 @@
 //! One file per policy, and the table of their names.
 
 mod ace;
+mod acr;
 mod ad_lru;
 mod belady;
 mod casa;
@@ -9,6 +10,7 @@ mod cfdc;
 mod cflru;
 mod cflru_c;
 mod clock;
+mod dulo;
 mod fd_buffer;
 mod fd_static;
 mod fifo;
@@ -16,6 +18,7 @@ mod h_arc;
 mod lru;
 mod lru_c;
 mod lru_wsr;
+mod operation_aware;
 mod recently_evicted_first;
 mod wa_landlord;
 
@@ -94,6 +97,17 @@ fn policy(spec: &mut Spec, m: usize) -> Built {
         "fd-exact" => {
             let policy = fd_buffer::FdBuffer::new(spec, m, "exact");
             clustered(spec, m, policy)
+        }
+        "acr" => {
+            let top = spec.fraction("top", "0.5");
+            let cost = spec.text("cost", "both");
+            plain(m, acr::Acr::new(m, top, &cost))
+        }
+        "for" => plain(m, operation_aware::OperationAware::new(m)),
+        "dulo" => {
+            let correlation = spec.pages("correlation", "5%", m);
+            let bank = spec.pages("bank", "10%", m);
+            plain(m, dulo::Dulo::new(correlation, bank))
         }
         "h-arc" => plain(m, h_arc::HArc::new(m)),
         "lru-c" => {

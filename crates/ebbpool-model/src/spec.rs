@@ -47,6 +47,16 @@ impl Spec {
         Fraction::parse(&self.text(key, default))
     }
 
+    /// The parameter as a number of pages, given as a share of `m` (a per cent sign or a decimal
+    /// point) or as it is.
+    pub(crate) fn pages(&mut self, key: &str, default: &str, m: usize) -> usize {
+        let text = self.text(key, default);
+        if text.contains(['%', '.']) {
+            return Fraction::parse(&text).of(m);
+        }
+        text.parse().expect("a number of pages")
+    }
+
     /// Panics if there are parameters that nobody asked for.
     pub(crate) fn finish(self) {
         if let Some(key) = self.parameters.keys().next() {

@@ -1,6 +1,7 @@
 //! One policy, one file; shared pieces are the data structures of the parent module.
 
 pub(crate) mod ace;
+pub(crate) mod acr;
 pub(crate) mod ad_lru;
 pub(crate) mod belady;
 pub(crate) mod casa;
@@ -9,6 +10,7 @@ pub(crate) mod cfdc;
 pub(crate) mod cflru;
 pub(crate) mod cflru_c;
 pub(crate) mod clock;
+pub(crate) mod dulo;
 pub(crate) mod fd_buffer;
 pub(crate) mod fd_static;
 pub(crate) mod fifo;
@@ -16,6 +18,7 @@ pub(crate) mod h_arc;
 pub(crate) mod lru;
 pub(crate) mod lru_c;
 pub(crate) mod lru_wsr;
+pub(crate) mod operation_aware;
 mod pools;
 pub(crate) mod recently_evicted_first;
 mod regions;
