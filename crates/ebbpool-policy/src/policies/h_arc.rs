@@ -118,8 +118,8 @@ impl HArc {
         }
     }
 
-    /// True if a page of which nothing is known comes where all pages are clean: as nothing of the
-    /// dirty side can make room in the clean side's memory, who leaves is not remembered.
+    /// True if who leaves is not remembered: a page of which nothing is known comes, and the clean
+    /// side, which remembers no more than fits beside its resident pages, has all frames.
     #[inline]
     fn forgets(&self) -> bool {
         self.missed == Missed::New && self.resident(CLEAN) == self.frames
