@@ -35,7 +35,7 @@ impl Abilities {
             Some(name) => format!("device {name}"),
             None => "the plain asymmetry model".into(),
         };
-        if !self.supports(spec.entry()) {
+        if spec.asks_erase_counts() && !self.counts_erases {
             return Err(Failure::Usage(format!(
                 "policy {spec} asks how often erase blocks were erased, which {device} does not count; name a simulated device, such as --device flash:slc-mt29f4g08aaa"
             )));

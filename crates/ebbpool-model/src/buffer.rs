@@ -33,6 +33,11 @@ pub(crate) trait Policy {
     /// How often the erase block of a resident page was erased.
     fn erases(&mut self, _page: u64, _erases: u32) {}
 
+    /// The dirty pages that are written in one go with the victim chosen, in order; they stay.
+    fn written_with(&self, _victim: u64) -> Vec<u64> {
+        Vec::new()
+    }
+
     /// A page comes in.
     fn admit(&mut self, page: u64, write: bool);
 
@@ -56,6 +61,68 @@ pub(crate) trait Policy {
     /// See [`Model::estimates`].
     fn estimates(&self) -> Option<[f64; 3]> {
         None
+    }
+}
+
+impl Policy for Box<dyn Policy> {
+    fn next_use(&mut self, next_use: Option<u64>) {
+        (**self).next_use(next_use);
+    }
+
+    fn hit(&mut self, page: u64, write: bool) {
+        (**self).hit(page, write);
+    }
+
+    fn miss(&mut self, page: u64, write: bool) {
+        (**self).miss(page, write);
+    }
+
+    fn victim(&mut self, write: bool, pinned: &BTreeSet<u64>) -> u64 {
+        (**self).victim(write, pinned)
+    }
+
+    fn written_with(&self, victim: u64) -> Vec<u64> {
+        (**self).written_with(victim)
+    }
+
+    fn also_leaving(&self, victim: u64) -> Vec<u64> {
+        (**self).also_leaving(victim)
+    }
+
+    fn padding(&self) -> Option<u64> {
+        (**self).padding()
+    }
+
+    fn erases(&mut self, page: u64, erases: u32) {
+        (**self).erases(page, erases);
+    }
+
+    fn admit(&mut self, page: u64, write: bool) {
+        (**self).admit(page, write);
+    }
+
+    fn evict(&mut self, page: u64) {
+        (**self).evict(page);
+    }
+
+    fn clean(&mut self, page: u64) {
+        (**self).clean(page);
+    }
+
+    fn costs(&mut self, asymmetry: f64) {
+        (**self).costs(asymmetry);
+    }
+
+    fn resident(&self) -> Vec<(u64, bool)> {
+        (**self).resident()
+    }
+
+    fn target(&self) -> Option<f64> {
+        (**self).target()
+    }
+
+    fn estimates(&self) -> Option<[f64; 3]> {
+        (**self).estimates()
     }
 }
 
@@ -84,8 +151,8 @@ impl<P: Policy> Buffer<P> {
         found.map(|(_, dirty)| *dirty)
     }
 
-    /// The pages leave in this order.
-    fn leave(&mut self, leaving: &[u64]) -> Vec<Event> {
+    /// The pages leave in this order; `written` is written already.
+    fn leave(&mut self, leaving: &[u64], written: Option<u64>) -> Vec<Event> {
         let mut events = Vec::new();
         let any_dirty = leaving.iter().any(|page| self.dirty(*page) == Some(true));
         let whole = self.policy.padding().filter(|_| any_dirty);
@@ -97,7 +164,8 @@ impl<P: Policy> Buffer<P> {
             events.extend(pages().map(Event::Write));
         }
         for page in leaving {
-            if whole.is_none() && self.dirty(*page) == Some(true) {
+            let dirty = self.dirty(*page) == Some(true) && written != Some(*page);
+            if whole.is_none() && dirty {
                 events.push(Event::Write(*page));
             }
             events.push(Event::Evict(*page));
@@ -151,7 +219,14 @@ impl<P: Policy> Model for Buffer<P> {
             let mut leaving = vec![victim];
             leaving.extend(self.policy.also_leaving(victim));
             leaving.retain(|page| !pinned.contains(page));
-            events.extend(self.leave(&leaving));
+            let together = self.policy.written_with(victim);
+            let written = (!together.is_empty()).then_some(victim);
+            events.extend(written.map(Event::Write));
+            for page in together {
+                events.push(Event::Write(page));
+                self.clean(page);
+            }
+            events.extend(self.leave(&leaving, written));
         }
 
         events.push(Event::Read(page));

@@ -28,9 +28,10 @@ pub use counts::{Counts, count};
 
 /// One page read, page write or eviction.
 ///
-/// A miss is heard as `Write(victim)` if the victim is dirty, `Evict(victim)`, `Read(page)`. If
-/// others leave with the victim, their `Write` and `Evict` follow its own; with page padding all
-/// `Pad` come first, then all `Write`, then all `Evict`.
+/// A miss is heard as `Write(victim)` if the victim is dirty, `Write(other)` for each page written
+/// in one go with it, `Evict(victim)`, `Read(page)`. If others leave with the victim, their `Write`
+/// and `Evict` follow its own; with page padding all `Pad` come first, then all `Write`, then all
+/// `Evict`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The page was missing and is read.

@@ -1,5 +1,7 @@
 //! One file per policy, and the table of their names.
 
+mod ace;
+mod acr;
 mod ad_lru;
 mod arc;
 mod belady;
@@ -13,22 +15,27 @@ mod cflru_c;
 mod cflru_e;
 mod clock;
 mod dl_cflru_e;
+mod dulo;
 mod fab;
 mod fbr;
 mod fd_buffer;
 mod fd_static;
 mod fifo;
 mod gclock;
+mod h_arc;
 mod lirs;
 mod lrfu;
 mod lru;
+mod lru_c;
 mod lru_k;
 mod lru_wsr;
+mod operation_aware;
 mod recently_evicted_first;
 mod s3_fifo;
 mod sieve;
 mod two_q;
 mod w_tinylfu;
+mod wa_landlord;
 
 /// The example that CONTRIBUTING.md begins with.
 #[cfg(test)]
@@ -39,8 +46,21 @@ use crate::Model;
 use crate::buffer::{Buffer, Policy};
 use crate::spec::Spec;
 
+/// A policy and what lies over it.
+struct Built {
+    m: usize,
+    policy: Box<dyn Policy>,
+    /// Pages per write cluster; 0 is off.
+    cluster: u64,
+}
+
 /// Builds the model of the policy that `spec` names.
 pub(crate) fn build(spec: &mut Spec, m: usize) -> Box<dyn Model> {
+    let built = policy(spec, m);
+    Box::new(Buffer::new(built.m, built.policy, built.cluster))
+}
+
+fn policy(spec: &mut Spec, m: usize) -> Built {
     match spec.name.as_str() {
         "fifo" => clustered(spec, m, fifo::Fifo::new()),
         "lru" => clustered(spec, m, lru::Lru::new()),
@@ -152,33 +172,70 @@ pub(crate) fn build(spec: &mut Spec, m: usize) -> Box<dyn Model> {
             let policy = fd_buffer::FdBuffer::new(spec, m, "exact");
             clustered(spec, m, policy)
         }
+        "acr" => {
+            let top = spec.fraction("top", "0.5");
+            let cost = spec.text("cost", "both");
+            plain(m, acr::Acr::new(m, top, &cost))
+        }
+        "for" => plain(m, operation_aware::OperationAware::new(m)),
+        "dulo" => {
+            let correlation = spec.pages("correlation", "5%", m);
+            let bank = spec.pages("bank", "10%", m);
+            plain(m, dulo::Dulo::new(correlation, bank))
+        }
+        "h-arc" => plain(m, h_arc::HArc::new(m)),
+        "lru-c" => {
+            let batch = spec.number("batch", 64);
+            plain(m, lru_c::LruC::new(batch as usize))
+        }
+        "wa-landlord" => plain(m, wa_landlord::WaLandlord::new()),
+        "ace" => {
+            let wrapped = spec.text("policy", "lru");
+            let wrapped = wrapped.trim_matches(['(', ')']);
+            let batch = spec.number("batch", 8) as usize;
+            let mut wrapped = Spec::parse(wrapped);
+            let built = policy(&mut wrapped, m);
+            wrapped.finish();
+            assert_eq!(
+                built.cluster, 0,
+                "write clustering under ace is not modelled"
+            );
+            plain(m, ace::Ace::new(built.policy, batch))
+        }
         other => panic!("unknown policy `{other}`"),
     }
 }
 
 /// A policy without write clustering.
-fn plain(m: usize, policy: impl Policy + 'static) -> Box<dyn Model> {
-    Box::new(Buffer::new(m, policy, 0))
+fn plain(m: usize, policy: impl Policy + 'static) -> Built {
+    Built {
+        m,
+        policy: Box::new(policy),
+        cluster: 0,
+    }
 }
 
 /// A policy with write clustering if `cluster` is given.
-fn clustered(spec: &mut Spec, m: usize, policy: impl Policy + 'static) -> Box<dyn Model> {
-    let cluster = spec.number("cluster", 0);
-    Box::new(Buffer::new(m, policy, cluster))
+fn clustered(spec: &mut Spec, m: usize, policy: impl Policy + 'static) -> Built {
+    Built {
+        cluster: spec.number("cluster", 0),
+        ..plain(m, policy)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{example, plain};
-    use crate::{model, workload};
+    use super::example;
+    use crate::buffer::Buffer;
+    use crate::{Model, model, workload};
 
     #[test]
     fn the_example_is_cflru_with_the_whole_list_as_window() {
         let none = BTreeSet::new();
         for (seed, frames) in (0..).zip([1, 2, 7, 30]) {
-            let mut new = plain(frames, example::CleanFirst::new());
+            let mut new = Buffer::new(frames, example::CleanFirst::new(), 0);
             let mut cflru = model("cflru:window=1", frames);
             for (page, write) in workload::workload(seed, 1500, frames as u64 * 3) {
                 assert_eq!(

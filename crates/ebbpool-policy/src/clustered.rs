@@ -28,8 +28,6 @@ impl<P: Policy> Clustered<P> {
 }
 
 impl<P: Policy> Policy for Clustered<P> {
-    const ASKS_ERASE_COUNTS: bool = P::ASKS_ERASE_COUNTS;
-
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         self.policy.hit(frame, access);
@@ -118,6 +116,10 @@ impl<P: Policy> Policy for Clustered<P> {
 
     fn costs(&mut self, costs: Costs) {
         self.policy.costs(costs);
+    }
+
+    fn asks_erase_counts(&self) -> bool {
+        self.policy.asks_erase_counts()
     }
 
     fn erase_count(&mut self, frame: Frame, erases: u32) {

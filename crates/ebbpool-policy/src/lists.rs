@@ -195,30 +195,65 @@ pub(crate) fn second_chance<const N: usize>(
 /// time: everything on the LRU side of the cursor is dirty.
 ///
 /// The owner reports each frame that enters the list (at the MRU end), leaves it, or is cleaned.
+/// When frames are cleaned the search starts over at the LRU end, but only until it has met as many
+/// clean frames; then it goes on where it was.
 #[derive(Default)]
 pub(crate) struct CleanCursor {
     at: Option<Frame>,
+    /// Where the search goes on when it has met all that were cleaned.
+    resume: Option<Frame>,
+    /// On the LRU side of `resume` are at most so many clean frames.
+    cleaned: u32,
 }
 
 impl CleanCursor {
     #[inline]
     pub(crate) fn entered(&mut self, frame: Frame) {
-        if self.at.is_none() {
-            self.at = Some(frame);
-        }
+        let end = if self.cleaned > 0 {
+            &mut self.resume
+        } else {
+            &mut self.at
+        };
+        end.get_or_insert(frame);
     }
 
-    /// To be called before `frame` is unlinked.
+    /// To be called before `frame`, which is `dirty` or clean, is unlinked.
     #[inline]
-    pub(crate) fn leaving<const N: usize>(&mut self, lists: &Lists<N>, frame: Frame) {
+    pub(crate) fn leaving<const N: usize>(&mut self, lists: &Lists<N>, frame: Frame, dirty: bool) {
+        if self.cleaned > 0 && self.resume == Some(frame) {
+            self.resume = lists.mruward(frame);
+        }
         if self.at == Some(frame) {
-            self.at = lists.mruward(frame);
+            self.advance(lists, frame);
+            if self.cleaned > 0 && !dirty {
+                self.cleaned -= 1;
+                if self.cleaned == 0 {
+                    self.at = self.resume;
+                }
+            }
         }
     }
 
-    /// A page somewhere in `list` has become clean: the search starts over.
+    /// A page somewhere in `list` has become clean.
     pub(crate) fn cleaned<const N: usize>(&mut self, lists: &Lists<N>, list: usize) {
+        if self.cleaned == 0 {
+            self.resume = self.at;
+        }
         self.at = lists.lru(list);
+        if self.at == self.resume {
+            self.cleaned = 0;
+        } else {
+            self.cleaned += 1;
+        }
+    }
+
+    /// Moves on from `frame`, where the cursor is.
+    #[inline]
+    fn advance<const N: usize>(&mut self, lists: &Lists<N>, frame: Frame) {
+        self.at = lists.mruward(frame);
+        if self.at == self.resume {
+            self.cleaned = 0;
+        }
     }
 
     /// The clean frame nearest the LRU end that may go.
@@ -231,7 +266,7 @@ impl CleanCursor {
         while let Some(frame) = self.at
             && dirty(frame)
         {
-            self.at = lists.mruward(frame);
+            self.advance(lists, frame);
         }
         let mut at = self.at;
         while let Some(frame) = at {
@@ -240,6 +275,8 @@ impl CleanCursor {
             }
             at = lists.mruward(frame);
         }
+        // Its owner may now move dirty frames without a word, also the one to go on at.
+        self.cleaned = 0;
         None
     }
 }
@@ -314,5 +351,43 @@ mod tests {
         dirty[0] = false;
         cursor.cleaned(&lists, 0);
         assert_eq!(find(&mut cursor, &dirty), Some(0));
+    }
+
+    #[test]
+    fn clean_cursor_goes_on_where_it_was() {
+        let mut lists = Lists::<1>::new(6);
+        let mut cursor = CleanCursor::default();
+        let mut dirty = [true, true, true, true, false, false];
+        for frame in 0..5 {
+            lists.push_mru(0, frame);
+            cursor.entered(frame);
+        }
+        let looked_at = std::cell::Cell::new(0);
+        let find = |cursor: &mut CleanCursor, lists: &Lists<1>, dirty: &[bool; 6]| {
+            looked_at.set(0);
+            let is_dirty = |frame: Frame| {
+                looked_at.set(looked_at.get() + 1);
+                dirty[frame as usize]
+            };
+            cursor.find(lists, is_dirty, |_| true)
+        };
+        assert_eq!(find(&mut cursor, &lists, &dirty), Some(4));
+        cursor.leaving(&lists, 4, false);
+        lists.remove(0, 4);
+        // The list is dirty to its end; what enters there is met after what is cleaned.
+        for frame in [0, 1] {
+            dirty[frame] = false;
+            cursor.cleaned(&lists, 0);
+        }
+        lists.push_mru(0, 5);
+        cursor.entered(5);
+        for frame in [0, 1] {
+            assert_eq!(find(&mut cursor, &lists, &dirty), Some(frame));
+            cursor.leaving(&lists, frame, false);
+            lists.remove(0, frame);
+        }
+        // Past 2 and 3, which were passed before.
+        assert_eq!(find(&mut cursor, &lists, &dirty), Some(5));
+        assert_eq!(looked_at.get(), 2);
     }
 }

@@ -93,16 +93,14 @@ pub struct Gauges {
 /// The driver owns the page table, does the I/O and calls, for each reference, exactly one of
 ///
 /// * `hit(frame)` when the page is resident, or
-/// * `miss(page)`, then, if no frame is free, `victim`, `also_leaving` and `evicted` for each
-///   frame that leaves, then `admit(frame, page)`; `refused` in its place if nobody may go.
+/// * `miss(page)`, then, if no frame is free, `victim`, `write_with` and `cleaned` for each frame
+///   written with it, `also_leaving` and `evicted` for each frame that leaves, then
+///   `admit(frame, page)`; `refused` in its place if nobody may go.
 ///
 /// Between references it may call `cleaned(frame)` for a dirty page that was written back and
 /// stays, and `costs` when the device's costs have changed. A policy does no I/O, reads no
 /// clock, and never hashes a resident page.
 pub trait Policy: Send {
-    /// True if the driver must tell erase counts. Drivers whose device has none refuse the policy.
-    const ASKS_ERASE_COUNTS: bool = false;
-
     /// The page in `frame` was fixed.
     fn hit(&mut self, frame: Frame, access: Access);
 
@@ -161,12 +159,18 @@ pub trait Policy: Send {
     /// The dirty page in `frame` was written back and stays.
     fn cleaned(&mut self, frame: Frame);
 
-    /// Appends to `together` at most `max` dirty frames best written in one go with `victim`.
-    /// Written, they become clean and stay: the driver calls `cleaned` for each.
+    /// Appends to `together` at most `max` dirty frames best written in one go with `victim`, which
+    /// `victim` answered last. Written, they become clean and stay: the driver calls `cleaned` for
+    /// each. The victim, if it is dirty, is written with them and leaves.
     fn write_with(&self, _victim: Frame, _max: usize, _together: &mut Vec<Frame>) {}
 
     /// The current costs of one page read and one page write.
     fn costs(&mut self, _costs: Costs) {}
+
+    /// True if the driver must tell erase counts. Drivers whose device has none refuse the policy.
+    fn asks_erase_counts(&self) -> bool {
+        false
+    }
 
     /// The erase block that holds the page in `frame` was erased `erases` times so far; 0 if no
     /// block holds it. Told after `admit`, and before the next `victim` when the device has moved
@@ -217,6 +221,8 @@ pub trait DynPolicy {
     fn write_with(&self, victim: Frame, max: usize, together: &mut Vec<Frame>);
     /// See [`Policy::costs`].
     fn costs(&mut self, costs: Costs);
+    /// See [`Policy::asks_erase_counts`].
+    fn asks_erase_counts(&self) -> bool;
     /// See [`Policy::erase_count`].
     fn erase_count(&mut self, frame: Frame, erases: u32);
     /// See [`Policy::next_use`].
@@ -271,6 +277,9 @@ impl<P: Policy> DynPolicy for P {
     }
     fn costs(&mut self, costs: Costs) {
         Policy::costs(self, costs);
+    }
+    fn asks_erase_counts(&self) -> bool {
+        Policy::asks_erase_counts(self)
     }
     fn erase_count(&mut self, frame: Frame, erases: u32) {
         Policy::erase_count(self, frame, erases);

@@ -75,6 +75,13 @@ registry! {
     cfdc::Cfdc,
     fd_static::FdStatic,
     fd_buffer::FdBuffer,
+    acr::Acr,
+    dulo::Dulo,
+    operation_aware::OperationAware,
+    wa_landlord::WaLandlord,
+    h_arc::HArc,
+    lru_c::LruC,
+    ace::Ace,
 }
 
 fn build<P: Build, V: Visitor>(spec: &PolicySpec, frames: u32, visitor: V) -> V::Out {

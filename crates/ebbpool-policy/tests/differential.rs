@@ -109,6 +109,43 @@ const SPECS: &[&str] = &[
     "fd-buffer:interval=200,pools=2q",
     "fd-exact:interval=100",
     "fd-exact:interval=500,group=16,cluster=8",
+    "acr",
+    "acr:cost=logical",
+    "acr:top=0,cost=physical",
+    "acr:top=1",
+    "acr:top=0.29",
+    "dulo",
+    "dulo:correlation=0,bank=0",
+    "dulo:correlation=0,bank=100%",
+    "dulo:correlation=3,bank=40",
+    "dulo:correlation=100%",
+    "for",
+    "wa-landlord",
+    "h-arc",
+    "lru-c",
+    "lru-c:batch=0",
+    "lru-c:batch=1",
+    "lru-c:batch=3",
+    "ace:policy=cflru-e,batch=3",
+    "ace:policy=(fab:block=4),batch=3",
+    "ace:policy=(bplru:block=4,padding=true),batch=3",
+    "ace",
+    "ace:batch=1",
+    "ace:batch=256",
+    "ace:policy=(cflru:window=0.75),batch=3",
+    "ace:policy=clock",
+    "ace:policy=lru-wsr,batch=4",
+    "ace:policy=ccf-lru",
+    "ace:policy=ad-lru,batch=3",
+    "ace:policy=casa,batch=4",
+    "ace:policy=(cfdc:cluster=4,window=0.9),batch=5",
+    "ace:policy=(fd-exact:interval=100),batch=4",
+    "ace:policy=belady,batch=2",
+    "ace:policy=wa-landlord,batch=3",
+    "ace:policy=h-arc,batch=4",
+    "ace:policy=dulo,batch=2",
+    "ace:policy=for,batch=3",
+    "ace:policy=(lru-c:batch=3),batch=5",
 ];
 
 /// The simplest driver: a page table, and frames handed out in order.
@@ -165,6 +202,16 @@ impl Buffer {
                 let mut leaving = vec![frame];
                 self.policy.also_leaving(frame, &mut leaving);
                 leaving.retain(|&frame| may_go(frame));
+                let mut together = Vec::new();
+                let all = self.frames as usize;
+                self.policy.write_with(frame, all, &mut together);
+                if !together.is_empty() {
+                    self.write(frame, &mut events);
+                }
+                for frame in together {
+                    self.write(frame, &mut events);
+                    self.policy.cleaned(frame);
+                }
                 let padding = self.policy.padding(frame);
                 self.leave(&leaving, padding.map(NonZeroU64::get), &mut events);
                 frame
@@ -175,6 +222,13 @@ impl Buffer {
         self.pages.insert(frame, (page, write));
         self.policy.admit(frame, page, access);
         events
+    }
+
+    fn write(&mut self, frame: u32, events: &mut Vec<Event>) {
+        let (page, dirty) = self.pages[&frame];
+        assert!(dirty, "page {page} is written in one go and is clean");
+        events.push(Event::Write(page));
+        self.pages.insert(frame, (page, false));
     }
 
     /// The frames leave in this order; with `block` the block is written whole if at all.
@@ -302,7 +356,7 @@ fn compare(spec: &str, frames: u32, seed: u64, references: usize, disturb: Distu
 fn compare_all(frames: u32, seeds: std::ops::Range<u64>, references: usize) {
     for spec in SPECS {
         let policy: PolicySpec = spec.parse().expect("a valid policy");
-        let asks_erase_counts = policy.entry().asks_erase_counts;
+        let asks_erase_counts = policy.asks_erase_counts();
         for seed in seeds.clone() {
             for (pins, cleaning) in [(false, false), (true, false), (false, true), (true, true)] {
                 compare(

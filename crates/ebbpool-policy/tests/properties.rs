@@ -115,17 +115,28 @@ fn value(param: &Param) -> BoxedStrategy<String> {
             }
         }
         Kind::Word(words) => prop::sample::select(words).prop_map(str::to_string).boxed(),
+        Kind::Policy => {
+            let wraps = |entry: &Entry| entry.params.iter().any(|p| matches!(p.kind, Kind::Policy));
+            let plain = registry::entries().iter().filter(|entry| !wraps(entry));
+            prop::sample::select(plain.collect::<Vec<_>>())
+                .prop_flat_map(spec_of)
+                .prop_map(|wrapped| format!("({wrapped})"))
+                .boxed()
+        }
     }
 }
 
 /// The policy with some of its parameters given, as text.
 fn spec(subject: Subject) -> BoxedStrategy<String> {
-    let name = subject.entry.name;
     if !subject.registered {
-        return Just(name.to_string()).boxed();
+        return Just(subject.entry.name.to_string()).boxed();
     }
-    let params: Vec<_> = subject
-        .entry
+    spec_of(subject.entry)
+}
+
+fn spec_of(entry: &'static Entry) -> BoxedStrategy<String> {
+    let name = entry.name;
+    let params: Vec<_> = entry
         .params
         .iter()
         .map(|param| {

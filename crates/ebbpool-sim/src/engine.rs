@@ -109,6 +109,7 @@ pub(crate) struct Engine<P, O> {
     /// Dense page number << 1 | dirty of the page in each frame.
     occupants: Vec<u32>,
     leaving: Vec<Frame>,
+    together: Vec<Frame>,
     free: Vec<Frame>,
     /// Where resident pages are by number, for policies that ask for erase counts.
     frame_of: HashMap<u64, Frame>,
@@ -135,6 +136,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             table: Vec::new(),
             occupants: Vec::with_capacity(setup.frames as usize),
             leaving: Vec::new(),
+            together: Vec::new(),
             free: Vec::new(),
             frame_of: HashMap::new(),
             moved: Vec::new(),
@@ -144,7 +146,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             counts: Counts::default(),
             setup,
         };
-        if P::ASKS_ERASE_COUNTS {
+        if engine.policy.asks_erase_counts() {
             engine.observer.note_moves();
         }
         if engine.setup.warmup == 0 {
@@ -206,13 +208,14 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         } else if let Some(frame) = self.free.pop() {
             frame
         } else {
-            if P::ASKS_ERASE_COUNTS {
+            if self.policy.asks_erase_counts() {
                 self.tell_moved();
             }
             let Some(victim) = self.policy.victim(Some((page, access)), |_| true) else {
                 debug_assert!(false, "nothing is pinned, so somebody may go");
                 return;
             };
+            self.write_together(victim, pages);
             let mut leaving = std::mem::take(&mut self.leaving);
             self.policy.also_leaving(victim, &mut leaving);
             if let Some(block) = self.policy.padding(victim) {
@@ -233,7 +236,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         self.dirty += u64::from(reference & 1);
         self.table[id as usize] = Place::resident(frame);
         self.policy.admit(frame, page, access);
-        if P::ASKS_ERASE_COUNTS {
+        if self.policy.asks_erase_counts() {
             self.frame_of.insert(page, frame);
             self.policy
                 .erase_count(frame, self.observer.erases_of(page));
@@ -288,19 +291,43 @@ impl<P: Policy, O: Observer> Engine<P, O> {
 
     #[inline]
     fn evict(&mut self, frame: Frame, pages: &[u64]) {
-        let occupant = self.occupants[frame as usize];
-        let id = occupant >> 1;
+        let id = self.occupants[frame as usize] >> 1;
         self.table[id as usize] = Place::remembered(self.policy.remember(frame));
-        if occupant & 1 == 1 {
-            self.dirty -= 1;
-            self.write(pages[id as usize]);
-        }
+        self.write_back(frame, pages);
         if O::LISTENS {
             self.observer.evict(pages[id as usize]);
         }
         self.policy.evicted(frame);
-        if P::ASKS_ERASE_COUNTS {
+        if self.policy.asks_erase_counts() {
             self.frame_of.remove(&pages[id as usize]);
+        }
+    }
+
+    /// Writes the pages that the policy wants written in one go with `victim`, and `victim` first.
+    #[inline]
+    fn write_together(&mut self, victim: Frame, pages: &[u64]) {
+        let mut together = std::mem::take(&mut self.together);
+        self.policy
+            .write_with(victim, self.setup.frames as usize, &mut together);
+        if !together.is_empty() {
+            self.write_back(victim, pages);
+        }
+        for frame in together.drain(..) {
+            self.write_back(frame, pages);
+            self.policy.cleaned(frame);
+        }
+        self.together = together;
+    }
+
+    /// Writes the page in `frame` if it is dirty.
+    #[inline]
+    fn write_back(&mut self, frame: Frame, pages: &[u64]) {
+        let occupant = &mut self.occupants[frame as usize];
+        if *occupant & 1 == 1 {
+            *occupant &= !1;
+            let page = pages[(*occupant >> 1) as usize];
+            self.dirty -= 1;
+            self.write(page);
         }
     }
 

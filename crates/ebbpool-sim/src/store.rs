@@ -144,7 +144,7 @@ fn cell_key(cell: &Cell, options: &Options, time_line: bool) -> String {
         threads: _,
         rate: _,
     } = options;
-    let asymmetry = match policy.entry().looks_at_costs {
+    let asymmetry = match policy.looks_at_costs() {
         true => format!(" R={asymmetry:?}"),
         false => String::new(),
     };

@@ -303,7 +303,7 @@ fn pass<D: Drive + ?Sized>(
         .iter()
         .map(|cell| boxed(cell, setup(cell, options, &scan)))
         .collect();
-    let ahead: Vec<bool> = cells.iter().map(|c| !c.policy.entry().online).collect();
+    let ahead: Vec<bool> = cells.iter().map(|c| !c.policy.online()).collect();
     let workers = rayon::ThreadPoolBuilder::new()
         .num_threads(options.threads.max(1))
         .build()
@@ -444,7 +444,7 @@ impl<O: Observer> registry::Visitor for Observed<'_, O> {
 }
 
 fn scan_if_needed(source: &Source, cells: &[Cell], progress: &Progress) -> Result<Scan, SimError> {
-    let ahead = cells.iter().any(|cell| !cell.policy.entry().online);
+    let ahead = cells.iter().any(|cell| !cell.policy.online());
     let many = cells.iter().any(|cell| cell.frames > FRAMES_TAKEN_ON_TRUST);
     if ahead || many {
         scan(source, ahead, progress)

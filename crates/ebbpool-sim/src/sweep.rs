@@ -215,7 +215,7 @@ impl Sweep {
         for (policy, spec) in self.policies.iter().enumerate() {
             for (size, &frames) in frames.iter().enumerate() {
                 let all = 0..self.asymmetries.len();
-                let groups: Vec<_> = if spec.entry().looks_at_costs {
+                let groups: Vec<_> = if spec.looks_at_costs() {
                     all.map(|at| at..at + 1).collect()
                 } else {
                     vec![all]

@@ -35,8 +35,6 @@ impl Build for CflruE {
 }
 
 impl Policy for CflruE {
-    const ASKS_ERASE_COUNTS: bool = true;
-
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         self.regions.hit(frame, access);
@@ -69,6 +67,11 @@ impl Policy for CflruE {
 
     fn cleaned(&mut self, frame: Frame) {
         self.regions.cleaned(frame);
+    }
+
+    #[inline]
+    fn asks_erase_counts(&self) -> bool {
+        true
     }
 
     fn erase_count(&mut self, frame: Frame, erases: u32) {

@@ -94,8 +94,6 @@ impl DlCflruE {
 }
 
 impl Policy for DlCflruE {
-    const ASKS_ERASE_COUNTS: bool = true;
-
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         let clean = usize::from(self.list_of[frame as usize]) == CLEAN;
@@ -138,6 +136,11 @@ impl Policy for DlCflruE {
     fn cleaned(&mut self, frame: Frame) {
         self.leave(frame);
         self.enter(frame, CLEAN);
+    }
+
+    #[inline]
+    fn asks_erase_counts(&self) -> bool {
+        true
     }
 
     fn erase_count(&mut self, frame: Frame, erases: u32) {

@@ -1,5 +1,7 @@
 //! One policy, one file; shared pieces are the data structures of the parent module.
 
+pub(crate) mod ace;
+pub(crate) mod acr;
 pub(crate) mod ad_lru;
 pub(crate) mod arc;
 pub(crate) mod belady;
@@ -14,6 +16,7 @@ pub(crate) mod cflru_e;
 pub(crate) mod clock;
 mod directory;
 pub(crate) mod dl_cflru_e;
+pub(crate) mod dulo;
 pub(crate) mod fab;
 pub(crate) mod fbr;
 pub(crate) mod fd_buffer;
@@ -21,12 +24,15 @@ pub(crate) mod fd_static;
 pub(crate) mod fifo;
 mod frequency_sketch;
 pub(crate) mod gclock;
+pub(crate) mod h_arc;
 pub(crate) mod lirs;
 pub(crate) mod lirs_wsr;
 pub(crate) mod lrfu;
 pub(crate) mod lru;
+pub(crate) mod lru_c;
 pub(crate) mod lru_k;
 pub(crate) mod lru_wsr;
+pub(crate) mod operation_aware;
 mod pools;
 mod recency_sets;
 pub(crate) mod recently_evicted_first;
@@ -36,3 +42,4 @@ pub(crate) mod sieve;
 pub(crate) mod two_q;
 mod two_stack;
 pub(crate) mod w_tinylfu;
+pub(crate) mod wa_landlord;

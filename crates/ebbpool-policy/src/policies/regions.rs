@@ -158,7 +158,8 @@ impl CleanFirst {
     #[inline]
     pub(crate) fn leave(&mut self, frame: Frame) {
         if self.regions.in_window(frame) {
-            self.cursor.leaving(&self.regions.lists, frame);
+            self.cursor
+                .leaving(&self.regions.lists, frame, self.dirty[frame as usize]);
         }
         self.regions.leave(frame);
     }

@@ -60,6 +60,17 @@ pub const SPECS: &[&str] = &[
     "fd-buffer:interval=100,cluster=4",
     "fd-exact:interval=200",
     "fd-exact:interval=500,group=16,cluster=8",
+    "acr",
+    "acr:cost=logical",
+    "dulo:correlation=2,bank=20",
+    "for",
+    "wa-landlord",
+    "h-arc",
+    "lru-c:batch=8",
+    "ace:batch=4",
+    "ace:policy=(cflru:window=0.75),batch=8",
+    "ace:policy=belady,batch=3",
+    "ace:policy=(fd-exact:interval=200),batch=8",
 ];
 
 /// The trace as a file; it is there as long as the directory.
