@@ -304,8 +304,10 @@ impl CompareArgs {
 }
 
 /// The online policies that the five papers propose or compare.
-const OF_THE_PAPERS: [&str; 11] = [
+const OF_THE_PAPERS: [&str; 13] = [
+    "fifo",
     "lru",
+    "clock",
     "cflru",
     "cflru-c",
     "lru-wsr",

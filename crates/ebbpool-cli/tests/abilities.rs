@@ -76,7 +76,8 @@ fn all_are_those_that_the_device_supports() {
 #[test]
 fn the_default_are_the_policies_of_the_papers() {
     let names = compared(&["--asymmetry", "8"]);
-    let expected = "lru cflru cflru-c lru-wsr ccf-lru ad-lru casa ref cfdc fd-static fd-buffer";
+    let expected =
+        "fifo lru clock cflru cflru-c lru-wsr ccf-lru ad-lru casa ref cfdc fd-static fd-buffer";
     assert_eq!(names.join(" "), expected);
 }
 

@@ -55,7 +55,7 @@ fn by_the_simulator(spec: &str, frames: u64, layer: &str, trace: &[(u64, bool)])
         series: None,
         failure: None,
     };
-    let served = OnDevice::new(device(layer), recorder);
+    let served = OnDevice::new(device(layer), None, recorder);
     let cell = cell(spec, frames, 8.0);
     let (_, _, served) =
         simulate_one(&source, &cell, &Options::default(), &QUIET, served).expect("a run");
