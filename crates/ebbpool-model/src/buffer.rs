@@ -162,6 +162,12 @@ impl<P: Policy> Buffer<P> {
             let missing = pages().filter(|page| self.dirty(*page).is_none());
             events.extend(missing.map(Event::Pad));
             events.extend(pages().map(Event::Write));
+            // Pinned pages of the block stay.
+            for page in pages().filter(|page| !leaving.contains(page)) {
+                if self.dirty(page) == Some(true) {
+                    self.clean(page);
+                }
+            }
         }
         for page in leaving {
             let dirty = self.dirty(*page) == Some(true) && written != Some(*page);
@@ -220,7 +226,7 @@ impl<P: Policy> Model for Buffer<P> {
             leaving.extend(self.policy.also_leaving(victim));
             leaving.retain(|page| !pinned.contains(page));
             let together = self.policy.written_with(victim);
-            let written = (!together.is_empty()).then_some(victim);
+            let written = (dirty && !together.is_empty()).then_some(victim);
             events.extend(written.map(Event::Write));
             for page in together {
                 events.push(Event::Write(page));

@@ -133,7 +133,8 @@ pub trait Policy: Send {
 
     /// The pages of an erase block that is written whole, if anything of it is written, when
     /// `victim` and what leaves with it go: the driver first reads the pages of `victim`'s block
-    /// that are missing (page padding, BPLRU).
+    /// that are missing (page padding, BPLRU). Pinned pages of the block are written too and
+    /// stay: `cleaned` is called for them.
     fn padding(&self, _victim: Frame) -> Option<NonZeroU64> {
         None
     }

@@ -205,7 +205,7 @@ impl Buffer {
                 let mut together = Vec::new();
                 let all = self.frames as usize;
                 self.policy.write_with(frame, all, &mut together);
-                if !together.is_empty() {
+                if !together.is_empty() && self.pages[&frame].1 {
                     self.write(frame, &mut events);
                 }
                 for frame in together {
@@ -241,6 +241,12 @@ impl Buffer {
             let missing = pages().filter(|page| !self.table.contains_key(page));
             events.extend(missing.map(Event::Pad));
             events.extend(pages().map(Event::Write));
+            for frame in pages().filter_map(|page| self.table.get(&page).copied()) {
+                let dirty = &mut self.pages.get_mut(&frame).expect("a resident page").1;
+                if !leaving.contains(&frame) && std::mem::take(dirty) {
+                    self.policy.cleaned(frame);
+                }
+            }
         }
         for &frame in leaving {
             let (page, dirty) = self.pages.remove(&frame).expect("who leaves is resident");
