@@ -114,7 +114,7 @@ impl<'a> Kept<'a> {
     fn cell_key(&self, cell: &Cell, options: &Options, time_line: bool) -> String {
         let cell = cell_key(cell, options, time_line);
         match &self.device {
-            Some(device) => format!("{cell} on {device}"),
+            Some(device) => format!("{cell} on {device} rate={:?}", options.rate),
             None => cell,
         }
     }
@@ -156,7 +156,7 @@ fn cell_key(cell: &Cell, options: &Options, time_line: bool) -> String {
 #[cfg(test)]
 mod tests {
     use ebbpool_device::changing::{AsymmetrySpec, PAPERS_BASE};
-    use ebbpool_device::{AnyDevice, ChangingDevice, DeviceProfile, PlainDevice};
+    use ebbpool_device::{AnyDevice, ChangingDevice, DeviceProfile};
 
     use super::*;
     use crate::engine::AtEnd;
@@ -218,7 +218,10 @@ mod tests {
         };
         let named =
             |name: &str| AnyDevice::from(DeviceProfile::named(name).expect("a profile").device());
-        let plain = |cache| AnyDevice::from(PlainDevice::from(PAPERS_BASE).with_cache_left(cache));
+        let cached = |pages| {
+            let profile = DeviceProfile::named("nvme-970evoplus-1t").expect("a profile");
+            AnyDevice::from(profile.device().with_cache_left(pages))
+        };
         let flash = |keys: &str, page_bytes| {
             let config = format!("flash:slc-mt29f4g08aaa,{keys}");
             let config = config.parse().expect("a flash device");
@@ -231,8 +234,8 @@ mod tests {
                 changing("rm1:epoch=100").into(),
                 changing("rm2").into(),
                 changing("rm2:reading=absolute").into(),
-                plain(10).into(),
-                plain(11).into(),
+                cached(10).into(),
+                cached(11).into(),
                 named("flash-136").into(),
                 named("emmc-5.1").into(),
                 flash("blocks=64", None),
@@ -254,6 +257,12 @@ mod tests {
         let again: Vec<String> = all().iter().map(|device| key(Some(device))).collect();
         assert_eq!(keys, again);
         keys.push(key(None));
+        let slowly = Options {
+            rate: Some("100".parse().expect("a rate")),
+            ..Options::default()
+        };
+        let device = DeviceAtStart::from(cached(10));
+        keys.push(Kept::new(&NoStore, Some(&device)).cell_key(&cell, &slowly, false));
         let different: std::collections::HashSet<&String> = keys.iter().collect();
         assert_eq!(different.len(), keys.len());
     }
