@@ -3,12 +3,18 @@
 use std::collections::BTreeSet;
 
 use crate::clusters::Clusters;
-use crate::{Event, Model};
+use crate::{Event, Foreseen, Model};
 
 /// A policy proper. It keeps the resident pages and their dirty flags in its own lists.
 pub(crate) trait Policy {
     /// The next use of the page about to be referenced, for belady.
     fn next_use(&mut self, _next_use: Option<u64>) {}
+
+    /// What else comes for that page.
+    fn foresee(&mut self, _foreseen: Foreseen) {}
+
+    /// See [`Model::prices`].
+    fn prices(&mut self, _prices: &[f64]) {}
 
     /// A resident page is referenced.
     fn hit(&mut self, page: u64, write: bool);
@@ -128,6 +134,14 @@ impl<P: Policy> Model for Buffer<P> {
             clusters.enter(page);
         }
         events
+    }
+
+    fn foresee(&mut self, foreseen: Foreseen) {
+        self.policy.foresee(foreseen);
+    }
+
+    fn prices(&mut self, prices: &[f64]) {
+        self.policy.prices(prices);
     }
 
     fn clean(&mut self, page: u64) {

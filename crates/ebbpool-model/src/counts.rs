@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Event, model};
+use crate::{Event, Foreseen, model};
 
 /// What is counted of one trace under one policy.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +44,30 @@ pub(crate) fn next_uses(trace: &[(u64, bool)]) -> Vec<Option<u64>> {
     next_uses
 }
 
+/// What is foreseen at each reference, where pages dirty at the end are written (`at_end_flush`)
+/// or not.
+pub fn foresee(trace: &[(u64, bool)], at_end_flush: bool) -> Vec<Foreseen> {
+    let mut foreseen = Vec::new();
+    for (position, (page, _)) in trace.iter().enumerate() {
+        let mut later = Foreseen {
+            position: position as u64,
+            write: (!at_end_flush).then_some(trace.len() as u64),
+            references_to_write: 0,
+        };
+        for (then, (other, write)) in trace.iter().enumerate().skip(position + 1) {
+            if other == page {
+                later.references_to_write += 1;
+                if *write {
+                    later.write = Some(then as u64);
+                    break;
+                }
+            }
+        }
+        foreseen.push(later);
+    }
+    foreseen
+}
+
 /// In how many places of the sequence the cluster is not that of the place before; the first
 /// place is one.
 fn switches(pages: &[u64], cluster_size: u64) -> u64 {
@@ -76,7 +100,15 @@ pub fn count(
     let mut referenced = Vec::new();
     let mut written = Vec::new();
     let next_uses = next_uses(trace);
+    let foreseen = if spec.starts_with("cost-belady") {
+        foresee(trace, at_end_flush)
+    } else {
+        Vec::new()
+    };
     for (position, ((page, write), next_use)) in trace.iter().zip(next_uses).enumerate() {
+        if let Some(foreseen) = foreseen.get(position) {
+            model.foresee(*foreseen);
+        }
         let events = model.reference(*page, *write, next_use, &no_pins);
         if position < warmup {
             continue;

@@ -8,11 +8,13 @@ mod cfdc;
 mod cflru;
 mod cflru_c;
 mod clock;
+mod cost_belady;
 mod fd_buffer;
 mod fd_static;
 mod fifo;
 mod lru;
 mod lru_wsr;
+mod price_guided;
 mod recently_evicted_first;
 
 /// The example that CONTRIBUTING.md begins with.
@@ -31,6 +33,8 @@ pub(crate) fn build(spec: &mut Spec, m: usize) -> Box<dyn Model> {
         "lru" => clustered(spec, m, lru::Lru::new()),
         "clock" => clustered(spec, m, clock::Clock::new()),
         "belady" => plain(m, belady::Belady::new()),
+        "cost-belady" => plain(m, cost_belady::CostBelady::new()),
+        "price-guided" => plain(m, price_guided::PriceGuided::new()),
         "cflru" => {
             let window = spec.fraction("window", "0.5");
             clustered(spec, m, cflru::Cflru::new(window.of(m)))

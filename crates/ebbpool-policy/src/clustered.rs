@@ -1,7 +1,9 @@
 //! Write clustering for any policy (FD-Buffer TC, sections 4.5 and 5.1).
 
+use std::sync::Arc;
+
 use crate::clusters::{Clusters, Keys};
-use crate::policy::{Access, Costs, Frame, Gauges, Ghost, Page, Policy};
+use crate::policy::{Access, Costs, Frame, Gauges, Ghost, NextUse, Page, Policy};
 
 /// A policy whose dirty victims are replaced by the next page of a victim cluster, so that
 /// consecutive writes fall close together.
@@ -112,8 +114,12 @@ impl<P: Policy> Policy for Clustered<P> {
         self.policy.costs(costs);
     }
 
-    fn next_use(&mut self, position: u64) {
-        self.policy.next_use(position);
+    fn next_use(&mut self, next: NextUse) {
+        self.policy.next_use(next);
+    }
+
+    fn prices(&mut self, prices: Arc<[f64]>) {
+        self.policy.prices(prices);
     }
 
     fn gauges(&self) -> Gauges {

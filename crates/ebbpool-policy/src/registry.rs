@@ -2,7 +2,7 @@
 
 use crate::clustered::Clustered;
 use crate::policies;
-use crate::policy::{DynPolicy, Policy};
+use crate::policy::{DynPolicy, Foresight, Policy};
 use crate::spec::{Entry, PolicySpec};
 
 /// A policy the registry can build.
@@ -12,6 +12,9 @@ pub trait Build: Policy + Sized + 'static {
 
     /// True if its `cluster` parameter is the write clustering laid over any policy.
     const WRITE_CLUSTERING: bool = false;
+
+    /// What it must be told of the future.
+    const FORESIGHT: Foresight = Foresight::Nothing;
 
     /// The policy over `frames` frames, which are at least one. `spec` is of this entry.
     fn build(spec: &PolicySpec, frames: u32) -> Self;
@@ -34,6 +37,14 @@ macro_rules! registry {
             ENTRIES
         }
 
+        /// What the policy of `spec` must be told of the future.
+        pub fn foresight(spec: &PolicySpec) -> Foresight {
+            $(if spec.entry.name == <policies::$module::$policy as Build>::ENTRY.name {
+                return <policies::$module::$policy as Build>::FORESIGHT;
+            })*
+            unreachable!("a PolicySpec refers to an entry of the registry")
+        }
+
         /// Builds the policy of `spec` over `frames` frames (at least one) for `visitor`.
         pub fn visit<V: Visitor>(spec: &PolicySpec, frames: u32, visitor: V) -> V::Out {
             $(if spec.entry.name == <policies::$module::$policy as Build>::ENTRY.name {
@@ -49,6 +60,8 @@ registry! {
     lru::Lru,
     clock::Clock,
     belady::Belady,
+    cost_belady::CostBelady,
+    price_guided::PriceGuided,
     cflru::Cflru,
     cflru_c::CflruC,
     lru_wsr::LruWsr,
