@@ -22,6 +22,7 @@ pub const SPECS: &[&str] = &[
     "lru:cluster=8",
     "clock",
     "belady",
+    "cost-belady",
     "cflru",
     "cflru:window=0.29,cluster=16",
     "cflru-c",
