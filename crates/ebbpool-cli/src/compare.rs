@@ -3,7 +3,8 @@
 use std::io::{self, IsTerminal, Write};
 
 use ebbpool_device::Device;
-use ebbpool_sim::{NoStore, Progress, Row, SimError, Store, Sweep, Swept, TraceFacts};
+use ebbpool_sim::bound::{Question, RecordedTrace, solve_all};
+use ebbpool_sim::{NoStore, Progress, Resolved, Row, SimError, Store, Sweep, Swept, TraceFacts};
 use ebbpool_trace::Source;
 use ebbpool_trace::output::OutputFile;
 use ebbpool_trace::stats::Info;
@@ -35,6 +36,8 @@ pub(crate) struct Comparison {
     pub(crate) rows: Vec<Row>,
     /// For each asymmetry, each policy, each size: nothing where an interruption came first.
     pub(crate) records: Vec<Option<Record>>,
+    /// If asked for, what no policy can undercut, per reference: for each asymmetry, each size.
+    pub(crate) bounds: Option<Vec<f64>>,
     pub(crate) interrupted: bool,
     /// For a report: what the references are like.
     pub(crate) nature: Option<Info>,
@@ -50,6 +53,12 @@ impl Comparison {
             records,
             sizes: self.sizes.len(),
         })
+    }
+
+    /// What no policy can undercut at the asymmetry and size of those indices.
+    pub(crate) fn bound(&self, asymmetry: usize, size: usize) -> Option<f64> {
+        let bounds = self.bounds.as_ref()?;
+        bounds.get(asymmetry * self.sizes.len() + size).copied()
     }
 
     fn done(&self) -> usize {
@@ -175,6 +184,56 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     }
 }
 
+/// What no policy can undercut, per reference, for each asymmetry and each size: from the store as
+/// far as it knows. Nothing if there was an interruption.
+fn bounds(
+    args: &CompareArgs,
+    sweep: &Sweep,
+    resolved: &Resolved,
+    source: &Source,
+    store: &dyn Store,
+    progress: &Progress,
+) -> Result<Option<Vec<f64>>, Failure> {
+    let at_end = args.common.options().at_end;
+    let questions = sweep.asymmetries.iter().flat_map(|asymmetry| {
+        resolved.frames.iter().map(|&frames| Question {
+            frames,
+            asymmetry: asymmetry.ratio(),
+            at_end,
+            warmup: resolved.warmup,
+        })
+    });
+    let questions: Vec<Question> = questions.collect();
+    let key = |question: &Question| format!("bound {question:?}");
+    let known = |question: &Question| -> Option<f64> {
+        serde_json::from_slice(&store.get(&key(question))?).ok()
+    };
+    let mut bounds: Vec<Option<f64>> = questions.iter().map(known).collect();
+    let unknown: Vec<usize> = (0..bounds.len())
+        .filter(|&at| bounds[at].is_none())
+        .collect();
+    if !unknown.is_empty() {
+        let trace = match RecordedTrace::read(source, progress) {
+            Err(SimError::Interrupted) => return Ok(None),
+            trace => trace?,
+        };
+        let asked: Vec<Question> = unknown.iter().map(|&at| questions[at].clone()).collect();
+        let threads = args.common.options().threads;
+        let found = solve_all(&trace, &asked, threads, progress)?;
+        for ((at, question), found) in unknown.into_iter().zip(&asked).zip(found) {
+            if found.interrupted {
+                return Ok(None);
+            }
+            let bound = found.lower_bound / found.references as f64;
+            if let Ok(value) = serde_json::to_vec(&bound) {
+                store.put(&key(question), &value);
+            }
+            bounds[at] = Some(bound);
+        }
+    }
+    Ok(bounds.into_iter().collect())
+}
+
 /// What the trace is like, from the store if it knows; nothing if there was an interruption.
 fn nature(source: &Source, store: &dyn Store) -> Result<Option<Info>, Failure> {
     const KEY: &str = "trace info";
@@ -213,6 +272,10 @@ fn compare_one(
         None => &NoStore,
     };
     let swept = sweep.run(source, store, &progress)?;
+    let bounds = match args.bound && !swept.interrupted {
+        true => bounds(args, sweep, &swept.resolved, source, store, &progress)?,
+        false => None,
+    };
     bar.finish_and_clear();
     let Swept {
         rows,
@@ -261,6 +324,10 @@ fn compare_one(
                 )]);
             }
         }
+        let bound = row.asymmetry * sizes + row.size;
+        record.lower_bound = bounds
+            .as_ref()
+            .and_then(|bounds| bounds.get(bound).copied());
         records[place] = Some(record);
     }
     let name = resolved.metadata.name.as_deref().unwrap_or(source.label());
@@ -297,7 +364,8 @@ fn compare_one(
             .map(|a| Number(a.ratio()))
             .collect(),
         records,
-        interrupted: swept.interrupted,
+        interrupted: swept.interrupted || args.bound && bounds.is_none(),
+        bounds,
         nature,
         frames: resolved.frames,
         rows,

@@ -31,6 +31,8 @@ pub(crate) struct Record {
     pub(crate) cluster_switch_factor: f64,
     pub(crate) seconds: Option<f64>,
     pub(crate) references_per_second: Option<f64>,
+    /// What no policy can undercut, if it was asked for.
+    pub(crate) lower_bound: Option<f64>,
 }
 
 /// A result and what is known of the device's part in it, where there was one.
@@ -108,6 +110,12 @@ pub(crate) struct OfTrace<'a> {
 }
 
 impl Record {
+    /// What the bill is above what no policy can undercut, as a share of that, if that is known.
+    pub(crate) fn above_bound(&self) -> Option<f64> {
+        let bound = self.lower_bound.filter(|bound| *bound > 0.0)?;
+        Some(self.cost / bound - 1.0)
+    }
+
     /// Charges the device in place of the asymmetry.
     pub(crate) fn charge(&mut self, name: Option<&str>, device: &DeviceOutcome, read_cost: f64) {
         let bill = device.report.bill();
@@ -154,6 +162,7 @@ impl Record {
                 / of.facts.cluster_switches as f64,
             seconds: None,
             references_per_second: None,
+            lower_bound: None,
         }
     }
 }
@@ -208,6 +217,7 @@ mod parquet_table {
         "cluster_switch_factor",
         "seconds",
         "references_per_second",
+        "lower_bound",
     ];
     const REAL: &[&str] = &[
         "asymmetry",
@@ -217,6 +227,7 @@ mod parquet_table {
         "cluster_switch_factor",
         "seconds",
         "references_per_second",
+        "lower_bound",
     ];
 
     pub(super) fn write(rows: &[Map<String, Value>]) -> Result<Vec<u8>, ParquetError> {

@@ -34,6 +34,9 @@ struct Trace {
     sizes: Vec<MemorySize>,
     asymmetries: Vec<Number>,
     results: Vec<Cell>,
+    /// If known, what no policy can undercut, per reference: for each asymmetry, each size.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bounds: Option<Vec<f64>>,
     /// What the references are like, if they were looked at.
     nature: Option<Info>,
     /// References served at each point of the time lines.
@@ -146,6 +149,7 @@ impl Trace {
                 .collect(),
             asymmetries: comparison.asymmetries.clone(),
             results,
+            bounds: comparison.bounds.clone(),
             nature: comparison.nature.clone(),
             times,
             time_lines: kept.iter().map(|line| Changes::of(line)).collect(),
@@ -176,6 +180,7 @@ pub(super) mod tests {
             asymmetries: Vec::new(),
             rows: Vec::new(),
             records: Vec::new(),
+            bounds: None,
             interrupted: false,
             nature: None,
         }])
@@ -240,6 +245,7 @@ pub(super) mod tests {
             asymmetries: vec![Number(1.0); 4],
             rows,
             records: Vec::new(),
+            bounds: None,
             interrupted: false,
             nature: None,
         });

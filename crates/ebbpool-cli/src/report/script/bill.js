@@ -8,6 +8,19 @@ const CELL_COLUMNS = [
   ["writes", ({ cell }) => figures.writes(cell)],
 ];
 
+/** Shades the bills that no policy can reach: from the bound at each memory size down. */
+function shadeOutOfReach(ctx, plot, { height }, points) {
+  if (points.length === 0) return [];
+  const at = points.map(({ x, y }) => [plot.valToPos(x, "x"), plot.valToPos(y, "y")]);
+  ctx.fillStyle = colour("grid");
+  ctx.beginPath();
+  ctx.moveTo(at[0][0], height);
+  for (const [x, y] of at) ctx.lineTo(x, y);
+  ctx.lineTo(at[at.length - 1][0], height);
+  ctx.fill();
+  return [{ text: "out of reach", x: at[0][0] + 6, y: height - 10 }];
+}
+
 function billSection(choice) {
   const { trace } = choice;
   const modes = [{ name: "Bill", label: "page reads per reference", value: (cell) => cell.bill }];
@@ -31,7 +44,12 @@ function billSection(choice) {
           .filter((cell) => cell !== null)
           .map((cell) => ({ x: Math.log2(trace.sizes[cell.size].frames), y: mode.value(cell), cell }))
           .filter((point) => point.y !== null);
+      const bounds = trace.sizesInOrder
+        .filter((size) => mode === modes[0] && trace.bound(size, asymmetry) !== null)
+        .map((size) => ({ x: Math.log2(trace.sizes[size].frames), y: trace.bound(size, asymmetry) }));
       return new Chart({
+        levels: () => bounds.map((point) => point.y),
+        under: (ctx, plot, size) => shadeOutOfReach(ctx, plot, size, bounds),
         label: `${mode.name} against memory at R = ${ratio}`,
         caption: `R = ${ratio}`,
         xLabel: "memory in frames",
