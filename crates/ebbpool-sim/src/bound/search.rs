@@ -11,7 +11,7 @@ use super::grid::{Grid, make_monotone};
 use super::problem::Problem;
 
 /// Subgradient steps.
-const SUBGRADIENT_STEPS: usize = 30;
+const SUBGRADIENT_STEPS: usize = 60;
 
 /// Gradient steps on a grid, and on the finest; at most this many times as many where the trace is
 /// shorter than [`LONG`].
@@ -29,7 +29,7 @@ const FEWEST_KNOTS: usize = 16;
 const REFINEMENT: usize = 4;
 
 /// Half the width of the corners that are rounded off, in page reads, first and last.
-const WIDEST: f64 = 0.25;
+const WIDEST: f64 = 0.5;
 const NARROWEST: f64 = 0.03;
 
 /// Shorter steps than the stiffness asks for only lose time, since few corners are met.
@@ -181,7 +181,7 @@ impl<'a> Search<'a> {
             let mut descent = Descent::new(self.problem, block, &prices);
             let (steps, last_width) = match block {
                 // The error that rounding leaves shrinks with the width, the steps with it.
-                1 => (repeats * FINEST_STEPS, NARROWEST / repeats as f64),
+                1 => (repeats * FINEST_STEPS, NARROWEST / (repeats as f64).sqrt()),
                 _ => (repeats.isqrt() * STEPS, width),
             };
             for step in 0..steps {
