@@ -222,7 +222,7 @@ fn bounds(
         let found = solve_all(&trace, &asked, threads, progress)?;
         for ((at, question), found) in unknown.into_iter().zip(&asked).zip(found) {
             if found.interrupted {
-                return Ok(None);
+                continue;
             }
             let bound = found.lower_bound / found.references as f64;
             if let Ok(value) = serde_json::to_vec(&bound) {
