@@ -186,7 +186,7 @@ fn compare(spec: &str, frames: u32, seed: u64, references: usize, disturb: Distu
     let pages = u64::from(frames) * (2 + seed % 3) + 3;
     let trace = workload::workload(seed, references, pages);
     let next = next_uses(&trace);
-    let foreseen = foresee(&trace, seed % 2 == 0);
+    let foreseen = foresee(&trace, seed.is_multiple_of(2));
     let mut model = model(spec, frames as usize);
     let mut buffer = Buffer::new(spec, frames);
     let mut random = workload::Random::new(seed ^ 0xebb);
