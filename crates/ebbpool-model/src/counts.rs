@@ -47,23 +47,24 @@ pub(crate) fn next_uses(trace: &[(u64, bool)]) -> Vec<Option<u64>> {
 /// What is foreseen at each reference, where pages dirty at the end are written (`at_end_flush`)
 /// or not.
 pub fn foresee(trace: &[(u64, bool)], at_end_flush: bool) -> Vec<Foreseen> {
-    let mut foreseen = Vec::new();
-    for (position, (page, _)) in trace.iter().enumerate() {
-        let mut later = Foreseen {
-            position: position as u64,
-            write: (!at_end_flush).then_some(trace.len() as u64),
-            references_to_write: 0,
+    let end = (!at_end_flush).then_some(trace.len() as u64);
+    // Of each page the first write from here on, and how many references there are up to it.
+    let mut coming: BTreeMap<u64, (Option<u64>, u64)> = BTreeMap::new();
+    let mut foreseen = vec![Foreseen::default(); trace.len()];
+    for (position, (page, write)) in trace.iter().enumerate().rev() {
+        let position = position as u64;
+        let (next_write, references) = coming.get(page).copied().unwrap_or((end, 0));
+        foreseen[position as usize] = Foreseen {
+            position,
+            write: next_write,
+            references_to_write: references,
         };
-        for (then, (other, write)) in trace.iter().enumerate().skip(position + 1) {
-            if other == page {
-                later.references_to_write += 1;
-                if *write {
-                    later.write = Some(then as u64);
-                    break;
-                }
-            }
-        }
-        foreseen.push(later);
+        let from_here = if *write {
+            (Some(position), 1)
+        } else {
+            (next_write, references + 1)
+        };
+        coming.insert(*page, from_here);
     }
     foreseen
 }

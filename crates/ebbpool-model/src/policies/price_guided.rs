@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     /// At position 3, page 1 is dirty, read at 4 and written at 5, 2 is read at 4, 3 at 6.
-    fn victim(prices: [f64; 7], asymmetry: f64) -> u64 {
+    fn victim(prices: [f64; 7], asymmetry: f64, pinned: &[u64]) -> u64 {
         let mut policy = PriceGuided::new();
         policy.costs(asymmetry);
         policy.prices(&prices);
@@ -149,21 +149,23 @@ mod tests {
             position: 3,
             ..Foreseen::default()
         });
-        policy.victim(false, &BTreeSet::new())
+        policy.victim(false, &pinned.iter().copied().collect())
     }
 
     #[test]
     fn least_value_leaves() {
         // No prices: 2 and 3 are worth a read each, and 3's is farther.
-        assert_eq!(victim([0.0; 7], 2.0), 3);
-        // Up to 4 a frame costs 0.5, up to 6 it costs 9: 1 - 9 is least.
-        let rising = [0.0, 0.0, 0.0, 0.0, 0.5, 0.5, 9.0];
-        assert_eq!(victim(rising, 2.0), 3);
-        // All costs fall before 4: the reads are worth -2 each, 1's write R + 2 - 3.
+        assert_eq!(victim([0.0; 7], 2.0, &[]), 3);
+        // 1 is worth its write and two reads.
+        assert_eq!(victim([0.0; 7], 2.0, &[3]), 2);
+        // Dear up to 4: 2's read is worth -2, 1's reads together 2 - 3.
         let dear = [0.0, 0.0, 0.0, 0.0, 3.0, 3.0, 3.0];
-        assert_eq!(victim(dear, 2.0), 3);
-        // Without the write, 1's reads are worth 2 - 3 together, so they still beat 2's and 3's.
-        assert_eq!(victim(dear, 0.0), 3);
+        assert_eq!(victim(dear, 0.0, &[3]), 2);
+        // Dear from 4 to 5: 1 is worth its first read, as 2 is; the lower number goes.
+        let later = [0.0, 0.0, 0.0, 0.0, 0.5, 9.0, 9.0];
+        assert_eq!(victim(later, 2.0, &[3]), 1);
+        // Unless the write is dear enough.
+        assert_eq!(victim(later, 8.0, &[3]), 2);
     }
 
     #[test]

@@ -36,7 +36,7 @@ const CLOSE: f64 = 1e-6;
 
 /// Prices are also tried by these factors for the schedule: where many pages are worth just their
 /// price, a little more or less decides which of them share a fate.
-const FACTORS: [f64; 6] = [1.0, 1.03, 1.01, 1.06, 0.99, 0.97];
+const FACTORS: [f64; 4] = [1.0, 1.03, 1.01, 0.99];
 
 /// A schedule that costs no more than this times the bound is good enough.
 const NEAR: f64 = 1.0002;

@@ -15,8 +15,8 @@ const SUBGRADIENT_STEPS: usize = 60;
 
 /// Gradient steps on a grid, and on the finest; at most this many times as many where the trace is
 /// shorter than [`LONG`].
-const STEPS: usize = 24;
-const FINEST_STEPS: usize = 48;
+const STEPS: usize = 20;
+const FINEST_STEPS: usize = 40;
 const MOST_REPEATS: usize = 32;
 
 /// References of a trace that takes seconds.
