@@ -69,7 +69,7 @@ impl Future {
         }
     }
 
-    /// What comes for the page referenced at `position`.
+    /// What comes for the page referenced at `position`; nothing where the trace has grown since.
     #[inline]
     pub(crate) fn at(&self, position: usize, at_end: AtEnd) -> NextUse {
         let known = |position: u32| match position {
@@ -79,7 +79,7 @@ impl Future {
         let write = self.writes.get(position);
         NextUse {
             position: position as u64,
-            reference: known(self.next[position]),
+            reference: known(self.next.get(position).copied().unwrap_or(NEVER)),
             write: match (write.map_or(NEVER, |write| write.position), at_end) {
                 (NEVER, AtEnd::Free) => self.next.len() as u64,
                 (position, _) => known(position),

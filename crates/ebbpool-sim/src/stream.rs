@@ -70,6 +70,7 @@ pub struct Progress<'a> {
 }
 
 impl Progress<'_> {
+    /// True if somebody wants the work to stop.
     pub(crate) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
