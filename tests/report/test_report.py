@@ -18,6 +18,8 @@ from selenium.webdriver.common.keys import Keys
 LONG = "fd-buffer:group=64,interval=auto"
 HOSTILE = "</script><script>window.hostile=1</script><img src=x onerror=window.hostile=1>\"'&{{style}}"
 SMALL = "zipf:pages=3000,refs=60000,write-alpha=1.2,write=0.3"
+HALF_WRITES = "zipf:pages=3000,refs=60000,write=0.5"
+FLASH = "flash:slc-mt29f4g08aaa,blocks=64,precondition=steady"
 DATA = '<script type="application/json" id="data">'
 NO_CLIPBOARD = "Object.defineProperty(navigator, 'clipboard', { value: undefined });"
 
@@ -500,6 +502,169 @@ class ReportTest(unittest.TestCase):
             figure.find_element("css selector", "summary").click()
             last = figure.find_elements("css selector", "tbody tr")[-1].text
             self.assertIn(f"{100 * info[name]['points'][-1]['share']:.1f} %", last)
+        self.quiet()
+
+    def section(self, title):
+        found = [part for part in self.browser.find("section.part") if part.text.startswith(title)]
+        return found[0] if found else None
+
+    def on_device(self, name, device, *more):
+        arguments = ("--frames", "1%,3%,10%", "--policies", "lru,cflru:window=1,fd-buffer,fifo")
+        path, rows = report(self.folder.name, name, HALF_WRITES, *arguments, "--device", device, *more)
+        self.browser.open(path)
+        return path, {(row["policy"], row["frames"]): row for row in rows}
+
+    def test_a_flash_device_wears_and_lives(self):
+        browser = self.browser
+        path, rows = self.on_device("flash", FLASH)
+        self.quiet()
+        self.assertEqual(len(browser.find(".chart")), 1 + 1 + 4 + 2)
+        self.drawn()
+        times = rows["lru", 90]["programs"] / rows["cflru:window=1", 90]["programs"]
+        told = [answer.text for answer in browser.find(".answer")]
+        self.assertTrue(told[0].startswith("On this device and with 3 % of the database "), told)
+        expected = f"cflru:window=1 makes this device live {times:.1f} times as long as lru"
+        self.assertIn(expected, told[1])
+        wear = self.section("Wear and lifetime")
+        heads = [head.text.replace("\n", " ") for head in wear.find_elements("css selector", ".wear thead th")]
+        shown = {}
+        for row in wear.find_elements("css selector", ".wear tbody tr"):
+            cells = [cell.text.replace("\n", "") for cell in row.find_elements("css selector", "th, td")]
+            shown[cells[0]] = dict(zip(heads, cells))
+        self.assertEqual(set(shown), {policy for policy, _ in rows})
+        for policy, figures in shown.items():
+            row = rows[policy, 90]
+            self.assertEqual(figures["time, µs"], written_bill(row["cost_us"]))
+            for head, field in (
+                ("reads", "reads"),
+                ("writes", "writes"),
+                ("pages programmed", "programs"),
+                ("blocks erased", "erases"),
+            ):
+                self.assertEqual(figures[head], f"{row[field]:,}", (policy, head))
+            known = row["write_amplification"]
+            self.assertEqual(figures["write amplification"], "–" if known is None else f"{known:.3f}")
+            life = rows["lru", 90]["programs"] / row["programs"]
+            self.assertEqual(figures["life of the device"], f"× {life:.2f}")
+        # Another memory size is another table.
+        browser.find(".best")[0].click()
+        first = wear.find_element("css selector", ".wear tbody tr").text
+        least = min((row for row in rows.values() if row["frames"] == 30), key=lambda row: row["programs"])
+        self.assertIn(f"{least['programs']:,}", first)
+        # No R to choose: the device has its own.
+        labels = [label.text.split()[0] for label in browser.find(".controls label")]
+        self.assertNotIn("R", labels)
+        for width in (1280, 800, 400):
+            browser.open(path, width)
+            self.assertEqual(browser.overlaps(), [], width)
+            self.assertLessEqual(browser.run("return document.documentElement.scrollWidth"), width)
+        # What the intervals took adds up to what the whole took.
+        browser.open(path)
+        over_time = self.section("Over time")
+        over_time.find_element("css selector", "summary").click()
+        browser.settle()
+        total, counted = 0, 0
+        for row in over_time.find_elements("css selector", "figure tbody tr"):
+            policy, interval, time = [cell.text for cell in row.find_elements("css selector", "th, td")][:3]
+            if policy == "lru":
+                begin, end = [int(part.replace(",", "")) for part in interval.split(" to ")]
+                total += float(time) * (end - begin)
+                counted += end - begin
+        self.assertEqual(counted, 60000)
+        self.assertAlmostEqual(total / counted, rows["lru", 90]["cost_us"], delta=0.1)
+        self.quiet()
+
+    def test_a_policy_has_the_same_colour_on_every_device(self):
+        browser = self.browser
+        marks = []
+        for name, device in (("flash-colours", FLASH), ("named-colours", "nvme-dc-9200")):
+            self.on_device(name, device)
+            marks.append(browser.run("return [...document.querySelectorAll('#legend .swatch')].map((mark) => mark.outerHTML)"))
+        self.assertEqual(marks[0], marks[1])
+
+    def test_a_named_device_has_times_and_energy(self):
+        browser = self.browser
+        _, rows = self.on_device("named", "nvme-dc-9200")
+        self.quiet()
+        self.assertIsNone(self.section("Wear and lifetime"))
+        memory = self.section("Time against memory")
+        switches = memory.find_elements("css selector", "input[type=radio]")
+        self.assertEqual(len(switches), 3)
+        switches[-1].click()
+        memory.find_element("css selector", "summary").click()
+        browser.settle()
+        shown = {
+            tuple(cell.text for cell in row.find_elements("css selector", "th, td"))
+            for row in memory.find_elements("css selector", "tbody tr")
+        }
+        energies = {
+            (policy, written_bill(row["cost_us"]), f"{written_bill(1e3 * row['joules_per_reference'])} mJ")
+            for (policy, _), row in rows.items()
+        }
+        self.assertEqual({(cells[0], cells[2], cells[5]) for cells in shown}, energies)
+        browser.cdp("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": self.folder.name})
+        (Path(self.folder.name) / "ebbpool.csv").unlink(missing_ok=True)
+        browser.find(".all .controls button")[1].click()
+        saved = Path(self.folder.name) / "ebbpool.csv"
+        self.assertTrue(wait_for(saved.exists))
+        saved_rows = list(csv.DictReader(io.StringIO(saved.read_text())))
+        self.assertEqual(len(saved_rows), len(rows))
+        for row in saved_rows:
+            known = rows[row["policy"], int(row["frames"])]
+            self.assertAlmostEqual(float(row["cost_us"]) / known["cost_us"], 1, places=12)
+            self.assertEqual(float(row["joules_per_reference"]), known["joules_per_reference"])
+        saved.unlink()
+        self.quiet()
+
+    def test_a_price(self):
+        _, rows = self.on_device("price", "s3-standard")
+        self.assertIn("$ per million references", self.browser.run("return canvasTexts().flatMap((c) => c.texts).map((t) => t.text)"))
+        ranked = sorted((row for row in rows.values() if row["frames"] == 90), key=lambda row: row["cost"])
+        shown = [row.text.split()[1] for row in self.browser.find(".ranking tbody tr")]
+        self.assertEqual(shown, [written_bill(1e6 * row["dollars_per_reference"]) for row in ranked])
+        self.quiet()
+
+    def test_asymmetries_that_change(self):
+        browser = self.browser
+        changing = ("--frames", "3%,10%", "--asymmetry", "rm1:base=25,8,rm2", "--policies", "lru,cflru,casa")
+        path, rows = report(self.folder.name, "changing", HALF_WRITES, *changing)
+        browser.open(path)
+        self.quiet()
+        heads = [head.text.replace("\n", "") for head in browser.find(".map tbody th")]
+        self.assertEqual(heads, ["R = 8", "R = rm1:base=25", "R = rm2"])
+        browser.find(".best")[2].click()
+        ranked = [row for row in rows if row.get("asymmetry_changes") == "rm1:base=25" and row["frames"] == 90]
+        ranked.sort(key=lambda row: row["cost"])
+        shown = [row.text.split()[1] for row in browser.find(".ranking tbody tr")]
+        self.assertEqual(shown, [written_bill(row["cost"]) for row in ranked])
+        for width in (1280, 400):
+            browser.open(path, width)
+            self.assertEqual(browser.overlaps(), [], width)
+            self.assertLessEqual(browser.run("return document.documentElement.scrollWidth"), width)
+        self.quiet()
+
+    def test_a_device_that_fails_wins_nothing(self):
+        browser = self.browser
+        chip = Path(self.folder.name) / "weak.toml"
+        chip.write_text(
+            'name = "weak"\npage_bytes = 2048\npages_per_block = 16\nblocks = 64\nread_us = [25.0]\n'
+            'program_us = [220.0]\nerase_us = 1500.0\ntransfer_ns_per_byte = 25.0\nendurance = 60\n'
+            'source = "made to wear out"\n'
+        )
+        trace = "zipf:pages=600,refs=120000,write=0.5"
+        arguments = ("--frames", "5%", "--policies", "lru,cflru:window=1", "--device", f"flash:{chip}")
+        path, _ = report(self.folder.name, "weak", trace, *arguments)
+        browser.open(path)
+        self.quiet()
+        self.drawn()
+        self.assertIn("lifetimes cannot be compared", browser.find(".answer")[1].text)
+        self.assertEqual(browser.one(".best b").text.replace("\n", ""), "cflru:window=1")
+        self.assertEqual(len(browser.find(".ranking tbody tr")), 1)
+        notes = [note.text for note in browser.find(".note")]
+        self.assertIn("1 of 2 results", notes[0])
+        failed = [row.text for row in browser.find(".wear tbody tr") if row.text.startswith("lru")]
+        self.assertIn("worn out", failed[0])
+        self.assertEqual(browser.overlaps(), [])
         self.quiet()
 
     def test_numbers_of_a_chart_as_a_table(self):

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ebbpool_device::Asymmetry;
+use ebbpool_device::arrivals::Rate;
 use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_device::flash::FlashConfig;
 use ebbpool_policy::{Fraction, PolicySpec, registry, split_list};
@@ -12,6 +13,7 @@ use ebbpool_sim::{AtEnd, Size, Warmup};
 use ebbpool_trace::{Columns, Format, ReadOptions, Source};
 
 use crate::Failure;
+use crate::charge::Abilities;
 
 /// A buffer pool that knows what a write costs: which policy makes the bill smallest?
 #[derive(Parser)]
@@ -36,7 +38,9 @@ Examples:
   ebbpool compare
   ebbpool compare a.parquet b.u32.zst --policies lru,cflru:window=0.25,fd-exact
   ebbpool compare zipf:pages=50000,refs=500000,write-alpha=1.2 --policies all --format csv
-  ebbpool compare my.parquet --device sd-a1 --report answer.html")]
+  ebbpool compare my.parquet --asymmetry 8,rm1:base=25,epochs=100,rm2
+  ebbpool compare my.parquet --device sd-a1 --report answer.html
+  ebbpool compare my.parquet --device flash:slc-mt29f4g08aaa,blocks=64 --report wear.html")]
     Compare(CompareArgs),
     /// Run one policy over one trace
     #[command(after_help = "\
@@ -91,6 +95,10 @@ Examples:
     Devices(DevicesArgs),
 }
 
+/// The online policies that the five papers evaluate: what `compare` takes where none is named.
+const OF_THE_PAPERS: &str = "fifo,lru,clock,cflru,cflru-c,lru-wsr,ccf-lru,ad-lru,casa,ref,cfdc,\
+                             fd-static,fd-buffer";
+
 #[derive(Args)]
 pub(crate) struct CompareArgs {
     /// Traces: files, - for standard input, or generators such as zipf:pages=10000,refs=1000000
@@ -109,14 +117,9 @@ pub(crate) struct CompareArgs {
         default_value = "0.75%,1.5%,3%,6%"
     )]
     pub(crate) frames: Vec<SizeArg>,
-    /// Costs of a page write in page reads
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_delimiter = ',',
-        default_value = "1,8,32,128"
-    )]
-    pub(crate) asymmetry: Vec<Asymmetry>,
+    /// Costs of a page write in page reads; rm1, rm2 or file:changes.csv where it changes
+    #[arg(long, value_name = "LIST", default_value = "1,8,32,128")]
+    asymmetry: Vec<AsymmetryList>,
     /// The device that is charged, in place of asymmetries: a name of 'ebbpool devices', a
     /// profile of your own, or a simulated one, flash:…
     #[arg(
@@ -128,7 +131,7 @@ pub(crate) struct CompareArgs {
     #[command(flatten)]
     pub(crate) common: Common,
     /// Also compute what no policy can undercut, and how far above it each one is at most
-    #[arg(long, conflicts_with = "device")]
+    #[arg(long)]
     pub(crate) bound: bool,
     /// Write an HTML page with charts and tables
     #[arg(long, value_name = "FILE.html")]
@@ -184,8 +187,8 @@ pub(crate) struct BoundArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', required = true)]
     pub(crate) frames: Vec<SizeArg>,
     /// Costs of a page write in page reads
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "32")]
-    pub(crate) asymmetry: Vec<Asymmetry>,
+    #[arg(long, value_name = "LIST", default_value = "32")]
+    asymmetry: Vec<AsymmetryList>,
     #[command(flatten)]
     ending: Ending,
     #[command(flatten)]
@@ -198,6 +201,11 @@ pub(crate) struct BoundArgs {
 }
 
 impl BoundArgs {
+    /// The asymmetries asked for, in their order.
+    pub(crate) fn asymmetries(&self) -> Result<Vec<Asymmetry>, Failure> {
+        constant(self.asymmetry.iter().flat_map(|list| &list.0))
+    }
+
     pub(crate) fn at_end(&self) -> AtEnd {
         self.ending.at_end()
     }
@@ -249,6 +257,11 @@ pub(crate) struct Common {
     cluster_size: u64,
     #[command(flatten)]
     working: Working,
+    /// References a second that come to the device: it waits for them where it is faster, which
+    /// counts in its energy and empties an SLC cache [default: each comes when the one before is
+    /// served]
+    #[arg(long, value_name = "PER-SECOND", requires = "device")]
+    rate: Option<Rate>,
     #[command(flatten)]
     pub(crate) reading: Reading,
 }
@@ -258,17 +271,18 @@ const READING: &str = "Reading traces (docs/traces.md)";
 /// How traces are read, alike for every command that reads some.
 #[derive(Args)]
 pub(crate) struct Reading {
-    /// Format of a trace that does not tell its own: native, text, u32 or csv
+    /// Format of a trace that does not tell its own: native, text, u32, csv, spc, msr, vscsi,
+    /// oracleGeneral, lcs, fio, blkparse, lirs or arc
     #[arg(long, help_heading = READING, value_name = "FORMAT")]
     trace_format: Option<Format>,
     /// Columns of a CSV, such as page=blk,write=op:W or offset=off,size=len,write=rw
     /// [default: guessed from their names]
     #[arg(long, help_heading = READING, value_name = "ROLE=COLUMN,…")]
     columns: Option<Columns>,
-    /// Page size: folds pages of another size; turns bytes of a CSV into pages
+    /// Page size: folds pages of another size; turns bytes of requests into pages
     #[arg(long, help_heading = READING, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     page_size: Option<u64>,
-    /// Malformed lines of text and CSV to leave out at most
+    /// Malformed lines to leave out at most, in formats of lines
     #[arg(long, help_heading = READING, value_name = "N", default_value_t = 0)]
     skip_bad_lines: u64,
     /// The traces named are parts of one trace, in order
@@ -323,24 +337,33 @@ impl Common {
             at_end: self.ending.at_end(),
             cluster_size: self.cluster_size,
             threads: self.working.threads(),
+            rate: self.rate,
         }
     }
 }
 
 impl CompareArgs {
-    /// The policies asked for, each once.
-    pub(crate) fn policies(&self) -> Result<Vec<PolicySpec>, Failure> {
+    /// The asymmetries asked for, in their order.
+    pub(crate) fn asymmetries(&self) -> impl Iterator<Item = &AsymmetrySpec> {
+        self.asymmetry.iter().flat_map(|list| &list.0)
+    }
+
+    /// The policies asked for, each once, on a device of those abilities. `all` are the online
+    /// policies that it supports, and without `--policies` it is the papers' policies.
+    pub(crate) fn policies(&self, abilities: &Abilities) -> Result<Vec<PolicySpec>, Failure> {
         let mut specs: Vec<PolicySpec> = Vec::new();
-        let online = || registry::entries().iter().filter(|entry| entry.online);
-        for item in self.policies.iter().flat_map(|list| split_list(list)) {
+        let lists = match self.policies.is_empty() {
+            true => vec![OF_THE_PAPERS],
+            false => self.policies.iter().map(String::as_str).collect(),
+        };
+        for item in lists.into_iter().flat_map(split_list) {
             if item == "all" {
-                specs.extend(online().map(PolicySpec::of));
+                let online = registry::entries().iter().filter(|entry| entry.online);
+                let supported = online.filter(|entry| abilities.supports(entry));
+                specs.extend(supported.map(PolicySpec::of));
             } else {
-                specs.push(policy(&item)?);
+                specs.push(abilities.policy(&item)?);
             }
-        }
-        if self.policies.is_empty() {
-            specs.extend(online().map(PolicySpec::of));
         }
         if specs.is_empty() {
             return Err(Failure::Usage("--policies names no policy".into()));
@@ -356,21 +379,25 @@ impl CompareArgs {
     }
 }
 
+/// The asymmetries as numbers, for a bound: it weighs savings anywhere in the trace against each
+/// other, by one R.
+pub(crate) fn constant<'a>(
+    asymmetries: impl Iterator<Item = &'a AsymmetrySpec>,
+) -> Result<Vec<Asymmetry>, Failure> {
+    let constant = |asymmetry: &AsymmetrySpec| {
+        asymmetry.constant().ok_or_else(|| {
+            Failure::Usage(format!(
+                "a bound needs an R that stays the same, and that of --asymmetry {asymmetry} changes; leave it out of the list"
+            ))
+        })
+    };
+    asymmetries.map(constant).collect()
+}
+
 /// Reads a policy.
 pub(crate) fn parse(text: &str) -> Result<PolicySpec, Failure> {
     text.parse()
         .map_err(|error: ebbpool_policy::SpecError| Failure::Usage(error.to_string()))
-}
-
-/// Reads a policy, and refuses what the device at hand cannot do.
-pub(crate) fn policy(text: &str) -> Result<PolicySpec, Failure> {
-    let spec = parse(text)?;
-    if spec.is("cluster", "auto") {
-        return Err(Failure::Usage(format!(
-            "policy {spec}: cluster=auto is the device's erase block, and the plain asymmetry model has none; give a number of pages, such as cluster=64"
-        )));
-    }
-    Ok(spec)
 }
 
 #[derive(Args)]
@@ -392,6 +419,7 @@ pub(crate) enum TraceCommand {
 Examples:
   ebbpool trace info my.parquet
   ebbpool trace info requests.csv --columns offset=off,size=len,write=op:W --page-size 4096
+  ebbpool trace info Financial1.spc --page-size 4096
   zcat log.txt.gz | ebbpool trace info - --trace-format text --format json")]
     Info(InfoArgs),
     /// Write a trace in another format
@@ -444,6 +472,10 @@ pub(crate) struct ReplayArgs {
     /// Bytes that the host writes a day, for the lifetime in days
     #[arg(long, value_name = "BYTES")]
     pub(crate) bytes_per_day: Option<f64>,
+    /// References a second that come to the device, which draws its idle power in between
+    /// [default: each comes when the one before is served]
+    #[arg(long, value_name = "PER-SECOND")]
+    pub(crate) rate: Option<Rate>,
     /// How it is printed
     #[arg(long, value_enum, default_value_t = RunFormat::Table)]
     pub(crate) format: RunFormat,
@@ -506,7 +538,7 @@ pub(crate) struct GenerateArgs {
 /// How a trace is written.
 #[derive(Args)]
 pub(crate) struct EncodingArgs {
-    /// Format of the output where its name does not tell
+    /// Format of the output where its name does not tell: native, text, u32 or csv
     #[arg(long, value_name = "FORMAT")]
     pub(crate) to_format: Option<Format>,
     /// Zstandard level for native and .zst output
@@ -611,6 +643,24 @@ impl std::str::FromStr for SizeArg {
             size,
             text: text.into(),
         })
+    }
+}
+
+/// Asymmetries separated by commas; one may have parameters, as policies in a list have.
+#[derive(Clone, Debug)]
+struct AsymmetryList(Vec<AsymmetrySpec>);
+
+impl std::str::FromStr for AsymmetryList {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let items = split_list(text);
+        if items.is_empty() {
+            return Err("no asymmetry is named; give some, such as 8,32 or rm1:base=25".into());
+        }
+        let parse = |item: &String| item.parse::<AsymmetrySpec>();
+        let specs: Result<_, _> = items.iter().map(parse).collect();
+        specs.map(AsymmetryList).map_err(|error| error.to_string())
     }
 }
 

@@ -53,6 +53,7 @@ impl Answer {
 
 pub(crate) fn bound(args: &BoundArgs) -> Result<(), Failure> {
     let start = Instant::now();
+    let asymmetries = args.asymmetries()?;
     let source = args.reading.source(&args.traces)?;
     let reader = source.open()?;
     run::report_notes(reader.notes());
@@ -73,7 +74,7 @@ pub(crate) fn bound(args: &BoundArgs) -> Result<(), Failure> {
         Size::Share(share) => share.floor_of(pages).max(1),
     };
     let mut questions = Vec::new();
-    for asymmetry in &args.asymmetry {
+    for asymmetry in &asymmetries {
         for size in &args.frames {
             questions.push(Question {
                 frames: frames_of(&size.size),

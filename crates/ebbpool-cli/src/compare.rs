@@ -2,23 +2,22 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use ebbpool_device::Device;
 use ebbpool_sim::bound::{Question, RecordedTrace, solve_all};
 use ebbpool_sim::{NoStore, Progress, Resolved, Row, SimError, Store, Sweep, Swept, TraceFacts};
-use ebbpool_trace::Source;
 use ebbpool_trace::output::OutputFile;
 use ebbpool_trace::stats::Info;
+use ebbpool_trace::{Metadata, Source};
 
-use crate::args::{CompareArgs, CompareFormat};
+use crate::args::{CompareArgs, CompareFormat, constant};
 use crate::cache::Cache;
-use crate::charge::Charge;
-use crate::results::{Number, OfTrace, Record};
+use crate::charge::{Abilities, Charge, Measure};
+use crate::results::{OfTrace, Record, WithDevice};
 use crate::{Failure, progress, report, run, table, trace};
 
 /// The sample that ships with Ebbpool.
 static SAMPLE: &[u8] = include_bytes!("../../../traces/pg-tpcc.parquet");
 
-/// All results over one trace: for each asymmetry, each policy, each size.
+/// All results over one trace: for each charge, each policy, each size.
 pub(crate) struct Comparison {
     pub(crate) name: String,
     pub(crate) title: String,
@@ -32,11 +31,12 @@ pub(crate) struct Comparison {
     /// What each size came to.
     pub(crate) frames: Vec<u64>,
     pub(crate) policies: Vec<String>,
-    pub(crate) asymmetries: Vec<Number>,
+    pub(crate) charges: Vec<Charge>,
+    /// Those that were finished; `asymmetry` is an index into the charges.
     pub(crate) rows: Vec<Row>,
-    /// For each asymmetry, each policy, each size: nothing where an interruption came first.
+    /// For each charge, each policy, each size: nothing where an interruption came first.
     pub(crate) records: Vec<Option<Record>>,
-    /// If asked for, what no policy can undercut, per reference: for each asymmetry, each size.
+    /// If asked for, what no policy can undercut, per reference: for each charge, each size.
     pub(crate) bounds: Option<Vec<f64>>,
     pub(crate) interrupted: bool,
     /// For a report: what the references are like.
@@ -44,21 +44,34 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
-    /// The results at the asymmetry of that index, policy by policy.
+    /// The results of each charge, policy by policy.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = Block<'_>> {
         let records = self.records.chunks(self.policies.len() * self.sizes.len());
-        let blocks = self.asymmetries.iter().zip(records);
-        blocks.map(|(asymmetry, records)| Block {
-            asymmetry: asymmetry.0,
+        let blocks = self.charges.iter().zip(records);
+        blocks.map(|(charge, records)| Block {
+            charge,
             records,
             sizes: self.sizes.len(),
         })
     }
 
-    /// What no policy can undercut at the asymmetry and size of those indices.
-    pub(crate) fn bound(&self, asymmetry: usize, size: usize) -> Option<f64> {
+    /// What no policy can undercut at the charge and size of those indices.
+    pub(crate) fn bound(&self, charge: usize, size: usize) -> Option<f64> {
         let bounds = self.bounds.as_ref()?;
-        bounds.get(asymmetry * self.sizes.len() + size).copied()
+        bounds.get(charge * self.sizes.len() + size).copied()
+    }
+
+    /// The finished results, in order.
+    pub(crate) fn results(&self) -> impl Iterator<Item = (&Row, &Record)> {
+        self.rows.iter().zip(self.records.iter().flatten())
+    }
+
+    /// What the bills of all charges are told in: several charges are asymmetries, of which none has
+    /// a unit.
+    pub(crate) fn measure(&self) -> Measure {
+        self.charges
+            .first()
+            .map_or(Measure::PAGE_READS, Charge::measure)
     }
 
     fn done(&self) -> usize {
@@ -66,10 +79,10 @@ impl Comparison {
     }
 }
 
-/// The results at one asymmetry.
+/// The results of one charge.
 #[derive(Clone, Copy)]
 pub(crate) struct Block<'a> {
-    pub(crate) asymmetry: f64,
+    pub(crate) charge: &'a Charge,
     records: &'a [Option<Record>],
     sizes: usize,
 }
@@ -80,18 +93,30 @@ impl<'a> Block<'a> {
         self.records.chunks(self.sizes)
     }
 
-    /// All results at the size of that index.
+    /// All results at the size of that index but those whose device failed.
     pub(crate) fn column(&self, size: usize) -> impl Iterator<Item = &'a Record> {
         let column = self.records.iter().skip(size).step_by(self.sizes);
-        column.flatten()
+        column.flatten().filter(|record| !record.failed)
     }
 }
 
 pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
+    if args.bound {
+        if args.device.is_some() {
+            return Err(Failure::Usage(
+                "--bound needs a write that costs the same throughout, which one on a --device does not; bound an asymmetry instead".into(),
+            ));
+        }
+        constant(args.asymmetries())?;
+    }
     let sweep = Sweep {
-        policies: args.policies()?,
+        policies: match args.device {
+            // Which policies there are is known once the device is.
+            Some(_) => Vec::new(),
+            None => args.policies(&Abilities::default())?,
+        },
         sizes: args.frames.iter().map(|size| size.size).collect(),
-        asymmetries: args.asymmetry.clone(),
+        asymmetries: Vec::new(),
         warmup: args.common.warmup.0,
         options: args.common.options(),
         time_lines: args.report.is_some(),
@@ -108,23 +133,30 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     } else {
         args.common.reading.sources(&args.traces)?
     };
+    let asked = match args.device {
+        Some(_) => Vec::new(),
+        None => args
+            .asymmetries()
+            .map(|asymmetry| Charge::new(Some(asymmetry), None, &Metadata::default()))
+            .collect::<Result<_, _>>()?,
+    };
     // A file that cannot be written is better known before the simulations than after.
     let report_file = args.report.as_ref().map(OutputFile::create).transpose()?;
     let mut comparisons = Vec::new();
     for source in &sources {
-        let comparison = match &args.device {
-            None => compare_one(args, &sweep, None, source)?,
+        let (charges, policies) = match &args.device {
+            None => (asked.clone(), sweep.policies.clone()),
             Some(device) => {
                 let charge = Charge::new(None, Some(device), source.open()?.metadata())?;
-                let sweep = Sweep {
-                    asymmetries: vec![charge.asymmetry],
-                    device: charge.device.clone(),
-                    ..sweep.clone()
-                };
-                compare_one(args, &sweep, Some(&charge), source)?
+                let policies = args.policies(&charge.abilities)?;
+                (vec![charge], policies)
             }
         };
-        comparisons.push(comparison);
+        let sweep = Sweep {
+            policies,
+            ..sweep.clone()
+        };
+        comparisons.push(compare_one(args, &sweep, charges, source)?);
         if comparisons.last().is_some_and(|last| last.interrupted) {
             break;
         }
@@ -143,8 +175,16 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
             }
         }
         CompareFormat::Json => {
-            let records: Vec<&Record> = records.collect();
-            serde_json::to_writer_pretty(&mut out, &records).map_err(io::Error::from)?;
+            let results: Vec<WithDevice> = comparisons
+                .iter()
+                .flat_map(|comparison| {
+                    comparison.results().map(|(row, record)| {
+                        let charge = &comparison.charges[row.asymmetry];
+                        WithDevice::new(record, charge, row.device.as_ref())
+                    })
+                })
+                .collect();
+            serde_json::to_writer_pretty(&mut out, &results).map_err(io::Error::from)?;
             writeln!(out)?;
         }
         CompareFormat::Csv => {
@@ -184,21 +224,20 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     }
 }
 
-/// What no policy can undercut, per reference, for each asymmetry and each size: from the store as
-/// far as it knows. Nothing if there was an interruption.
+/// What no policy can undercut, per reference, for each charge, which is a plain asymmetry, and each
+/// size: from the store as far as it knows. Nothing if there was an interruption.
 fn bounds(
     args: &CompareArgs,
-    sweep: &Sweep,
+    charges: &[Charge],
     resolved: &Resolved,
     source: &Source,
     store: &dyn Store,
-    progress: &Progress,
 ) -> Result<Option<Vec<f64>>, Failure> {
     let at_end = args.common.options().at_end;
-    let questions = sweep.asymmetries.iter().flat_map(|asymmetry| {
+    let questions = charges.iter().flat_map(|charge| {
         resolved.frames.iter().map(|&frames| Question {
             frames,
-            asymmetry: asymmetry.ratio(),
+            asymmetry: charge.asymmetry.ratio(),
             at_end,
             warmup: resolved.warmup,
         })
@@ -213,13 +252,20 @@ fn bounds(
         .filter(|&at| bounds[at].is_none())
         .collect();
     if !unknown.is_empty() {
-        let trace = match RecordedTrace::read(source, progress) {
+        let bar = progress::bar(source.label());
+        let report = |share| progress::set(&bar, share);
+        let progress = Progress {
+            report: &report,
+            stop: &progress::STOP,
+        };
+        let trace = match RecordedTrace::read(source, &progress) {
             Err(SimError::Interrupted) => return Ok(None),
             trace => trace?,
         };
         let asked: Vec<Question> = unknown.iter().map(|&at| questions[at].clone()).collect();
         let threads = args.common.options().threads;
-        let found = solve_all(&trace, &asked, threads, progress)?;
+        let found = solve_all(&trace, &asked, threads, &progress)?;
+        bar.finish_and_clear();
         for ((at, question), found) in unknown.into_iter().zip(&asked).zip(found) {
             if found.interrupted {
                 continue;
@@ -251,18 +297,78 @@ fn nature(source: &Source, store: &dyn Store) -> Result<Option<Info>, Failure> {
     Ok(Some(info))
 }
 
+/// Indices of the charges that one sweep serves: the plain asymmetries together, since a policy that
+/// does not look at costs runs once for all of them, and each that changes or is a device alone.
+fn parts(charges: &[Charge]) -> Vec<Vec<usize>> {
+    let (plain, served): (Vec<usize>, Vec<usize>) =
+        (0..charges.len()).partition(|&at| charges[at].device.is_none());
+    let mut parts = vec![plain];
+    parts.extend(served.into_iter().map(|at| vec![at]));
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+/// Runs the sweep once for each part of the charges. What is missing when the caller asks to stop
+/// is missing from the rows.
+fn sweep_all(
+    sweep: &Sweep,
+    charges: &[Charge],
+    source: &Source,
+    store: &dyn Store,
+) -> Result<Swept, SimError> {
+    let bar = progress::bar(source.label());
+    let parts = parts(charges);
+    let mut all: Option<Swept> = None;
+    for (done, part) in parts.iter().enumerate() {
+        let report = |share| progress::set(&bar, (done as f64 + share) / parts.len() as f64);
+        let progress = Progress {
+            report: &report,
+            stop: &progress::STOP,
+        };
+        let sweep = Sweep {
+            asymmetries: part.iter().map(|&at| charges[at].asymmetry).collect(),
+            device: part.first().and_then(|&at| charges[at].device.clone()),
+            ..sweep.clone()
+        };
+        let swept = match (sweep.run(source, store, &progress), &mut all) {
+            (Err(SimError::Interrupted), Some(all)) => {
+                all.interrupted = true;
+                break;
+            }
+            (swept, _) => swept?,
+        };
+        let rows = swept.rows.into_iter().map(|row| Row {
+            asymmetry: part[row.asymmetry],
+            ..row
+        });
+        match &mut all {
+            None => {
+                let rows = rows.collect();
+                all = Some(Swept { rows, ..swept });
+            }
+            Some(all) => {
+                all.rows.extend(rows);
+                all.from_store += swept.from_store;
+                all.interrupted = swept.interrupted;
+            }
+        }
+        if swept.interrupted {
+            break;
+        }
+    }
+    bar.finish_and_clear();
+    let mut all = all.ok_or(SimError::Interrupted)?;
+    all.rows
+        .sort_by_key(|row| (row.asymmetry, row.policy, row.size));
+    Ok(all)
+}
+
 fn compare_one(
     args: &CompareArgs,
     sweep: &Sweep,
-    charge: Option<&Charge>,
+    charges: Vec<Charge>,
     source: &Source,
 ) -> Result<Comparison, Failure> {
-    let bar = progress::bar(source.label());
-    let report = |share| progress::set(&bar, share);
-    let progress = Progress {
-        report: &report,
-        stop: &progress::STOP,
-    };
     let cache = match args.no_cache {
         true => None,
         false => Cache::of(source),
@@ -271,24 +377,22 @@ fn compare_one(
         Some(cache) => cache,
         None => &NoStore,
     };
-    let swept = sweep.run(source, store, &progress)?;
-    let bounds = match args.bound && !swept.interrupted {
-        true => bounds(args, sweep, &swept.resolved, source, store, &progress)?,
-        false => None,
-    };
-    bar.finish_and_clear();
     let Swept {
         rows,
         resolved,
         facts,
-        ..
-    } = swept;
+        from_store,
+        interrupted,
+    } = sweep_all(sweep, &charges, source, store)?;
+    let bounds = match args.bound && !interrupted {
+        true => bounds(args, &charges, &resolved, source, store)?,
+        false => None,
+    };
     run::report_notes(&resolved.notes);
-    if swept.from_store > 0 {
+    if from_store > 0 {
         run::report_notes(&[format!(
-            "{}: {} of {} results are known from before; --no-cache computes them anew",
+            "{}: {from_store} of {} results are known from before; --no-cache computes them anew",
             source.label(),
-            swept.from_store,
             rows.len()
         )]);
     }
@@ -303,20 +407,19 @@ fn compare_one(
         warmup: resolved.warmup,
     };
     let (policies, sizes) = (sweep.policies.len(), sweep.sizes.len());
-    let mut records = vec![None; sweep.asymmetries.len() * policies * sizes];
+    let mut records = vec![None; charges.len() * policies * sizes];
     for row in &rows {
         let place = (row.asymmetry * policies + row.policy) * sizes + row.size;
+        let charge = &charges[row.asymmetry];
         let mut record = Record::new(
             &of_trace,
             sweep.policies[row.policy].to_string(),
             row.frames,
-            sweep.asymmetries[row.asymmetry],
+            charge.asymmetry,
             &row.counts,
         );
-        if let (Some(charge), Some(did)) = (charge, &row.device)
-            && let Some(at_start) = &charge.device
-        {
-            record.charge(charge.name.as_deref(), did, at_start.costs().read);
+        if let Some(did) = &row.device {
+            record.charge(charge, did);
             if let Some(failed) = &did.failed {
                 run::report_notes(&[format!(
                     "{} with {} frames: {failed}; its figures end there",
@@ -339,7 +442,7 @@ fn compare_one(
             Some(pages) => format!(" of a database of {pages}"),
             None => String::new(),
         },
-        match charge.and_then(|charge| charge.name.as_ref()) {
+        match charges.first().and_then(|charge| charge.name.as_ref()) {
             Some(device) => format!("; on {device}"),
             None => String::new(),
         }
@@ -358,13 +461,9 @@ fn compare_one(
         page_size: resolved.metadata.page_size,
         sizes: args.frames.iter().map(|size| size.text.clone()).collect(),
         policies: sweep.policies.iter().map(|spec| spec.to_string()).collect(),
-        asymmetries: sweep
-            .asymmetries
-            .iter()
-            .map(|a| Number(a.ratio()))
-            .collect(),
+        charges,
         records,
-        interrupted: swept.interrupted || args.bound && bounds.is_none(),
+        interrupted: interrupted || args.bound && bounds.is_none(),
         bounds,
         nature,
         frames: resolved.frames,

@@ -27,14 +27,19 @@ fn with_values(command: Command) -> Command {
 fn with_value(arg: Arg) -> Arg {
     match arg.get_id().as_str() {
         "policy" | "policies" => arg.value_parser(PossibleValuesParser::new(policy_names())),
-        "trace_format" | "to_format" => {
-            let formats = Format::ALL.iter().map(|format| format.name());
-            arg.value_parser(PossibleValuesParser::new(formats))
+        "trace_format" => arg.value_parser(PossibleValuesParser::new(format_names(|_| true))),
+        "to_format" => {
+            arg.value_parser(PossibleValuesParser::new(format_names(Format::is_written)))
         }
         "trace" | "traces" | "from" => arg.value_hint(ValueHint::FilePath),
         "directory" => arg.value_hint(ValueHint::DirPath),
         _ => arg,
     }
+}
+
+fn format_names(which: fn(Format) -> bool) -> impl Iterator<Item = &'static str> {
+    let formats = Format::ALL.iter().filter(move |&&format| which(format));
+    formats.map(|format| format.name())
 }
 
 fn policy_names() -> Vec<&'static str> {

@@ -2,8 +2,9 @@
 
 use std::io::{self, Write};
 
+use ebbpool_device::arrivals::Arrivals;
 use ebbpool_device::flash::Report;
-use ebbpool_device::{Device, FlashDevice};
+use ebbpool_device::{Device, DeviceFailed, FlashDevice};
 use serde::Serialize;
 
 use crate::args::{DeviceArgs, DeviceCommand, ReplayArgs, RunFormat};
@@ -20,6 +21,8 @@ pub(crate) fn device(args: &DeviceArgs) -> Result<(), Failure> {
 pub(crate) struct Replayed {
     #[serde(flatten)]
     pub(crate) report: Report,
+    /// Energy for each reference, where the chip's power is known.
+    pub(crate) joules_per_reference: Option<f64>,
     /// Days until the device is worn out, if a rate was given.
     pub(crate) lifetime_days: Option<f64>,
     /// Why the device failed before the trace ended.
@@ -33,10 +36,22 @@ fn replay(args: &ReplayArgs) -> Result<(), Failure> {
     run::report_notes(&args.device.notes());
     let metadata = reader.metadata();
     let mut device = FlashDevice::new(&args.device, metadata.page_size, metadata.database_pages)?;
+    let mut arrivals = args.rate.map(Arrivals::at);
+    let mut references = 0;
     let played = trace::for_each_batch(&mut reader, source.label(), |batch| {
-        batch.iter().try_for_each(|(page, write)| match write {
-            true => device.write(page).map(drop),
-            false => device.read(page).map(drop),
+        batch.iter().try_for_each(|(page, write)| {
+            if let Some(arrivals) = &mut arrivals {
+                device.idle(arrivals.wait_for(references));
+            }
+            let micros = match write {
+                true => device.write(page)?,
+                false => device.read(page)?,
+            };
+            if let Some(arrivals) = &mut arrivals {
+                arrivals.serve(micros);
+            }
+            references += 1;
+            Ok::<(), DeviceFailed>(())
         })
     });
     let failed = match played {
@@ -49,6 +64,10 @@ fn replay(args: &ReplayArgs) -> Result<(), Failure> {
     run::report_notes(&source.late_notes());
     let report = device.flash_report();
     let replayed = Replayed {
+        joules_per_reference: report
+            .energy
+            .filter(|_| references > 0)
+            .map(|energy| energy.total_j / references as f64),
         lifetime_days: args
             .bytes_per_day
             .and_then(|rate| report.lifetime_days(rate)),

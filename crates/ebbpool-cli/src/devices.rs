@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Width};
 use ebbpool_device::profiles::{Figure, Quantity};
 use ebbpool_device::{AsymmetryKind, DeviceProfile};
 use serde::Serialize;
@@ -61,6 +61,7 @@ struct Described<'a> {
     profile: &'a DeviceProfile,
     policy_asymmetry: f64,
     asymmetries: BTreeMap<AsymmetryKind, f64>,
+    asymmetry_in_cache: Option<f64>,
     asymmetry_after_cache: Option<f64>,
 }
 
@@ -71,6 +72,7 @@ impl<'a> Described<'a> {
             profile,
             policy_asymmetry: profile.policy_asymmetry().ratio(),
             asymmetries: AsymmetryKind::ALL.into_iter().filter_map(known).collect(),
+            asymmetry_in_cache: profile.asymmetry_in_cache().map(|r| r.ratio()),
             asymmetry_after_cache: profile.asymmetry_after_cache().map(|r| r.ratio()),
         }
     }
@@ -89,9 +91,14 @@ fn row(profile: &DeviceProfile) -> [String; 8] {
     };
     let asymmetry = |kind| match profile.asymmetry(kind) {
         Some(asymmetry) => {
-            let rough = if profile.is_rough(kind) { "~" } else { "" };
             let seen = if profile.asymmetry == kind { "*" } else { "" };
-            format!("{rough}{}{seen}", digits(asymmetry.ratio(), 4))
+            // Eight columns fit into 80 only where ratios are short.
+            let (rough, significant) = match profile.is_rough(kind) {
+                true => ("~", 3),
+                false => ("", 4),
+            };
+            let ratio = (asymmetry.ratio() * 1e3).round() / 1e3;
+            format!("{rough}{}{seen}", digits(ratio, significant))
         }
         None => UNKNOWN.into(),
     };
@@ -145,9 +152,20 @@ fn details(profile: &DeviceProfile) -> String {
             let _ = writeln!(text, "R {kind}: {rough}{ratio}{seen}");
         }
     }
-    if let Some(after) = profile.asymmetry_after_cache() {
-        let ratio = digits(after.ratio(), 4);
-        let _ = writeln!(text, "R qd1 once the SLC cache is full: {ratio}");
+    for (state, asymmetry) in [
+        (
+            "while the SLC cache takes writes",
+            profile.asymmetry_in_cache(),
+        ),
+        (
+            "once the SLC cache is full",
+            profile.asymmetry_after_cache(),
+        ),
+    ] {
+        if let Some(asymmetry) = asymmetry {
+            let ratio = digits(asymmetry.ratio(), 4);
+            let _ = writeln!(text, "R {} {state}: {ratio}", profile.asymmetry);
+        }
     }
     let mut table = table::plain();
     table.set_width(COLUMNS);
@@ -164,8 +182,8 @@ fn details(profile: &DeviceProfile) -> String {
             source(figure),
         ]);
     }
-    for column in table.column_iter_mut().take(2) {
-        column.set_constraint(ColumnConstraint::ContentWidth);
+    for (column, most) in table.column_iter_mut().zip([30, 20]) {
+        column.set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(most)));
         if column.index == 1 {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -236,11 +254,19 @@ write_us = { value = 240, range = [200, 300], basis = \"measured\", source = \"f
     }
     text.push_str(
         "
-`alpha`, `k_r` and `k_w` are the names of Papon and Athanassoulis; alpha is R. Where
-`slc_cache_pages` is known, so many writes cost `write_us` and those after them `write_us_after`: a
-replay leaves the device no time to empty its cache. The energy of a run is `idle_w` for all of its
-time and the difference to `active_w` while the device is busy; a host draws `host_active_w` as long
-as the run lasts.
+`alpha`, `k_r` and `k_w` are the names of Papon and Athanassoulis; alpha is R.
+
+Where `slc_cache_pages` is known, so many writes cost `write_us` (`qd1`) or go at
+`write_iops_cached` (`steady`), and those after them cost `write_us_after` or go at `write_iops_ss`.
+The policy is told R of the state the cache is in. A device that waits, see `--rate`, moves a page
+out of the cache every `slc_drain_us`; without a rate it never waits, and the cache fills once.
+
+The energy of a run is `idle_w` for all of its time and the difference to `active_w` while the device
+is busy; a host draws `host_active_w` as long as the run lasts. It lasts as long as the device is
+busy, or with `--rate` until the last reference has come and is served.
+
+The chips at the end of the list are those of the [flash model](flash-model.md); named without
+`flash:` they are devices without cleaning.
 
 ## All devices
 

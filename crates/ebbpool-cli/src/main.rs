@@ -8,6 +8,7 @@ mod compare;
 mod completions;
 mod device;
 mod devices;
+mod lifetime;
 mod man;
 mod picture;
 mod policies;
@@ -62,9 +63,9 @@ enum Failure {
 impl Failure {
     fn is_usage(&self) -> bool {
         match self {
-            Failure::Usage(_) | Failure::Flash(_) | Failure::Sim(SimError::AllWarmup { .. }) => {
-                true
-            }
+            Failure::Usage(_)
+            | Failure::Flash(_)
+            | Failure::Sim(SimError::Flash(_) | SimError::AllWarmup { .. }) => true,
             Failure::Device(error) => error.is_usage(),
             Failure::Trace(error) | Failure::Sim(SimError::Trace(error)) => error.is_usage(),
             _ => false,

@@ -1,9 +1,12 @@
 //! Results as the contract names them.
 
+use ebbpool_device::energy::Energy;
 use ebbpool_device::{Asymmetry, Unit};
 use ebbpool_sim::{Counts, DeviceOutcome, TraceFacts};
 use ebbpool_trace::Metadata;
 use serde::Serialize;
+
+use crate::charge::Charge;
 
 /// One result; the fields and their order are contract. Null where unknown.
 #[derive(Clone, Debug, Serialize)]
@@ -31,6 +34,13 @@ pub(crate) struct Record {
     pub(crate) cluster_switch_factor: f64,
     pub(crate) seconds: Option<f64>,
     pub(crate) references_per_second: Option<f64>,
+    /// Pages read only because their block was written whole (BPLRU); not among `reads`.
+    pub(crate) padding_reads: u64,
+    /// Of device and host as far as known; without a rate the device is taken never to wait.
+    pub(crate) joules_per_reference: Option<f64>,
+    /// The device failed on the way, so that the figures are of a part of the trace.
+    #[serde(skip)]
+    pub(crate) failed: bool,
     /// What no policy can undercut, if it was asked for.
     pub(crate) lower_bound: Option<f64>,
 }
@@ -40,9 +50,15 @@ pub(crate) struct Record {
 pub(crate) struct WithDevice<'a> {
     #[serde(flatten)]
     pub(crate) record: &'a Record,
-    /// Joules, device and host as far as known; the device is taken never to be idle.
+    /// How the asymmetry changes from `asymmetry` on, as it was spelled.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) joules_per_reference: Option<f64>,
+    pub(crate) asymmetry_changes: Option<&'a str>,
+    /// The energy in J, by what took it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) energy: Option<Energy>,
+    /// Time for which the device waited for references that came at a rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) device_idle_seconds: Option<f64>,
     /// Dollars, of a device that is paid by request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) dollars_per_reference: Option<f64>,
@@ -64,14 +80,18 @@ pub(crate) struct Inside {
 }
 
 impl<'a> WithDevice<'a> {
-    pub(crate) fn new(record: &'a Record, device: Option<&DeviceOutcome>) -> Self {
+    pub(crate) fn new(
+        record: &'a Record,
+        charge: &'a Charge,
+        device: Option<&DeviceOutcome>,
+    ) -> Self {
         let bill = device.map(|device| device.report.bill());
         let dollars = bill.filter(|bill| bill.unit == Unit::Dollars);
-        let energy = device.and_then(|device| device.energy);
         WithDevice {
             record,
-            joules_per_reference: energy
-                .and_then(|energy| energy.joules_per_reference(record.references)),
+            asymmetry_changes: charge.changing.as_deref(),
+            energy: device.and_then(|device| device.energy),
+            device_idle_seconds: device.and_then(|device| Some(device.idle_us? / 1e6)),
             flash: device
                 .and_then(|device| device.flash.as_ref())
                 .map(|report| Inside {
@@ -117,14 +137,18 @@ impl Record {
     }
 
     /// Charges the device in place of the asymmetry.
-    pub(crate) fn charge(&mut self, name: Option<&str>, device: &DeviceOutcome, read_cost: f64) {
+    pub(crate) fn charge(&mut self, charge: &Charge, device: &DeviceOutcome) {
         let bill = device.report.bill();
         let references = self.references as f64;
-        self.device = name.map(Into::into);
-        self.cost = bill.amount / read_cost / references;
+        self.device.clone_from(&charge.name);
+        self.failed = device.failed.is_some();
+        self.cost = charge.in_page_reads(bill.amount) / references;
         if bill.unit == Unit::Microseconds {
             self.cost_us = Some(bill.amount / references);
         }
+        self.joules_per_reference = device
+            .energy
+            .and_then(|energy| energy.joules_per_reference(self.references));
     }
 
     pub(crate) fn new(
@@ -162,6 +186,9 @@ impl Record {
                 / of.facts.cluster_switches as f64,
             seconds: None,
             references_per_second: None,
+            padding_reads: counts.padding_reads,
+            failed: false,
+            joules_per_reference: None,
             lower_bound: None,
         }
     }
@@ -217,6 +244,8 @@ mod parquet_table {
         "cluster_switch_factor",
         "seconds",
         "references_per_second",
+        "padding_reads",
+        "joules_per_reference",
         "lower_bound",
     ];
     const REAL: &[&str] = &[
@@ -227,6 +256,7 @@ mod parquet_table {
         "cluster_switch_factor",
         "seconds",
         "references_per_second",
+        "joules_per_reference",
         "lower_bound",
     ];
 

@@ -4,28 +4,30 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Instant;
 
-use ebbpool_device::{AnyDevice, Device, DeviceFailed};
+use ebbpool_device::{AnyDevice, DeviceFailed};
 use ebbpool_policy::Foresight;
 use ebbpool_sim::{
-    Cell, Counts, DeviceOutcome, Events, NoObserver, Observer, OnDevice, Options, Progress,
-    Recorder, Series, SimError, Size, TraceFacts, Warmup, scan, simulate_one,
+    Cell, Counts, DeviceAtStart, DeviceOutcome, Events, NoObserver, Observer, OnDevice, Options,
+    Progress, Recorder, Series, SimError, Size, TraceFacts, Warmup, scan, simulate_one,
 };
 use ebbpool_trace::Source;
 use ebbpool_trace::output::OutputFile;
 
-use crate::args::{RunArgs, RunFormat, policy};
+use crate::args::{RunArgs, RunFormat, parse};
 use crate::charge::Charge;
 use crate::results::{OfTrace, Record, WithDevice};
 use crate::{Failure, progress, table};
 
 pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
-    let spec = policy(&args.policy)?;
+    // Nonsense is better known before a long trace is read than after.
+    parse(&args.policy)?;
     let start = Instant::now();
     let source = args.common.reading.source(&args.traces)?;
     let reader = source.open()?;
     report_notes(reader.notes());
     let metadata = reader.metadata().clone();
     let charge = Charge::new(args.asymmetry.as_ref(), args.device.as_deref(), &metadata)?;
+    let spec = charge.abilities.policy(&args.policy)?;
     let stated = reader.references();
     drop(reader);
     let bar = progress::bar(&spec.to_string());
@@ -60,12 +62,17 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
         warmup,
         ..args.common.options()
     };
+    let device = charge
+        .device
+        .as_ref()
+        .map(DeviceAtStart::make)
+        .transpose()?;
     let run = Run {
         source: &source,
         cell: &cell,
         options: &options,
         progress: &progress,
-        device: charge.device.as_ref(),
+        device: device.as_ref(),
     };
     let (counts, facts, device) = if args.events.is_none() && args.series.is_none() {
         let (counts, facts, NoObserver, device) = run.observed(NoObserver)?;
@@ -84,12 +91,12 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     };
     let policy = cell.policy.to_string();
     let mut record = Record::new(&of_trace, policy, frames, charge.asymmetry, &counts);
-    if let (Some(at_start), Some(did)) = (&charge.device, &device) {
-        record.charge(charge.name.as_deref(), did, at_start.costs().read);
+    if let Some(did) = &device {
+        record.charge(&charge, did);
     }
     record.seconds = Some(seconds);
     record.references_per_second = Some(facts.references as f64 / seconds);
-    let result = WithDevice::new(&record, device.as_ref());
+    let result = WithDevice::new(&record, &charge, device.as_ref());
     let mut out = io::stdout().lock();
     match args.format {
         RunFormat::Json => {
@@ -135,7 +142,7 @@ impl Run<'_> {
         } = self;
         match device {
             Some(device) => {
-                let served = OnDevice::new((*device).clone(), observer);
+                let served = OnDevice::new((*device).clone(), options.rate, observer);
                 let (counts, facts, served) =
                     simulate_one(source, cell, options, progress, served)?;
                 let (outcome, observer) = served.finish();

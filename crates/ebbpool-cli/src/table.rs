@@ -5,8 +5,10 @@ use std::fmt::Write;
 use comfy_table::{CellAlignment, Table, presets};
 
 use crate::bound::Answer;
+use crate::charge::rounded;
 use crate::compare::{Block, Comparison};
 use crate::device::Replayed;
+use crate::lifetime;
 use crate::results::{Record, WithDevice};
 
 /// The policy that savings are counted against.
@@ -18,6 +20,9 @@ const SIZES_ACROSS: usize = 4;
 /// The sentence's asymmetry and size where they are among those run (FD-Buffer's defaults).
 const USUAL_ASYMMETRY: f64 = 32.0;
 const USUAL_SIZE: &str = "3%";
+
+/// Longer asymmetries stand above their block, so that the table keeps its width.
+const LONGEST_LABEL: usize = 12;
 
 pub(crate) fn plain() -> Table {
     let mut table = Table::new();
@@ -64,57 +69,80 @@ fn baseline<'a>(block: Block<'a>, size: usize) -> Option<&'a Record> {
     block.column(size).find(|record| record.policy == BASELINE)
 }
 
-/// Erases of a simulated device, and how much longer it lives than under the baseline by them.
-fn of_wear(comparison: &Comparison) -> String {
-    let erases = |policy: usize, size: usize| {
-        let row = comparison
-            .rows
-            .iter()
-            .find(|row| (row.policy, row.size) == (policy, size))?;
-        Some(row.device.as_ref()?.flash.as_ref()?.erases)
-    };
-    let Some(baseline) = comparison.policies.iter().position(|name| name == BASELINE) else {
+/// Erases of a simulated device, and how much longer it lives.
+fn of_wear(comparison: &Comparison, usual_size: usize) -> String {
+    let memory = memory(comparison, usual_size);
+    let Some(sentence) = lifetime::sentence(comparison, usual_size, &memory) else {
         return String::new();
     };
-    let sizes = comparison.sizes.len();
-    if !(0..sizes).any(|size| erases(baseline, size).is_some()) {
-        return String::new();
-    }
-    let mut text =
-        String::from("\nblocks erased; lifetime of the device in that of lru, by erases\n");
-    for group in (0..sizes).collect::<Vec<_>>().chunks(SIZES_ACROSS) {
+    let lives = lifetime::lives(comparison);
+    let with_lives: Vec<_> = comparison.rows.iter().zip(lives).collect();
+    let mut text = format!(
+        "\nblocks erased; lifetime of the device in that of {}, by pages programmed\n",
+        lifetime::compared_with(comparison)
+    );
+    let sizes: Vec<usize> = (0..comparison.sizes.len()).collect();
+    for group in sizes.chunks(SIZES_ACROSS) {
         let mut table = plain();
         let mut header = vec![String::new()];
         header.extend(group.iter().map(|&size| comparison.sizes[size].clone()));
         add_row(&mut table, header);
         for (policy, name) in comparison.policies.iter().enumerate() {
             let mut cells = vec![name.clone()];
-            cells.extend(group.iter().map(|&size| match erases(policy, size) {
-                None => "-".into(),
-                Some(own) => {
-                    let of_baseline = erases(baseline, size).filter(|_| own > 0);
-                    let longer = of_baseline.map(|erases| erases as f64 / own as f64);
-                    let longer = longer.map_or(String::new(), |times| format!("x{times:.2}"));
-                    format!("{own} {longer:>7}")
+            cells.extend(group.iter().map(|&size| {
+                let mut found = with_lives.iter();
+                let found = found.find(|(row, _)| (row.policy, row.size) == (policy, size));
+                match found.and_then(|(row, life)| Some((lifetime::report(row)?, life))) {
+                    None => "-".into(),
+                    Some((report, life)) => {
+                        let life = life.map_or(String::new(), |times| format!("x{times:.2}"));
+                        format!("{} {life:>7}", report.erases)
+                    }
                 }
             }));
             add_row(&mut table, cells);
         }
         let _ = write!(text, "{}", finish(table));
     }
-    let reports = comparison
-        .rows
-        .iter()
-        .filter_map(|row| row.device.as_ref()?.flash.as_ref());
-    if let Some(reason) = reports
-        .filter_map(|report| report.not_steady.as_ref())
-        .next()
-    {
+    let _ = writeln!(text, "\n{sentence}");
+    text
+}
+
+fn millijoules(joules: f64) -> String {
+    format!("{:.4} mJ", 1e3 * joules)
+}
+
+/// Energy per reference, where the device's power is known.
+fn of_energy(comparison: &Comparison) -> String {
+    let mut text = String::new();
+    for block in comparison.blocks() {
+        let known = |record: &Record| record.joules_per_reference.is_some();
+        if !block.rows().flatten().flatten().any(known) {
+            continue;
+        }
         let _ = writeln!(
             text,
-            "not in a steady state everywhere, so take this for a beginning ({reason}); \
-             precondition=steady, fewer blocks or a longer trace help"
+            "\nenergy per reference, device and host as far as known"
         );
+        for group in (0..comparison.sizes.len())
+            .collect::<Vec<_>>()
+            .chunks(SIZES_ACROSS)
+        {
+            let mut table = plain();
+            let mut header = vec![String::new()];
+            header.extend(group.iter().map(|&size| comparison.sizes[size].clone()));
+            add_row(&mut table, header);
+            for (policy, row) in comparison.policies.iter().zip(block.rows()) {
+                let mut cells = vec![policy.clone()];
+                cells.extend(group.iter().map(|&size| {
+                    let record = row.get(size).and_then(Option::as_ref);
+                    let joules = record.and_then(|record| record.joules_per_reference);
+                    joules.map_or("-".into(), millijoules)
+                }));
+                add_row(&mut table, cells);
+            }
+            let _ = write!(text, "{}", finish(table));
+        }
     }
     text
 }
@@ -132,7 +160,7 @@ fn of_distance(comparison: &Comparison) -> String {
         let bound = |size: usize| comparison.bound(asymmetry, size);
         for group in sizes.chunks(SIZES_ACROSS) {
             let mut table = plain();
-            let mut header = vec![format!("R = {}", ratio(block.asymmetry))];
+            let mut header = vec![format!("R = {}", block.charge.label())];
             header.extend(group.iter().map(|&size| comparison.sizes[size].clone()));
             add_row(&mut table, header);
             let known = |value: Option<String>| value.unwrap_or_else(|| "-".into());
@@ -182,7 +210,7 @@ pub(crate) fn of_bounds(answers: &[Answer]) -> String {
     for answer in answers {
         let unknown = || "-".to_string();
         let cells = vec![
-            ratio(answer.asymmetry.0),
+            rounded(answer.asymmetry.0),
             answer.frames.to_string(),
             format!("{:.6}", answer.lower_bound),
             answer
@@ -200,14 +228,16 @@ pub(crate) fn of_bounds(answers: &[Answer]) -> String {
     text
 }
 
-/// One block per asymmetry: policies down, sizes across. A dash stands for a result that an
+/// One block per charge: policies down, sizes across. A dash stands for a result that an
 /// interruption came before.
 pub(crate) fn of_comparison(comparison: &Comparison) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "{}", comparison.title);
+    let measure = comparison.measure();
     let _ = writeln!(
         text,
-        "bill per reference in page reads; saving against {BASELINE} in per cent; * is best"
+        "{} {} in {}; saving against {BASELINE} in per cent; * is best",
+        measure.name, measure.per, measure.unit
     );
     let sizes: Vec<_> = comparison
         .sizes
@@ -218,7 +248,12 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> String {
     for block in comparison.blocks() {
         for group in sizes.chunks(SIZES_ACROSS) {
             let mut table = plain();
-            let mut header = vec![format!("R = {}", ratio(block.asymmetry))];
+            let label = format!("R = {}", block.charge.label());
+            let fits = label.len() <= LONGEST_LABEL;
+            if !fits {
+                let _ = write!(text, "\n{label}");
+            }
+            let mut header = vec![if fits { label } else { String::new() }];
             for (_, (size, frames)) in group {
                 let frames = frames.to_string();
                 header.push(if **size == frames {
@@ -231,7 +266,8 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> String {
             for (policy, row) in comparison.policies.iter().zip(block.rows()) {
                 let mut cells = vec![policy.clone()];
                 cells.extend(group.iter().map(|&(size, _)| match &row[size] {
-                    Some(record) => cell(record, block, size),
+                    Some(record) if record.failed => "failed        ".into(),
+                    Some(record) => cell(record, block, size, measure.factor),
                     None => "-        ".into(),
                 }));
                 add_row(&mut table, cells);
@@ -240,12 +276,13 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> String {
         }
     }
     text.push_str(&of_distance(comparison));
-    text.push_str(&of_wear(comparison));
+    text.push_str(&of_wear(comparison, usual_size(comparison)));
+    text.push_str(&of_energy(comparison));
     let _ = writeln!(text, "\n{}", sentence(comparison));
     text
 }
 
-fn cell(record: &Record, block: Block, size: usize) -> String {
+fn cell(record: &Record, block: Block, size: usize, factor: f64) -> String {
     let mark = match record.cost <= least(block, size) {
         true => "*",
         false => " ",
@@ -254,12 +291,7 @@ fn cell(record: &Record, block: Block, size: usize) -> String {
         .filter(|_| record.policy != BASELINE)
         .and_then(|baseline| saving(record.cost, baseline.cost));
     let saved = saved.map_or(String::new(), |saved| format!("{saved:+.1}"));
-    format!("{}{mark} {saved:>6}", digits(record.cost))
-}
-
-/// An asymmetry as it was given, or to three decimals where it follows from a device's figures.
-fn ratio(asymmetry: f64) -> String {
-    ((asymmetry * 1e3).round() / 1e3).to_string()
+    format!("{}{mark} {saved:>6}", digits(factor * record.cost))
 }
 
 fn digits(cost: f64) -> String {
@@ -270,32 +302,45 @@ fn digits(cost: f64) -> String {
     }
 }
 
+/// The size that a sentence speaks of: FD-Buffer's usual one if it was run, else the middle one.
+pub(crate) fn usual_size(comparison: &Comparison) -> usize {
+    let usual = comparison.sizes.iter().position(|size| size == USUAL_SIZE);
+    usual.unwrap_or(comparison.sizes.len() / 2)
+}
+
+/// A memory size in a sentence.
+pub(crate) fn memory(comparison: &Comparison, size: usize) -> String {
+    match comparison.sizes[size].strip_suffix('%') {
+        Some(share) => format!("{share} % of {}", comparison.share_of),
+        None => format!("{} frames", comparison.sizes[size]),
+    }
+}
+
 /// The answer in a sentence, at FD-Buffer's usual asymmetry and size if they were run.
 pub(crate) fn sentence(comparison: &Comparison) -> String {
     let blocks: Vec<Block> = comparison.blocks().collect();
-    let usual = blocks
-        .iter()
-        .find(|block| block.asymmetry == USUAL_ASYMMETRY);
+    let usual = blocks.iter().find(|block| {
+        block.charge.changing.is_none() && block.charge.asymmetry.ratio() == USUAL_ASYMMETRY
+    });
     let Some(block) = usual.or(blocks.last()) else {
         return String::new();
     };
-    let sizes = comparison.sizes.len();
-    let size = comparison.sizes.iter().position(|size| size == USUAL_SIZE);
-    let size = size.unwrap_or(sizes / 2);
+    let size = usual_size(comparison);
     let best = block.column(size).min_by(|a, b| a.cost.total_cmp(&b.cost));
     let Some(best) = best else {
         return String::new();
     };
-    let memory = match comparison.sizes[size].strip_suffix('%') {
-        Some(share) => format!("{share} % of {}", comparison.share_of),
-        None => format!("{} frames", comparison.sizes[size]),
-    };
+    let memory = memory(comparison, size);
     let so_far = match comparison.interrupted {
         true => "so far, ",
         false => "",
     };
-    let place = format!("{so_far}at R={} and {memory}", ratio(best.asymmetry.0));
+    let place = match &block.charge.name {
+        Some(_) => format!("{so_far}on this device and with {memory}"),
+        None => format!("{so_far}at R={} and {memory}", block.charge.label()),
+    };
     let name = &best.policy;
+    let measure = comparison.measure();
     match baseline(*block, size) {
         Some(baseline) if best.cost < baseline.cost => format!(
             "{place} {name} writes {} than {BASELINE} and costs {}",
@@ -304,8 +349,11 @@ pub(crate) fn sentence(comparison: &Comparison) -> String {
         ),
         Some(_) => format!("{place} no policy costs less than {BASELINE}"),
         None => format!(
-            "{place} {name} has the smallest bill, {} page reads a reference",
-            digits(best.cost)
+            "{place} {name} has the smallest {}, {} {} {}",
+            measure.name,
+            digits(measure.factor * best.cost),
+            measure.unit,
+            measure.per
         ),
     }
 }
@@ -322,6 +370,7 @@ fn less_or_more(value: f64, baseline: f64) -> String {
 pub(crate) fn of_replay(replayed: &Replayed) -> String {
     let Replayed {
         report,
+        joules_per_reference,
         lifetime_days,
         failed,
     } = replayed;
@@ -378,6 +427,22 @@ pub(crate) fn of_replay(replayed: &Replayed) -> String {
         ),
     );
     row("device time", format!("{:.3} s", report.device_seconds));
+    if report.idle_seconds > 0.0 {
+        row("device idle", format!("{:.3} s", report.idle_seconds));
+    }
+    row(
+        "energy",
+        match &report.energy {
+            Some(energy) => format!(
+                "{:.4} J: reads {:.4}, programs {:.4}, erases {:.4}, idle {:.4}",
+                energy.total_j, energy.read_j, energy.program_j, energy.erase_j, energy.idle_j
+            ),
+            None => "not known: the chip states no power".into(),
+        },
+    );
+    if let Some(joules) = joules_per_reference {
+        row("energy per reference", millijoules(*joules));
+    }
     for (name, times) in [("read", &report.read_time), ("write", &report.write_time)] {
         if times.count > 0 {
             row(
@@ -420,7 +485,13 @@ pub(crate) fn of_run(result: &WithDevice) -> String {
     if let Some(device) = &record.device {
         row("device", device.clone());
     }
-    row("asymmetry", ratio(record.asymmetry.0));
+    row(
+        "asymmetry",
+        match result.asymmetry_changes {
+            Some(changes) => format!("{} at first, then {changes}", rounded(record.asymmetry.0)),
+            None => rounded(record.asymmetry.0),
+        },
+    );
     row("references", record.references.to_string());
     row("warm-up", record.warmup.to_string());
     row("distinct pages", record.distinct_pages.to_string());
@@ -436,8 +507,20 @@ pub(crate) fn of_run(result: &WithDevice) -> String {
     if let Some(us) = record.cost_us {
         row("time per reference", format!("{us:.2} µs of the device"));
     }
-    if let Some(joules) = result.joules_per_reference {
-        row("energy per reference", format!("{:.3} mJ", 1e3 * joules));
+    if let Some(joules) = record.joules_per_reference {
+        row("energy per reference", millijoules(joules));
+    }
+    if let Some(energy) = &result.energy {
+        row(
+            "energy of the device",
+            format!("{:.3} J", energy.device_j()),
+        );
+        if let Some(host_j) = energy.host_j() {
+            row("energy of the host", format!("{host_j:.3} J"));
+        }
+    }
+    if let Some(idle) = result.device_idle_seconds.filter(|idle| *idle > 0.0) {
+        row("device idle", format!("{idle:.3} s"));
     }
     if let Some(dollars) = result.dollars_per_reference {
         row("price of a million", format!("$ {:.4}", 1e6 * dollars));
@@ -454,6 +537,9 @@ pub(crate) fn of_run(result: &WithDevice) -> String {
         if let Some(bytes) = inside.lifetime_host_bytes {
             row("lifetime", format!("{:.3} TB", bytes / 1e12));
         }
+    }
+    if record.padding_reads > 0 {
+        row("padding reads", record.padding_reads.to_string());
     }
     row("cluster switches", record.cluster_switches.to_string());
     row(

@@ -29,6 +29,8 @@ pub(crate) fn trace(args: &TraceArgs) -> Result<(), Failure> {
 #[derive(Serialize)]
 struct Described {
     name: Option<String>,
+    /// The formats of the parts; a generator has none.
+    format: Option<String>,
     page_size: Option<u64>,
     database_pages: Option<u64>,
     #[serde(flatten)]
@@ -39,6 +41,7 @@ fn info(args: &InfoArgs) -> Result<(), Failure> {
     let source = args.reading.source(&args.traces)?;
     let reader = source.open()?;
     run::report_notes(reader.notes());
+    let format = formats(&source)?;
     let Metadata {
         name,
         page_size,
@@ -48,6 +51,7 @@ fn info(args: &InfoArgs) -> Result<(), Failure> {
     run::report_notes(&source.late_notes());
     let described = Described {
         name,
+        format,
         page_size,
         database_pages,
         info,
@@ -61,6 +65,17 @@ fn info(args: &InfoArgs) -> Result<(), Failure> {
         RunFormat::Table => out.write_all(table(&described).as_bytes())?,
     }
     Ok(())
+}
+
+/// Names of the formats of a trace's parts, each once.
+fn formats(source: &Source) -> Result<Option<String>, Failure> {
+    let mut names: Vec<&str> = Vec::new();
+    for format in source.formats()?.into_iter().flatten() {
+        if !names.contains(&format.name()) {
+            names.push(format.name());
+        }
+    }
+    Ok((!names.is_empty()).then(|| names.join(", ")))
 }
 
 /// Reads a trace to its end and says what it is like.
@@ -92,6 +107,7 @@ pub(crate) fn for_each_batch<E: Into<Failure>>(
 fn table(described: &Described) -> String {
     let Described {
         name,
+        format,
         page_size,
         database_pages,
         info,
@@ -102,6 +118,10 @@ fn table(described: &Described) -> String {
     let some_percent = |share: Option<f64>| share.map_or("-".into(), percent);
     let mut rows = vec![
         ("name", name.clone().unwrap_or_else(unknown)),
+        (
+            "format",
+            format.clone().unwrap_or_else(|| "generator".into()),
+        ),
         ("page size", number(*page_size)),
         ("database pages", number(*database_pages)),
         ("references", info.references.to_string()),
@@ -213,11 +233,12 @@ fn format_of(to: &Path, encoding: &EncodingArgs) -> Result<Format, Failure> {
         .to_format
         .or_else(|| Format::of_name(to))
         .ok_or_else(|| {
-            let known: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
+            let written = Format::ALL.iter().filter(|format| format.is_written());
+            let names: Vec<&str> = written.map(|format| format.name()).collect();
             Failure::Usage(format!(
                 "the name {} does not tell a format; give --to-format, one of: {}",
                 to.display(),
-                known.join(" ")
+                names.join(" ")
             ))
         })
 }

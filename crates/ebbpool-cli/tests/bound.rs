@@ -232,6 +232,16 @@ fn wrong_usage_is_refused() {
             2,
             "--device",
         ),
+        (
+            &["compare", "more.txt", "--bound", "--asymmetry", "8,rm1"],
+            2,
+            "rm1",
+        ),
+        (
+            &["bound", "more.txt", "--frames", "3", "--asymmetry", "rm2"],
+            2,
+            "rm2",
+        ),
     ] {
         let output = ebbpool(&directory, args);
         let message = String::from_utf8_lossy(&output.stderr);

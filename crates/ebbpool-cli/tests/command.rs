@@ -195,6 +195,7 @@ fn a_report_loads_nothing_and_holds_the_results() {
         "500",
         "--format",
         "json",
+        "--no-cache",
     ];
     let output = ebbpool(&[&args[..], &["--report", to]].concat());
     assert!(output.status.success());
@@ -295,6 +296,43 @@ fn piped(args: &[&str], input: &[u8]) -> Output {
 }
 
 #[test]
+fn traces_of_other_programs_are_read_and_not_written() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let spc = file(dir.path(), "t.spc", "0,15,1024,w,0.1\n1,8,4096,r,0.2\n");
+    let info = json(&[
+        "trace",
+        "info",
+        &spc,
+        "--page-size",
+        "4096",
+        "--format",
+        "json",
+    ]);
+    assert_eq!(
+        (&info["format"], &info["references"], &info["writes"]),
+        (&"spc".into(), &3.into(), &2.into())
+    );
+    let text = stdout(&["trace", "info", &spc, "--page-size", "4096"]);
+    assert!(text.contains("\nformat              spc\n"), "{text}");
+    refused(&["trace", "info", &spc], 2, &["--page-size 4096"]);
+    let out = dir.path().join("out.spc");
+    let out = out.to_str().expect("a path in UTF-8");
+    refused(
+        &["trace", "convert", &spc, out, "--page-size", "4096"],
+        2,
+        &["only read", "native, text, u32, csv"],
+    );
+    assert!(!Path::new(out).exists());
+    let output = piped(&["trace", "info", "-"], b"*\n5\n6\n");
+    let notes = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{notes}");
+    assert!(
+        notes.contains("looks like lirs") && notes.contains("all references are reads"),
+        "{notes}"
+    );
+}
+
+#[test]
 fn standard_input_is_a_trace() {
     let args = ["--policies", "lru", "--frames", "50%", "--asymmetry", "2"];
     let compare = [&["compare", "-"], &args[..], &["--format", "json"]].concat();
@@ -386,6 +424,7 @@ fn every_command_reads_alike() {
     let info = |args: &[&str]| {
         let mut info = json(&[&["trace", "info"], args].concat());
         info["page_size"].take();
+        info["format"].take();
         info
     };
     assert_eq!(info(&reading), info(&[&plain, "--format", "json"]));
@@ -488,7 +527,7 @@ fn generators_are_listed_and_written() {
         stdout(&["trace", "generate", spec, to]);
         let described = |trace| {
             let mut info = json(&["trace", "info", trace, "--format", "json"]);
-            for lost in ["name", "database_pages", "lru_hit_ratio"] {
+            for lost in ["name", "format", "database_pages", "lru_hit_ratio"] {
                 info[lost].take();
             }
             info
@@ -757,7 +796,7 @@ fn devices_are_listed_and_told_of_in_80_columns() {
         .take_while(|line| !line.is_empty())
         .filter_map(|line| line.split_whitespace().next())
         .collect();
-    assert_eq!(names.len(), 30);
+    assert_eq!(names.len(), 43);
     let told = names.iter().map(|name| stdout(&["devices", name]));
     for text in std::iter::once(list.clone()).chain(told) {
         for line in text.lines() {
@@ -773,7 +812,7 @@ fn devices_are_listed_and_told_of_in_80_columns() {
 #[test]
 fn devices_are_told_of_in_json_and_toml() {
     let all = json(&["devices", "--format", "json"]);
-    assert_eq!(all.as_array().map(Vec::len), Some(30));
+    assert_eq!(all.as_array().map(Vec::len), Some(43));
     let dc = json(&["devices", "micron-9200", "--format", "json"]);
     assert_eq!(dc["name"], "nvme-dc-9200");
     assert_eq!(dc["asymmetry"], "steady");
@@ -841,6 +880,21 @@ fn a_device_is_charged() {
     let disk = run(&["--device", "hdd1"]);
     assert!(disk["joules_per_reference"].as_f64().expect("joules") > 0.0);
 
+    // Nine references at a thousand a second: 9 ms, for which the disk and the host draw power.
+    let ssd = run(&["--device", "ssd3", "--rate", "1000"]);
+    let busy = ssd["cost_us"].as_f64().expect("a time") * 9.0;
+    let idle = ssd["device_idle_seconds"].as_f64().expect("a time") * 1e6;
+    assert!(idle > 0.0 && busy + idle > 8900.0, "{busy} {idle}");
+    let watts = 0.1 + figure("ssd3", "host_active_w");
+    near(
+        &ssd["joules_per_reference"],
+        ((busy + idle) * watts + busy * 1.1) / 1e6 / 9.0,
+    );
+    let without = [
+        "run", &trace, "--policy", "lru", "--frames", "2", "--rate", "5",
+    ];
+    refused(&without, 2, &["--device"]);
+
     let price = run(&["--device", "s3-standard"]);
     near(
         &price["dollars_per_reference"],
@@ -867,6 +921,23 @@ fn a_device_is_charged() {
         (&all[0]["cost_us"], &all[0]["cost"]),
         (&slow["cost_us"], &slow["cost"])
     );
+
+    assert!(all[0]["joules_per_reference"].is_null());
+    let on_disk = [
+        "compare",
+        &trace,
+        "--device",
+        "hdd1",
+        "--policies",
+        "fd-static:clean=1",
+        "--frames",
+        "2",
+        "--warmup",
+        "2",
+    ];
+    let all = json(&[&on_disk[..], &["--format", "json"]].concat());
+    assert_eq!(all[0]["joules_per_reference"], disk["joules_per_reference"]);
+    assert!(stdout(&on_disk).contains("energy per reference"));
 
     for (args, words) in [
         (["--device", "flash-137"], "flash-136"),
@@ -938,6 +1009,18 @@ fn a_flash_device_is_replayed_as_theory_says() {
                 .expect("a count")
     );
     assert!(report["lifetime_days"].is_null() && report["failed"].is_null());
+    // 49.5 mW while the one die works, which is all the time.
+    let joules = report["energy"]["total_j"]
+        .as_f64()
+        .expect("its power is known");
+    let expected = 0.0495 * figure("device_seconds");
+    assert!((joules / expected - 1.0).abs() < 1e-9, "{joules}");
+    assert!((figure("joules_per_reference") * 400_000.0 / joules - 1.0).abs() < 1e-9);
+    let unknown = replay(
+        "uniform:pages=2000,refs=3000,write=1",
+        "flash:znand,blocks=64",
+    );
+    assert!(unknown["energy"].is_null() && unknown["joules_per_reference"].is_null());
 
     let in_order = (0..5000)
         .map(|page| format!("W {page}\n"))
@@ -971,6 +1054,9 @@ fn a_buffer_on_a_flash_device() {
         assert_eq!(plain[same], flash[same], "lru does not look at the device");
     }
     assert_eq!(flash["host_writes"], flash["writes"]);
+    let joules = flash["joules_per_reference"].as_f64().expect("joules");
+    let at_work = 0.0495 * flash["cost_us"].as_f64().expect("a time") / 1e6;
+    assert!((joules / at_work - 1.0).abs() < 1e-9, "{joules}");
     assert!(flash["erases"].as_u64() > Some(100) && flash["cost_us"].as_f64() > Some(25.0));
     let saving = run("cflru:window=1", &["--device", SMALL_FLASH]);
     assert!(saving["erases"].as_u64() < flash["erases"].as_u64());
@@ -987,6 +1073,183 @@ fn a_buffer_on_a_flash_device() {
     assert!(text.contains("lifetime of the device"), "{text}");
     let erases = flash["erases"].to_string();
     assert!(text.contains(&erases), "{erases} in {text}");
+}
+
+fn compared(charge: &[&str], policies: &str) -> Vec<Value> {
+    let args = ["compare", ZIPF, "--frames", "5%,20%", "--format", "json"];
+    let all = [&args[..], &["--policies", policies], charge].concat();
+    serde_json::from_value(json(&all)).expect("an array")
+}
+
+const ZIPF: &str = "zipf:pages=3000,refs=60000,write=0.5";
+
+/// A result of `run`, without what depends on the machine.
+fn run_alike(row: &Value, charge: &[&str]) -> Value {
+    let frames = row["frames"].to_string();
+    let policy = row["policy"].as_str().expect("a name");
+    let args = [
+        "run", ZIPF, "--format", "json", "--policy", policy, "--frames", &frames,
+    ];
+    let mut run = json(&[&args[..], charge].concat());
+    run["seconds"] = Value::Null;
+    run["references_per_second"] = Value::Null;
+    run
+}
+
+#[test]
+fn compare_spans_asymmetries_that_change() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let changes = file(dir.path(), "changes.csv", "0,4\n30000,40\n");
+    let spelled = [
+        "8",
+        "rm1:base=25,epoch=2000",
+        "rm2",
+        "2",
+        &format!("file:{changes}"),
+    ];
+    let rows = compared(&["--asymmetry", &spelled.join(",")], "lru,casa");
+    assert_eq!(rows.len(), spelled.len() * 2 * 2);
+    for (rows, asymmetry) in rows.chunks(4).zip(spelled) {
+        for row in rows {
+            assert_eq!(
+                *row,
+                run_alike(row, &["--asymmetry", asymmetry]),
+                "{asymmetry}"
+            );
+        }
+        let changing = asymmetry.parse::<f64>().is_err();
+        assert_eq!(rows[0]["asymmetry_changes"].is_string(), changing);
+    }
+    let table = stdout(&[
+        "compare",
+        ZIPF,
+        "--frames",
+        "9",
+        "--asymmetry",
+        "8,rm1:base=25,epoch=2000",
+    ]);
+    let long = table.lines().find(|line| line.starts_with("R = rm1"));
+    assert_eq!(long, Some("R = rm1:base=25,epoch=2000"));
+    let fits = |line: &str| line.chars().count() <= 80 || line.starts_with("at R=");
+    assert!(table.lines().skip(1).all(fits), "{table}");
+    for (list, word) in [
+        ("8,rm3", "rm3"),
+        ("", "no asymmetry"),
+        ("rm1:base=25,reading=literal", "reading"),
+    ] {
+        refused(&["compare", ZIPF, "--asymmetry", list], 2, &[word]);
+    }
+    let missing = ["compare", ZIPF, "--asymmetry", "8,file:/no/such.csv"];
+    refused(&missing, 1, &["/no/such.csv"]);
+}
+
+#[test]
+fn compare_on_a_flash_device_tells_how_long_it_lives() {
+    let charge = ["--device", SMALL_FLASH];
+    let rows = compared(&charge, "fifo,lru,cflru:window=1");
+    for row in &rows {
+        assert_eq!(*row, run_alike(row, &charge));
+    }
+    let programs = |policy: &str| {
+        let mut found = rows.iter();
+        let row = found.find(|row| row["policy"] == policy && row["frames"] == 600);
+        row.expect("a result")["programs"]
+            .as_f64()
+            .expect("a count")
+    };
+    let text = |policies: &str| {
+        let args = [
+            "compare",
+            ZIPF,
+            "--frames",
+            "5%,20%",
+            "--policies",
+            policies,
+        ];
+        stdout(&[&args[..], &charge].concat())
+    };
+    let times = |other: &str| programs(other) / programs("cflru:window=1");
+    let with_lru = text("fifo,lru,cflru:window=1");
+    let told = format!(
+        "at 20 % of the database cflru:window=1 makes this device live {:.1} times as long as lru",
+        times("lru")
+    );
+    assert!(with_lru.contains(&told), "{told} in {with_lru}");
+    let cell = format!("x{:.2}", times("lru"));
+    assert!(with_lru.contains(&cell), "{cell} in {with_lru}");
+    let without = text("cflru:window=1,fifo");
+    let told = format!("live {:.1} times as long as fifo", times("fifo"));
+    assert!(without.contains(&told), "{told} in {without}");
+    assert!(times("fifo") > times("lru") && times("lru") > 1.1);
+
+    let fresh = ["--device", "flash:slc-mt29f4g08aaa,blocks=2048"];
+    let args = [
+        "compare",
+        ZIPF,
+        "--frames",
+        "5%",
+        "--policies",
+        "lru,cflru:window=1",
+    ];
+    let fresh = stdout(&[&args[..], &fresh].concat());
+    assert!(
+        fresh.contains("has not reached a steady state (no block"),
+        "{fresh}"
+    );
+}
+
+#[test]
+fn a_policy_under_which_the_device_fails_wins_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let chip = "name = \"weak\"\npage_bytes = 2048\npages_per_block = 16\nblocks = 64\n\
+        read_us = [25.0]\nprogram_us = [220.0]\nerase_us = 1500.0\ntransfer_ns_per_byte = 25.0\n\
+        endurance = 60\nsource = \"made to wear out\"\n";
+    let device = format!("flash:{}", file(dir.path(), "weak.toml", chip));
+    let trace = "zipf:pages=600,refs=120000,write=0.5";
+    let compare = |policies: &str, more: &[&str]| {
+        let args = [
+            "compare",
+            trace,
+            "--frames",
+            "5%",
+            "--device",
+            &device,
+            "--policies",
+            policies,
+        ];
+        stdout(&[&args[..], more].concat())
+    };
+    // The device of lru fails early in the trace, so that it has paid for less.
+    let table = compare("lru,cflru:window=1", &[]);
+    let line = |name: &str| {
+        table
+            .lines()
+            .find(|line| line.starts_with(name))
+            .expect("a line")
+    };
+    assert!(line("lru").ends_with("failed"), "{table}");
+    assert!(line("cflru:window=1").contains('*'), "{table}");
+    assert!(
+        table.contains("lifetimes cannot be compared: under lru the device failed"),
+        "{table}"
+    );
+    assert!(
+        table.contains("cflru:window=1 has the smallest time"),
+        "{table}"
+    );
+    let all_failed = compare("lru,fifo", &[]);
+    assert!(
+        all_failed.contains("lifetimes cannot be compared"),
+        "{all_failed}"
+    );
+    let path = dir.path().join("r.html");
+    let path = path.to_str().expect("UTF-8");
+    compare("lru,cflru:window=1", &["--report", path]);
+    let page = fs::read_to_string(path).expect("the report");
+    assert!(
+        page.contains("\"failed\":\"the device failed: "),
+        "the report knows"
+    );
 }
 
 #[test]
@@ -1012,7 +1275,7 @@ fn flash_devices_that_cannot_be() {
     refused(
         &["device", "replay", &beyond, "--device", SMALL_FLASH],
         1,
-        &["beyond the device's"],
+        &["beyond the device's", "blocks=1953128 is the least"],
     );
 }
 

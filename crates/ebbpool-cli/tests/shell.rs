@@ -52,7 +52,10 @@ fn bash_offers_commands_policies_and_formats() {
     );
     let policies = bash_offers(&["ebbpool", "run", "--policy", "fd-"]);
     assert_eq!(policies, ["fd-static", "fd-buffer", "fd-exact"]);
-    assert_eq!(bash_offers(&["ebbpool", "policies", "cflru-"]), ["cflru-c"]);
+    assert_eq!(
+        bash_offers(&["ebbpool", "policies", "cflru-"]),
+        ["cflru-c", "cflru-e"]
+    );
     let formats = bash_offers(&["ebbpool", "compare", "--trace-format", "u3"]);
     assert_eq!(formats, ["u32"]);
     assert_eq!(bash_offers(&["ebbpool", "trace", "con"]), ["convert"]);

@@ -1,13 +1,13 @@
 //! What a simulator drives: devices that serve reads and writes of pages and say what they cost.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Asymmetry;
 use crate::changing::{ChangingAsymmetry, Epoch};
 use crate::costs::{Bill, OperationCosts, Unit};
 use crate::energy::{Activity, Energy, Power};
 use crate::flash_device::FlashDevice;
-use crate::profiles::DeviceProfile;
+use crate::profiles::{DeviceProfile, WriteCache};
 
 /// The device can no longer serve requests.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -18,7 +18,7 @@ pub struct DeviceFailed(
 );
 
 /// What a device has done since its counters were last set to zero.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeviceReport {
     /// What costs are counted in.
     pub unit: Unit,
@@ -87,11 +87,31 @@ pub trait Device {
         None
     }
 
+    /// The pages it has, numbered from 0.
+    fn pages(&self) -> u64 {
+        u64::MAX
+    }
+
+    /// How often the erase block that holds the page was erased; 0 if none does, or the device does
+    /// not count erases.
+    fn erases_of(&self, _page: u64) -> u32 {
+        0
+    }
+
+    /// From now on the device notes which pages come to lie in another erase block.
+    fn note_moves(&mut self) {}
+
+    /// Appends the pages noted since this was last asked, some of them more than once.
+    fn take_moved(&mut self, _moved: &mut Vec<u64>) {}
+
     /// What was done since the counters were set to zero.
     fn report(&self) -> DeviceReport;
 
     /// Sets the counters to zero, after the warm-up; what state the device is in stays.
     fn reset_counters(&mut self);
+
+    /// Nothing is asked of the device for so many µs, before the next read or write.
+    fn idle(&mut self, _micros: f64) {}
 
     /// The energy of what was done since the counters were set to zero, in a run that took
     /// `elapsed_us` µs; nothing where power or times are not known.
@@ -102,51 +122,91 @@ pub trait Device {
 
 /// A device whose costs are constant, but for an SLC cache that makes the first writes cheaper.
 ///
-/// A replay gives the device no time to empty its cache, so that it fills once and stays full.
+/// The cache fills with writes and empties while the device is idle; a replay that leaves it no
+/// idle time fills it once.
 #[derive(Clone, Debug)]
 pub struct PlainDevice {
+    /// Of a write: what it costs without a cache, or with a full one.
     costs: OperationCosts,
-    /// What a write costs once the cache is full.
-    write_after: f64,
-    /// Writes that the cache still takes; without a cache there is no end to them.
-    cache_left: u64,
+    cache: Option<CacheState>,
     power: Option<Power>,
     reads: u64,
     cached_writes: u64,
-    later_writes: u64,
+    other_writes: u64,
+}
+
+/// An SLC cache with what is in it.
+#[derive(Clone, Copy, Debug)]
+struct CacheState {
+    cache: WriteCache,
+    /// Writes that it still takes.
+    room: u64,
+    /// Idle time that was not enough to move one more page, in µs.
+    idle_us: f64,
+}
+
+impl CacheState {
+    fn empty(cache: WriteCache) -> Self {
+        CacheState {
+            cache,
+            room: cache.pages,
+            idle_us: 0.0,
+        }
+    }
+
+    fn idle(&mut self, micros: f64) {
+        let Some(drain_us) = self.cache.drain_us else {
+            return;
+        };
+        let filled = self.cache.pages - self.room;
+        self.idle_us += micros;
+        let drained = (self.idle_us / drain_us).floor();
+        if drained >= filled as f64 {
+            (self.room, self.idle_us) = (self.cache.pages, 0.0);
+        } else {
+            self.room += drained as u64;
+            self.idle_us -= drained * drain_us;
+        }
+    }
 }
 
 impl PlainDevice {
     pub(crate) fn of(profile: &DeviceProfile) -> Self {
+        let cache = profile.write_cache();
         let costs = profile.operation_costs();
-        let (cache_left, write_after) = profile.write_cache().unwrap_or((u64::MAX, costs.write));
+        let after = cache.map_or(costs.write, |cache| cache.write_us_after);
         PlainDevice {
-            write_after,
-            cache_left,
+            cache: cache.map(CacheState::empty),
             power: profile.power(),
-            ..Self::with_costs(costs)
+            ..Self::with_costs(OperationCosts {
+                write: after,
+                ..costs
+            })
         }
     }
 
     fn with_costs(costs: OperationCosts) -> Self {
         PlainDevice {
             costs,
-            write_after: costs.write,
-            cache_left: u64::MAX,
+            cache: None,
             power: None,
             reads: 0,
             cached_writes: 0,
-            later_writes: 0,
+            other_writes: 0,
         }
     }
 
     /// The same device with an SLC cache that has room for `pages` writes only; one without a
     /// cache stays without.
-    pub fn with_cache_left(self, pages: u64) -> Self {
-        PlainDevice {
-            cache_left: pages,
-            ..self
+    pub fn with_cache_left(mut self, pages: u64) -> Self {
+        if let Some(state) = &mut self.cache {
+            state.room = pages.min(state.cache.pages);
         }
+        self
+    }
+
+    fn cached_write_cost(&self) -> f64 {
+        self.cache.map_or(0.0, |state| state.cache.write_us)
     }
 }
 
@@ -166,21 +226,22 @@ impl Device for PlainDevice {
 
     #[inline]
     fn write(&mut self, _page: u64) -> Result<f64, DeviceFailed> {
-        if self.cache_left > 0 {
-            self.cache_left -= 1;
+        if let Some(state) = &mut self.cache
+            && state.room > 0
+        {
+            state.room -= 1;
             self.cached_writes += 1;
-            Ok(self.costs.write)
-        } else {
-            self.later_writes += 1;
-            Ok(self.write_after)
+            return Ok(state.cache.write_us);
         }
+        self.other_writes += 1;
+        Ok(self.costs.write)
     }
 
     #[inline]
     fn costs(&self) -> OperationCosts {
-        match self.cache_left {
-            0 => OperationCosts {
-                write: self.write_after,
+        match &self.cache {
+            Some(state) if state.room > 0 => OperationCosts {
+                write: state.cache.write_us,
                 ..self.costs
             },
             _ => self.costs,
@@ -191,17 +252,23 @@ impl Device for PlainDevice {
         DeviceReport {
             unit: self.costs.unit,
             reads: self.reads,
-            writes: self.cached_writes + self.later_writes,
+            writes: self.cached_writes + self.other_writes,
             read_cost: self.reads as f64 * self.costs.read,
-            write_cost: self.cached_writes as f64 * self.costs.write
-                + self.later_writes as f64 * self.write_after,
+            write_cost: self.cached_writes as f64 * self.cached_write_cost()
+                + self.other_writes as f64 * self.costs.write,
         }
     }
 
     fn reset_counters(&mut self) {
         self.reads = 0;
         self.cached_writes = 0;
-        self.later_writes = 0;
+        self.other_writes = 0;
+    }
+
+    fn idle(&mut self, micros: f64) {
+        if let Some(state) = &mut self.cache {
+            state.idle(micros);
+        }
     }
 
     fn energy(&self, elapsed_us: f64) -> Option<Energy> {
@@ -376,12 +443,34 @@ impl Device for AnyDevice {
         whichever!(self, device => device.epoch())
     }
 
+    fn pages(&self) -> u64 {
+        whichever!(self, device => device.pages())
+    }
+
+    #[inline]
+    fn erases_of(&self, page: u64) -> u32 {
+        whichever!(self, device => device.erases_of(page))
+    }
+
+    fn note_moves(&mut self) {
+        whichever!(self, device => device.note_moves());
+    }
+
+    #[inline]
+    fn take_moved(&mut self, moved: &mut Vec<u64>) {
+        whichever!(self, device => device.take_moved(moved));
+    }
+
     fn report(&self) -> DeviceReport {
         whichever!(self, device => device.report())
     }
 
     fn reset_counters(&mut self) {
         whichever!(self, device => device.reset_counters())
+    }
+
+    fn idle(&mut self, micros: f64) {
+        whichever!(self, device => device.idle(micros))
     }
 
     fn energy(&self, elapsed_us: f64) -> Option<Energy> {
@@ -420,18 +509,53 @@ mod tests {
     }
 
     #[test]
-    fn an_slc_cache_fills_once() {
+    fn an_slc_cache_fills_and_tells_a_policy() {
         let ssd = profile("nvme-970evoplus-1t");
+        let cache = ssd.write_cache().expect("a cache");
         let mut device = ssd.device().with_cache_left(2);
+        let told = device.costs().ratio();
+        assert!((told - 600.0 / 550.0).abs() < 1e-9, "{told}");
         let costs = [(); 3].map(|()| device.write(0).expect("written"));
-        assert_eq!(costs, [17.0, 17.0, 33.0]);
-        assert_eq!(device.costs().write, 33.0);
+        let (cached, after) = (cache.write_us, cache.write_us_after);
+        assert_eq!(costs, [cached, cached, after]);
+        // 3,300 MB/s before, 1,700 after.
+        let told = device.costs().ratio();
+        assert!(
+            (told - 600.0 / 550.0 * 3300.0 / 1700.0).abs() < 1e-4,
+            "{told}"
+        );
         device.reset_counters();
-        assert_eq!(device.write(0), Ok(33.0));
-        let (pages, after) = ssd.write_cache().expect("a cache");
-        assert_eq!(ssd.cost(0, pages).amount, pages as f64 * 17.0);
+        assert_eq!(device.write(0), Ok(after));
+        let pages = cache.pages;
+        assert_eq!(ssd.cost(0, pages).amount, pages as f64 * cached);
         let more = ssd.cost(1, pages + 10).amount - ssd.cost(0, pages).amount;
-        assert!((more - (53.0 + 10.0 * after)).abs() < 1e-3, "{more}");
+        let read = ssd.operation_costs().read;
+        assert!((more - (read + 10.0 * after)).abs() < 1e-3, "{more}");
+    }
+
+    #[test]
+    fn an_idle_device_empties_its_slc_cache() {
+        let ssd = profile("nvme-970evoplus-1t");
+        let cache = ssd.write_cache().expect("a cache");
+        let drain_us = cache.drain_us.expect("known");
+        let mut device = ssd.device().with_cache_left(0);
+        device.idle(0.9 * drain_us);
+        assert_eq!(device.write(0), Ok(cache.write_us_after));
+        // What was too short to move a page counts for the next one.
+        device.idle(2.2 * drain_us);
+        let costs = [(); 4].map(|()| device.write(0).expect("written"));
+        let (cached, after) = (cache.write_us, cache.write_us_after);
+        assert_eq!(costs, [cached, cached, cached, after]);
+        device.idle(2.0 * drain_us * cache.pages as f64);
+        assert_eq!(device.cache.map(|state| state.room), Some(cache.pages));
+        device.write(0).expect("written");
+        device.idle(0.5 * drain_us);
+        let room = device.cache.map(|state| state.room);
+        assert_eq!(
+            room,
+            Some(cache.pages - 1),
+            "idle time is not saved up while empty"
+        );
     }
 
     #[test]

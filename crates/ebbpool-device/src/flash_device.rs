@@ -4,7 +4,10 @@ use std::fmt;
 
 use crate::costs::{OperationCosts, Unit};
 use crate::device::{Device, DeviceFailed, DeviceReport};
-use crate::flash::{ConfigError, DeviceError, Flash, FlashConfig, Report, ServiceTime};
+use crate::energy::Energy;
+use crate::flash::{
+    Cause, ConfigError, DeviceError, Flash, FlashConfig, Observer, Report, ServiceTime,
+};
 use crate::measured::MeasuredCosts;
 
 /// How the pages of a trace lie on the pages of the device.
@@ -42,12 +45,65 @@ impl Layout {
         }
     }
 
+    /// The pages of the trace that lie on a page of the device, wholly or in part.
+    fn pages_on(self, device_page: u64) -> std::ops::Range<u64> {
+        match self {
+            Layout::Takes(count) => device_page / count..device_page / count + 1,
+            Layout::Share(count) => device_page * count..(device_page + 1) * count,
+        }
+    }
+
+    /// As many of the trace's pages as there are in so many of the device's.
+    fn pages_in(self, device_pages: u64) -> u64 {
+        match self {
+            Layout::Takes(count) => device_pages / count,
+            Layout::Share(count) => device_pages * count,
+        }
+    }
+
     fn per_request(self) -> u64 {
         match self {
             Layout::Takes(count) => count,
             Layout::Share(_) => 1,
         }
     }
+}
+
+/// Notes which logical pages are programmed, once it is told to.
+#[derive(Clone, Default)]
+struct Moves {
+    noting: bool,
+    programmed: Vec<u32>,
+}
+
+impl Moves {
+    #[inline]
+    fn note(&mut self, owner: u32) {
+        if self.noting {
+            self.programmed.push(owner);
+        }
+    }
+}
+
+impl Observer for Moves {
+    #[inline]
+    fn read(&mut self, _page: u32, _cause: Cause) {}
+
+    #[inline]
+    fn programmed(&mut self, _page: u32, owner: u32, _cause: Cause) {
+        self.note(owner);
+    }
+
+    #[inline]
+    fn copied(&mut self, _from: u32, _to: u32, owner: u32, _cause: Cause) {
+        self.note(owner);
+    }
+
+    #[inline]
+    fn erased(&mut self, _block: u32) {}
+
+    #[inline]
+    fn retired(&mut self, _block: u32) {}
 }
 
 /// A simulated flash device under the pages of a trace.
@@ -57,7 +113,7 @@ impl Layout {
 /// Until it knows enough it says what the chip states.
 #[derive(Clone)]
 pub struct FlashDevice {
-    flash: Flash,
+    flash: Flash<Moves>,
     layout: Layout,
     stated: OperationCosts,
     measured: MeasuredCosts,
@@ -89,6 +145,30 @@ impl FlashDevice {
         page_bytes: Option<u64>,
         database_pages: Option<u64>,
     ) -> Result<Self, ConfigError> {
+        let stated = Self::stated_costs(config, page_bytes, database_pages)?;
+        Ok(FlashDevice {
+            flash: Flash::observed(config, Moves::default())?,
+            layout: Layout::new(page_bytes, config.page_bytes.into())?,
+            stated,
+            measured: MeasuredCosts::default(),
+            reads: 0,
+            writes: 0,
+            read_nanos: 0,
+            write_nanos: 0,
+        })
+    }
+
+    /// What [`FlashDevice::new`] with the same arguments would say of its costs at first: what the
+    /// chip states, in microseconds. Takes no time and no memory, as preconditioning may.
+    ///
+    /// # Errors
+    ///
+    /// If the device is too small, or pages of that size do not lie evenly on its own.
+    pub fn stated_costs(
+        config: &FlashConfig,
+        page_bytes: Option<u64>,
+        database_pages: Option<u64>,
+    ) -> Result<OperationCosts, ConfigError> {
         let layout = Layout::new(page_bytes, config.page_bytes.into())?;
         if let Some(last) = database_pages.and_then(|pages| pages.checked_sub(1)) {
             config.check_fits(layout.pages(last).end)?;
@@ -96,20 +176,17 @@ impl FlashDevice {
         let chip = config.chip();
         let mean = |times: &[f64]| times.iter().sum::<f64>() / times.len().max(1) as f64;
         let pages = layout.per_request() as f64;
-        Ok(FlashDevice {
-            flash: Flash::new(config)?,
-            layout,
-            stated: OperationCosts {
-                read: pages * mean(&chip.read_us),
-                write: pages * mean(&chip.program_us),
-                unit: Unit::Microseconds,
-            },
-            measured: MeasuredCosts::default(),
-            reads: 0,
-            writes: 0,
-            read_nanos: 0,
-            write_nanos: 0,
+        Ok(OperationCosts {
+            read: pages * mean(&chip.read_us),
+            write: pages * mean(&chip.program_us),
+            unit: Unit::Microseconds,
         })
+    }
+
+    /// Pages of `page_bytes` in an erase block; where these are not known, pages of the device.
+    pub fn pages_per_block(config: &FlashConfig, page_bytes: Option<u64>) -> Option<u64> {
+        let layout = Layout::new(page_bytes, config.page_bytes.into()).ok()?;
+        Some(layout.pages_in(config.pages_per_block.into()).max(1))
     }
 
     /// What the flash model counted.
@@ -120,7 +197,7 @@ impl FlashDevice {
     fn request(
         &mut self,
         page: u64,
-        serve: fn(&mut Flash, u64) -> Result<ServiceTime, DeviceError>,
+        serve: fn(&mut Flash<Moves>, u64) -> Result<ServiceTime, DeviceError>,
     ) -> Result<u64, DeviceFailed> {
         let mut nanos = 0;
         for page in self.layout.pages(page) {
@@ -162,6 +239,28 @@ impl Device for FlashDevice {
         }
     }
 
+    fn pages(&self) -> u64 {
+        self.layout.pages_in(self.flash.logical_pages())
+    }
+
+    fn erases_of(&self, page: u64) -> u32 {
+        let first = self.layout.pages(page).start;
+        self.flash.erase_count_of(first).unwrap_or(0)
+    }
+
+    fn note_moves(&mut self) {
+        self.flash.observer().noting = true;
+    }
+
+    fn take_moved(&mut self, moved: &mut Vec<u64>) {
+        let programmed = std::mem::take(&mut self.flash.observer().programmed);
+        let pages = programmed.iter().map(|&page| u64::from(page));
+        moved.extend(pages.flat_map(|page| self.layout.pages_on(page)));
+        let recycled = &mut self.flash.observer().programmed;
+        *recycled = programmed;
+        recycled.clear();
+    }
+
     fn report(&self) -> DeviceReport {
         DeviceReport {
             unit: Unit::Microseconds,
@@ -176,6 +275,17 @@ impl Device for FlashDevice {
         self.flash.reset_counters();
         (self.reads, self.writes) = (0, 0);
         (self.read_nanos, self.write_nanos) = (0, 0);
+    }
+
+    fn idle(&mut self, micros: f64) {
+        self.flash.idle((micros * NANOS_PER_MICRO).round() as u64);
+    }
+
+    fn energy(&self, elapsed_us: f64) -> Option<Energy> {
+        let config = self.flash.config();
+        let power = config.chip().power()?;
+        let elapsed_s = elapsed_us / 1e6;
+        Some(power.of_device(config.dies, &self.flash.die_seconds(), elapsed_s))
     }
 }
 
@@ -225,6 +335,34 @@ mod tests {
         }
         let later = device.costs().ratio();
         assert!(later > 2.0 * at_first, "{at_first} then {later}");
+    }
+
+    #[test]
+    fn energy_follows_the_operations() {
+        let mut device = device("bus=include,precondition=full", None);
+        device.read(0).expect("room");
+        device.write(0).expect("room");
+        device.idle(1e6);
+        // 2 x 52.8 µs on the bus beside 25 and 220 µs in the array, at 49.5 mW; 33 µW while idle.
+        let busy_s = (25.0 + 220.0 + 2.0 * 52.8) / 1e6;
+        let expected = 0.0495 * busy_s + 3.3e-5;
+        let energy = device
+            .energy(1e6 + busy_s * 1e6)
+            .expect("its power is known");
+        assert!((energy.device_j() / expected - 1.0).abs() < 1e-9);
+        let report = device.flash_report();
+        assert_eq!(report.idle_seconds, 1.0);
+        let told = report.energy.expect("its power is known").total_j;
+        assert!((told / expected - 1.0).abs() < 1e-9, "{told}");
+        device.reset_counters();
+        assert_eq!(
+            device.energy(0.0).map(|energy| energy.device_j()),
+            Some(0.0)
+        );
+        let unknown: FlashConfig = "flash:znand,blocks=64".parse().expect("a device");
+        let mut unknown = FlashDevice::new(&unknown, None, None).expect("it can be made");
+        assert_eq!(unknown.energy(1e6), None);
+        assert_eq!(unknown.flash_report().energy, None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! The papers' plain model is [`Asymmetry`]: a page read costs 1, a page write R, and nothing else
 //! counts. Devices by name are in [`profiles`]; [`Device`] is what a simulator drives.
 
+pub mod arrivals;
 pub mod changing;
 mod costs;
 mod device;

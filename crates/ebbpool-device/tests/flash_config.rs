@@ -138,7 +138,7 @@ fn a_chip_of_ones_own_is_read_from_a_file() {
     let mut flash = Flash::new(&parsed(&name)).expect("works");
     assert_eq!(flash.write(0).expect("endures").micros(), 100.0);
     assert_eq!(flash.write(0).expect("endures").micros(), 300.0);
-    assert_eq!(flash.config().chip().endurance, 500);
+    assert_eq!(flash.config().chip().endurance.value, 500.0);
     for (from, to, part) in [
         ("endurance = 500", "endurance = 0", "endurance = 0"),
         ("[10.0]", "[]", "read_us is an empty list"),

@@ -42,7 +42,7 @@ impl Contents {
             next_slot: vec![0; geometry.blocks as usize],
             erases: vec![0; geometry.blocks as usize],
             bad: vec![false; geometry.blocks as usize],
-            endurance: config.chip().endurance,
+            endurance: config.chip().endurance.value as u32,
             next: 0,
             last_read: None,
             moment: 0,

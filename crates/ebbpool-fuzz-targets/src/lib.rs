@@ -8,6 +8,8 @@ mod devices;
 mod names;
 mod traces;
 
+use ebbpool_trace::Format;
+
 /// A fuzz target.
 pub struct Target {
     /// Its name: `fuzz/fuzz_targets/NAME.rs`, `fuzz/corpus/NAME/`.
@@ -77,6 +79,42 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "compressed",
         check: traces::compressed,
+    },
+    Target {
+        name: "spc",
+        check: |input| traces::foreign(Format::Spc, input),
+    },
+    Target {
+        name: "msr",
+        check: |input| traces::foreign(Format::Msr, input),
+    },
+    Target {
+        name: "vscsi",
+        check: |input| traces::foreign(Format::Vscsi, input),
+    },
+    Target {
+        name: "oracle_general",
+        check: |input| traces::foreign(Format::OracleGeneral, input),
+    },
+    Target {
+        name: "lcs",
+        check: |input| traces::foreign(Format::Lcs, input),
+    },
+    Target {
+        name: "fio",
+        check: |input| traces::foreign(Format::Fio, input),
+    },
+    Target {
+        name: "blkparse",
+        check: |input| traces::foreign(Format::Blkparse, input),
+    },
+    Target {
+        name: "lirs",
+        check: |input| traces::foreign(Format::Lirs, input),
+    },
+    Target {
+        name: "arc",
+        check: |input| traces::foreign(Format::Arc, input),
     },
 ];
 

@@ -79,6 +79,23 @@ pub(crate) fn native(input: &[u8]) {
     check_file(&put(&directory, "fuzz.parquet", input));
 }
 
+/// A format of another program, without and with bad lines left out; pages have 4 KiB.
+pub(crate) fn foreign(format: Format, input: &[u8]) {
+    let directory = scratch();
+    let path = put(&directory, "fuzz", input);
+    let path = path.to_str().expect("a temporary path in UTF-8");
+    for bad_lines in [0, u64::MAX] {
+        let options = ReadOptions {
+            format: Some(format),
+            page_size: NonZeroU64::new(4096),
+            bad_lines,
+            ..ReadOptions::default()
+        };
+        let source = Source::parse_with(path, &options).expect("the file is there");
+        check_batches(&source);
+    }
+}
+
 /// Compressed files, and files whose name tells nothing: the first byte chooses the name.
 pub(crate) fn compressed(input: &[u8]) {
     let names = [
@@ -111,10 +128,9 @@ fn open(path: &Path) -> Result<Source, TraceError> {
 /// Reads alike in large and small batches, and is the same after writing it in every format that
 /// can hold it.
 pub(crate) fn check_source(source: &Source) {
-    let Some(content) = read(source, 4096) else {
+    let Some(content) = check_batches(source) else {
         return;
     };
-    assert_eq!(read(source, 7).as_ref(), Some(&content));
     if content.failed || !content.whole {
         return;
     }
@@ -137,6 +153,13 @@ pub(crate) fn check_source(source: &Source) {
             false => assert_eq!(again.as_ref(), Some(&content), "as {name}"),
         }
     }
+}
+
+/// Reads alike in large and small batches; `None` if the trace cannot be opened.
+fn check_batches(source: &Source) -> Option<Content> {
+    let content = read(source, 4096)?;
+    assert_eq!(read(source, 7).as_ref(), Some(&content));
+    Some(content)
 }
 
 /// `None` if the trace cannot be opened.

@@ -119,6 +119,8 @@ fn mutations_show_no_fault() {
         // Those that write files or make devices take longer.
         let mutants = match target.name {
             "text" | "u32" | "csv" | "native" | "compressed" => 300,
+            "spc" | "msr" | "vscsi" | "oracle_general" | "lcs" | "fio" | "blkparse" | "lirs"
+            | "arc" => 1000,
             "changes" | "chip" | "device_profile" | "flash_config" => 1000,
             _ => 20_000,
         };

@@ -26,6 +26,24 @@ pub(crate) trait Policy {
     /// is not pinned.
     fn victim(&mut self, write: bool, pinned: &BTreeSet<u64>) -> u64;
 
+    /// The pages that leave together with the victim, in order.
+    fn also_leaving(&self, _victim: u64) -> Vec<u64> {
+        Vec::new()
+    }
+
+    /// The pages per block, if a block is written whole.
+    fn padding(&self) -> Option<u64> {
+        None
+    }
+
+    /// How often the erase block of a resident page was erased.
+    fn erases(&mut self, _page: u64, _erases: u32) {}
+
+    /// The dirty pages that are written in one go with the victim chosen, in order; they stay.
+    fn written_with(&self, _victim: u64) -> Vec<u64> {
+        Vec::new()
+    }
+
     /// A page comes in.
     fn admit(&mut self, page: u64, write: bool);
 
@@ -52,6 +70,76 @@ pub(crate) trait Policy {
     }
 }
 
+impl Policy for Box<dyn Policy> {
+    fn next_use(&mut self, next_use: Option<u64>) {
+        (**self).next_use(next_use);
+    }
+
+    fn foresee(&mut self, foreseen: Foreseen) {
+        (**self).foresee(foreseen);
+    }
+
+    fn prices(&mut self, prices: &[f64]) {
+        (**self).prices(prices);
+    }
+
+    fn hit(&mut self, page: u64, write: bool) {
+        (**self).hit(page, write);
+    }
+
+    fn miss(&mut self, page: u64, write: bool) {
+        (**self).miss(page, write);
+    }
+
+    fn victim(&mut self, write: bool, pinned: &BTreeSet<u64>) -> u64 {
+        (**self).victim(write, pinned)
+    }
+
+    fn written_with(&self, victim: u64) -> Vec<u64> {
+        (**self).written_with(victim)
+    }
+
+    fn also_leaving(&self, victim: u64) -> Vec<u64> {
+        (**self).also_leaving(victim)
+    }
+
+    fn padding(&self) -> Option<u64> {
+        (**self).padding()
+    }
+
+    fn erases(&mut self, page: u64, erases: u32) {
+        (**self).erases(page, erases);
+    }
+
+    fn admit(&mut self, page: u64, write: bool) {
+        (**self).admit(page, write);
+    }
+
+    fn evict(&mut self, page: u64) {
+        (**self).evict(page);
+    }
+
+    fn clean(&mut self, page: u64) {
+        (**self).clean(page);
+    }
+
+    fn costs(&mut self, asymmetry: f64) {
+        (**self).costs(asymmetry);
+    }
+
+    fn resident(&self) -> Vec<(u64, bool)> {
+        (**self).resident()
+    }
+
+    fn target(&self) -> Option<f64> {
+        (**self).target()
+    }
+
+    fn estimates(&self) -> Option<[f64; 3]> {
+        (**self).estimates()
+    }
+}
+
 /// A buffer under a policy, with write clustering or without.
 pub(crate) struct Buffer<P> {
     frames: usize,
@@ -75,6 +163,35 @@ impl<P: Policy> Buffer<P> {
         let resident = self.policy.resident();
         let found = resident.iter().find(|(other, _)| *other == page);
         found.map(|(_, dirty)| *dirty)
+    }
+
+    /// The pages leave in this order; `written` is written already.
+    fn leave(&mut self, leaving: &[u64], written: Option<u64>) -> Vec<Event> {
+        let mut events = Vec::new();
+        let any_dirty = leaving.iter().any(|page| self.dirty(*page) == Some(true));
+        let whole = self.policy.padding().filter(|_| any_dirty);
+        if let Some(block) = whole {
+            let first = leaving[0] / block * block;
+            let pages = || (0..block).filter_map(|offset| first.checked_add(offset));
+            let missing = pages().filter(|page| self.dirty(*page).is_none());
+            events.extend(missing.map(Event::Pad));
+            events.extend(pages().map(Event::Write));
+            // Pinned pages of the block stay.
+            for page in pages().filter(|page| !leaving.contains(page)) {
+                if self.dirty(page) == Some(true) {
+                    self.clean(page);
+                }
+            }
+        }
+        for page in leaving {
+            let dirty = self.dirty(*page) == Some(true) && written != Some(*page);
+            if whole.is_none() && dirty {
+                events.push(Event::Write(*page));
+            }
+            events.push(Event::Evict(*page));
+            self.policy.evict(*page);
+        }
+        events
     }
 }
 
@@ -119,11 +236,17 @@ impl<P: Policy> Model for Buffer<P> {
                 clusters.leave(victim);
             }
             assert!(!pinned.contains(&victim));
-            if dirty {
-                events.push(Event::Write(victim));
+            let mut leaving = vec![victim];
+            leaving.extend(self.policy.also_leaving(victim));
+            leaving.retain(|page| !pinned.contains(page));
+            let together = self.policy.written_with(victim);
+            let written = (dirty && !together.is_empty()).then_some(victim);
+            events.extend(written.map(Event::Write));
+            for page in together {
+                events.push(Event::Write(page));
+                self.clean(page);
             }
-            events.push(Event::Evict(victim));
-            self.policy.evict(victim);
+            events.extend(self.leave(&leaving, written));
         }
 
         events.push(Event::Read(page));
@@ -150,6 +273,10 @@ impl<P: Policy> Model for Buffer<P> {
         if let Some(clusters) = &mut self.clusters {
             clusters.leave(page);
         }
+    }
+
+    fn erases(&mut self, page: u64, erases: u32) {
+        self.policy.erases(page, erases);
     }
 
     fn costs(&mut self, asymmetry: f64) {

@@ -15,6 +15,8 @@ pub struct Counts {
     pub misses: u64,
     /// Pages read.
     pub reads: u64,
+    /// Pages read only because their block was written whole.
+    pub padding_reads: u64,
     /// Pages written.
     pub writes: u64,
     /// Pages dirty in the buffer at the end.
@@ -97,11 +99,11 @@ pub fn count(
     let mut model = model(spec, frames);
     model.costs(asymmetry);
     let no_pins = BTreeSet::new();
-    let (mut hits, mut misses, mut reads) = (0, 0, 0);
+    let (mut hits, mut misses, mut reads, mut padding_reads) = (0, 0, 0, 0);
     let mut referenced = Vec::new();
     let mut written = Vec::new();
     let next_uses = next_uses(trace);
-    let foreseen = if spec.starts_with("cost-belady") {
+    let foreseen = if spec.contains("cost-belady") {
         foresee(trace, at_end_flush)
     } else {
         Vec::new()
@@ -123,6 +125,7 @@ pub fn count(
         for event in events {
             match event {
                 Event::Read(_) => reads += 1,
+                Event::Pad(_) => padding_reads += 1,
                 Event::Write(page) => written.push(page),
                 Event::Evict(_) => {}
             }
@@ -145,6 +148,7 @@ pub fn count(
         hits,
         misses,
         reads,
+        padding_reads,
         writes: written.len() as u64,
         dirty_left: dirty.len() as u64,
         cluster_switches,
@@ -178,6 +182,7 @@ mod tests {
                 hits: 1,
                 misses: 6,
                 reads: 6,
+                padding_reads: 0,
                 writes: 2,
                 dirty_left: 1,
                 // 2 and 3 are of one cluster; the references go 0 0 0 1 0 2 2.

@@ -28,12 +28,17 @@ pub use counts::{Counts, count, foresee};
 
 /// One page read, page write or eviction.
 ///
-/// A miss is heard as `Write(victim)` if the victim is dirty, `Evict(victim)`, `Read(page)`.
+/// A miss is heard as `Write(victim)` if the victim is dirty, `Write(other)` for each page written
+/// in one go with it, `Evict(victim)`, `Read(page)`. If others leave with the victim, their `Write`
+/// and `Evict` follow its own; with page padding all `Pad` come first, then all `Write`, then all
+/// `Evict`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The page was missing and is read.
     Read(u64),
-    /// The page is dirty and about to leave: it is written.
+    /// The page is not resident, and is read because its block is about to be written whole.
+    Pad(u64),
+    /// The page is dirty and about to leave, or its block is written whole: it is written.
     Write(u64),
     /// The page leaves the buffer.
     Evict(u64),
@@ -75,6 +80,10 @@ pub trait Model {
 
     /// The page, which is resident and dirty, was written back from outside and stays.
     fn clean(&mut self, page: u64);
+
+    /// The erase block that holds the page, which is resident, has been erased `erases` times; 0
+    /// unless told otherwise since the page came in.
+    fn erases(&mut self, page: u64, erases: u32);
 
     /// A page write now costs `asymmetry` page reads.
     fn costs(&mut self, asymmetry: f64);

@@ -1,21 +1,43 @@
 //! One file per policy, and the table of their names.
 
+mod ace;
+mod acr;
 mod ad_lru;
+mod arc;
 mod belady;
+mod bplru;
+mod car;
 mod casa;
 mod ccf_lru;
 mod cfdc;
 mod cflru;
 mod cflru_c;
+mod cflru_e;
 mod clock;
 mod cost_belady;
+mod dl_cflru_e;
+mod dulo;
+mod fab;
+mod fbr;
 mod fd_buffer;
 mod fd_static;
 mod fifo;
+mod gclock;
+mod h_arc;
+mod lirs;
+mod lrfu;
 mod lru;
+mod lru_c;
+mod lru_k;
 mod lru_wsr;
+mod operation_aware;
 mod price_guided;
 mod recently_evicted_first;
+mod s3_fifo;
+mod sieve;
+mod two_q;
+mod w_tinylfu;
+mod wa_landlord;
 
 /// The example that CONTRIBUTING.md begins with.
 #[cfg(test)]
@@ -26,12 +48,65 @@ use crate::Model;
 use crate::buffer::{Buffer, Policy};
 use crate::spec::Spec;
 
+/// A policy and what lies over it.
+struct Built {
+    m: usize,
+    policy: Box<dyn Policy>,
+    /// Pages per write cluster; 0 is off.
+    cluster: u64,
+}
+
 /// Builds the model of the policy that `spec` names.
 pub(crate) fn build(spec: &mut Spec, m: usize) -> Box<dyn Model> {
+    let built = policy(spec, m);
+    Box::new(Buffer::new(built.m, built.policy, built.cluster))
+}
+
+fn policy(spec: &mut Spec, m: usize) -> Built {
     match spec.name.as_str() {
         "fifo" => clustered(spec, m, fifo::Fifo::new()),
         "lru" => clustered(spec, m, lru::Lru::new()),
         "clock" => clustered(spec, m, clock::Clock::new()),
+        "gclock" => {
+            let init = spec.number("init", 1);
+            let max = spec.number("max", 5);
+            plain(m, gclock::Gclock::new(init, max))
+        }
+        "lru-k" => {
+            let k = spec.number("k", 2);
+            plain(m, lru_k::LruK::new(m, k as usize))
+        }
+        "2q" => {
+            let kin = spec.fraction("kin", "0.25").of(m);
+            let kout = spec.fraction("kout", "0.5").of(m);
+            plain(m, two_q::TwoQ::new(kin, kout))
+        }
+        "lrfu" => {
+            let lambda = spec.fraction("lambda", "0.001");
+            plain(m, lrfu::Lrfu::new(lambda.value()))
+        }
+        "fbr" => {
+            let new = spec.fraction("new", "0.25").of(m);
+            let old = spec.fraction("old", "0.5").of(m);
+            let cmax = spec.number("cmax", 32);
+            plain(m, fbr::Fbr::new(m, new, old, cmax))
+        }
+        "arc" => plain(m, arc::Arc::new(m)),
+        "car" => plain(m, car::Car::new(m)),
+        "lirs" => {
+            let hir = spec.fraction("hir", "0.01").of(m);
+            plain(m, lirs::Lirs::new(m, hir, false))
+        }
+        "s3-fifo" => {
+            let small = spec.fraction("small", "0.1").of(m);
+            plain(m, s3_fifo::S3Fifo::new(small, m))
+        }
+        "sieve" => plain(m, sieve::Sieve::new()),
+        "w-tinylfu" => {
+            let window = spec.fraction("window", "0.01").of(m).max(1);
+            let protected = spec.fraction("protected", "0.8").of(m - window);
+            plain(m, w_tinylfu::WTinyLfu::new(m, window, protected))
+        }
         "belady" => plain(m, belady::Belady::new()),
         "cost-belady" => plain(m, cost_belady::CostBelady::new()),
         "price-guided" => plain(m, price_guided::PriceGuided::new()),
@@ -43,7 +118,16 @@ pub(crate) fn build(spec: &mut Spec, m: usize) -> Box<dyn Model> {
             let window = spec.fraction("window", "0.5");
             plain(m, cflru_c::CflruC::new(window.of(m)))
         }
+        "cflru-e" => {
+            let window = spec.fraction("window", "0.5");
+            plain(m, cflru_e::CflruE::new(window.of(m)))
+        }
+        "dl-cflru-e" => plain(m, dl_cflru_e::DlCflruE::new()),
         "lru-wsr" => clustered(spec, m, lru_wsr::LruWsr::new()),
+        "lirs-wsr" => {
+            let hir = spec.fraction("hir", "0.01").of(m);
+            plain(m, lirs::Lirs::new(m, hir, true))
+        }
         "ccf-lru" => clustered(spec, m, ccf_lru::CcfLru::new()),
         "ad-lru" => {
             let min_lc = spec.fraction("min_lc", "0.1");
@@ -59,6 +143,16 @@ pub(crate) fn build(spec: &mut Spec, m: usize) -> Box<dyn Model> {
                 m,
                 recently_evicted_first::Ref::new(window, block, victims as usize),
             )
+        }
+        "fab" => plain(m, fab::Fab::new(spec.number("block", 64))),
+        "bplru" => {
+            let block = spec.number("block", 64);
+            let padding = match spec.text("padding", "false").as_str() {
+                "false" => false,
+                "true" => true,
+                other => panic!("`padding={other}` is neither `false` nor `true`"),
+            };
+            plain(m, bplru::Bplru::new(block, padding))
         }
         "cfdc" => {
             let window = spec.fraction("window", "0.5").of(m);
@@ -82,33 +176,70 @@ pub(crate) fn build(spec: &mut Spec, m: usize) -> Box<dyn Model> {
             let policy = fd_buffer::FdBuffer::new(spec, m, "exact");
             clustered(spec, m, policy)
         }
+        "acr" => {
+            let top = spec.fraction("top", "0.5");
+            let cost = spec.text("cost", "both");
+            plain(m, acr::Acr::new(m, top, &cost))
+        }
+        "for" => plain(m, operation_aware::OperationAware::new(m)),
+        "dulo" => {
+            let correlation = spec.pages("correlation", "5%", m);
+            let bank = spec.pages("bank", "10%", m);
+            plain(m, dulo::Dulo::new(correlation, bank))
+        }
+        "h-arc" => plain(m, h_arc::HArc::new(m)),
+        "lru-c" => {
+            let batch = spec.number("batch", 64);
+            plain(m, lru_c::LruC::new(batch as usize))
+        }
+        "wa-landlord" => plain(m, wa_landlord::WaLandlord::new()),
+        "ace" => {
+            let wrapped = spec.text("policy", "lru");
+            let wrapped = wrapped.trim_matches(['(', ')']);
+            let batch = spec.number("batch", 8) as usize;
+            let mut wrapped = Spec::parse(wrapped);
+            let built = policy(&mut wrapped, m);
+            wrapped.finish();
+            assert_eq!(
+                built.cluster, 0,
+                "write clustering under ace is not modelled"
+            );
+            plain(m, ace::Ace::new(built.policy, batch))
+        }
         other => panic!("unknown policy `{other}`"),
     }
 }
 
 /// A policy without write clustering.
-fn plain(m: usize, policy: impl Policy + 'static) -> Box<dyn Model> {
-    Box::new(Buffer::new(m, policy, 0))
+fn plain(m: usize, policy: impl Policy + 'static) -> Built {
+    Built {
+        m,
+        policy: Box::new(policy),
+        cluster: 0,
+    }
 }
 
 /// A policy with write clustering if `cluster` is given.
-fn clustered(spec: &mut Spec, m: usize, policy: impl Policy + 'static) -> Box<dyn Model> {
-    let cluster = spec.number("cluster", 0);
-    Box::new(Buffer::new(m, policy, cluster))
+fn clustered(spec: &mut Spec, m: usize, policy: impl Policy + 'static) -> Built {
+    Built {
+        cluster: spec.number("cluster", 0),
+        ..plain(m, policy)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{example, plain};
-    use crate::{model, workload};
+    use super::example;
+    use crate::buffer::Buffer;
+    use crate::{Model, model, workload};
 
     #[test]
     fn the_example_is_cflru_with_the_whole_list_as_window() {
         let none = BTreeSet::new();
         for (seed, frames) in (0..).zip([1, 2, 7, 30]) {
-            let mut new = plain(frames, example::CleanFirst::new());
+            let mut new = Buffer::new(frames, example::CleanFirst::new(), 0);
             let mut cflru = model("cflru:window=1", frames);
             for (page, write) in workload::workload(seed, 1500, frames as u64 * 3) {
                 assert_eq!(

@@ -13,7 +13,7 @@ impl Spec {
     pub(crate) fn parse(text: &str) -> Spec {
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
         let mut parameters = BTreeMap::new();
-        for item in rest.split(',').filter(|item| !item.is_empty()) {
+        for item in items(rest) {
             let (key, value) = item
                 .split_once('=')
                 .unwrap_or_else(|| panic!("no `=` in `{item}` of `{text}`"));
@@ -47,12 +47,33 @@ impl Spec {
         Fraction::parse(&self.text(key, default))
     }
 
+    /// The parameter as a number of pages, given as a share of `m` (a per cent sign or a decimal
+    /// point) or as it is.
+    pub(crate) fn pages(&mut self, key: &str, default: &str, m: usize) -> usize {
+        let text = self.text(key, default);
+        if text.contains(['%', '.']) {
+            return Fraction::parse(&text).of(m);
+        }
+        text.parse().expect("a number of pages")
+    }
+
     /// Panics if there are parameters that nobody asked for.
     pub(crate) fn finish(self) {
         if let Some(key) = self.parameters.keys().next() {
             panic!("`{}` has no parameter `{key}`: `{}`", self.name, self.text);
         }
     }
+}
+
+/// The items between the commas that stand in no parentheses.
+fn items(text: &str) -> Vec<&str> {
+    let mut depth = 0;
+    let at_comma = |letter: char| {
+        depth += i32::from(letter == '(') - i32::from(letter == ')');
+        letter == ',' && depth == 0
+    };
+    let items = text.split(at_comma);
+    items.filter(|item| !item.is_empty()).collect()
 }
 
 /// An exact decimal between 0 and 1.

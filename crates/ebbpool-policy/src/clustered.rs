@@ -1,5 +1,6 @@
 //! Write clustering for any policy (FD-Buffer TC, sections 4.5 and 5.1).
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use crate::clusters::{Clusters, Keys};
@@ -72,6 +73,10 @@ impl<P: Policy> Policy for Clustered<P> {
         self.policy.also_leaving(victim, leaving);
     }
 
+    fn padding(&self, victim: Frame) -> Option<NonZeroU64> {
+        self.policy.padding(victim)
+    }
+
     #[inline]
     fn admit(&mut self, frame: Frame, page: Page, access: Access) {
         self.policy.admit(frame, page, access);
@@ -112,6 +117,14 @@ impl<P: Policy> Policy for Clustered<P> {
 
     fn costs(&mut self, costs: Costs) {
         self.policy.costs(costs);
+    }
+
+    fn asks_erase_counts(&self) -> bool {
+        self.policy.asks_erase_counts()
+    }
+
+    fn erase_count(&mut self, frame: Frame, erases: u32) {
+        self.policy.erase_count(frame, erases);
     }
 
     fn next_use(&mut self, next: NextUse) {

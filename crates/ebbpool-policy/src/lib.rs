@@ -5,10 +5,12 @@
 //! Each policy is one file under `policies/` and one line in [`registry`]; `ARCHITECTURE.md` says
 //! where to add one.
 
+mod blocks;
 mod clustered;
 mod clusters;
 mod distances;
 mod fraction;
+mod ghost_queues;
 mod ghosts;
 mod heap;
 mod lists;
@@ -24,5 +26,5 @@ pub use policy::{
     Access, Costs, DynPolicy, Foresight, Frame, Gauges, Ghost, MOST_GHOSTS, NextUse, Page, Policy,
 };
 pub use spec::{
-    CLUSTER, Entry, Kind, MAX_PAGES, Param, PolicySpec, SpecError, Value, WINDOW, split_list,
+    BLOCK, CLUSTER, Entry, Kind, MAX_PAGES, Param, PolicySpec, SpecError, Value, WINDOW, split_list,
 };

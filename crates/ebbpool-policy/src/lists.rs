@@ -60,6 +60,12 @@ impl<const N: usize> Lists<N> {
         self.unless_sentinel(self.nodes[self.sentinel(list) as usize].mruward)
     }
 
+    /// The most recently used frame of `list`.
+    #[inline]
+    pub fn mru(&self, list: usize) -> Option<Frame> {
+        self.unless_sentinel(self.nodes[self.sentinel(list) as usize].lruward)
+    }
+
     /// The frame next to `frame`, one step towards the MRU end.
     #[inline]
     pub fn mruward(&self, frame: Frame) -> Option<Frame> {
@@ -69,7 +75,16 @@ impl<const N: usize> Lists<N> {
     /// The first frame from the LRU end of `list` that satisfies `wanted`.
     #[inline]
     pub fn find_from_lru(&self, list: usize, wanted: impl Fn(Frame) -> bool) -> Option<Frame> {
-        let mut at = self.lru(list);
+        self.find_from(self.lru(list), wanted)
+    }
+
+    /// The first frame from `at` towards the MRU end of its list that satisfies `wanted`.
+    #[inline]
+    pub(crate) fn find_from(
+        &self,
+        mut at: Option<Frame>,
+        wanted: impl Fn(Frame) -> bool,
+    ) -> Option<Frame> {
         while let Some(frame) = at {
             if wanted(frame) {
                 return at;
@@ -83,6 +98,20 @@ impl<const N: usize> Lists<N> {
     #[inline]
     pub fn push_mru(&mut self, list: usize, frame: Frame) {
         self.link_mru(list, frame);
+        self.lens[list] += 1;
+    }
+
+    /// Links `frame`, which is in no list, at the LRU end of `list`.
+    #[inline]
+    pub fn push_lru(&mut self, list: usize, frame: Frame) {
+        let end = self.sentinel(list);
+        let oldest = self.nodes[end as usize].mruward;
+        self.nodes[frame as usize] = Node {
+            lruward: end,
+            mruward: oldest,
+        };
+        self.nodes[oldest as usize].lruward = frame;
+        self.nodes[end as usize].mruward = frame;
         self.lens[list] += 1;
     }
 
@@ -108,6 +137,15 @@ impl<const N: usize> Lists<N> {
         self.link_mru(list, frame);
     }
 
+    /// Puts `by`, which is in no list, where `frame` is, which is in none from then on.
+    #[inline]
+    pub fn replace(&mut self, frame: Frame, by: Frame) {
+        let Node { lruward, mruward } = self.nodes[frame as usize];
+        self.nodes[by as usize] = Node { lruward, mruward };
+        self.nodes[lruward as usize].mruward = by;
+        self.nodes[mruward as usize].lruward = by;
+    }
+
     #[inline]
     fn link_mru(&mut self, list: usize, frame: Frame) {
         let end = self.sentinel(list);
@@ -128,10 +166,10 @@ impl<const N: usize> Lists<N> {
     }
 }
 
-/// Walks `list` from its LRU end as second-chance policies do: `look` says what becomes of each
+/// Walks `list` from its LRU end as second-chance policies do: `spare` says what becomes of each
 /// frame that may go; spared frames move to the MRU end and come round again.
 ///
-/// Ends because `look` must not spare the same frame twice in one search.
+/// Ends because `spare` refuses each frame sooner or later.
 pub(crate) fn second_chance<const N: usize>(
     lists: &mut Lists<N>,
     list: usize,
@@ -157,30 +195,65 @@ pub(crate) fn second_chance<const N: usize>(
 /// time: everything on the LRU side of the cursor is dirty.
 ///
 /// The owner reports each frame that enters the list (at the MRU end), leaves it, or is cleaned.
+/// When frames are cleaned the search starts over at the LRU end, but only until it has met as many
+/// clean frames; then it goes on where it was.
 #[derive(Default)]
 pub(crate) struct CleanCursor {
     at: Option<Frame>,
+    /// Where the search goes on when it has met all that were cleaned.
+    resume: Option<Frame>,
+    /// On the LRU side of `resume` are at most so many clean frames.
+    cleaned: u32,
 }
 
 impl CleanCursor {
     #[inline]
     pub(crate) fn entered(&mut self, frame: Frame) {
-        if self.at.is_none() {
-            self.at = Some(frame);
-        }
+        let end = if self.cleaned > 0 {
+            &mut self.resume
+        } else {
+            &mut self.at
+        };
+        end.get_or_insert(frame);
     }
 
-    /// To be called before `frame` is unlinked.
+    /// To be called before `frame`, which is `dirty` or clean, is unlinked.
     #[inline]
-    pub(crate) fn leaving<const N: usize>(&mut self, lists: &Lists<N>, frame: Frame) {
+    pub(crate) fn leaving<const N: usize>(&mut self, lists: &Lists<N>, frame: Frame, dirty: bool) {
+        if self.cleaned > 0 && self.resume == Some(frame) {
+            self.resume = lists.mruward(frame);
+        }
         if self.at == Some(frame) {
-            self.at = lists.mruward(frame);
+            self.advance(lists, frame);
+            if self.cleaned > 0 && !dirty {
+                self.cleaned -= 1;
+                if self.cleaned == 0 {
+                    self.at = self.resume;
+                }
+            }
         }
     }
 
-    /// A page somewhere in `list` has become clean: the search starts over.
+    /// A page somewhere in `list` has become clean.
     pub(crate) fn cleaned<const N: usize>(&mut self, lists: &Lists<N>, list: usize) {
+        if self.cleaned == 0 {
+            self.resume = self.at;
+        }
         self.at = lists.lru(list);
+        if self.at == self.resume {
+            self.cleaned = 0;
+        } else {
+            self.cleaned += 1;
+        }
+    }
+
+    /// Moves on from `frame`, where the cursor is.
+    #[inline]
+    fn advance<const N: usize>(&mut self, lists: &Lists<N>, frame: Frame) {
+        self.at = lists.mruward(frame);
+        if self.at == self.resume {
+            self.cleaned = 0;
+        }
     }
 
     /// The clean frame nearest the LRU end that may go.
@@ -193,7 +266,7 @@ impl CleanCursor {
         while let Some(frame) = self.at
             && dirty(frame)
         {
-            self.at = lists.mruward(frame);
+            self.advance(lists, frame);
         }
         let mut at = self.at;
         while let Some(frame) = at {
@@ -202,6 +275,8 @@ impl CleanCursor {
             }
             at = lists.mruward(frame);
         }
+        // Its owner may now move dirty frames without a word, also the one to go on at.
+        self.cleaned = 0;
         None
     }
 }
@@ -226,6 +301,22 @@ mod tests {
         assert_eq!((lists.len(0), lists.len(1)), (2, 1));
         assert_eq!(lists.find_from_lru(0, |frame| frame == 0), Some(0));
         assert_eq!(lists.find_from_lru(1, |frame| frame == 0), None);
+        lists.push_lru(0, 2);
+        assert_eq!((lists.lru(0), lists.mruward(2)), (Some(2), Some(1)));
+        assert_eq!((lists.mru(0), lists.len(0)), (Some(0), 3));
+    }
+
+    #[test]
+    fn a_replacement_takes_the_place() {
+        let mut lists = Lists::<1>::new(5);
+        (0..3).for_each(|frame| lists.push_mru(0, frame));
+        for (frame, by) in [(1, 3), (0, 4), (2, 1)] {
+            lists.replace(frame, by);
+        }
+        let order: Vec<_> = std::iter::successors(lists.lru(0), |&at| lists.mruward(at)).collect();
+        assert_eq!(order, [4, 3, 1]);
+        lists.push_mru(0, 0);
+        assert_eq!((lists.mruward(1), lists.len(0)), (Some(0), 4));
     }
 
     #[test]
@@ -260,5 +351,43 @@ mod tests {
         dirty[0] = false;
         cursor.cleaned(&lists, 0);
         assert_eq!(find(&mut cursor, &dirty), Some(0));
+    }
+
+    #[test]
+    fn clean_cursor_goes_on_where_it_was() {
+        let mut lists = Lists::<1>::new(6);
+        let mut cursor = CleanCursor::default();
+        let mut dirty = [true, true, true, true, false, false];
+        for frame in 0..5 {
+            lists.push_mru(0, frame);
+            cursor.entered(frame);
+        }
+        let looked_at = std::cell::Cell::new(0);
+        let find = |cursor: &mut CleanCursor, lists: &Lists<1>, dirty: &[bool; 6]| {
+            looked_at.set(0);
+            let is_dirty = |frame: Frame| {
+                looked_at.set(looked_at.get() + 1);
+                dirty[frame as usize]
+            };
+            cursor.find(lists, is_dirty, |_| true)
+        };
+        assert_eq!(find(&mut cursor, &lists, &dirty), Some(4));
+        cursor.leaving(&lists, 4, false);
+        lists.remove(0, 4);
+        // The list is dirty to its end; what enters there is met after what is cleaned.
+        for frame in [0, 1] {
+            dirty[frame] = false;
+            cursor.cleaned(&lists, 0);
+        }
+        lists.push_mru(0, 5);
+        cursor.entered(5);
+        for frame in [0, 1] {
+            assert_eq!(find(&mut cursor, &lists, &dirty), Some(frame));
+            cursor.leaving(&lists, frame, false);
+            lists.remove(0, frame);
+        }
+        // Past 2 and 3, which were passed before.
+        assert_eq!(find(&mut cursor, &lists, &dirty), Some(5));
+        assert_eq!(looked_at.get(), 2);
     }
 }

@@ -1,5 +1,6 @@
 //! The contract between a policy and its driver (the simulator, or the pool).
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 /// A slot for one page, numbered from 0 to frames - 1.
@@ -135,8 +136,9 @@ pub enum Foresight {
 /// The driver owns the page table, does the I/O and calls, for each reference, exactly one of
 ///
 /// * `hit(frame)` when the page is resident, or
-/// * `miss(page)`, then, if no frame is free, `victim`, `also_leaving` and `evicted` for each
-///   frame that leaves, then `admit(frame, page)`; `refused` in its place if nobody may go.
+/// * `miss(page)`, then, if no frame is free, `victim`, `write_with` and `cleaned` for each frame
+///   written with it, `also_leaving` and `evicted` for each frame that leaves, then
+///   `admit(frame, page)`; `refused` in its place if nobody may go.
 ///
 /// Between references it may call `cleaned(frame)` for a dirty page that was written back and
 /// stays, and `costs` when the device's costs have changed. A policy does no I/O, reads no
@@ -172,6 +174,14 @@ pub trait Policy: Send {
     /// order. The driver skips the pinned ones.
     fn also_leaving(&self, _victim: Frame, _leaving: &mut Vec<Frame>) {}
 
+    /// The pages of an erase block that is written whole, if anything of it is written, when
+    /// `victim` and what leaves with it go: the driver first reads the pages of `victim`'s block
+    /// that are missing (page padding, BPLRU). Pinned pages of the block are written too and
+    /// stay: `cleaned` is called for them.
+    fn padding(&self, _victim: Frame) -> Option<NonZeroU64> {
+        None
+    }
+
     /// `page` was brought into `frame`, which was empty.
     fn admit(&mut self, frame: Frame, page: Page, access: Access);
 
@@ -193,12 +203,23 @@ pub trait Policy: Send {
     /// The dirty page in `frame` was written back and stays.
     fn cleaned(&mut self, frame: Frame);
 
-    /// Appends to `together` at most `max` dirty frames best written in one go with `victim`.
-    /// Written, they become clean and stay: the driver calls `cleaned` for each.
+    /// Appends to `together` at most `max` dirty frames best written in one go with `victim`, which
+    /// `victim` answered last. Written, they become clean and stay: the driver calls `cleaned` for
+    /// each. The victim, if it is dirty, is written with them and leaves.
     fn write_with(&self, _victim: Frame, _max: usize, _together: &mut Vec<Frame>) {}
 
     /// The current costs of one page read and one page write.
     fn costs(&mut self, _costs: Costs) {}
+
+    /// True if the driver must tell erase counts. Drivers whose device has none refuse the policy.
+    fn asks_erase_counts(&self) -> bool {
+        false
+    }
+
+    /// The erase block that holds the page in `frame` was erased `erases` times so far; 0 if no
+    /// block holds it. Told after `admit`, and before the next `victim` when the device has moved
+    /// the page.
+    fn erase_count(&mut self, _frame: Frame, _erases: u32) {}
 
     /// Offline policies only: what comes for the page about to be referenced, as far as the
     /// policy's [`Foresight`] goes. Called before `hit` and `miss`.
@@ -232,6 +253,8 @@ pub trait DynPolicy {
     ) -> Option<Frame>;
     /// See [`Policy::also_leaving`].
     fn also_leaving(&self, victim: Frame, leaving: &mut Vec<Frame>);
+    /// See [`Policy::padding`].
+    fn padding(&self, victim: Frame) -> Option<NonZeroU64>;
     /// See [`Policy::admit`].
     fn admit(&mut self, frame: Frame, page: Page, access: Access);
     /// See [`Policy::refused`].
@@ -246,6 +269,10 @@ pub trait DynPolicy {
     fn write_with(&self, victim: Frame, max: usize, together: &mut Vec<Frame>);
     /// See [`Policy::costs`].
     fn costs(&mut self, costs: Costs);
+    /// See [`Policy::asks_erase_counts`].
+    fn asks_erase_counts(&self) -> bool;
+    /// See [`Policy::erase_count`].
+    fn erase_count(&mut self, frame: Frame, erases: u32);
     /// See [`Policy::next_use`].
     fn next_use(&mut self, next: NextUse);
     /// See [`Policy::prices`].
@@ -277,6 +304,9 @@ impl<P: Policy> DynPolicy for P {
     fn also_leaving(&self, victim: Frame, leaving: &mut Vec<Frame>) {
         Policy::also_leaving(self, victim, leaving);
     }
+    fn padding(&self, victim: Frame) -> Option<NonZeroU64> {
+        Policy::padding(self, victim)
+    }
     fn admit(&mut self, frame: Frame, page: Page, access: Access) {
         Policy::admit(self, frame, page, access);
     }
@@ -297,6 +327,12 @@ impl<P: Policy> DynPolicy for P {
     }
     fn costs(&mut self, costs: Costs) {
         Policy::costs(self, costs);
+    }
+    fn asks_erase_counts(&self) -> bool {
+        Policy::asks_erase_counts(self)
+    }
+    fn erase_count(&mut self, frame: Frame, erases: u32) {
+        Policy::erase_count(self, frame, erases);
     }
     fn next_use(&mut self, next: NextUse) {
         Policy::next_use(self, next);

@@ -37,8 +37,8 @@ macro_rules! registry {
             ENTRIES
         }
 
-        /// What the policy of `spec` must be told of the future.
-        pub fn foresight(spec: &PolicySpec) -> Foresight {
+        /// What the policy of `spec` itself must be told of the future.
+        fn own_foresight(spec: &PolicySpec) -> Foresight {
             $(if spec.entry.name == <policies::$module::$policy as Build>::ENTRY.name {
                 return <policies::$module::$policy as Build>::FORESIGHT;
             })*
@@ -59,19 +59,48 @@ registry! {
     fifo::Fifo,
     lru::Lru,
     clock::Clock,
+    gclock::Gclock,
+    lru_k::LruK,
+    two_q::TwoQ,
+    lrfu::Lrfu,
+    fbr::Fbr,
+    arc::Arc,
+    car::Car,
+    lirs::Lirs,
+    s3_fifo::S3Fifo,
+    sieve::Sieve,
+    w_tinylfu::WTinyLfu,
     belady::Belady,
     cost_belady::CostBelady,
     price_guided::PriceGuided,
     cflru::Cflru,
     cflru_c::CflruC,
+    cflru_e::CflruE,
+    dl_cflru_e::DlCflruE,
     lru_wsr::LruWsr,
+    lirs_wsr::LirsWsr,
     ccf_lru::CcfLru,
     ad_lru::AdLru,
     casa::Casa,
     recently_evicted_first::Ref,
+    fab::Fab,
+    bplru::Bplru,
     cfdc::Cfdc,
     fd_static::FdStatic,
     fd_buffer::FdBuffer,
+    acr::Acr,
+    dulo::Dulo,
+    operation_aware::OperationAware,
+    wa_landlord::WaLandlord,
+    h_arc::HArc,
+    lru_c::LruC,
+    ace::Ace,
+}
+
+/// What the policy of `spec`, or the one it wraps, must be told of the future.
+pub fn foresight(spec: &PolicySpec) -> Foresight {
+    let wrapped = spec.wrapped().map(foresight).unwrap_or_default();
+    own_foresight(spec).max(wrapped)
 }
 
 fn build<P: Build, V: Visitor>(spec: &PolicySpec, frames: u32, visitor: V) -> V::Out {

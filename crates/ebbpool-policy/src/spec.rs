@@ -71,6 +71,8 @@ pub enum Kind {
     },
     /// One of these words.
     Word(&'static [&'static str]),
+    /// Another policy, in parentheses if it has parameters.
+    Policy,
 }
 
 /// The write-clustering parameter of TC sections 4.5 and 5.1, shared by many policies.
@@ -93,11 +95,23 @@ pub const WINDOW: Param = Param {
     about: "share of the frames, at the LRU end, in which victims are looked for",
 };
 
+/// The block parameter of policies that think of the device's erase blocks.
+pub const BLOCK: Param = Param {
+    name: "block",
+    kind: Kind::Whole {
+        min: 1,
+        max: MAX_PAGES,
+        or: None,
+    },
+    default: "64",
+    about: "pages per erase block (PPE: 16)",
+};
+
 /// The most pages a cluster or erase block may have.
 pub const MAX_PAGES: u64 = 1 << 20;
 
 /// A parameter's value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// An exact decimal.
     Fraction(Fraction),
@@ -105,11 +119,21 @@ pub enum Value {
     Whole(u64),
     /// A word.
     Word(&'static str),
+    /// A policy with its parameters.
+    Policy(Box<PolicySpec>),
+}
+
+/// Why a value was refused.
+enum Refusal {
+    /// It is not of these.
+    NotOf(String),
+    /// It is a policy, and refused as such.
+    Policy(SpecError),
 }
 
 impl Kind {
-    /// Reads a value; the error is the range.
-    fn parse(&self, text: &str) -> Result<Value, String> {
+    /// Reads a value.
+    fn parse(&self, text: &str) -> Result<Value, Refusal> {
         let fraction = || text.parse::<Fraction>().ok();
         let value = match self {
             Kind::Share => fraction()
@@ -119,7 +143,9 @@ impl Kind {
                 .filter(|share| !share.exceeds_one() && !share.is_zero())
                 .map(Value::Fraction),
             Kind::ShareOrPages if text.contains(['%', '.']) => {
-                return Kind::Share.parse(text).map_err(|_| self.range());
+                return Kind::Share
+                    .parse(text)
+                    .map_err(|_| Refusal::NotOf(self.range()));
             }
             Kind::ShareOrPages => text.parse().ok().map(Value::Whole),
             Kind::Whole { min, max, or } => match or {
@@ -134,8 +160,25 @@ impl Kind {
                 .iter()
                 .find(|word| **word == text)
                 .map(|word| Value::Word(word)),
+            Kind::Policy => return self.parse_policy(text),
         };
-        value.ok_or_else(|| self.range())
+        value.ok_or_else(|| Refusal::NotOf(self.range()))
+    }
+
+    fn parse_policy(&self, text: &str) -> Result<Value, Refusal> {
+        let inside = text.strip_prefix('(').map(|rest| rest.strip_suffix(')'));
+        let text = match inside {
+            Some(Some(inside)) => inside.trim(),
+            None if !text.contains([':', '(', ')']) => text,
+            _ => return Err(Refusal::NotOf(self.range())),
+        };
+        // Looked at before the rest is read, so that no text makes this call itself at depth.
+        let name = text.split(':').next().unwrap_or("").trim();
+        if named(name).is_some_and(|(entry, _)| entry.wraps_a_policy()) {
+            return Err(Refusal::NotOf(self.range()));
+        }
+        let spec = text.parse().map_err(Refusal::Policy)?;
+        Ok(Value::Policy(Box::new(spec)))
     }
 
     /// The values allowed, in words.
@@ -151,17 +194,44 @@ impl Kind {
                 format!("{min} to {max}{or}")
             }
             Kind::Word(words) => words.join(" or "),
+            Kind::Policy => {
+                "a policy that wraps none itself, in parentheses if it has parameters".into()
+            }
         }
     }
 
-    fn spell(&self, value: Value) -> String {
+    fn spell(&self, value: &Value) -> String {
         match (self, value) {
             (Kind::Percent | Kind::ShareOrPages, Value::Fraction(fraction)) => fraction.percent(),
             (_, Value::Fraction(fraction)) => fraction.to_string(),
             (_, Value::Whole(number)) => number.to_string(),
             (_, Value::Word(word)) => word.to_string(),
+            (_, Value::Policy(spec)) => match spec.to_string() {
+                spelled if spelled.contains(':') => format!("({spelled})"),
+                name => name,
+            },
         }
     }
+}
+
+impl Entry {
+    /// True if one of its parameters is a policy.
+    fn wraps_a_policy(&self) -> bool {
+        let mut kinds = self.params.iter().map(|param| &param.kind);
+        kinds.any(|kind| matches!(kind, Kind::Policy))
+    }
+}
+
+/// The entry of that name or alias, with the parameters that the alias presets.
+fn named(name: &str) -> Option<(&'static Entry, &'static str)> {
+    registry::entries().iter().find_map(|entry| {
+        if entry.name == name {
+            return Some((entry, ""));
+        }
+        let mut aliases = entry.aliases.iter();
+        let (_, preset) = aliases.find(|(alias, _)| *alias == name)?;
+        Some((entry, *preset))
+    })
 }
 
 /// A policy with its parameters; prints in canonical spelling: the name and the parameters that
@@ -171,6 +241,14 @@ pub struct PolicySpec {
     pub(crate) entry: &'static Entry,
     values: Vec<Value>,
 }
+
+impl PartialEq for PolicySpec {
+    fn eq(&self, other: &Self) -> bool {
+        self.entry.name == other.entry.name && self.values == other.values
+    }
+}
+
+impl Eq for PolicySpec {}
 
 /// Why a specification was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -206,6 +284,16 @@ pub enum SpecError {
         value: String,
         /// The values it takes.
         range: String,
+    },
+    /// The policy that a parameter names is refused.
+    #[error("policy {policy}: {param}: {error}")]
+    Wrapped {
+        /// The policy.
+        policy: &'static str,
+        /// The parameter.
+        param: &'static str,
+        /// Why.
+        error: Box<SpecError>,
     },
     /// Not of the form name:param=value,…
     #[error("'{text}' is not of the form POLICY:PARAMETER=VALUE,…")]
@@ -245,13 +333,37 @@ impl PolicySpec {
     /// A parameter's value; `None` if the policy has no such parameter.
     pub fn value(&self, name: &str) -> Option<Value> {
         let at = self.entry.params.iter().position(|p| p.name == name)?;
-        Some(self.values[at])
+        self.values.get(at).cloned()
     }
 
     /// A parameter's value in canonical spelling; `None` if the policy has no such parameter.
     pub fn spelled(&self, name: &str) -> Option<String> {
         let param = self.entry.params.iter().find(|p| p.name == name)?;
-        Some(param.kind.spell(self.value(name)?))
+        Some(param.kind.spell(&self.value(name)?))
+    }
+
+    /// The policy that this one wraps, if it wraps one.
+    pub fn wrapped(&self) -> Option<&PolicySpec> {
+        self.values.iter().find_map(|value| match value {
+            Value::Policy(spec) => Some(&**spec),
+            _ => None,
+        })
+    }
+
+    /// False if the policy, or the one it wraps, looks into the future.
+    pub fn online(&self) -> bool {
+        self.entry.online && self.wrapped().is_none_or(PolicySpec::online)
+    }
+
+    /// True if the costs of a read and a write change the choices of the policy, or of the one it
+    /// wraps.
+    pub fn looks_at_costs(&self) -> bool {
+        self.entry.looks_at_costs || self.wrapped().is_some_and(PolicySpec::looks_at_costs)
+    }
+
+    /// True if the policy, or the one it wraps, must be told erase counts.
+    pub fn asks_erase_counts(&self) -> bool {
+        self.entry.asks_erase_counts || self.wrapped().is_some_and(PolicySpec::asks_erase_counts)
     }
 
     /// The exact share of `frames` that a parameter stands for; 0 if there is none.
@@ -277,8 +389,29 @@ impl PolicySpec {
         matches!(self.value(name), Some(Value::Word(is)) if is == word)
     }
 
+    /// True if the size of the device's erase block is part of what was asked for.
+    pub fn asks_erase_block(&self) -> bool {
+        self.is("cluster", "auto") || self.wrapped().is_some_and(PolicySpec::asks_erase_block)
+    }
+
+    /// The policy for a device whose erase blocks have so many pages, which `cluster=auto` stands
+    /// for.
+    pub fn on_erase_blocks(mut self, pages: u64) -> Self {
+        let auto = self.is("cluster", "auto");
+        for (param, value) in self.entry.params.iter().zip(&mut self.values) {
+            match value {
+                Value::Word(_) if auto && param.name == "cluster" => {
+                    *value = Value::Whole(pages.clamp(1, MAX_PAGES));
+                }
+                Value::Policy(wrapped) => **wrapped = wrapped.clone().on_erase_blocks(pages),
+                _ => {}
+            }
+        }
+        self
+    }
+
     fn set(&mut self, assignments: &str, given: &mut Vec<&'static str>) -> Result<(), SpecError> {
-        for assignment in assignments.split(',') {
+        for assignment in split_at_commas(assignments) {
             let Some((name, value)) = assignment.split_once('=') else {
                 return Err(SpecError::Malformed {
                     text: assignment.into(),
@@ -301,15 +434,19 @@ impl PolicySpec {
                 });
             }
             given.push(param.name);
-            self.values[at] = param
-                .kind
-                .parse(value)
-                .map_err(|range| SpecError::BadValue {
+            self.values[at] = param.kind.parse(value).map_err(|refusal| match refusal {
+                Refusal::NotOf(range) => SpecError::BadValue {
                     policy,
                     param: param.name,
                     value: value.into(),
                     range,
-                })?;
+                },
+                Refusal::Policy(error) => SpecError::Wrapped {
+                    policy,
+                    param: param.name,
+                    error: Box::new(error),
+                },
+            })?;
         }
         Ok(())
     }
@@ -350,24 +487,16 @@ impl FromStr for PolicySpec {
             Some((name, assignments)) => (name.trim(), Some(assignments)),
             None => (text, None),
         };
-        for entry in registry::entries() {
-            let preset = if entry.name == name {
-                Some("")
-            } else {
-                let alias = entry.aliases.iter().find(|(alias, _)| *alias == name);
-                alias.map(|(_, preset)| *preset)
-            };
-            if let Some(preset) = preset {
-                let mut spec = PolicySpec::of(entry);
-                let mut given = Vec::new();
-                if !preset.is_empty() {
-                    spec.set(preset, &mut given)?;
-                }
-                if let Some(assignments) = assignments {
-                    spec.set(assignments, &mut given)?;
-                }
-                return Ok(spec);
+        if let Some((entry, preset)) = named(name) {
+            let mut spec = PolicySpec::of(entry);
+            let mut given = Vec::new();
+            if !preset.is_empty() {
+                spec.set(preset, &mut given)?;
             }
+            if let Some(assignments) = assignments {
+                spec.set(assignments, &mut given)?;
+            }
+            return Ok(spec);
         }
         let names = || {
             registry::entries().iter().flat_map(|entry| {
@@ -395,7 +524,7 @@ impl fmt::Display for PolicySpec {
             .zip(&defaults.values)
         {
             if value != default {
-                write!(f, "{separator}{}={}", param.name, param.kind.spell(*value))?;
+                write!(f, "{separator}{}={}", param.name, param.kind.spell(value))?;
                 separator = ',';
             }
         }
@@ -412,22 +541,7 @@ impl fmt::Display for PolicySpec {
 /// ```
 pub fn split_list(list: &str) -> Vec<String> {
     let mut items: Vec<String> = Vec::new();
-    let mut depth = 0u32;
-    let mut start = 0;
-    let mut pieces = Vec::new();
-    for (at, byte) in list.bytes().enumerate() {
-        match byte {
-            b'(' => depth += 1,
-            b')' => depth = depth.saturating_sub(1),
-            b',' if depth == 0 => {
-                pieces.push(&list[start..at]);
-                start = at + 1;
-            }
-            _ => {}
-        }
-    }
-    pieces.push(&list[start..]);
-    for piece in pieces {
+    for piece in split_at_commas(list) {
         let piece = piece.trim();
         let head = piece.split('=').next().unwrap_or("");
         let continues = piece.contains('=') && !head.contains(':');
@@ -441,6 +555,26 @@ pub fn split_list(list: &str) -> Vec<String> {
         }
     }
     items
+}
+
+/// The pieces of a text between the commas that stand in no parentheses.
+fn split_at_commas(text: &str) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let mut depth = 0u32;
+    let mut start = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'(' => depth += 1,
+            b')' => depth = depth.saturating_sub(1),
+            b',' if depth == 0 => {
+                pieces.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    pieces.push(&text[start..]);
+    pieces
 }
 
 #[cfg(test)]
@@ -466,6 +600,13 @@ mod tests {
                 "fd-buffer:interval=auto,q=0.5%",
             ),
             ("lru:cluster=auto", "lru:cluster=auto"),
+            ("ace", "ace"),
+            ("ace:batch=4,policy=( clock )", "ace:policy=clock,batch=4"),
+            (
+                "ace:policy=(fd-exact:group=4,interval=9),batch=8",
+                "ace:policy=(fd-buffer:interval=9,group=4,cost=exact)",
+            ),
+            ("ace:policy=(cflru:window=50%)", "ace:policy=cflru"),
         ] {
             assert_eq!(canonical(text).as_deref(), Ok(spelled));
         }
@@ -473,7 +614,7 @@ mod tests {
 
     #[test]
     fn refusals_name_the_nearest_and_the_range() {
-        let message = |text| canonical(text).unwrap_err().to_string();
+        let message = |text: &str| canonical(text).unwrap_err().to_string();
         assert!(message("lur").contains("did you mean 'lru'?"));
         assert!(message("cflru:windwo=1").contains("did you mean 'window'?"));
         assert!(message("cflru:window=1.5").contains("0 to 1"));
@@ -482,7 +623,24 @@ mod tests {
         assert!(message("cflru:").contains("form"));
         assert!(message("belady:x=1").contains("it has none"));
         assert!(!message("").contains("did you mean"));
-        for text in ["", ":", "cflru:window", "lru:cluster=-1", "cfdc:keys=then"] {
+        assert!(message("ace:policy=lur").contains("policy ace: policy: unknown policy 'lur'"));
+        assert!(message("ace:policy=(cflru:window=2)").contains("cflru: window=2 is out of range"));
+        assert!(message("ace:policy=cflru:window=1").contains("in parentheses"));
+        for depth in [2, 100_000] {
+            let nested = "ace:policy=(".repeat(depth) + "lru" + &")".repeat(depth);
+            assert!(message(&nested).contains("a policy that wraps none itself"));
+        }
+        for text in [
+            "",
+            ":",
+            "cflru:window",
+            "lru:cluster=-1",
+            "cfdc:keys=then",
+            "ace:policy=",
+            "ace:policy=()",
+            "ace:policy=(lru",
+            "ace:policy=lru)",
+        ] {
             assert!(!message(text).contains('\n'), "{text}");
         }
     }

@@ -1,6 +1,7 @@
 //! Every policy against the slow, obvious model of it: the same events in the same order.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU64;
 
 use ebbpool_model::{Event, Foreseen, foresee, model, workload};
 use ebbpool_policy::{Access, Costs, DynPolicy, Ghost, NextUse, PolicySpec, registry};
@@ -12,6 +13,43 @@ const SPECS: &[&str] = &[
     "lru:cluster=8",
     "clock",
     "clock:cluster=4",
+    "gclock",
+    "gclock:init=0,max=1",
+    "gclock:init=3,max=2",
+    "gclock:init=0,max=255",
+    "lru-k",
+    "lru-k:k=1",
+    "lru-k:k=3",
+    "lru-k:k=16",
+    "2q",
+    "2q:kin=0,kout=0",
+    "2q:kin=0,kout=1",
+    "2q:kin=1,kout=1",
+    "2q:kin=0.6,kout=0.2",
+    "lrfu",
+    "lrfu:lambda=0",
+    "lrfu:lambda=0.05",
+    "lrfu:lambda=1",
+    "fbr",
+    "fbr:new=0,old=1,cmax=2",
+    "fbr:new=0,old=0.1,cmax=1000",
+    "fbr:new=0.6,old=1,cmax=3",
+    "fbr:new=1,old=0",
+    "arc",
+    "car",
+    "lirs",
+    "lirs:hir=0",
+    "lirs:hir=0.3",
+    "lirs:hir=1",
+    "s3-fifo",
+    "s3-fifo:small=0",
+    "s3-fifo:small=0.5",
+    "s3-fifo:small=1",
+    "sieve",
+    "w-tinylfu",
+    "w-tinylfu:window=0,protected=0",
+    "w-tinylfu:window=0.2,protected=1",
+    "w-tinylfu:window=1",
     "belady",
     "cost-belady",
     "price-guided",
@@ -23,8 +61,22 @@ const SPECS: &[&str] = &[
     "cflru-c",
     "cflru-c:window=0",
     "cflru-c:window=1",
+    "cflru-e",
+    "cflru-e:window=0",
+    "cflru-e:window=1",
+    "dl-cflru-e",
+    "fab",
+    "fab:block=4",
+    "fab:block=1",
+    "bplru",
+    "bplru:block=4",
+    "bplru:block=4,padding=true",
+    "bplru:block=1,padding=true",
     "lru-wsr",
     "lru-wsr:cluster=4",
+    "lirs-wsr",
+    "lirs-wsr:hir=0.3",
+    "lirs-wsr:hir=1",
     "ccf-lru",
     "ccf-lru:cluster=4",
     "ad-lru",
@@ -59,6 +111,45 @@ const SPECS: &[&str] = &[
     "fd-buffer:interval=200,pools=2q",
     "fd-exact:interval=100",
     "fd-exact:interval=500,group=16,cluster=8",
+    "acr",
+    "acr:cost=logical",
+    "acr:top=0,cost=physical",
+    "acr:top=1",
+    "acr:top=0.29",
+    "dulo",
+    "dulo:correlation=0,bank=0",
+    "dulo:correlation=0,bank=100%",
+    "dulo:correlation=3,bank=40",
+    "dulo:correlation=100%",
+    "for",
+    "wa-landlord",
+    "h-arc",
+    "lru-c",
+    "lru-c:batch=0",
+    "lru-c:batch=1",
+    "lru-c:batch=3",
+    "ace:policy=cflru-e,batch=3",
+    "ace:policy=(fab:block=4),batch=3",
+    "ace:policy=(bplru:block=4,padding=true),batch=3",
+    "ace",
+    "ace:batch=1",
+    "ace:batch=256",
+    "ace:policy=(cflru:window=0.75),batch=3",
+    "ace:policy=clock",
+    "ace:policy=lru-wsr,batch=4",
+    "ace:policy=ccf-lru",
+    "ace:policy=ad-lru,batch=3",
+    "ace:policy=casa,batch=4",
+    "ace:policy=(cfdc:cluster=4,window=0.9),batch=5",
+    "ace:policy=(fd-exact:interval=100),batch=4",
+    "ace:policy=belady,batch=2",
+    "ace:policy=cost-belady,batch=3",
+    "ace:policy=price-guided,batch=3",
+    "ace:policy=wa-landlord,batch=3",
+    "ace:policy=h-arc,batch=4",
+    "ace:policy=dulo,batch=2",
+    "ace:policy=for,batch=3",
+    "ace:policy=(lru-c:batch=3),batch=5",
 ];
 
 /// The simplest driver: a page table, and frames handed out in order.
@@ -118,14 +209,21 @@ impl Buffer {
                     return events;
                 };
                 assert!(may_go(frame), "a pinned frame was chosen");
-                let (victim, dirty) = self.pages.remove(&frame).expect("a victim is resident");
-                self.table.remove(&victim);
-                if dirty {
-                    events.push(Event::Write(victim));
+                let mut leaving = vec![frame];
+                self.policy.also_leaving(frame, &mut leaving);
+                leaving.retain(|&frame| may_go(frame));
+                let mut together = Vec::new();
+                let all = self.frames as usize;
+                self.policy.write_with(frame, all, &mut together);
+                if !together.is_empty() && self.pages[&frame].1 {
+                    self.write(frame, &mut events);
                 }
-                events.push(Event::Evict(victim));
-                self.remember(victim, |policy| policy.remember(frame));
-                self.policy.evicted(frame);
+                for frame in together {
+                    self.write(frame, &mut events);
+                    self.policy.cleaned(frame);
+                }
+                let padding = self.policy.padding(frame);
+                self.leave(&leaving, padding.map(NonZeroU64::get), &mut events);
                 frame
             }
         };
@@ -134,6 +232,42 @@ impl Buffer {
         self.pages.insert(frame, (page, write));
         self.policy.admit(frame, page, access);
         events
+    }
+
+    fn write(&mut self, frame: u32, events: &mut Vec<Event>) {
+        let (page, dirty) = self.pages[&frame];
+        assert!(dirty, "page {page} is written in one go and is clean");
+        events.push(Event::Write(page));
+        self.pages.insert(frame, (page, false));
+    }
+
+    /// The frames leave in this order; with `block` the block is written whole if at all.
+    fn leave(&mut self, leaving: &[u32], block: Option<u64>, events: &mut Vec<Event>) {
+        let any_dirty = leaving.iter().any(|frame| self.pages[frame].1);
+        let whole = block.filter(|_| any_dirty);
+        if let Some(block) = whole {
+            let first = self.pages[&leaving[0]].0 / block * block;
+            let pages = || (0..block).map_while(|offset| first.checked_add(offset));
+            let missing = pages().filter(|page| !self.table.contains_key(page));
+            events.extend(missing.map(Event::Pad));
+            events.extend(pages().map(Event::Write));
+            for frame in pages().filter_map(|page| self.table.get(&page).copied()) {
+                let dirty = &mut self.pages.get_mut(&frame).expect("a resident page").1;
+                if !leaving.contains(&frame) && std::mem::take(dirty) {
+                    self.policy.cleaned(frame);
+                }
+            }
+        }
+        for &frame in leaving {
+            let (page, dirty) = self.pages.remove(&frame).expect("who leaves is resident");
+            self.table.remove(&page);
+            if dirty && whole.is_none() {
+                events.push(Event::Write(page));
+            }
+            events.push(Event::Evict(page));
+            self.remember(page, |policy| policy.remember(frame));
+            self.policy.evicted(frame);
+        }
     }
 
     fn remember(&mut self, page: u64, ghost: impl Fn(&mut dyn DynPolicy) -> Option<Ghost>) {
@@ -180,6 +314,8 @@ fn prices(random: &mut workload::Random, references: usize, frames: u32) -> Vec<
 struct Disturbance {
     pins: bool,
     cleaning: bool,
+    /// Erase counts change.
+    wear: bool,
 }
 
 fn compare(spec: &str, frames: u32, seed: u64, references: usize, disturb: Disturbance) {
@@ -190,7 +326,7 @@ fn compare(spec: &str, frames: u32, seed: u64, references: usize, disturb: Distu
     let mut model = model(spec, frames as usize);
     let mut buffer = Buffer::new(spec, frames);
     let mut random = workload::Random::new(seed ^ 0xebb);
-    if spec == "price-guided" {
+    if spec.contains("price-guided") {
         let prices = prices(&mut random, references, frames);
         model.prices(&prices);
         buffer.policy.prices(prices.into());
@@ -231,6 +367,16 @@ fn compare(spec: &str, frames: u32, seed: u64, references: usize, disturb: Distu
                 buffer.clean(page);
             }
         }
+        if disturb.wear {
+            let resident: Vec<u64> = buffer.table.keys().copied().collect();
+            for page in resident {
+                if random.below(8) == 0 {
+                    let erases = random.below(6) as u32;
+                    model.erases(page, erases);
+                    buffer.policy.erase_count(buffer.table[&page], erases);
+                }
+            }
+        }
         if at % 50 == 0 {
             let resident: Vec<(u64, bool)> = {
                 let mut pages: Vec<_> = buffer.pages.values().copied().collect();
@@ -247,6 +393,8 @@ fn compare(spec: &str, frames: u32, seed: u64, references: usize, disturb: Distu
 
 fn compare_all(frames: u32, seeds: std::ops::Range<u64>, references: usize) {
     for spec in SPECS {
+        let policy: PolicySpec = spec.parse().expect("a valid policy");
+        let asks_erase_counts = policy.asks_erase_counts();
         for seed in seeds.clone() {
             for (pins, cleaning) in [(false, false), (true, false), (false, true), (true, true)] {
                 compare(
@@ -254,7 +402,11 @@ fn compare_all(frames: u32, seeds: std::ops::Range<u64>, references: usize) {
                     frames,
                     seed,
                     references,
-                    Disturbance { pins, cleaning },
+                    Disturbance {
+                        pins,
+                        cleaning,
+                        wear: asks_erase_counts,
+                    },
                 );
             }
         }

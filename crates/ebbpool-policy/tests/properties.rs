@@ -70,6 +70,11 @@ enum Op {
     },
     /// The background writer asks who would go.
     Ask,
+    /// A page's erase block is another, or has been erased.
+    Wear {
+        frame: Index,
+        erases: u32,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -110,17 +115,28 @@ fn value(param: &Param) -> BoxedStrategy<String> {
             }
         }
         Kind::Word(words) => prop::sample::select(words).prop_map(str::to_string).boxed(),
+        Kind::Policy => {
+            let wraps = |entry: &Entry| entry.params.iter().any(|p| matches!(p.kind, Kind::Policy));
+            let plain = registry::entries().iter().filter(|entry| !wraps(entry));
+            prop::sample::select(plain.collect::<Vec<_>>())
+                .prop_flat_map(spec_of)
+                .prop_map(|wrapped| format!("({wrapped})"))
+                .boxed()
+        }
     }
 }
 
 /// The policy with some of its parameters given, as text.
 fn spec(subject: Subject) -> BoxedStrategy<String> {
-    let name = subject.entry.name;
     if !subject.registered {
-        return Just(name.to_string()).boxed();
+        return Just(subject.entry.name.to_string()).boxed();
     }
-    let params: Vec<_> = subject
-        .entry
+    spec_of(subject.entry)
+}
+
+fn spec_of(entry: &'static Entry) -> BoxedStrategy<String> {
+    let name = entry.name;
+    let params: Vec<_> = entry
         .params
         .iter()
         .map(|param| {
@@ -160,6 +176,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => Just(Op::Pin(0)),
         1 => (cost(), write_cost).prop_map(|(read, write)| Op::Costs { read, write }),
         1 => Just(Op::Ask),
+        2 => (any::<Index>(), 0u32..5).prop_map(|(frame, erases)| Op::Wear { frame, erases }),
     ]
 }
 
@@ -213,6 +230,7 @@ fn run(subject: Subject, case: &Case, habits: Habits) -> Result<Vec<Event>, Test
                 unit_us: Costs::MTRON_READ_US,
             }),
             Op::Ask => driver.ask()?,
+            Op::Wear { frame, erases } => driver.wear(frame, *erases)?,
         }
     }
     Ok(driver.into_events())

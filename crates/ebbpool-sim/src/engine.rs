@@ -3,6 +3,7 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
+use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 
 use ebbpool_policy::{Access, Costs, Frame, Ghost, MOST_GHOSTS, NextUse, Policy};
@@ -27,6 +28,9 @@ pub struct Counts {
     pub references: u64,
     /// References to pages that were not resident, each one page read.
     pub misses: u64,
+    /// Pages read only because their block was to be written whole (BPLRU); not among the misses.
+    #[serde(default)]
+    pub padding_reads: u64,
     /// Page writes.
     pub writes: u64,
     /// Dirty pages resident at the end and not written.
@@ -64,6 +68,8 @@ pub(crate) struct Setup {
     pub(crate) warmup: u64,
     pub(crate) cluster_size: u64,
     pub(crate) at_end: AtEnd,
+    /// Pages of the database, as far as known; padding reads none beyond.
+    pub(crate) pages: u64,
     /// For a policy that is guided by prices.
     pub(crate) prices: Option<Arc<[f64]>>,
 }
@@ -106,7 +112,12 @@ pub(crate) struct Engine<P, O> {
     /// Dense page number << 1 | dirty of the page in each frame.
     occupants: Vec<u32>,
     leaving: Vec<Frame>,
+    together: Vec<Frame>,
     free: Vec<Frame>,
+    /// Where resident pages are by number, for policies that ask for erase counts.
+    frame_of: HashMap<u64, Frame>,
+    /// Pages that the device has moved.
+    moved: Vec<u64>,
     served: u64,
     dirty: u64,
     last_cluster: Option<u64>,
@@ -131,13 +142,19 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             table: Vec::new(),
             occupants: Vec::with_capacity(setup.frames as usize),
             leaving: Vec::new(),
+            together: Vec::new(),
             free: Vec::new(),
+            frame_of: HashMap::new(),
+            moved: Vec::new(),
             served: 0,
             dirty: 0,
             last_cluster: None,
             counts: Counts::default(),
             setup,
         };
+        if engine.policy.asks_erase_counts() {
+            engine.observer.note_moves();
+        }
         if engine.setup.warmup == 0 {
             engine.observer.counting();
         }
@@ -192,12 +209,19 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         } else if let Some(frame) = self.free.pop() {
             frame
         } else {
+            if self.policy.asks_erase_counts() {
+                self.tell_moved();
+            }
             let Some(victim) = self.policy.victim(Some((page, access)), |_| true) else {
                 debug_assert!(false, "nothing is pinned, so somebody may go");
                 return;
             };
+            self.write_together(victim, pages);
             let mut leaving = std::mem::take(&mut self.leaving);
             self.policy.also_leaving(victim, &mut leaving);
+            if let Some(block) = self.policy.padding(victim) {
+                self.write_whole(block.get(), victim, &leaving, pages);
+            }
             self.evict(victim, pages);
             for frame in leaving.drain(..).filter(|&frame| frame != victim) {
                 self.evict(frame, pages);
@@ -213,21 +237,99 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         self.dirty += u64::from(reference & 1);
         self.table[id as usize] = Place::resident(frame);
         self.policy.admit(frame, page, access);
+        if self.policy.asks_erase_counts() {
+            self.frame_of.insert(page, frame);
+            self.policy
+                .erase_count(frame, self.observer.erases_of(page));
+        }
+    }
+
+    /// Tells the policy the erase counts of the resident pages that the device has moved.
+    fn tell_moved(&mut self) {
+        self.observer.take_moved(&mut self.moved);
+        for page in self.moved.drain(..) {
+            if let Some(&frame) = self.frame_of.get(&page) {
+                self.policy
+                    .erase_count(frame, self.observer.erases_of(page));
+            }
+        }
+    }
+
+    /// Writes the whole block of `victim` in order of page number, if anything that leaves is dirty,
+    /// and reads its missing pages first.
+    #[cold]
+    fn write_whole(&mut self, block: u64, victim: Frame, leaving: &[Frame], pages: &[u64]) {
+        let all = || leaving.iter().chain([&victim]);
+        let occupant = |frame: &Frame| self.occupants[*frame as usize];
+        if !all().any(|frame| occupant(frame) & 1 == 1) {
+            return;
+        }
+        let page_of = |frame: &Frame| pages[(occupant(frame) >> 1) as usize];
+        let mut resident: Vec<u64> = all().map(page_of).collect();
+        resident.sort_unstable();
+        let first = page_of(&victim) / block * block;
+        let last = first.saturating_add(block - 1);
+        let known = self.setup.pages.min(self.observer.pages());
+        let exists = |page: &u64| *page < known || known == u64::MAX;
+        let missing: Vec<u64> = (first..=last)
+            .take_while(exists)
+            .filter(|page| resident.binary_search(page).is_err())
+            .collect();
+        for &frame in all() {
+            self.dirty -= u64::from(self.occupants[frame as usize] & 1);
+            self.occupants[frame as usize] &= !1;
+        }
+        for &page in &missing {
+            self.counts.padding_reads += 1;
+            if O::LISTENS {
+                self.observer.read(page);
+            }
+        }
+        let mut whole = [resident, missing].concat();
+        whole.sort_unstable();
+        whole.into_iter().for_each(|page| self.write(page));
     }
 
     #[inline]
     fn evict(&mut self, frame: Frame, pages: &[u64]) {
-        let occupant = self.occupants[frame as usize];
-        let id = occupant >> 1;
+        let id = self.occupants[frame as usize] >> 1;
         self.table[id as usize] = Place::remembered(self.policy.remember(frame));
-        if occupant & 1 == 1 {
-            self.dirty -= 1;
-            self.write(pages[id as usize]);
-        }
+        self.write_back(frame, pages);
         if O::LISTENS {
             self.observer.evict(pages[id as usize]);
         }
         self.policy.evicted(frame);
+        if self.policy.asks_erase_counts() {
+            self.frame_of.remove(&pages[id as usize]);
+        }
+    }
+
+    /// Writes the pages that the policy wants written in one go with `victim`, and `victim` first.
+    #[inline]
+    fn write_together(&mut self, victim: Frame, pages: &[u64]) {
+        let mut together = std::mem::take(&mut self.together);
+        self.policy
+            .write_with(victim, self.setup.frames as usize, &mut together);
+        if !together.is_empty() {
+            self.write_back(victim, pages);
+        }
+        for frame in together.drain(..) {
+            self.write_back(frame, pages);
+            self.policy.cleaned(frame);
+        }
+        self.together = together;
+    }
+
+    /// Writes the page in `frame` if it is dirty.
+    #[inline]
+    fn write_back(&mut self, frame: Frame, pages: &[u64]) {
+        let occupant = &mut self.occupants[frame as usize];
+        if *occupant & 1 == 1 {
+            *occupant &= !1;
+            let page = pages[(*occupant >> 1) as usize];
+            self.dirty -= 1;
+            self.write(page);
+        }
     }
 
     #[inline]
@@ -271,6 +373,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             writes: self.counts.writes,
             clean: resident - self.dirty,
             dirty: self.dirty,
+            bill: None,
             asymmetry: self.setup.asymmetry,
             gauges: self.policy.gauges(),
         });

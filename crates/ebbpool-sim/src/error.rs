@@ -1,5 +1,6 @@
 //! Why a simulation did not come to its end.
 
+use ebbpool_device::flash::ConfigError;
 use ebbpool_trace::TraceError;
 
 /// Why a simulation did not come to its end.
@@ -8,6 +9,9 @@ pub enum SimError {
     /// The trace could not be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
+    /// The simulated device cannot be made.
+    #[error(transparent)]
+    Flash(#[from] ConfigError),
     /// An event or series file could not be written.
     #[error("cannot write {what}: {source}")]
     Output {

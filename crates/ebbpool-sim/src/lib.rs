@@ -19,7 +19,7 @@ mod time_line;
 pub use engine::{AtEnd, Counts};
 pub use error::SimError;
 pub use observer::{Events, NoObserver, Observer, Recorder, Sample, Series};
-pub use on_device::{DeviceOutcome, OnDevice};
+pub use on_device::{DeviceAtStart, DeviceOutcome, OnDevice};
 pub use store::{NoStore, Store};
 pub use stream::{
     Cell, Options, Outcome, Progress, Scan, TraceFacts, scan, simulate, simulate_on_device,

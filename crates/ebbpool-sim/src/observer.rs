@@ -20,6 +20,8 @@ pub struct Sample {
     pub clean: u64,
     /// Dirty pages in the buffer.
     pub dirty: u64,
+    /// What a device has charged since counting began, in its unit.
+    pub bill: Option<f64>,
     /// Cost of a page write in page reads, as the policy was told it.
     pub asymmetry: f64,
     /// What the policy says of itself.
@@ -40,7 +42,19 @@ pub trait Observer: Send {
     fn stopped(&self) -> bool {
         false
     }
-    /// A page was read because of a miss.
+    /// Pages that the device has; others cannot be read.
+    fn pages(&self) -> u64 {
+        u64::MAX
+    }
+    /// How often the erase block that holds the page was erased; 0 if none does.
+    fn erases_of(&self, _page: u64) -> u32 {
+        0
+    }
+    /// From now on the pages that the device moves are noted.
+    fn note_moves(&mut self) {}
+    /// Appends the pages moved since this was last asked, some of them more than once.
+    fn take_moved(&mut self, _moved: &mut Vec<u64>) {}
+    /// A page was read because of a miss, or to write its block whole.
     fn read(&mut self, _page: u64) {}
     /// A dirty page was written back.
     fn write(&mut self, page: u64);

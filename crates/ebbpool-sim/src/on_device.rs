@@ -1,18 +1,111 @@
 //! A simulation whose reads and writes are served by a device.
 
+use ebbpool_device::arrivals::{Arrivals, Rate};
 use ebbpool_device::energy::Energy;
-use ebbpool_device::flash::Report;
-use ebbpool_device::{AnyDevice, Device, DeviceFailed, DeviceReport, OperationCosts, Unit};
+use ebbpool_device::flash::{ConfigError, FlashConfig, Report};
+use ebbpool_device::{
+    AnyDevice, Device, DeviceFailed, DeviceReport, FlashDevice, OperationCosts, Unit,
+};
 use ebbpool_policy::Costs;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::observer::{Observer, Sample};
+
+/// A device in the state in which every simulation on it begins.
+///
+/// A flash device is made only when a simulation needs it: preconditioning takes time, and results
+/// that a store has need none.
+#[derive(Clone, Debug)]
+pub struct DeviceAtStart {
+    costs: OperationCosts,
+    plan: Plan,
+}
+
+#[derive(Clone, Debug)]
+enum Plan {
+    Made(AnyDevice),
+    Flash {
+        config: Box<FlashConfig>,
+        page_bytes: Option<u64>,
+        database_pages: Option<u64>,
+    },
+}
+
+impl From<AnyDevice> for DeviceAtStart {
+    fn from(device: AnyDevice) -> Self {
+        DeviceAtStart {
+            costs: device.costs(),
+            plan: Plan::Made(device),
+        }
+    }
+}
+
+impl DeviceAtStart {
+    /// A simulated flash device, as [`FlashDevice::new`] makes it.
+    ///
+    /// # Errors
+    ///
+    /// If it is too small, or pages of that size do not lie evenly on its own.
+    pub fn flash(
+        config: FlashConfig,
+        page_bytes: Option<u64>,
+        database_pages: Option<u64>,
+    ) -> Result<Self, ConfigError> {
+        Ok(DeviceAtStart {
+            costs: FlashDevice::stated_costs(&config, page_bytes, database_pages)?,
+            plan: Plan::Flash {
+                config: Box::new(config),
+                page_bytes,
+                database_pages,
+            },
+        })
+    }
+
+    /// What policies are told at first.
+    pub fn costs(&self) -> OperationCosts {
+        self.costs
+    }
+
+    /// The device.
+    ///
+    /// # Errors
+    ///
+    /// If a flash device cannot be made as it is configured.
+    pub fn make(&self) -> Result<AnyDevice, ConfigError> {
+        match &self.plan {
+            Plan::Made(device) => Ok(device.clone()),
+            Plan::Flash {
+                config,
+                page_bytes,
+                database_pages,
+            } => Ok(FlashDevice::new(config, *page_bytes, *database_pages)?.into()),
+        }
+    }
+
+    /// Physical pages that each simulation keeps account of; 0 where the device is a formula.
+    pub(crate) fn physical_pages(&self) -> u64 {
+        match &self.plan {
+            Plan::Made(_) => 0,
+            Plan::Flash { config, .. } => {
+                u64::from(config.blocks) * u64::from(config.pages_per_block)
+            }
+        }
+    }
+
+    /// Tells devices apart that may lead to different results: every figure, from whatever file it
+    /// came, and the changes of an asymmetry.
+    pub(crate) fn key(&self) -> String {
+        format!("{self:?}")
+    }
+}
 
 /// Serves each miss and write-back by a device, tells the policy what the device says of its costs,
 /// and passes on to `inner` what it hears.
 #[derive(Debug)]
 pub struct OnDevice<O> {
     device: AnyDevice,
+    /// When references come, where that is known; else each waits for the one before.
+    arrivals: Option<Arrivals>,
     told: Option<OperationCosts>,
     /// The first reference for which the device's costs have to be asked for anew.
     next_epoch: u64,
@@ -22,12 +115,15 @@ pub struct OnDevice<O> {
 }
 
 /// What the device of a simulation did in the references that count.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DeviceOutcome {
     /// Reads, writes and what they cost.
     pub report: DeviceReport,
-    /// Of a device that serves one request after the other and is never idle; nothing where times
-    /// or power are not known.
+    /// For how long the device waited for references, in µs: 0 unless these came at a rate, nothing
+    /// where times are not known.
+    pub idle_us: Option<f64>,
+    /// Of a device that serves one request after the other; nothing where times or power are not
+    /// known.
     pub energy: Option<Energy>,
     /// What a simulated flash device did inside.
     pub flash: Option<Report>,
@@ -36,9 +132,12 @@ pub struct DeviceOutcome {
 }
 
 impl<O> OnDevice<O> {
-    /// The device, in the state from which the simulation starts.
-    pub fn new(device: AnyDevice, inner: O) -> Self {
+    /// The device, in the state from which the simulation starts; references come at the rate if
+    /// there is one and the device's costs are times.
+    pub fn new(device: AnyDevice, rate: Option<Rate>, inner: O) -> Self {
+        let is_timed = device.costs().unit == Unit::Microseconds;
         OnDevice {
+            arrivals: rate.filter(|_| is_timed).map(Arrivals::at),
             device,
             told: None,
             next_epoch: 0,
@@ -51,13 +150,14 @@ impl<O> OnDevice<O> {
     pub fn finish(mut self) -> (DeviceOutcome, O) {
         let report = self.device.report();
         let bill = report.bill();
-        let elapsed_us = match bill.unit {
-            Unit::Microseconds => Some(bill.amount),
+        let idle_us = match bill.unit {
+            Unit::Microseconds => Some(self.arrivals.map_or(0.0, |arrivals| arrivals.idle_us())),
             Unit::PageReads | Unit::Dollars => None,
         };
         let outcome = DeviceOutcome {
             report,
-            energy: elapsed_us.and_then(|elapsed_us| self.device.energy(elapsed_us)),
+            idle_us,
+            energy: idle_us.and_then(|idle_us| self.device.energy(bill.amount + idle_us)),
             flash: match &mut self.device {
                 AnyDevice::Flash(flash) => Some(flash.flash_report()),
                 AnyDevice::Plain(_) | AnyDevice::Changing(_) => None,
@@ -69,8 +169,12 @@ impl<O> OnDevice<O> {
 
     #[inline]
     fn note(&mut self, served: Result<f64, DeviceFailed>) {
-        if let Err(failed) = served {
-            self.failed.get_or_insert(failed);
+        match (served, &mut self.arrivals) {
+            (Ok(micros), Some(arrivals)) => arrivals.serve(micros),
+            (Ok(_), None) => {}
+            (Err(failed), _) => {
+                self.failed.get_or_insert(failed);
+            }
         }
     }
 }
@@ -80,11 +184,20 @@ impl<O: Observer> Observer for OnDevice<O> {
 
     fn counting(&mut self) {
         self.device.reset_counters();
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.reset_counters();
+        }
         self.inner.counting();
     }
 
     #[inline]
     fn costs(&mut self, reference: u64) -> Option<Costs> {
+        if let Some(arrivals) = &mut self.arrivals {
+            let idle_us = arrivals.wait_for(reference);
+            if idle_us > 0.0 {
+                self.device.idle(idle_us);
+            }
+        }
         if reference >= self.next_epoch {
             self.device.advance(reference);
             let epoch = self.device.epoch();
@@ -111,6 +224,24 @@ impl<O: Observer> Observer for OnDevice<O> {
         self.failed.is_some()
     }
 
+    fn pages(&self) -> u64 {
+        self.device.pages()
+    }
+
+    #[inline]
+    fn erases_of(&self, page: u64) -> u32 {
+        self.device.erases_of(page)
+    }
+
+    fn note_moves(&mut self) {
+        self.device.note_moves();
+    }
+
+    #[inline]
+    fn take_moved(&mut self, moved: &mut Vec<u64>) {
+        self.device.take_moved(moved);
+    }
+
     #[inline]
     fn read(&mut self, page: u64) {
         let served = self.device.read(page);
@@ -131,6 +262,9 @@ impl<O: Observer> Observer for OnDevice<O> {
     }
 
     fn sample(&mut self, sample: &Sample) {
-        self.inner.sample(sample);
+        self.inner.sample(&Sample {
+            bill: Some(self.device.report().bill().amount),
+            ..*sample
+        });
     }
 }

@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::Counts;
-use crate::on_device::DeviceOutcome;
+use crate::on_device::{DeviceAtStart, DeviceOutcome};
 use crate::stream::{Cell, Options, TraceFacts};
 use crate::time_line::TimeLine;
 
@@ -35,8 +35,6 @@ impl Store for NoStore {
 pub(crate) struct CellResult {
     pub(crate) counts: Counts,
     pub(crate) time_line: Option<TimeLine>,
-    /// Results of a device are not kept.
-    #[serde(skip)]
     pub(crate) device: Option<DeviceOutcome>,
 }
 
@@ -48,16 +46,27 @@ pub(crate) struct Extent {
 }
 
 /// A store as a sweep sees it.
-pub(crate) struct Kept<'a>(pub(crate) &'a dyn Store);
+pub(crate) struct Kept<'a> {
+    store: &'a dyn Store,
+    /// The device that serves all cells.
+    device: Option<String>,
+}
 
-impl Kept<'_> {
+impl<'a> Kept<'a> {
+    pub(crate) fn new(store: &'a dyn Store, device: Option<&DeviceAtStart>) -> Self {
+        Kept {
+            store,
+            device: device.map(DeviceAtStart::key),
+        }
+    }
+
     fn get<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
-        serde_json::from_slice(&self.0.get(key)?).ok()
+        serde_json::from_slice(&self.store.get(key)?).ok()
     }
 
     fn put<T: Serialize>(&self, key: &str, value: &T) {
         if let Ok(value) = serde_json::to_vec(value) {
-            self.0.put(key, &value);
+            self.store.put(key, &value);
         }
     }
 
@@ -91,13 +100,23 @@ impl Kept<'_> {
         options: &Options,
         time_line: bool,
     ) -> Option<CellResult> {
-        let result: CellResult = self.get(&cell_key(cell, options, time_line))?;
-        (result.time_line.is_some() == time_line).then_some(result)
+        let result: CellResult = self.get(&self.cell_key(cell, options, time_line))?;
+        let whole = result.time_line.is_some() == time_line
+            && result.device.is_some() == self.device.is_some();
+        whole.then_some(result)
     }
 
     pub(crate) fn put_result(&self, cell: &Cell, options: &Options, result: &CellResult) {
-        let key = cell_key(cell, options, result.time_line.is_some());
+        let key = self.cell_key(cell, options, result.time_line.is_some());
         self.put(&key, result);
+    }
+
+    fn cell_key(&self, cell: &Cell, options: &Options, time_line: bool) -> String {
+        let cell = cell_key(cell, options, time_line);
+        match &self.device {
+            Some(device) => format!("{cell} on {device} rate={:?}", options.rate),
+            None => cell,
+        }
     }
 }
 
@@ -107,6 +126,7 @@ fn facts_key(options: &Options) -> String {
         cluster_size,
         at_end: _,
         threads: _,
+        rate: _,
     } = options;
     format!("facts warmup={warmup} cluster={cluster_size}")
 }
@@ -122,8 +142,9 @@ fn cell_key(cell: &Cell, options: &Options, time_line: bool) -> String {
         at_end,
         cluster_size,
         threads: _,
+        rate: _,
     } = options;
-    let asymmetry = match policy.entry().looks_at_costs {
+    let asymmetry = match policy.looks_at_costs() {
         true => format!(" R={asymmetry:?}"),
         false => String::new(),
     };
@@ -134,6 +155,9 @@ fn cell_key(cell: &Cell, options: &Options, time_line: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ebbpool_device::changing::{AsymmetrySpec, PAPERS_BASE};
+    use ebbpool_device::{AnyDevice, ChangingDevice, DeviceProfile};
+
     use super::*;
     use crate::engine::AtEnd;
 
@@ -182,5 +206,64 @@ mod tests {
         );
         assert_ne!(facts_key(&plain), facts_key(&warm));
         assert_ne!(facts_key(&plain), facts_key(&clusters));
+    }
+
+    #[test]
+    fn a_device_and_the_state_that_it_begins_in_are_part_of_the_key() {
+        let changing = |text: &str| {
+            let spec: AsymmetrySpec = text.parse().expect("an asymmetry");
+            AnyDevice::from(ChangingDevice::new(
+                spec.load(PAPERS_BASE).expect("no file"),
+            ))
+        };
+        let named =
+            |name: &str| AnyDevice::from(DeviceProfile::named(name).expect("a profile").device());
+        let cached = |pages| {
+            let profile = DeviceProfile::named("nvme-970evoplus-1t").expect("a profile");
+            AnyDevice::from(profile.device().with_cache_left(pages))
+        };
+        let flash = |keys: &str, page_bytes| {
+            let config = format!("flash:slc-mt29f4g08aaa,{keys}");
+            let config = config.parse().expect("a flash device");
+            DeviceAtStart::flash(config, page_bytes, None).expect("it can be made")
+        };
+        let all = || -> Vec<DeviceAtStart> {
+            vec![
+                changing("rm1").into(),
+                changing("rm1:base=25").into(),
+                changing("rm1:epoch=100").into(),
+                changing("rm2").into(),
+                changing("rm2:reading=absolute").into(),
+                cached(10).into(),
+                cached(11).into(),
+                named("flash-136").into(),
+                named("emmc-5.1").into(),
+                flash("blocks=64", None),
+                flash("blocks=65", None),
+                flash("blocks=64,gc=fifo", None),
+                flash("blocks=64,precondition=full", None),
+                flash("blocks=64", Some(4096)),
+            ]
+        };
+        let cell = Cell {
+            policy: "lru".parse().expect("a policy"),
+            frames: 10,
+            asymmetry: 1.0,
+        };
+        let key = |device: Option<&DeviceAtStart>| {
+            Kept::new(&NoStore, device).cell_key(&cell, &Options::default(), false)
+        };
+        let mut keys: Vec<String> = all().iter().map(|device| key(Some(device))).collect();
+        let again: Vec<String> = all().iter().map(|device| key(Some(device))).collect();
+        assert_eq!(keys, again);
+        keys.push(key(None));
+        let slowly = Options {
+            rate: Some("100".parse().expect("a rate")),
+            ..Options::default()
+        };
+        let device = DeviceAtStart::from(cached(10));
+        keys.push(Kept::new(&NoStore, Some(&device)).cell_key(&cell, &slowly, false));
+        let different: std::collections::HashSet<&String> = keys.iter().collect();
+        assert_eq!(different.len(), keys.len());
     }
 }

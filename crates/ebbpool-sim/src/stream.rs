@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 use ebbpool_device::AnyDevice;
+use ebbpool_device::arrivals::Rate;
 use ebbpool_policy::{Foresight, Policy, PolicySpec, registry};
 use ebbpool_trace::{Batch, Reader, Source};
 use rayon::prelude::*;
@@ -48,6 +49,8 @@ pub struct Options {
     pub cluster_size: u64,
     /// Worker threads; the results do not depend on it.
     pub threads: usize,
+    /// How fast references come to a device; nothing where each waits for the one before.
+    pub rate: Option<Rate>,
 }
 
 impl Default for Options {
@@ -57,6 +60,7 @@ impl Default for Options {
             at_end: AtEnd::Free,
             cluster_size: 16,
             threads: 1,
+            rate: None,
         }
     }
 }
@@ -110,6 +114,8 @@ pub struct Scan {
     pub references: u64,
     /// Distinct pages.
     pub distinct_pages: u64,
+    /// Pages of the database, as far as the trace states them.
+    database_pages: Option<u64>,
     /// For offline policies.
     future: Option<Future>,
     /// For policies that are guided by prices.
@@ -200,6 +206,7 @@ impl Decoder {
 /// for references, 16 for writes and prices.
 pub fn scan(source: &Source, foresight: Foresight, progress: &Progress) -> Result<Scan, SimError> {
     let mut decoder = Decoder::open(source, &Options::default())?;
+    let database_pages = decoder.reader.metadata().database_pages;
     let mut future = Future::default();
     let mut recorded = RecordedTrace::default();
     let mut references = 0;
@@ -228,6 +235,7 @@ pub fn scan(source: &Source, foresight: Foresight, progress: &Progress) -> Resul
     Ok(Scan {
         references,
         distinct_pages: decoder.ids.len(),
+        database_pages,
         future: (foresight > Foresight::Nothing).then_some(future),
         recorded: (foresight >= Foresight::Prices).then_some(recorded),
     })
@@ -307,6 +315,7 @@ pub fn simulate_on_device(
         let served = BoxedOnDevice {
             setup,
             device: device.clone(),
+            rate: options.rate,
         };
         registry::visit(&cell.policy, frames, served)
     };
@@ -349,7 +358,7 @@ fn pass<D: Drive + ?Sized>(
         .zip(setups?)
         .map(|(cell, setup)| boxed(cell, setup))
         .collect();
-    let ahead: Vec<bool> = cells.iter().map(|c| !c.policy.entry().online).collect();
+    let ahead: Vec<bool> = cells.iter().map(|c| !c.policy.online()).collect();
     let mut pages = Vec::new();
     let facts = for_each_chunk(source, options, &scan, progress, &mut pages, |chunk| {
         let blind = Chunk {
@@ -444,12 +453,13 @@ impl<P: Policy> Served for Engine<P, OnDevice<TimeLine>> {
 struct BoxedOnDevice {
     setup: Setup,
     device: AnyDevice,
+    rate: Option<Rate>,
 }
 
 impl registry::Visitor for BoxedOnDevice {
     type Out = Box<dyn Served>;
     fn visit<P: Policy + 'static>(self, policy: P) -> Self::Out {
-        let observer = OnDevice::new(self.device, TimeLine::default());
+        let observer = OnDevice::new(self.device, self.rate, TimeLine::default());
         Box::new(Engine::new(policy, observer, self.setup))
     }
 }
@@ -490,6 +500,7 @@ fn scan_if_needed(source: &Source, cells: &[Cell], progress: &Progress) -> Resul
     } else {
         Ok(Scan {
             distinct_pages: u64::MAX,
+            database_pages: source.open()?.metadata().database_pages,
             ..Scan::default()
         })
     }
@@ -527,6 +538,7 @@ fn setup(
         warmup: options.warmup,
         cluster_size: options.cluster_size,
         at_end: options.at_end,
+        pages: scan.database_pages.unwrap_or(u64::MAX),
         prices,
     })
 }

@@ -9,8 +9,8 @@ use ebbpool_trace::{Metadata, Source};
 
 use crate::engine::Counts;
 use crate::error::SimError;
-use crate::on_device::DeviceOutcome;
-use crate::store::{CellResult, Extent, Kept, NoStore, Store};
+use crate::on_device::{DeviceAtStart, DeviceOutcome};
+use crate::store::{CellResult, Extent, Kept, Store};
 use crate::stream::{
     Cell, Options, Outcome, Progress, TraceFacts, scan, simulate, simulate_on_device,
     simulate_with_time_lines,
@@ -51,9 +51,8 @@ pub struct Sweep {
     pub options: Options,
     /// Whether each result comes with its time line.
     pub time_lines: bool,
-    /// What serves each run, from this state on; its costs overrule the asymmetries, of which there
-    /// should be one. Results are not kept.
-    pub device: Option<AnyDevice>,
+    /// What serves each run; its costs overrule the asymmetries, of which there should be one.
+    pub device: Option<DeviceAtStart>,
 }
 
 /// One result.
@@ -94,11 +93,18 @@ pub struct Swept {
 /// Simulated references after which the results so far are put aside: some 5 seconds' work.
 const STEPS_PER_WAVE: u64 = 100_000_000;
 
+/// The same on a simulated flash device, which takes most of the time.
+const STEPS_ON_FLASH_PER_WAVE: u64 = STEPS_PER_WAVE / 10;
+
 /// Cells per thread that are worth a pass of the trace.
 const LEAST_CELLS_PER_THREAD: usize = 4;
 
-/// Page table entries, 4 bytes each, of all cells of a wave together.
+/// Page table entries, 4 bytes each, of all cells of a wave together; those of their devices count.
 const ENTRIES_PER_WAVE: u64 = 1 << 29;
+
+/// What the flash model keeps of a page: its logical page, and of that the place and, with DFTL, the
+/// table's.
+const ENTRIES_PER_PHYSICAL_PAGE: u64 = 3;
 
 /// A cell, and the rows that it stands for: a policy, a size, some asymmetries.
 struct Planned {
@@ -127,10 +133,7 @@ impl Sweep {
         store: &dyn Store,
         progress: &Progress,
     ) -> Result<Swept, SimError> {
-        let kept = Kept(match self.device {
-            Some(_) => &NoStore,
-            None => store,
-        });
+        let kept = Kept::new(store, self.device.as_ref());
         let mut resolved = self.resolve(source, &kept, progress)?;
         let options = Options {
             warmup: resolved.warmup,
@@ -148,6 +151,7 @@ impl Sweep {
         let from_store = results.iter().map(|(p, _)| p.asymmetries.len()).sum();
         let (mut done, all) = (0, todo.len());
         let mut interrupted = false;
+        let mut device = None;
         while !todo.is_empty() || facts.is_none() {
             let wave: Vec<Planned> = todo.drain(..self.wave(&resolved).min(todo.len())).collect();
             let cells: Vec<Cell> = wave.iter().map(|planned| planned.cell.clone()).collect();
@@ -159,7 +163,12 @@ impl Sweep {
                 report: &report,
                 stop: progress.stop,
             };
-            let (outcome, lines) = match self.simulate(source, &cells, &options, &progress) {
+            if let (Some(at_start), None) = (&self.device, &device) {
+                device = Some(at_start.make()?);
+            }
+            let device = device.as_ref();
+            let passed = self.simulate(source, &cells, device, &options, &progress);
+            let (outcome, lines) = match passed {
                 Err(SimError::Interrupted) if facts.is_some() && !results.is_empty() => {
                     interrupted = true;
                     break;
@@ -206,7 +215,7 @@ impl Sweep {
         for (policy, spec) in self.policies.iter().enumerate() {
             for (size, &frames) in frames.iter().enumerate() {
                 let all = 0..self.asymmetries.len();
-                let groups: Vec<_> = if spec.entry().looks_at_costs {
+                let groups: Vec<_> = if spec.looks_at_costs() {
                     all.map(|at| at..at + 1).collect()
                 } else {
                     vec![all]
@@ -239,8 +248,17 @@ impl Sweep {
             (Some(pages), None) => pages.min(references),
             (None, None) => references,
         };
-        let by_time = usize::try_from(STEPS_PER_WAVE / references.max(1)).unwrap_or(usize::MAX);
-        let by_memory = usize::try_from(ENTRIES_PER_WAVE / pages.max(1)).unwrap_or(usize::MAX);
+        let physical = self
+            .device
+            .as_ref()
+            .map_or(0, DeviceAtStart::physical_pages);
+        let steps = match physical {
+            0 => STEPS_PER_WAVE,
+            _ => STEPS_ON_FLASH_PER_WAVE,
+        };
+        let entries = pages + ENTRIES_PER_PHYSICAL_PAGE * physical;
+        let by_time = usize::try_from(steps / references.max(1)).unwrap_or(usize::MAX);
+        let by_memory = usize::try_from(ENTRIES_PER_WAVE / entries.max(1)).unwrap_or(usize::MAX);
         by_time.max(least).min(by_memory).max(1)
     }
 
@@ -248,10 +266,11 @@ impl Sweep {
         &self,
         source: &Source,
         cells: &[Cell],
+        device: Option<&AnyDevice>,
         options: &Options,
         progress: &Progress,
     ) -> Result<(Outcome, Vec<Extras>), SimError> {
-        if let Some(device) = &self.device {
+        if let Some(device) = device {
             let (outcome, results) = simulate_on_device(source, cells, device, options, progress)?;
             let keep = |line| self.time_lines.then_some(line);
             let extras = results
@@ -354,4 +373,47 @@ pub struct Resolved {
     references: Option<u64>,
     /// The size of the trace, where it has been read already.
     extent: Option<Extent>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sweep(device: Option<&str>) -> Sweep {
+        let flash = |name: &str| {
+            let config = name.parse().expect("a flash device");
+            DeviceAtStart::flash(config, None, None).expect("it can be made")
+        };
+        Sweep {
+            policies: Vec::new(),
+            sizes: Vec::new(),
+            asymmetries: Vec::new(),
+            warmup: Warmup::References(0),
+            options: Options::default(),
+            time_lines: false,
+            device: device.map(flash),
+        }
+    }
+
+    #[test]
+    fn waves_are_shorter_where_a_device_takes_time_and_memory() {
+        let extent = Extent {
+            references: 1_000_000,
+            distinct_pages: 1000,
+        };
+        let resolved = Resolved {
+            frames: Vec::new(),
+            warmup: 0,
+            metadata: Metadata::default(),
+            notes: Vec::new(),
+            references: None,
+            extent: Some(extent),
+        };
+        assert_eq!(sweep(None).wave(&resolved), 100);
+        let small = sweep(Some("flash:slc-mt29f4g08aaa,blocks=64"));
+        assert_eq!(small.wave(&resolved), 10);
+        // 2^28 pages with 3 entries each are more than a wave may have.
+        let large = "flash:slc-mt29f4g08aaa,blocks=4194304,pages_per_block=64";
+        assert_eq!(sweep(Some(large)).wave(&resolved), 1);
+    }
 }

@@ -8,7 +8,7 @@ use crate::observer::{Observer, SAMPLE_EVERY, Sample};
 pub const MOST_POINTS: usize = 200;
 
 /// What a simulation had counted, and what its buffer held, at one moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Moment {
     /// References served since the trace began, warm-up included.
     pub references: u64,
@@ -16,6 +16,9 @@ pub struct Moment {
     pub reads: u64,
     /// Page writes since counting began.
     pub writes: u64,
+    /// What a device has charged since counting began, in its unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bill: Option<f64>,
     /// Clean pages in the buffer.
     pub clean: u64,
     /// Dirty pages in the buffer.
@@ -76,6 +79,7 @@ impl Observer for TimeLine {
             references: sample.references,
             reads: sample.reads,
             writes: sample.writes,
+            bill: sample.bill,
             clean: sample.clean,
             dirty: sample.dirty,
             target: sample.gauges.target.map(|target| target.round() as u64),
@@ -105,6 +109,7 @@ mod tests {
             references,
             reads: 3 * (references - since),
             writes: references - since,
+            bill: None,
             clean: references % 7,
             dirty: 7 - references % 7,
             asymmetry: 8.0,

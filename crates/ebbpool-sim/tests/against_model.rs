@@ -17,6 +17,10 @@ fn assert_same(counts: &Counts, facts: &TraceFacts, expected: &ModelCounts, what
     assert_eq!(counts.hits(), expected.hits, "hits, {what}");
     assert_eq!(counts.misses, expected.misses, "misses, {what}");
     assert_eq!(counts.misses, expected.reads, "reads, {what}");
+    assert_eq!(
+        counts.padding_reads, expected.padding_reads,
+        "padding reads, {what}"
+    );
     assert_eq!(counts.writes, expected.writes, "writes, {what}");
     assert_eq!(counts.dirty_left, expected.dirty_left, "dirty left, {what}");
     assert_eq!(
@@ -85,6 +89,7 @@ fn check_all(seed: u64, pages: u64, asymmetry: f64) {
                     at_end,
                     cluster_size,
                     threads: 2,
+                    rate: None,
                 };
                 let name = if warmup == 0 { "t.parquet" } else { "t.txt" };
                 check(&trace, name, &options, asymmetry);

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{QUIET, SPECS, cell, file};
 use ebbpool_device::changing::{AsymmetrySpec, PAPERS_BASE};
-use ebbpool_device::{AnyDevice, Asymmetry, ChangingDevice, PlainDevice};
+use ebbpool_device::{AnyDevice, Asymmetry, ChangingDevice, DeviceProfile, PlainDevice};
 use ebbpool_model::workload::workload;
 use ebbpool_model::{Event, model};
 use ebbpool_sim::{
@@ -241,7 +241,12 @@ fn what_is_heard_is_what_is_counted() {
             assert_eq!(of("write "), counts.writes, "{what}");
             // The buffer of 64 frames is full at 4321, and filled once before that.
             let filled = if warmup == 0 { 64 } else { 0 };
-            assert_eq!(of("evict "), counts.misses - filled, "{what}");
+            let whole_blocks = spec.starts_with("fab") || spec.starts_with("bplru");
+            if whole_blocks {
+                assert!(of("evict ").abs_diff(counts.misses) <= 64, "{what}");
+            } else {
+                assert_eq!(of("evict "), counts.misses - filled, "{what}");
+            }
 
             assert_eq!(
                 series[0],
@@ -266,7 +271,10 @@ fn what_is_heard_is_what_the_model_does() {
     const WARMUP: usize = 700;
     let trace = workload(2, 5000, 160);
     let (_directory, source) = file(&trace, "t.txt");
-    for &spec in SPECS.iter().filter(|spec| !spec.ends_with("belady")) {
+    for &spec in SPECS
+        .iter()
+        .filter(|spec| cell(spec, 1, 1.0).policy.online())
+    {
         let mut model = model(spec, 20);
         model.costs(8.0);
         let (mut expected, mut rows) = (Vec::new(), Vec::new());
@@ -276,7 +284,7 @@ fn what_is_heard_is_what_the_model_does() {
             }
             for event in model.reference(page, write, None, &BTreeSet::new()) {
                 match event {
-                    Event::Read(_) => {}
+                    Event::Read(_) | Event::Pad(_) => {}
                     Event::Write(page) => expected.push(format!("write {page}")),
                     Event::Evict(page) => expected.push(format!("evict {page}")),
                 }
@@ -529,7 +537,7 @@ fn on_device(
     options: &Options,
     device: AnyDevice,
 ) -> (ebbpool_sim::Counts, DeviceOutcome, Vec<u8>) {
-    let served = OnDevice::new(device, recorder());
+    let served = OnDevice::new(device, options.rate, recorder());
     let (counts, _, served) = simulate_one(source, cell, options, &QUIET, served).expect("a run");
     let (outcome, recorder) = served.finish();
     (counts, outcome, recorder.events.expect("events").0)
@@ -598,4 +606,40 @@ fn policies_follow_costs_that_change() {
             earlier as f64 + 64.0 * later.writes as f64
         );
     }
+}
+
+#[test]
+fn a_device_that_waits_draws_its_idle_power() {
+    let (_directory, source) = file(&workload(23, 4000, 150), "t.txt");
+    let ssd = || -> AnyDevice { DeviceProfile::named("ssd3").expect("one").device().into() };
+    let at = |rate: Option<&str>| {
+        let options = Options {
+            warmup: 1000,
+            rate: rate.map(|rate| rate.parse().expect("a rate")),
+            ..Options::default()
+        };
+        on_device(&source, &cell("lru", 20, 1.0), &options, ssd())
+    };
+    let (counts, busy, events) = at(None);
+    assert_eq!(busy.idle_us, Some(0.0));
+    let energy = busy.energy.expect("its power is known");
+    // Ten references a second: 3,000 of them take 300 s.
+    let (slow_counts, slow, slow_events) = at(Some("10"));
+    assert_eq!((slow_counts, slow_events), (counts, events));
+    let elapsed_us = slow.report.bill().amount + slow.idle_us.expect("times are known");
+    assert!((elapsed_us / 300e6 - 1.0).abs() < 1e-4, "{elapsed_us}");
+    let waiting = slow.energy.expect("its power is known");
+    assert_eq!(waiting.device_busy_j, energy.device_busy_j);
+    assert!((waiting.device_idle_j / (0.1 * elapsed_us / 1e6) - 1.0).abs() < 1e-9);
+    // Faster than the device: it never waits, but before the first reference.
+    let (_, fast, _) = at(Some("1e9"));
+    assert_eq!(fast.energy, busy.energy);
+    // What costs no time has no rate.
+    let options = Options {
+        rate: "10".parse().ok(),
+        ..Options::default()
+    };
+    let plain = PlainDevice::from("8".parse::<Asymmetry>().expect("one")).into();
+    let (_, plain, _) = on_device(&source, &cell("lru", 20, 8.0), &options, plain);
+    assert_eq!(plain.idle_us, None);
 }

@@ -41,7 +41,7 @@ pub enum TraceError {
     Damaged {
         /// The file as the user named it.
         file: String,
-        /// `zstd`, `gzip` or `Parquet`.
+        /// `zstd`, `gzip`, `Parquet` or `lcs`.
         format: &'static str,
         /// What the decoder said.
         detail: String,
@@ -75,14 +75,12 @@ pub enum TraceError {
         problem: String,
     },
     /// Byte offsets in a trace whose page size is not known.
-    #[error(
-        "{file}: column '{column}' counts bytes, and no page size is known; give --page-size, as in --page-size 4096"
-    )]
+    #[error("{file}: {what}, and no page size is known; give --page-size, as in --page-size 4096")]
     NoPageSize {
         /// The file as the user named it.
         file: String,
-        /// The column with the offsets.
-        column: String,
+        /// Which column or format counts in what.
+        what: String,
     },
     /// Pages of one size that do not fill pages of another.
     #[error(
@@ -139,6 +137,24 @@ pub enum TraceError {
         /// What is wrong with it.
         problem: String,
     },
+    /// A record of a binary trace that is cut off or no request.
+    #[error("{file}, record {record} (the first is 0): {problem}")]
+    Record {
+        /// The file as the user named it.
+        file: String,
+        /// Record number, the first is 0.
+        record: u64,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A trace of events of which none is a read or a write.
+    #[error("{file}: {problem}")]
+    NoRequests {
+        /// The file as the user named it.
+        file: String,
+        /// What is missing, and how to get it.
+        problem: &'static str,
+    },
     /// A table without the columns of a trace.
     #[error("{file}: {problem}")]
     Columns {
@@ -183,6 +199,14 @@ pub enum TraceError {
         /// " (did you mean 'text'?)" or nothing.
         nearest: String,
         /// Names of all formats.
+        formats: String,
+    },
+    /// A format of another program asked for as output.
+    #[error("traces in the format {format} are only read; write one of {formats}")]
+    OnlyRead {
+        /// The format that was asked for.
+        format: &'static str,
+        /// Names of the formats that are written.
         formats: String,
     },
     /// A page number that the format cannot hold.
@@ -268,6 +292,7 @@ impl TraceError {
                 | TraceError::Value { .. }
                 | TraceError::Mapping { .. }
                 | TraceError::NoPageSize { .. }
+                | TraceError::OnlyRead { .. }
                 | TraceError::Fold { .. }
                 | TraceError::SplitTooLarge { .. }
                 | TraceError::StandardInputTaken

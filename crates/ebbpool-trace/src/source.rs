@@ -41,7 +41,7 @@ pub struct ReadOptions {
     pub columns: Option<Columns>,
     /// Bytes in a page; as the trace has it if this is `None`.
     pub page_size: Option<NonZeroU64>,
-    /// Malformed lines of text and CSV that are left out before one is an error.
+    /// Malformed lines that are left out before one is an error, in formats of lines.
     pub bad_lines: u64,
     /// References to leave out at the start.
     pub skip: u64,
@@ -238,6 +238,24 @@ impl Source {
             Some(page_size) => fold(opened, label, page_size.get()),
             None => Ok(opened),
         }
+    }
+
+    /// The formats of the parts, in order; `None` for generators.
+    ///
+    /// # Errors
+    ///
+    /// [`TraceError::Io`] and [`TraceError::UnknownFormat`].
+    pub fn formats(&self) -> Result<Vec<Option<Format>>, TraceError> {
+        let Inner { parts, options, .. } = &*self.0;
+        let format = |Part { label, origin }: &Part| match origin {
+            Origin::Generator(_) => Ok(None),
+            Origin::Stored(stored) => {
+                let mut stream = stored.stream(label)?;
+                let (format, _) = Format::recognise(&mut stream, options.format)?;
+                Ok(Some(format))
+            }
+        };
+        parts.iter().map(format).collect()
     }
 
     /// What became known by reading, for standard error: bad lines that were left

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use ebbpool_sim::{Moment, TimeLine};
+use ebbpool_sim::{DeviceOutcome, Moment, Row, TimeLine};
 use ebbpool_trace::stats::Info;
 use serde::Serialize;
 
+use crate::charge::{Charge, Measure};
 use crate::compare::Comparison;
+use crate::lifetime;
 use crate::results::Number;
-use crate::table::{BASELINE, sentence};
+use crate::table::{BASELINE, memory, sentence, usual_size};
 
 /// All that the page's script is given.
 #[derive(Debug, Serialize)]
@@ -32,7 +34,17 @@ struct Trace {
     page_size: Option<u64>,
     policies: Vec<String>,
     sizes: Vec<MemorySize>,
+    /// R, at the beginning where it changes.
     asymmetries: Vec<Number>,
+    /// The asymmetries as they were spelled.
+    labels: Vec<String>,
+    /// What bills are told in.
+    measure: Measure,
+    /// The device that was charged, by name.
+    device: Option<String>,
+    /// Of a flash device: which policy lets it live longest, and whose device that is compared with.
+    lifetime: Option<String>,
+    compared_with: &'static str,
     results: Vec<Cell>,
     /// If known, what no policy can undercut, per reference: for each asymmetry, each size.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,9 +63,74 @@ struct MemorySize {
     frames: u64,
 }
 
-/// Policy, size, asymmetry (as indices), reads, writes, dirty pages left, time line (as index).
+/// Policy, size, asymmetry (as indices), reads, writes, dirty pages left, time line (as index), and
+/// what a device has to say, or an asymmetry that changes.
 #[derive(Debug, Serialize)]
-struct Cell(usize, usize, usize, u64, u64, u64, Option<usize>);
+struct Cell(
+    usize,
+    usize,
+    usize,
+    u64,
+    u64,
+    u64,
+    Option<usize>,
+    Option<Served>,
+);
+
+#[derive(Debug, Serialize)]
+struct Served {
+    /// References that were counted, fewer than of others if the device failed.
+    references: u64,
+    /// Page reads per reference, of them writes.
+    bill: f64,
+    write_bill: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    joules_per_reference: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wear: Option<Wear>,
+}
+
+/// What a simulated flash device did inside.
+#[derive(Debug, Serialize)]
+struct Wear {
+    programs: u64,
+    erases: u64,
+    write_amplification: Option<f64>,
+    not_steady: Option<String>,
+    /// References until the device is worn out, if all are as those counted.
+    lifetime_references: Option<f64>,
+    /// The device's life in that of the policy compared with, by erases.
+    life: Option<f64>,
+}
+
+impl Served {
+    fn of(row: &Row, did: &DeviceOutcome, charge: &Charge, life: Option<f64>) -> Self {
+        let references = row.counts.references;
+        let per_reference = |cost: f64| charge.in_page_reads(cost) / references as f64;
+        Served {
+            references,
+            bill: per_reference(did.report.bill().amount),
+            write_bill: per_reference(did.report.write_cost),
+            joules_per_reference: did
+                .energy
+                .and_then(|energy| energy.joules_per_reference(references)),
+            failed: did.failed.clone(),
+            wear: did.flash.as_ref().map(|flash| Wear {
+                programs: flash.programs,
+                erases: flash.erases,
+                write_amplification: flash.write_amplification,
+                not_steady: flash.not_steady.clone(),
+                lifetime_references: flash
+                    .lifetime_host_bytes
+                    .filter(|_| flash.host_bytes > 0)
+                    .map(|bytes| bytes / flash.host_bytes as f64 * references as f64),
+                life,
+            }),
+        }
+    }
+}
 
 /// A time line column by column, each value as its difference from the one before: small numbers
 /// take few characters.
@@ -65,12 +142,15 @@ struct Changes {
     dirty: Vec<i64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     target: Vec<i64>,
+    /// What a device charged, in thousandths of a page read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    bill: Vec<i64>,
 }
 
 impl Changes {
-    fn of(line: &TimeLine) -> Self {
+    fn of(line: &TimeLine, charge: &Charge) -> Self {
         let moments: Vec<&Moment> = line.moments().collect();
-        let column = |value: fn(&Moment) -> u64| {
+        let column = |value: &dyn Fn(&Moment) -> u64| {
             let mut before = 0;
             let values = moments.iter().map(|moment| value(moment));
             let changes = values.map(|value| {
@@ -81,12 +161,22 @@ impl Changes {
             changes.collect()
         };
         Changes {
-            reads: column(|moment| moment.reads),
-            writes: column(|moment| moment.writes),
-            clean: column(|moment| moment.clean),
-            dirty: column(|moment| moment.dirty),
+            reads: column(&|moment| moment.reads),
+            writes: column(&|moment| moment.writes),
+            clean: column(&|moment| moment.clean),
+            dirty: column(&|moment| moment.dirty),
             target: if moments.iter().all(|moment| moment.target.is_some()) {
-                column(|moment| moment.target.unwrap_or(0))
+                column(&|moment| moment.target.unwrap_or(0))
+            } else {
+                Vec::new()
+            },
+            bill: if moments.iter().all(|moment| moment.bill.is_some()) {
+                let page_reads = |cost: f64| 1e3 * charge.in_page_reads(cost);
+                column(&|moment| {
+                    moment
+                        .bill
+                        .map_or(0, |bill| page_reads(bill).round() as u64)
+                })
             } else {
                 Vec::new()
             },
@@ -106,13 +196,17 @@ impl Report {
 
 impl Trace {
     fn of(comparison: &Comparison) -> Self {
-        let mut kept: Vec<&Arc<TimeLine>> = Vec::new();
+        let mut kept: Vec<(&Arc<TimeLine>, &Charge)> = Vec::new();
         let mut results = Vec::new();
-        for row in &comparison.rows {
-            let line = row.time_line.as_ref().map(|line| {
-                let known = kept.iter().position(|other| Arc::ptr_eq(other, line));
+        for (row, life) in comparison.rows.iter().zip(lifetime::lives(comparison)) {
+            let charge = &comparison.charges[row.asymmetry];
+            let did = row.device.as_ref();
+            // After a failure the moments are not those of the others.
+            let whole = did.is_none_or(|did| did.failed.is_none());
+            let line = row.time_line.as_ref().filter(|_| whole).map(|line| {
+                let known = kept.iter().position(|(other, _)| Arc::ptr_eq(other, line));
                 known.unwrap_or_else(|| {
-                    kept.push(line);
+                    kept.push((line, charge));
                     kept.len() - 1
                 })
             });
@@ -124,13 +218,15 @@ impl Trace {
                 row.counts.writes,
                 row.counts.dirty_left,
                 line,
+                did.map(|did| Served::of(row, did, charge, life)),
             ));
         }
         // All cells see the same references, so their moments are the same.
-        let times = kept.first().map_or_else(Vec::new, |line| {
+        let times = kept.first().map_or_else(Vec::new, |(line, _)| {
             line.moments().map(|moment| moment.references).collect()
         });
         let sizes = comparison.sizes.iter().zip(&comparison.frames);
+        let charges = comparison.charges.iter();
         Trace {
             name: comparison.name.clone(),
             sentence: sentence(comparison),
@@ -147,12 +243,27 @@ impl Trace {
                     frames,
                 })
                 .collect(),
-            asymmetries: comparison.asymmetries.clone(),
+            asymmetries: charges
+                .clone()
+                .map(|charge| Number(charge.asymmetry.ratio()))
+                .collect(),
+            labels: charges.clone().map(Charge::label).collect(),
+            measure: comparison.measure(),
+            device: charges.clone().find_map(|charge| charge.name.clone()),
+            lifetime: lifetime::sentence(
+                comparison,
+                usual_size(comparison),
+                &memory(comparison, usual_size(comparison)),
+            ),
+            compared_with: lifetime::compared_with(comparison),
             results,
             bounds: comparison.bounds.clone(),
             nature: comparison.nature.clone(),
             times,
-            time_lines: kept.iter().map(|line| Changes::of(line)).collect(),
+            time_lines: kept
+                .iter()
+                .map(|(line, charge)| Changes::of(line, charge))
+                .collect(),
         }
     }
 }
@@ -160,13 +271,14 @@ impl Trace {
 #[cfg(test)]
 pub(super) mod tests {
     use ebbpool_policy::Gauges;
-    use ebbpool_sim::{Counts, Observer, Row, Sample, TraceFacts};
+    use ebbpool_sim::{Counts, Observer, Sample, TraceFacts};
+    use ebbpool_trace::Metadata;
 
     use super::*;
 
-    /// A report on a trace and a policy of that name.
-    pub(in crate::report) fn report_named(name: &str) -> Report {
-        Report::of(&[Comparison {
+    /// A comparison of one policy with one memory size, both called `name` where it matters.
+    fn comparison(name: &str, charges: Vec<Charge>, rows: Vec<Row>) -> Comparison {
+        Comparison {
             name: name.into(),
             title: name.into(),
             share_of: "the pages",
@@ -177,13 +289,22 @@ pub(super) mod tests {
             sizes: vec!["8".into()],
             frames: vec![8],
             policies: vec![name.into()],
-            asymmetries: Vec::new(),
-            rows: Vec::new(),
+            charges,
+            rows,
             records: Vec::new(),
             bounds: None,
             interrupted: false,
             nature: None,
-        }])
+        }
+    }
+
+    /// A report on a trace and a policy of that name.
+    pub(in crate::report) fn report_named(name: &str) -> Report {
+        Report::of(&[comparison(name, Vec::new(), Vec::new())])
+    }
+
+    fn plain() -> Charge {
+        Charge::new(None, None, &Metadata::default()).expect("an asymmetry")
     }
 
     fn line(target: impl Fn(u64) -> Option<f64>) -> Arc<TimeLine> {
@@ -194,6 +315,7 @@ pub(super) mod tests {
                 references: 1000 * at,
                 reads: 10 * at * at,
                 writes: 5 * at,
+                bill: Some(2.5 * at as f64),
                 clean: 8 - at,
                 dirty: at,
                 asymmetry: 8.0,
@@ -208,13 +330,14 @@ pub(super) mod tests {
 
     #[test]
     fn time_lines_are_differences() {
-        let changes = Changes::of(&line(|at| Some(9.0 - at as f64)));
+        let changes = Changes::of(&line(|at| Some(9.0 - at as f64)), &plain());
         assert_eq!(changes.reads, [10, 30, 50]);
         assert_eq!(changes.writes, [5, 5, 5]);
         assert_eq!(changes.clean, [7, -1, -1]);
         assert_eq!(changes.dirty, [1, 1, 1]);
         assert_eq!(changes.target, [8, -1, -1]);
-        assert!(Changes::of(&line(|_| None)).target.is_empty());
+        assert_eq!(changes.bill, [2500, 2500, 2500]);
+        assert!(Changes::of(&line(|_| None), &plain()).target.is_empty());
     }
 
     #[test]
@@ -231,24 +354,7 @@ pub(super) mod tests {
             device: None,
         };
         let rows = lines.iter().enumerate().map(row).collect();
-        let trace = Trace::of(&Comparison {
-            name: "t".into(),
-            title: "t".into(),
-            share_of: "the pages",
-            facts: TraceFacts::default(),
-            warmup: 0,
-            database_pages: None,
-            page_size: None,
-            sizes: vec!["8".into()],
-            frames: vec![8],
-            policies: vec!["lru".into()],
-            asymmetries: vec![Number(1.0); 4],
-            rows,
-            records: Vec::new(),
-            bounds: None,
-            interrupted: false,
-            nature: None,
-        });
+        let trace = Trace::of(&comparison("lru", vec![plain(); 4], rows));
         let lines: Vec<_> = trace.results.iter().map(|result| result.6).collect();
         assert_eq!(lines, [Some(0), Some(1), Some(0), None]);
         assert_eq!(trace.time_lines.len(), 2);

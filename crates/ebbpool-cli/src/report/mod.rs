@@ -44,6 +44,7 @@ const SCRIPT: &str = concat!(
     include_str!("script/ranking.js"),
     include_str!("script/bill.js"),
     include_str!("script/trade_off.js"),
+    include_str!("script/wear.js"),
     include_str!("script/time.js"),
     include_str!("script/nature.js"),
     include_str!("script/table.js"),

@@ -35,8 +35,6 @@ pub fn prepare(directory: &Path) {
         ("my.csv", "time,blk,op", "W"),
         ("monday.csv", "page,write", "true"),
         ("tuesday.csv", "page,write", "true"),
-        ("disk.csv", "sector,sectors,op", "W"),
-        ("fio.csv", "offset,size,op", "write"),
         ("requests.csv", "off,len,op", "W"),
     ] {
         let first = header.matches(',').count() == 2;
@@ -45,6 +43,13 @@ pub fn prepare(directory: &Path) {
             false => format!("{},{access}\n", at * at % 512),
         });
         let content = format!("{header}\n{}", rows.collect::<String>());
+        fs::write(directory.join(name), content).expect("a file");
+    }
+    for (name, content) in [
+        ("disk.blkparse", "8,16 0 1 0.000000001 7 Q WS 15 + 2 [dd]\n"),
+        ("requests.iolog", "fio version 2 iolog\na write 4095 2\n"),
+        ("Financial1.spc", "0,15,1024,w,0.026214\n"),
+    ] {
         fs::write(directory.join(name), content).expect("a file");
     }
     std::os::unix::fs::symlink(Path::new(ROOT).join("traces"), directory.join("traces"))

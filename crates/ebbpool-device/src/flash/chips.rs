@@ -3,9 +3,14 @@
 use serde::Deserialize;
 
 use super::config::ConfigError;
+use crate::energy::ChipPower;
+use crate::profiles::{Basis, Figure};
 use crate::text::{did_you_mean, list};
 
 const PROFILES: &str = include_str!("chips.toml");
+
+/// More than any chip draws, in W; keeps sums of energy finite.
+const MOST_WATTS: f64 = 1e3;
 
 /// A NAND chip as its data sheet describes it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -13,6 +18,9 @@ const PROFILES: &str = include_str!("chips.toml");
 pub struct Chip {
     /// The profile's name.
     pub name: String,
+    /// What it is, in a few words.
+    #[serde(default)]
+    pub about: String,
     /// Bytes of data in a page.
     pub page_bytes: u32,
     /// Bytes of the spare area of a page, which cross the bus too.
@@ -27,15 +35,32 @@ pub struct Chip {
     /// Array time of a page program in microseconds; entries as for `read_us`.
     pub program_us: Vec<f64>,
     /// Time of a block erase in microseconds.
-    pub erase_us: f64,
+    pub erase_us: Figure,
     /// Bus time per byte in nanoseconds, where it is known.
     pub transfer_ns_per_byte: Option<f64>,
     /// Erases that a block survives.
-    pub endurance: u32,
-    /// Where the figures come from.
+    pub endurance: Figure,
+    /// Power of a die while it waits, in W.
+    pub idle_w: Option<Figure>,
+    /// Power of a die while it reads, programs or erases, transfers included, in W.
+    pub active_w: Option<Figure>,
+    /// `active_w` of reading, where it differs, in W.
+    pub read_w: Option<Figure>,
+    /// `active_w` of programming, where it differs, in W.
+    pub program_w: Option<Figure>,
+    /// `active_w` of erasing, where it differs, in W.
+    pub erase_w: Option<Figure>,
+    /// How well the figures are founded that do not say it themselves.
+    #[serde(default = "given")]
+    pub basis: Basis,
+    /// Where the figures come from that do not say it themselves.
     pub source: String,
     /// What of them is assumed or derived.
     pub note: Option<String>,
+}
+
+fn given() -> Basis {
+    Basis::Given
 }
 
 #[derive(Deserialize)]
@@ -84,12 +109,34 @@ impl Chip {
         Ok(chip)
     }
 
+    /// What a die draws; nothing unless that is known of waiting and of every operation.
+    pub fn power(&self) -> Option<ChipPower> {
+        let value = |own: &Option<Figure>| {
+            let figure = own.as_ref().or(self.active_w.as_ref())?;
+            Some(figure.value)
+        };
+        Some(ChipPower {
+            idle_w: self.idle_w.as_ref()?.value,
+            read_w: value(&self.read_w)?,
+            program_w: value(&self.program_w)?,
+            erase_w: value(&self.erase_w)?,
+        })
+    }
+
     /// Says which field makes no sense.
     fn check(&self) -> Result<(), String> {
+        let counts = [
+            ("page_bytes", self.page_bytes),
+            ("pages_per_block", self.pages_per_block),
+            ("blocks", self.blocks),
+        ];
+        if let Some((field, _)) = counts.into_iter().find(|&(_, count)| count == 0) {
+            return Err(format!("{field} = 0; give a whole number from 1 up"));
+        }
         let times = [
             ("read_us", self.read_us.as_slice()),
             ("program_us", &self.program_us),
-            ("erase_us", std::slice::from_ref(&self.erase_us)),
+            ("erase_us", std::slice::from_ref(&self.erase_us.value)),
             ("transfer_ns_per_byte", self.transfer_ns_per_byte.as_slice()),
         ];
         for (field, values) in times {
@@ -100,8 +147,44 @@ impl Chip {
                 return Err(format!("{field} = {value} is not a time from 0 to 1e9"));
             }
         }
-        if self.endurance == 0 {
-            return Err("endurance = 0; give the erases a block survives".into());
+        let endurance = self.endurance.value;
+        if endurance.fract() != 0.0 || !(1.0..=f64::from(u32::MAX)).contains(&endurance) {
+            return Err(format!(
+                "endurance = {endurance}; give the erases a block survives, a whole number from 1 to {}",
+                u32::MAX
+            ));
+        }
+        self.check_power()
+    }
+
+    fn check_power(&self) -> Result<(), String> {
+        let busy = [
+            ("active_w", &self.active_w),
+            ("read_w", &self.read_w),
+            ("program_w", &self.program_w),
+            ("erase_w", &self.erase_w),
+        ];
+        let idle_w = self.idle_w.as_ref().map(|idle| idle.value);
+        if let Some(idle_w) = idle_w.filter(|watts| !(0.0..=MOST_WATTS).contains(watts)) {
+            return Err(format!(
+                "idle_w = {idle_w} is not a power from 0 to {MOST_WATTS}"
+            ));
+        }
+        for (field, figure) in busy {
+            let Some(watts) = figure.as_ref().map(|figure| figure.value) else {
+                continue;
+            };
+            let Some(idle_w) = idle_w else {
+                return Err(format!("{field} needs idle_w beside it"));
+            };
+            if !(idle_w..=MOST_WATTS).contains(&watts) {
+                return Err(format!(
+                    "{field} = {watts} is not a power from idle_w, which is {idle_w}, to {MOST_WATTS}"
+                ));
+            }
+        }
+        if idle_w.is_some() && self.power().is_none() {
+            return Err("idle_w needs active_w beside it, or read_w, program_w and erase_w".into());
         }
         Ok(())
     }
@@ -135,9 +218,9 @@ impl Timing {
         Self {
             read: by_slot(&chip.read_us),
             program: by_slot(&chip.program_us),
-            erase: nanos(chip.erase_us),
+            erase: nanos(chip.erase_us.value),
             transfer: (per_byte * transfer_bytes as f64).round() as u64,
-            endurance: chip.endurance,
+            endurance: chip.endurance.value as u32,
         }
     }
 

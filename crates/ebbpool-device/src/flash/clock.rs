@@ -1,5 +1,7 @@
 //! Device time: dies and channels that are busy until some moment.
 
+use crate::energy::DieSeconds;
+
 /// When each die and each channel is free again. Block `n` lies on die `n % dies`, and die `d` hangs
 /// on channel `d % channels`. Requests come one at a time: the next one starts when all operations
 /// of the one before have ended. All times are in nanoseconds since the device was new.
@@ -9,6 +11,26 @@ pub(super) struct Clock {
     request_start: u64,
     die_free: Vec<u64>,
     channel_free: Vec<u64>,
+    worked: Worked,
+}
+
+/// For how long dies worked, all of them together, transfers included; in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Worked {
+    read: u64,
+    program: u64,
+    erase: u64,
+}
+
+impl Worked {
+    pub(super) fn seconds_since(&self, before: &Worked) -> DieSeconds {
+        let seconds = |now: u64, before: u64| (now - before) as f64 / 1e9;
+        DieSeconds {
+            read: seconds(self.read, before.read),
+            program: seconds(self.program, before.program),
+            erase: seconds(self.erase, before.erase),
+        }
+    }
 }
 
 impl Clock {
@@ -18,6 +40,7 @@ impl Clock {
             request_start: 0,
             die_free: vec![0; dies as usize],
             channel_free: vec![0; channels as usize],
+            worked: Worked::default(),
         }
     }
 
@@ -39,6 +62,11 @@ impl Clock {
         self.done
     }
 
+    /// For how long dies have worked so far.
+    pub(super) fn worked(&self) -> Worked {
+        self.worked
+    }
+
     /// One die does one thing after another, so its clock is a sum.
     #[inline]
     fn serial(&self) -> bool {
@@ -48,6 +76,7 @@ impl Clock {
     /// Array time on the die, then the transfer out; the end.
     #[inline]
     pub(super) fn read(&mut self, block: u32, array: u64, transfer: u64) -> u64 {
+        self.worked.read += array + transfer;
         if self.serial() {
             self.done += array + transfer;
             return self.done;
@@ -63,6 +92,7 @@ impl Clock {
     /// The transfer in, then array time on the die, not before `ready`; the end.
     #[inline]
     pub(super) fn program(&mut self, block: u32, ready: u64, array: u64, transfer: u64) -> u64 {
+        self.worked.program += array + transfer;
         if self.serial() {
             self.done += array + transfer;
             return self.done;
@@ -79,6 +109,7 @@ impl Clock {
     /// block's pages must be safe.
     #[inline]
     pub(super) fn erase(&mut self, block: u32, array: u64) {
+        self.worked.erase += array;
         let end = self.done + array;
         if !self.serial() {
             let (die, _) = self.place(block);
@@ -130,5 +161,7 @@ mod tests {
         clock.program(0, 0, 220, 50);
         clock.program(1, 0, 220, 50);
         assert_eq!(clock.request_nanos(), 50 + 50 + 220);
+        let worked = clock.worked().seconds_since(&Worked::default());
+        assert_eq!((worked.read, worked.program), (50e-9, 980e-9));
     }
 }

@@ -84,7 +84,7 @@ pub enum Precondition {
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlashConfig {
     profile: String,
-    chip: Chip,
+    chip: Box<Chip>,
     /// Erase blocks.
     pub blocks: u32,
     /// Pages of an erase block.
@@ -218,7 +218,7 @@ impl FlashConfig {
             blocks: chip.blocks,
             pages_per_block: chip.pages_per_block,
             page_bytes: chip.page_bytes,
-            chip,
+            chip: Box::new(chip),
             rho: 0.8,
             layer: LayerKind::PageMap,
             cleaning: CleaningKind::Greedy,
@@ -309,7 +309,7 @@ impl FlashConfig {
 
     /// The settings that differ from the chip's defaults.
     fn changed_settings(&self) -> Vec<(&'static str, String)> {
-        let defaults = Self::with_defaults(&self.profile, self.chip.clone());
+        let defaults = Self::with_defaults(&self.profile, self.chip().clone());
         let pairs = self.settings().into_iter().zip(defaults.settings());
         pairs
             .filter(|(own, default)| own != default)
@@ -426,12 +426,16 @@ impl FlashConfig {
         Some(enough)
     }
 
-    fn too_small(&self, problem: String, pages: u64) -> ConfigError {
-        let remedy = match self.smallest(pages) {
+    /// What would offer so many logical pages, in words.
+    pub(super) fn remedy(&self, pages: u64) -> String {
+        match self.smallest(pages) {
             Some(blocks) => format!("blocks={blocks} is the least that would do"),
             None => "no number of blocks would do; lower rho or take larger blocks".into(),
-        };
-        ConfigError::Impossible(format!("{problem}; {remedy}"))
+        }
+    }
+
+    fn too_small(&self, problem: String, pages: u64) -> ConfigError {
+        ConfigError::Impossible(format!("{problem}; {}", self.remedy(pages)))
     }
 
     /// Refuses what cannot work, naming the smallest geometry that would.

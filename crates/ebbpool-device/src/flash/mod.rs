@@ -23,11 +23,15 @@ mod ftl;
 mod geometry;
 mod nand;
 mod report;
+#[cfg(test)]
+mod separation;
 mod steady;
 mod wear;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+use crate::energy::DieSeconds;
 
 pub use chips::{Chip, chips};
 pub use cleaning::CleaningKind;
@@ -39,9 +43,9 @@ pub use report::{Report, RequestTimes, WearReport};
 pub use wear::WearLevelling;
 
 use cleaning::Cleaner;
-use clock::Clock;
+use clock::{Clock, Worked};
 use ftl::{
-    Bast, BlockMap, CachedMap, Fast, OutOfBlocks, PageMapped, ResidentMap, RotationPlan,
+    Bast, BlockMap, CachedMap, Fast, OutOfBlocks, PageMapped, Placement, ResidentMap, RotationPlan,
     TranslationLayer,
 };
 use nand::Nand;
@@ -98,12 +102,14 @@ pub enum DeviceError {
         host_writes: u64,
     },
     /// The page is beyond the device's end.
-    #[error("page {page} is beyond the device's {pages} pages; give it more blocks")]
+    #[error("page {page} is beyond the device's {pages} pages; {remedy}")]
     NoSuchPage {
         /// The page asked for.
         page: u64,
         /// Logical pages of the device.
         pages: u64,
+        /// The smallest device that would do.
+        remedy: String,
     },
 }
 
@@ -129,23 +135,30 @@ macro_rules! layer {
 }
 
 impl Layer {
-    fn new(config: &FlashConfig, logical_pages: u32) -> Self {
-        let blocks = config.blocks;
-        let pages = config.pages_per_block;
-        let plan = || RotationPlan {
+    fn plan(config: &FlashConfig, logical_pages: u32) -> RotationPlan {
+        RotationPlan {
             logical_pages,
             map_pages: config.map_pages(logical_pages.into()) as u32,
-            separate: config.frontiers == 2,
+            placement: match config.frontiers {
+                1 => Placement::Together,
+                _ => Placement::CleanedApart,
+            },
             reserve: config.reserve(),
             wear: config.wear,
             cleaner: Cleaner::new(
                 config.cleaning,
-                blocks,
-                pages,
+                config.blocks,
+                config.pages_per_block,
                 config.choices,
                 CLEANING_SEED,
             ),
-        };
+        }
+    }
+
+    fn new(config: &FlashConfig, logical_pages: u32) -> Self {
+        let blocks = config.blocks;
+        let pages = config.pages_per_block;
+        let plan = || Self::plan(config, logical_pages);
         let logs = config.log_blocks;
         let wear = config.wear;
         match config.layer {
@@ -186,6 +199,8 @@ pub struct Flash<O: Observer = ()> {
     /// Host writes before counting began, for the moment of failure.
     writes_before: u64,
     busy_before: u64,
+    worked_before: Worked,
+    idle_nanos: u64,
     read_times: TimeRecorder,
     write_times: TimeRecorder,
     windows: Windows,
@@ -218,6 +233,8 @@ impl<O: Observer> Flash<O> {
             host_trims: 0,
             writes_before: 0,
             busy_before: 0,
+            worked_before: Worked::default(),
+            idle_nanos: 0,
             read_times: TimeRecorder::new(),
             write_times: TimeRecorder::new(),
             windows: Windows::new(geometry.pages()),
@@ -279,10 +296,16 @@ impl<O: Observer> Flash<O> {
         if page < u64::from(self.logical_pages) {
             return Ok(page as u32);
         }
-        Err(DeviceError::NoSuchPage {
+        Err(self.no_such_page(page))
+    }
+
+    #[cold]
+    fn no_such_page(&self, page: u64) -> DeviceError {
+        DeviceError::NoSuchPage {
             page,
             pages: self.logical_pages(),
-        })
+            remedy: self.config.remedy(page.saturating_add(1)),
+        }
     }
 
     #[cold]
@@ -358,6 +381,17 @@ impl<O: Observer> Flash<O> {
         })
     }
 
+    /// Nothing is asked of the device for so many nanoseconds. It only draws its idle power then: it
+    /// does not clean in the background.
+    pub fn idle(&mut self, nanos: u64) {
+        self.idle_nanos += nanos;
+    }
+
+    /// For how long dies have worked since counting began.
+    pub(crate) fn die_seconds(&self) -> DieSeconds {
+        self.nand.worked().seconds_since(&self.worked_before)
+    }
+
     /// Erases of the block that holds a logical page; `None` if the page holds no data or does not
     /// exist.
     pub fn erase_count_of(&self, page: u64) -> Option<u32> {
@@ -377,6 +411,8 @@ impl<O: Observer> Flash<O> {
         self.writes_before += self.host_writes;
         (self.host_reads, self.host_writes, self.host_trims) = (0, 0, 0);
         self.busy_before = self.nand.clock().done();
+        self.worked_before = self.nand.worked();
+        self.idle_nanos = 0;
         self.read_times = TimeRecorder::new();
         self.write_times = TimeRecorder::new();
         self.windows = Windows::new(self.nand.geometry().pages());
@@ -429,6 +465,7 @@ impl<O: Observer> Flash<O> {
 
     /// Everything that was counted.
     pub fn report(&mut self) -> Report {
+        let die_seconds = self.die_seconds();
         let config = &self.config;
         let page_bytes = u64::from(config.page_bytes);
         let mapped =
@@ -441,6 +478,8 @@ impl<O: Observer> Flash<O> {
         let chip_bytes = self.nand.geometry().pages() as f64 * page_bytes as f64;
         let endurance = f64::from(self.nand.wear().endurance());
         let busy = self.nand.clock().done() - self.busy_before;
+        let seconds = |nanos: u64| nanos as f64 / 1e9;
+        let (device_seconds, idle_seconds) = (seconds(busy), seconds(self.idle_nanos));
         Report {
             device: config.to_string(),
             logical_pages: self.logical_pages.into(),
@@ -465,7 +504,12 @@ impl<O: Observer> Flash<O> {
             lifetime_host_bytes: write_amplification
                 .map(|amplification| chip_bytes * endurance * wear.evenness / amplification),
             wear,
-            device_seconds: busy as f64 / 1e9,
+            device_seconds,
+            idle_seconds,
+            die_seconds,
+            energy: config.chip().power().map(|power| {
+                power.energy(config.dies, &die_seconds, device_seconds + idle_seconds)
+            }),
             read_time: self.read_times.times(),
             write_time: self.write_times.times(),
         }

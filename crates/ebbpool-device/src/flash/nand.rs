@@ -1,9 +1,9 @@
 //! The chip: blocks that are erased as a whole and programmed page by page, and what became of them.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::chips::Timing;
-use super::clock::Clock;
+use super::clock::{Clock, Worked};
 use super::geometry::Geometry;
 
 /// No page, no block.
@@ -29,7 +29,7 @@ pub enum Cause {
 }
 
 /// Operations of one kind, by cause.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ByCause {
     /// For the host.
     pub host: u64,
@@ -218,6 +218,11 @@ impl<O: Observer> Nand<O> {
     #[inline]
     pub(super) fn clock(&mut self) -> &mut Clock {
         &mut self.clock
+    }
+
+    /// For how long dies have worked since the device was new.
+    pub(super) fn worked(&self) -> Worked {
+        self.clock.worked()
     }
 
     /// The slot from which on nothing of the block is programmed.

@@ -1,13 +1,14 @@
 //! What a device reports.
 
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::ftl::Merges;
 use super::nand::ByCause;
+use crate::energy::{ChipEnergy, DieSeconds};
 
 /// Counts since counting began (see `Flash::reset_counters`); wear is since the device was new.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The device in canonical spelling.
     pub device: String,
@@ -55,8 +56,14 @@ pub struct Report {
     /// Bytes the host can write in a lifetime: blocks x pages x bytes x endurance x evenness / write
     /// amplification; `None` before steady state.
     pub lifetime_host_bytes: Option<f64>,
-    /// Time that the chip and its bus took, in seconds.
+    /// Time that requests took, in seconds.
     pub device_seconds: f64,
+    /// Time without a request, in seconds: none unless arrivals were told, see `Flash::idle`.
+    pub idle_seconds: f64,
+    /// For how long the dies worked.
+    pub die_seconds: DieSeconds,
+    /// What the dies drew; nothing where the chip's power is not known.
+    pub energy: Option<ChipEnergy>,
     /// Times of host reads.
     pub read_time: RequestTimes,
     /// Times of host writes.
@@ -72,7 +79,7 @@ impl Report {
 }
 
 /// Erases per block since the device was new or preconditioned.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WearReport {
     /// The least erased block.
     pub min: u32,
@@ -114,7 +121,7 @@ impl WearReport {
 }
 
 /// Times of requests, from arrival to the end of everything they set off, in microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RequestTimes {
     /// Requests.
     pub count: u64,

@@ -58,6 +58,16 @@ pub struct Figure {
 }
 
 impl Figure {
+    /// A bare number.
+    pub(super) fn given(value: f64) -> Self {
+        Figure {
+            value,
+            range: None,
+            basis: Basis::Given,
+            source: String::new(),
+        }
+    }
+
     /// True for a range, and for what is typical or from memory: it says what to expect and not
     /// what was found out.
     pub fn is_rough(&self) -> bool {
@@ -87,12 +97,7 @@ impl<'de> Deserialize<'de> for Figure {
             }
 
             fn visit_f64<E: de::Error>(self, value: f64) -> Result<Figure, E> {
-                Ok(Figure {
-                    value,
-                    range: None,
-                    basis: Basis::Given,
-                    source: String::new(),
-                })
+                Ok(Figure::given(value))
             }
 
             fn visit_i64<E: de::Error>(self, value: i64) -> Result<Figure, E> {
@@ -130,10 +135,14 @@ pub enum Quantity {
     SlcCachePages,
     /// `WriteUs` once the SLC cache is full, µs.
     WriteUsAfter,
+    /// Time in which an idle device moves a page out of its SLC cache, µs.
+    SlcDrainUs,
     /// Page reads a second when many are in flight and the device has settled.
     ReadIopsSs,
     /// Page writes a second when many are in flight and the device has settled.
     WriteIopsSs,
+    /// Page writes a second when many are in flight and the SLC cache takes them.
+    WriteIopsCached,
     /// Time in which the chip reads a page into its register (t_R), µs.
     ChipReadUs,
     /// Time in which the chip programs a page (t_PROG), µs.
@@ -174,13 +183,15 @@ pub enum Quantity {
 
 impl Quantity {
     /// All of them, in the order of tables.
-    pub const ALL: [Quantity; 24] = [
+    pub const ALL: [Quantity; 26] = [
         Quantity::ReadUs,
         Quantity::WriteUs,
         Quantity::SlcCachePages,
         Quantity::WriteUsAfter,
+        Quantity::SlcDrainUs,
         Quantity::ReadIopsSs,
         Quantity::WriteIopsSs,
+        Quantity::WriteIopsCached,
         Quantity::ChipReadUs,
         Quantity::ChipProgramUs,
         Quantity::ReadUsd,
@@ -231,8 +242,14 @@ impl Quantity {
                 "page write once the SLC cache is full",
                 "µs",
             ),
+            SlcDrainUs => ("slc_drain_us", "page out of an idle SLC cache", "µs"),
             ReadIopsSs => ("read_iops_ss", "page reads a second, steady state", "1/s"),
             WriteIopsSs => ("write_iops_ss", "page writes a second, steady state", "1/s"),
+            WriteIopsCached => (
+                "write_iops_cached",
+                "page writes a second, SLC cache",
+                "1/s",
+            ),
             ChipReadUs => ("chip_read_us", "page read in the chip, t_R", "µs"),
             ChipProgramUs => ("chip_program_us", "page program in the chip, t_PROG", "µs"),
             ReadUsd => ("read_usd", "price of a read", "$"),

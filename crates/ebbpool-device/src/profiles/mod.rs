@@ -1,6 +1,7 @@
 //! Devices by name, with what is known of them and where that comes from.
 
 mod figure;
+mod of_chip;
 mod read;
 
 use std::collections::BTreeMap;
@@ -82,6 +83,20 @@ pub enum Medium {
     ObjectStore,
 }
 
+/// The SLC cache of a consumer SSD: writes are cheap until it is full.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WriteCache {
+    /// Page writes that it takes.
+    pub pages: u64,
+    /// Time of a page write that it takes, in µs.
+    pub write_us: f64,
+    /// Time of a page write once it is full, in µs.
+    pub write_us_after: f64,
+    /// Idle time in which the device moves a page out of it, in µs; where that is not known it
+    /// stays full.
+    pub drain_us: Option<f64>,
+}
+
 /// What is known of a device. Read from TOML; the keys of its figures are those of [`Quantity`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DeviceProfile {
@@ -110,7 +125,8 @@ pub struct DeviceProfile {
 }
 
 impl DeviceProfile {
-    /// All profiles that come with Ebbpool, in the order of the documentation.
+    /// All profiles that come with Ebbpool, in the order of the documentation; the chips of the flash
+    /// model come last.
     ///
     /// # Errors
     ///
@@ -163,7 +179,8 @@ impl DeviceProfile {
         self.figures.get(&quantity).map(|figure| figure.value)
     }
 
-    /// R of this kind, where it is known. With an SLC cache, `qd1` is that of the empty cache.
+    /// R of this kind, where it is known. With an SLC cache, `qd1` is that of the empty cache and
+    /// `steady` that of the full one.
     pub fn asymmetry(&self, kind: AsymmetryKind) -> Option<Asymmetry> {
         self.costs_by(kind).map(|costs| Asymmetry(costs.ratio()))
     }
@@ -173,11 +190,16 @@ impl DeviceProfile {
         Asymmetry(self.costs.ratio())
     }
 
-    /// R at queue depth 1 once the SLC cache is full, where there is one.
+    /// R that a policy sees while the SLC cache takes writes, where there is one.
+    pub fn asymmetry_in_cache(&self) -> Option<Asymmetry> {
+        let cache = self.write_cache()?;
+        Some(Asymmetry(cache.write_us / self.costs.read))
+    }
+
+    /// R that a policy sees once the SLC cache is full, where there is one.
     pub fn asymmetry_after_cache(&self) -> Option<Asymmetry> {
-        let read = self.value(Quantity::ReadUs)?;
-        let write = self.value(Quantity::WriteUsAfter)?;
-        Some(Asymmetry(write / read))
+        let cache = self.write_cache()?;
+        Some(Asymmetry(cache.write_us_after / self.costs.read))
     }
 
     /// True where R of this kind rests on a figure that is typical, from memory or a range. A
@@ -206,21 +228,36 @@ impl DeviceProfile {
     /// policy sees; the SLC cache, where there is one, is empty at the start.
     pub fn cost(&self, reads: u64, writes: u64) -> Bill {
         let mut bill = self.costs.bill(reads, writes);
-        if let Some((cached, after)) = self.write_cache() {
-            let slow = writes.saturating_sub(cached);
-            bill.amount += slow as f64 * (after - self.costs.write);
+        if let Some(cache) = self.write_cache() {
+            let cached = writes.min(cache.pages);
+            bill.amount = reads as f64 * self.costs.read
+                + cached as f64 * cache.write_us
+                + (writes - cached) as f64 * cache.write_us_after;
         }
         bill
     }
 
-    /// Page writes that the SLC cache takes, and the time of those after them in µs; nothing where
-    /// there is no cache, or where queue depth 1 is not what a policy sees.
-    pub fn write_cache(&self) -> Option<(u64, f64)> {
-        if self.asymmetry != AsymmetryKind::Qd1 {
-            return None;
-        }
-        let pages = self.value(Quantity::SlcCachePages)?;
-        Some((pages as u64, self.value(Quantity::WriteUsAfter)?))
+    /// The SLC cache; nothing where there is none, or where it is not known by the times that a
+    /// policy sees.
+    pub fn write_cache(&self) -> Option<WriteCache> {
+        let us_of = |a_second: Quantity| self.value(a_second).map(|rate| 1e6 / rate);
+        let (write_us, write_us_after) = match self.asymmetry {
+            AsymmetryKind::Qd1 => (
+                self.value(Quantity::WriteUs)?,
+                self.value(Quantity::WriteUsAfter)?,
+            ),
+            AsymmetryKind::Steady => (
+                us_of(Quantity::WriteIopsCached)?,
+                us_of(Quantity::WriteIopsSs)?,
+            ),
+            AsymmetryKind::Chip | AsymmetryKind::Price => return None,
+        };
+        Some(WriteCache {
+            pages: self.value(Quantity::SlcCachePages)? as u64,
+            write_us,
+            write_us_after,
+            drain_us: self.value(Quantity::SlcDrainUs),
+        })
     }
 
     /// Whole pages in an erase block, where both sizes are known; what `cluster=auto` of a policy
@@ -240,6 +277,19 @@ impl DeviceProfile {
     pub fn device(&self) -> PlainDevice {
         PlainDevice::of(self)
     }
+}
+
+/// What makes no sense of a figure, if anything does.
+fn wrong(quantity: Quantity, figure: &Figure) -> Option<String> {
+    if let Some(problem) = quantity.refuses(figure.value) {
+        return Some(format!("{problem}, and is {}", figure.value));
+    }
+    let [low, high] = figure.range?;
+    if let Some(problem) = quantity.refuses(low).or(quantity.refuses(high)) {
+        return Some(format!("has a range that {problem}"));
+    }
+    (!(low..=high).contains(&figure.value))
+        .then(|| format!("is {}, outside of its range [{low}, {high}]", figure.value))
 }
 
 fn operation_costs(

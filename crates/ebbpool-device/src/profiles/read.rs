@@ -10,7 +10,9 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{AsymmetryKind, DeviceProfile, Figure, Medium, Quantity, operation_costs};
+use super::{
+    AsymmetryKind, DeviceProfile, Figure, Medium, Quantity, of_chip, operation_costs, wrong,
+};
 
 /// Why there is no such profile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -144,9 +146,11 @@ impl Document<'_> {
             }
         }
         for (given, needed) in [
-            (Quantity::SlcCachePages, Quantity::WriteUsAfter),
             (Quantity::WriteUsAfter, Quantity::SlcCachePages),
-            (Quantity::SlcCachePages, Quantity::WriteUs),
+            (Quantity::WriteUsAfter, Quantity::WriteUs),
+            (Quantity::WriteIopsCached, Quantity::SlcCachePages),
+            (Quantity::WriteIopsCached, Quantity::WriteIopsSs),
+            (Quantity::SlcDrainUs, Quantity::SlcCachePages),
             (Quantity::ActiveW, Quantity::IdleW),
             (Quantity::ActiveReadW, Quantity::ActiveWriteW),
             (Quantity::ActiveWriteW, Quantity::ActiveReadW),
@@ -157,6 +161,18 @@ impl Document<'_> {
                 let problem = format!("{} needs {} beside it", given.key(), needed.key());
                 return Err(self.invalid(span(given), problem));
             }
+        }
+        let [after, cached] = [Quantity::WriteUsAfter, Quantity::WriteIopsCached];
+        if figures.contains_key(&Quantity::SlcCachePages)
+            && !figures.contains_key(&after)
+            && !figures.contains_key(&cached)
+        {
+            let problem = format!(
+                "slc_cache_pages needs {} or {} beside it",
+                after.key(),
+                cached.key()
+            );
+            return Err(self.invalid(span(Quantity::SlcCachePages), problem));
         }
         let kind = *unchecked.asymmetry.get_ref();
         let Some(costs) = operation_costs(&figures, kind) else {
@@ -184,18 +200,6 @@ impl Document<'_> {
             costs,
         })
     }
-}
-
-fn wrong(quantity: Quantity, figure: &Figure) -> Option<String> {
-    if let Some(problem) = quantity.refuses(figure.value) {
-        return Some(format!("{problem}, and is {}", figure.value));
-    }
-    let [low, high] = figure.range?;
-    if let Some(problem) = quantity.refuses(low).or(quantity.refuses(high)) {
-        return Some(format!("has a range that {problem}"));
-    }
-    (!(low..=high).contains(&figure.value))
-        .then(|| format!("is {}, outside of its range [{low}, {high}]", figure.value))
 }
 
 /// Larger files are no profiles; without a limit a device such as /dev/zero would fill the memory.
@@ -230,7 +234,10 @@ static BUILT_IN: LazyLock<Result<Vec<DeviceProfile>, ProfileError>> = LazyLock::
     };
     let list: List = document.parse()?;
     let profiles = list.profile.into_iter();
-    profiles.map(|profile| document.check(profile)).collect()
+    let profiles = profiles.map(|profile| document.check(profile));
+    let mut profiles: Vec<DeviceProfile> = profiles.collect::<Result<_, _>>()?;
+    profiles.extend(of_chip::all()?);
+    Ok(profiles)
 });
 
 pub(super) fn built_in() -> Result<&'static [DeviceProfile], ProfileError> {

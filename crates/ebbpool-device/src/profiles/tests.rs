@@ -80,7 +80,12 @@ fn the_asymmetries_of_a_device_are_kept_apart() {
         Some(Unit::Microseconds)
     );
     let evo = profile("nvme-970evoplus-1t");
-    assert!(evo.asymmetry_after_cache() > evo.asymmetry(AsymmetryKind::Qd1));
+    assert!(evo.asymmetry_in_cache().expect("a cache").ratio() > 1.0);
+    assert!(evo.asymmetry_after_cache() > evo.asymmetry_in_cache());
+    assert_eq!(
+        evo.asymmetry_after_cache(),
+        evo.asymmetry(AsymmetryKind::Steady)
+    );
     assert_eq!(dc.asymmetry_after_cache(), None);
 }
 
@@ -88,7 +93,7 @@ fn the_asymmetries_of_a_device_are_kept_apart() {
 fn every_figure_has_a_source_and_every_name_is_taken_once() {
     let mut names = BTreeSet::new();
     let profiles = DeviceProfile::all().expect("the list is sound");
-    assert_eq!(profiles.len(), 30);
+    assert_eq!(profiles.len(), 43);
     for profile in profiles {
         for name in std::iter::once(&profile.name).chain(&profile.aliases) {
             assert!(names.insert(name.clone()), "{name} is taken twice");
@@ -147,6 +152,17 @@ fn a_profile_of_ones_own_needs_few_words() {
 }
 
 #[test]
+fn a_cache_at_queue_depth_1_is_known_by_its_times() {
+    let cache = "slc_cache_pages = 10\nwrite_us_after = 500\n";
+    let mine = from_toml(&own(&format!("read_us = 100\nwrite_us = 50\n{cache}")));
+    let mine = mine.expect("a profile");
+    assert_eq!(mine.cost(0, 12).amount, 10.0 * 50.0 + 2.0 * 500.0);
+    assert_eq!(mine.asymmetry_in_cache(), "0.5".parse().ok());
+    assert_eq!(mine.asymmetry_after_cache(), "5".parse().ok());
+    assert_eq!(mine.write_cache().and_then(|cache| cache.drain_us), None);
+}
+
+#[test]
 fn wrong_profiles_are_refused_with_their_line() {
     let two = "read_us = 1\nwrite_us = 2\n";
     for (text, message) in [
@@ -190,7 +206,11 @@ fn wrong_profiles_are_refused_with_their_line() {
         ),
         (
             own(&format!("{two}slc_cache_pages = 5\n")),
-            "FILE, line 9: slc_cache_pages needs write_us_after beside it",
+            "FILE, line 9: slc_cache_pages needs write_us_after or write_iops_cached beside it",
+        ),
+        (
+            own(&format!("{two}slc_drain_us = 5\n")),
+            "FILE, line 9: slc_drain_us needs slc_cache_pages beside it",
         ),
         (
             own(&format!("{two}erase_block_bytes = 1.5\n")),

@@ -71,8 +71,9 @@ impl AdLru {
 
     #[inline]
     fn leave(&mut self, frame: Frame) {
-        let queue = usize::from(self.tags[frame as usize].hot);
-        self.clean[queue].leaving(&self.queues, frame);
+        let Tags { hot, dirty, .. } = self.tags[frame as usize];
+        let queue = usize::from(hot);
+        self.clean[queue].leaving(&self.queues, frame, dirty);
         self.queues.remove(queue, frame);
     }
 

@@ -1,19 +1,14 @@
 //! Clean-first LRU that spares pages written often.
 
-use super::regions::CleanFirst;
-use crate::heap::IndexedHeap;
+use super::regions::CleanThenLeast;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{Entry, PolicySpec, WINDOW};
 
 /// As CFLRU, but where the window has no clean page its least written page goes.
 pub struct CflruC {
-    regions: CleanFirst,
-    /// Write references since admission or the last write-back.
-    writes: Vec<u32>,
-    /// The window's dirty pages by (writes, order of entry).
-    least_written: IndexedHeap<(u32, u64)>,
-    entries: u64,
+    /// Counts write references since admission or the last write-back.
+    regions: CleanThenLeast,
 }
 
 impl Build for CflruC {
@@ -33,30 +28,8 @@ impl Build for CflruC {
 
     fn build(spec: &PolicySpec, frames: u32) -> Self {
         CflruC {
-            regions: CleanFirst::new(frames, spec.share_of("window", frames).max(1)),
-            writes: vec![0; frames as usize],
-            least_written: IndexedHeap::new(frames),
-            entries: 0,
+            regions: CleanThenLeast::new(frames, spec.share_of("window", frames)),
         }
-    }
-}
-
-impl CflruC {
-    #[inline]
-    fn enter(&mut self, frame: Frame, dirty: bool) {
-        if let Some(demoted) = self.regions.enter(frame, dirty) {
-            self.entries += 1;
-            if self.regions.is_dirty(demoted) {
-                let key = (self.writes[demoted as usize], self.entries);
-                self.least_written.set(demoted, key);
-            }
-        }
-    }
-
-    #[inline]
-    fn leave(&mut self, frame: Frame) {
-        self.least_written.remove(frame);
-        self.regions.leave(frame);
     }
 }
 
@@ -64,15 +37,10 @@ impl Policy for CflruC {
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         if access.is_write() {
-            self.writes[frame as usize] = self.writes[frame as usize].saturating_add(1);
+            let writes = self.regions.count(frame).saturating_add(1);
+            self.regions.set_count(frame, writes);
         }
-        if self.regions.in_window(frame) {
-            let dirty = self.regions.is_dirty(frame) || access.is_write();
-            self.leave(frame);
-            self.enter(frame, dirty);
-        } else {
-            self.regions.touch(frame, access);
-        }
+        self.regions.hit(frame, access);
     }
 
     #[inline]
@@ -86,26 +54,22 @@ impl Policy for CflruC {
         _incoming: Option<(Page, Access)>,
         may_go: F,
     ) -> Option<Frame> {
-        self.regions
-            .clean(&may_go)
-            .or_else(|| self.least_written.least_where(&may_go))
-            .or_else(|| self.regions.lru(may_go))
+        self.regions.victim(may_go)
     }
 
     #[inline]
     fn admit(&mut self, frame: Frame, _page: Page, access: Access) {
-        self.writes[frame as usize] = u32::from(access.is_write());
-        self.enter(frame, access.is_write());
+        self.regions.set_count(frame, u32::from(access.is_write()));
+        self.regions.enter(frame, access.is_write());
     }
 
     #[inline]
     fn evicted(&mut self, frame: Frame) {
-        self.leave(frame);
+        self.regions.leave(frame);
     }
 
     fn cleaned(&mut self, frame: Frame) {
-        self.writes[frame as usize] = 0;
-        self.least_written.remove(frame);
         self.regions.cleaned(frame);
+        self.regions.set_count(frame, 0);
     }
 }

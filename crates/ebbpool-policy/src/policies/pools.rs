@@ -2,6 +2,7 @@
 
 use std::hint::black_box;
 
+use super::two_q;
 use crate::ghosts::GhostList;
 use crate::lists::{Lists, second_chance};
 use crate::policy::{Access, Frame, Page};
@@ -171,12 +172,8 @@ impl Pools {
                 })
             }
             Inside::TwoQ(_) => {
-                let from_main = self.lists.find_from_lru(main, &may_go);
-                if self.lists.len(newcomers) > self.size_of(pool) / 4 || from_main.is_none() {
-                    self.lists.find_from_lru(newcomers, may_go).or(from_main)
-                } else {
-                    from_main
-                }
+                let kin = self.size_of(pool) / 4;
+                two_q::victim(&self.lists, newcomers, main, kin, may_go)
             }
         }
     }

@@ -1,55 +1,28 @@
 //! Recently-evicted-first.
 
-use std::hash::BuildHasher;
-use std::hint::black_box;
-
-use hashbrown::{DefaultHashBuilder, HashTable};
-
 use super::regions::{Regions, WINDOW as IN_WINDOW};
+use crate::blocks::Blocks;
 use crate::heap::IndexedHeap;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Kind, MAX_PAGES, Param, PolicySpec, WINDOW};
-
-const NONE: u32 = u32::MAX;
+use crate::spec::{BLOCK, Entry, Kind, Param, PolicySpec, WINDOW};
 
 /// Evicts the pages of a few erase blocks together, those with most pages in the window at the
 /// LRU end, so that the device's log blocks are shared by few blocks.
 pub struct Ref {
     regions: Regions,
-    block_size: u64,
-    by_number: HashTable<u32>,
-    hasher: DefaultHashBuilder,
-    blocks: Vec<Block>,
-    free: Vec<u32>,
+    /// Lists the pages in the window, least recent first. Victim blocks are held.
+    blocks: Blocks,
     /// Blocks with pages in the window that are not victim blocks: most pages first, then the
     /// block whose least recent page entered the window first. A block that has lost pages may
     /// stand too far ahead until it comes to the front.
     candidates: IndexedHeap<(u32, u64)>,
     victims: Vec<u32>,
+    is_victim: Vec<bool>,
     most_victims: usize,
-    nodes: Vec<Node>,
-    /// Counts pages entering the window: order of entry is order of recency.
+    /// When each frame entered the window: order of entry is order of recency.
+    entered: Vec<u64>,
     entries: u64,
-}
-
-struct Block {
-    number: u64,
-    /// Its pages in the buffer.
-    resident: u32,
-    /// Its pages in the window, least recent first.
-    first: u32,
-    last: u32,
-    pages: u32,
-    victim: bool,
-}
-
-#[derive(Clone, Copy)]
-struct Node {
-    entry: u64,
-    block: u32,
-    lruward: u32,
-    mruward: u32,
 }
 
 impl Build for Ref {
@@ -58,16 +31,7 @@ impl Build for Ref {
         aliases: &[],
         params: &[
             WINDOW,
-            Param {
-                name: "block",
-                kind: Kind::Whole {
-                    min: 1,
-                    max: MAX_PAGES,
-                    or: None,
-                },
-                default: "64",
-                about: "pages per erase block (PPE: 16)",
-            },
+            BLOCK,
             Param {
                 name: "victims",
                 kind: Kind::Whole {
@@ -82,7 +46,7 @@ impl Build for Ref {
         summary: "LRU that evicts from a few victim blocks, those with most pages in a window at the LRU end.",
         how: "One LRU list, whose window is the share nearest the LRU end, at least one page. The erase blocks with most pages in the window, a few of them, are the victim blocks; among their pages in the window the one nearest the LRU end goes. Only when no victim block has a page in the window any more is the set chosen anew. Clean and dirty pages count alike.",
         when: "Meant for devices that map by blocks and keep log blocks, where writes that share few erase blocks save merges; the plain cost model has no merges, so here it shows only what that costs. On the samples at R = 32 and 3 % it costs 2.6 % (pg-tpcc) and 7.5 % (pg-tatp) more than lru and saves 2.2 % on pg-tpcb. PPE (figure 3) finds more faults and more flushes than with lru as well.",
-        bytes_per_frame: 109,
+        bytes_per_frame: 96,
         source: "Seo and Shin 2008; PPE",
         online: true,
         looks_at_costs: false,
@@ -91,27 +55,16 @@ impl Build for Ref {
 
     fn build(spec: &PolicySpec, frames: u32) -> Self {
         let most_victims = spec.whole("victims").unwrap_or(1) as usize;
-        // Victim blocks are kept even when they are empty.
-        let most_blocks = frames as usize + most_victims;
+        let block = spec.whole("block").unwrap_or(1);
+        let slots = frames.saturating_add(most_victims as u32);
         Ref {
             regions: Regions::new(frames, spec.share_of("window", frames).max(1)),
-            block_size: spec.whole("block").unwrap_or(1),
-            by_number: HashTable::with_capacity(frames as usize),
-            hasher: DefaultHashBuilder::default(),
-            blocks: Vec::with_capacity(most_blocks),
-            free: Vec::with_capacity(most_blocks),
-            candidates: IndexedHeap::new(frames.saturating_add(1024)),
+            blocks: Blocks::new(frames, block, most_victims),
+            candidates: IndexedHeap::new(slots),
             victims: Vec::with_capacity(most_victims),
+            is_victim: vec![false; slots as usize],
             most_victims,
-            nodes: vec![
-                Node {
-                    entry: 0,
-                    block: NONE,
-                    lruward: NONE,
-                    mruward: NONE,
-                };
-                frames as usize
-            ],
+            entered: vec![0; frames as usize],
             entries: 0,
         }
     }
@@ -121,51 +74,19 @@ impl Ref {
     #[inline]
     fn enter_window(&mut self, frame: Frame) {
         self.entries += 1;
-        let slot = self.nodes[frame as usize].block;
-        let block = &mut self.blocks[slot as usize];
-        let last = std::mem::replace(&mut block.last, frame);
-        block.pages += 1;
-        if last == NONE {
-            block.first = frame;
-        } else {
-            self.nodes[last as usize].mruward = frame;
-        }
-        let node = &mut self.nodes[frame as usize];
-        node.entry = self.entries;
-        node.lruward = last;
-        node.mruward = NONE;
-        if !self.blocks[slot as usize].victim {
+        self.entered[frame as usize] = self.entries;
+        self.blocks.list(frame);
+        let slot = self.blocks.of(frame);
+        if !self.is_victim[slot as usize] {
             self.advance(slot);
-        }
-    }
-
-    /// To be called while `frame` is still in the window.
-    #[inline]
-    fn leave_window(&mut self, frame: Frame) {
-        let Node {
-            block: slot,
-            lruward,
-            mruward,
-            ..
-        } = self.nodes[frame as usize];
-        let block = &mut self.blocks[slot as usize];
-        block.pages -= 1;
-        match lruward {
-            NONE => block.first = mruward,
-            _ => self.nodes[lruward as usize].mruward = mruward,
-        }
-        match mruward {
-            NONE => block.last = lruward,
-            _ => self.nodes[mruward as usize].lruward = lruward,
         }
     }
 
     /// The block's place among the candidates, if it has pages in the window.
     #[inline]
     fn key(&self, slot: u32) -> Option<(u32, u64)> {
-        let block = &self.blocks[slot as usize];
-        let first = self.nodes.get(block.first as usize)?;
-        Some((u32::MAX - block.pages, first.entry))
+        let entered = self.entered.get(self.blocks.first(slot) as usize)?;
+        Some((u32::MAX - self.blocks.listed(slot), *entered))
     }
 
     /// Moves the block ahead among the candidates if it stands too far back.
@@ -188,87 +109,26 @@ impl Ref {
         false
     }
 
-    /// The block of a page that has become resident.
-    fn join(&mut self, number: u64) -> u32 {
-        let hash = self.hasher.hash_one(number);
-        let blocks = &mut self.blocks;
-        let found = self
-            .by_number
-            .find(hash, |&slot| blocks[slot as usize].number == number);
-        if let Some(&slot) = found {
-            blocks[slot as usize].resident += 1;
-            return slot;
-        }
-        let block = Block {
-            number,
-            resident: 1,
-            first: NONE,
-            last: NONE,
-            pages: 0,
-            victim: false,
-        };
-        let slot = match self.free.pop() {
-            Some(slot) => {
-                blocks[slot as usize] = block;
-                slot
-            }
-            None => {
-                blocks.push(block);
-                blocks.len() as u32 - 1
-            }
-        };
-        let (blocks, hasher) = (&self.blocks, &self.hasher);
-        self.by_number.insert_unique(hash, slot, |&slot| {
-            hasher.hash_one(blocks[slot as usize].number)
-        });
-        slot
-    }
-
-    /// Forgets the block if it has no page in the buffer. A victim block stays one, even empty,
-    /// until the set is chosen anew.
-    #[inline]
-    fn forget_if_empty(&mut self, slot: u32) {
-        let block = &self.blocks[slot as usize];
-        if block.resident > 0 || block.victim {
-            return;
-        }
-        let number = block.number;
-        let hash = self.hasher.hash_one(number);
-        if let Ok(entry) = self.by_number.find_entry(hash, |&known| known == slot) {
-            entry.remove();
-        }
-        self.candidates.remove(slot);
-        self.free.push(slot);
-    }
-
-    /// The block's least recent page in the window that may go.
-    fn first(&self, slot: u32, may_go: impl Fn(Frame) -> bool) -> Option<Frame> {
-        let mut frame = self.blocks[slot as usize].first;
-        while frame != NONE && !may_go(frame) {
-            frame = self.nodes[frame as usize].mruward;
-        }
-        (frame != NONE).then_some(frame)
-    }
-
     fn first_of_victims(&self, may_go: impl Fn(Frame) -> bool) -> Option<Frame> {
         self.victims
             .iter()
-            .filter_map(|&slot| self.first(slot, &may_go))
-            .min_by_key(|&frame| self.nodes[frame as usize].entry)
+            .filter_map(|&slot| self.blocks.first_where(slot, &may_go))
+            .min_by_key(|&frame| self.entered[frame as usize])
     }
 
     fn choose_victims(&mut self, may_go: impl Fn(Frame) -> bool) {
         while let Some(slot) = self.victims.pop() {
-            self.blocks[slot as usize].victim = false;
-            self.advance(slot);
-            self.forget_if_empty(slot);
+            self.is_victim[slot as usize] = false;
+            if !self.blocks.release(slot) {
+                self.advance(slot);
+            }
         }
         while self.victims.len() < self.most_victims {
             while let Some((_, slot)) = self.candidates.least()
                 && !self.settle(slot)
             {}
             let chosen = loop {
-                let wanted = |slot| self.first(slot, &may_go).is_some();
+                let wanted = |slot| self.blocks.first_where(slot, &may_go).is_some();
                 match self.candidates.least_where(wanted) {
                     Some(slot) if !self.settle(slot) => {}
                     chosen => break chosen,
@@ -278,7 +138,8 @@ impl Ref {
                 return;
             };
             self.candidates.remove(slot);
-            self.blocks[slot as usize].victim = true;
+            self.is_victim[slot as usize] = true;
+            self.blocks.hold(slot);
             self.victims.push(slot);
         }
     }
@@ -293,7 +154,7 @@ impl Ref {
     #[inline]
     fn leave(&mut self, frame: Frame) {
         if self.regions.in_window(frame) {
-            self.leave_window(frame);
+            self.blocks.unlist(frame);
         }
         self.regions.leave(frame);
     }
@@ -312,8 +173,7 @@ impl Policy for Ref {
 
     #[inline]
     fn prefetch(&self, frame: Frame) {
-        let block = self.nodes[frame as usize].block;
-        black_box(self.blocks.get(block as usize).map(|block| block.first));
+        self.blocks.prefetch(frame);
         self.regions.prefetch(frame);
     }
 
@@ -340,16 +200,16 @@ impl Policy for Ref {
 
     #[inline]
     fn admit(&mut self, frame: Frame, page: Page, _access: Access) {
-        self.nodes[frame as usize].block = self.join(page / self.block_size);
+        self.blocks.join(frame, page);
         self.enter(frame);
     }
 
     #[inline]
     fn evicted(&mut self, frame: Frame) {
         self.leave(frame);
-        let slot = self.nodes[frame as usize].block;
-        self.blocks[slot as usize].resident -= 1;
-        self.forget_if_empty(slot);
+        if let (slot, true) = self.blocks.leave(frame) {
+            self.candidates.remove(slot);
+        }
     }
 
     fn cleaned(&mut self, _frame: Frame) {}

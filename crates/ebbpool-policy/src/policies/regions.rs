@@ -3,6 +3,7 @@
 
 use std::hint::black_box;
 
+use crate::heap::IndexedHeap;
 use crate::lists::{CleanCursor, Lists};
 use crate::policy::{Access, Frame};
 
@@ -157,7 +158,8 @@ impl CleanFirst {
     #[inline]
     pub(crate) fn leave(&mut self, frame: Frame) {
         if self.regions.in_window(frame) {
-            self.cursor.leaving(&self.regions.lists, frame);
+            self.cursor
+                .leaving(&self.regions.lists, frame, self.dirty[frame as usize]);
         }
         self.regions.leave(frame);
     }
@@ -181,5 +183,91 @@ impl CleanFirst {
         if self.regions.in_window(frame) {
             self.cursor.cleaned(&self.regions.lists, WINDOW);
         }
+    }
+}
+
+/// The regions of policies that, where the window has no clean page, take its dirty page with the
+/// least count of something, among equals the one nearest the LRU end.
+pub(crate) struct CleanThenLeast {
+    regions: CleanFirst,
+    counts: Vec<u32>,
+    /// The window's dirty pages by (count, order of entry).
+    least: IndexedHeap<(u32, u64)>,
+    entries: u64,
+}
+
+impl CleanThenLeast {
+    /// Regions over `frames` frames, `window` of them, at least one, in the window.
+    pub(crate) fn new(frames: u32, window: u32) -> Self {
+        CleanThenLeast {
+            regions: CleanFirst::new(frames, window.max(1)),
+            counts: vec![0; frames as usize],
+            least: IndexedHeap::new(frames),
+            entries: 0,
+        }
+    }
+
+    /// See [`crate::Policy::prefetch`].
+    #[inline]
+    pub(crate) fn prefetch(&self, frame: Frame) {
+        self.regions.prefetch(frame);
+    }
+
+    #[inline]
+    pub(crate) fn count(&self, frame: Frame) -> u32 {
+        self.counts[frame as usize]
+    }
+
+    /// What is counted of `frame` from now on.
+    #[inline]
+    pub(crate) fn set_count(&mut self, frame: Frame, count: u32) {
+        self.counts[frame as usize] = count;
+        if let Some((_, entry)) = self.least.key(frame) {
+            self.least.set(frame, (count, entry));
+        }
+    }
+
+    /// A page that was in no region, `dirty` or not, becomes the most recent.
+    #[inline]
+    pub(crate) fn enter(&mut self, frame: Frame, dirty: bool) {
+        if let Some(demoted) = self.regions.enter(frame, dirty) {
+            self.entries += 1;
+            if self.regions.is_dirty(demoted) {
+                let key = (self.counts[demoted as usize], self.entries);
+                self.least.set(demoted, key);
+            }
+        }
+    }
+
+    /// `frame` leaves its region.
+    #[inline]
+    pub(crate) fn leave(&mut self, frame: Frame) {
+        self.least.remove(frame);
+        self.regions.leave(frame);
+    }
+
+    #[inline]
+    pub(crate) fn hit(&mut self, frame: Frame, access: Access) {
+        if self.regions.in_window(frame) {
+            let dirty = self.regions.is_dirty(frame) || access.is_write();
+            self.leave(frame);
+            self.enter(frame, dirty);
+        } else {
+            self.regions.touch(frame, access);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn victim(&mut self, may_go: impl Fn(Frame) -> bool) -> Option<Frame> {
+        self.regions
+            .clean(&may_go)
+            .or_else(|| self.least.least_where(&may_go))
+            .or_else(|| self.regions.lru(may_go))
+    }
+
+    /// The page in `frame` was written back and stays.
+    pub(crate) fn cleaned(&mut self, frame: Frame) {
+        self.least.remove(frame);
+        self.regions.cleaned(frame);
     }
 }

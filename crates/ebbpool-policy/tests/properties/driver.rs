@@ -56,6 +56,7 @@ pub struct Driver {
     misses: u64,
     hand: usize,
     leaving: Vec<Frame>,
+    together: Vec<Frame>,
     events: Vec<Event>,
 }
 
@@ -91,7 +92,8 @@ impl Driver {
             misses: 0,
             hand: 0,
             leaving: Vec::with_capacity(frames as usize),
-            events: Vec::with_capacity(frames as usize + 2),
+            together: Vec::with_capacity(frames as usize),
+            events: Vec::with_capacity(2 * frames as usize + 2),
         }
     }
 
@@ -201,6 +203,7 @@ impl Driver {
                     return self.check_gauges();
                 };
                 self.check_write_with(victim)?;
+                self.write_with(victim)?;
                 self.leave_with(victim)?;
                 victim
             }
@@ -209,6 +212,15 @@ impl Driver {
         self.policy.admit(frame, number, access);
         self.holds[frame as usize] = Some((page, write));
         self.frame_of[page] = Some(frame);
+        self.check_gauges()
+    }
+
+    /// The device moves the page that `which` chooses to a block erased so often.
+    pub fn wear(&mut self, which: &Index, erases: u32) -> Result<(), TestCaseError> {
+        let frame = which.index(self.holds.len());
+        if self.holds[frame].is_some() {
+            self.policy.erase_count(frame as Frame, erases);
+        }
         self.check_gauges()
     }
 
@@ -292,18 +304,49 @@ impl Driver {
         Ok(())
     }
 
-    fn check_write_with(&self, victim: Frame) -> Result<(), TestCaseError> {
-        for max in [0, 1, 3] {
-            let mut together = Vec::new();
+    /// Asks what is best written with `victim`, with little room and with room for all.
+    fn check_write_with(&mut self, victim: Frame) -> Result<(), TestCaseError> {
+        let mut together = std::mem::take(&mut self.together);
+        for max in [0, 1, 3, self.holds.len()] {
+            together.clear();
             self.policy.write_with(victim, max, &mut together);
             prop_assert!(together.len() <= max, "more than {} to write", max);
-            for frame in together {
+            for (at, &frame) in together.iter().enumerate() {
                 let held = self.holds.get(frame as usize).copied().flatten();
                 let dirty = held.is_some_and(|(_, dirty)| dirty);
                 prop_assert!(dirty, "frame {} is not dirty", frame);
+                prop_assert!(frame != victim, "frame {} is written twice", frame);
+                prop_assert!(
+                    !together[..at].contains(&frame),
+                    "frame {} is written twice",
+                    frame
+                );
+                prop_assert!(
+                    self.pinned >> (frame % 64) & 1 == 0,
+                    "frame {} is pinned",
+                    frame
+                );
             }
         }
+        self.together = together;
         Ok(())
+    }
+
+    /// Writes `victim` and what is best written with it, as `check_write_with` left it.
+    fn write_with(&mut self, victim: Frame) -> Result<(), TestCaseError> {
+        let together = std::mem::take(&mut self.together);
+        if !together.is_empty()
+            && let Some((page, dirty)) = &mut self.holds[victim as usize]
+            && std::mem::take(dirty)
+        {
+            self.events.push(Event::Write(self.pages[*page]));
+        }
+        for &frame in &together {
+            self.events.push(Event::Write(self.page_in(frame)));
+            self.clean_frame(frame as usize);
+        }
+        self.together = together;
+        self.check_gauges()
     }
 
     fn check_gauges(&self) -> Result<(), TestCaseError> {

@@ -68,6 +68,8 @@ impl<'a> Schedules<'a> {
             warmup: 0,
             cluster_size: 1,
             at_end: self.question.at_end,
+            // Only padding looks at it, and no offline policy pads.
+            pages: u64::MAX,
             prices,
         };
         let mut engine = registry::visit(&spec, frames, Driven(setup));

@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use csv::{ByteRecord, ReaderBuilder};
 
+use super::lines::decimal;
+use super::requests::{LONGEST_REQUEST, Pending, Request, pages};
 use super::{Decode, Decoding, Encode, Entry, Opened, Target};
 use crate::bad_lines::BadLines;
 use crate::columns::{Columns, Measure, Place, Written};
@@ -28,7 +30,7 @@ pub(super) static ENTRY: Entry = Entry {
     resembles,
     keeps_metadata: false,
     open,
-    create,
+    create: Some(create),
 };
 
 /// Bytes that the csv crate reads ahead.
@@ -36,9 +38,6 @@ const READ_AHEAD: usize = 1 << 16;
 /// No record is longer, in bytes: an unclosed quotation mark would otherwise read
 /// the whole file into memory.
 const LONGEST_RECORD: u64 = 1 << 20;
-/// No request is longer, in bytes: a damaged size would otherwise make references
-/// for hours.
-const LONGEST_REQUEST: u64 = 1 << 40;
 
 /// Names that mean a page number, a byte offset, a length in bytes, or whether a
 /// page is written; each in order of preference.
@@ -193,8 +192,7 @@ struct CsvDecoder {
     record: ByteRecord,
     /// Lines end in `\r\n`.
     carriage_returns: bool,
-    /// Pages of a request that are still to come, and whether they are written.
-    rest: Option<(RangeInclusive<u64>, bool)>,
+    pending: Pending,
     bad_lines: BadLines,
 }
 
@@ -277,7 +275,7 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<Opened, TraceError> {
                 .page_size
                 .ok_or_else(|| TraceError::NoPageSize {
                     file: label.clone(),
-                    column: offset.column.clone(),
+                    what: format!("column '{}' counts bytes", offset.column),
                 })?;
             metadata.page_size = Some(page_size.get());
             let measured = |measure: &Measure| Ok((field(&measure.column)?, measure.unit));
@@ -309,7 +307,7 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<Opened, TraceError> {
             writes,
             record: ByteRecord::new(),
             carriage_returns,
-            rest: None,
+            pending: Pending::default(),
             bad_lines: decoding.bad_lines.clone(),
         }),
     })
@@ -345,12 +343,7 @@ type Wrong<'a> = (String, &'a [u8]);
 
 fn number<'a>(record: &'a ByteRecord, field: &Field, what: &str) -> Result<u64, Wrong<'a>> {
     let text = record.get(field.at).unwrap_or_default().trim_ascii();
-    let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
-    // ASCII digits are UTF-8.
-    let value = str::from_utf8(text).ok().filter(|_| digits);
-    value
-        .and_then(|text| text.parse().ok())
-        .ok_or_else(|| (format!("{what} in column '{}'", field.name), text))
+    decimal(text).ok_or_else(|| (format!("{what} in column '{}'", field.name), text))
 }
 
 impl Pages {
@@ -377,20 +370,18 @@ impl Pages {
                             let text = record.get(field.at).unwrap_or_default();
                             return Err((format!("{what} in column '{}'", field.name), text));
                         }
-                        bytes
+                        bytes as u64
                     }
                 };
                 if bytes == 0 {
                     return Ok(None);
                 }
-                let page = |byte: u128| u64::try_from(byte / u128::from(*page_size));
-                match (page(offset), page(offset + bytes - 1)) {
-                    (Ok(first), Ok(last)) => Ok(Some(first..=last)),
-                    _ => Err((
+                pages(offset, bytes, *page_size).map(Some).ok_or_else(|| {
+                    (
                         format!("an offset below 2^64 pages in column '{}'", field.name),
                         record.get(field.at).unwrap_or_default(),
-                    )),
-                }
+                    )
+                })
             }
         }
     }
@@ -455,7 +446,7 @@ impl CsvDecoder {
     }
 
     /// What is to be referenced because of the record at hand.
-    fn request(&self) -> Result<Option<(RangeInclusive<u64>, bool)>, TraceError> {
+    fn request(&self) -> Result<Option<Request>, TraceError> {
         let wrong = |(expected, found): Wrong| TraceError::Line {
             file: self.label.clone(),
             line: self.line(),
@@ -469,27 +460,22 @@ impl CsvDecoder {
         }
         let pages = self.pages.of(&self.record).map_err(wrong)?;
         let write = self.writes.of(&self.record).map_err(wrong)?;
-        Ok(pages.map(|pages| (pages, write)))
+        Ok(pages.map(|pages| Request { pages, write }))
     }
 }
 
 impl Decode for CsvDecoder {
     fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
         while batch.len() < max {
-            if let Some((pages, write)) = &mut self.rest {
-                for page in pages.by_ref().take(max - batch.len()) {
-                    batch.push(page, *write);
-                }
-                if pages.is_empty() {
-                    self.rest = None;
-                }
-            } else if self.next()? {
-                match self.request() {
-                    Ok(request) => self.rest = request,
-                    Err(error) => self.bad_lines.leave_out(error)?,
-                }
-            } else {
+            if self.pending.continue_into(batch, max) {
+                continue;
+            }
+            if !self.next()? {
                 break;
+            }
+            match self.request() {
+                Ok(request) => self.pending.begin(request),
+                Err(error) => self.bad_lines.leave_out(error)?,
             }
         }
         Ok(())

@@ -3,10 +3,22 @@
 //! To add one: a file here with an [`Entry`], its `mod` line, and a line in
 //! `formats!` below.
 
+mod arc;
+mod blkparse;
 mod csv;
+mod fio;
+mod lcs;
+mod lines;
+mod lirs;
+mod msr;
 mod native;
+mod oracle_general;
+mod records;
+mod requests;
+mod spc;
 mod text;
 mod u32;
+mod vscsi;
 
 use std::fmt;
 use std::path::Path;
@@ -34,8 +46,12 @@ pub(crate) struct Entry {
     /// True if the format has a place for [`Metadata`].
     keeps_metadata: bool,
     open: fn(Stream, &Decoding) -> Result<Opened, TraceError>,
-    create: fn(Target) -> Result<Box<dyn Encode>, TraceError>,
+    /// None for formats of other programs, which are only read.
+    create: Option<Create>,
 }
+
+/// Begins a file.
+type Create = fn(Target) -> Result<Box<dyn Encode>, TraceError>;
 
 /// How to decode a trace.
 pub(crate) struct Decoding<'a> {
@@ -52,6 +68,17 @@ pub(crate) struct Opened {
     pub(crate) references: Option<u64>,
     /// What the user should know, a line each.
     pub(crate) notes: Vec<String>,
+}
+
+/// The note on a trace of a format that tells no writes.
+fn only_reads(label: &str, entry: &Entry) -> String {
+    let format = entry.name;
+    format!("{label}: this {format} trace tells no writes, so that all references are reads")
+}
+
+/// The note on a trace of objects that have sizes.
+fn objects_are_pages(label: &str) -> String {
+    format!("{label}: every object is one page, whatever its size")
 }
 
 /// Where to write a trace, and what to say about it.
@@ -81,7 +108,7 @@ pub(crate) trait Encode: Send {
 
 macro_rules! formats {
     ($($(#[$doc:meta])* $variant:ident => $entry:path;)*) => {
-        /// A trace format that can be read and written.
+        /// A trace format. All can be read, some [written](Format::is_written).
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Format {
@@ -110,6 +137,24 @@ formats! {
     U32 => u32::ENTRY;
     /// Comma-separated values with a line of column names.
     Csv => csv::ENTRY;
+    /// Block requests as the Storage Performance Council and UMass keep them.
+    Spc => spc::ENTRY;
+    /// Block requests of the servers of Microsoft Research Cambridge.
+    Msr => msr::ENTRY;
+    /// SCSI commands of VMware's virtual disks, as libCacheSim reads them.
+    Vscsi => vscsi::ENTRY;
+    /// libCacheSim's records of 24 bytes.
+    OracleGeneral => oracle_general::ENTRY;
+    /// libCacheSim's format with a header.
+    Lcs => lcs::ENTRY;
+    /// What `fio --write_iolog` writes.
+    Fio => fio::ENTRY;
+    /// What blkparse prints of a blktrace.
+    Blkparse => blkparse::ENTRY;
+    /// A block number per line, the traces of the LIRS paper.
+    Lirs => lirs::ENTRY;
+    /// First block and number of blocks per line, the traces of the ARC paper.
+    Arc => arc::ENTRY;
 }
 
 impl Format {
@@ -129,9 +174,16 @@ impl Format {
         self.entry().extensions
     }
 
-    /// The format that a file's name tells, `.gz` and `.zst` set aside.
+    /// The format that a file's name tells, `.gz` and `.zst` set aside, and behind
+    /// them the `.bin` that libCacheSim's files have.
     pub fn of_name(path: impl AsRef<Path>) -> Option<Format> {
-        let (_, plain) = Codec::of_name(path.as_ref());
+        let (_, mut plain) = Codec::of_name(path.as_ref());
+        if plain
+            .extension()
+            .is_some_and(|extension| extension == "bin")
+        {
+            plain.set_extension("");
+        }
         let extension = plain.extension()?.to_str()?.to_ascii_lowercase();
         Format::ALL
             .iter()
@@ -141,8 +193,12 @@ impl Format {
 
     /// Names of all formats, for messages.
     pub(crate) fn list() -> String {
-        let names: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
-        names.join(", ")
+        listed(|_| true)
+    }
+
+    /// True if traces can be written in this format.
+    pub fn is_written(self) -> bool {
+        self.entry().create.is_some()
     }
 
     /// False if a trace written in this format loses its [`Metadata`].
@@ -163,7 +219,13 @@ impl Format {
     }
 
     pub(crate) fn create(self, target: Target) -> Result<Box<dyn Encode>, TraceError> {
-        (self.entry().create)(target)
+        match self.entry().create {
+            Some(create) => create(target),
+            None => Err(TraceError::OnlyRead {
+                format: self.name(),
+                formats: listed(|format| format.is_written()),
+            }),
+        }
     }
 
     /// Finds out the format of a trace: by its magic, else what the user told,
@@ -213,6 +275,13 @@ impl Format {
     }
 }
 
+/// Names of the formats of which `which` is true.
+fn listed(which: fn(Format) -> bool) -> String {
+    let formats = Format::ALL.iter().filter(|&&format| which(format));
+    let names: Vec<&str> = formats.map(|format| format.name()).collect();
+    names.join(", ")
+}
+
 impl fmt::Display for Format {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.pad(self.name())
@@ -251,12 +320,17 @@ mod tests {
                 }
             }
         }
+        assert_eq!(
+            Format::of_name("w105.oracleGeneral.bin.zst"),
+            Some(Format::OracleGeneral)
+        );
+        assert_eq!(Format::of_name("trace.bin"), None);
         assert_eq!(Format::of_name("trace.gz"), None);
         assert_eq!(Format::of_name("trace"), None);
         let message = "txet".parse::<Format>().unwrap_err().to_string();
         assert_eq!(
             message,
-            "no trace format is called 'txet' (did you mean 'text'?); there are native, text, u32, csv"
+            "no trace format is called 'txet' (did you mean 'text'?); there are native, text, u32, csv, spc, msr, vscsi, oracleGeneral, lcs, fio, blkparse, lirs, arc"
         );
     }
 }

@@ -32,7 +32,7 @@ pub(super) static ENTRY: Entry = Entry {
     resembles: |_| false,
     keeps_metadata: true,
     open,
-    create,
+    create: Some(create),
 };
 
 const MAGIC: &[u8] = b"PAR1";

@@ -5,10 +5,11 @@
 
 use std::io::Write;
 
+use super::lines::{Lines, Taken};
+use super::requests::Expected;
 use super::{Decode, Decoding, Encode, Entry, Opened, Target};
-use crate::bad_lines::BadLines;
 use crate::compression::Sink;
-use crate::error::{TraceError, quoted};
+use crate::error::TraceError;
 use crate::reference::{Batch, Metadata};
 use crate::stream::{BUFFER, Stream};
 
@@ -20,7 +21,7 @@ pub(super) static ENTRY: Entry = Entry {
     resembles,
     keeps_metadata: true,
     open,
-    create,
+    create: Some(create),
 };
 
 /// How far into a file metadata comments are looked for, in bytes.
@@ -30,9 +31,7 @@ const METADATA_HEAD: usize = 1 << 13;
 const FAST_LINE: usize = 1 + 1 + 19 + 2;
 
 struct TextDecoder {
-    stream: Stream,
-    line: u64,
-    bad_lines: BadLines,
+    lines: Lines,
 }
 
 /// The first line that holds anything is a reference; it may be cut off.
@@ -45,16 +44,9 @@ fn resembles(head: &[u8]) -> bool {
 fn open(mut stream: Stream, decoding: &Decoding) -> Result<Opened, TraceError> {
     let head = stream.head(METADATA_HEAD)?;
     let metadata = metadata_in(head);
-    // Some editors put a byte order mark in front.
-    if head.starts_with(b"\xEF\xBB\xBF") {
-        stream.consume(3);
-    }
+    let lines = Lines::new(stream, decoding)?;
     Ok(Opened {
-        decoder: Box::new(TextDecoder {
-            stream,
-            line: 0,
-            bad_lines: decoding.bad_lines.clone(),
-        }),
+        decoder: Box::new(TextDecoder { lines }),
         metadata,
         references: None,
         notes: Vec::new(),
@@ -86,9 +78,6 @@ fn metadata_in(head: &[u8]) -> Metadata {
     }
     metadata
 }
-
-/// What a line was found not to be.
-type Expected = &'static str;
 
 /// The reference in one line without its end, none if it is blank or a comment.
 fn reference(line: &[u8]) -> Result<Option<(u64, bool)>, Expected> {
@@ -153,66 +142,33 @@ fn plain(bytes: &[u8]) -> Option<(u64, bool, usize)> {
     }
 }
 
-impl TextDecoder {
-    /// Takes one line of `length` bytes without its end.
-    fn line(&mut self, length: usize, batch: &mut Batch) -> Result<(), TraceError> {
-        self.line += 1;
-        let line = &self.stream.bytes()[..length];
-        match reference(line) {
-            Ok(Some((page, write))) => batch.push(page, write),
-            Ok(None) => {}
-            Err(expected) => self.bad_lines.leave_out(TraceError::Line {
-                file: self.stream.label().to_owned(),
-                line: self.line,
-                expected: expected.into(),
-                found: quoted(line.trim_ascii()),
-            })?,
-        }
-        // The end of the line too, where there is one.
-        self.stream.consume(length + 1);
-        Ok(())
-    }
-}
-
 impl Decode for TextDecoder {
     fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
         while batch.len() < max {
-            let bytes = self.stream.bytes();
+            let bytes = self.lines.stream.bytes();
             let mut at = 0;
             while batch.len() < max
                 && let Some((page, write, used)) = plain(&bytes[at..])
             {
                 batch.push(page, write);
                 at += used;
-                self.line += 1;
+                self.lines.taken += 1;
             }
-            let end = bytes[at..].iter().position(|&byte| byte == b'\n');
-            self.stream.consume(at);
+            self.lines.stream.consume(at);
             if batch.len() == max {
                 break;
             }
-            if let Some(end) = end {
-                self.line(end, batch)?;
-            } else if self.stream.is_full() {
-                return Err(TraceError::Line {
-                    file: self.stream.label().to_owned(),
-                    line: self.line + 1,
-                    expected: "lines shorter than 256 KiB".into(),
-                    found: quoted(self.stream.bytes()),
-                });
-            } else if !self.stream.fill()? {
-                let rest = self.stream.bytes().len();
-                if rest == 0 {
-                    break;
-                }
-                self.line(rest, batch)?;
+            match self.lines.take(reference)? {
+                Taken::Line(Some((page, write))) => batch.push(page, write),
+                Taken::Line(None) => {}
+                Taken::End => break,
             }
         }
         Ok(())
     }
 
     fn progress(&self) -> f64 {
-        self.stream.progress()
+        self.lines.stream.progress()
     }
 }
 
@@ -283,6 +239,7 @@ impl Encode for TextEncoder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::quoted;
 
     #[test]
     fn lines() {

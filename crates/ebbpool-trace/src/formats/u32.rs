@@ -23,7 +23,7 @@ pub(super) static ENTRY: Entry = Entry {
     resembles: |_| false,
     keeps_metadata: true,
     open,
-    create,
+    create: Some(create),
 };
 
 const WORD: usize = 4;

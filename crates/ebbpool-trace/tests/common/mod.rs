@@ -5,6 +5,14 @@ use std::path::Path;
 
 use ebbpool_trace::{Batch, Format, Metadata, Source, TraceError, Writer, Written};
 
+/// The formats that can be written.
+pub fn written() -> impl Iterator<Item = Format> {
+    Format::ALL
+        .iter()
+        .copied()
+        .filter(|format| format.is_written())
+}
+
 /// Writes a trace in pieces of odd sizes.
 pub fn write(
     path: &Path,

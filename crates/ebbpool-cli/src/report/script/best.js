@@ -3,6 +3,9 @@
 function bestSection(choice) {
   const { trace } = choice;
   const cells = [];
+  // One row needs no name that is seen.
+  const head = (asymmetry) =>
+    element("span", { class: trace.device === null ? null : "unseen" }, ...breakable(trace.place(asymmetry)));
   const rows = trace.asymmetriesInOrder.map((asymmetry) => {
     const row = trace.sizesInOrder.map((size) => {
       const button = element("button", {
@@ -17,8 +20,7 @@ function bestSection(choice) {
       cells.push({ button, size, asymmetry });
       return element("td", {}, button);
     });
-    const ratio = written.short(trace.asymmetries[asymmetry]);
-    return element("tr", {}, element("th", { scope: "row" }, `R = ${ratio}`), ...row);
+    return element("tr", {}, element("th", { scope: "row" }, head(asymmetry)), ...row);
   });
   choice.on(() => {
     for (const { button, size, asymmetry } of cells) {
@@ -32,7 +34,7 @@ function bestSection(choice) {
         continue;
       }
       const saving = trace.saving(best);
-      const note = saving === null ? written.bill(best.bill) : `${saving.toFixed(1)} %`;
+      const note = saving === null ? figures.bill(best) : `${saving.toFixed(1)} %`;
       button.classList.remove("empty");
       button.replaceChildren(element("b", {}, ...breakable(best.policy)), element("span", {}, note));
       button.style.background = `var(--${marks.get(best.policy).hue})`;
@@ -44,8 +46,8 @@ function bestSection(choice) {
     return element("th", { scope: "col" }, share, element("span", {}, written.count(frames)));
   });
   const caption = trace.hasBaseline
-    ? `The policy with the least bill, and what it saves against ${report.baseline}`
-    : "The policy with the least bill, and that bill";
+    ? `The policy with the least ${trace.measure.name}, and what it saves against ${report.baseline}`
+    : `The policy with the least ${trace.measure.name}, and what that is`;
   const corner = element("td", {}, element("span", {}, "frames"));
   return element(
     "div",

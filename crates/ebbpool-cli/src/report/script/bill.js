@@ -1,12 +1,41 @@
 // The bill against the memory size, a chart per asymmetry.
 
-const CELL_COLUMNS = [
-  ["memory", ({ cell }) => written.memory(cell.trace.sizes[cell.size])],
-  ["R", ({ cell }) => written.short(cell.ratio)],
-  ["bill", ({ cell }) => written.bill(cell.bill)],
-  ["reads", ({ cell }) => figures.reads(cell)],
-  ["writes", ({ cell }) => figures.writes(cell)],
-];
+const MEMORY_COLUMN = ["memory", ({ cell }) => written.memory(cell.trace.sizes[cell.size])];
+
+function cellColumns(trace) {
+  return [
+    MEMORY_COLUMN,
+    ...(trace.device === null ? [["R", ({ cell }) => trace.ratioText(cell.asymmetry)]] : []),
+    [trace.measure.name, ({ cell }) => figures.bill(cell)],
+    ["reads", ({ cell }) => figures.reads(cell)],
+    ["writes", ({ cell }) => figures.writes(cell)],
+    ...(trace.cells.some((cell) => cell.joules !== null) ? [["energy", ({ cell }) => figures.energy(cell)]] : []),
+  ];
+}
+
+/** A chart of a figure of each result against the memory size; `value` is null where there is none. */
+function memoryChart(choice, asymmetry, value, options) {
+  const { trace } = choice;
+  const points = (policy) =>
+    trace.sizesInOrder
+      .map((size) => trace.cell(policy, size, asymmetry))
+      .filter((cell) => cell !== null)
+      .map((cell) => ({ x: Math.log2(trace.sizes[cell.size].frames), y: value(cell), cell }))
+      .filter((point) => point.y !== null);
+  return new Chart({
+    xLabel: "memory in frames",
+    xTicks: memoryTicks(trace),
+    frame: () => trace.sizes.map(({ frames }) => ({ x: Math.log2(frames) })),
+    lines: () =>
+      trace.policies
+        .filter((policy) => view.shows(policy))
+        .map((policy) => ({ policy, points: points(policy) })),
+    describe: ({ cell }) => described(cell),
+    choose: ({ cell }) => choice.choose(cell.size, cell.asymmetry),
+    columns: cellColumns(trace),
+    ...options,
+  });
+}
 
 /** Shades the bills that no policy can reach: from the bound at each memory size down. */
 function shadeOutOfReach(ctx, plot, { height }, points) {
@@ -23,12 +52,25 @@ function shadeOutOfReach(ctx, plot, { height }, points) {
 
 function billSection(choice) {
   const { trace } = choice;
-  const modes = [{ name: "Bill", label: "page reads per reference", value: (cell) => cell.bill }];
+  const modes = [
+    {
+      name: trace.title,
+      label: trace.unit,
+      value: (cell) => (cell.bill === null ? null : trace.told(cell.bill)),
+    },
+  ];
   if (trace.hasBaseline && trace.policies.length > 1) {
     modes.push({
       name: `Saving against ${report.baseline}`,
       label: "saving in per cent",
       value: (cell) => trace.saving(cell),
+    });
+  }
+  if (trace.cells.some((cell) => cell.joules !== null)) {
+    modes.push({
+      name: "Energy",
+      label: "mJ per reference",
+      value: (cell) => (cell.joules === null ? null : 1e3 * cell.joules),
     });
   }
   const group = newId("measure");
@@ -37,32 +79,16 @@ function billSection(choice) {
   const show = (mode) => {
     for (const chart of made) charts.delete(chart);
     made = trace.asymmetriesInOrder.map((asymmetry) => {
-      const ratio = written.short(trace.asymmetries[asymmetry]);
-      const points = (policy) =>
-        trace.sizesInOrder
-          .map((size) => trace.cell(policy, size, asymmetry))
-          .filter((cell) => cell !== null)
-          .map((cell) => ({ x: Math.log2(trace.sizes[cell.size].frames), y: mode.value(cell), cell }))
-          .filter((point) => point.y !== null);
+      const place = trace.device ?? trace.place(asymmetry);
       const bounds = trace.sizesInOrder
         .filter((size) => mode === modes[0] && trace.bound(size, asymmetry) !== null)
-        .map((size) => ({ x: Math.log2(trace.sizes[size].frames), y: trace.bound(size, asymmetry) }));
-      return new Chart({
+        .map((size) => ({ x: Math.log2(trace.sizes[size].frames), y: trace.told(trace.bound(size, asymmetry)) }));
+      return memoryChart(choice, asymmetry, mode.value, {
         levels: () => bounds.map((point) => point.y),
         under: (ctx, plot, size) => shadeOutOfReach(ctx, plot, size, bounds),
-        label: `${mode.name} against memory at R = ${ratio}`,
-        caption: `R = ${ratio}`,
-        xLabel: "memory in frames",
+        label: `${mode.name} against memory at ${place}`,
+        caption: place,
         yLabel: mode.label,
-        xTicks: memoryTicks(trace),
-        frame: () => trace.policies.flatMap(points),
-        lines: () =>
-          trace.policies
-            .filter((policy) => view.shows(policy))
-            .map((policy) => ({ policy, points: points(policy) })),
-        describe: ({ cell }) => described(cell),
-        choose: ({ cell }) => choice.choose(cell.size, cell.asymmetry),
-        columns: CELL_COLUMNS,
       });
     });
     holder.replaceChildren(...made.map((chart) => chart.element));

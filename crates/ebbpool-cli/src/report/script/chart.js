@@ -124,7 +124,7 @@ class Chart {
       {
         width,
         height,
-        padding: [10, 14, 0, 4],
+        padding: [10, 20, 0, 4],
         legend: { show: false },
         cursor: { show: false },
         scales: {

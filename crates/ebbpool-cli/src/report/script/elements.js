@@ -28,6 +28,16 @@ function breakable(name) {
   return pieces.flatMap((piece, at) => (at === 0 ? [piece] : [element("wbr"), piece]));
 }
 
+// Longer words have to break somewhere.
+const LONGEST_UNBROKEN = 20;
+
+/** A sentence whose policies do not break at their hyphens, nor numbers before their per cent. */
+function unbroken(sentence) {
+  return sentence.replaceAll(" %", "\u00a0%").split(/( )/).map((word) =>
+    word.includes("-") && word.length <= LONGEST_UNBROKEN ? element("span", { class: "unbroken" }, word) : word,
+  );
+}
+
 let ids = 0;
 
 function newId(what) {

@@ -10,11 +10,17 @@ function factsSection(choice) {
     ["page size", trace.page_size === null ? null : `${written.count(trace.page_size)} bytes`],
     ["policies", written.count(trace.policies.length)],
     ["memory sizes", written.count(trace.sizes.length)],
-    ["asymmetries R", trace.asymmetries.map(written.short).join(", ")],
+    ["device", trace.device],
+    [
+      trace.device === null ? "asymmetries R" : "R of the device at first",
+      trace.asymmetries.map((_, at) => trace.ratioText(at)).join(", "),
+    ],
   ].filter(([, value]) => value !== null);
-  const sentence = trace.sentence.charAt(0).toUpperCase() + trace.sentence.slice(1);
+  const sentences = [trace.sentence, trace.lifetime].filter((text) => text !== null);
   return [
-    element("p", { class: "answer" }, `${sentence}.`),
+    ...sentences.map((text, at) =>
+      element("p", { class: at === 0 ? "answer" : "answer further" }, ...unbroken(`${text.charAt(0).toUpperCase()}${text.slice(1)}.`)),
+    ),
     element(
       "dl",
       { class: "facts" },

@@ -1,11 +1,15 @@
 // Puts the page together.
 
 // The sections of a trace in order: a heading, a word on how to read it, and what makes it from the
-// trace's `Choice` (an element, or a list of them).
+// trace's `Choice` (an element, or a list of them). Heading and word may depend on the trace; a
+// section may be for some traces only.
 const SECTIONS = [
   {
     title: "Which policy, where",
-    lead: "R is the cost of a page write in page reads.",
+    lead: (trace) =>
+      trace.device === null
+        ? "R is the cost of a page write in page reads."
+        : `What the requests of each policy cost on ${trace.device}.`,
     make: (choice) => element(
       "div",
       { class: "halves" },
@@ -14,18 +18,35 @@ const SECTIONS = [
     ),
   },
   {
-    title: "Bill against memory",
-    lead: "Lower is better. A click on a point chooses its memory size and R for the other charts.",
+    title: (trace) => `${trace.title} against memory`,
+    lead: (trace) =>
+      `Lower is better. A click on a point chooses its memory size${trace.device === null ? " and R" : ""} for the other charts.`,
     make: billSection,
   },
   {
     title: "Reads against writes",
-    lead: "A line per policy, from the smallest memory (right) to the largest (left); the large marks are the chosen size. On a broken line every point has the same bill at the chosen R.",
+    lead: (trace) => {
+      const lines = "A line per policy, from the smallest memory (right) to the largest (left); the large marks are the chosen size.";
+      const asymmetries = trace.asymmetriesInOrder;
+      if (asymmetries.every((at) => !trace.isConstant(at))) {
+        return `${lines} What a write costs changes over time, so the ${trace.measure.name} does not follow from the two numbers alone.`;
+      }
+      const where = trace.device === null ? "at the chosen R" : "on this device";
+      const not = asymmetries.every((at) => trace.isConstant(at)) ? "" : "; where R changes there are none";
+      return `${lines} On a broken line every point has the same ${trace.measure.name} ${where}${not}.`;
+    },
     make: tradeOffSection,
   },
   {
+    title: "Wear and lifetime",
+    lead: "A block of flash survives a limited number of erases, and is erased when its pages are used up. The fewer pages are programmed for the same references, the longer the device lives.",
+    applies: (trace) => trace.hasWear,
+    make: wearSection,
+  },
+  {
     title: "Over time",
-    lead: "What the references of each interval cost, and the clean pages kept, at the chosen memory size and R.",
+    lead: (trace) =>
+      `What the references of each interval cost, and the clean pages kept, at the chosen memory size${trace.device === null ? " and R" : ""}.`,
     make: timeSection,
   },
   {
@@ -38,12 +59,14 @@ const SECTIONS = [
 function traceSection(trace) {
   const choice = new Choice(trace);
   const id = newId("trace");
-  const parts = SECTIONS.map(({ title, lead, make }) =>
+  const text = (part) => (typeof part === "function" ? part(trace) : part);
+  const sections = SECTIONS.filter(({ applies }) => applies?.(trace) ?? true);
+  const parts = sections.map(({ title, lead, make }) =>
     element(
       "section",
       { class: "part" },
-      element("h3", {}, title),
-      element("p", { class: "lead" }, lead),
+      element("h3", {}, text(title)),
+      element("p", { class: "lead" }, text(lead)),
       ...[make(choice)].flat().filter((part) => part !== null),
     ),
   );

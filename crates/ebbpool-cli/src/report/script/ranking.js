@@ -14,18 +14,19 @@ function rankingSection(choice) {
         bar.style.background = `var(--${hue})`;
         return bar;
       };
-      const reads = cell.reads / trace.counted;
-      const writes = (cell.writes * cell.ratio) / trace.counted;
+      const writes = cell.writeBill;
+      const reads = cell.bill - writes;
+      const split = [reads, writes].map((bill) => written.bill(trace.told(bill)));
       return element(
         "tr",
         { on: { pointerenter: () => view.point(cell.policy), pointerleave: () => view.point(null) } },
         element("th", { scope: "row" }, named(cell.policy)),
         element(
           "td",
-          { class: "bars", title: `reads ${written.bill(reads)}, writes ${written.bill(writes)}` },
+          { class: "bars", title: `reads ${split[0]}, writes ${split[1]}` },
           element("div", {}, part("reads", reads), part("writes", writes)),
         ),
-        element("td", {}, written.bill(cell.bill)),
+        element("td", {}, figures.bill(cell)),
         trace.hasBaseline ? element("td", {}, written.saving(trace.saving(cell))) : null,
       );
     }));
@@ -36,9 +37,12 @@ function rankingSection(choice) {
     element("i", { class: "reads" }),
     "reads ",
     element("i", { class: "writes" }),
-    "writes × R",
+    trace.device === null ? "writes × R" : "writes",
   );
-  const head = ["bill", trace.hasBaseline ? `against ${report.baseline}` : null].filter((name) => name !== null);
+  const head = [
+    trace.device === null ? "bill" : trace.measure.unit,
+    trace.hasBaseline ? `against ${report.baseline}` : null,
+  ].filter((name) => name !== null);
   return element(
     "div",
     {},

@@ -14,8 +14,11 @@ class Trace {
   constructor(data) {
     Object.assign(this, data);
     this.counted = data.references - data.warmup;
-    for (const [policy, size, asymmetry, reads, writes, left, timeLine] of data.results) {
+    for (const [policy, size, asymmetry, reads, writes, left, timeLine, served] of data.results) {
       const ratio = data.asymmetries[asymmetry];
+      const references = served?.references ?? this.counted;
+      const failed = served?.failed ?? null;
+      const bill = served?.bill ?? (reads + writes * ratio) / references;
       this.#cells.set(`${policy} ${size} ${asymmetry}`, {
         trace: this,
         policy: data.policies[policy],
@@ -26,7 +29,13 @@ class Trace {
         writes,
         left,
         timeLine,
-        bill: (reads + writes * ratio) / this.counted,
+        references,
+        failed,
+        // A device that failed was not paid for all of the trace.
+        bill: failed === null ? bill : null,
+        writeBill: served?.write_bill ?? (writes * ratio) / references,
+        joules: failed === null ? (served?.joules_per_reference ?? null) : null,
+        wear: served?.wear ?? null,
       });
     }
     const frames = data.sizes.map((size) => size.frames);
@@ -49,12 +58,53 @@ class Trace {
     return [...this.#cells.values()];
   }
 
-  /** The results of the policies shown, the least bill first. */
+  /** A bill in what bills of this trace are told in. */
+  told(bill) {
+    return bill * this.measure.factor;
+  }
+
+  /** What bills are, as a title begins. */
+  get title() {
+    const { name } = this.measure;
+    return `${name.charAt(0).toUpperCase()}${name.slice(1)}`;
+  }
+
+  /** What axes say of bills. */
+  get unit() {
+    return `${this.measure.unit} ${this.measure.per}`;
+  }
+
+  changes(asymmetry) {
+    return Number.isNaN(Number(this.labels[asymmetry]));
+  }
+
+  /** An asymmetry, or how it changes. */
+  ratioText(asymmetry) {
+    return this.changes(asymmetry) ? this.labels[asymmetry] : written.short(this.asymmetries[asymmetry]);
+  }
+
+  /** Where results are from, in a few letters. */
+  place(asymmetry) {
+    return this.device === null ? `R = ${this.ratioText(asymmetry)}` : "this device";
+  }
+
+  /** Whether every bill at an asymmetry is reads + R × writes. */
+  isConstant(asymmetry) {
+    const close = ({ bill, reads, writes, ratio, references }) =>
+      Math.abs(bill - (reads + ratio * writes) / references) <= 1e-9 * bill;
+    return this.cells.every((cell) => cell.asymmetry !== asymmetry || cell.bill === null || close(cell));
+  }
+
+  get hasWear() {
+    return this.cells.some((cell) => cell.wear !== null);
+  }
+
+  /** The results of the policies shown, the least bill first; without those of devices that failed. */
   ranking(size, asymmetry) {
     return this.policies
       .filter((policy) => view.shows(policy))
       .map((policy) => this.cell(policy, size, asymmetry))
-      .filter((cell) => cell !== null)
+      .filter((cell) => cell !== null && cell.bill !== null)
       .sort((a, b) => a.bill - b.bill);
   }
 
@@ -65,7 +115,7 @@ class Trace {
   /** What a result costs less than the baseline's, in per cent; null where that is not known. */
   saving(cell) {
     const baseline = this.cell(report.baseline, cell.size, cell.asymmetry);
-    return baseline !== null && baseline.bill > 0 ? 100 * (1 - cell.bill / baseline.bill) : null;
+    return cell.bill !== null && baseline?.bill > 0 ? 100 * (1 - cell.bill / baseline.bill) : null;
   }
 
   /** Totals of reads and writes, and the pools, at each of the trace's `times`. */
@@ -83,7 +133,18 @@ class Trace {
 const figures = {
   reads: (cell) => written.count(cell.reads),
   writes: (cell) => written.count(cell.writes),
-  hitRatio: (cell) => 1 - cell.reads / cell.trace.counted,
+  hitRatio: (cell) => 1 - cell.reads / cell.references,
+  bill: (cell) => (cell.bill === null ? "failed" : written.bill(cell.trace.told(cell.bill))),
+  energy: (cell) => (cell.joules === null ? NONE : `${written.bill(1e3 * cell.joules)} mJ`),
+  erases: (cell) => (cell.wear === null ? NONE : written.count(cell.wear.erases)),
+  amplification: (cell) => {
+    const known = cell.wear?.write_amplification ?? null;
+    return known === null ? NONE : known.toFixed(3);
+  },
+  life: (cell) => {
+    const known = cell.wear?.life ?? null;
+    return known === null ? NONE : `× ${known.toFixed(2)}`;
+  },
 };
 
 /** The lines that a chart shows of a result. */
@@ -91,8 +152,8 @@ function described(cell) {
   const { trace } = cell;
   const lines = [
     ["memory", written.memory(trace.sizes[cell.size])],
-    ["R", written.short(cell.ratio)],
-    ["bill", written.bill(cell.bill)],
+    ...(trace.device === null ? [["R", trace.ratioText(cell.asymmetry)]] : []),
+    [trace.measure.name, trace.device === null ? figures.bill(cell) : `${figures.bill(cell)} ${trace.measure.unit}`],
   ];
   if (trace.hasBaseline && cell.policy !== report.baseline) {
     lines.push([`saving against ${report.baseline}`, written.saving(trace.saving(cell))]);
@@ -102,5 +163,7 @@ function described(cell) {
     ["writes", figures.writes(cell)],
     ["hit ratio", written.share(figures.hitRatio(cell))],
   );
+  if (cell.joules !== null) lines.push(["energy", figures.energy(cell)]);
+  if (cell.wear !== null) lines.push(["blocks erased", figures.erases(cell)]);
   return lines;
 }

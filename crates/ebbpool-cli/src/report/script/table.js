@@ -1,33 +1,69 @@
 // All results in a table that sorts by each column and leaves as CSV.
 
-// What is read, what is sorted by, and what the CSV holds; CSV names are those of `--format csv`.
-const COLUMNS = [
-  { name: "trace", csv: "trace", value: (cell) => cell.trace.name },
-  { name: "policy", csv: "policy", value: (cell) => cell.policy },
-  {
-    name: "memory",
-    csv: "frames",
-    value: (cell) => cell.trace.sizes[cell.size].frames,
-    text: (cell) => written.memory(cell.trace.sizes[cell.size]),
-  },
-  { name: "R", csv: "asymmetry", value: (cell) => cell.ratio, text: (cell) => written.short(cell.ratio) },
-  { name: "reads", csv: "reads", value: (cell) => cell.reads, text: figures.reads },
-  { name: "writes", csv: "writes", value: (cell) => cell.writes, text: figures.writes },
-  { name: "dirty left", csv: "dirty_left", value: (cell) => cell.left, text: (cell) => written.count(cell.left) },
-  {
-    name: "hit ratio",
-    csv: "hit_ratio",
-    value: figures.hitRatio,
-    text: (cell) => written.share(figures.hitRatio(cell)),
-  },
-  { name: "bill", csv: "cost", value: (cell) => cell.bill, text: (cell) => written.bill(cell.bill) },
-  {
-    name: `against ${report.baseline}`,
-    csv: `saving_percent`,
-    value: (cell) => cell.trace.saving(cell),
-    text: (cell) => written.saving(cell.trace.saving(cell)),
-  },
-];
+const known = (text) => (value) => (value === null ? NONE : text(value));
+
+// A device's bill in its own unit, with the name that `--format json` has for it.
+const BILLS = {
+  bill: { csv: "cost", of: (bill) => bill },
+  time: { csv: "cost_us", of: (bill, trace) => trace.told(bill) },
+  price: { csv: "dollars_per_reference", of: (bill, trace) => trace.told(bill) / 1e6 },
+};
+
+/** What is read, what is sorted by, and what the CSV holds; CSV names are those of the results as
+ *  `compare` prints them. A column of which nothing is known is left out. */
+function columnsOf(traces) {
+  const { measure } = traces[0] ?? { measure: { name: "bill", unit: "page reads" } };
+  const bill = BILLS[measure.name];
+  const extra = (name, csv, value, text) => ({ name, csv, value, text: (cell) => known(text)(value(cell)) });
+  const extras = [
+    extra("energy, mJ", "joules_per_reference", (cell) => cell.joules, (joules) => written.bill(1e3 * joules)),
+    extra("blocks erased", "erases", (cell) => cell.wear?.erases ?? null, written.count),
+    extra("pages programmed", "programs", (cell) => cell.wear?.programs ?? null, written.count),
+    extra("write amplification", "write_amplification", (cell) => cell.wear?.write_amplification ?? null, (value) =>
+      value.toFixed(3)),
+    extra(`life, × ${traces[0]?.compared_with}`, "life", (cell) => cell.wear?.life ?? null, (life) => life.toFixed(2)),
+  ];
+  const anywhere = ({ value }) => traces.some((trace) => trace.cells.some((cell) => value(cell) !== null));
+  return [
+    { name: "trace", csv: "trace", value: (cell) => cell.trace.name },
+    { name: "policy", csv: "policy", value: (cell) => cell.policy },
+    {
+      name: "memory",
+      csv: "frames",
+      value: (cell) => cell.trace.sizes[cell.size].frames,
+      text: (cell) => written.memory(cell.trace.sizes[cell.size]),
+    },
+    { name: "R", csv: "asymmetry", value: (cell) => cell.ratio, text: (cell) => written.short(cell.ratio) },
+    ...[{
+      name: "R changes",
+      csv: "asymmetry_changes",
+      value: (cell) => (cell.trace.changes(cell.asymmetry) ? cell.trace.ratioText(cell.asymmetry) : null),
+      text: (cell) => (cell.trace.changes(cell.asymmetry) ? cell.trace.ratioText(cell.asymmetry) : NONE),
+    }].filter(anywhere),
+    { name: "reads", csv: "reads", value: (cell) => cell.reads, text: figures.reads },
+    { name: "writes", csv: "writes", value: (cell) => cell.writes, text: figures.writes },
+    { name: "dirty left", csv: "dirty_left", value: (cell) => cell.left, text: (cell) => written.count(cell.left) },
+    {
+      name: "hit ratio",
+      csv: "hit_ratio",
+      value: figures.hitRatio,
+      text: (cell) => written.share(figures.hitRatio(cell)),
+    },
+    {
+      name: measure.name === "bill" ? "bill" : `${measure.name}, ${measure.unit}`,
+      csv: bill.csv,
+      value: (cell) => (cell.bill === null ? null : bill.of(cell.bill, cell.trace)),
+      text: figures.bill,
+    },
+    {
+      name: `against ${report.baseline}`,
+      csv: "saving_percent",
+      value: (cell) => cell.trace.saving(cell),
+      text: (cell) => written.saving(cell.trace.saving(cell)),
+    },
+    ...extras.filter(anywhere),
+  ];
+}
 
 function inOrder(a, b) {
   // What is not known goes last in either direction; see sorted().
@@ -42,13 +78,13 @@ function sorted(cells, column, direction) {
   });
 }
 
-function csvOf(cells) {
+function csvOf(cells, columns) {
   const field = (value) => {
     const text = value === null ? "" : String(value);
     return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
-  const rows = cells.map((cell) => COLUMNS.map((column) => field(column.value(cell))));
-  return [COLUMNS.map((column) => column.csv), ...rows].map((row) => `${row.join(",")}\n`).join("");
+  const rows = cells.map((cell) => columns.map((column) => field(column.value(cell))));
+  return [columns.map((column) => column.csv), ...rows].map((row) => `${row.join(",")}\n`).join("");
 }
 
 /** Copies by the clipboard's interface, else by the old command, else lets the reader do it. */
@@ -76,10 +112,13 @@ function save(text, name) {
 
 function tableSection(traces) {
   let cells = traces.flatMap((trace) => trace.cells);
+  const columns = columnsOf(traces);
   const body = element("tbody", {});
   const least = new Set(
     traces.flatMap((trace) => trace.sizesInOrder.flatMap((size) => trace.asymmetriesInOrder.flatMap((asymmetry) => {
-      const ranking = trace.cells.filter((cell) => cell.size === size && cell.asymmetry === asymmetry);
+      const ranking = trace.cells.filter(
+        (cell) => cell.size === size && cell.asymmetry === asymmetry && cell.bill !== null,
+      );
       const bill = Math.min(...ranking.map((cell) => cell.bill));
       return ranking.filter((cell) => cell.bill === bill);
     }))),
@@ -88,14 +127,14 @@ function tableSection(traces) {
     element(
       "tr",
       least.has(cell) ? { class: "least" } : {},
-      ...COLUMNS.map((column) => {
+      ...columns.map((column) => {
         const text = (column.text ?? column.value)(cell);
         if (column.csv !== "policy") return element("td", column.text ? { class: "number" } : {}, text);
         return element("th", { scope: "row" }, named(text));
       }),
     ),
   ));
-  const heads = COLUMNS.map((column) => {
+  const heads = columns.map((column) => {
     const head = element("th", { scope: "col", class: column.text ? "number" : null });
     const sort = () => {
       const direction = head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
@@ -115,12 +154,12 @@ function tableSection(traces) {
     "section",
     { class: "all", "aria-labelledby": "all-results" },
     element("h2", { id: "all-results" }, "All results"),
-    element("p", { class: "lead" }, "The bill is in page reads per reference. The least of each memory size and R is bold."),
+    element("p", { class: "lead" }, `${traces[0]?.title ?? "Bill"} in ${traces[0]?.unit ?? "page reads per reference"}. The least of each memory size and R is bold.`),
     element(
       "div",
       { class: "controls" },
-      button("Copy as CSV", async () => (answer.textContent = await copy(csvOf(cells), field))),
-      button("Download CSV", () => save(csvOf(cells), "ebbpool.csv")),
+      button("Copy as CSV", async () => (answer.textContent = await copy(csvOf(cells, columns), field))),
+      button("Download CSV", () => save(csvOf(cells, columns), "ebbpool.csv")),
       answer,
     ),
     field,

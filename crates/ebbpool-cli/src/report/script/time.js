@@ -21,18 +21,20 @@ function timeSection(choice) {
     const points = [];
     // The first interval is the short one, so that the last ends with the trace.
     for (let at = (trace.times.length - 1) % stride; at < line.reads.length; at += stride) {
-      const cost = since(line.reads, at) + cell.ratio * since(line.writes, at);
-      points.push({ x: trace.times[at], y: cost / (trace.times[at] - begin(at)), cell, at });
+      const cost = line.bill === undefined
+        ? since(line.reads, at) + cell.ratio * since(line.writes, at)
+        : since(line.bill, at) / 1e3;
+      points.push({ x: trace.times[at], y: trace.told(cost) / (trace.times[at] - begin(at)), cell, at });
     }
     return points;
   };
   const column = (cell, values) => values.map((y, at) => ({ x: trace.times[at], y, cell, at }));
   const where = ({ at }) => `${written.count(begin(at))} to ${written.count(trace.times[at])}`;
   const bill = new Chart({
-    label: "Bill over time",
-    caption: "Bill in each interval",
+    label: `${trace.title} over time`,
+    caption: `${trace.title} in each interval`,
     xLabel: "references served",
-    yLabel: "page reads per reference",
+    yLabel: trace.unit,
     padX: 0,
     floor: 0,
     lines: () => chosen().map((one) => ({ policy: one.cell.policy, points: bills(one) })),
@@ -40,12 +42,12 @@ function timeSection(choice) {
       const line = trace.timeLine(point.cell);
       return [
         ["references", where(point)],
-        ["bill", written.bill(point.y)],
+        [trace.measure.name, written.bill(point.y)],
         ["reads", written.count(since(line.reads, point.at))],
         ["writes", written.count(since(line.writes, point.at))],
       ];
     },
-    columns: [["references", where], ["bill", (point) => written.bill(point.y)]],
+    columns: [["references", where], [trace.measure.name, (point) => written.bill(point.y)]],
   });
   const anyTarget = trace.time_lines.some((line) => line.target !== undefined);
   let onlyWithTarget = anyTarget;

@@ -25,12 +25,15 @@ function tradeOffSection(choice) {
   const points = (policy) =>
     trace.sizesInOrder
       .map((size) => trace.cell(policy, size, choice.asymmetry))
-      .filter((cell) => cell !== null)
+      .filter((cell) => cell !== null && cell.bill !== null)
       .map((cell) => ({ x: cell.reads / trace.counted, y: cell.writes / trace.counted, cell }));
   // A line of equal bill goes from the left edge down to the bottom or the right edge.
   const equalBills = (ctx, plot, size, [[left, bottom], [right, top]]) => {
+    // Where R changes, two results with the same reads and writes may have different bills.
+    if (!trace.isConstant(choice.asymmetry)) return [];
     const { ratio } = choice;
-    const bills = roundSteps(left + ratio * bottom, right + ratio * top, 9);
+    const ends = [left + ratio * bottom, right + ratio * top].map((bill) => trace.told(bill));
+    const bills = roundSteps(...ends, 9).map((told) => told / trace.measure.factor);
     ctx.strokeStyle = colour("contour");
     ctx.font = FONT;
     ctx.lineWidth = 1;
@@ -46,7 +49,8 @@ function tradeOffSection(choice) {
       ctx.moveTo(x0, y0);
       ctx.lineTo(x1, y1);
       ctx.stroke();
-      const text = `bill ${written.short(bill)}`;
+      const told = written.short(trace.told(bill));
+      const text = trace.device === null ? `bill ${told}` : `${told} ${trace.measure.unit}`;
       const width = ctx.measureText(text).width;
       const slope = (y1 - y0) / (x1 - x0);
       // Where the line enters the chart or leaves it, whichever is free; else it goes without.
@@ -81,7 +85,7 @@ function tradeOffSection(choice) {
     emphasised: ({ cell }) => cell.size === choice.size,
     describe: ({ cell }) => described(cell),
     choose: ({ cell }) => choice.choose(cell.size, cell.asymmetry),
-    columns: CELL_COLUMNS,
+    columns: cellColumns(trace),
   });
   choice.on(() => chart.update());
   return [choice.chooser(), chart.element];

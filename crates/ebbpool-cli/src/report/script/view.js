@@ -51,7 +51,7 @@ class Choice extends EventTarget {
   constructor(trace) {
     super();
     this.trace = trace;
-    const usual = trace.asymmetries.indexOf(32);
+    const usual = trace.labels.indexOf("32");
     this.asymmetry = usual >= 0 ? usual : trace.asymmetries.length - 1;
     const size = trace.sizes.findIndex((size) => size.text === "3%");
     this.size = size >= 0 ? size : Math.floor(trace.sizes.length / 2);
@@ -94,17 +94,17 @@ class Choice extends EventTarget {
     const asymmetry = select(
       "R",
       trace.asymmetriesInOrder,
-      (at) => written.short(trace.asymmetries[at]),
+      (at) => trace.ratioText(at),
       () => this.asymmetry,
       (at) => this.choose(this.size, at),
     );
     const chosen = element("p", { class: "on-paper" });
     const tell = () => {
       const size = written.memory(trace.sizes[this.size]);
-      chosen.textContent = `At ${size} and R = ${written.short(this.ratio)}`;
+      chosen.textContent = `At ${size}${trace.device === null ? ` and ${trace.place(this.asymmetry)}` : ""}`;
     };
     this.addEventListener("choice", tell);
     tell();
-    return element("div", { class: "controls" }, memory, asymmetry, chosen);
+    return element("div", { class: "controls" }, memory, trace.device === null ? asymmetry : null, chosen);
   }
 }

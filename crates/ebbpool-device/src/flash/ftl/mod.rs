@@ -8,14 +8,14 @@ mod fast;
 mod page_map;
 mod rotation;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub(super) use bast::Bast;
 pub(super) use block_map::BlockMap;
 pub(super) use dftl::{CachedMap, entries_per_page as dftl_entries_per_page};
 pub(super) use fast::Fast;
 pub(super) use page_map::{PageMapped, ResidentMap};
-pub(super) use rotation::RotationPlan;
+pub(super) use rotation::{Placement, RotationPlan};
 
 use super::nand::{Nand, Observer};
 
@@ -39,7 +39,7 @@ pub enum LayerKind {
 pub(super) struct OutOfBlocks;
 
 /// Merges of log or replacement blocks into data blocks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Merges {
     /// The log block became the data block, nothing was copied.
     pub switch: u64,

@@ -18,8 +18,24 @@ pub(super) enum Frontier {
     Moved,
 }
 
+/// Which open blocks the data of host and cleaning go to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Placement {
+    /// All to the same one.
+    Together,
+    /// What cleaning saved to another one than what the host writes.
+    CleanedApart,
+    /// Logical pages from this one on to another one than those before: what a device could do that
+    /// knew how hot each page is. No device can, so this is a bound for tests.
+    #[cfg(test)]
+    ColdApart { first: u32 },
+}
+
 /// How many kinds of frontier there are.
 const FRONTIERS: usize = 4;
+/// Places of the open blocks for data that are expected to stay.
+const COLD: usize = 1;
+const MOVED: usize = 3;
 
 /// Blocks whose pages are mapped one by one.
 #[derive(Clone)]
@@ -28,7 +44,7 @@ pub(in super::super) struct Rotation {
     map: Vec<u32>,
     logical_pages: u32,
     open: [u32; FRONTIERS],
-    separate: bool,
+    placement: Placement,
     closed: Vec<bool>,
     closed_pages: u64,
     closed_valid: u64,
@@ -49,8 +65,7 @@ pub(in super::super) struct RotationPlan {
     pub(in super::super) logical_pages: u32,
     /// Pages of the mapping table on flash.
     pub(in super::super) map_pages: u32,
-    /// True if cleaned data have a block of their own.
-    pub(in super::super) separate: bool,
+    pub(in super::super) placement: Placement,
     /// Erased blocks that are kept for cleaning.
     pub(in super::super) reserve: u32,
     pub(in super::super) wear: WearLevelling,
@@ -63,7 +78,7 @@ impl Rotation {
             map: vec![NONE; (plan.logical_pages + plan.map_pages) as usize],
             logical_pages: plan.logical_pages,
             open: [NONE; FRONTIERS],
-            separate: plan.separate,
+            placement: plan.placement,
             closed: vec![false; blocks as usize],
             closed_pages: 0,
             closed_valid: 0,
@@ -114,46 +129,49 @@ impl Rotation {
         self.free.len() < self.reserve
     }
 
-    /// Where data of this kind go.
+    /// Where this page goes, if it is data of this kind.
     #[inline]
-    fn index(&self, frontier: Frontier) -> usize {
-        match frontier {
-            Frontier::Host => 0,
-            Frontier::Cleaned => usize::from(self.separate),
-            Frontier::Map => 2,
-            Frontier::Moved => 3,
+    #[cfg_attr(
+        not(test),
+        expect(unused_variables, reason = "only an oracle looks at the page")
+    )]
+    fn index(&self, frontier: Frontier, owner: u32) -> usize {
+        match (frontier, self.placement) {
+            (Frontier::Map, _) => 2,
+            (Frontier::Moved, _) => MOVED,
+            (_, Placement::Together) => 0,
+            (Frontier::Host, Placement::CleanedApart) => 0,
+            (Frontier::Cleaned, Placement::CleanedApart) => COLD,
+            #[cfg(test)]
+            (_, Placement::ColdApart { first }) if owner < first => 0,
+            #[cfg(test)]
+            (_, Placement::ColdApart { .. }) => COLD,
         }
     }
 
-    /// A block with room for one more page of this kind.
+    /// A block with room for one more page at that place.
     #[inline]
     fn open_block<O: Observer>(
         &mut self,
         nand: &Nand<O>,
-        frontier: Frontier,
+        index: usize,
     ) -> Result<u32, OutOfBlocks> {
-        let block = self.open[self.index(frontier)];
+        let block = self.open[index];
         if block != NONE && !nand.is_full(block) {
             return Ok(block);
         }
-        self.open_next(nand, frontier)
+        self.open_next(nand, index)
     }
 
-    fn open_next<O: Observer>(
-        &mut self,
-        nand: &Nand<O>,
-        frontier: Frontier,
-    ) -> Result<u32, OutOfBlocks> {
-        let temperature = match frontier {
-            Frontier::Cleaned if self.separate => Temperature::Cold,
-            Frontier::Moved => Temperature::Cold,
+    fn open_next<O: Observer>(&mut self, nand: &Nand<O>, index: usize) -> Result<u32, OutOfBlocks> {
+        let temperature = match index {
+            COLD | MOVED => Temperature::Cold,
             _ => Temperature::Hot,
         };
         let next = self
             .free
             .take(nand.wear(), temperature)
             .ok_or(OutOfBlocks)?;
-        let index = self.index(frontier);
         let full = std::mem::replace(&mut self.open[index], next);
         if full != NONE {
             self.close(nand, full);
@@ -186,7 +204,7 @@ impl Rotation {
         frontier: Frontier,
         cause: Cause,
     ) -> Result<(), OutOfBlocks> {
-        let block = self.open_block(nand, frontier)?;
+        let block = self.open_block(nand, self.index(frontier, owner))?;
         let page = nand.program(block, owner, cause);
         let before = std::mem::replace(&mut self.map[owner as usize], page);
         if before != NONE {
@@ -276,7 +294,7 @@ impl Rotation {
         let map = self.map_pages_in(block);
         let data = nand.valid(block) - map;
         let blocks_for = |pages: u32, frontier: Frontier| {
-            let open = self.open[self.index(frontier)];
+            let open = self.open[self.index(frontier, 0)];
             let room = if open == NONE { 0 } else { nand.room(open) };
             pages
                 .saturating_sub(room)
@@ -303,7 +321,7 @@ impl Rotation {
             };
             let is_data = owner < self.logical_pages;
             let to = if is_data { frontier } else { Frontier::Map };
-            let target = self.open_block(nand, to)?;
+            let target = self.open_block(nand, self.index(to, owner))?;
             self.map[owner as usize] = nand.copy(from, target, owner, cause);
             if !is_data {
                 self.map_page_moved(nand, from, target);

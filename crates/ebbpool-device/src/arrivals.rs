@@ -1,0 +1,132 @@
+//! When requests reach a device: one after the other, or at a rate.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// References a second, above 0.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct Rate(f64);
+
+/// Not a finite number above 0.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is not a rate; give references a second, a number above 0, such as 5000")]
+pub struct NotARate(String);
+
+impl Rate {
+    /// References a second.
+    pub fn per_second(self) -> f64 {
+        self.0
+    }
+}
+
+impl FromStr for Rate {
+    type Err = NotARate;
+
+    fn from_str(text: &str) -> Result<Self, NotARate> {
+        match text.trim().parse::<f64>() {
+            Ok(rate) if rate.is_finite() && (1e6 / rate).is_finite() && rate > 0.0 => {
+                Ok(Rate(rate))
+            }
+            _ => Err(NotARate(text.into())),
+        }
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A device's time when references come at a rate: it serves one after the other, and waits for the
+/// next one where it is faster than they come. All times are in µs.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrivals {
+    interval_us: f64,
+    now_us: f64,
+    idle_us: f64,
+}
+
+impl Arrivals {
+    /// The first reference comes one interval after the start.
+    pub fn at(rate: Rate) -> Self {
+        Arrivals {
+            interval_us: 1e6 / rate.per_second(),
+            now_us: 0.0,
+            idle_us: 0.0,
+        }
+    }
+
+    /// Waits for a reference, the first is 0, if it has not come yet; for how long.
+    #[inline]
+    pub fn wait_for(&mut self, reference: u64) -> f64 {
+        let arrival_us = (reference as f64 + 1.0) * self.interval_us;
+        let idle_us = (arrival_us - self.now_us).max(0.0);
+        self.now_us += idle_us;
+        self.idle_us += idle_us;
+        idle_us
+    }
+
+    /// The device served for so long.
+    #[inline]
+    pub fn serve(&mut self, micros: f64) {
+        self.now_us += micros;
+    }
+
+    /// For how long the device has waited since counting began.
+    pub fn idle_us(&self) -> f64 {
+        self.idle_us
+    }
+
+    /// Counting begins anew.
+    pub fn reset_counters(&mut self) {
+        self.idle_us = 0.0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn at(rate: &str) -> Arrivals {
+        Arrivals::at(rate.parse().expect("a rate"))
+    }
+
+    #[test]
+    fn a_fast_device_waits_and_a_slow_one_never() {
+        let mut arrivals = at("1000");
+        assert_eq!(arrivals.wait_for(0), 1000.0);
+        arrivals.serve(300.0);
+        assert_eq!(arrivals.wait_for(1), 700.0);
+        // Two references came meanwhile.
+        arrivals.serve(2500.0);
+        assert_eq!((arrivals.wait_for(2), arrivals.wait_for(3)), (0.0, 0.0));
+        assert_eq!(arrivals.wait_for(4), 500.0);
+        assert_eq!(arrivals.idle_us(), 2200.0);
+        arrivals.reset_counters();
+        assert_eq!(arrivals.idle_us(), 0.0);
+    }
+
+    #[test]
+    fn rates_that_are_none() {
+        for text in ["0", "-1", "NaN", "inf", "1e-320", "", "x"] {
+            assert!(text.parse::<Rate>().is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        /// Idle and busy time add up to the time of the last arrival, or of the end if that is later.
+        #[test]
+        fn time_is_idle_or_busy(work in proptest::collection::vec(0.0..5000.0f64, 1..200)) {
+            let mut arrivals = at("1000");
+            for (reference, &micros) in work.iter().enumerate() {
+                arrivals.wait_for(reference as u64);
+                prop_assert!(arrivals.now_us >= (reference as f64 + 1.0) * 1000.0);
+                arrivals.serve(micros);
+            }
+            let busy: f64 = work.iter().sum();
+            prop_assert!((arrivals.idle_us() + busy - arrivals.now_us).abs() < 1e-6);
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! ace (Papon and Athanassoulis 2023), as the `how` of its entry in the registry reads it.
+
+use std::collections::BTreeSet;
+
+use crate::Foreseen;
+use crate::buffer::Policy;
+
+/// A policy, and what is written together with its victim.
+pub(crate) struct Ace {
+    policy: Box<dyn Policy>,
+    batch: usize,
+    written: Vec<u64>,
+}
+
+impl Ace {
+    pub(crate) fn new(policy: Box<dyn Policy>, batch: usize) -> Ace {
+        Ace {
+            policy,
+            batch,
+            written: Vec::new(),
+        }
+    }
+}
+
+impl Policy for Ace {
+    fn next_use(&mut self, next_use: Option<u64>) {
+        self.policy.next_use(next_use);
+    }
+
+    fn foresee(&mut self, foreseen: Foreseen) {
+        self.policy.foresee(foreseen);
+    }
+
+    fn prices(&mut self, prices: &[f64]) {
+        self.policy.prices(prices);
+    }
+
+    fn hit(&mut self, page: u64, write: bool) {
+        self.policy.hit(page, write);
+    }
+
+    fn miss(&mut self, page: u64, write: bool) {
+        self.policy.miss(page, write);
+    }
+
+    fn victim(&mut self, write: bool, pinned: &BTreeSet<u64>) -> u64 {
+        let victim = self.policy.victim(write, pinned);
+        let mut batch = vec![victim];
+        let (dirty, clean): (Vec<_>, Vec<_>) =
+            self.policy.resident().into_iter().partition(|held| held.1);
+        let may_be_named = |page: &u64| !pinned.contains(page) && *page != victim;
+        let (mut left, others): (BTreeSet<u64>, BTreeSet<u64>) =
+            dirty.iter().map(|held| held.0).partition(may_be_named);
+        if others.contains(&victim) && self.policy.padding().is_none() {
+            let mut not_asked_for = others;
+            not_asked_for.extend(clean.iter().map(|held| held.0));
+            while batch.len() < self.batch && !left.is_empty() {
+                let next = self.policy.victim(write, &not_asked_for);
+                assert!(left.remove(&next), "page {next} was not asked for");
+                not_asked_for.insert(next);
+                batch.push(next);
+            }
+        }
+        self.written = batch.split_off(1);
+        victim
+    }
+
+    fn written_with(&self, victim: u64) -> Vec<u64> {
+        if self.written.is_empty() {
+            return self.policy.written_with(victim);
+        }
+        self.written.clone()
+    }
+
+    fn also_leaving(&self, victim: u64) -> Vec<u64> {
+        self.policy.also_leaving(victim)
+    }
+
+    fn padding(&self) -> Option<u64> {
+        self.policy.padding()
+    }
+
+    fn erases(&mut self, page: u64, erases: u32) {
+        self.policy.erases(page, erases);
+    }
+
+    fn admit(&mut self, page: u64, write: bool) {
+        self.policy.admit(page, write);
+    }
+
+    fn evict(&mut self, page: u64) {
+        self.policy.evict(page);
+    }
+
+    fn clean(&mut self, page: u64) {
+        self.policy.clean(page);
+    }
+
+    fn costs(&mut self, asymmetry: f64) {
+        self.policy.costs(asymmetry);
+    }
+
+    fn resident(&self) -> Vec<(u64, bool)> {
+        self.policy.resident()
+    }
+
+    fn target(&self) -> Option<f64> {
+        self.policy.target()
+    }
+
+    fn estimates(&self) -> Option<[f64; 3]> {
+        self.policy.estimates()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Event::{Evict, Read, Write};
+    use crate::tests::events;
+
+    #[test]
+    fn dirty_pages_in_the_order_in_which_they_would_go() {
+        // LRU order 1d 2 3d 4d: a batch of two is 1 and 3. Then 2 and 3 go, clean; then 4 with 7.
+        let trace = "W1 R2 W3 W4 R5 R6 W7 R8";
+        assert_eq!(
+            events("ace:batch=2", 4, trace)[4..],
+            [
+                Write(1),
+                Write(3),
+                Evict(1),
+                Read(5),
+                Evict(2),
+                Read(6),
+                Evict(3),
+                Read(7),
+                Write(4),
+                Write(7),
+                Evict(4),
+                Read(8)
+            ]
+        );
+        // There are no more than three.
+        assert_eq!(
+            events("ace:policy=lru,batch=8", 4, "W1 R2 W3 W4 R5")[4..],
+            [Write(1), Write(3), Write(4), Evict(1), Read(5)]
+        );
+        // 3 is pinned.
+        assert_eq!(
+            events("ace:batch=2", 4, "W1 R2 W3 W4 +3 R5")[4..],
+            [Write(1), Write(4), Evict(1), Read(5)]
+        );
+        // A clean victim goes alone.
+        assert_eq!(
+            events("ace:batch=8", 2, "R1 W2 R3")[2..],
+            [Evict(1), Read(3)]
+        );
+    }
+
+    #[test]
+    fn the_wrapped_policy_is_asked() {
+        // lru-wsr: 1 and 2 become cold and go behind 3; 3 is clean and goes. Then 1 is cold and
+        // goes, with 2, which is cold too.
+        assert_eq!(
+            events("ace:policy=lru-wsr,batch=2", 3, "W1 W2 R3 R4 R5")[3..],
+            [Evict(3), Read(4), Write(1), Write(2), Evict(1), Read(5)]
+        );
+        // clean-first: 2 goes first, although 1 is older; then 1 with 3.
+        assert_eq!(
+            events("ace:policy=(cflru:window=1),batch=8", 3, "W1 R2 W3 W4 R5")[3..],
+            [
+                Evict(2),
+                Read(4),
+                Write(1),
+                Write(3),
+                Write(4),
+                Evict(1),
+                Read(5)
+            ]
+        );
+    }
+}

@@ -1,0 +1,235 @@
+//! acr (Tang and Meng 2010), as the `how` of its entry in the registry reads it.
+
+use std::collections::BTreeSet;
+
+use crate::buffer::Policy;
+use crate::list::List;
+use crate::spec::Fraction;
+
+/// The clean or the dirty list: new pages enter at the recent end of the bottom, pages hit again
+/// that of the top.
+#[derive(Default)]
+struct Half {
+    top: List<()>,
+    bottom: List<()>,
+    cost: f64,
+}
+
+impl Half {
+    fn len(&self) -> usize {
+        self.top.len() + self.bottom.len()
+    }
+
+    fn contains(&self, page: u64) -> bool {
+        self.top.contains(page) || self.bottom.contains(page)
+    }
+
+    fn take(&mut self, page: u64) {
+        if self.top.contains(page) {
+            self.top.take(page);
+        } else {
+            self.bottom.take(page);
+        }
+    }
+
+    fn enter_top(&mut self, page: u64, share: Fraction) {
+        self.top.push(page, ());
+        while self.top.len() > share.of(self.len()) {
+            let (oldest, ()) = self.top.items.remove(0);
+            self.bottom.push(oldest, ());
+        }
+    }
+
+    fn lru(&self, pinned: &BTreeSet<u64>) -> Option<u64> {
+        self.bottom.lru(pinned).or(self.top.lru(pinned))
+    }
+
+    fn pages(&self) -> Vec<u64> {
+        self.bottom.pages().chain(self.top.pages()).collect()
+    }
+}
+
+pub(crate) struct Acr {
+    m: usize,
+    clean: Half,
+    dirty: Half,
+    share: Fraction,
+    counts_logical: bool,
+    counts_physical: bool,
+    asymmetry: f64,
+    references: usize,
+}
+
+impl Acr {
+    pub(crate) fn new(m: usize, share: Fraction, cost: &str) -> Acr {
+        let (counts_logical, counts_physical) = match cost {
+            "logical" => (true, false),
+            "physical" => (false, true),
+            "both" => (true, true),
+            other => panic!("`cost={other}` is neither `logical` nor `physical` nor `both`"),
+        };
+        Acr {
+            m,
+            clean: Half::default(),
+            dirty: Half::default(),
+            share,
+            counts_logical,
+            counts_physical,
+            asymmetry: 1.0,
+            references: 0,
+        }
+    }
+
+    /// A reference of a page that is dirty from now on, or clean.
+    fn count(&mut self, write: bool, dirty: bool, missed: bool) {
+        if self.references == 8 * self.m {
+            self.clean.cost /= 2.0;
+            self.dirty.cost /= 2.0;
+            self.references = 0;
+        }
+        self.references += 1;
+        let half = if dirty {
+            &mut self.dirty
+        } else {
+            &mut self.clean
+        };
+        if self.counts_logical {
+            half.cost += if write { self.asymmetry } else { 1.0 };
+        }
+        if self.counts_physical && missed {
+            half.cost += 1.0;
+        }
+    }
+
+    fn written(&mut self) {
+        if self.counts_physical {
+            self.dirty.cost += self.asymmetry;
+        }
+    }
+
+    fn wanted(&self) -> f64 {
+        let m = self.m as f64;
+        let all = self.clean.cost + self.dirty.cost;
+        if all > 0.0 {
+            m * (self.clean.cost / all)
+        } else {
+            m / 2.0
+        }
+    }
+}
+
+impl Policy for Acr {
+    fn hit(&mut self, page: u64, write: bool) {
+        let dirty = write || self.dirty.contains(page);
+        self.count(write, dirty, false);
+        if self.clean.contains(page) {
+            self.clean.take(page);
+        } else {
+            self.dirty.take(page);
+        }
+        if dirty {
+            self.dirty.enter_top(page, self.share);
+        } else {
+            self.clean.enter_top(page, self.share);
+        }
+    }
+
+    fn miss(&mut self, _page: u64, write: bool) {
+        self.count(write, write, true);
+    }
+
+    fn victim(&mut self, _write: bool, pinned: &BTreeSet<u64>) -> u64 {
+        let (clean, dirty) = (self.clean.lru(pinned), self.dirty.lru(pinned));
+        let first = if self.clean.len() as f64 > self.wanted() {
+            clean.or(dirty)
+        } else {
+            dirty.or(clean)
+        };
+        first.expect("an unpinned page")
+    }
+
+    fn admit(&mut self, page: u64, write: bool) {
+        if write {
+            self.dirty.bottom.push(page, ());
+        } else {
+            self.clean.bottom.push(page, ());
+        }
+    }
+
+    fn evict(&mut self, page: u64) {
+        if self.dirty.contains(page) {
+            self.written();
+            self.dirty.take(page);
+        } else {
+            self.clean.take(page);
+        }
+    }
+
+    fn clean(&mut self, page: u64) {
+        self.written();
+        if self.dirty.top.contains(page) {
+            self.dirty.top.take(page);
+            self.clean.enter_top(page, self.share);
+        } else {
+            self.dirty.bottom.take(page);
+            self.clean.bottom.push(page, ());
+        }
+    }
+
+    fn costs(&mut self, asymmetry: f64) {
+        self.asymmetry = asymmetry;
+    }
+
+    fn resident(&self) -> Vec<(u64, bool)> {
+        let clean = self.clean.pages().into_iter().map(|page| (page, false));
+        let dirty = self.dirty.pages().into_iter().map(|page| (page, true));
+        clean.chain(dirty).collect()
+    }
+
+    fn target(&self) -> Option<f64> {
+        Some(self.wanted())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model;
+    use crate::tests::{Player, victims};
+
+    #[test]
+    fn the_lists_share_the_frames_as_they_share_the_cost() {
+        let wanted = |cost: &str, text: &str| {
+            let mut player = Player::new(model(&format!("acr:cost={cost}"), 4), "");
+            player.model.costs(3.0);
+            assert_eq!(player.model.target(), Some(2.0));
+            player.play(text);
+            player.model.target()
+        };
+        // Clean: two reads. Dirty: two writes and a read.
+        assert_eq!(wanted("logical", "R1 R1 W2 W2 R2"), Some(4.0 * (2.0 / 9.0)));
+        // One read for each list, and no write-back yet; with one, the dirty list has cost 4.
+        assert_eq!(wanted("physical", "R1 R1 W2 W2 R2"), Some(2.0));
+        assert_eq!(wanted("physical", "R1 R1 W2 C2"), Some(4.0 * (1.0 / 5.0)));
+        assert_eq!(wanted("both", "R1 R1 W2 C2"), Some(4.0 * (3.0 / 10.0)));
+    }
+
+    #[test]
+    fn costs_age() {
+        let mut player = Player::new(model("acr:cost=logical", 1), "");
+        player.model.costs(8.0);
+        player.play("W1 W1 W1 W1 W1 W1 W1 W1");
+        // The ninth reference finds them halved.
+        player.play("R2");
+        assert_eq!(player.model.target(), Some(1.0 / 33.0));
+    }
+
+    #[test]
+    fn pages_referenced_once_leave_from_the_middle() {
+        // 1 and 2 are hit, but the top has room for one of three: 1 is back below, behind 3.
+        assert_eq!(victims("acr", 4, "R1 R2 R3 R1 R2 R4 R5 R6 R7"), [3, 1, 4]);
+        // No top: in order of the last reference.
+        assert_eq!(victims("acr:top=0", 3, "R1 R2 R3 R1 R4 R5"), [2, 3]);
+        // No bottom but for new pages.
+        assert_eq!(victims("acr:top=1", 3, "R1 R2 R1 R2 R3 R4 R5"), [3, 4]);
+    }
+}

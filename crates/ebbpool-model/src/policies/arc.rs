@@ -1,0 +1,197 @@
+//! arc ("Classics"; Megiddo and Modha 2003, figure 4).
+
+use std::collections::BTreeSet;
+
+use crate::buffer::Policy;
+use crate::list::List;
+
+/// Where the page missed last is remembered.
+#[derive(Clone, Copy, PartialEq)]
+enum Remembered {
+    Nowhere,
+    InB1,
+    InB2,
+}
+
+/// T1 and T2 with dirty flags, B1 and B2 with page numbers only.
+pub(crate) struct Arc {
+    c: usize,
+    p: f64,
+    t1: List<bool>,
+    t2: List<bool>,
+    b1: List<()>,
+    b2: List<()>,
+    missed: Remembered,
+}
+
+impl Arc {
+    pub(crate) fn new(c: usize) -> Arc {
+        Arc {
+            c,
+            p: 0.0,
+            t1: List::new(),
+            t2: List::new(),
+            b1: List::new(),
+            b2: List::new(),
+            missed: Remembered::Nowhere,
+        }
+    }
+
+    /// Case IV has a page of T1 leave without being remembered.
+    fn t1_alone_is_full(&self) -> bool {
+        self.missed == Remembered::Nowhere && self.t1.len() == self.c
+    }
+}
+
+impl Policy for Arc {
+    fn hit(&mut self, page: u64, write: bool) {
+        let dirty = if self.t1.contains(page) {
+            self.t1.take(page)
+        } else {
+            self.t2.take(page)
+        };
+        self.t2.push(page, dirty | write);
+    }
+
+    fn miss(&mut self, page: u64, _write: bool) {
+        let b1 = self.b1.len() as f64;
+        let b2 = self.b2.len() as f64;
+        if self.b1.contains(page) {
+            // Case II.
+            self.missed = Remembered::InB1;
+            let step = if b1 >= b2 { 1.0 } else { b2 / b1 };
+            self.p = (self.p + step).min(self.c as f64);
+        } else if self.b2.contains(page) {
+            // Case III.
+            self.missed = Remembered::InB2;
+            let step = if b2 >= b1 { 1.0 } else { b1 / b2 };
+            self.p = (self.p - step).max(0.0);
+        } else {
+            self.missed = Remembered::Nowhere;
+        }
+    }
+
+    /// REPLACE, or T1's LRU page in case IV when B1 is empty.
+    fn victim(&mut self, _write: bool, pinned: &BTreeSet<u64>) -> u64 {
+        let t1 = self.t1.lru(pinned);
+        let t2 = self.t2.lru(pinned);
+        let size = self.t1.len() as f64;
+        let from_t1 = self.t1_alone_is_full()
+            || size > self.p
+            || (self.missed == Remembered::InB2 && size == self.p);
+        let choice = if from_t1 { t1.or(t2) } else { t2.or(t1) };
+        choice.expect("an unpinned page")
+    }
+
+    fn evict(&mut self, page: u64) {
+        if self.missed == Remembered::Nowhere {
+            if self.t1.len() + self.b1.len() == self.c {
+                if self.t1.len() < self.c {
+                    self.b1.items.remove(0);
+                } else {
+                    self.t1.take(page);
+                    return;
+                }
+            } else {
+                let all = self.t1.len() + self.t2.len() + self.b1.len() + self.b2.len();
+                if all == 2 * self.c {
+                    self.b2.items.remove(0);
+                }
+            }
+        }
+        if self.t1.contains(page) {
+            self.t1.take(page);
+            self.b1.push(page, ());
+        } else {
+            self.t2.take(page);
+            self.b2.push(page, ());
+        }
+    }
+
+    fn admit(&mut self, page: u64, write: bool) {
+        match self.missed {
+            Remembered::Nowhere => self.t1.push(page, write),
+            Remembered::InB1 => {
+                self.b1.take(page);
+                self.t2.push(page, write);
+            }
+            Remembered::InB2 => {
+                self.b2.take(page);
+                self.t2.push(page, write);
+            }
+        }
+        assert!(self.t1.len() + self.b1.len() <= self.c);
+    }
+
+    fn clean(&mut self, page: u64) {
+        if self.t1.contains(page) {
+            *self.t1.state(page) = false;
+        } else {
+            *self.t2.state(page) = false;
+        }
+    }
+
+    fn resident(&self) -> Vec<(u64, bool)> {
+        let t1 = self.t1.items.iter();
+        t1.chain(&self.t2.items).copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Arc;
+    use crate::buffer::Buffer;
+    use crate::tests::{Player, victims};
+
+    #[test]
+    fn pages_referenced_once_go_first() {
+        // T2 is 1. T1 is 2 3, p = 0: T1's LRU page goes. A scan does not touch T2.
+        assert_eq!(victims("arc", 3, "R1 R2 R1 R3 R4 R5 R6"), [2, 3, 4]);
+        // T1 is all there is and B1 empty: 1 is not remembered, so 1 comes back as new, into
+        // T1, and leaves again before 4.
+        assert_eq!(victims("arc", 2, "R1 R2 R3 R1 R1 R4 R5"), [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn the_target_adapts() {
+        // T1 2 3, T2 1. R4: T1 3 4, B1 2. R2 raises p to 1: T1 has 2 > 1, 3 goes to B1.
+        // T1 4, T2 1 2. R3 raises p to 2: T1 has 1, so T2's LRU page 1 goes to B2.
+        // T1 4, T2 2 3, B2 1. R5: T1 has 1 < 2, so 2 goes. T1 4 5, T2 3, B2 1 2.
+        // R1 lowers p to 1: T1 has 2 > 1, 4 goes to B1. T1 5, T2 3 1, B1 4, B2 2.
+        // R2 lowers p to 0: 5 goes.
+        assert_eq!(
+            victims("arc", 3, "R1 R2 R1 R3 R4 R2 R3 R5 R1 R2"),
+            [2, 3, 1, 2, 4, 5]
+        );
+        // As above up to T1 4 5, T2 3, B2 1 2, p = 2; R4 moves 4: T1 5, T2 3 4. R1 lowers p to
+        // 1: T1 has 1 = p, and 1 is in B2, so T1 gives.
+        assert_eq!(
+            victims("arc", 3, "R1 R2 R1 R3 R4 R2 R3 R5 R4 R1"),
+            [2, 3, 1, 2, 5]
+        );
+    }
+
+    #[test]
+    fn steps_are_real_numbers() {
+        let mut arc = Arc::new(4);
+        (1..=3).for_each(|page| arc.b2.push(page, ()));
+        (4..=5).for_each(|page| arc.b1.push(page, ()));
+        crate::buffer::Policy::miss(&mut arc, 4, false);
+        assert_eq!(arc.p, 1.5);
+        crate::buffer::Policy::miss(&mut arc, 1, false);
+        assert_eq!(arc.p, 0.5);
+        crate::buffer::Policy::miss(&mut arc, 2, false);
+        assert_eq!(arc.p, 0.0);
+    }
+
+    #[test]
+    fn pinned_pages_are_passed_over() {
+        let buffer = Buffer::new(3, Arc::new(3), 0);
+        let mut player = Player::new(Box::new(buffer), "");
+        // T1 2 3, T2 1, p = 0: T1 should give, but is pinned.
+        assert_eq!(player.play("R1 R2 R1 R3 +2 +3 R4"), [1]);
+        // Nobody can go for 1, which B2 still remembers the next time: into T2, where it
+        // outlives 2, 3 and 4.
+        assert_eq!(player.play("+4 R1 -2 -3 -4 R1 R5 R6"), [2, 3, 4]);
+    }
+}

@@ -1,0 +1,201 @@
+//! car ("Classics"; Bansal and Modha 2004, figure 2).
+
+use std::collections::BTreeSet;
+
+use crate::buffer::Policy;
+use crate::list::List;
+
+#[derive(Clone, Copy)]
+struct State {
+    dirty: bool,
+    referenced: bool,
+}
+
+/// Where the page missed last is remembered.
+#[derive(Clone, Copy, PartialEq)]
+enum Remembered {
+    Nowhere,
+    InB1,
+    InB2,
+}
+
+/// The clocks T1 and T2, whose hands are at their first pages, and the LRU lists B1 and B2 of
+/// page numbers.
+pub(crate) struct Car {
+    c: usize,
+    p: f64,
+    t1: List<State>,
+    t2: List<State>,
+    b1: List<()>,
+    b2: List<()>,
+    missed: Remembered,
+}
+
+impl Car {
+    pub(crate) fn new(c: usize) -> Car {
+        Car {
+            c,
+            p: 0.0,
+            t1: List::new(),
+            t2: List::new(),
+            b1: List::new(),
+            b2: List::new(),
+            missed: Remembered::Nowhere,
+        }
+    }
+
+    fn state(&mut self, page: u64) -> &mut State {
+        if self.t1.contains(page) {
+            self.t1.state(page)
+        } else {
+            self.t2.state(page)
+        }
+    }
+}
+
+impl Policy for Car {
+    fn hit(&mut self, page: u64, write: bool) {
+        let state = self.state(page);
+        state.dirty |= write;
+        state.referenced = true;
+    }
+
+    fn miss(&mut self, page: u64, _write: bool) {
+        self.missed = if self.b1.contains(page) {
+            Remembered::InB1
+        } else if self.b2.contains(page) {
+            Remembered::InB2
+        } else {
+            Remembered::Nowhere
+        };
+    }
+
+    /// replace().
+    fn victim(&mut self, _write: bool, pinned: &BTreeSet<u64>) -> u64 {
+        loop {
+            let t1 = self.t1.lru(pinned);
+            let t2 = self.t2.lru(pinned);
+            let from_t1 = match (t1, t2) {
+                (Some(_), Some(_)) => self.t1.len() as f64 >= self.p.max(1.0),
+                (t1, _) => t1.is_some(),
+            };
+            if from_t1 {
+                let page = t1.expect("an unpinned page");
+                if !self.t1.state(page).referenced {
+                    return page;
+                }
+                let mut state = self.t1.take(page);
+                state.referenced = false;
+                self.t2.push(page, state);
+            } else {
+                let page = t2.expect("an unpinned page");
+                if !self.t2.state(page).referenced {
+                    return page;
+                }
+                self.t2.state(page).referenced = false;
+                self.t2.move_to_mru(page);
+            }
+        }
+    }
+
+    fn evict(&mut self, page: u64) {
+        if self.t1.contains(page) {
+            self.t1.take(page);
+            self.b1.push(page, ());
+        } else {
+            self.t2.take(page);
+            self.b2.push(page, ());
+        }
+        if self.missed == Remembered::Nowhere {
+            let all = self.t1.len() + self.t2.len() + self.b1.len() + self.b2.len();
+            if self.t1.len() + self.b1.len() == self.c {
+                self.b1.items.remove(0);
+            } else if all == 2 * self.c {
+                self.b2.items.remove(0);
+            }
+        }
+    }
+
+    fn admit(&mut self, page: u64, write: bool) {
+        let state = State {
+            dirty: write,
+            referenced: false,
+        };
+        let b1 = self.b1.len() as f64;
+        let b2 = self.b2.len() as f64;
+        match self.missed {
+            Remembered::Nowhere => self.t1.push(page, state),
+            Remembered::InB1 => {
+                self.p = (self.p + (b2 / b1).max(1.0)).min(self.c as f64);
+                self.b1.take(page);
+                self.t2.push(page, state);
+            }
+            Remembered::InB2 => {
+                self.p = (self.p - (b1 / b2).max(1.0)).max(0.0);
+                self.b2.take(page);
+                self.t2.push(page, state);
+            }
+        }
+        assert!(self.t1.len() + self.b1.len() <= self.c);
+    }
+
+    fn clean(&mut self, page: u64) {
+        self.state(page).dirty = false;
+    }
+
+    fn resident(&self) -> Vec<(u64, bool)> {
+        let t1 = self.t1.items.iter();
+        let pages = t1.chain(&self.t2.items);
+        pages.map(|(page, state)| (*page, state.dirty)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Car;
+    use crate::buffer::Policy;
+    use crate::tests::victims;
+
+    #[test]
+    fn referenced_pages_move_to_t2() {
+        // 1 has the bit: it moves to T2, 2 goes. T1 3 4, T2 1: 3 goes, then 4.
+        assert_eq!(victims("car", 3, "R1 R2 R3 R1 R4 R5 R6"), [2, 3, 4]);
+        // 1 and 2 move to T2; T1 is empty, T2's hand takes 1.
+        assert_eq!(victims("car", 2, "R1 R2 R1 R2 R3"), [1]);
+    }
+
+    #[test]
+    fn the_target_adapts() {
+        // T1 3 4, T2 1, B1 2. R2: T1 has 2 >= 1, 3 goes to B1; then p = 1. T1 4, T2 1 2, B1 3.
+        // R3: 4 goes to B1, p = 2. T1 empty, T2 1 2 3, B1 4. R5: T1 has 0: 1 goes to B2.
+        // T1 5, T2 2 3. R6: T1 has 1 < 2: 2 goes to B2. T1 5 6, T2 3, B1 4, B2 1 2. R1: T1 has
+        // 2 >= 2: 5 goes to B1. B1 and B2 have 2 pages each: p = 1.
+        assert_eq!(
+            victims("car", 3, "R1 R2 R3 R1 R4 R2 R3 R5 R6 R1"),
+            [2, 3, 4, 1, 2, 5]
+        );
+    }
+
+    #[test]
+    fn steps_are_taken_after_room_was_made() {
+        let mut car = Car::new(4);
+        (1..=3).for_each(|page| car.b2.push(page, ()));
+        (4..=5).for_each(|page| car.b1.push(page, ()));
+        car.miss(4, false);
+        assert_eq!(car.p, 0.0);
+        car.admit(4, false);
+        assert_eq!(car.p, 1.5);
+    }
+
+    #[test]
+    fn pinned_pages_are_passed_over() {
+        // T1 1 2 3, all pinned but 3, which has the bit and moves to T2, where it is all that
+        // may go.
+        assert_eq!(victims("car", 3, "R1 R2 R3 R3 +1 +2 R4"), [3]);
+        // B1 remembers 1. Nobody can go for it; the next time it still enters T2.
+        assert_eq!(
+            victims("car", 2, "R1 R2 R2 R3 R4 +2 +4 R3 -2 -4 R3 R5"),
+            [1, 3, 4, 2]
+        );
+    }
+}

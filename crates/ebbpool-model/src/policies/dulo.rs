@@ -1,0 +1,173 @@
+//! dulo (Jiang et al. 2005), as the `how` of its entry in the registry reads it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::buffer::Policy;
+use crate::list::List;
+
+/// A sequence has at most this many pages.
+const LONGEST: usize = 64;
+
+/// A page of the evicting section.
+#[derive(Clone, Copy)]
+struct Sequenced {
+    /// H of its sequence.
+    value: f64,
+    /// Pages in its sequence when that was formed.
+    size: usize,
+}
+
+pub(crate) struct Dulo {
+    correlation_size: usize,
+    bank_size: usize,
+    correlation: List<()>,
+    bank: List<()>,
+    /// In the order in which sequences were formed, and of page numbers within each.
+    evicting: List<Sequenced>,
+    /// L.
+    inflation: f64,
+    dirty: BTreeMap<u64, bool>,
+}
+
+impl Dulo {
+    pub(crate) fn new(correlation_size: usize, bank_size: usize) -> Dulo {
+        Dulo {
+            correlation_size,
+            bank_size: bank_size.max(1),
+            correlation: List::new(),
+            bank: List::new(),
+            evicting: List::new(),
+            inflation: 0.0,
+            dirty: BTreeMap::new(),
+        }
+    }
+
+    fn take(&mut self, page: u64) {
+        if self.correlation.contains(page) {
+            self.correlation.take(page);
+        } else if self.bank.contains(page) {
+            self.bank.take(page);
+        } else {
+            self.evicting.take(page);
+        }
+    }
+
+    fn enter(&mut self, page: u64) {
+        self.correlation.push(page, ());
+        if self.correlation.len() > self.correlation_size {
+            let (oldest, ()) = self.correlation.items.remove(0);
+            self.bank.push(oldest, ());
+        }
+        if self.bank.len() == self.bank_size {
+            self.form_sequences();
+        }
+    }
+
+    fn form_sequences(&mut self) {
+        let mut pages: Vec<u64> = self.bank.pages().collect();
+        self.bank.items.clear();
+        pages.sort_unstable();
+        let mut sequences: Vec<Vec<u64>> = Vec::new();
+        for page in pages {
+            match sequences.last_mut() {
+                Some(last) if last[last.len() - 1] == page - 1 && last.len() < LONGEST => {
+                    last.push(page);
+                }
+                _ => sequences.push(vec![page]),
+            }
+        }
+        for sequence in sequences {
+            let size = sequence.len();
+            let value = self.inflation + 1.0 / size as f64;
+            for page in sequence {
+                self.evicting.push(page, Sequenced { value, size });
+            }
+        }
+    }
+}
+
+impl Policy for Dulo {
+    fn hit(&mut self, page: u64, write: bool) {
+        *self.dirty.get_mut(&page).expect("a resident page") |= write;
+        self.take(page);
+        self.enter(page);
+    }
+
+    fn victim(&mut self, _write: bool, pinned: &BTreeSet<u64>) -> u64 {
+        let mut best: Option<(u64, Sequenced)> = None;
+        for (page, new) in &self.evicting.items {
+            let less = best.is_none_or(|(_, best)| {
+                new.value < best.value || (new.value == best.value && new.size > best.size)
+            });
+            if !pinned.contains(page) && less {
+                best = Some((*page, *new));
+            }
+        }
+        let sequenced = best.map(|(page, _)| page);
+        let bank = self.bank.lru(pinned);
+        let correlation = self.correlation.lru(pinned);
+        let victim = sequenced.or(bank).or(correlation);
+        victim.expect("an unpinned page")
+    }
+
+    fn admit(&mut self, page: u64, write: bool) {
+        self.dirty.insert(page, write);
+        self.enter(page);
+    }
+
+    fn evict(&mut self, page: u64) {
+        if self.evicting.contains(page) {
+            self.inflation = self.inflation.max(self.evicting.state(page).value);
+        }
+        self.take(page);
+        self.dirty.remove(&page);
+    }
+
+    fn clean(&mut self, page: u64) {
+        self.dirty.insert(page, false);
+    }
+
+    fn resident(&self) -> Vec<(u64, bool)> {
+        let pages = self.dirty.iter();
+        pages.map(|(page, dirty)| (*page, *dirty)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tests::victims;
+
+    #[test]
+    fn long_sequences_first() {
+        // When 20 comes the bank has 9 3 1 2: 1 2 3 are a sequence of value 1/3, 9 one of 1. When
+        // 40 comes, 1 2 3 have gone and L is 1/3: 20 to 23 are a sequence of value 7/12.
+        let spec = "dulo:correlation=1,bank=4";
+        assert_eq!(
+            victims(spec, 6, "R9 R3 R1 R2 R20 R21 R22 R23 R40 R41 R42"),
+            [1, 2, 3, 20, 21]
+        );
+        // Single pages go in order of their number within a bank.
+        assert_eq!(victims(spec, 5, "R9 R3 R1 R5 R20 R21 R22"), [1, 3]);
+    }
+
+    #[test]
+    fn a_hit_takes_a_page_out_of_its_sequence() {
+        let spec = "dulo:correlation=1,bank=4";
+        assert_eq!(victims(spec, 5, "R9 R3 R1 R2 R20 R1 R21 R22"), [2, 3]);
+        // 2 is pinned.
+        assert_eq!(victims(spec, 5, "R9 R3 R1 R2 R20 R1 +2 R21"), [3]);
+    }
+
+    #[test]
+    fn before_a_sequence_is_formed_the_bank_gives() {
+        // Room for all in bank and correlation buffer: LRU.
+        assert_eq!(
+            victims("dulo:correlation=1,bank=9", 3, "R1 R2 R3 R1 R4"),
+            [2]
+        );
+        assert_eq!(
+            victims("dulo:correlation=9,bank=9", 3, "R1 R2 R3 R1 R4"),
+            [2]
+        );
+    }
+}

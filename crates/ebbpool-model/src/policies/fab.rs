@@ -1,0 +1,109 @@
+//! fab ("Clean first").
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use crate::buffer::Policy;
+use crate::list::List;
+
+/// Pages in the order in which they came in, and the blocks by recency.
+pub(crate) struct Fab {
+    pages: List<bool>,
+    blocks: List<()>,
+    block: u64,
+}
+
+impl Fab {
+    pub(crate) fn new(block: u64) -> Fab {
+        Fab {
+            pages: List::new(),
+            blocks: List::new(),
+            block,
+        }
+    }
+
+    fn pages_of(&self, block: u64) -> Vec<u64> {
+        let pages = self.pages.pages();
+        pages.filter(|page| page / self.block == block).collect()
+    }
+
+    fn touch(&mut self, page: u64) {
+        let block = page / self.block;
+        if self.blocks.contains(block) {
+            self.blocks.move_to_mru(block);
+        } else {
+            self.blocks.push(block, ());
+        }
+    }
+}
+
+impl Policy for Fab {
+    fn hit(&mut self, page: u64, write: bool) {
+        *self.pages.state(page) |= write;
+        self.touch(page);
+    }
+
+    fn victim(&mut self, _write: bool, pinned: &BTreeSet<u64>) -> u64 {
+        let unpinned = |block: &u64| {
+            let mut pages = self.pages_of(*block).into_iter();
+            pages.find(|page| !pinned.contains(page))
+        };
+        let blocks = self
+            .blocks
+            .pages()
+            .filter(|block| unpinned(block).is_some());
+        // Of several with most pages, `min_by_key` names the first, the least recently used.
+        let block = blocks.min_by_key(|block| Reverse(self.pages_of(*block).len()));
+        let block = block.expect("a block with an unpinned page");
+        unpinned(&block).expect("an unpinned page")
+    }
+
+    fn also_leaving(&self, victim: u64) -> Vec<u64> {
+        let mut pages = self.pages_of(victim / self.block);
+        pages.retain(|page| *page != victim);
+        pages
+    }
+
+    fn admit(&mut self, page: u64, write: bool) {
+        self.pages.push(page, write);
+        self.touch(page);
+    }
+
+    fn evict(&mut self, page: u64) {
+        self.pages.take(page);
+        let block = page / self.block;
+        if self.pages_of(block).is_empty() {
+            self.blocks.take(block);
+        }
+    }
+
+    fn clean(&mut self, page: u64) {
+        *self.pages.state(page) = false;
+    }
+
+    fn resident(&self) -> Vec<(u64, bool)> {
+        self.pages.items.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tests::victims;
+
+    #[test]
+    fn the_block_with_most_pages_leaves_whole() {
+        // Block 1 has two pages: 12 and 11 leave in order of entry. Two frames are free again.
+        assert_eq!(
+            victims("fab:block=10", 4, "R1 R12 R21 W11 R31 R32"),
+            [12, 11]
+        );
+        // All have one: the least recently used, 21 after the hit on 1.
+        assert_eq!(victims("fab:block=10", 3, "R1 R21 R11 R1 R31"), [21]);
+        // The incoming page belongs to the block that leaves.
+        assert_eq!(victims("fab:block=10", 2, "R1 R2 R3 R4 R5"), [1, 2, 3, 4]);
+        // A pinned page of the block stays.
+        assert_eq!(victims("fab:block=10", 3, "R1 R2 R11 +1 R12"), [2]);
+        // A block that is all pinned is passed over.
+        assert_eq!(victims("fab:block=10", 3, "R1 R2 R11 +1 +2 R12"), [11]);
+    }
+}

@@ -1,0 +1,140 @@
+//! fbr ("Classics"; Robinson and Devarakonda 1990).
+
+use std::collections::BTreeSet;
+
+use crate::buffer::Policy;
+use crate::list::List;
+
+struct State {
+    dirty: bool,
+    count: u64,
+}
+
+/// An LRU list with a count per page. The new section is its part at the MRU end, the old section
+/// that at the LRU end, as far as the new one leaves room.
+pub(crate) struct Fbr {
+    list: List<State>,
+    new: usize,
+    old: usize,
+    cmax: u64,
+}
+
+impl Fbr {
+    pub(crate) fn new(m: usize, new: usize, old: usize, cmax: u64) -> Fbr {
+        Fbr {
+            list: List::new(),
+            new,
+            old: old.min(m - new),
+            cmax,
+        }
+    }
+}
+
+impl Policy for Fbr {
+    fn hit(&mut self, page: u64, write: bool) {
+        let position = self.list.position(page).expect("a resident page");
+        let behind = self.list.len() - 1 - position;
+        self.list.move_to_mru(page);
+        let state = self.list.state(page);
+        state.dirty |= write;
+        if behind < self.new {
+            return;
+        }
+        state.count += 1;
+        let sum: u64 = self.list.items.iter().map(|(_, state)| state.count).sum();
+        if sum > self.cmax * self.list.len() as u64 {
+            for (_, state) in &mut self.list.items {
+                state.count = state.count.div_ceil(2);
+            }
+        }
+    }
+
+    fn victim(&mut self, _write: bool, pinned: &BTreeSet<u64>) -> u64 {
+        let old = self.list.items.iter().take(self.old);
+        let unpinned = old.filter(|(page, _)| !pinned.contains(page));
+        // Of several with the least, `min_by_key` names the first, the nearest the LRU end.
+        match unpinned.min_by_key(|(_, state)| state.count) {
+            Some((page, _)) => *page,
+            None => self.list.lru(pinned).expect("an unpinned page"),
+        }
+    }
+
+    fn admit(&mut self, page: u64, write: bool) {
+        let state = State {
+            dirty: write,
+            count: 1,
+        };
+        self.list.push(page, state);
+    }
+
+    fn evict(&mut self, page: u64) {
+        self.list.take(page);
+    }
+
+    fn clean(&mut self, page: u64) {
+        self.list.state(page).dirty = false;
+    }
+
+    fn resident(&self) -> Vec<(u64, bool)> {
+        let items = self.list.items.iter();
+        items.map(|(page, state)| (*page, state.dirty)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::Fbr;
+    use crate::buffer::Policy;
+    use crate::tests::victims;
+    use crate::{model, workload};
+
+    #[test]
+    fn the_least_count_of_the_old_section() {
+        // m = 4, new 1 page, old 2. Order 1 2 3 4; 1 is hit outside the new section: 2 3 4 1
+        // with counts 1 1 1 2. 2 goes: 3 4 1 5. 3 goes: 4 1 5 6. Of 4 and 1, 4 goes; of 1 and
+        // 5, the count of 5 is less.
+        assert_eq!(
+            victims("fbr", 4, "R1 R2 R3 R4 R1 R5 R6 R7 R8"),
+            [2, 3, 4, 5]
+        );
+        // Three hits in the new section count nothing: 1 goes first.
+        assert_eq!(victims("fbr", 4, "R1 R1 R1 R1 R2 R3 R4 R5"), [1]);
+        // 1 and 2 with 1 reference each are the old section, 1 is the least recently used.
+        assert_eq!(victims("fbr", 4, "R1 R2 R3 R4 +1 +2 R5 -1 -2 R6"), [3, 1]);
+    }
+
+    #[test]
+    fn counts_are_halved_and_rounded_up() {
+        let mut fbr = Fbr::new(3, 0, 3, 3);
+        for page in 1..=3 {
+            fbr.admit(page, false);
+        }
+        // Counts 7 1 1 have the average 3, 8 1 1 more: 4 1 1.
+        for _ in 0..6 {
+            fbr.hit(1, false);
+        }
+        assert_eq!(fbr.list.state(1).count, 7);
+        fbr.hit(1, false);
+        let counts = [1, 2, 3].map(|page| fbr.list.state(page).count);
+        assert_eq!(counts, [4, 1, 1]);
+    }
+
+    #[test]
+    fn with_everything_new_or_an_old_section_of_one_page_it_is_lru() {
+        let none = BTreeSet::new();
+        for (seed, frames) in (0..).zip([1, 2, 7, 30]) {
+            for spec in ["fbr:new=1", "fbr:new=0.3,old=0"] {
+                let mut fbr = model(spec, frames);
+                let mut lru = model("lru", frames);
+                for (page, write) in workload::workload(seed, 1500, frames as u64 * 3) {
+                    assert_eq!(
+                        fbr.reference(page, write, None, &none),
+                        lru.reference(page, write, None, &none)
+                    );
+                }
+            }
+        }
+    }
+}

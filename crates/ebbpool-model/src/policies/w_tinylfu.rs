@@ -1,0 +1,252 @@
+//! w-tinylfu ("Classics"; Einziger et al. 2017).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::buffer::Policy;
+use crate::list::List;
+
+/// Counters have four bits.
+const MOST: u8 = 15;
+/// The sample is this many references per frame.
+const SAMPLE: u64 = 10;
+
+/// A count-min sketch of how often pages were referenced lately. It has one block of four rows of
+/// 32 counters for eight frames. A page has a block, and in it one counter of each row.
+struct Sketch {
+    blocks: u64,
+    sample: u64,
+    references: u64,
+    /// By block, row and place; 0 where there is none.
+    counters: BTreeMap<(u64, u64, u64), u8>,
+}
+
+/// The last step of SplitMix64, which spreads page numbers over 64 bits.
+fn mix(page: u64) -> u64 {
+    let mut z = page;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+impl Sketch {
+    fn new(m: usize) -> Sketch {
+        Sketch {
+            blocks: m.div_ceil(8) as u64,
+            sample: SAMPLE * m as u64,
+            references: 0,
+            counters: BTreeMap::new(),
+        }
+    }
+
+    /// The upper half of the mixed page number chooses the block; the lowest 20 bits, five for
+    /// each row, the places.
+    fn places(&self, page: u64) -> [(u64, u64, u64); 4] {
+        let mixed = mix(page);
+        let block = ((mixed >> 32) * self.blocks) >> 32;
+        [0, 1, 2, 3].map(|row| (block, row, (mixed >> (5 * row)) % 32))
+    }
+
+    fn estimate(&self, page: u64) -> u8 {
+        let counters = self.places(page).map(|place| self.counters.get(&place));
+        let counts = counters
+            .into_iter()
+            .map(|count| count.copied().unwrap_or(0));
+        counts.min().expect("four rows")
+    }
+
+    /// Raises those of the page's counters that are the least. At the end of the sample all
+    /// counters, and the number of references, are halved.
+    fn count(&mut self, page: u64) {
+        let least = self.estimate(page);
+        for place in self.places(page) {
+            let counter = self.counters.entry(place).or_insert(0);
+            if *counter == least {
+                *counter = (*counter + 1).min(MOST);
+            }
+        }
+        self.references += 1;
+        if self.references == self.sample {
+            self.references /= 2;
+            for counter in self.counters.values_mut() {
+                *counter /= 2;
+            }
+        }
+    }
+}
+
+/// An LRU window, and behind it a segmented LRU that a page enters if it was referenced more often
+/// than the page it would replace.
+pub(crate) struct WTinyLfu {
+    window_size: usize,
+    protected_size: usize,
+    window: List<bool>,
+    probation: List<bool>,
+    protected: List<bool>,
+    sketch: Sketch,
+}
+
+impl WTinyLfu {
+    /// `window_size` is at least 1; the main part has the other frames, of which `protected_size`
+    /// are protected.
+    pub(crate) fn new(m: usize, window_size: usize, protected_size: usize) -> WTinyLfu {
+        WTinyLfu {
+            window_size,
+            protected_size,
+            window: List::new(),
+            probation: List::new(),
+            protected: List::new(),
+            sketch: Sketch::new(m),
+        }
+    }
+
+    fn list_of(&mut self, page: u64) -> &mut List<bool> {
+        let mut lists = [&mut self.window, &mut self.probation, &mut self.protected].into_iter();
+        let found = lists.find(|list| list.contains(page));
+        found.expect("the page is resident")
+    }
+}
+
+impl Policy for WTinyLfu {
+    fn hit(&mut self, page: u64, write: bool) {
+        self.sketch.count(page);
+        *self.list_of(page).state(page) |= write;
+        if self.probation.contains(page) {
+            let dirty = self.probation.take(page);
+            self.protected.push(page, dirty);
+            if self.protected.len() > self.protected_size {
+                let (oldest, dirty) = self.protected.items.remove(0);
+                self.probation.push(oldest, dirty);
+            }
+        } else {
+            self.list_of(page).move_to_mru(page);
+        }
+    }
+
+    fn miss(&mut self, page: u64, _write: bool) {
+        self.sketch.count(page);
+    }
+
+    fn victim(&mut self, _write: bool, pinned: &BTreeSet<u64>) -> u64 {
+        let of_main = self.probation.lru(pinned);
+        let of_main = of_main.or_else(|| self.protected.lru(pinned));
+        let candidate = self.window.lru(pinned);
+        let (Some(candidate), Some(of_main)) = (candidate, of_main) else {
+            return candidate.or(of_main).expect("an unpinned page");
+        };
+        if self.window.len() < self.window_size {
+            // The window has room for the page that comes.
+            return of_main;
+        }
+        if self.sketch.estimate(candidate) <= self.sketch.estimate(of_main) {
+            return candidate;
+        }
+        let dirty = self.window.take(candidate);
+        self.probation.push(candidate, dirty);
+        of_main
+    }
+
+    fn admit(&mut self, page: u64, write: bool) {
+        self.window.push(page, write);
+        if self.window.len() > self.window_size {
+            let (oldest, dirty) = self.window.items.remove(0);
+            self.probation.push(oldest, dirty);
+        }
+    }
+
+    fn evict(&mut self, page: u64) {
+        self.list_of(page).take(page);
+    }
+
+    fn clean(&mut self, page: u64) {
+        *self.list_of(page).state(page) = false;
+    }
+
+    fn resident(&self) -> Vec<(u64, bool)> {
+        let lists = [&self.window, &self.probation, &self.protected];
+        let items = lists.into_iter().flat_map(|list| &list.items);
+        items.copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::victims;
+
+    #[test]
+    fn the_window_s_last_page_must_be_used_more() {
+        // One page in the window, three in main: window 4, probation 1 2 3.
+        // R5: 4 and 1 were referenced once: 4 goes.                    window 5
+        // R5, R6: 5 twice, 1 once: 1 goes, 5 enters.                   window 6, probation 2 3 5
+        // R4: 6 once, 2 once: 6 goes. R7: 4 was referenced before, now twice: 2 goes.
+        assert_eq!(
+            victims("w-tinylfu", 4, "R1 R2 R3 R4 R5 R5 R6 R4 R7"),
+            [4, 1, 6, 2]
+        );
+    }
+
+    #[test]
+    fn hits_protect() {
+        // Two of three frames of main are protected. R1 R2 R3: each moves there, 1 falls back.
+        //                                     window 4, probation 1, protected 2 3
+        // R4 R4 R5: 4 three times, 1 twice: 1 goes.
+        // R5 R5 R5 R6: 5 four times, 4 three times: 4 goes.       probation 5, protected 2 3
+        assert_eq!(
+            victims("w-tinylfu", 4, "R1 R2 R3 R4 R1 R2 R3 R4 R4 R5 R5 R5 R5 R6"),
+            [1, 4]
+        );
+        // protected=0: main is one LRU list. probation 3 1 2 after the hits: 3 goes.
+        assert_eq!(
+            victims("w-tinylfu:protected=0", 4, "R1 R2 R3 R4 R1 R2 R4 R5"),
+            [3]
+        );
+    }
+
+    #[test]
+    fn pins() {
+        // 4 is pinned: main gives. Then main is pinned: the window gives, however often used.
+        assert_eq!(victims("w-tinylfu", 4, "R1 R2 R3 R4 +4 R5"), [1]);
+        assert_eq!(
+            victims("w-tinylfu", 4, "R1 R2 R3 R4 R4 R4 +1 +2 +3 R5"),
+            [4]
+        );
+    }
+
+    #[test]
+    fn a_window_of_all_frames_is_lru() {
+        assert_eq!(
+            victims("w-tinylfu:window=1", 3, "R1 R2 R3 R1 R4 R5"),
+            [2, 3]
+        );
+        assert_eq!(victims("w-tinylfu", 1, "R1 R1 R2 R3"), [1, 2]);
+    }
+
+    #[test]
+    fn the_sketch_ages() {
+        let mut sketch = Sketch::new(2);
+        for _ in 0..19 {
+            sketch.count(7);
+        }
+        assert_eq!((sketch.estimate(7), sketch.references), (15, 19));
+        sketch.count(u64::MAX);
+        assert_eq!((sketch.estimate(7), sketch.references), (7, 10));
+        assert_eq!(sketch.estimate(u64::MAX), 0);
+    }
+
+    #[test]
+    fn the_sketch_never_counts_too_little() {
+        let mut sketch = Sketch::new(1000);
+        let mut counts: BTreeMap<u64, u8> = BTreeMap::new();
+        for (page, _) in crate::workload::workload(3, 9_999, 5000) {
+            sketch.count(page);
+            let count = counts.entry(page).or_insert(0);
+            *count = (*count + 1).min(MOST);
+        }
+        let too_much = counts.iter().filter(|(page, count)| {
+            let estimate = sketch.estimate(**page);
+            assert!(estimate >= **count);
+            estimate > **count
+        });
+        assert!(too_much.count() * 20 < counts.len(), "of {}", counts.len());
+    }
+}

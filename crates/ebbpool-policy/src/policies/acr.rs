@@ -1,0 +1,243 @@
+//! Adaptive cost-aware replacement.
+
+use std::hint::black_box;
+
+use crate::fraction::Fraction;
+use crate::lists::Lists;
+use crate::policy::{Access, Costs, Frame, Gauges, Ghost, Page, Policy};
+use crate::registry::Build;
+use crate::spec::{Entry, Kind, Param, PolicySpec, Value};
+
+const CLEAN: usize = 0;
+const DIRTY: usize = 1;
+
+/// Each of the two lists in two parts: new pages enter below the middle, pages hit again on top.
+const BOTTOM: usize = 0;
+const TOP: usize = 1;
+
+#[inline]
+fn list(half: usize, part: usize) -> usize {
+    2 * half + part
+}
+
+/// References after which the costs counted so far are worth half, in frames.
+const HALF_LIFE: u64 = 8;
+
+/// A clean and a dirty LRU list that share the frames as they share the I/O cost.
+///
+/// A reconstruction from the abstract: a clean and a dirty list, three heuristics that weigh costs,
+/// and new pages that enter in the middle. Which costs the heuristics weigh, how costs age and
+/// where the middle is are decided here.
+pub struct Acr {
+    lists: Lists<4>,
+    list_of: Vec<u8>,
+    /// The share of each list above its middle.
+    top: Fraction,
+    counts_logical: bool,
+    counts_physical: bool,
+    /// What the clean and the dirty list have cost, in page reads.
+    cost: [f64; 2],
+    frames: u32,
+    /// R, the write cost in units of the read cost.
+    asymmetry: f64,
+    /// References since the costs were halved.
+    references: u64,
+}
+
+impl Build for Acr {
+    const ENTRY: Entry = Entry {
+        name: "acr",
+        aliases: &[],
+        params: &[
+            Param {
+                name: "top",
+                kind: Kind::Share,
+                default: "0.5",
+                about: "share of each list above the place at which new pages enter",
+            },
+            Param {
+                name: "cost",
+                kind: Kind::Word(&["logical", "physical", "both"]),
+                default: "both",
+                about: "the cost of a list: what its references would cost without a buffer, what they did cost, or the sum",
+            },
+        ],
+        summary: "A clean and a dirty LRU list that share the frames as they share the I/O cost; new pages enter in the middle.",
+        how: "A clean and a dirty list, each in a top and a bottom. A page read in enters the recent end of the bottom; a hit moves a page to the recent end of the top, of the dirty list if it is or becomes dirty; what a top holds beyond its share moves to the bottom. The cost of a list is logical (a read of one of its pages counts 1, a write R), physical (a miss counts 1 for the list that the page enters, a write-back R for the dirty list) or both; it is halved every 8 x frames references. The clean list gives while its share of the frames is larger than its share of the cost, else the dirty one. A reconstruction: the paper's abstract names three heuristics without their formulas.",
+        when: "Where writes are dear and the workload is not known: on the samples at R = 32 and 3 % it saves 16.0 % (pg-tpcc), 7.8 % (pg-tpcb) and 34.7 % (pg-tatp) against lru, where casa, which is built much alike, saves 9.4 %, -2.0 % and 26.7 %. At R = 1 it costs 4.9 % more than lru on pg-tpcb at 3 %. The middle matters little: with top=0 it saves 14.5 %, 7.8 % and 32.9 %.",
+        bytes_per_frame: 9,
+        source: "Tang and Meng, MDM 2010; reconstructed from the abstract",
+        online: true,
+        looks_at_costs: true,
+        asks_erase_counts: false,
+    };
+
+    fn build(spec: &PolicySpec, frames: u32) -> Self {
+        let top = match spec.value("top") {
+            Some(Value::Fraction(top)) => top,
+            _ => unreachable!("a share is a fraction"),
+        };
+        Acr {
+            lists: Lists::new(frames),
+            list_of: vec![0; frames as usize],
+            top,
+            counts_logical: !spec.is("cost", "physical"),
+            counts_physical: !spec.is("cost", "logical"),
+            cost: [0.0; 2],
+            frames,
+            asymmetry: Costs::default().asymmetry(),
+            references: 0,
+        }
+    }
+}
+
+impl Acr {
+    #[inline]
+    fn list_of(&self, frame: Frame) -> usize {
+        usize::from(self.list_of[frame as usize])
+    }
+
+    #[inline]
+    fn is_dirty(&self, frame: Frame) -> bool {
+        self.list_of(frame) >= list(DIRTY, BOTTOM)
+    }
+
+    #[inline]
+    fn len(&self, half: usize) -> u32 {
+        self.lists.len(list(half, BOTTOM)) + self.lists.len(list(half, TOP))
+    }
+
+    #[inline]
+    fn enter(&mut self, frame: Frame, half: usize, part: usize) {
+        self.list_of[frame as usize] = list(half, part) as u8;
+        self.lists.push_mru(list(half, part), frame);
+    }
+
+    fn enter_top(&mut self, frame: Frame, half: usize) {
+        self.enter(frame, half, TOP);
+        let room = self.top.floor_of(u64::from(self.len(half)));
+        while u64::from(self.lists.len(list(half, TOP))) > room
+            && let Some(oldest) = self.lists.lru(list(half, TOP))
+        {
+            self.lists.remove(list(half, TOP), oldest);
+            self.enter(oldest, half, BOTTOM);
+        }
+    }
+
+    #[inline]
+    fn leave(&mut self, frame: Frame) {
+        self.lists.remove(self.list_of(frame), frame);
+    }
+
+    /// Counts a reference to a page of `half`, after which it was `missed` or not.
+    #[inline]
+    fn count(&mut self, access: Access, half: usize, missed: bool) {
+        if self.references == HALF_LIFE * u64::from(self.frames) {
+            self.cost = self.cost.map(|cost| cost / 2.0);
+            self.references = 0;
+        }
+        self.references += 1;
+        if self.counts_logical {
+            self.cost[half] += match access {
+                Access::Read => 1.0,
+                Access::Write => self.asymmetry,
+            };
+        }
+        if self.counts_physical && missed {
+            self.cost[half] += 1.0;
+        }
+    }
+
+    #[inline]
+    fn written_back(&mut self) {
+        if self.counts_physical {
+            self.cost[DIRTY] += self.asymmetry;
+        }
+    }
+
+    /// How many pages the clean list should have.
+    #[inline]
+    fn wanted(&self) -> f64 {
+        let all = self.cost[CLEAN] + self.cost[DIRTY];
+        if all > 0.0 {
+            f64::from(self.frames) * (self.cost[CLEAN] / all)
+        } else {
+            f64::from(self.frames) / 2.0
+        }
+    }
+
+    #[inline]
+    fn victim_of(&self, half: usize, may_go: impl Fn(Frame) -> bool) -> Option<Frame> {
+        self.lists
+            .find_from_lru(list(half, BOTTOM), &may_go)
+            .or_else(|| self.lists.find_from_lru(list(half, TOP), may_go))
+    }
+}
+
+impl Policy for Acr {
+    #[inline]
+    fn hit(&mut self, frame: Frame, access: Access) {
+        let half = usize::from(access.is_write() || self.is_dirty(frame));
+        self.count(access, half, false);
+        self.leave(frame);
+        self.enter_top(frame, half);
+    }
+
+    #[inline]
+    fn miss(&mut self, _page: Page, _ghost: Option<Ghost>, access: Access) {
+        self.count(access, usize::from(access.is_write()), true);
+    }
+
+    #[inline]
+    fn prefetch(&self, frame: Frame) {
+        black_box(self.list_of[frame as usize]);
+        self.lists.prefetch(frame);
+    }
+
+    #[inline]
+    fn victim<F: Fn(Frame) -> bool>(
+        &mut self,
+        _incoming: Option<(Page, Access)>,
+        may_go: F,
+    ) -> Option<Frame> {
+        let from_clean = f64::from(self.len(CLEAN)) > self.wanted();
+        let first = if from_clean { CLEAN } else { DIRTY };
+        self.victim_of(first, &may_go)
+            .or_else(|| self.victim_of(1 - first, may_go))
+    }
+
+    #[inline]
+    fn admit(&mut self, frame: Frame, _page: Page, access: Access) {
+        self.enter(frame, usize::from(access.is_write()), BOTTOM);
+    }
+
+    #[inline]
+    fn evicted(&mut self, frame: Frame) {
+        if self.is_dirty(frame) {
+            self.written_back();
+        }
+        self.leave(frame);
+    }
+
+    fn cleaned(&mut self, frame: Frame) {
+        self.written_back();
+        let was_on_top = self.list_of(frame) == list(DIRTY, TOP);
+        self.leave(frame);
+        if was_on_top {
+            self.enter_top(frame, CLEAN);
+        } else {
+            self.enter(frame, CLEAN, BOTTOM);
+        }
+    }
+
+    fn costs(&mut self, costs: Costs) {
+        self.asymmetry = costs.asymmetry();
+    }
+
+    fn gauges(&self) -> Gauges {
+        Gauges {
+            target: Some(self.wanted()),
+            ..Gauges::default()
+        }
+    }
+}

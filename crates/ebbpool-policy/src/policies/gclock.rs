@@ -1,0 +1,110 @@
+//! Clock with counters.
+
+use std::hint::black_box;
+
+use crate::lists::{Lists, second_chance};
+use crate::policy::{Access, Frame, Page, Policy};
+use crate::registry::Build;
+use crate::spec::{Entry, Kind, Param, PolicySpec};
+
+/// FIFO with a counter per page, each unit of which buys another round.
+///
+/// `init` is limited to `max`.
+pub struct Gclock {
+    lists: Lists<1>,
+    counters: Vec<u8>,
+    init: u8,
+    max: u8,
+}
+
+impl Build for Gclock {
+    const ENTRY: Entry = Entry {
+        name: "gclock",
+        aliases: &[],
+        params: &[
+            Param {
+                name: "init",
+                kind: Kind::Whole {
+                    min: 0,
+                    max: u8::MAX as u64,
+                    or: None,
+                },
+                default: "1",
+                about: "the counter of a page just brought in, at most max",
+            },
+            Param {
+                name: "max",
+                kind: Kind::Whole {
+                    min: 1,
+                    max: u8::MAX as u64,
+                    or: None,
+                },
+                default: "5",
+                about: "where a page's counter stops growing",
+            },
+        ],
+        summary: "FIFO in which a page gets as many more rounds as it had recent references, up to a limit.",
+        how: "A queue in order of arrival with a counter per page, init when the page comes in. A hit adds 1 up to max and moves nothing. The search for a victim starts at the oldest page: one whose counter is above 0 loses 1 and goes to the back, the first at 0 leaves. With the defaults it is PostgreSQL's clock sweep; init=0,max=1 is clock.",
+        when: "A hit is as cheap as clock's, and it tells pages used often from those used once: on the samples at R = 32 and 3 % it saves 6.5 % (pg-tpcc), 2.7 % (pg-tpcb) and 10.4 % (pg-tatp) against lru; clock saves 2.2 % and 5.5 % and loses 0.3 % on pg-tpcb. In small memory the counters say little (pg-tpcc at 0.75 %: 0.2 % dearer than lru). With init=0, where a page must be hit to get a second round, it saves more (9.6 %, 3.7 % and 17.8 %). A search may go round up to max times. It takes no notice of writes.",
+        bytes_per_frame: 9,
+        source: "Smith 1978; Nicola, Dan and Dias 1992; PostgreSQL's clock sweep",
+        online: true,
+        looks_at_costs: false,
+        asks_erase_counts: false,
+    };
+
+    fn build(spec: &PolicySpec, frames: u32) -> Self {
+        let counter = |name| {
+            let whole = spec.whole(name).unwrap_or(1);
+            u8::try_from(whole).unwrap_or(u8::MAX)
+        };
+        let max = counter("max");
+        Gclock {
+            lists: Lists::new(frames),
+            counters: vec![0; frames as usize],
+            init: counter("init").min(max),
+            max,
+        }
+    }
+}
+
+impl Policy for Gclock {
+    #[inline]
+    fn hit(&mut self, frame: Frame, _access: Access) {
+        let counter = &mut self.counters[frame as usize];
+        *counter += u8::from(*counter < self.max);
+    }
+
+    #[inline]
+    fn prefetch(&self, frame: Frame) {
+        black_box(self.counters[frame as usize]);
+    }
+
+    #[inline]
+    fn victim<F: Fn(Frame) -> bool>(
+        &mut self,
+        _incoming: Option<(Page, Access)>,
+        may_go: F,
+    ) -> Option<Frame> {
+        let counters = &mut self.counters;
+        second_chance(&mut self.lists, 0, may_go, |frame| {
+            let counter = &mut counters[frame as usize];
+            let spared = *counter > 0;
+            *counter -= u8::from(spared);
+            spared
+        })
+    }
+
+    #[inline]
+    fn admit(&mut self, frame: Frame, _page: Page, _access: Access) {
+        self.lists.push_mru(0, frame);
+        self.counters[frame as usize] = self.init;
+    }
+
+    #[inline]
+    fn evicted(&mut self, frame: Frame) {
+        self.lists.remove(0, frame);
+    }
+
+    fn cleaned(&mut self, _frame: Frame) {}
+}

@@ -1,0 +1,91 @@
+//! Low inter-reference recency set.
+
+use super::recency_sets::{HIR, RecencySets};
+use crate::policy::{Access, Frame, Ghost, Page, Policy};
+use crate::registry::Build;
+use crate::spec::{Entry, PolicySpec};
+
+/// Keeps the pages whose last two references lay closest together, and passes all others through
+/// a short queue.
+///
+/// The paper leaves open what bounds its stack: here it holds at most twice as many pages as there
+/// are frames, ghosts included, and the ghosts that left the buffer first are dropped, as in
+/// libCacheSim. Its misses are within 0.2 % of libCacheSim's. They are not the same because there,
+/// contrary to the paper, a hit on a page of the queue that is not in the stack demotes an LIR page.
+pub struct Lirs {
+    sets: RecencySets,
+}
+
+impl Build for Lirs {
+    const ENTRY: Entry = Entry {
+        name: "lirs",
+        aliases: &[],
+        params: &[HIR],
+        summary: "Keeps the pages with the least time between their last two references; all others pass through a short queue.",
+        how: "Nearly all frames are for LIR pages, those of low inter-reference recency; a hundredth is for a queue of the others, the HIR pages, whose oldest leaves. A stack has all LIR pages in order of their last reference, and the HIR pages, also those that have left, that were referenced since the LIR page at its bottom was. An HIR page referenced while it is in the stack becomes LIR; the LIR page at the bottom becomes HIR and goes to the end of the queue. Any other page that comes in or is hit goes on top of the stack and to the end of the queue. The stack has at most twice as many pages as there are frames; beyond, it forgets those that left first. Where all of the queue is pinned the lowest LIR page leaves.",
+        when: "Where loops and scans do not fit: on loops that just do not fit (tests/libcachesim, loops, 2000 frames) it has 65 % fewer misses than lru. On the samples at R = 32 and 3 % it saves 8.0 % (pg-tpcc) and 19.7 % (pg-tatp) against lru and as good as nothing on pg-tpcb. It loses in memory that is small for the workload, where newcomers leave the short queue before they are used again: at R = 1 it costs 8.1 % more than lru on pg-tpcc at 0.75 %. It takes no notice of writes.",
+        bytes_per_frame: 75,
+        source: "Jiang and Zhang 2002",
+        online: true,
+        looks_at_costs: false,
+        asks_erase_counts: false,
+    };
+
+    fn build(spec: &PolicySpec, frames: u32) -> Self {
+        Lirs {
+            sets: RecencySets::new(frames, spec.share_of("hir", frames)),
+        }
+    }
+}
+
+impl Policy for Lirs {
+    #[inline]
+    fn hit(&mut self, frame: Frame, _access: Access) {
+        self.sets.hit(frame);
+    }
+
+    #[inline]
+    fn miss(&mut self, page: Page, ghost: Option<Ghost>, _access: Access) {
+        self.sets.miss(page, ghost);
+    }
+
+    #[inline]
+    fn prefetch(&self, frame: Frame) {
+        self.sets.prefetch(frame);
+    }
+
+    #[inline]
+    fn prefetch_ghost(&self, ghost: Ghost) {
+        self.sets.prefetch_ghost(ghost);
+    }
+
+    #[inline]
+    fn victim<F: Fn(Frame) -> bool>(
+        &mut self,
+        _incoming: Option<(Page, Access)>,
+        may_go: F,
+    ) -> Option<Frame> {
+        self.sets.victim(may_go)
+    }
+
+    #[inline]
+    fn admit(&mut self, frame: Frame, page: Page, _access: Access) {
+        self.sets.admit(frame, page);
+    }
+
+    fn refused(&mut self) -> Option<Ghost> {
+        self.sets.refused()
+    }
+
+    #[inline]
+    fn remember(&mut self, frame: Frame) -> Option<Ghost> {
+        self.sets.remember(frame)
+    }
+
+    #[inline]
+    fn evicted(&mut self, frame: Frame) {
+        self.sets.evicted(frame);
+    }
+
+    fn cleaned(&mut self, _frame: Frame) {}
+}

@@ -1,0 +1,184 @@
+//! FOR, flash-based operation-aware replacement. (`for` is a word of the language.)
+
+use std::hint::black_box;
+
+use crate::lists::Lists;
+use crate::policy::{Access, Costs, Frame, Ghost, Page, Policy};
+use crate::registry::Build;
+use crate::spec::{Entry, PolicySpec};
+
+/// Queues, in the order in which equal weights give: cold clean, hot clean, cold dirty, hot dirty.
+const QUEUES: usize = 4;
+
+/// Weighs each page by what its next read and its next write will cost if it is gone, over how far
+/// away they seem; the lightest goes.
+///
+/// A reconstruction from the abstract of FOR and of FOR+, its variant in constant time: distances
+/// and recency of reads and of writes apart, weighted by their costs. How these make one weight,
+/// and that only the ends of four queues are compared, is decided here.
+pub struct OperationAware {
+    queues: Lists<QUEUES>,
+    tags: Vec<Tags>,
+    operations: Vec<[Operations; 2]>,
+    frames: u32,
+    /// References so far; it may start anew, only differences are looked at.
+    now: u32,
+    /// R, the write cost in units of the read cost.
+    asymmetry: f64,
+}
+
+/// The reads of a page, or its writes, since it came in.
+#[derive(Clone, Copy, Default)]
+struct Operations {
+    /// The reference that was the last one; means nothing while there was none.
+    last: u32,
+    /// References between the last two; 0 while there were no two.
+    distance: u32,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Tags {
+    dirty: bool,
+    hot: bool,
+    /// Whether it was read and whether it was written since it came in.
+    seen: [bool; 2],
+}
+
+impl Tags {
+    #[inline]
+    fn queue(self) -> usize {
+        2 * usize::from(self.dirty) + usize::from(self.hot)
+    }
+}
+
+const READ: usize = 0;
+const WRITE: usize = 1;
+
+impl Build for OperationAware {
+    const ENTRY: Entry = Entry {
+        name: "for",
+        aliases: &[],
+        params: &[],
+        summary: "Weighs how soon a page will be read and written again by what that will cost; the lightest page goes.",
+        how: "Reads and writes of a page are counted apart. The distance to the next operation of a kind is taken as the number of references between the last two of that kind (as many as there are frames while there were no two) plus the number since the last. The weight of a page is 1 over its distance to a read, plus 1, or 1 + R if it is dirty, over its distance to a write. Clean and dirty pages are in a cold and a hot LRU queue each; a page is hot when an operation of one kind came twice since it was read in. Of the LRU pages of the four queues the one with the least weight goes. A reconstruction: the paper's abstract names what is weighed, not the formula.",
+        when: "Where writes are dear and memory is not small: on the samples at R = 32 and 3 % it saves 12.7 % (pg-tpcc), 4.7 % (pg-tpcb) and 33.5 % (pg-tatp) against lru, at 6 % 22.4 %, 44.1 % and 51.5 %. It loses nothing at R = 1 and 3 %, where it saves 0.9 %, 1.9 % and 4.9 %. In little memory it is less sure: on pg-tpcb at 0.75 % and R = 32 it costs 3.9 % more.",
+        bytes_per_frame: 28,
+        source: "Lv, Cui, He and Chen, SIGMOD 2011; reconstructed from the abstract",
+        online: true,
+        looks_at_costs: true,
+        asks_erase_counts: false,
+    };
+
+    fn build(_spec: &PolicySpec, frames: u32) -> Self {
+        OperationAware {
+            queues: Lists::new(frames),
+            tags: vec![Tags::default(); frames as usize],
+            operations: vec![[Operations::default(); 2]; frames as usize],
+            frames,
+            now: 0,
+            asymmetry: Costs::default().asymmetry(),
+        }
+    }
+}
+
+impl OperationAware {
+    /// The page was referenced, and enters the queue that it belongs to now.
+    #[inline]
+    fn enter(&mut self, frame: Frame, access: Access) {
+        let kind = usize::from(access.is_write());
+        let tags = &mut self.tags[frame as usize];
+        let operations = &mut self.operations[frame as usize][kind];
+        if std::mem::replace(&mut tags.seen[kind], true) {
+            operations.distance = self.now.wrapping_sub(operations.last);
+            tags.hot = true;
+        }
+        operations.last = self.now;
+        tags.dirty |= access.is_write();
+        self.queues.push_mru(tags.queue(), frame);
+    }
+
+    /// `cost` over the distance to the next operation of the kind.
+    #[inline]
+    fn worth(&self, frame: Frame, kind: usize, cost: f64) -> f64 {
+        if !self.tags[frame as usize].seen[kind] {
+            return 0.0;
+        }
+        let Operations { last, distance } = self.operations[frame as usize][kind];
+        let between = match distance {
+            0 => self.frames,
+            distance => distance,
+        };
+        cost / (u64::from(between) + u64::from(self.now.wrapping_sub(last))) as f64
+    }
+
+    #[inline]
+    fn weight(&self, frame: Frame) -> f64 {
+        let write = if self.tags[frame as usize].dirty {
+            1.0 + self.asymmetry
+        } else {
+            1.0
+        };
+        self.worth(frame, READ, 1.0) + self.worth(frame, WRITE, write)
+    }
+}
+
+impl Policy for OperationAware {
+    #[inline]
+    fn hit(&mut self, frame: Frame, access: Access) {
+        self.now = self.now.wrapping_add(1);
+        self.queues.remove(self.tags[frame as usize].queue(), frame);
+        self.enter(frame, access);
+    }
+
+    #[inline]
+    fn miss(&mut self, _page: Page, _ghost: Option<Ghost>, _access: Access) {
+        self.now = self.now.wrapping_add(1);
+    }
+
+    #[inline]
+    fn prefetch(&self, frame: Frame) {
+        black_box((self.tags[frame as usize], self.operations[frame as usize]));
+        self.queues.prefetch(frame);
+    }
+
+    #[inline]
+    fn victim<F: Fn(Frame) -> bool>(
+        &mut self,
+        _incoming: Option<(Page, Access)>,
+        may_go: F,
+    ) -> Option<Frame> {
+        let mut lightest: Option<(f64, Frame)> = None;
+        for queue in 0..QUEUES {
+            if let Some(frame) = self.queues.find_from_lru(queue, &may_go) {
+                let weight = self.weight(frame);
+                if lightest.is_none_or(|(least, _)| weight < least) {
+                    lightest = Some((weight, frame));
+                }
+            }
+        }
+        lightest.map(|(_, frame)| frame)
+    }
+
+    #[inline]
+    fn admit(&mut self, frame: Frame, _page: Page, access: Access) {
+        self.tags[frame as usize] = Tags::default();
+        self.operations[frame as usize] = Default::default();
+        self.enter(frame, access);
+    }
+
+    #[inline]
+    fn evicted(&mut self, frame: Frame) {
+        self.queues.remove(self.tags[frame as usize].queue(), frame);
+    }
+
+    fn cleaned(&mut self, frame: Frame) {
+        let tags = &mut self.tags[frame as usize];
+        self.queues.remove(tags.queue(), frame);
+        tags.dirty = false;
+        self.queues.push_mru(tags.queue(), frame);
+    }
+
+    fn costs(&mut self, costs: Costs) {
+        self.asymmetry = costs.asymmetry();
+    }
+}

@@ -1,0 +1,172 @@
+//! W-TinyLFU.
+
+use std::hint::black_box;
+
+use super::frequency_sketch::{FrequencySketch, Key};
+use crate::lists::Lists;
+use crate::policy::{Access, Frame, Ghost, Page, Policy};
+use crate::registry::Build;
+use crate::spec::{Entry, Kind, Param, PolicySpec};
+
+const WINDOW: usize = 0;
+const PROBATION: usize = 1;
+const PROTECTED: usize = 2;
+
+/// An LRU window and behind it a segmented LRU, which a page enters only if it was referenced more
+/// often than the page it would replace.
+///
+/// The paper leaves open the size of the sample and what counts: here it is ten references per
+/// frame, every one of them, with counters up to 15, as in Caffeine, by one of the authors. A
+/// newcomer is always admitted, to the window; only the victim is chosen by frequency.
+///
+/// The misses are within 2 % of libCacheSim's where popularity is steady, also with scans. Where it
+/// changes, libCacheSim has up to 21 % more: it counts without a limit, leaves hits in the window
+/// out, and halves its counters only after 32 hits in the main part per frame, so that it holds on
+/// to what was popular. On a loop that just does not fit, where that is of use, it has 8 % fewer;
+/// it also lets the window grow until the buffer is full. A simulation that counts and fills as it
+/// does comes within 4 % of it on the same traces.
+pub struct WTinyLfu {
+    lists: Lists<3>,
+    list_of: Vec<u8>,
+    keys: Vec<Key>,
+    sketch: FrequencySketch,
+    window_size: u32,
+    protected_size: u32,
+}
+
+impl Build for WTinyLfu {
+    const ENTRY: Entry = Entry {
+        name: "w-tinylfu",
+        aliases: &[],
+        params: &[
+            Param {
+                name: "window",
+                kind: Kind::Share,
+                default: "0.01",
+                about: "share of the frames, at least one, for the window of newcomers",
+            },
+            Param {
+                name: "protected",
+                kind: Kind::Share,
+                default: "0.8",
+                about: "share of the other frames for pages hit again",
+            },
+        ],
+        summary: "A small LRU window, then a segmented LRU that only pages referenced more often than its own last one may enter.",
+        how: "A page comes into the window, an LRU list of a hundredth of the frames. When the buffer is full, the window's last page and the main part's last one are compared: the one referenced less often leaves, the window's if they are equal; the window's goes on to the main part if it wins. The main part is two LRU lists: a hit on probation moves a page to the protected list, four fifths of it, whose last page falls back to probation. Probation gives first. How often a page was referenced lately, resident or not, is estimated by a count-min sketch with four rows of 4-bit counters, of which only the lowest are raised; after ten references per frame all are halved.",
+        when: "Where the same pages stay popular: on pg-tatp at 3 % it saves 28.2 % at R = 32 and, most of all, 18.1 % at R = 1. On the other samples at R = 32 and 3 % it saves 3.5 % (pg-tpcc) and 0.3 % (pg-tpcb). It loses where newcomers are used again soon and then no more: pg-tpcc at 0.75 % is 15.6 % dearer than with lru, for the window is 20 pages there. It takes no notice of writes.",
+        bytes_per_frame: 25,
+        source: "Einziger et al. 2017",
+        online: true,
+        looks_at_costs: false,
+        asks_erase_counts: false,
+    };
+
+    fn build(spec: &PolicySpec, frames: u32) -> Self {
+        let window_size = spec.share_of("window", frames).clamp(1, frames);
+        WTinyLfu {
+            lists: Lists::new(frames),
+            list_of: vec![0; frames as usize],
+            keys: vec![Key::default(); frames as usize],
+            sketch: FrequencySketch::new(frames),
+            window_size,
+            protected_size: spec.share_of("protected", frames - window_size),
+        }
+    }
+}
+
+impl WTinyLfu {
+    #[inline]
+    fn list_of(&self, frame: Frame) -> usize {
+        usize::from(self.list_of[frame as usize])
+    }
+
+    #[inline]
+    fn push(&mut self, list: usize, frame: Frame) {
+        self.lists.push_mru(list, frame);
+        self.list_of[frame as usize] = list as u8;
+    }
+
+    #[inline]
+    fn move_to(&mut self, list: usize, frame: Frame) {
+        self.lists.remove(self.list_of(frame), frame);
+        self.push(list, frame);
+    }
+
+    #[inline]
+    fn frequency(&self, frame: Frame) -> u8 {
+        self.sketch.frequency(self.keys[frame as usize])
+    }
+}
+
+impl Policy for WTinyLfu {
+    #[inline]
+    fn hit(&mut self, frame: Frame, _access: Access) {
+        self.sketch.count(self.keys[frame as usize]);
+        match self.list_of(frame) {
+            PROBATION => {
+                self.move_to(PROTECTED, frame);
+                if self.lists.len(PROTECTED) > self.protected_size
+                    && let Some(last) = self.lists.lru(PROTECTED)
+                {
+                    self.move_to(PROBATION, last);
+                }
+            }
+            list => self.lists.move_to_mru(list, frame),
+        }
+    }
+
+    #[inline]
+    fn miss(&mut self, page: Page, _ghost: Option<Ghost>, _access: Access) {
+        self.sketch.count(Key::of(page));
+    }
+
+    #[inline]
+    fn prefetch(&self, frame: Frame) {
+        black_box(self.list_of[frame as usize]);
+        self.sketch.prefetch(self.keys[frame as usize]);
+        self.lists.prefetch(frame);
+    }
+
+    #[inline]
+    fn victim<F: Fn(Frame) -> bool>(
+        &mut self,
+        _incoming: Option<(Page, Access)>,
+        may_go: F,
+    ) -> Option<Frame> {
+        let of_main = self
+            .lists
+            .find_from_lru(PROBATION, &may_go)
+            .or_else(|| self.lists.find_from_lru(PROTECTED, &may_go));
+        let candidate = self.lists.find_from_lru(WINDOW, &may_go);
+        let (Some(candidate), Some(last)) = (candidate, of_main) else {
+            return candidate.or(of_main);
+        };
+        if self.lists.len(WINDOW) < self.window_size {
+            return Some(last);
+        }
+        if self.frequency(candidate) <= self.frequency(last) {
+            return Some(candidate);
+        }
+        self.move_to(PROBATION, candidate);
+        Some(last)
+    }
+
+    #[inline]
+    fn admit(&mut self, frame: Frame, page: Page, _access: Access) {
+        self.keys[frame as usize] = Key::of(page);
+        self.push(WINDOW, frame);
+        if self.lists.len(WINDOW) > self.window_size
+            && let Some(last) = self.lists.lru(WINDOW)
+        {
+            self.move_to(PROBATION, last);
+        }
+    }
+
+    #[inline]
+    fn evicted(&mut self, frame: Frame) {
+        self.lists.remove(self.list_of(frame), frame);
+    }
+
+    fn cleaned(&mut self, _frame: Frame) {}
+}

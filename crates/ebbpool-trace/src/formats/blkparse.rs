@@ -1,0 +1,143 @@
+//! *blkparse*: what blkparse prints of a blktrace, in its default form.
+//!
+//! A line `major,minor cpu sequence seconds pid action kind sector + sectors
+//! [process]` per event. The requests are the events with the action `Q`, which
+//! are those that programs and file systems made, before merging and splitting;
+//! every other action tells the fate of one of these. Discards, flushes and
+//! commands to the device ask for no page. Each device has page numbers of its
+//! own, in the order in which they appear. A summary may follow.
+
+use super::lines::{self, Lines, ParseLine, decimal, whole_lines, words};
+use super::requests::{Expected, Names, Request, SECTOR, Volumes};
+use super::{Decoding, Entry, Opened};
+use crate::error::TraceError;
+use crate::stream::Stream;
+
+pub(super) static ENTRY: Entry = Entry {
+    name: "blkparse",
+    description: "what blkparse prints of a blktrace, the requests of action Q; read only",
+    extensions: &["blkparse"],
+    magic: |_| false,
+    resembles: |head| {
+        whole_lines(head)
+            .next()
+            .is_some_and(|first| event(first).is_ok())
+    },
+    keeps_metadata: false,
+    open,
+    create: None,
+};
+
+const SHAPE: Expected = "`major,minor cpu sequence seconds pid action kind …`";
+
+struct Line {
+    volumes: Volumes,
+    devices: Names,
+    /// The events have ended.
+    in_summary: bool,
+}
+
+fn open(stream: Stream, decoding: &Decoding) -> Result<Opened, TraceError> {
+    let what = "blkparse counts sectors of 512 bytes";
+    let volumes = Volumes::new(&stream, decoding, what)?;
+    let lines = Lines::new(stream, decoding)?;
+    let parser = Line {
+        volumes,
+        devices: Names::default(),
+        in_summary: false,
+    };
+    Ok(lines::opened(
+        lines,
+        parser,
+        Some(volumes.page_size),
+        Vec::new(),
+    ))
+}
+
+/// What a line tells that has the shape of an event.
+struct Event<'a, Rest> {
+    device: &'a [u8],
+    action: &'a [u8],
+    kind: &'a [u8],
+    rest: Rest,
+}
+
+fn event(line: &[u8]) -> Result<Event<'_, impl Iterator<Item = &[u8]>>, Expected> {
+    let mut words = words(line);
+    let mut word = || words.next().ok_or(SHAPE);
+    let device = word()?;
+    let comma = device.iter().position(|&byte| byte == b',').ok_or(SHAPE)?;
+    let (major, minor) = device.split_at(comma);
+    for number in [major, &minor[1..], word()?, word()?] {
+        decimal(number).ok_or(SHAPE)?;
+    }
+    let time = word()?;
+    if !time.contains(&b'.')
+        || !time
+            .iter()
+            .all(|byte| byte.is_ascii_digit() || *byte == b'.')
+    {
+        return Err(SHAPE);
+    }
+    decimal(word()?).ok_or(SHAPE)?;
+    let (action, kind) = (word()?, word()?);
+    Ok(Event {
+        device,
+        action,
+        kind,
+        rest: words,
+    })
+}
+
+impl ParseLine for Line {
+    fn request(&mut self, line: &[u8]) -> Result<Option<Request>, Expected> {
+        const PLACE: Expected = "`sector + sectors` behind the kind of a request";
+        let Event {
+            device,
+            action,
+            kind,
+            mut rest,
+        } = match event(line) {
+            Ok(event) => event,
+            Err(expected) => {
+                self.in_summary |= [&b"CPU"[..], b"Total", b"Throughput", b"Events"]
+                    .iter()
+                    .any(|start| line.starts_with(start));
+                return if self.in_summary {
+                    Ok(None)
+                } else {
+                    Err(expected)
+                };
+            }
+        };
+        if action != b"Q" || kind.contains(&b'D') {
+            return Ok(None);
+        }
+        let write = match (kind.contains(&b'R'), kind.contains(&b'W')) {
+            (true, false) => false,
+            (false, true) => true,
+            _ => return Ok(None),
+        };
+        let sector = rest.next().ok_or(PLACE)?;
+        // A flush without data has the process here, a command to the device its length and bytes.
+        if sector.starts_with(b"[") {
+            return Ok(None);
+        }
+        let sector = decimal(sector).ok_or(PLACE)?;
+        match rest.next() {
+            Some(b"+") => {}
+            Some(word) if word.starts_with(b"[") || word.starts_with(b"(") => return Ok(None),
+            _ => return Err(PLACE),
+        }
+        let sectors = rest.next().and_then(decimal).ok_or(PLACE)?;
+        let volume = self.devices.number(device);
+        let bytes = sectors.saturating_mul(SECTOR);
+        self.volumes.request(volume, (sector, SECTOR), bytes, write)
+    }
+
+    fn without_requests(&self) -> Option<&'static str> {
+        Some(
+            "holds no read or write with the action Q; record with blktrace -a queue, or without -a",
+        )
+    }
+}

@@ -1,0 +1,121 @@
+//! *fio*: what `fio --write_iolog` writes, versions 2 and 3.
+//!
+//! Behind a first line with the version, a line `file action offset length` per
+//! request, in version 3 with a time in front; places and lengths in bytes. Each
+//! file has page numbers of its own, in the order in which they appear. Lines
+//! that open or close files, wait, sync or trim ask for no page.
+
+use super::lines::{self, Lines, ParseLine, Taken, decimal, words};
+use super::requests::{Expected, Names, Request, Volumes};
+use super::{Decoding, Entry, Opened};
+use crate::error::{TraceError, quoted};
+use crate::stream::Stream;
+
+pub(super) static ENTRY: Entry = Entry {
+    name: "fio",
+    description: "lines `file read or write offset length` (fio's iolog); read only",
+    extensions: &["iolog"],
+    magic: |head| version(head.split(|&byte| byte == b'\n').next().unwrap_or(head)).is_some(),
+    resembles: |_| false,
+    keeps_metadata: false,
+    open,
+    create: None,
+};
+
+/// What versions differ in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Version {
+    /// Version 2.
+    Plain,
+    /// Version 3.
+    Timed,
+}
+
+fn version(line: &[u8]) -> Option<Version> {
+    match line.trim_ascii_end() {
+        b"fio version 2 iolog" => Some(Version::Plain),
+        b"fio version 3 iolog" => Some(Version::Timed),
+        _ => None,
+    }
+}
+
+struct Line {
+    version: Version,
+    volumes: Volumes,
+    files: Names,
+}
+
+fn open(stream: Stream, decoding: &Decoding) -> Result<Opened, TraceError> {
+    let volumes = Volumes::new(&stream, decoding, "fio counts bytes")?;
+    let mut lines = Lines::new(stream, decoding)?;
+    let label = lines.stream.label().to_owned();
+    let first = lines.take(|line| Ok(Some(version(line).ok_or_else(|| quoted(line)))))?;
+    let version = match first {
+        Taken::Line(Some(Ok(version))) => version,
+        Taken::Line(Some(Err(found))) => {
+            return Err(TraceError::Line {
+                file: label,
+                line: 1,
+                expected: "`fio version 2 iolog` or `fio version 3 iolog`".into(),
+                found,
+            });
+        }
+        // Of a trace without lines any version will do.
+        Taken::Line(None) | Taken::End => Version::Timed,
+    };
+    let parser = Line {
+        version,
+        volumes,
+        files: Names::default(),
+    };
+    Ok(lines::opened(
+        lines,
+        parser,
+        Some(volumes.page_size),
+        Vec::new(),
+    ))
+}
+
+impl ParseLine for Line {
+    fn request(&mut self, line: &[u8]) -> Result<Option<Request>, Expected> {
+        let shape = match self.version {
+            Version::Plain => "`file action offset length` (bytes; an action such as read)",
+            Version::Timed => "`time file action offset length` (bytes; an action such as read)",
+        };
+        let mut words = words(line);
+        let mut word = || words.next().ok_or(shape);
+        if self.version == Version::Timed {
+            decimal(word()?).ok_or(shape)?;
+        }
+        let file = word()?;
+        let write = match word()? {
+            b"read" => false,
+            b"write" => true,
+            b"add" | b"open" | b"close" | b"unlink" | b"wait" | b"sync" | b"datasync"
+            | b"sync_file_range" | b"trim" => return Ok(None),
+            _ => return Err(shape),
+        };
+        let mut number = || decimal(word()?).ok_or(shape);
+        let (offset, bytes) = (number()?, number()?);
+        let volume = self.files.number(file);
+        self.volumes.request(volume, (offset, 1), bytes, write)
+    }
+
+    fn without_requests(&self) -> Option<&'static str> {
+        Some("holds no line with the action read or write; fio logs them under --write_iolog")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn magic() {
+        assert!((ENTRY.magic)(b"fio version 2 iolog\na add\n"));
+        assert!((ENTRY.magic)(b"fio version 3 iolog\r\n"));
+        assert!(!(ENTRY.magic)(b"fio version 1 iolog\n"));
+        assert!(!(ENTRY.magic)(b"fio version 33 iolog\n"));
+        assert!(!(ENTRY.magic)(b""));
+    }
+}

@@ -1,0 +1,227 @@
+//! Traces of lines: finding their ends, leaving out bad ones, decoding the rest.
+
+use super::requests::{Expected, Pending, Request};
+use super::{Decode, Decoding, Opened};
+use crate::bad_lines::BadLines;
+use crate::error::{TraceError, quoted};
+use crate::reference::{Batch, Metadata};
+use crate::stream::Stream;
+
+/// A stream's lines, counted.
+pub(super) struct Lines {
+    pub(super) stream: Stream,
+    /// Lines that were taken.
+    pub(super) taken: u64,
+    bad_lines: BadLines,
+}
+
+impl Lines {
+    /// From the first byte on, a byte order mark set aside.
+    pub(super) fn new(mut stream: Stream, decoding: &Decoding) -> Result<Lines, TraceError> {
+        const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+        if stream
+            .head(BYTE_ORDER_MARK.len())?
+            .starts_with(BYTE_ORDER_MARK)
+        {
+            stream.consume(BYTE_ORDER_MARK.len());
+        }
+        Ok(Lines {
+            stream,
+            taken: 0,
+            bad_lines: decoding.bad_lines.clone(),
+        })
+    }
+
+    /// Takes the next line and hands it to `read` without its end. A line that
+    /// `read` refuses is left out, if another bad line is allowed.
+    pub(super) fn take<T>(
+        &mut self,
+        read: impl FnOnce(&[u8]) -> Result<Option<T>, Expected>,
+    ) -> Result<Taken<T>, TraceError> {
+        let length = loop {
+            if let Some(end) = memchr::memchr(b'\n', self.stream.bytes()) {
+                break end;
+            } else if self.stream.is_full() {
+                return Err(TraceError::Line {
+                    file: self.stream.label().to_owned(),
+                    line: self.taken + 1,
+                    expected: "lines shorter than 256 KiB".into(),
+                    found: quoted(self.stream.bytes()),
+                });
+            } else if !self.stream.fill()? {
+                match self.stream.bytes().len() {
+                    0 => return Ok(Taken::End),
+                    rest => break rest,
+                }
+            }
+        };
+        self.taken += 1;
+        let line = &self.stream.bytes()[..length];
+        let result = match read(line) {
+            Ok(result) => result,
+            Err(expected) => {
+                self.bad_lines.leave_out(TraceError::Line {
+                    file: self.stream.label().to_owned(),
+                    line: self.taken,
+                    expected: expected.into(),
+                    found: quoted(line.trim_ascii()),
+                })?;
+                None
+            }
+        };
+        // The end of the line too, where there is one.
+        self.stream.consume(length + 1);
+        Ok(Taken::Line(result))
+    }
+}
+
+/// What [`Lines::take`] came upon.
+pub(super) enum Taken<T> {
+    /// A line, and what was read from it.
+    Line(Option<T>),
+    End,
+}
+
+/// Understands the lines of a format.
+pub(super) trait ParseLine: Send + 'static {
+    /// The request in a line, which is not blank and has no blanks around it; none
+    /// if the line is right and asks for no page.
+    fn request(&mut self, line: &[u8]) -> Result<Option<Request>, Expected>;
+
+    /// What to say of a trace that has lines and not one request, if that is an
+    /// error.
+    fn without_requests(&self) -> Option<&'static str> {
+        None
+    }
+}
+
+/// Decodes lines that are requests.
+struct LineDecoder<P> {
+    lines: Lines,
+    parser: P,
+    pending: Pending,
+    requested: bool,
+}
+
+/// A trace of lines, ready to be decoded.
+pub(super) fn opened(
+    lines: Lines,
+    parser: impl ParseLine,
+    page_size: Option<u64>,
+    notes: Vec<String>,
+) -> Opened {
+    Opened {
+        metadata: Metadata {
+            page_size,
+            ..Metadata::default()
+        },
+        references: None,
+        notes,
+        decoder: Box::new(LineDecoder {
+            lines,
+            parser,
+            pending: Pending::default(),
+            requested: false,
+        }),
+    }
+}
+
+impl<P: ParseLine> Decode for LineDecoder<P> {
+    fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
+        while batch.len() < max {
+            if self.pending.continue_into(batch, max) {
+                continue;
+            }
+            let parser = &mut self.parser;
+            let taken = self.lines.take(|line| match line.trim_ascii() {
+                b"" => Ok(None),
+                line => parser.request(line),
+            })?;
+            match taken {
+                Taken::Line(request) => {
+                    self.requested |= request.is_some();
+                    self.pending.begin(request);
+                }
+                Taken::End => {
+                    if !self.requested
+                        && self.lines.taken > 0
+                        && let Some(problem) = self.parser.without_requests()
+                    {
+                        return Err(TraceError::NoRequests {
+                            file: self.lines.stream.label().to_owned(),
+                            problem,
+                        });
+                    }
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn progress(&self) -> f64 {
+        self.lines.stream.progress()
+    }
+}
+
+/// Lines of a file's beginning that are whole and not blank, blanks around them
+/// set aside.
+pub(super) fn whole_lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let head = head.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(head);
+    head.split_inclusive(|&byte| byte == b'\n')
+        .filter(|line| line.ends_with(b"\n"))
+        .map(<[u8]>::trim_ascii)
+        .filter(|line| !line.is_empty())
+}
+
+/// The words of a line.
+#[inline]
+pub(super) fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(u8::is_ascii_whitespace)
+        .filter(|word| !word.is_empty())
+}
+
+/// A number of decimal digits and nothing else, below 2^64.
+#[inline]
+pub(super) fn decimal(text: &[u8]) -> Option<u64> {
+    if text.is_empty() {
+        return None;
+    }
+    text.iter().try_fold(0u64, |number, byte| {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        number.checked_mul(10)?.checked_add(u64::from(digit))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers() {
+        assert_eq!(decimal(b"0"), Some(0));
+        assert_eq!(decimal(b"18446744073709551615"), Some(u64::MAX));
+        for bad in [
+            &b""[..],
+            b"18446744073709551616",
+            b"-1",
+            b"+1",
+            b"1 ",
+            b"1a",
+            b"1.0",
+        ] {
+            assert_eq!(decimal(bad), None);
+        }
+    }
+
+    #[test]
+    fn words_and_whole_lines() {
+        let found: Vec<&[u8]> = words(b" a\t bc  d").collect();
+        assert_eq!(found, [&b"a"[..], b"bc", b"d"]);
+        let found: Vec<&[u8]> = whole_lines(b"\xEF\xBB\xBF a\r\n\n \nb\ncut").collect();
+        assert_eq!(found, [&b"a"[..], b"b"]);
+    }
+}

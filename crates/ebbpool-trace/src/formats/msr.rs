@@ -1,0 +1,83 @@
+//! *msr*: block requests of servers at Microsoft Research Cambridge.
+//!
+//! A line `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime` per
+//! request, without a line of column names: `Read` or `Write`, place and size in
+//! bytes. Each disk of each host has page numbers of its own: hosts are numbered
+//! as they appear, and of the first host disk 0 begins at page 0.
+
+use super::lines::{self, Lines, ParseLine, decimal, whole_lines};
+use super::requests::{Expected, Names, Request, SECTOR, Volumes};
+use super::{Decoding, Entry, Opened};
+use crate::error::TraceError;
+use crate::stream::Stream;
+
+pub(super) static ENTRY: Entry = Entry {
+    name: "msr",
+    description: "lines `time,host,disk,Read or Write,offset,size,response` (MSR Cambridge); read only",
+    extensions: &["msr"],
+    // The files are called .csv, and so the name must not decide.
+    magic,
+    resembles: |_| false,
+    keeps_metadata: false,
+    open,
+    create: None,
+};
+
+/// Disks that a host can have.
+const DISKS: u64 = 256;
+
+struct Line {
+    volumes: Volumes,
+    hosts: Names,
+}
+
+fn open(stream: Stream, decoding: &Decoding) -> Result<Opened, TraceError> {
+    let volumes = Volumes::new(&stream, decoding, "msr counts bytes")?;
+    let lines = Lines::new(stream, decoding)?;
+    let parser = Line {
+        volumes,
+        hosts: Names::default(),
+    };
+    Ok(lines::opened(
+        lines,
+        parser,
+        Some(volumes.page_size),
+        Vec::new(),
+    ))
+}
+
+fn magic(head: &[u8]) -> bool {
+    let mut line = Line {
+        volumes: Volumes { page_size: SECTOR },
+        hosts: Names::default(),
+    };
+    whole_lines(head)
+        .next()
+        .is_some_and(|first| line.request(first).is_ok())
+}
+
+impl ParseLine for Line {
+    fn request(&mut self, line: &[u8]) -> Result<Option<Request>, Expected> {
+        const SHAPE: Expected = "`Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime` (numbers, but for the host and the type Read or Write)";
+        let mut fields = line.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+        let mut field = || fields.next().ok_or(SHAPE);
+        decimal(field()?).ok_or(SHAPE)?;
+        let host = field()?;
+        let disk = decimal(field()?).ok_or(SHAPE)?;
+        let write = match field()? {
+            kind if kind.eq_ignore_ascii_case(b"Read") => false,
+            kind if kind.eq_ignore_ascii_case(b"Write") => true,
+            _ => return Err(SHAPE),
+        };
+        let mut number = || decimal(field()?).ok_or(SHAPE);
+        let (offset, bytes, _response) = (number()?, number()?, number()?);
+        if fields.next().is_some() {
+            return Err(SHAPE);
+        }
+        if disk >= DISKS {
+            return Err("a disk number below 256");
+        }
+        let volume = self.hosts.number(host) * DISKS + disk;
+        self.volumes.request(volume, (offset, 1), bytes, write)
+    }
+}

@@ -1,0 +1,190 @@
+//! Requests of other programs' traces, and the pages that they touch.
+
+use std::ops::RangeInclusive;
+
+use hashbrown::HashMap;
+
+use super::Decoding;
+use crate::error::TraceError;
+use crate::reference::Batch;
+use crate::stream::Stream;
+
+/// Bytes of a sector, the unit of most block traces.
+pub(super) const SECTOR: u64 = 512;
+/// No request is longer, in bytes: a damaged size would otherwise make references
+/// for hours.
+pub(super) const LONGEST_REQUEST: u64 = 1 << 40;
+/// Pages of one volume: the page numbers of the next volume begin here.
+const VOLUME: u64 = 1 << 48;
+/// Volumes whose pages fit below 2^64.
+const MOST_VOLUMES: u64 = u64::MAX / VOLUME + 1;
+
+/// Why something is no request, as what was expected in its place.
+pub(super) type Expected = &'static str;
+
+/// Pages that are asked for together, in ascending order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Request {
+    pub(super) pages: RangeInclusive<u64>,
+    pub(super) write: bool,
+}
+
+impl Request {
+    /// One page.
+    pub(super) fn of_page(page: u64, write: bool) -> Request {
+        Request {
+            pages: page..=page,
+            write,
+        }
+    }
+}
+
+/// The request that was begun, while batches are too small for it.
+#[derive(Debug, Default)]
+pub(super) struct Pending(Option<Request>);
+
+impl Pending {
+    /// Begins the next request; `None` asks for nothing.
+    pub(super) fn begin(&mut self, request: Option<Request>) {
+        self.0 = request;
+    }
+
+    /// Appends what is left of the request and fits in; true if there was anything.
+    #[inline]
+    pub(super) fn continue_into(&mut self, batch: &mut Batch, max: usize) -> bool {
+        let Some(Request { pages, write }) = &mut self.0 else {
+            return false;
+        };
+        for page in pages.by_ref().take(max - batch.len()) {
+            batch.push(page, *write);
+        }
+        if pages.is_empty() {
+            self.0 = None;
+        }
+        true
+    }
+}
+
+/// The pages that hold `bytes` bytes (at least 1) from `offset` on; `None` if they
+/// lie beyond 2^64 pages.
+pub(super) fn pages(offset: u128, bytes: u64, page_size: u64) -> Option<RangeInclusive<u64>> {
+    let page = |byte: u128| u64::try_from(byte / u128::from(page_size)).ok();
+    let last = offset + u128::from(bytes.saturating_sub(1));
+    Some(page(offset)?..=page(last)?)
+}
+
+/// Turns bytes on volumes into pages; each volume has page numbers of its own.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Volumes {
+    pub(super) page_size: u64,
+}
+
+impl Volumes {
+    /// With the page size that the user named; `what` says for the message what
+    /// the format counts in.
+    pub(super) fn new(
+        stream: &Stream,
+        decoding: &Decoding,
+        what: &str,
+    ) -> Result<Volumes, TraceError> {
+        match decoding.options.page_size {
+            Some(page_size) => Ok(Volumes {
+                page_size: page_size.get(),
+            }),
+            None => Err(TraceError::NoPageSize {
+                file: stream.label().to_owned(),
+                what: what.to_owned(),
+            }),
+        }
+    }
+
+    /// The request of `bytes` bytes from `unit` x `offset` on; none if it has no
+    /// bytes.
+    pub(super) fn request(
+        self,
+        volume: u64,
+        (offset, unit): (u64, u64),
+        bytes: u64,
+        write: bool,
+    ) -> Result<Option<Request>, Expected> {
+        if bytes == 0 {
+            return Ok(None);
+        }
+        if bytes > LONGEST_REQUEST {
+            return Err("a size up to 2^40 bytes");
+        }
+        if volume >= MOST_VOLUMES {
+            return Err("at most 65536 volumes");
+        }
+        let first = volume * VOLUME;
+        let offset = u128::from(offset) * u128::from(unit);
+        pages(offset, bytes, self.page_size)
+            .filter(|pages| *pages.end() < VOLUME)
+            .map(|pages| {
+                Some(Request {
+                    pages: first + pages.start()..=first + pages.end(),
+                    write,
+                })
+            })
+            .ok_or("an offset below 2^48 pages")
+    }
+}
+
+/// Numbers names in the order in which they appear.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    numbers: HashMap<Vec<u8>, u64>,
+    last: (Vec<u8>, u64),
+}
+
+impl Names {
+    /// The number of that name, from 0.
+    pub(super) fn number(&mut self, name: &[u8]) -> u64 {
+        // Most requests are of the same volume as the one before.
+        if !self.numbers.is_empty() && self.last.0 == name {
+            return self.last.1;
+        }
+        let next = self.numbers.len() as u64;
+        let number = *self.numbers.entry_ref(name).or_insert(next);
+        self.last.0.clear();
+        self.last.0.extend_from_slice(name);
+        self.last.1 = number;
+        number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_become_pages() {
+        let volumes = Volumes { page_size: 4096 };
+        let pages = |volume, offset, bytes| {
+            let request = volumes.request(volume, offset, bytes, false);
+            request.map(|request| request.map(|request| request.pages.into_inner()))
+        };
+        assert_eq!(pages(0, (0, 1), 4096), Ok(Some((0, 0))));
+        assert_eq!(pages(0, (4095, 1), 2), Ok(Some((0, 1))));
+        assert_eq!(pages(0, (15, 512), 1024), Ok(Some((1, 2))));
+        assert_eq!(pages(0, (15, 512), 0), Ok(None));
+        assert_eq!(pages(1, (8, 512), 1), Ok(Some((VOLUME + 1, VOLUME + 1))));
+        let last = VOLUME * 8 - 1;
+        assert_eq!(
+            pages(65535, (last, 512), 512),
+            Ok(Some((u64::MAX, u64::MAX)))
+        );
+        assert!(pages(65535, (last, 512), 513).is_err());
+        assert!(pages(65536, (0, 1), 1).is_err());
+        assert!(pages(0, (0, 1), LONGEST_REQUEST).is_ok());
+        assert!(pages(0, (0, 1), LONGEST_REQUEST + 1).is_err());
+        assert!(pages(0, (u64::MAX, 512), 512).is_err());
+    }
+
+    #[test]
+    fn names_are_numbered_as_they_appear() {
+        let mut names = Names::default();
+        let numbers = [&b""[..], b"b", b"b", b"a", b"b", b"", b"a"].map(|name| names.number(name));
+        assert_eq!(numbers, [0, 1, 1, 2, 1, 0, 2]);
+    }
+}

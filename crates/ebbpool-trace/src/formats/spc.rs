@@ -1,0 +1,68 @@
+//! *spc*: the trace file format of the Storage Performance Council, in which UMass
+//! keeps `Financial1` and others.
+//!
+//! A line `ASU,LBA,size,opcode,timestamp` per request: the application's storage
+//! unit, a block of 512 bytes on it, a size in bytes, `R` or `W`, seconds. More
+//! fields may follow. Each unit has page numbers of its own, by its number.
+
+use super::lines::{self, Lines, ParseLine, decimal, whole_lines};
+use super::requests::{Expected, Request, SECTOR, Volumes};
+use super::{Decoding, Entry, Opened};
+use crate::error::TraceError;
+use crate::stream::Stream;
+
+pub(super) static ENTRY: Entry = Entry {
+    name: "spc",
+    description: "lines `ASU,LBA,size,R or W,seconds` (SPC, UMass); read only",
+    extensions: &["spc"],
+    magic: |_| false,
+    resembles,
+    keeps_metadata: false,
+    open,
+    create: None,
+};
+
+struct Line {
+    volumes: Volumes,
+}
+
+fn open(stream: Stream, decoding: &Decoding) -> Result<Opened, TraceError> {
+    let volumes = Volumes::new(&stream, decoding, "spc counts blocks of 512 bytes")?;
+    let lines = Lines::new(stream, decoding)?;
+    let page_size = Some(volumes.page_size);
+    Ok(lines::opened(
+        lines,
+        Line { volumes },
+        page_size,
+        Vec::new(),
+    ))
+}
+
+fn resembles(head: &[u8]) -> bool {
+    let mut line = Line {
+        volumes: Volumes { page_size: SECTOR },
+    };
+    whole_lines(head)
+        .next()
+        .is_some_and(|first| line.request(first).is_ok())
+}
+
+impl ParseLine for Line {
+    fn request(&mut self, line: &[u8]) -> Result<Option<Request>, Expected> {
+        const SHAPE: Expected =
+            "`ASU,LBA,size,opcode,timestamp` (numbers, but for the opcode R or W)";
+        let mut fields = line.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+        let mut field = || fields.next().ok_or(SHAPE);
+        let mut number = || decimal(field()?).ok_or(SHAPE);
+        let (unit, block, bytes) = (number()?, number()?, number()?);
+        let write = match field()? {
+            b"R" | b"r" => false,
+            b"W" | b"w" => true,
+            _ => return Err(SHAPE),
+        };
+        if !field()?.first().is_some_and(u8::is_ascii_digit) {
+            return Err(SHAPE);
+        }
+        self.volumes.request(unit, (block, SECTOR), bytes, write)
+    }
+}
