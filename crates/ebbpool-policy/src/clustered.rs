@@ -1,9 +1,10 @@
 //! Write clustering for any policy (FD-Buffer TC, sections 4.5 and 5.1).
 
 use std::num::NonZeroU64;
+use std::sync::Arc;
 
 use crate::clusters::{Clusters, Keys};
-use crate::policy::{Access, Costs, Frame, Gauges, Ghost, Page, Policy};
+use crate::policy::{Access, Costs, Frame, Gauges, Ghost, NextUse, Page, Policy};
 
 /// A policy whose dirty victims are replaced by the next page of a victim cluster, so that
 /// consecutive writes fall close together.
@@ -126,8 +127,12 @@ impl<P: Policy> Policy for Clustered<P> {
         self.policy.erase_count(frame, erases);
     }
 
-    fn next_use(&mut self, position: u64) {
-        self.policy.next_use(position);
+    fn next_use(&mut self, next: NextUse) {
+        self.policy.next_use(next);
+    }
+
+    fn prices(&mut self, prices: Arc<[f64]>) {
+        self.policy.prices(prices);
     }
 
     fn gauges(&self) -> Gauges {

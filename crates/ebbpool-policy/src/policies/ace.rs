@@ -1,8 +1,9 @@
 //! Asymmetry- and concurrency-aware writing around any policy.
 
 use std::num::NonZeroU64;
+use std::sync::Arc;
 
-use crate::policy::{Access, Costs, DynPolicy, Frame, Gauges, Ghost, Page, Policy};
+use crate::policy::{Access, Costs, DynPolicy, Frame, Gauges, Ghost, NextUse, Page, Policy};
 use crate::registry::{self, Build};
 use crate::spec::{Entry, Kind, Param, PolicySpec, Value};
 
@@ -200,8 +201,12 @@ impl Policy for Ace {
         self.policy.erase_count(frame, erases);
     }
 
-    fn next_use(&mut self, position: u64) {
-        self.policy.next_use(position);
+    fn next_use(&mut self, next: NextUse) {
+        self.policy.next_use(next);
+    }
+
+    fn prices(&mut self, prices: Arc<[f64]>) {
+        self.policy.prices(prices);
     }
 
     fn gauges(&self) -> Gauges {

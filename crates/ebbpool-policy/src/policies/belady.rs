@@ -1,7 +1,7 @@
 //! Belady's algorithm, which knows the future.
 
 use crate::heap::IndexedHeap;
-use crate::policy::{Access, Frame, Page, Policy};
+use crate::policy::{Access, Foresight, Frame, NextUse, Page, Policy};
 use crate::registry::Build;
 use crate::spec::{Entry, PolicySpec};
 
@@ -33,9 +33,11 @@ impl Build for Belady {
         asks_erase_counts: false,
     };
 
+    const FORESIGHT: Foresight = Foresight::References;
+
     fn build(_spec: &PolicySpec, frames: u32) -> Self {
         Belady {
-            next_use: u64::MAX,
+            next_use: NextUse::NEVER,
             pages: vec![0; frames as usize],
             dirty: vec![false; frames as usize],
             alive: IndexedHeap::new(frames),
@@ -51,7 +53,7 @@ impl Belady {
     }
 
     fn place(&mut self, frame: Frame) {
-        if self.next_use == u64::MAX {
+        if self.next_use == NextUse::NEVER {
             self.alive.remove(frame);
             let dirty = usize::from(self.dirty[frame as usize]);
             self.dead[dirty].set(frame, self.pages[frame as usize]);
@@ -102,7 +104,7 @@ impl Policy for Belady {
     }
 
     #[inline]
-    fn next_use(&mut self, position: u64) {
-        self.next_use = position;
+    fn next_use(&mut self, next: NextUse) {
+        self.next_use = next.reference;
     }
 }
