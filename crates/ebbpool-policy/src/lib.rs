@@ -17,6 +17,7 @@ mod lists;
 mod policies;
 mod policy;
 pub mod registry;
+mod slots;
 mod spec;
 
 pub use clustered::Clustered;

@@ -66,9 +66,9 @@ impl Build for CostBelady {
             dirty: vec![false; count],
             reference: vec![NextUse::NEVER; count],
             write: vec![NextUse::NEVER; count],
-            dead: IndexedHeap::new(frames),
-            by_reference: IndexedHeap::new(frames),
-            by_write: IndexedHeap::new(frames),
+            dead: IndexedHeap::new(frames, frames),
+            by_reference: IndexedHeap::new(frames, frames),
+            by_write: IndexedHeap::new(frames, frames),
         }
     }
 }

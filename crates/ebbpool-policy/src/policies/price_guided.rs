@@ -51,7 +51,7 @@ impl Build for PriceGuided {
             pages: vec![0; frames as usize],
             dirty: vec![false; frames as usize],
             next: vec![NextUse::UNKNOWN; frames as usize],
-            by_value: IndexedHeap::new(frames),
+            by_value: IndexedHeap::new(frames, frames),
         }
     }
 }
