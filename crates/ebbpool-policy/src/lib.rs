@@ -25,5 +25,6 @@ pub use fraction::{Fraction, NotAFraction};
 pub use lists::Lists;
 pub use policy::{Access, Costs, DynPolicy, Frame, Gauges, Ghost, MOST_GHOSTS, Page, Policy};
 pub use spec::{
-    BLOCK, CLUSTER, Entry, Kind, MAX_PAGES, Param, PolicySpec, SpecError, Value, WINDOW, split_list,
+    BLOCK, CLUSTER, Entry, Kind, MAX_PAGES, Memory, Param, PolicySpec, SpecError, Value, WINDOW,
+    split_list,
 };
