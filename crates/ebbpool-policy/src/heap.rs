@@ -1,5 +1,7 @@
 //! A priority queue over small integers whose members can be removed and re-keyed.
 
+use crate::slots::make_room;
+
 const ABSENT: u32 = u32::MAX;
 const ARITY: usize = 4;
 
@@ -45,13 +47,17 @@ impl<K: Copy + PartialOrd> IndexedHeap<K> {
     #[inline]
     pub(crate) fn set(&mut self, item: u32, key: K) {
         if item as usize >= self.positions.len() {
+            make_room(&mut self.positions, item as usize + 1);
             self.positions.resize(item as usize + 1, ABSENT);
         }
         let position = match self.positions[item as usize] {
             ABSENT => {
+                let members = self.keys.len() + 1;
+                make_room(&mut self.keys, members);
+                make_room(&mut self.items, members);
                 self.keys.push(key);
                 self.items.push(item);
-                self.keys.len() - 1
+                members - 1
             }
             position => {
                 self.keys[position as usize] = key;

@@ -27,5 +27,6 @@ pub use policy::{
     Access, Costs, DynPolicy, Foresight, Frame, Gauges, Ghost, MOST_GHOSTS, NextUse, Page, Policy,
 };
 pub use spec::{
-    BLOCK, CLUSTER, Entry, Kind, MAX_PAGES, Param, PolicySpec, SpecError, Value, WINDOW, split_list,
+    BLOCK, CLUSTER, Entry, Kind, MAX_PAGES, Memory, Param, PolicySpec, SpecError, Value, WINDOW,
+    split_list,
 };

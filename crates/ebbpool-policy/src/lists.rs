@@ -55,8 +55,8 @@ impl<const N: usize> Lists<N> {
         let end = self.sentinel(list);
         for sentinel in self.nodes.len() as u32..=end {
             if self.nodes.len() == self.nodes.capacity() {
-                // Room for as many lists again and not, as a vector would have, for as many frames.
-                self.nodes.reserve_exact(list.max(4));
+                // A quarter more lists, and not as many again as there are frames.
+                self.nodes.reserve_exact(list / 4 + 1);
             }
             self.nodes.push(Node {
                 lruward: sentinel,

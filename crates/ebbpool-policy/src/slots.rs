@@ -48,10 +48,12 @@ impl<T> Slots<T> {
                 slot
             }
             None => {
+                let slots = self.slots.len() + 1;
+                make_room(&mut self.slots, slots);
                 self.slots.push(entry);
                 // So that freeing a slot allocates nothing.
-                self.free.reserve(self.slots.len());
-                self.slots.len() as u32 - 1
+                make_room(&mut self.free, slots);
+                slots as u32 - 1
             }
         };
         let (slots, hasher) = (&self.slots, &self.hasher);
@@ -72,6 +74,15 @@ impl<T> Slots<T> {
     /// Slots that have or had a value, which are those below.
     pub(crate) fn len(&self) -> u32 {
         self.slots.len() as u32
+    }
+}
+
+/// Room for `len` entries in all, and a quarter more if the memory was too small, where a vector
+/// left to itself would double it.
+#[inline]
+pub(crate) fn make_room<T>(entries: &mut Vec<T>, len: usize) {
+    if len > entries.capacity() {
+        entries.reserve_exact(len + len / 4 - entries.len());
     }
 }
 

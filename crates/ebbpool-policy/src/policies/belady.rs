@@ -3,7 +3,7 @@
 use crate::heap::IndexedHeap;
 use crate::policy::{Access, Foresight, Frame, NextUse, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, PolicySpec};
+use crate::spec::{Entry, Memory, PolicySpec};
 
 /// Evicts the page whose next use is farthest; pages never used again first, among them clean
 /// before dirty, then the lowest page number. Fewest misses of all, but not the smallest bill
@@ -39,7 +39,7 @@ impl Build for Belady {
         summary: "Evicts the page whose next use is farthest in the future (offline).",
         how: "Knows for every page when it is used next. The page whose next use lies farthest ahead goes; pages never used again go before all others, clean ones before dirty ones, then by page number.",
         when: "A bound, not a choice: no policy reads fewer pages. Its bill is not the least possible, as FD-Buffer, table 2 shows, because it does not weigh writes: on pg-tatp at R = 32 and 3 % ccf-lru is 1.4 % cheaper. The simulator holds the positions of next uses in memory for it.",
-        bytes_per_frame: 32,
+        memory: Memory::of(32),
         source: "Belady 1966; FD-Buffer, table 2",
         online: false,
         looks_at_costs: false,

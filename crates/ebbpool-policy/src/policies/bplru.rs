@@ -6,7 +6,7 @@ use crate::blocks::Blocks;
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{BLOCK, Entry, Kind, Param, PolicySpec};
+use crate::spec::{BLOCK, Entry, Kind, Memory, Param, PolicySpec};
 
 /// Evicts the least recently used erase block, whole; blocks written in sequence go first.
 pub struct Bplru {
@@ -41,7 +41,7 @@ impl Build for Bplru {
         summary: "LRU by erase block that evicts whole blocks, those written in sequence first.",
         how: "Resident pages are grouped by erase block; a hit or an admission makes the page's block the most recent, except that a block whose pages have been written one after another, from its first to its last and no other in between, becomes the least recent (LRU compensation). The least recently used block goes: all its pages leave in the order in which they came in, the dirty ones written. With padding=true a block with a dirty page is written whole: its missing pages are read first, which is counted apart as padding_reads and is not part of the bill's reads, then all its pages are written in order of page number. Choices: reads do not break a sequence; a block's sequence starts over when pages of it leave.",
         when: "Meant for the buffer inside a drive that maps by blocks. Under the plain cost model it is close to lru: on the samples at R = 32 and 3 % it saves 1.1 % on pg-tpcc and costs 2.4 % (pg-tatp) and 4.9 % (pg-tpcb) more. Under BAST (the device of docs/flash-model.md) it takes 13.9 % less time than lru on pg-tatp. Padding pays only where blocks leave nearly complete; here it writes some 30 times as many pages.",
-        bytes_per_frame: 27,
+        memory: Memory::of(27).scattered(78),
         source: "Kim and Ahn 2008",
         online: true,
         looks_at_costs: false,

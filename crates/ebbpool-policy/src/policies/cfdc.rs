@@ -6,7 +6,7 @@ use crate::clusters::{Clusters, Keys};
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Kind, MAX_PAGES, Param, PolicySpec, WINDOW};
+use crate::spec::{Entry, Kind, MAX_PAGES, Memory, Param, PolicySpec, WINDOW};
 
 const WORKING: usize = 0;
 /// The clean pages of the priority region.
@@ -57,7 +57,7 @@ impl Build for Cfdc {
         summary: "CFLRU's two regions, with clean pages first and dirty ones in clusters of neighbouring pages, evicted cluster by cluster.",
         how: "A working region, an LRU list, and a priority region that takes the pages the working region gives up: clean ones into an LRU list, dirty ones into clusters of neighbouring page numbers. A hit in the priority region brings the page back. The least recent clean page goes first; then the dirty pages of the cluster of lowest priority, in order of entry, until it is empty. A cluster's priority is low if it is large, sequential and has not been hit for long.",
         when: "Where the device rewards writes that lie close together: PPE and CFDC measure the shortest times on their disks and SSDs, with fewer cluster switches than cflru. In page counts alone it stays behind cflru: on the samples at R = 32 and 3 % it saves 6.6 % (pg-tpcc), 4.2 % (pg-tpcb) and 17.4 % (pg-tatp) against lru, and at 0.75 % on pg-tpcc it costs 4.4 % more. Look at cluster_switches in the results beside the bill.",
-        bytes_per_frame: 27,
+        memory: Memory::of(27).scattered(65),
         source: "CFDC (Ou, Haerder, Jin 2009), section 3; PPE, section 3",
         online: true,
         looks_at_costs: false,

@@ -4,7 +4,7 @@ use crate::blocks::Blocks;
 use crate::heap::IndexedHeap;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{BLOCK, Entry, PolicySpec};
+use crate::spec::{BLOCK, Entry, Memory, PolicySpec};
 
 /// Evicts whole erase blocks, the one with most resident pages first.
 pub struct Fab {
@@ -28,7 +28,7 @@ impl Build for Fab {
         summary: "LRU by erase block that evicts the block with most resident pages, whole.",
         how: "Resident pages are grouped by erase block; a hit or an admission makes the page's block the most recent. The block with most resident pages goes, among equals the least recently used: all its pages leave in the order in which they came in, the dirty ones written.",
         when: "Meant for devices that map by blocks. Under the plain cost model it throws out too much: on the samples at R = 32 and 3 % it costs 43.0 % (pg-tpcc), 16.5 % (pg-tatp) and 219.7 % (pg-tpcb) more than lru. Under BAST, which merges blocks (the device of docs/flash-model.md), it takes 7.6 % less time than lru on pg-tatp.",
-        bytes_per_frame: 16,
+        memory: Memory::of(16).scattered(96),
         source: "Jo et al. 2006",
         online: true,
         looks_at_costs: false,

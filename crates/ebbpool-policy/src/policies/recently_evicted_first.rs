@@ -6,7 +6,7 @@ use crate::blocks::Blocks;
 use crate::heap::IndexedHeap;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{BLOCK, Entry, Kind, Param, PolicySpec, WINDOW};
+use crate::spec::{BLOCK, Entry, Kind, Memory, Param, PolicySpec, WINDOW};
 
 /// The list of the pages that are not in the window.
 const WORKING: usize = 0;
@@ -55,7 +55,7 @@ impl Build for Ref {
         summary: "LRU that evicts from a few victim blocks, those with most pages in a window at the LRU end.",
         how: "One LRU list, whose window is the share nearest the LRU end, at least one page. The erase blocks with most pages in the window, a few of them, are the victim blocks; among their pages in the window the one nearest the LRU end goes. Only when no victim block has a page in the window any more is the set chosen anew. Clean and dirty pages count alike.",
         when: "Meant for devices that map by blocks and keep log blocks, where writes that share few erase blocks save merges; the plain cost model has no merges, so here it shows only what that costs. On the samples at R = 32 and 3 % it costs 2.6 % (pg-tpcc) and 7.5 % (pg-tatp) more than lru and saves 2.2 % on pg-tpcb. PPE (figure 3) finds more faults and more flushes than with lru as well.",
-        bytes_per_frame: 24,
+        memory: Memory::of(24).scattered(96),
         source: "Seo and Shin 2008; PPE",
         online: true,
         looks_at_costs: false,
