@@ -32,8 +32,8 @@ EBBPOOL = Path(os.environ.get("EBBPOOL", TARGET / "release" / "ebbpool"))
 SPEED_TRACE = "zipf:pages=1000000,refs={},read-alpha=1,write=0.3"
 SPEED_FRAMES = 100_000
 # Enough references to more pages than frames that all frames of the larger size are used.
-MEMORY_TRACE = "uniform:pages=4000000,refs=8000000,write=0.3"
-MEMORY_FRAMES = (1_000_000, 2_000_000)
+MEMORY_TRACE = "uniform:pages=2000000,refs=4000000,write=0.3"
+MEMORY_FRAMES = (500_000, 1_000_000)
 
 # 2 to the power of this many buckets: libCacheSim is fastest with it here. It begins with 24 unless
 # told, and is slower by a third then.
