@@ -144,6 +144,10 @@ pub enum Foresight {
 /// stays, and `costs` when the device's costs have changed. A policy does no I/O, reads no
 /// clock, and never hashes a resident page.
 pub trait Policy: Send {
+    /// False if the numbers of pages make no difference, so that a driver need not have them at
+    /// hand before a miss.
+    const LOOKS_AT_PAGES: bool = true;
+
     /// The page in `frame` was fixed.
     fn hit(&mut self, frame: Frame, access: Access);
 

@@ -6,8 +6,9 @@
 //! number. Whole simulations are timed, opening the trace to the last count; what counts is the
 //! ratio to lru in the same run.
 
+mod cpu;
+
 use std::env;
-use std::fs;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
@@ -17,16 +18,6 @@ use ebbpool_trace::{Batch, Format, Source, Writer};
 
 const FRAMES: u64 = 100_000;
 const RUNS: usize = 3;
-
-/// Seconds of user and system time so far; Linux only, in ticks of 10 ms.
-fn cpu_seconds() -> Option<f64> {
-    let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    let after_name = stat.rsplit_once(')')?.1;
-    let mut times = after_name.split_whitespace().skip(11);
-    let user: f64 = times.next()?.parse().ok()?;
-    let system: f64 = times.next()?.parse().ok()?;
-    Some((user + system) / 100.0)
-}
 
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
@@ -88,11 +79,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 frames: FRAMES,
                 asymmetry: 32.0,
             };
-            let (start, cpu_start) = (Instant::now(), cpu_seconds());
+            let (start, cpu_start) = (Instant::now(), cpu::seconds());
             let outcome = simulate(&source, &[cell], &Options::default(), &progress)?;
             let seconds = start.elapsed().as_secs_f64();
             wall[at].push(references as f64 / 1e6 / seconds);
-            if let (Some(start), Some(end)) = (cpu_start, cpu_seconds()) {
+            if let (Ok(start), Ok(end)) = (cpu_start, cpu::seconds()) {
                 cpu[at].push(references as f64 / 1e6 / (end - start));
             }
             miss_ratios[at] = outcome.counts[0].misses as f64 / references as f64;

@@ -59,7 +59,11 @@ pub(crate) struct Chunk<'a> {
 }
 
 /// References whose memory is fetched together.
-const LOOKAHEAD: usize = 16;
+const LOOKAHEAD: usize = 64;
+
+/// Writes whose clusters are looked up together, since a page number seldom is in the cache by the
+/// time that the page is written back.
+const WRITES_TOGETHER: usize = 64;
 
 /// What a run needs to know besides policy and trace.
 pub(crate) struct Setup {
@@ -120,6 +124,8 @@ pub(crate) struct Engine<P, O> {
     moved: Vec<u64>,
     served: u64,
     dirty: u64,
+    /// Dense numbers of the pages written whose cluster switches are not yet counted.
+    written: Vec<u32>,
     last_cluster: Option<u64>,
     counts: Counts,
 }
@@ -148,6 +154,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             moved: Vec::new(),
             served: 0,
             dirty: 0,
+            written: Vec::new(),
             last_cluster: None,
             counts: Counts::default(),
             setup,
@@ -181,11 +188,11 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         let place = self.table[id as usize];
         if let Some(frame) = place.frame() {
             self.policy.hit(frame, access);
-            if access.is_write() {
-                let occupant = &mut self.occupants[frame as usize];
-                self.dirty += u64::from(*occupant & 1 ^ 1);
-                *occupant |= 1;
-            }
+            // Whether it is a write cannot be predicted, so there is no branch.
+            let write = reference & 1;
+            let occupant = &mut self.occupants[frame as usize];
+            self.dirty += u64::from(write & !*occupant);
+            *occupant |= write;
         } else {
             self.miss(reference, place.ghost(), access, pages);
         }
@@ -287,7 +294,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         }
         let mut whole = [resident, missing].concat();
         whole.sort_unstable();
-        whole.into_iter().for_each(|page| self.write(page));
+        self.write_pages(&whole, pages);
     }
 
     #[inline]
@@ -326,41 +333,71 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         let occupant = &mut self.occupants[frame as usize];
         if *occupant & 1 == 1 {
             *occupant &= !1;
-            let page = pages[(*occupant >> 1) as usize];
+            let id = *occupant >> 1;
             self.dirty -= 1;
-            self.write(page);
+            self.counts.writes += 1;
+            self.written.push(id);
+            if O::LISTENS {
+                self.observer.write(pages[id as usize]);
+            }
         }
     }
 
+    /// Writes pages that need not be resident.
+    fn write_pages(&mut self, written: &[u64], pages: &[u64]) {
+        self.count_switches(pages);
+        for &page in written {
+            self.counts.writes += 1;
+            self.count_switch(page);
+            if O::LISTENS {
+                self.observer.write(page);
+            }
+        }
+    }
+
+    /// Counts the cluster switches of what was written.
+    fn count_switches(&mut self, pages: &[u64]) {
+        let mut written = std::mem::take(&mut self.written);
+        for id in written.drain(..) {
+            self.count_switch(pages[id as usize]);
+        }
+        self.written = written;
+    }
+
     #[inline]
-    fn write(&mut self, page: u64) {
+    fn count_switch(&mut self, page: u64) {
         let cluster = page / self.setup.cluster_size;
-        self.counts.writes += 1;
-        if self.last_cluster.replace(cluster) != Some(cluster) {
-            self.counts.cluster_switches += 1;
-        }
-        if O::LISTENS {
-            self.observer.write(page);
-        }
+        let switches = self.last_cluster.replace(cluster) != Some(cluster);
+        self.counts.cluster_switches += u64::from(switches);
     }
 
     /// Brings what the next references will look at into the cache, all at the same time instead
     /// of one after the other.
     #[inline]
     fn prefetch(&self, references: &[u32], pages: &[u64]) {
-        let mut places = [Place::NOWHERE; LOOKAHEAD];
-        for (place, reference) in places.iter_mut().zip(references) {
-            *place = self.table[(reference >> 1) as usize];
+        // Hits and misses are sorted first, without a branch, since nobody can predict them.
+        let mut hits = [0; LOOKAHEAD];
+        let mut misses = [0; LOOKAHEAD];
+        let (mut hit, mut missed) = (0, 0);
+        for reference in references {
+            let id = reference >> 1;
+            let place = self.table[id as usize];
+            hits[hit] = place.0;
+            misses[missed] = id;
+            let resident = usize::from(place.frame().is_some());
+            hit += resident;
+            missed += 1 - resident;
         }
-        for (place, reference) in places.iter().zip(references) {
-            if let Some(frame) = place.frame() {
-                black_box(self.occupants[frame as usize]);
-                self.policy.prefetch(frame);
-            } else {
-                black_box(pages[(reference >> 1) as usize]);
-                if let Some(ghost) = place.ghost() {
-                    self.policy.prefetch_ghost(ghost);
-                }
+        for &frame in &hits[..hit] {
+            black_box(self.occupants[frame as usize]);
+            self.policy.prefetch(frame);
+        }
+        for &id in &misses[..missed] {
+            if P::LOOKS_AT_PAGES || O::LISTENS {
+                black_box(pages[id as usize]);
+            }
+            if let Some(ghost) = self.table[id as usize].ghost() {
+                self.policy.prefetch_ghost(ghost);
             }
         }
     }
@@ -395,6 +432,9 @@ impl<P: Policy, O: Observer> Engine<P, O> {
                 };
                 self.serve(chunk.references[at], next, chunk.pages);
             }
+            if self.written.len() >= WRITES_TOGETHER {
+                self.count_switches(chunk.pages);
+            }
         }
     }
 
@@ -416,6 +456,7 @@ impl<P: Policy, O: Observer> Drive for Engine<P, O> {
             self.serve_range(chunk, 0..warm);
             self.setup.warmup -= warm as u64;
             if self.setup.warmup == 0 {
+                self.written.clear();
                 self.counts = Counts::default();
                 self.last_cluster = None;
                 self.observer.counting();
@@ -425,6 +466,7 @@ impl<P: Policy, O: Observer> Drive for Engine<P, O> {
     }
 
     fn finish(&mut self, pages: &[u64]) -> Counts {
+        self.count_switches(pages);
         match self.setup.at_end {
             _ if self.observer.stopped() => self.counts.dirty_left = self.dirty,
             AtEnd::Free => self.counts.dirty_left = self.dirty,
@@ -440,7 +482,7 @@ impl<P: Policy, O: Observer> Drive for Engine<P, O> {
                     .map(|(&occupant, _)| pages[(occupant >> 1) as usize])
                     .collect();
                 dirty.sort_unstable();
-                dirty.into_iter().for_each(|page| self.write(page));
+                self.write_pages(&dirty, pages);
             }
         }
         self.counts

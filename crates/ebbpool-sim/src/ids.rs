@@ -5,6 +5,9 @@ use hashbrown::HashMap;
 /// Pages below this are found in an array, others by hashing.
 const DIRECT: u64 = 1 << 26;
 
+/// Pages looked up together.
+const TOGETHER: usize = 64;
+
 /// The most distinct pages: a number and a write flag share 32 bits.
 pub(crate) const MOST_PAGES: u64 = (1 << 31) - 2;
 
@@ -24,9 +27,36 @@ impl Ids {
         u64::from(self.count)
     }
 
+    /// The numbers of a few pages, in order; `first` hears of each that is new.
+    #[inline]
+    pub(crate) fn ids(
+        &mut self,
+        batch: &[u64],
+        mut first: impl FnMut(u64),
+        mut each: impl FnMut(u32),
+    ) {
+        for pages in batch.chunks(TOGETHER) {
+            // All are looked up before one is needed, so that the waits for memory overlap.
+            let mut known = [0; TOGETHER];
+            for (known, &page) in known.iter_mut().zip(pages) {
+                *known = usize::try_from(page)
+                    .ok()
+                    .and_then(|at| self.direct.get(at))
+                    .map_or(0, |&id| id);
+            }
+            for (&known, &page) in known.iter().zip(pages) {
+                each(if known > 0 {
+                    known - 1
+                } else {
+                    self.id(page, &mut first)
+                });
+            }
+        }
+    }
+
     /// The number of `page`; `first` hears of it if it is new.
     #[inline]
-    pub(crate) fn id(&mut self, page: u64, first: impl FnOnce(u64)) -> u32 {
+    fn id(&mut self, page: u64, first: impl FnOnce(u64)) -> u32 {
         if page >= DIRECT {
             return *self.hashed.entry(page).or_insert_with(|| {
                 first(page);

@@ -162,10 +162,15 @@ impl Decoder {
         }
         let mut new_pages = Vec::new();
         let mut references = Vec::with_capacity(self.batch.len());
-        for (&page, &write) in self.batch.pages.iter().zip(&self.batch.writes) {
-            let id = self.ids.id(page, |page| new_pages.push(page));
-            references.push(id << 1 | u32::from(write));
-        }
+        let mut writes = self.batch.writes.iter();
+        self.ids.ids(
+            &self.batch.pages,
+            |page| new_pages.push(page),
+            |id| {
+                let write = writes.next().is_some_and(|&write| write);
+                references.push(id << 1 | u32::from(write));
+            },
+        );
         if self.ids.len() > MOST_PAGES {
             return Err(SimError::TooLarge {
                 trace: self.label.clone(),

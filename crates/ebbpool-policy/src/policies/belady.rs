@@ -96,6 +96,11 @@ impl Policy for Belady {
     }
 
     #[inline]
+    fn prefetch(&self, frame: Frame) {
+        self.alive.prefetch(frame);
+    }
+
+    #[inline]
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,

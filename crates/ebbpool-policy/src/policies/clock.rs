@@ -39,6 +39,8 @@ impl Build for Clock {
 }
 
 impl Policy for Clock {
+    const LOOKS_AT_PAGES: bool = false;
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         self.referenced[frame as usize] = true;

@@ -34,6 +34,8 @@ impl Build for Fifo {
 }
 
 impl Policy for Fifo {
+    const LOOKS_AT_PAGES: bool = false;
+
     #[inline]
     fn hit(&mut self, _frame: Frame, _access: Access) {}
 

@@ -69,6 +69,8 @@ impl Build for Gclock {
 }
 
 impl Policy for Gclock {
+    const LOOKS_AT_PAGES: bool = false;
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         let counter = &mut self.counters[frame as usize];

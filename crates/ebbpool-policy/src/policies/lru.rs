@@ -34,6 +34,8 @@ impl Build for Lru {
 }
 
 impl Policy for Lru {
+    const LOOKS_AT_PAGES: bool = false;
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         self.lists.move_to_mru(0, frame);

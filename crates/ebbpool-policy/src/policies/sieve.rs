@@ -53,6 +53,8 @@ impl Sieve {
 }
 
 impl Policy for Sieve {
+    const LOOKS_AT_PAGES: bool = false;
+
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
         self.visited[frame as usize] = true;

@@ -1,0 +1,87 @@
+//! How CPU time grows with the references, at 100 k frames, and with the frames, at 20 M references.
+//!
+//! `cargo bench -p ebbpool-sim --bench growth`, or with other policies
+//! `cargo bench -p ebbpool-sim --bench growth -- lru sieve`. References come from a generator and
+//! nothing holds them; `generator` is its time and that of numbering pages, which the others
+//! contain too.
+
+mod cpu;
+
+use std::env;
+use std::sync::atomic::AtomicBool;
+
+use ebbpool_policy::PolicySpec;
+use ebbpool_sim::{Cell, Options, Progress, scan, simulate};
+use ebbpool_trace::Source;
+
+const REFERENCES: [u64; 4] = [100_000, 1_000_000, 10_000_000, 100_000_000];
+const FRAMES: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
+
+/// One row: nanoseconds of CPU time a reference, of the generator and of each policy.
+fn row(
+    pages: u64,
+    references: u64,
+    frames: u64,
+    policies: &[PolicySpec],
+) -> Result<String, Box<dyn std::error::Error>> {
+    let stop = AtomicBool::new(false);
+    let progress = Progress {
+        report: &|_| {},
+        stop: &stop,
+    };
+    let spec = format!("zipf:pages={pages},refs={references},read-alpha=1,write=0.3");
+    let source = Source::parse(&spec, None)?;
+    // The tables of a generator are made when it is first opened.
+    drop(source.open()?);
+    let nanoseconds = |seconds: f64| format!(" {:.0} |", seconds * 1e9 / references as f64);
+    let start = cpu::seconds()?;
+    scan(&source, false, &progress)?;
+    let mut row = nanoseconds(cpu::seconds()? - start);
+    for policy in policies {
+        let cell = Cell {
+            policy: policy.clone(),
+            frames,
+            asymmetry: 32.0,
+        };
+        let start = cpu::seconds()?;
+        simulate(&source, &[cell], &Options::default(), &progress)?;
+        row += &nanoseconds(cpu::seconds()? - start);
+    }
+    Ok(row)
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    // `cargo test --all-targets` runs this too, without the flag.
+    if !arguments.iter().any(|argument| argument == "--bench") {
+        return Ok(());
+    }
+    let named = arguments.iter().filter(|a| !a.starts_with("--"));
+    let mut policies: Vec<PolicySpec> = named.map(|name| name.parse()).collect::<Result<_, _>>()?;
+    if policies.is_empty() {
+        for name in ["lru", "cfdc", "fd-buffer:group=64"] {
+            policies.push(name.parse()?);
+        }
+    }
+    let header = |first: &str| {
+        let names: String = policies.iter().map(|p| format!(" {p} |")).collect();
+        println!("| {first} | generator |{names}");
+        println!("|{}", " --- |".repeat(policies.len() + 2));
+    };
+    header("references, 1 M pages, 100 k frames");
+    for references in REFERENCES {
+        println!(
+            "| {references} |{}",
+            row(1_000_000, references, 100_000, &policies)?
+        );
+    }
+    println!();
+    header("frames, 4 pages a frame, 20 M references");
+    for frames in FRAMES {
+        println!(
+            "| {frames} |{}",
+            row(4 * frames, 20_000_000, frames, &policies)?
+        );
+    }
+    Ok(())
+}
