@@ -97,7 +97,7 @@ impl Policy for Belady {
 
     #[inline]
     fn prefetch(&self, frame: Frame) {
-        self.alive.prefetch(frame);
+        self.order.prefetch(frame);
     }
 
     #[inline]
