@@ -59,7 +59,7 @@ pub(crate) struct Chunk<'a> {
 }
 
 /// References whose memory is fetched together.
-const LOOKAHEAD: usize = 64;
+const LOOKAHEAD: usize = 32;
 
 /// Writes whose clusters are looked up together, since a page number seldom is in the cache by the
 /// time that the page is written back.

@@ -76,3 +76,40 @@ impl Ids {
         self.direct[at] - 1
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_numbered_in_order_of_first_appearance() {
+        // Some twice in one group, some in groups apart, some in the array and some not.
+        let far = [1 << 20, DIRECT, u64::MAX];
+        let batch: Vec<u64> = (0..3 * TOGETHER as u64)
+            .map(|at| match at % 5 {
+                3 => far[(at / 5 % 3) as usize],
+                rest => at * at % 37 + rest % 2,
+            })
+            .collect();
+        let mut expected_pages: Vec<u64> = Vec::new();
+        let expected: Vec<u32> = batch
+            .iter()
+            .map(|page| {
+                let known = expected_pages.iter().position(|known| known == page);
+                known.unwrap_or_else(|| {
+                    expected_pages.push(*page);
+                    expected_pages.len() - 1
+                }) as u32
+            })
+            .collect();
+
+        let mut ids = Ids::default();
+        let (mut pages, mut numbers) = (Vec::new(), Vec::new());
+        for part in batch.chunks(TOGETHER + 7) {
+            ids.ids(part, |page| pages.push(page), |id| numbers.push(id));
+        }
+        let pages_seen = expected_pages.len() as u64;
+        assert_eq!((numbers, pages), (expected, expected_pages));
+        assert_eq!(ids.len(), pages_seen);
+    }
+}
