@@ -3,7 +3,7 @@
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, PolicySpec};
+use crate::spec::{CLUSTER, Entry, Memory, PolicySpec};
 
 const CLEAN: usize = 0;
 const DIRTY: usize = 1;
@@ -22,7 +22,7 @@ impl Build for CleanFirst {
         summary: "Evicts the least recently used clean page, and a dirty one only where all are dirty.",
         how: "A clean and a dirty list, both LRU. A hit moves the page to the recent end of its list; a page written moves to the dirty list. The clean list's LRU page goes; if that list is empty, the dirty list's.",
         when: "The end of the road for clean-first: it writes least as long as the dirty pages leave room for reading, and reads without end once they do not. Example of CONTRIBUTING.md; the same victims as cflru:window=1 unless pages are cleaned from outside.",
-        bytes_per_frame: 9,
+        memory: Memory::of(9),
         source: "CONTRIBUTING.md",
         online: true,
         looks_at_costs: false,

@@ -4,6 +4,7 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use ebbpool_device::Asymmetry;
 use ebbpool_device::arrivals::Rate;
 use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_device::flash::FlashConfig;
@@ -50,6 +51,13 @@ Examples:
   ebbpool run my.parquet --policy fd-buffer --frames 3% --asymmetry rm2:base=25
   ebbpool run my.txt --policy lru --frames 100 --events events.txt --series series.csv")]
     Run(RunArgs),
+    /// Bound the bill from below: what no policy can undercut, and how near a clairvoyant comes
+    #[command(after_help = "\
+Examples:
+  ebbpool bound my.parquet --frames 3%
+  ebbpool bound my.parquet --frames 1%,3% --asymmetry 1,32 --format json
+  ebbpool bound zipf:pages=10000,refs=100000 --frames 310 --at-end flush")]
+    Bound(BoundArgs),
     /// Describe, convert and generate traces
     Trace(TraceArgs),
     /// Drive a simulated flash device
@@ -122,6 +130,9 @@ pub(crate) struct CompareArgs {
     pub(crate) device: Option<String>,
     #[command(flatten)]
     pub(crate) common: Common,
+    /// Also compute what no policy can undercut, and how far above it each one is at most
+    #[arg(long)]
+    pub(crate) bound: bool,
     /// Write an HTML page with charts and tables
     #[arg(long, value_name = "FILE.html")]
     pub(crate) report: Option<PathBuf>,
@@ -167,19 +178,85 @@ pub(crate) struct RunArgs {
 }
 
 #[derive(Args)]
+pub(crate) struct BoundArgs {
+    /// A trace: a file, - for standard input, or a generator such as zipf:pages=10000,refs=1000000;
+    /// several with --concat
+    #[arg(value_name = "TRACE", required = true)]
+    pub(crate) traces: Vec<String>,
+    /// Memory sizes: frames, or per cent of the database's pages
+    #[arg(long, value_name = "LIST", value_delimiter = ',', required = true)]
+    pub(crate) frames: Vec<SizeArg>,
+    /// Costs of a page write in page reads
+    #[arg(long, value_name = "LIST", default_value = "32")]
+    asymmetry: Vec<AsymmetryList>,
+    #[command(flatten)]
+    ending: Ending,
+    #[command(flatten)]
+    working: Working,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+    /// How the result is printed
+    #[arg(long, value_enum, default_value_t = RunFormat::Table)]
+    pub(crate) format: RunFormat,
+}
+
+impl BoundArgs {
+    /// The asymmetries asked for, in their order.
+    pub(crate) fn asymmetries(&self) -> Result<Vec<Asymmetry>, Failure> {
+        constant(self.asymmetry.iter().flat_map(|list| &list.0))
+    }
+
+    pub(crate) fn at_end(&self) -> AtEnd {
+        self.ending.at_end()
+    }
+
+    pub(crate) fn threads(&self) -> usize {
+        self.working.threads()
+    }
+}
+
+#[derive(Args)]
+struct Ending {
+    /// What becomes of pages dirty at the end: left uncounted, or written and counted
+    #[arg(long, value_enum, default_value_t = AtEndArg::Free)]
+    at_end: AtEndArg,
+}
+
+impl Ending {
+    fn at_end(&self) -> AtEnd {
+        match self.at_end {
+            AtEndArg::Free => AtEnd::Free,
+            AtEndArg::Flush => AtEnd::Flush,
+        }
+    }
+}
+
+#[derive(Args)]
+struct Working {
+    /// Worker threads [default: all cores]; the results do not depend on it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+}
+
+impl Working {
+    fn threads(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.threads.map_or_else(cores, usize::from)
+    }
+}
+
+#[derive(Args)]
 pub(crate) struct Common {
     /// References at the start that count nothing
     #[arg(long, value_name = "N|P%", default_value = "0")]
     pub(crate) warmup: WarmupArg,
-    /// What becomes of pages dirty at the end: left uncounted, or written and counted
-    #[arg(long, value_enum, default_value_t = AtEndArg::Free)]
-    at_end: AtEndArg,
+    #[command(flatten)]
+    ending: Ending,
     /// Pages per cluster when cluster switches are counted
     #[arg(long, value_name = "PAGES", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..))]
     cluster_size: u64,
-    /// Worker threads [default: all cores]; the results do not depend on it
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    threads: Option<u16>,
+    #[command(flatten)]
+    working: Working,
     /// References a second that come to the device: it waits for them where it is faster, which
     /// counts in its energy and empties an SLC cache [default: each comes when the one before is
     /// served]
@@ -255,15 +332,11 @@ impl Reading {
 
 impl Common {
     pub(crate) fn options(&self) -> ebbpool_sim::Options {
-        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         ebbpool_sim::Options {
             warmup: 0,
-            at_end: match self.at_end {
-                AtEndArg::Free => AtEnd::Free,
-                AtEndArg::Flush => AtEnd::Flush,
-            },
+            at_end: self.ending.at_end(),
             cluster_size: self.cluster_size,
-            threads: self.threads.map_or_else(cores, usize::from),
+            threads: self.working.threads(),
             rate: self.rate,
         }
     }
@@ -304,6 +377,21 @@ impl CompareArgs {
         });
         Ok(specs)
     }
+}
+
+/// The asymmetries as numbers, for a bound: it weighs savings anywhere in the trace against each
+/// other, by one R.
+pub(crate) fn constant<'a>(
+    asymmetries: impl Iterator<Item = &'a AsymmetrySpec>,
+) -> Result<Vec<Asymmetry>, Failure> {
+    let constant = |asymmetry: &AsymmetrySpec| {
+        asymmetry.constant().ok_or_else(|| {
+            Failure::Usage(format!(
+                "a bound needs an R that stays the same, and that of --asymmetry {asymmetry} changes; leave it out of the list"
+            ))
+        })
+    };
+    asymmetries.map(constant).collect()
 }
 
 /// Reads a policy.

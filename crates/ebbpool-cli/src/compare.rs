@@ -2,12 +2,13 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use ebbpool_sim::{NoStore, Progress, Row, SimError, Store, Sweep, Swept, TraceFacts};
+use ebbpool_sim::bound::{Question, RecordedTrace, solve_all};
+use ebbpool_sim::{NoStore, Progress, Resolved, Row, SimError, Store, Sweep, Swept, TraceFacts};
 use ebbpool_trace::output::OutputFile;
 use ebbpool_trace::stats::Info;
 use ebbpool_trace::{Metadata, Source};
 
-use crate::args::{CompareArgs, CompareFormat};
+use crate::args::{CompareArgs, CompareFormat, constant};
 use crate::cache::Cache;
 use crate::charge::{Abilities, Charge, Measure};
 use crate::results::{OfTrace, Record, WithDevice};
@@ -35,6 +36,8 @@ pub(crate) struct Comparison {
     pub(crate) rows: Vec<Row>,
     /// For each charge, each policy, each size: nothing where an interruption came first.
     pub(crate) records: Vec<Option<Record>>,
+    /// If asked for, what no policy can undercut, per reference: for each charge, each size.
+    pub(crate) bounds: Option<Vec<f64>>,
     pub(crate) interrupted: bool,
     /// For a report: what the references are like.
     pub(crate) nature: Option<Info>,
@@ -50,6 +53,12 @@ impl Comparison {
             records,
             sizes: self.sizes.len(),
         })
+    }
+
+    /// What no policy can undercut at the charge and size of those indices.
+    pub(crate) fn bound(&self, charge: usize, size: usize) -> Option<f64> {
+        let bounds = self.bounds.as_ref()?;
+        bounds.get(charge * self.sizes.len() + size).copied()
     }
 
     /// The finished results, in order.
@@ -92,6 +101,14 @@ impl<'a> Block<'a> {
 }
 
 pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
+    if args.bound {
+        if args.device.is_some() {
+            return Err(Failure::Usage(
+                "--bound needs a write that costs the same throughout, which one on a --device does not; bound an asymmetry instead".into(),
+            ));
+        }
+        constant(args.asymmetries())?;
+    }
     let sweep = Sweep {
         policies: match args.device {
             // Which policies there are is known once the device is.
@@ -207,6 +224,62 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     }
 }
 
+/// What no policy can undercut, per reference, for each charge, which is a plain asymmetry, and each
+/// size: from the store as far as it knows. Nothing if there was an interruption.
+fn bounds(
+    args: &CompareArgs,
+    charges: &[Charge],
+    resolved: &Resolved,
+    source: &Source,
+    store: &dyn Store,
+) -> Result<Option<Vec<f64>>, Failure> {
+    let at_end = args.common.options().at_end;
+    let questions = charges.iter().flat_map(|charge| {
+        resolved.frames.iter().map(|&frames| Question {
+            frames,
+            asymmetry: charge.asymmetry.ratio(),
+            at_end,
+            warmup: resolved.warmup,
+        })
+    });
+    let questions: Vec<Question> = questions.collect();
+    let key = |question: &Question| format!("bound {question:?}");
+    let known = |question: &Question| -> Option<f64> {
+        serde_json::from_slice(&store.get(&key(question))?).ok()
+    };
+    let mut bounds: Vec<Option<f64>> = questions.iter().map(known).collect();
+    let unknown: Vec<usize> = (0..bounds.len())
+        .filter(|&at| bounds[at].is_none())
+        .collect();
+    if !unknown.is_empty() {
+        let bar = progress::bar(source.label());
+        let report = |share| progress::set(&bar, share);
+        let progress = Progress {
+            report: &report,
+            stop: &progress::STOP,
+        };
+        let trace = match RecordedTrace::read(source, &progress) {
+            Err(SimError::Interrupted) => return Ok(None),
+            trace => trace?,
+        };
+        let asked: Vec<Question> = unknown.iter().map(|&at| questions[at].clone()).collect();
+        let threads = args.common.options().threads;
+        let found = solve_all(&trace, &asked, threads, &progress)?;
+        bar.finish_and_clear();
+        for ((at, question), found) in unknown.into_iter().zip(&asked).zip(found) {
+            if found.interrupted {
+                continue;
+            }
+            let bound = found.lower_bound / found.references as f64;
+            if let Ok(value) = serde_json::to_vec(&bound) {
+                store.put(&key(question), &value);
+            }
+            bounds[at] = Some(bound);
+        }
+    }
+    Ok(bounds.into_iter().collect())
+}
+
 /// What the trace is like, from the store if it knows; nothing if there was an interruption.
 fn nature(source: &Source, store: &dyn Store) -> Result<Option<Info>, Failure> {
     const KEY: &str = "trace info";
@@ -311,6 +384,10 @@ fn compare_one(
         from_store,
         interrupted,
     } = sweep_all(sweep, &charges, source, store)?;
+    let bounds = match args.bound && !interrupted {
+        true => bounds(args, &charges, &resolved, source, store)?,
+        false => None,
+    };
     run::report_notes(&resolved.notes);
     if from_store > 0 {
         run::report_notes(&[format!(
@@ -350,6 +427,10 @@ fn compare_one(
                 )]);
             }
         }
+        let bound = row.asymmetry * sizes + row.size;
+        record.lower_bound = bounds
+            .as_ref()
+            .and_then(|bounds| bounds.get(bound).copied());
         records[place] = Some(record);
     }
     let name = resolved.metadata.name.as_deref().unwrap_or(source.label());
@@ -382,7 +463,8 @@ fn compare_one(
         policies: sweep.policies.iter().map(|spec| spec.to_string()).collect(),
         charges,
         records,
-        interrupted,
+        interrupted: interrupted || args.bound && bounds.is_none(),
+        bounds,
         nature,
         frames: resolved.frames,
         rows,

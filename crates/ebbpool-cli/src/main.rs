@@ -1,6 +1,7 @@
 //! The `ebbpool` command.
 
 mod args;
+mod bound;
 mod cache;
 mod charge;
 mod compare;
@@ -78,6 +79,7 @@ fn main() -> ExitCode {
     let result = match &cli.command {
         Command::Compare(args) => compare::compare(args),
         Command::Run(args) => run::run(args),
+        Command::Bound(args) => bound::bound(args),
         Command::Trace(args) => trace::trace(args),
         Command::Device(args) => device::device(args),
         Command::Policies(args) => policies::policies(args),

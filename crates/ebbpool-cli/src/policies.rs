@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use ebbpool_policy::{Entry, PolicySpec, registry};
+use ebbpool_policy::{Entry, Memory, PolicySpec, registry};
 
 use crate::Failure;
 use crate::args::{PoliciesArgs, parse};
@@ -107,10 +107,22 @@ fn costs_of(online: bool, looks_at_costs: bool) -> &'static str {
 }
 
 fn memory_of(entry: &Entry) -> String {
-    format!(
-        "About {} bytes per frame with default parameters, ghosts included, page table apart.",
-        entry.bytes_per_frame
-    )
+    let Memory {
+        order,
+        order_scattered,
+        ghosts,
+    } = entry.memory;
+    let mut text = format!("About {order} bytes per frame with default parameters");
+    if order_scattered > order {
+        let _ = write!(
+            text,
+            " ({order_scattered} where each page has an erase block or cluster to itself)"
+        );
+    }
+    if ghosts > 0 {
+        let _ = write!(text, ", and {ghosts} for ghosts and estimates");
+    }
+    text + ", page table apart."
 }
 
 fn markdown() -> String {

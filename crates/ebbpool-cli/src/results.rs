@@ -41,6 +41,8 @@ pub(crate) struct Record {
     /// The device failed on the way, so that the figures are of a part of the trace.
     #[serde(skip)]
     pub(crate) failed: bool,
+    /// What no policy can undercut, if it was asked for.
+    pub(crate) lower_bound: Option<f64>,
 }
 
 /// A result and what is known of the device's part in it, where there was one.
@@ -128,6 +130,12 @@ pub(crate) struct OfTrace<'a> {
 }
 
 impl Record {
+    /// What the bill is above what no policy can undercut, as a share of that, if that is known.
+    pub(crate) fn above_bound(&self) -> Option<f64> {
+        let bound = self.lower_bound.filter(|bound| *bound > 0.0)?;
+        Some(self.cost / bound - 1.0)
+    }
+
     /// Charges the device in place of the asymmetry.
     pub(crate) fn charge(&mut self, charge: &Charge, device: &DeviceOutcome) {
         let bill = device.report.bill();
@@ -181,6 +189,7 @@ impl Record {
             padding_reads: counts.padding_reads,
             failed: false,
             joules_per_reference: None,
+            lower_bound: None,
         }
     }
 }
@@ -237,6 +246,7 @@ mod parquet_table {
         "references_per_second",
         "padding_reads",
         "joules_per_reference",
+        "lower_bound",
     ];
     const REAL: &[&str] = &[
         "asymmetry",
@@ -247,6 +257,7 @@ mod parquet_table {
         "seconds",
         "references_per_second",
         "joules_per_reference",
+        "lower_bound",
     ];
 
     pub(super) fn write(rows: &[Map<String, Value>]) -> Result<Vec<u8>, ParquetError> {

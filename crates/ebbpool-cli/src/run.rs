@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use ebbpool_device::{AnyDevice, DeviceFailed};
+use ebbpool_policy::Foresight;
 use ebbpool_sim::{
     Cell, Counts, DeviceAtStart, DeviceOutcome, Events, NoObserver, Observer, OnDevice, Options,
     Progress, Recorder, Series, SimError, Size, TraceFacts, Warmup, scan, simulate_one,
@@ -39,7 +40,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
         matches!(args.frames.size, Size::Share(_)) && metadata.database_pages.is_none();
     let needs_length = matches!(args.common.warmup.0, Warmup::Share(_)) && stated.is_none();
     let scanned = if needs_pages || needs_length {
-        scan(&source, false, &progress)?
+        scan(&source, Foresight::Nothing, &progress)?
     } else {
         Default::default()
     };

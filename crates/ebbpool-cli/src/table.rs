@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use comfy_table::{CellAlignment, Table, presets};
 
+use crate::bound::Answer;
 use crate::charge::rounded;
 use crate::compare::{Block, Comparison};
 use crate::device::Replayed;
@@ -146,6 +147,87 @@ fn of_energy(comparison: &Comparison) -> String {
     text
 }
 
+/// How far above what no policy can undercut each policy is at most: a block per asymmetry.
+fn of_distance(comparison: &Comparison) -> String {
+    if comparison.bounds.is_none() {
+        return String::new();
+    }
+    let mut text = String::from(
+        "\nabove the least possible bill by at most, in per cent; first, what no policy can undercut\n",
+    );
+    let sizes: Vec<usize> = (0..comparison.sizes.len()).collect();
+    for (asymmetry, block) in comparison.blocks().enumerate() {
+        let bound = |size: usize| comparison.bound(asymmetry, size);
+        for group in sizes.chunks(SIZES_ACROSS) {
+            let mut table = plain();
+            let mut header = vec![format!("R = {}", block.charge.label())];
+            header.extend(group.iter().map(|&size| comparison.sizes[size].clone()));
+            add_row(&mut table, header);
+            let known = |value: Option<String>| value.unwrap_or_else(|| "-".into());
+            let mut cells = vec!["lower bound".into()];
+            cells.extend(group.iter().map(|&size| known(bound(size).map(digits))));
+            add_row(&mut table, cells);
+            for (policy, row) in comparison.policies.iter().zip(block.rows()) {
+                let mut cells = vec![policy.clone()];
+                cells.extend(group.iter().map(|&size| {
+                    let above = row[size].as_ref().and_then(Record::above_bound);
+                    known(above.map(|share| format!("{:.1}", 100.0 * share)))
+                }));
+                add_row(&mut table, cells);
+            }
+            let _ = write!(text, "\n{}", finish(table));
+        }
+    }
+    text
+}
+
+/// What was found of how small the bill could be, a line a question.
+pub(crate) fn of_bounds(answers: &[Answer]) -> String {
+    let mut text = String::new();
+    if let Some(answer) = answers.first() {
+        let _ = writeln!(
+            text,
+            "{}: {} references; bill per reference in page reads, dirty pages at the end {}",
+            answer.trace,
+            answer.references,
+            match answer.at_end {
+                "flush" => "written",
+                _ => "free",
+            }
+        );
+    }
+    let mut table = plain();
+    let header = [
+        "R",
+        "frames",
+        "no policy below",
+        "clairvoyant",
+        "by",
+        "gap",
+        "seconds",
+    ];
+    add_row(&mut table, header.map(String::from).into());
+    for answer in answers {
+        let unknown = || "-".to_string();
+        let cells = vec![
+            rounded(answer.asymmetry.0),
+            answer.frames.to_string(),
+            format!("{:.6}", answer.lower_bound),
+            answer
+                .heuristic
+                .map_or_else(unknown, |bill| format!("{bill:.6}")),
+            answer.heuristic_policy.map_or_else(unknown, String::from),
+            answer
+                .gap
+                .map_or_else(unknown, |gap| format!("{:.3} %", 100.0 * gap)),
+            format!("{:.1}", answer.seconds),
+        ];
+        add_row(&mut table, cells);
+    }
+    let _ = write!(text, "\n{}", finish(table));
+    text
+}
+
 /// One block per charge: policies down, sizes across. A dash stands for a result that an
 /// interruption came before.
 pub(crate) fn of_comparison(comparison: &Comparison) -> String {
@@ -193,6 +275,7 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> String {
             let _ = write!(text, "\n{}", finish(table));
         }
     }
+    text.push_str(&of_distance(comparison));
     text.push_str(&of_wear(comparison, usual_size(comparison)));
     text.push_str(&of_energy(comparison));
     let _ = writeln!(text, "\n{}", sentence(comparison));

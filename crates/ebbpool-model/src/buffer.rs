@@ -3,12 +3,18 @@
 use std::collections::BTreeSet;
 
 use crate::clusters::Clusters;
-use crate::{Event, Model};
+use crate::{Event, Foreseen, Model};
 
 /// A policy proper. It keeps the resident pages and their dirty flags in its own lists.
 pub(crate) trait Policy {
     /// The next use of the page about to be referenced, for belady.
     fn next_use(&mut self, _next_use: Option<u64>) {}
+
+    /// What else comes for that page.
+    fn foresee(&mut self, _foreseen: Foreseen) {}
+
+    /// See [`Model::prices`].
+    fn prices(&mut self, _prices: &[f64]) {}
 
     /// A resident page is referenced.
     fn hit(&mut self, page: u64, write: bool);
@@ -67,6 +73,14 @@ pub(crate) trait Policy {
 impl Policy for Box<dyn Policy> {
     fn next_use(&mut self, next_use: Option<u64>) {
         (**self).next_use(next_use);
+    }
+
+    fn foresee(&mut self, foreseen: Foreseen) {
+        (**self).foresee(foreseen);
+    }
+
+    fn prices(&mut self, prices: &[f64]) {
+        (**self).prices(prices);
     }
 
     fn hit(&mut self, page: u64, write: bool) {
@@ -243,6 +257,14 @@ impl<P: Policy> Model for Buffer<P> {
             clusters.enter(page);
         }
         events
+    }
+
+    fn foresee(&mut self, foreseen: Foreseen) {
+        self.policy.foresee(foreseen);
+    }
+
+    fn prices(&mut self, prices: &[f64]) {
+        self.policy.prices(prices);
     }
 
     fn clean(&mut self, page: u64) {

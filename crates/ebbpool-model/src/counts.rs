@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Event, model};
+use crate::{Event, Foreseen, model};
 
 /// What is counted of one trace under one policy.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,6 +46,31 @@ pub(crate) fn next_uses(trace: &[(u64, bool)]) -> Vec<Option<u64>> {
     next_uses
 }
 
+/// What is foreseen at each reference, where pages dirty at the end are written (`at_end_flush`)
+/// or not.
+pub fn foresee(trace: &[(u64, bool)], at_end_flush: bool) -> Vec<Foreseen> {
+    let end = (!at_end_flush).then_some(trace.len() as u64);
+    // Of each page the first write from here on, and how many references there are up to it.
+    let mut coming: BTreeMap<u64, (Option<u64>, u64)> = BTreeMap::new();
+    let mut foreseen = vec![Foreseen::default(); trace.len()];
+    for (position, (page, write)) in trace.iter().enumerate().rev() {
+        let position = position as u64;
+        let (next_write, references) = coming.get(page).copied().unwrap_or((end, 0));
+        foreseen[position as usize] = Foreseen {
+            position,
+            write: next_write,
+            references_to_write: references,
+        };
+        let from_here = if *write {
+            (Some(position), 1)
+        } else {
+            (next_write, references + 1)
+        };
+        coming.insert(*page, from_here);
+    }
+    foreseen
+}
+
 /// In how many places of the sequence the cluster is not that of the place before; the first
 /// place is one.
 fn switches(pages: &[u64], cluster_size: u64) -> u64 {
@@ -78,7 +103,15 @@ pub fn count(
     let mut referenced = Vec::new();
     let mut written = Vec::new();
     let next_uses = next_uses(trace);
+    let foreseen = if spec.contains("cost-belady") {
+        foresee(trace, at_end_flush)
+    } else {
+        Vec::new()
+    };
     for (position, ((page, write), next_use)) in trace.iter().zip(next_uses).enumerate() {
+        if let Some(foreseen) = foreseen.get(position) {
+            model.foresee(*foreseen);
+        }
         let events = model.reference(*page, *write, next_use, &no_pins);
         if position < warmup {
             continue;

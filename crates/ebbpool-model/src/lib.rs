@@ -24,7 +24,7 @@ pub mod workload;
 #[cfg(test)]
 mod tests;
 
-pub use counts::{Counts, count};
+pub use counts::{Counts, count, foresee};
 
 /// One page read, page write or eviction.
 ///
@@ -44,6 +44,18 @@ pub enum Event {
     Evict(u64),
 }
 
+/// What comes for the page about to be referenced, besides its next reference.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Foreseen {
+    /// The position of the reference at hand.
+    pub position: u64,
+    /// The position of the page's next write; the length of the trace if there is none and pages
+    /// may stay dirty at the end.
+    pub write: Option<u64>,
+    /// How often the page is referenced after `position`, up to and with `write`.
+    pub references_to_write: u64,
+}
+
 /// A buffer of some number of frames under one policy, at page level.
 pub trait Model {
     /// One reference. `next_use` is the position in the trace of the next reference to `page`,
@@ -58,6 +70,13 @@ pub trait Model {
         next_use: Option<u64>,
         pinned: &BTreeSet<u64>,
     ) -> Vec<Event>;
+
+    /// What the offline policies besides belady look at, said before `reference`.
+    fn foresee(&mut self, foreseen: Foreseen);
+
+    /// For price-guided, said once: what holding a frame from the beginning to each position of the
+    /// trace costs, the end included.
+    fn prices(&mut self, prices: &[f64]);
 
     /// The page, which is resident and dirty, was written back from outside and stays.
     fn clean(&mut self, page: u64);

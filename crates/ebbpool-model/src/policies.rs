@@ -14,6 +14,7 @@ mod cflru;
 mod cflru_c;
 mod cflru_e;
 mod clock;
+mod cost_belady;
 mod dl_cflru_e;
 mod dulo;
 mod fab;
@@ -30,6 +31,7 @@ mod lru_c;
 mod lru_k;
 mod lru_wsr;
 mod operation_aware;
+mod price_guided;
 mod recently_evicted_first;
 mod s3_fifo;
 mod sieve;
@@ -106,6 +108,8 @@ fn policy(spec: &mut Spec, m: usize) -> Built {
             plain(m, w_tinylfu::WTinyLfu::new(m, window, protected))
         }
         "belady" => plain(m, belady::Belady::new()),
+        "cost-belady" => plain(m, cost_belady::CostBelady::new()),
+        "price-guided" => plain(m, price_guided::PriceGuided::new()),
         "cflru" => {
             let window = spec.fraction("window", "0.5");
             clustered(spec, m, cflru::Cflru::new(window.of(m)))

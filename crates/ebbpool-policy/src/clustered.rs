@@ -1,9 +1,11 @@
 //! Write clustering for any policy (FD-Buffer TC, sections 4.5 and 5.1).
 
 use std::num::NonZeroU64;
+use std::sync::Arc;
 
 use crate::clusters::{Clusters, Keys};
-use crate::policy::{Access, Costs, Frame, Gauges, Ghost, Page, Policy};
+use crate::lists::Lists;
+use crate::policy::{Access, Costs, Frame, Gauges, Ghost, NextUse, Page, Policy};
 
 /// A policy whose dirty victims are replaced by the next page of a victim cluster, so that
 /// consecutive writes fall close together.
@@ -13,6 +15,8 @@ use crate::policy::{Access, Costs, Frame, Gauges, Ghost, Page, Policy};
 pub struct Clustered<P> {
     policy: P,
     clusters: Clusters,
+    /// The lists of the clusters and no others.
+    lists: Lists<0>,
     dirty: Vec<bool>,
 }
 
@@ -22,6 +26,7 @@ impl<P: Policy> Clustered<P> {
         Clustered {
             policy,
             clusters: Clusters::new(frames, size, Keys::Entry),
+            lists: Lists::new(frames),
             dirty: vec![false; frames as usize],
         }
     }
@@ -33,9 +38,9 @@ impl<P: Policy> Policy for Clustered<P> {
         self.policy.hit(frame, access);
         if access.is_write() {
             if std::mem::replace(&mut self.dirty[frame as usize], true) {
-                self.clusters.hit(frame);
+                self.clusters.hit(&mut self.lists, frame);
             }
-            self.clusters.enter(frame);
+            self.clusters.enter(&mut self.lists, frame);
         }
     }
 
@@ -62,7 +67,7 @@ impl<P: Policy> Policy for Clustered<P> {
     ) -> Option<Frame> {
         let chosen = self.policy.victim(incoming, &may_go)?;
         if self.dirty[chosen as usize] {
-            self.clusters.victim(may_go)
+            self.clusters.victim(&self.lists, may_go)
         } else {
             Some(chosen)
         }
@@ -82,7 +87,7 @@ impl<P: Policy> Policy for Clustered<P> {
         self.clusters.admit(frame, page);
         self.dirty[frame as usize] = access.is_write();
         if access.is_write() {
-            self.clusters.enter(frame);
+            self.clusters.enter(&mut self.lists, frame);
         }
     }
 
@@ -99,14 +104,14 @@ impl<P: Policy> Policy for Clustered<P> {
     fn evicted(&mut self, frame: Frame) {
         self.policy.evicted(frame);
         if std::mem::take(&mut self.dirty[frame as usize]) {
-            self.clusters.leave(frame);
+            self.clusters.leave(&mut self.lists, frame);
         }
     }
 
     fn cleaned(&mut self, frame: Frame) {
         self.policy.cleaned(frame);
         if std::mem::take(&mut self.dirty[frame as usize]) {
-            self.clusters.leave(frame);
+            self.clusters.leave(&mut self.lists, frame);
         }
     }
 
@@ -126,8 +131,12 @@ impl<P: Policy> Policy for Clustered<P> {
         self.policy.erase_count(frame, erases);
     }
 
-    fn next_use(&mut self, position: u64) {
-        self.policy.next_use(position);
+    fn next_use(&mut self, next: NextUse) {
+        self.policy.next_use(next);
+    }
+
+    fn prices(&mut self, prices: Arc<[f64]>) {
+        self.policy.prices(prices);
     }
 
     fn gauges(&self) -> Gauges {

@@ -2,85 +2,99 @@
 
 use std::hint::black_box;
 
+use crate::slots::make_room;
+
 const ABSENT: u32 = u32::MAX;
 const ARITY: usize = 4;
 
-/// A 4-ary min-heap of items `0..capacity`, each at most once, found by a table of positions.
+/// A 4-ary min-heap of items, each at most once, found by a table of positions.
+///
+/// Keys and items are two arrays, so that no key is padded and the keys of siblings, which are
+/// compared with each other, lie side by side.
 pub(crate) struct IndexedHeap<K> {
-    heap: Vec<(K, u32)>,
+    keys: Vec<K>,
+    items: Vec<u32>,
     positions: Vec<u32>,
 }
 
 impl<K: Copy + PartialOrd> IndexedHeap<K> {
-    /// An empty heap for items `0..capacity`.
-    pub(crate) fn new(capacity: u32) -> Self {
+    /// An empty heap for items `0..capacity`, at most `members` of them at a time.
+    pub(crate) fn new(capacity: u32, members: u32) -> Self {
         IndexedHeap {
-            heap: Vec::with_capacity(capacity as usize),
+            keys: Vec::with_capacity(members as usize),
+            items: Vec::with_capacity(members as usize),
             positions: vec![ABSENT; capacity as usize],
         }
     }
 
+    /// An empty heap that grows with the items that come.
+    pub(crate) fn growing() -> Self {
+        Self::new(0, 0)
+    }
+
     /// The item with the least key.
     #[inline]
-    pub(crate) fn least(&self) -> Option<(K, u32)> {
-        self.heap.first().copied()
+    pub(crate) fn least(&self) -> Option<u32> {
+        self.items.first().copied()
     }
 
     /// The key of `item`, if it is in the heap.
     #[inline]
     pub(crate) fn key(&self, item: u32) -> Option<K> {
-        match self.positions[item as usize] {
-            ABSENT => None,
-            position => Some(self.heap[position as usize].0),
-        }
+        let position = *self.positions.get(item as usize)?;
+        self.keys.get(position as usize).copied()
     }
 
     /// Reads what re-keying `item` will look at first, so that it is in the processor's cache by then.
     #[inline]
     pub(crate) fn prefetch(&self, item: u32) {
-        let position = self.positions[item as usize] as usize;
-        black_box(self.heap.get(position).map(|(key, _)| *key));
-        black_box(
-            self.heap
-                .get(position.wrapping_sub(1) / ARITY)
-                .map(|(key, _)| *key),
-        );
+        let Some(&position) = self.positions.get(item as usize) else {
+            return;
+        };
+        let position = position as usize;
+        black_box(self.keys.get(position).copied());
+        black_box(self.keys.get(position.wrapping_sub(1) / ARITY).copied());
     }
 
     /// Inserts `item`, or gives it a new key.
     #[inline]
     pub(crate) fn set(&mut self, item: u32, key: K) {
+        if item as usize >= self.positions.len() {
+            make_room(&mut self.positions, item as usize + 1);
+            self.positions.resize(item as usize + 1, ABSENT);
+        }
         let position = match self.positions[item as usize] {
             ABSENT => {
-                self.heap.push((key, item));
-                self.heap.len() - 1
+                let members = self.keys.len() + 1;
+                make_room(&mut self.keys, members);
+                make_room(&mut self.items, members);
+                self.keys.push(key);
+                self.items.push(item);
+                members - 1
             }
             position => {
-                self.heap[position as usize].0 = key;
+                self.keys[position as usize] = key;
                 position as usize
             }
         };
-        let settled = self.sift_up(position);
-        if settled == position {
-            self.sift_down(position);
-        }
+        self.sift(position);
     }
 
     /// Takes `item` out; does nothing if it is not there.
     #[inline]
     pub(crate) fn remove(&mut self, item: u32) {
-        let position = std::mem::replace(&mut self.positions[item as usize], ABSENT);
-        if position == ABSENT {
+        let Some(position) = self.positions.get_mut(item as usize) else {
+            return;
+        };
+        let position = std::mem::replace(position, ABSENT) as usize;
+        if position >= self.keys.len() {
             return;
         }
-        let position = position as usize;
-        self.heap.swap_remove(position);
-        if position < self.heap.len() {
-            self.positions[self.heap[position].1 as usize] = position as u32;
-            let settled = self.sift_up(position);
-            if settled == position {
-                self.sift_down(position);
-            }
+        self.keys.swap_remove(position);
+        self.items.swap_remove(position);
+        if let Some(&moved) = self.items.get(position) {
+            self.positions[moved as usize] = position as u32;
+            self.sift(position);
         }
     }
 
@@ -92,11 +106,11 @@ impl<K: Copy + PartialOrd> IndexedHeap<K> {
         let mut best: Option<(K, u32)> = None;
         let mut next = 0;
         let mut skip_subtree;
-        if self.heap.is_empty() {
+        if self.keys.is_empty() {
             return None;
         }
         loop {
-            let (key, item) = self.heap[next];
+            let (key, item) = (self.keys[next], self.items[next]);
             let beaten = best.is_some_and(|(least, _)| least < key);
             if beaten {
                 skip_subtree = true;
@@ -107,7 +121,7 @@ impl<K: Copy + PartialOrd> IndexedHeap<K> {
                 skip_subtree = false;
             }
             let child = next * ARITY + 1;
-            if !skip_subtree && child < self.heap.len() {
+            if !skip_subtree && child < self.keys.len() {
                 next = child;
                 continue;
             }
@@ -116,7 +130,7 @@ impl<K: Copy + PartialOrd> IndexedHeap<K> {
                     return best.map(|(_, item)| item);
                 }
                 let parent = (next - 1) / ARITY;
-                let last_child = (parent * ARITY + ARITY).min(self.heap.len() - 1);
+                let last_child = (parent * ARITY + ARITY).min(self.keys.len() - 1);
                 if next < last_child {
                     next += 1;
                     break;
@@ -126,47 +140,57 @@ impl<K: Copy + PartialOrd> IndexedHeap<K> {
         }
     }
 
-    fn sift_up(&mut self, mut position: usize) -> usize {
-        let moving = self.heap[position];
+    /// Moves what is at `position` to where its key belongs.
+    #[inline]
+    fn sift(&mut self, position: usize) {
+        let (key, item) = (self.keys[position], self.items[position]);
+        let settled = match self.rise(position, key) {
+            risen if risen == position => self.sink(position, key),
+            risen => risen,
+        };
+        self.place(settled, key, item);
+    }
+
+    /// Moves those down that stand above `position` and have greater keys; answers the position
+    /// that this leaves free.
+    #[inline]
+    fn rise(&mut self, mut position: usize, key: K) -> usize {
         while position > 0 {
             let parent = (position - 1) / ARITY;
-            if self.heap[parent].0 <= moving.0 {
+            if self.keys[parent] <= key {
                 break;
             }
-            self.place(position, self.heap[parent]);
+            self.place(position, self.keys[parent], self.items[parent]);
             position = parent;
         }
-        self.place(position, moving);
         position
     }
 
-    fn sift_down(&mut self, mut position: usize) {
-        let moving = self.heap[position];
+    /// Moves those up that stand below `position` and have lesser keys; answers the position that
+    /// this leaves free.
+    #[inline]
+    fn sink(&mut self, mut position: usize, key: K) -> usize {
         loop {
             let first = position * ARITY + 1;
-            let end = (first + ARITY).min(self.heap.len());
-            let Some(least) = (first..end).reduce(|a, b| {
-                if self.heap[b].0 < self.heap[a].0 {
-                    b
-                } else {
-                    a
-                }
-            }) else {
-                break;
+            let end = (first + ARITY).min(self.keys.len());
+            let Some(least) =
+                (first..end).reduce(|a, b| if self.keys[b] < self.keys[a] { b } else { a })
+            else {
+                return position;
             };
-            if moving.0 <= self.heap[least].0 {
-                break;
+            if key <= self.keys[least] {
+                return position;
             }
-            self.place(position, self.heap[least]);
+            self.place(position, self.keys[least], self.items[least]);
             position = least;
         }
-        self.place(position, moving);
     }
 
     #[inline]
-    fn place(&mut self, position: usize, entry: (K, u32)) {
-        self.heap[position] = entry;
-        self.positions[entry.1 as usize] = position as u32;
+    fn place(&mut self, position: usize, key: K, item: u32) {
+        self.keys[position] = key;
+        self.items[position] = item;
+        self.positions[item as usize] = position as u32;
     }
 }
 
@@ -179,7 +203,7 @@ mod tests {
     proptest! {
         #[test]
         fn agrees_with_a_sorted_map(ops in prop::collection::vec((0u32..40, 0u64..30, 0u8..3), 1..400)) {
-            let mut heap = IndexedHeap::new(40);
+            let mut heap = IndexedHeap::growing();
             let mut model: BTreeMap<u32, (u64, u32)> = BTreeMap::new();
             for (item, key, op) in ops {
                 if op == 0 {
@@ -190,7 +214,7 @@ mod tests {
                     model.insert(item, (key, item));
                 }
                 prop_assert_eq!(heap.key(item), model.get(&item).copied());
-                prop_assert_eq!(heap.least().map(|(_, item)| item), model.values().min().map(|key| key.1));
+                prop_assert_eq!(heap.least(), model.values().min().map(|key| key.1));
                 let odd = model.values().filter(|key| key.1 % 2 == 1).min().map(|key| key.1);
                 prop_assert_eq!(heap.least_where(|item| item % 2 == 1), odd);
             }

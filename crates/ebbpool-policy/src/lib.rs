@@ -17,12 +17,16 @@ mod lists;
 mod policies;
 mod policy;
 pub mod registry;
+mod slots;
 mod spec;
 
 pub use clustered::Clustered;
 pub use fraction::{Fraction, NotAFraction};
 pub use lists::Lists;
-pub use policy::{Access, Costs, DynPolicy, Frame, Gauges, Ghost, MOST_GHOSTS, Page, Policy};
+pub use policy::{
+    Access, Costs, DynPolicy, Foresight, Frame, Gauges, Ghost, MOST_GHOSTS, NextUse, Page, Policy,
+};
 pub use spec::{
-    BLOCK, CLUSTER, Entry, Kind, MAX_PAGES, Param, PolicySpec, SpecError, Value, WINDOW, split_list,
+    BLOCK, CLUSTER, Entry, Kind, MAX_PAGES, Memory, Param, PolicySpec, SpecError, Value, WINDOW,
+    split_list,
 };

@@ -7,7 +7,8 @@ use crate::policy::Frame;
 /// `N` lists over the same frames; a frame is in at most one of them.
 ///
 /// Each list runs from its LRU end to its MRU end and is closed to a ring by a sentinel node of
-/// its own, stored behind the frames, so that linking needs no case distinction.
+/// its own, stored behind the frames, so that linking needs no case distinction. Behind the `N`
+/// lists, whose lengths are counted, others may be added, whose lengths are not.
 pub struct Lists<const N: usize> {
     nodes: Vec<Node>,
     frames: u32,
@@ -48,7 +49,23 @@ impl<const N: usize> Lists<N> {
         (node < self.frames).then_some(node)
     }
 
-    /// Number of frames in `list`.
+    /// Adds lists up to number `list`, if there are not so many. Their frames are not counted: they
+    /// are put in by `link_mru` and taken out by `unlink`.
+    pub(crate) fn add_up_to(&mut self, list: usize) {
+        let end = self.sentinel(list);
+        for sentinel in self.nodes.len() as u32..=end {
+            if self.nodes.len() == self.nodes.capacity() {
+                // A quarter more lists, and not as many again as there are frames.
+                self.nodes.reserve_exact(list / 4 + 1);
+            }
+            self.nodes.push(Node {
+                lruward: sentinel,
+                mruward: sentinel,
+            });
+        }
+    }
+
+    /// Number of frames in `list`, which is one of the `N`.
     #[inline]
     pub fn len(&self, list: usize) -> u32 {
         self.lens[list]
@@ -70,6 +87,18 @@ impl<const N: usize> Lists<N> {
     #[inline]
     pub fn mruward(&self, frame: Frame) -> Option<Frame> {
         self.unless_sentinel(self.nodes[frame as usize].mruward)
+    }
+
+    /// The frame next to `frame`, one step towards the LRU end.
+    #[inline]
+    pub(crate) fn lruward(&self, frame: Frame) -> Option<Frame> {
+        self.unless_sentinel(self.nodes[frame as usize].lruward)
+    }
+
+    /// The frames of `list`, from its LRU end.
+    #[inline]
+    pub(crate) fn frames(&self, list: usize) -> impl Iterator<Item = Frame> {
+        std::iter::successors(self.lru(list), |&frame| self.mruward(frame))
     }
 
     /// The first frame from the LRU end of `list` that satisfies `wanted`.
@@ -146,8 +175,9 @@ impl<const N: usize> Lists<N> {
         self.nodes[mruward as usize].lruward = by;
     }
 
+    /// Links `frame`, which is in no list, at the MRU end of `list` without counting it.
     #[inline]
-    fn link_mru(&mut self, list: usize, frame: Frame) {
+    pub(crate) fn link_mru(&mut self, list: usize, frame: Frame) {
         let end = self.sentinel(list);
         let newest = self.nodes[end as usize].lruward;
         self.nodes[frame as usize] = Node {
@@ -158,8 +188,9 @@ impl<const N: usize> Lists<N> {
         self.nodes[end as usize].lruward = frame;
     }
 
+    /// Unlinks `frame` from its list, in which it was not counted.
     #[inline]
-    fn unlink(&mut self, frame: Frame) {
+    pub(crate) fn unlink(&mut self, frame: Frame) {
         let Node { lruward, mruward } = self.nodes[frame as usize];
         self.nodes[lruward as usize].mruward = mruward;
         self.nodes[mruward as usize].lruward = lruward;
@@ -304,6 +335,20 @@ mod tests {
         lists.push_lru(0, 2);
         assert_eq!((lists.lru(0), lists.mruward(2)), (Some(2), Some(1)));
         assert_eq!((lists.mru(0), lists.len(0)), (Some(0), 3));
+    }
+
+    #[test]
+    fn lists_are_added_behind_the_counted_ones() {
+        let mut lists = Lists::<1>::new(3);
+        lists.add_up_to(2);
+        lists.push_mru(0, 1);
+        lists.link_mru(2, 2);
+        lists.link_mru(2, 0);
+        assert_eq!(lists.frames(2).collect::<Vec<_>>(), [2, 0]);
+        assert_eq!((lists.lruward(0), lists.lruward(2)), (Some(2), None));
+        lists.unlink(2);
+        assert_eq!(lists.lru(2), Some(0));
+        assert_eq!((lists.lru(0), lists.lru(1)), (Some(1), None));
     }
 
     #[test]

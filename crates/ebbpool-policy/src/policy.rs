@@ -1,6 +1,7 @@
 //! The contract between a policy and its driver (the simulator, or the pool).
 
 use std::num::NonZeroU64;
+use std::sync::Arc;
 
 /// A slot for one page, numbered from 0 to frames - 1.
 pub type Frame = u32;
@@ -86,6 +87,48 @@ pub struct Gauges {
     /// The policy advisor's latest estimates at the chosen Mc: Pc, Pd and Pdw (FD-Buffer,
     /// equations 5 to 7), each a share between 0 and 1.
     pub estimates: Option<[f64; 3]>,
+}
+
+/// What the trace holds for the page about to be referenced. Positions count references from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NextUse {
+    /// The position of this reference.
+    pub position: u64,
+    /// The position of the page's next reference; [`NextUse::NEVER`] if there is none.
+    pub reference: u64,
+    /// The position up to which the page must stay, once dirty, to save a write: that of its next
+    /// write. Without one it is the end of the trace where dirty pages are left there for free,
+    /// and [`NextUse::NEVER`] where they are written.
+    pub write: u64,
+    /// The page's references after this one up to `write`, that one included.
+    pub references_to_write: u32,
+}
+
+impl NextUse {
+    /// In place of a position that does not come.
+    pub const NEVER: u64 = u64::MAX;
+
+    /// Before the first reference.
+    pub(crate) const UNKNOWN: NextUse = NextUse {
+        position: 0,
+        reference: Self::NEVER,
+        write: Self::NEVER,
+        references_to_write: 0,
+    };
+}
+
+/// How much of the future a policy must be told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Foresight {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// The next reference to each page.
+    References,
+    /// Also the next write.
+    Writes,
+    /// Also what holding a frame is worth at each position.
+    Prices,
 }
 
 /// A replacement policy over a fixed number of frames.
@@ -182,9 +225,13 @@ pub trait Policy: Send {
     /// the page.
     fn erase_count(&mut self, _frame: Frame, _erases: u32) {}
 
-    /// Offline policies only: the position in the trace of the next reference to the page about
-    /// to be referenced, or `u64::MAX` if there is none. Called before `hit` and `miss`.
-    fn next_use(&mut self, _position: u64) {}
+    /// Offline policies only: what comes for the page about to be referenced, as far as the
+    /// policy's [`Foresight`] goes. Called before `hit` and `miss`.
+    fn next_use(&mut self, _next: NextUse) {}
+
+    /// Policies with [`Foresight::Prices`] only: `prices[u]` is what holding a frame from the
+    /// beginning to position u is worth, in page reads; it never falls. Called once, first.
+    fn prices(&mut self, _prices: Arc<[f64]>) {}
 
     /// Readings for plots over time.
     fn gauges(&self) -> Gauges {
@@ -231,7 +278,9 @@ pub trait DynPolicy {
     /// See [`Policy::erase_count`].
     fn erase_count(&mut self, frame: Frame, erases: u32);
     /// See [`Policy::next_use`].
-    fn next_use(&mut self, position: u64);
+    fn next_use(&mut self, next: NextUse);
+    /// See [`Policy::prices`].
+    fn prices(&mut self, prices: Arc<[f64]>);
     /// See [`Policy::gauges`].
     fn gauges(&self) -> Gauges;
 }
@@ -289,8 +338,11 @@ impl<P: Policy> DynPolicy for P {
     fn erase_count(&mut self, frame: Frame, erases: u32) {
         Policy::erase_count(self, frame, erases);
     }
-    fn next_use(&mut self, position: u64) {
-        Policy::next_use(self, position);
+    fn next_use(&mut self, next: NextUse) {
+        Policy::next_use(self, next);
+    }
+    fn prices(&mut self, prices: Arc<[f64]>) {
+        Policy::prices(self, prices);
     }
     fn gauges(&self) -> Gauges {
         Policy::gauges(self)

@@ -2,7 +2,7 @@
 
 use crate::clustered::Clustered;
 use crate::policies;
-use crate::policy::{DynPolicy, Policy};
+use crate::policy::{DynPolicy, Foresight, Policy};
 use crate::spec::{Entry, PolicySpec};
 
 /// A policy the registry can build.
@@ -12,6 +12,9 @@ pub trait Build: Policy + Sized + 'static {
 
     /// True if its `cluster` parameter is the write clustering laid over any policy.
     const WRITE_CLUSTERING: bool = false;
+
+    /// What it must be told of the future.
+    const FORESIGHT: Foresight = Foresight::Nothing;
 
     /// The policy over `frames` frames, which are at least one. `spec` is of this entry.
     fn build(spec: &PolicySpec, frames: u32) -> Self;
@@ -32,6 +35,14 @@ macro_rules! registry {
         pub fn entries() -> &'static [Entry] {
             static ENTRIES: &[Entry] = &[$(<policies::$module::$policy as Build>::ENTRY),*];
             ENTRIES
+        }
+
+        /// What the policy of `spec` itself must be told of the future.
+        fn own_foresight(spec: &PolicySpec) -> Foresight {
+            $(if spec.entry.name == <policies::$module::$policy as Build>::ENTRY.name {
+                return <policies::$module::$policy as Build>::FORESIGHT;
+            })*
+            unreachable!("a PolicySpec refers to an entry of the registry")
         }
 
         /// Builds the policy of `spec` over `frames` frames (at least one) for `visitor`.
@@ -60,6 +71,8 @@ registry! {
     sieve::Sieve,
     w_tinylfu::WTinyLfu,
     belady::Belady,
+    cost_belady::CostBelady,
+    price_guided::PriceGuided,
     cflru::Cflru,
     cflru_c::CflruC,
     cflru_e::CflruE,
@@ -82,6 +95,12 @@ registry! {
     h_arc::HArc,
     lru_c::LruC,
     ace::Ace,
+}
+
+/// What the policy of `spec`, or the one it wraps, must be told of the future.
+pub fn foresight(spec: &PolicySpec) -> Foresight {
+    let wrapped = spec.wrapped().map(foresight).unwrap_or_default();
+    own_foresight(spec).max(wrapped)
 }
 
 fn build<P: Build, V: Visitor>(spec: &PolicySpec, frames: u32, visitor: V) -> V::Out {

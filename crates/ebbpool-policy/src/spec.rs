@@ -23,9 +23,8 @@ pub struct Entry {
     pub how: &'static str,
     /// When it wins and when it loses, and who says so.
     pub when: &'static str,
-    /// Memory it takes with default parameters once warm, in bytes per frame, ghosts included; a
-    /// test measures it.
-    pub bytes_per_frame: u32,
+    /// Memory it takes.
+    pub memory: Memory,
     /// Where it was published, and where the papers of this project evaluate it.
     pub source: &'static str,
     /// False for policies that look into the future.
@@ -36,6 +35,41 @@ pub struct Entry {
     /// True if it must be told how often the erase blocks of its pages were erased, which only a
     /// simulated flash device knows.
     pub asks_erase_counts: bool,
+}
+
+/// Memory a policy takes with default parameters once warm, in bytes per frame; a test measures it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// What keeps the resident pages in order, where they lie close together.
+    pub order: u32,
+    /// The same where each page has an erase block or cluster to itself.
+    pub order_scattered: u32,
+    /// Ghosts, and what estimates are made of.
+    pub ghosts: u32,
+}
+
+impl Memory {
+    /// `order` bytes wherever the pages lie, and no ghosts.
+    pub const fn of(order: u32) -> Self {
+        Memory {
+            order,
+            order_scattered: order,
+            ghosts: 0,
+        }
+    }
+
+    /// The same, but so many bytes where each page has an erase block or cluster to itself.
+    pub const fn scattered(self, order_scattered: u32) -> Self {
+        Memory {
+            order_scattered,
+            ..self
+        }
+    }
+
+    /// The same, and so many bytes for ghosts and estimates.
+    pub const fn with_ghosts(self, ghosts: u32) -> Self {
+        Memory { ghosts, ..self }
+    }
 }
 
 /// A parameter of a policy.

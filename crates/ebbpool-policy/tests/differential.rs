@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 
-use ebbpool_model::{Event, model, workload};
-use ebbpool_policy::{Access, Costs, DynPolicy, Ghost, PolicySpec, registry};
+use ebbpool_model::{Event, Foreseen, foresee, model, workload};
+use ebbpool_policy::{Access, Costs, DynPolicy, Ghost, NextUse, PolicySpec, registry};
 
 const SPECS: &[&str] = &[
     "fifo",
@@ -51,6 +51,8 @@ const SPECS: &[&str] = &[
     "w-tinylfu:window=0.2,protected=1",
     "w-tinylfu:window=1",
     "belady",
+    "cost-belady",
+    "price-guided",
     "cflru",
     "cflru:window=0",
     "cflru:window=0.29",
@@ -141,6 +143,8 @@ const SPECS: &[&str] = &[
     "ace:policy=(cfdc:cluster=4,window=0.9),batch=5",
     "ace:policy=(fd-exact:interval=100),batch=4",
     "ace:policy=belady,batch=2",
+    "ace:policy=cost-belady,batch=3",
+    "ace:policy=price-guided,batch=3",
     "ace:policy=wa-landlord,batch=3",
     "ace:policy=h-arc,batch=4",
     "ace:policy=dulo,batch=2",
@@ -174,10 +178,16 @@ impl Buffer {
         page: u64,
         write: bool,
         next_use: Option<u64>,
+        foreseen: Foreseen,
         pinned: &BTreeSet<u64>,
     ) -> Vec<Event> {
         let access = Access::from_write(write);
-        self.policy.next_use(next_use.unwrap_or(u64::MAX));
+        self.policy.next_use(NextUse {
+            position: foreseen.position,
+            reference: next_use.unwrap_or(NextUse::NEVER),
+            write: foreseen.write.unwrap_or(NextUse::NEVER),
+            references_to_write: foreseen.references_to_write as u32,
+        });
         if let Some(&frame) = self.table.get(&page) {
             self.policy.hit(frame, access);
             self.pages
@@ -285,6 +295,21 @@ fn next_uses(trace: &[(u64, bool)]) -> Vec<Option<u64>> {
     next
 }
 
+/// Prices that rise by nothing, a little or a lot; multiples of 2^-20, so that sums are exact.
+fn prices(random: &mut workload::Random, references: usize, frames: u32) -> Vec<f64> {
+    let mut units = 0;
+    let mut prices = vec![0.0];
+    for _ in 0..references {
+        units += match random.below(20) {
+            0..10 => 0,
+            10..19 => random.below(2 * (1 << 20) / u64::from(frames)),
+            _ => random.below(1 << 20),
+        };
+        prices.push(units as f64 / f64::from(1 << 20));
+    }
+    prices
+}
+
 #[derive(Clone, Copy)]
 struct Disturbance {
     pins: bool,
@@ -297,9 +322,15 @@ fn compare(spec: &str, frames: u32, seed: u64, references: usize, disturb: Distu
     let pages = u64::from(frames) * (2 + seed % 3) + 3;
     let trace = workload::workload(seed, references, pages);
     let next = next_uses(&trace);
+    let foreseen = foresee(&trace, seed.is_multiple_of(2));
     let mut model = model(spec, frames as usize);
     let mut buffer = Buffer::new(spec, frames);
     let mut random = workload::Random::new(seed ^ 0xebb);
+    if spec.contains("price-guided") {
+        let prices = prices(&mut random, references, frames);
+        model.prices(&prices);
+        buffer.policy.prices(prices.into());
+    }
     let mut pinned = BTreeSet::new();
     for (at, &(page, write)) in trace.iter().enumerate() {
         let place = || format!("{spec} with {frames} frames, seed {seed}, reference {at}");
@@ -316,9 +347,10 @@ fn compare(spec: &str, frames: u32, seed: u64, references: usize, disturb: Distu
                 .filter(|_| random.below(4) < share)
                 .collect();
         }
+        model.foresee(foreseen[at]);
         let expected = model.reference(page, write, next[at], &pinned);
         assert_eq!(
-            buffer.reference(page, write, next[at], &pinned),
+            buffer.reference(page, write, next[at], foreseen[at], &pinned),
             expected,
             "{}",
             place()
@@ -359,23 +391,27 @@ fn compare(spec: &str, frames: u32, seed: u64, references: usize, disturb: Distu
     }
 }
 
-fn compare_all(frames: u32, seeds: std::ops::Range<u64>, references: usize) {
-    for spec in SPECS {
+/// What happens beside references: pins and write-backs, pins, write-backs, nothing.
+const DISTURBANCES: &[(bool, bool)] = &[(true, true), (true, false), (false, true), (false, false)];
+
+fn compare_each<'a>(
+    specs: impl Iterator<Item = &'a &'a str>,
+    frames: u32,
+    seeds: std::ops::Range<u64>,
+    references: usize,
+    disturbances: &[(bool, bool)],
+) {
+    for spec in specs {
         let policy: PolicySpec = spec.parse().expect("a valid policy");
-        let asks_erase_counts = policy.asks_erase_counts();
+        let wear = policy.asks_erase_counts();
         for seed in seeds.clone() {
-            for (pins, cleaning) in [(false, false), (true, false), (false, true), (true, true)] {
-                compare(
-                    spec,
-                    frames,
-                    seed,
-                    references,
-                    Disturbance {
-                        pins,
-                        cleaning,
-                        wear: asks_erase_counts,
-                    },
-                );
+            for &(pins, cleaning) in disturbances {
+                let disturb = Disturbance {
+                    pins,
+                    cleaning,
+                    wear,
+                };
+                compare(spec, frames, seed, references, disturb);
             }
         }
     }
@@ -383,27 +419,38 @@ fn compare_all(frames: u32, seeds: std::ops::Range<u64>, references: usize) {
 
 #[test]
 fn one_frame() {
-    compare_all(1, 0..4, 600);
+    compare_each(SPECS.iter(), 1, 0..4, 600, DISTURBANCES);
 }
 
 #[test]
 fn two_frames() {
-    compare_all(2, 10..16, 800);
+    compare_each(SPECS.iter(), 2, 10..16, 800, DISTURBANCES);
 }
 
 #[test]
 fn seven_frames() {
-    compare_all(7, 20..30, 1500);
+    compare_each(SPECS.iter(), 7, 20..30, 1500, DISTURBANCES);
 }
 
 #[test]
 fn sixty_four_frames() {
-    compare_all(64, 40..44, 3000);
+    compare_each(SPECS.iter(), 64, 40..44, 3000, DISTURBANCES);
+}
+
+/// At this size the models take most of the time, so that all happens in one short run, and two
+/// tests share the policies.
+fn a_thousand_frames<'a>(specs: impl Iterator<Item = &'a &'a str>) {
+    compare_each(specs, 1000, 60..61, 5000, &DISTURBANCES[..1]);
 }
 
 #[test]
-fn a_thousand_frames() {
-    compare_all(1000, 60..61, 8000);
+fn a_thousand_frames_and_every_other_policy() {
+    a_thousand_frames(SPECS.iter().step_by(2));
+}
+
+#[test]
+fn a_thousand_frames_and_the_rest_of_the_policies() {
+    a_thousand_frames(SPECS.iter().skip(1).step_by(2));
 }
 
 #[test]
@@ -415,9 +462,10 @@ fn cfdc_without_clusters_is_cflru() {
             let mut cfdc = Buffer::new(&format!("cfdc:cluster=0,window={window}"), frames);
             let mut cflru = Buffer::new(&format!("cflru:window={window}"), frames);
             for (page, write) in workload::workload(seed, 2000, u64::from(frames) * 3) {
+                let blind = Foreseen::default();
                 assert_eq!(
-                    cfdc.reference(page, write, None, &none),
-                    cflru.reference(page, write, None, &none)
+                    cfdc.reference(page, write, None, blind, &none),
+                    cflru.reference(page, write, None, blind, &none)
                 );
             }
         }
@@ -446,7 +494,8 @@ fn table_2_of_fd_buffer() {
         let next = next_uses(&trace);
         let mut events = Vec::new();
         for (at, &(page, write)) in trace.iter().enumerate() {
-            let counted = buffer.reference(page, write, next[at], &BTreeSet::new());
+            let blind = Foreseen::default();
+            let counted = buffer.reference(page, write, next[at], blind, &BTreeSet::new());
             if at >= 2 {
                 events.extend(counted);
             }

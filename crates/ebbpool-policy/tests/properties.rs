@@ -14,14 +14,14 @@ mod policy {
     pub use ebbpool_policy::{Access, Frame, Page, Policy};
 }
 mod spec {
-    pub use ebbpool_policy::{CLUSTER, Entry, PolicySpec};
+    pub use ebbpool_policy::{CLUSTER, Entry, Memory, PolicySpec};
 }
 
 use std::collections::BTreeSet;
 
 use allocation_counter::measure;
 use ebbpool_policy::registry::{self, Build};
-use ebbpool_policy::{Costs, DynPolicy, Entry, Kind, Param, PolicySpec};
+use ebbpool_policy::{Costs, DynPolicy, Entry, Kind, MAX_PAGES, Memory, Param, PolicySpec};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::strategy::ValueTree;
@@ -402,24 +402,46 @@ fn state_does_not_grow_with_the_pages_seen() {
     }
 }
 
-#[test]
-fn memory_is_what_the_entry_says() {
+/// Bytes per frame once warm, where page numbers lie `apart` from each other.
+fn bytes_per_frame(subject: Subject, apart: u64) -> f64 {
     let frames = 1 << 14;
     let pages = u64::from(frames) * 3;
+    let mut policy = None;
+    let built = measure(|| policy = Some((subject.build)(&PolicySpec::of(subject.entry), frames)));
+    let policy = policy.expect("a policy");
+    let numbers = (0..pages).map(|page| page * apart).collect();
+    let mut driver = Driver::new(policy, frames, numbers, Habits::default());
+    let mut skewed = Skewed::new(pages);
+    let warmed = measure(|| feed(&mut driver, 200_000, || skewed.next()));
+    (built.bytes_current + warmed.bytes_current) as f64 / f64::from(frames)
+}
+
+#[test]
+fn memory_is_what_the_entry_says() {
     let mut wrong = Vec::new();
     for subject in subjects() {
-        let entry = subject.entry;
-        let mut policy = None;
-        let built = measure(|| policy = Some((subject.build)(&PolicySpec::of(entry), frames)));
-        let policy = policy.expect("a policy");
-        let mut driver = Driver::new(policy, frames, (0..pages).collect(), Habits::default());
-        let mut skewed = Skewed::new(pages);
-        let warmed = measure(|| feed(&mut driver, 200_000, || skewed.next()));
-        let bytes = (built.bytes_current + warmed.bytes_current) as f64 / f64::from(frames);
-        let stated = f64::from(entry.bytes_per_frame);
-        if (bytes - stated).abs() > 1.0 + 0.05 * stated {
-            wrong.push(format!("{}: {stated} stated, {bytes:.1} taken", entry.name));
+        let Memory {
+            order,
+            order_scattered,
+            ghosts,
+        } = subject.entry.memory;
+        for (apart, stated) in [(1, order + ghosts), (MAX_PAGES, order_scattered + ghosts)] {
+            let stated = f64::from(stated);
+            let bytes = bytes_per_frame(subject, apart);
+            if (bytes - stated).abs() > 1.0 + 0.05 * stated {
+                let name = subject.entry.name;
+                wrong.push(format!(
+                    "{name}, pages {apart} apart: {stated} stated, {bytes:.1} taken"
+                ));
+            }
         }
     }
     assert!(wrong.is_empty(), "bytes per frame: {wrong:#?}");
+}
+
+#[test]
+fn order_takes_at_most_32_bytes_per_frame() {
+    for entry in registry::entries().iter().filter(|entry| entry.online) {
+        assert!(entry.memory.order <= 32, "{}", entry.name);
+    }
 }

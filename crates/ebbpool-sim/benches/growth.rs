@@ -10,7 +10,7 @@ mod cpu;
 use std::env;
 use std::sync::atomic::AtomicBool;
 
-use ebbpool_policy::PolicySpec;
+use ebbpool_policy::{Foresight, PolicySpec};
 use ebbpool_sim::{Cell, Options, Progress, scan, simulate};
 use ebbpool_trace::Source;
 
@@ -35,7 +35,7 @@ fn row(
     drop(source.open()?);
     let nanoseconds = |seconds: f64| format!(" {:.0} |", seconds * 1e9 / references as f64);
     let start = cpu::seconds()?;
-    scan(&source, false, &progress)?;
+    scan(&source, Foresight::Nothing, &progress)?;
     let mut row = nanoseconds(cpu::seconds()? - start);
     for policy in policies {
         let cell = Cell {

@@ -1,12 +1,14 @@
 //! The driver of one policy over a trace.
 
 use std::hint::black_box;
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 
-use ebbpool_policy::{Access, Costs, Frame, Ghost, MOST_GHOSTS, Policy};
+use ebbpool_policy::{Access, Costs, Frame, Ghost, MOST_GHOSTS, NextUse, Policy};
 
+use crate::future::Future;
 use crate::observer::{Observer, SAMPLE_EVERY, Sample};
 
 /// What becomes of the pages that are dirty when the trace ends.
@@ -48,8 +50,10 @@ impl Counts {
 pub(crate) struct Chunk<'a> {
     /// Page number << 1 | write.
     pub(crate) references: &'a [u32],
-    /// Position of each reference's next use, or nothing if no policy looks ahead.
-    pub(crate) next: &'a [u32],
+    /// The position of the first of them.
+    pub(crate) start: usize,
+    /// What comes after each reference of the trace, or nothing if no policy looks ahead.
+    pub(crate) future: Option<&'a Future>,
     /// Page of each dense number.
     pub(crate) pages: &'a [u64],
 }
@@ -61,9 +65,6 @@ const LOOKAHEAD: usize = 32;
 /// time that the page is written back.
 const WRITES_TOGETHER: usize = 64;
 
-/// No next use.
-pub(crate) const NEVER: u32 = u32::MAX;
-
 /// What a run needs to know besides policy and trace.
 pub(crate) struct Setup {
     pub(crate) frames: u32,
@@ -73,6 +74,8 @@ pub(crate) struct Setup {
     pub(crate) at_end: AtEnd,
     /// Pages of the database, as far as known; padding reads none beyond.
     pub(crate) pages: u64,
+    /// For a policy that is guided by prices.
+    pub(crate) prices: Option<Arc<[f64]>>,
 }
 
 /// Where a page is: in a frame, remembered as a ghost, or neither.
@@ -136,6 +139,9 @@ pub(crate) trait Drive: Send {
 impl<P: Policy, O: Observer> Engine<P, O> {
     pub(crate) fn new(mut policy: P, observer: O, setup: Setup) -> Self {
         policy.costs(Costs::asymmetric(setup.asymmetry));
+        if let Some(prices) = &setup.prices {
+            policy.prices(Arc::clone(prices));
+        }
         let mut engine = Engine {
             policy,
             observer,
@@ -167,16 +173,11 @@ impl<P: Policy, O: Observer> Engine<P, O> {
     }
 
     #[inline]
-    fn serve<const AHEAD: bool>(&mut self, reference: u32, next: u32, pages: &[u64]) {
+    fn serve(&mut self, reference: u32, next: Option<NextUse>, pages: &[u64]) {
         let id = reference >> 1;
         let access = Access::from_write(reference & 1 == 1);
-        if AHEAD {
-            let position = if next == NEVER {
-                u64::MAX
-            } else {
-                u64::from(next)
-            };
-            self.policy.next_use(position);
+        if let Some(next) = next {
+            self.policy.next_use(next);
         }
         if O::LISTENS
             && let Some(costs) = self.observer.costs(self.served)
@@ -425,8 +426,11 @@ impl<P: Policy, O: Observer> Engine<P, O> {
                     self.counts.references -= (range.end - at) as u64;
                     return;
                 }
-                let next = if AHEAD { chunk.next[at] } else { NEVER };
-                self.serve::<AHEAD>(chunk.references[at], next, chunk.pages);
+                let next = match chunk.future {
+                    Some(future) if AHEAD => Some(future.at(chunk.start + at, self.setup.at_end)),
+                    _ => None,
+                };
+                self.serve(chunk.references[at], next, chunk.pages);
             }
             if self.written.len() >= WRITES_TOGETHER {
                 self.count_switches(chunk.pages);
@@ -435,7 +439,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
     }
 
     fn serve_range(&mut self, chunk: &Chunk, range: std::ops::Range<usize>) {
-        if chunk.next.is_empty() {
+        if chunk.future.is_none() {
             self.serve_all::<false>(chunk, range);
         } else {
             self.serve_all::<true>(chunk, range);

@@ -56,7 +56,7 @@ impl Ids {
 
     /// The number of `page`; `first` hears of it if it is new.
     #[inline]
-    fn id(&mut self, page: u64, first: impl FnOnce(u64)) -> u32 {
+    pub(crate) fn id(&mut self, page: u64, first: impl FnOnce(u64)) -> u32 {
         if page >= DIRECT {
             return *self.hashed.entry(page).or_insert_with(|| {
                 first(page);

@@ -4,8 +4,10 @@
 //! through a single pass of a trace; a [`Sweep`] spans a grid of policies, sizes and asymmetries
 //! over as few cells as will do.
 
+pub mod bound;
 mod engine;
 mod error;
+mod future;
 mod ids;
 mod observer;
 mod on_device;

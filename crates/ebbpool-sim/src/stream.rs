@@ -6,13 +6,15 @@ use std::thread;
 
 use ebbpool_device::AnyDevice;
 use ebbpool_device::arrivals::Rate;
-use ebbpool_policy::{Policy, PolicySpec, registry};
+use ebbpool_policy::{Foresight, Policy, PolicySpec, registry};
 use ebbpool_trace::{Batch, Reader, Source};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{AtEnd, Chunk, Counts, Drive, Engine, NEVER, Setup};
+use crate::bound::{self, Question, RecordedTrace};
+use crate::engine::{AtEnd, Chunk, Counts, Drive, Engine, Setup};
 use crate::error::SimError;
+use crate::future::{Future, MOST_REFERENCES};
 use crate::ids::{Ids, MOST_PAGES};
 use crate::observer::{NoObserver, Observer};
 use crate::on_device::{DeviceOutcome, OnDevice};
@@ -72,8 +74,13 @@ pub struct Progress<'a> {
 }
 
 impl Progress<'_> {
+    /// True if somebody wants the work to stop.
+    pub(crate) fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
     fn check(&self) -> Result<(), SimError> {
-        if self.stop.load(Ordering::Relaxed) {
+        if self.stopped() {
             return Err(SimError::Interrupted);
         }
         Ok(())
@@ -109,8 +116,10 @@ pub struct Scan {
     pub distinct_pages: u64,
     /// Pages of the database, as far as the trace states them.
     database_pages: Option<u64>,
-    /// For offline policies: the position of each reference's next use.
-    next: Vec<u32>,
+    /// For offline policies.
+    future: Option<Future>,
+    /// For policies that are guided by prices.
+    recorded: Option<RecordedTrace>,
 }
 
 struct Decoded {
@@ -198,41 +207,68 @@ impl Decoder {
     }
 }
 
-/// Reads the whole trace once. With `ahead`, also notes where each page is used next: 4 bytes a
-/// reference.
-pub fn scan(source: &Source, ahead: bool, progress: &Progress) -> Result<Scan, SimError> {
+/// Reads the whole trace once, and notes what comes as far as `foresight` goes: 4 bytes a reference
+/// for references, 16 for writes and prices.
+pub fn scan(source: &Source, foresight: Foresight, progress: &Progress) -> Result<Scan, SimError> {
     let mut decoder = Decoder::open(source, &Options::default())?;
-    let mut scan = Scan {
-        database_pages: decoder.reader.metadata().database_pages,
-        ..Scan::default()
-    };
-    let mut last: Vec<u32> = Vec::new();
+    let database_pages = decoder.reader.metadata().database_pages;
+    let mut future = Future::default();
+    let mut recorded = RecordedTrace::default();
+    let mut references = 0;
     while let Some(chunk) = decoder.next()? {
         progress.check()?;
-        if ahead {
-            let end = scan.references + chunk.references.len() as u64;
-            if end >= u64::from(NEVER) {
+        references += chunk.references.len() as u64;
+        if foresight > Foresight::Nothing {
+            if references > MOST_REFERENCES {
                 return Err(SimError::TooLarge {
                     trace: source.label().into(),
                     what: "references for an offline policy",
-                    limit: u64::from(NEVER) - 1,
+                    limit: MOST_REFERENCES,
                 });
             }
-            last.resize(decoder.ids.len() as usize, NEVER);
-            for (reference, position) in chunk.references.iter().zip(scan.references as u32..) {
-                let id = (reference >> 1) as usize;
-                let before = std::mem::replace(&mut last[id], position);
-                if before != NEVER {
-                    scan.next[before as usize] = position;
-                }
-                scan.next.push(NEVER);
-            }
+            chunk.references.iter().for_each(|&each| future.push(each));
         }
-        scan.references += chunk.references.len() as u64;
+        if foresight >= Foresight::Writes {
+            recorded.references.extend_from_slice(&chunk.references);
+            recorded.pages.extend_from_slice(&chunk.new_pages);
+        }
         (progress.report)(chunk.progress);
     }
-    scan.distinct_pages = decoder.ids.len();
-    Ok(scan)
+    if foresight >= Foresight::Writes {
+        future.look_for_writes(&recorded.references);
+    }
+    Ok(Scan {
+        references,
+        distinct_pages: decoder.ids.len(),
+        database_pages,
+        future: (foresight > Foresight::Nothing).then_some(future),
+        recorded: (foresight >= Foresight::Prices).then_some(recorded),
+    })
+}
+
+/// Reads a trace into memory, with the same limits as for an offline policy.
+pub(crate) fn record(source: &Source, progress: &Progress) -> Result<RecordedTrace, SimError> {
+    let mut decoder = Decoder::open(source, &Options::default())?;
+    let mut recorded = RecordedTrace::default();
+    while let Some(chunk) = decoder.next()? {
+        progress.check()?;
+        recorded.references.extend_from_slice(&chunk.references);
+        recorded.pages.extend_from_slice(&chunk.new_pages);
+        if recorded.references.len() as u64 > MOST_REFERENCES {
+            return Err(SimError::TooLarge {
+                trace: source.label().into(),
+                what: "references for an offline bound",
+                limit: MOST_REFERENCES,
+            });
+        }
+        (progress.report)(chunk.progress);
+    }
+    if recorded.references.is_empty() {
+        return Err(SimError::Empty {
+            trace: source.label().into(),
+        });
+    }
+    Ok(recorded)
 }
 
 /// Runs all `cells` through one pass of the trace.
@@ -293,6 +329,17 @@ pub fn simulate_on_device(
     Ok((Outcome { counts, facts }, results))
 }
 
+/// That many threads.
+pub(crate) fn workers(threads: usize) -> Result<rayon::ThreadPool, SimError> {
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(threads.max(1))
+        .build()
+        .map_err(|error| SimError::Output {
+            what: "to worker threads",
+            source: std::io::Error::other(error),
+        })
+}
+
 type Passed<D> = (Vec<Box<D>>, Vec<Counts>, TraceFacts);
 
 /// Drives an engine per cell through the trace, all of them chunk by chunk.
@@ -304,22 +351,23 @@ fn pass<D: Drive + ?Sized>(
     boxed: impl Fn(&Cell, Setup) -> Box<D>,
 ) -> Result<Passed<D>, SimError> {
     let scan = scan_if_needed(source, cells, progress)?;
+    let workers = workers(options.threads)?;
+    let setups: Result<Vec<Setup>, SimError> = workers.install(|| {
+        let setups = cells.par_iter().with_max_len(1);
+        setups
+            .map(|cell| setup(cell, options, &scan, progress))
+            .collect()
+    });
     let mut engines: Vec<Box<D>> = cells
         .iter()
-        .map(|cell| boxed(cell, setup(cell, options, &scan)))
+        .zip(setups?)
+        .map(|(cell, setup)| boxed(cell, setup))
         .collect();
     let ahead: Vec<bool> = cells.iter().map(|c| !c.policy.online()).collect();
-    let workers = rayon::ThreadPoolBuilder::new()
-        .num_threads(options.threads.max(1))
-        .build()
-        .map_err(|error| SimError::Output {
-            what: "to worker threads",
-            source: std::io::Error::other(error),
-        })?;
     let mut pages = Vec::new();
     let facts = for_each_chunk(source, options, &scan, progress, &mut pages, |chunk| {
         let blind = Chunk {
-            next: &[],
+            future: None,
             ..*chunk
         };
         let advance = |(engine, &ahead): (&mut Box<D>, &bool)| {
@@ -350,7 +398,7 @@ pub fn simulate_one<O: Observer + 'static>(
     observer: O,
 ) -> Result<(Counts, TraceFacts, O), SimError> {
     let scan = scan_if_needed(source, std::slice::from_ref(cell), progress)?;
-    let setup = setup(cell, options, &scan);
+    let setup = setup(cell, options, &scan, progress)?;
     let frames = setup.frames;
     registry::visit(
         &cell.policy,
@@ -449,10 +497,11 @@ impl<O: Observer> registry::Visitor for Observed<'_, O> {
 }
 
 fn scan_if_needed(source: &Source, cells: &[Cell], progress: &Progress) -> Result<Scan, SimError> {
-    let ahead = cells.iter().any(|cell| !cell.policy.online());
+    let foresight = cells.iter().map(|cell| registry::foresight(&cell.policy));
+    let foresight = foresight.max().unwrap_or_default();
     let many = cells.iter().any(|cell| cell.frames > FRAMES_TAKEN_ON_TRUST);
-    if ahead || many {
-        scan(source, ahead, progress)
+    if foresight > Foresight::Nothing || many {
+        scan(source, foresight, progress)
     } else {
         Ok(Scan {
             distinct_pages: u64::MAX,
@@ -462,16 +511,41 @@ fn scan_if_needed(source: &Source, cells: &[Cell], progress: &Progress) -> Resul
     }
 }
 
-fn setup(cell: &Cell, options: &Options, scan: &Scan) -> Setup {
+/// What the cell's engine needs to know; computes the prices for a policy that is guided by them.
+fn setup(
+    cell: &Cell,
+    options: &Options,
+    scan: &Scan,
+    progress: &Progress,
+) -> Result<Setup, SimError> {
     let frames = cell.frames.min(scan.distinct_pages).clamp(1, MOST_PAGES);
-    Setup {
+    let prices = match (registry::foresight(&cell.policy), &scan.recorded) {
+        (Foresight::Prices, Some(trace)) => {
+            let question = Question {
+                frames,
+                asymmetry: cell.asymmetry,
+                at_end: options.at_end,
+                warmup: 0,
+            };
+            let quiet = Progress {
+                report: &|_| {},
+                ..*progress
+            };
+            let bound = bound::solve(trace, &question, &quiet);
+            progress.check()?;
+            Some(bound.prices)
+        }
+        _ => None,
+    };
+    Ok(Setup {
         frames: frames as u32,
         asymmetry: cell.asymmetry,
         warmup: options.warmup,
         cluster_size: options.cluster_size,
         at_end: options.at_end,
         pages: scan.database_pages.unwrap_or(u64::MAX),
-    }
+        prices,
+    })
 }
 
 /// Decodes in a thread of its own while `consume` works on the chunk before.
@@ -496,7 +570,8 @@ fn for_each_chunk(
             let end = start + chunk.references.len();
             consume(&Chunk {
                 references: &chunk.references,
-                next: scan.next.get(start..end).unwrap_or(&[]),
+                start,
+                future: scan.future.as_ref(),
                 pages,
             });
             facts.references = end as u64;

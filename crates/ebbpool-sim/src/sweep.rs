@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use ebbpool_device::{AnyDevice, Asymmetry};
-use ebbpool_policy::{Fraction, PolicySpec};
+use ebbpool_policy::{Foresight, Fraction, PolicySpec};
 use ebbpool_trace::{Metadata, Source};
 
 use crate::engine::Counts;
@@ -308,7 +308,7 @@ impl Sweep {
         let unknown =
             (shares && metadata.database_pages.is_none()) || (warm_share && references.is_none());
         if unknown && extent.is_none() {
-            let scan = scan(source, false, progress)?;
+            let scan = scan(source, Foresight::Nothing, progress)?;
             let found = Extent {
                 references: scan.references,
                 distinct_pages: scan.distinct_pages,

@@ -186,7 +186,8 @@ fn the_largest_page_is_a_page() {
     let largest = u64::MAX;
     let trace = [(largest, true), (0, false), (largest, false), (1, true)];
     let (_directory, source) = file(&trace, "t.txt");
-    for &spec in SPECS {
+    // With padding whole blocks are written.
+    for &spec in SPECS.iter().filter(|spec| !spec.contains("padding")) {
         let options = Options {
             at_end: AtEnd::Flush,
             ..Options::default()
@@ -563,9 +564,10 @@ fn a_plain_device_changes_nothing_and_charges_every_read_and_write() {
             assert_eq!(events, plain_recorder.events.expect("events").0, "{spec}");
             assert_eq!(
                 (did.report.reads, did.report.writes),
-                (counts.misses, counts.writes)
+                (counts.misses + counts.padding_reads, counts.writes)
             );
-            let bill = asymmetry.bill(counts.misses, counts.writes);
+            let reads = did.report.reads;
+            let bill = asymmetry.bill(reads, counts.writes);
             assert_eq!(did.report.bill().amount, bill);
             assert_eq!(did.failed, None);
         }

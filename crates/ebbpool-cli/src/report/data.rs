@@ -46,6 +46,9 @@ struct Trace {
     lifetime: Option<String>,
     compared_with: &'static str,
     results: Vec<Cell>,
+    /// If known, what no policy can undercut, per reference: for each asymmetry, each size.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bounds: Option<Vec<f64>>,
     /// What the references are like, if they were looked at.
     nature: Option<Info>,
     /// References served at each point of the time lines.
@@ -254,6 +257,7 @@ impl Trace {
             ),
             compared_with: lifetime::compared_with(comparison),
             results,
+            bounds: comparison.bounds.clone(),
             nature: comparison.nature.clone(),
             times,
             time_lines: kept
@@ -288,6 +292,7 @@ pub(super) mod tests {
             charges,
             rows,
             records: Vec::new(),
+            bounds: None,
             interrupted: false,
             nature: None,
         }

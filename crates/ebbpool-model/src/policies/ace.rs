@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::Foreseen;
 use crate::buffer::Policy;
 
 /// A policy, and what is written together with its victim.
@@ -24,6 +25,14 @@ impl Ace {
 impl Policy for Ace {
     fn next_use(&mut self, next_use: Option<u64>) {
         self.policy.next_use(next_use);
+    }
+
+    fn foresee(&mut self, foreseen: Foreseen) {
+        self.policy.foresee(foreseen);
+    }
+
+    fn prices(&mut self, prices: &[f64]) {
+        self.policy.prices(prices);
     }
 
     fn hit(&mut self, page: u64, write: bool) {

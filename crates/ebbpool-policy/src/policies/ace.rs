@@ -1,10 +1,11 @@
 //! Asymmetry- and concurrency-aware writing around any policy.
 
 use std::num::NonZeroU64;
+use std::sync::Arc;
 
-use crate::policy::{Access, Costs, DynPolicy, Frame, Gauges, Ghost, Page, Policy};
+use crate::policy::{Access, Costs, DynPolicy, Frame, Gauges, Ghost, NextUse, Page, Policy};
 use crate::registry::{self, Build};
-use crate::spec::{Entry, Kind, Param, PolicySpec, Value};
+use crate::spec::{Entry, Kind, Memory, Param, PolicySpec, Value};
 
 /// The policy that is wrapped if none is named.
 const DEFAULT: &str = "lru";
@@ -57,7 +58,7 @@ impl Build for Ace {
         summary: "Any policy, whose dirty victims are written in one concurrent batch with the dirty pages that would go next.",
         how: "The wrapped policy chooses the victim. If that is dirty, the policy is asked who would go next among the dirty pages that are not pinned, until the batch is full; the batch is written at once, the victim leaves, and the others stay, clean. Flags and places that the wrapped policy changes in its searches stay changed. The bill counts each page written as one write, so here a batch costs what its pages cost one by one; a device that writes several at the same time is what ACE is made for. Evicting more than one page and reading ahead, which the paper also has, are left out. A block that bplru writes whole is a batch by itself. A policy that itself wraps one cannot be wrapped.",
         when: "On a device that writes several pages in the time of one. The bill counts page by page, and shows what that costs in writes: pages written early may be written again before they leave. On the samples at R = 32 and 3 %, ace around lru costs less than 0.1 % more than lru (pg-tpcc, pg-tpcb) and 0.2 % more (pg-tatp). Around ccf-lru, which clings to dirty pages, the clean pages that batches leave save reads: at R = 1 and 3 % on pg-tpcc it costs 5.4 % less than ccf-lru alone.",
-        bytes_per_frame: 9,
+        memory: Memory::of(9),
         source: "Papon and Athanassoulis, ICDE 2023, and their code",
         online: true,
         looks_at_costs: false,
@@ -200,8 +201,12 @@ impl Policy for Ace {
         self.policy.erase_count(frame, erases);
     }
 
-    fn next_use(&mut self, position: u64) {
-        self.policy.next_use(position);
+    fn next_use(&mut self, next: NextUse) {
+        self.policy.next_use(next);
+    }
+
+    fn prices(&mut self, prices: Arc<[f64]>) {
+        self.policy.prices(prices);
     }
 
     fn gauges(&self) -> Gauges {

@@ -6,7 +6,7 @@ use crate::fraction::Fraction;
 use crate::lists::Lists;
 use crate::policy::{Access, Costs, Frame, Gauges, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Kind, Param, PolicySpec, Value};
+use crate::spec::{Entry, Kind, Memory, Param, PolicySpec, Value};
 
 const CLEAN: usize = 0;
 const DIRTY: usize = 1;
@@ -65,7 +65,7 @@ impl Build for Acr {
         summary: "A clean and a dirty LRU list that share the frames as they share the I/O cost; new pages enter in the middle.",
         how: "A clean and a dirty list, each in a top and a bottom. A page read in enters the recent end of the bottom; a hit moves a page to the recent end of the top, of the dirty list if it is or becomes dirty; what a top holds beyond its share moves to the bottom. The cost of a list is logical (a read of one of its pages counts 1, a write R), physical (a miss counts 1 for the list that the page enters, a write-back R for the dirty list) or both; it is halved every 8 x frames references. The clean list gives while its share of the frames is larger than its share of the cost, else the dirty one. A reconstruction: the paper's abstract names three heuristics without their formulas.",
         when: "Where writes are dear and the workload is not known: on the samples at R = 32 and 3 % it saves 16.0 % (pg-tpcc), 7.8 % (pg-tpcb) and 34.7 % (pg-tatp) against lru, where casa, which is built much alike, saves 9.4 %, -2.0 % and 26.7 %. At R = 1 it costs 4.9 % more than lru on pg-tpcb at 3 %. The middle matters little: with top=0 it saves 14.5 %, 7.8 % and 32.9 %.",
-        bytes_per_frame: 9,
+        memory: Memory::of(9),
         source: "Tang and Meng, MDM 2010; reconstructed from the abstract",
         online: true,
         looks_at_costs: true,

@@ -3,7 +3,7 @@
 use crate::lists::{CleanCursor, Lists, second_chance};
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, Kind, Param, PolicySpec};
+use crate::spec::{CLUSTER, Entry, Kind, Memory, Param, PolicySpec};
 
 const COLD: usize = 0;
 const HOT: usize = 1;
@@ -43,7 +43,7 @@ impl Build for AdLru {
         summary: "A cold and a hot LRU queue; evicts from the cold one while it is large enough, clean pages first.",
         how: "A cold queue for pages referenced once and a hot queue for the others, both LRU, and a reference bit per page, set on arrival and on hits. A hit moves the page to the recent end of the hot queue. The cold queue gives while it holds more than its floor or the hot queue is empty, else the hot one. In the queue that gives, the clean page nearest the LRU end leaves; if all are dirty, second chance by the bits finds the victim.",
         when: "Only where a write costs very much more than a read: on the samples at R = 128 and 3 % it saves 18.5 % (pg-tpcc), 8.9 % (pg-tpcb) and 42.4 % (pg-tatp) against lru. It loses badly where reads count: at R = 1 it costs more than twice what lru costs on pg-tpcc and pg-tatp at 3 %, because the cold queue fills with dirty pages until each newcomer is the next victim. AD-LRU reports the best hit ratio and the fewest writes on its own Zipf traces (figures 6 and 9); real strings do not bear out the hit ratio.",
-        bytes_per_frame: 11,
+        memory: Memory::of(11),
         source: "AD-LRU (Jin et al. 2012), section 3",
         online: true,
         looks_at_costs: false,

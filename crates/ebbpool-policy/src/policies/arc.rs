@@ -3,7 +3,7 @@
 use super::directory::{Directory, T1, T2};
 use crate::policy::{Access, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, PolicySpec};
+use crate::spec::{Entry, Memory, PolicySpec};
 
 /// Two LRU lists, of pages seen once and more often, whose sizes follow the pages missed soon
 /// after they left.
@@ -23,7 +23,7 @@ impl Build for Arc {
         summary: "An LRU list of pages seen once and one of pages seen more often, whose sizes follow what is missed of each.",
         how: "T1 holds pages referenced once since they came in, T2 those referenced again; B1 and B2 keep the numbers of pages that left T1 and T2, as many in all as there are frames. A hit moves a page to T2's recent end. A page that B1 remembers raises p, the wanted size of T1, one that B2 remembers lowers it, by the ratio of the two but at least by 1; both enter T2. T1's least recent page goes if T1 is larger than p, else T2's.",
         when: "Resists scans and has nothing to tune: on the samples at R = 32 and 3 % it saves 6.7 % (pg-tpcc) and 19.5 % (pg-tatp) against lru and costs the same on pg-tpcb. In small memory bursts of references make pages look used often: at R = 1 and 0.75 % it costs 0.9 % more than lru on pg-tpcc. It takes no notice of writes.",
-        bytes_per_frame: 34,
+        memory: Memory::of(17).with_ghosts(17),
         source: "Megiddo and Modha 2003, figure 4",
         online: true,
         looks_at_costs: false,

@@ -1,9 +1,9 @@
 //! Belady's algorithm, which knows the future.
 
 use crate::heap::IndexedHeap;
-use crate::policy::{Access, Frame, Page, Policy};
+use crate::policy::{Access, Foresight, Frame, NextUse, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, PolicySpec};
+use crate::spec::{Entry, Memory, PolicySpec};
 
 /// Evicts the page whose next use is farthest; pages never used again first, among them clean
 /// before dirty, then the lowest page number. Fewest misses of all, but not the smallest bill
@@ -11,11 +11,24 @@ use crate::spec::{Entry, PolicySpec};
 pub struct Belady {
     next_use: u64,
     pages: Vec<Page>,
-    dirty: Vec<bool>,
-    /// Pages with a next use, keyed by its distance from the end of time: farthest first.
-    alive: IndexedHeap<u64>,
-    /// Pages without one, clean and dirty, by page number.
-    dead: [IndexedHeap<Page>; 2],
+    order: IndexedHeap<Turn>,
+}
+
+/// When a page goes: the least goes first.
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
+struct Turn {
+    class: Class,
+    /// The page number of a dead page; of a live one the distance of its next use from the end of
+    /// time.
+    within: u64,
+    dirty: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
+enum Class {
+    CleanAndDead,
+    DirtyAndDead,
+    Alive,
 }
 
 impl Build for Belady {
@@ -26,37 +39,50 @@ impl Build for Belady {
         summary: "Evicts the page whose next use is farthest in the future (offline).",
         how: "Knows for every page when it is used next. The page whose next use lies farthest ahead goes; pages never used again go before all others, clean ones before dirty ones, then by page number.",
         when: "A bound, not a choice: no policy reads fewer pages. Its bill is not the least possible, as FD-Buffer, table 2 shows, because it does not weigh writes: on pg-tatp at R = 32 and 3 % ccf-lru is 1.4 % cheaper. The simulator holds the positions of next uses in memory for it.",
-        bytes_per_frame: 69,
+        memory: Memory::of(32),
         source: "Belady 1966; FD-Buffer, table 2",
         online: false,
         looks_at_costs: false,
         asks_erase_counts: false,
     };
 
+    const FORESIGHT: Foresight = Foresight::References;
+
     fn build(_spec: &PolicySpec, frames: u32) -> Self {
         Belady {
-            next_use: u64::MAX,
+            next_use: NextUse::NEVER,
             pages: vec![0; frames as usize],
-            dirty: vec![false; frames as usize],
-            alive: IndexedHeap::new(frames),
-            dead: [IndexedHeap::new(frames), IndexedHeap::new(frames)],
+            order: IndexedHeap::new(frames, frames),
         }
     }
 }
 
 impl Belady {
-    fn forget(&mut self, frame: Frame) {
-        self.alive.remove(frame);
-        self.dead.iter_mut().for_each(|heap| heap.remove(frame));
+    /// The turn of the page in `frame` if it is used next at `self.next_use`.
+    #[inline]
+    fn turn(&self, frame: Frame, dirty: bool) -> Turn {
+        if self.next_use == NextUse::NEVER {
+            self.turn_of_dead(frame, dirty)
+        } else {
+            Turn {
+                class: Class::Alive,
+                within: u64::MAX - self.next_use,
+                dirty,
+            }
+        }
     }
 
-    fn place(&mut self, frame: Frame) {
-        if self.next_use == u64::MAX {
-            self.alive.remove(frame);
-            let dirty = usize::from(self.dirty[frame as usize]);
-            self.dead[dirty].set(frame, self.pages[frame as usize]);
+    #[inline]
+    fn turn_of_dead(&self, frame: Frame, dirty: bool) -> Turn {
+        let class = if dirty {
+            Class::DirtyAndDead
         } else {
-            self.alive.set(frame, u64::MAX - self.next_use);
+            Class::CleanAndDead
+        };
+        Turn {
+            class,
+            within: self.pages[frame as usize],
+            dirty,
         }
     }
 }
@@ -64,13 +90,14 @@ impl Belady {
 impl Policy for Belady {
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
-        self.dirty[frame as usize] |= access.is_write();
-        self.place(frame);
+        let was_dirty = self.order.key(frame).is_some_and(|turn| turn.dirty);
+        let turn = self.turn(frame, was_dirty || access.is_write());
+        self.order.set(frame, turn);
     }
 
     #[inline]
     fn prefetch(&self, frame: Frame) {
-        self.alive.prefetch(frame);
+        self.order.prefetch(frame);
     }
 
     #[inline]
@@ -79,35 +106,36 @@ impl Policy for Belady {
         _incoming: Option<(Page, Access)>,
         may_go: F,
     ) -> Option<Frame> {
-        let [clean, dirty] = &self.dead;
-        clean
-            .least_where(&may_go)
-            .or_else(|| dirty.least_where(&may_go))
-            .or_else(|| self.alive.least_where(&may_go))
+        self.order.least_where(may_go)
     }
 
     #[inline]
     fn admit(&mut self, frame: Frame, page: Page, access: Access) {
         self.pages[frame as usize] = page;
-        self.dirty[frame as usize] = access.is_write();
-        self.place(frame);
+        let turn = self.turn(frame, access.is_write());
+        self.order.set(frame, turn);
     }
 
     #[inline]
     fn evicted(&mut self, frame: Frame) {
-        self.forget(frame);
+        self.order.remove(frame);
     }
 
     fn cleaned(&mut self, frame: Frame) {
-        self.dirty[frame as usize] = false;
-        if let Some(page) = self.dead[1].key(frame) {
-            self.dead[1].remove(frame);
-            self.dead[0].set(frame, page);
+        if let Some(turn) = self.order.key(frame) {
+            let cleaned = match turn.class {
+                Class::Alive => Turn {
+                    dirty: false,
+                    ..turn
+                },
+                _ => self.turn_of_dead(frame, false),
+            };
+            self.order.set(frame, cleaned);
         }
     }
 
     #[inline]
-    fn next_use(&mut self, position: u64) {
-        self.next_use = position;
+    fn next_use(&mut self, next: NextUse) {
+        self.next_use = next.reference;
     }
 }

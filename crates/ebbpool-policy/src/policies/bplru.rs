@@ -6,20 +6,24 @@ use crate::blocks::Blocks;
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{BLOCK, Entry, Kind, Param, PolicySpec};
+use crate::spec::{BLOCK, Entry, Kind, Memory, Param, PolicySpec};
 
 /// Evicts the least recently used erase block, whole; blocks written in sequence go first.
 pub struct Bplru {
     /// Lists the resident pages in the order in which they came in.
-    blocks: Blocks,
-    size: u64,
+    blocks: Blocks<0, InSequence>,
+    /// Pages per block.
+    size: u32,
     padding: Option<NonZeroU64>,
     /// The slots of the blocks, by recency.
     recency: Lists<1>,
-    pages: Vec<Page>,
-    /// How many pages of the block in each slot were written in sequence from its first on.
-    in_sequence: Vec<u64>,
+    /// The number of each frame's page within its block.
+    offsets: Vec<u32>,
 }
+
+/// How many pages of a block were written in sequence from its first on.
+#[derive(Default)]
+struct InSequence(u32);
 
 impl Build for Bplru {
     const ENTRY: Entry = Entry {
@@ -37,7 +41,7 @@ impl Build for Bplru {
         summary: "LRU by erase block that evicts whole blocks, those written in sequence first.",
         how: "Resident pages are grouped by erase block; a hit or an admission makes the page's block the most recent, except that a block whose pages have been written one after another, from its first to its last and no other in between, becomes the least recent (LRU compensation). The least recently used block goes: all its pages leave in the order in which they came in, the dirty ones written. With padding=true a block with a dirty page is written whole: its missing pages are read first, which is counted apart as padding_reads and is not part of the bill's reads, then all its pages are written in order of page number. Choices: reads do not break a sequence; a block's sequence starts over when pages of it leave.",
         when: "Meant for the buffer inside a drive that maps by blocks. Under the plain cost model it is close to lru: on the samples at R = 32 and 3 % it saves 1.1 % on pg-tpcc and costs 2.4 % (pg-tatp) and 4.9 % (pg-tpcb) more. Under BAST (the device of docs/flash-model.md) it takes 13.9 % less time than lru on pg-tatp. Padding pays only where blocks leave nearly complete; here it writes some 30 times as many pages.",
-        bytes_per_frame: 74,
+        memory: Memory::of(27).scattered(78),
         source: "Kim and Ahn 2008",
         online: true,
         looks_at_costs: false,
@@ -47,12 +51,12 @@ impl Build for Bplru {
     fn build(spec: &PolicySpec, frames: u32) -> Self {
         let size = spec.whole("block").unwrap_or(1);
         Bplru {
-            blocks: Blocks::new(frames, size, 0),
-            size,
+            blocks: Blocks::new(frames, size),
+            // A block has at most MAX_PAGES pages.
+            size: size as u32,
             padding: NonZeroU64::new(size).filter(|_| spec.is("padding", "true")),
             recency: Lists::new(frames),
-            pages: vec![0; frames as usize],
-            in_sequence: vec![0; frames as usize],
+            offsets: vec![0; frames as usize],
         }
     }
 }
@@ -64,8 +68,8 @@ impl Bplru {
         if !access.is_write() {
             return;
         }
-        let offset = self.pages[frame as usize] % self.size;
-        let written = &mut self.in_sequence[slot as usize];
+        let offset = self.offsets[frame as usize];
+        let written = &mut self.blocks.of_owner_mut(slot).0;
         *written = match offset {
             0 => 1,
             _ if offset == *written => offset + 1,
@@ -118,9 +122,8 @@ impl Policy for Bplru {
     fn admit(&mut self, frame: Frame, page: Page, access: Access) {
         let (slot, new) = self.blocks.join(frame, page);
         self.blocks.list(frame);
-        self.pages[frame as usize] = page;
+        self.offsets[frame as usize] = (page % u64::from(self.size)) as u32;
         if new {
-            self.in_sequence[slot as usize] = 0;
             self.recency.push_mru(0, slot);
         } else {
             self.recency.move_to_mru(0, slot);
@@ -132,7 +135,7 @@ impl Policy for Bplru {
     fn evicted(&mut self, frame: Frame) {
         self.blocks.unlist(frame);
         let (slot, gone) = self.blocks.leave(frame);
-        self.in_sequence[slot as usize] = 0;
+        *self.blocks.of_owner_mut(slot) = InSequence::default();
         if gone {
             self.recency.remove(0, slot);
         }

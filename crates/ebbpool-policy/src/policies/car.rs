@@ -5,7 +5,7 @@ use std::hint::black_box;
 use super::directory::{Directory, T1, T2};
 use crate::policy::{Access, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, PolicySpec};
+use crate::spec::{Entry, Memory, PolicySpec};
 
 /// ARC with clocks in place of the two LRU lists.
 ///
@@ -24,7 +24,7 @@ impl Build for Car {
         summary: "ARC with clocks: a hit only sets a bit, and the search for a victim sorts the pages.",
         how: "T1, T2, B1 and B2 as in arc, but T1 and T2 are clocks: a hit sets the page's bit and moves nothing. The search looks at T1's hand if T1 has at least p pages (and one), else at T2's: a page with the bit set loses it and goes to T2's end, from either clock; the first without it leaves. A page that B1 or B2 remembers enters T2 and then moves p as in arc.",
         when: "About as arc with a cheaper hit, and a little ahead where R is large: on the samples at R = 32 and 3 % it saves 7.9 % (pg-tpcc) and 21.3 % (pg-tatp) against lru (arc 6.7 % and 19.5 %) and costs 0.2 % more on pg-tpcb. There at R = 1 and 0.75 % it costs 2.5 % more than lru. It takes no notice of writes.",
-        bytes_per_frame: 35,
+        memory: Memory::of(18).with_ghosts(17),
         source: "Bansal and Modha 2004, figure 2",
         online: true,
         looks_at_costs: false,

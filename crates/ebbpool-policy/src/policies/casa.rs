@@ -3,7 +3,7 @@
 use crate::lists::Lists;
 use crate::policy::{Access, Costs, Frame, Gauges, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, PolicySpec};
+use crate::spec::{CLUSTER, Entry, Memory, PolicySpec};
 
 const CLEAN: usize = 0;
 const DIRTY: usize = 1;
@@ -29,7 +29,7 @@ impl Build for Casa {
         summary: "A clean and a dirty LRU list whose target sizes each hit shifts by what it saved.",
         how: "A clean and a dirty LRU list and a real number tau, the wanted size of the clean list, half of the frames at first. A read hit in the clean list raises tau by the cost share of a read times the dirty list's size over the clean one's; a write hit in the dirty list lowers it likewise by the cost share of a write. A page written moves to the dirty list. The clean list gives if it is larger than tau, else the dirty one.",
         when: "Where R is large and the workload shifts, since it follows the costs it is told and has nothing to tune: on the samples at R = 128 and 3 % it saves 13.9 % (pg-tpcc), 4.0 % (pg-tpcb) and 36.9 % (pg-tatp) against lru. At a small R it loses a little (4.9 % on pg-tpcb at R = 1 and 3 %). FD-Buffer TC finds it behind FD-Buffer on its four traces (figures 2 and 3), and so do our runs at R = 32 and 3 %, where it costs 2.0 % more than lru on pg-tpcb.",
-        bytes_per_frame: 9,
+        memory: Memory::of(9),
         source: "Ou and Haerder 2010; FD-Buffer TC, section 5",
         online: true,
         looks_at_costs: true,

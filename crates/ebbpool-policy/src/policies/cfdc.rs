@@ -1,26 +1,34 @@
 //! Clean-first dirty-clustered.
 
-use super::regions::Regions;
+use std::hint::black_box;
+
 use crate::clusters::{Clusters, Keys};
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Kind, MAX_PAGES, Param, PolicySpec, WINDOW};
+use crate::spec::{Entry, Kind, MAX_PAGES, Memory, Param, PolicySpec, WINDOW};
 
-const CLEAN: usize = 0;
-const DIRTY: usize = 1;
+const WORKING: usize = 0;
+/// The clean pages of the priority region.
+const CLEAN: usize = 1;
+/// Its dirty pages where there are no clusters.
+const DIRTY: usize = 2;
 
 /// A working region under LRU and a priority region whose clean pages go first and whose dirty
 /// pages go cluster by cluster.
-///
-/// The regions' own window list keeps which frames are in the priority region; the order in it is
-/// that of `queues` and `clusters`.
 pub struct Cfdc {
-    regions: Regions,
-    queues: Lists<2>,
+    /// Behind these are the lists of the clusters.
+    lists: Lists<3>,
+    working_size: u32,
     /// `None` with `cluster=0`: the dirty pages form one LRU list.
     clusters: Option<Clusters>,
-    dirty: Vec<bool>,
+    tags: Vec<Tags>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Tags {
+    in_priority: bool,
+    dirty: bool,
 }
 
 impl Build for Cfdc {
@@ -49,7 +57,7 @@ impl Build for Cfdc {
         summary: "CFLRU's two regions, with clean pages first and dirty ones in clusters of neighbouring pages, evicted cluster by cluster.",
         how: "A working region, an LRU list, and a priority region that takes the pages the working region gives up: clean ones into an LRU list, dirty ones into clusters of neighbouring page numbers. A hit in the priority region brings the page back. The least recent clean page goes first; then the dirty pages of the cluster of lowest priority, in order of entry, until it is empty. A cluster's priority is low if it is large, sequential and has not been hit for long.",
         when: "Where the device rewards writes that lie close together: PPE and CFDC measure the shortest times on their disks and SSDs, with fewer cluster switches than cflru. In page counts alone it stays behind cflru: on the samples at R = 32 and 3 % it saves 6.6 % (pg-tpcc), 4.2 % (pg-tpcb) and 17.4 % (pg-tatp) against lru, and at 0.75 % on pg-tpcc it costs 4.4 % more. Look at cluster_switches in the results beside the bill.",
-        bytes_per_frame: 132,
+        memory: Memory::of(27).scattered(65),
         source: "CFDC (Ou, Haerder, Jin 2009), section 3; PPE, section 3",
         online: true,
         looks_at_costs: false,
@@ -64,10 +72,10 @@ impl Build for Cfdc {
         };
         let size = spec.whole("cluster").filter(|&size| size > 0);
         Cfdc {
-            regions: Regions::new(frames, spec.share_of("window", frames)),
-            queues: Lists::new(frames),
+            lists: Lists::new(frames),
+            working_size: frames - spec.share_of("window", frames).min(frames),
             clusters: size.map(|size| Clusters::new(frames, size, keys)),
-            dirty: vec![false; frames as usize],
+            tags: vec![Tags::default(); frames as usize],
         }
     }
 }
@@ -75,54 +83,67 @@ impl Build for Cfdc {
 impl Cfdc {
     #[inline]
     fn enter_priority(&mut self, frame: Frame) {
+        let Tags { in_priority, dirty } = &mut self.tags[frame as usize];
+        *in_priority = true;
         match &mut self.clusters {
-            Some(clusters) if self.dirty[frame as usize] => clusters.enter(frame),
+            Some(clusters) if *dirty => clusters.enter(&mut self.lists, frame),
             _ => self
-                .queues
-                .push_mru(usize::from(self.dirty[frame as usize]), frame),
+                .lists
+                .push_mru(if *dirty { DIRTY } else { CLEAN }, frame),
         }
     }
 
     #[inline]
-    fn leave_priority(&mut self, frame: Frame, take_out: impl Fn(&mut Clusters, Frame)) {
+    fn leave_priority(
+        &mut self,
+        frame: Frame,
+        leave_cluster: impl Fn(&mut Clusters, &mut Lists<3>, Frame),
+    ) {
+        let Tags { in_priority, dirty } = &mut self.tags[frame as usize];
+        *in_priority = false;
         match &mut self.clusters {
-            Some(clusters) if self.dirty[frame as usize] => take_out(clusters, frame),
-            _ => self
-                .queues
-                .remove(usize::from(self.dirty[frame as usize]), frame),
+            Some(clusters) if *dirty => leave_cluster(clusters, &mut self.lists, frame),
+            _ => self.lists.remove(if *dirty { DIRTY } else { CLEAN }, frame),
+        }
+    }
+
+    /// The working region gives its LRU pages to the priority region until it has `most`.
+    #[inline]
+    fn shrink_working(&mut self, most: u32) {
+        while self.lists.len(WORKING) > most
+            && let Some(demoted) = self.lists.lru(WORKING)
+        {
+            self.lists.remove(WORKING, demoted);
+            self.enter_priority(demoted);
         }
     }
 
     #[inline]
     fn enter_working(&mut self, frame: Frame) {
-        if let Some(demoted) = self.regions.enter(frame) {
-            self.enter_priority(demoted);
-        }
+        self.lists.push_mru(WORKING, frame);
+        self.shrink_working(self.working_size);
     }
 }
 
 impl Policy for Cfdc {
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
-        if !self.regions.in_window(frame) {
-            self.regions.touch(frame);
-            self.dirty[frame as usize] |= access.is_write();
-            return;
+        if self.tags[frame as usize].in_priority {
+            // PPE, section 3: the working region gives a page before the hit page leaves its place.
+            self.shrink_working(self.working_size.saturating_sub(1));
+            self.leave_priority(frame, Clusters::hit);
+            self.tags[frame as usize].dirty |= access.is_write();
+            self.enter_working(frame);
+        } else {
+            self.lists.move_to_mru(WORKING, frame);
+            self.tags[frame as usize].dirty |= access.is_write();
         }
-        // PPE, section 3: the working region gives a page before the hit page leaves its place.
-        if let Some(demoted) = self.regions.make_room() {
-            self.enter_priority(demoted);
-        }
-        self.leave_priority(frame, Clusters::hit);
-        self.regions.leave(frame);
-        self.dirty[frame as usize] |= access.is_write();
-        self.enter_working(frame);
     }
 
     #[inline]
     fn prefetch(&self, frame: Frame) {
-        self.regions.prefetch(frame);
-        self.queues.prefetch(frame);
+        black_box(self.tags[frame as usize]);
+        self.lists.prefetch(frame);
     }
 
     #[inline]
@@ -131,18 +152,18 @@ impl Policy for Cfdc {
         _incoming: Option<(Page, Access)>,
         may_go: F,
     ) -> Option<Frame> {
-        self.queues
+        self.lists
             .find_from_lru(CLEAN, &may_go)
             .or_else(|| match &mut self.clusters {
-                Some(clusters) => clusters.victim(&may_go),
-                None => self.queues.find_from_lru(DIRTY, &may_go),
+                Some(clusters) => clusters.victim(&self.lists, &may_go),
+                None => self.lists.find_from_lru(DIRTY, &may_go),
             })
-            .or_else(|| self.regions.working_lru(may_go))
+            .or_else(|| self.lists.find_from_lru(WORKING, may_go))
     }
 
     #[inline]
     fn admit(&mut self, frame: Frame, page: Page, access: Access) {
-        self.dirty[frame as usize] = access.is_write();
+        self.tags[frame as usize].dirty = access.is_write();
         if let Some(clusters) = &mut self.clusters {
             clusters.admit(frame, page);
         }
@@ -151,18 +172,19 @@ impl Policy for Cfdc {
 
     #[inline]
     fn evicted(&mut self, frame: Frame) {
-        if self.regions.in_window(frame) {
+        if self.tags[frame as usize].in_priority {
             self.leave_priority(frame, Clusters::leave);
+        } else {
+            self.lists.remove(WORKING, frame);
         }
-        self.regions.leave(frame);
     }
 
     fn cleaned(&mut self, frame: Frame) {
-        let in_priority = self.regions.in_window(frame);
+        let in_priority = self.tags[frame as usize].in_priority;
         if in_priority {
             self.leave_priority(frame, Clusters::leave);
         }
-        self.dirty[frame as usize] = false;
+        self.tags[frame as usize].dirty = false;
         if in_priority {
             self.enter_priority(frame);
         }

@@ -3,7 +3,7 @@
 use super::regions::CleanFirst;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, PolicySpec, WINDOW};
+use crate::spec::{CLUSTER, Entry, Memory, PolicySpec, WINDOW};
 
 /// LRU that prefers a clean page within the window at the LRU end.
 pub struct Cflru {
@@ -18,7 +18,7 @@ impl Build for Cflru {
         summary: "LRU that evicts the least recent clean page of a window at the LRU end, and a dirty one only where the window has no clean page.",
         how: "One LRU list. The window is the share of it nearest the LRU end. The clean page of the window nearest that end goes; where the window holds no clean page, the page at the LRU end, which is dirty then. A hit moves the page to the recent end. So clean pages leave earlier and dirty ones stay longer, the more so the wider the window.",
         when: "Wins over lru as R grows: on the samples at R = 32 and 3 % it saves 9.3 % (pg-tpcc), 4.7 % (pg-tpcb) and 26.8 % (pg-tatp). It loses a little where writes are cheap and memory is small (2.5 % on pg-tpcc at R = 1 and 0.75 %). The window must suit the workload and the asymmetry: FD-Buffer (figure 3) finds bad windows up to 18 % dearer than lru. AD-LRU adds that it does not look at how often pages are used.",
-        bytes_per_frame: 10,
+        memory: Memory::of(10),
         source: "Park et al. 2006; a rival in all five papers",
         online: true,
         looks_at_costs: false,

@@ -3,7 +3,7 @@
 use super::regions::CleanThenLeast;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, PolicySpec, WINDOW};
+use crate::spec::{Entry, Memory, PolicySpec, WINDOW};
 
 /// As CFLRU, but where the window has no clean page its least written page goes.
 pub struct CflruC {
@@ -19,7 +19,7 @@ impl Build for CflruC {
         summary: "CFLRU in which, where the window has no clean page, its least often written page goes.",
         how: "As cflru: the clean page of the window nearest the LRU end goes. Where the window, which has at least one page, holds no clean page, its dirty page with the fewest writes since it came in or was last written back goes; among equals the one nearest the LRU end.",
         when: "Ahead of cflru where few pages take most of the writes: on the samples at R = 32 and 3 % it saves 15.3 % against lru on pg-tpcc (cflru 9.3 %) and 33.7 % on pg-tatp (26.8 %), but 4.3 % on pg-tpcb (4.7 %), where accounts are drawn uniformly. AD-LRU notes that it, too, ignores how often clean pages are used. It needs an ordered tree over the window's dirty pages.",
-        bytes_per_frame: 42,
+        memory: Memory::of(28),
         source: "Yoo et al. 2007; AD-LRU, section 4",
         online: true,
         looks_at_costs: false,

@@ -3,7 +3,7 @@
 use super::regions::CleanThenLeast;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, PolicySpec, WINDOW};
+use crate::spec::{Entry, Memory, PolicySpec, WINDOW};
 
 /// As CFLRU, but where the window has no clean page, the page whose erase block was erased least
 /// goes.
@@ -20,7 +20,7 @@ impl Build for CflruE {
         summary: "CFLRU in which, where the window has no clean page, the page on the least worn erase block goes.",
         how: "As cflru: the clean page of the window nearest the LRU end goes. Where the window, which has at least one page, holds no clean page, its dirty page whose erase block was erased least often goes; among equals the one nearest the LRU end. The device tells the erase counts; a page that no block holds counts as never erased.",
         when: "Close to cflru-c, from which it differs in whom it spares: on pg-tatp at 3 % (the device of docs/flash-model.md) it saves 32.9 % of the time that lru takes with a page map (cflru 29.5 %, cflru-c 35.9 %) and 41.4 % under BAST (28.3 %, 35.2 %), where merges leave worn blocks with the pages that are written often. With a page map a block has pages of all kinds, and its wear says little.",
-        bytes_per_frame: 42,
+        memory: Memory::of(28),
         source: "Yoo et al. 2007",
         online: true,
         looks_at_costs: false,

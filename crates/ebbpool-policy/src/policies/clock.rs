@@ -3,7 +3,7 @@
 use crate::lists::{Lists, second_chance};
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, PolicySpec};
+use crate::spec::{CLUSTER, Entry, Memory, PolicySpec};
 
 /// FIFO with a reference bit that buys a page another round.
 ///
@@ -22,7 +22,7 @@ impl Build for Clock {
         summary: "FIFO in which a page referenced since the hand last passed gets another round.",
         how: "A queue in order of arrival with one bit per page. A hit sets the bit and moves nothing. The search for a victim starts at the oldest page: a page with the bit set loses it and goes to the back, the first page without it leaves. A page just brought in has the bit clear.",
         when: "Where a hit must be cheap, since nothing moves. On the samples at R = 32 it stays close to lru: 2.2 % cheaper on pg-tpcc at 3 %, 5.5 % on pg-tatp, 0.3 % dearer on pg-tpcb. It takes no notice of writes.",
-        bytes_per_frame: 9,
+        memory: Memory::of(9),
         source: "Corbato 1968",
         online: true,
         looks_at_costs: false,

@@ -4,7 +4,7 @@ use crate::heap::IndexedHeap;
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, PolicySpec};
+use crate::spec::{Entry, Memory, PolicySpec};
 
 const CLEAN: usize = 0;
 /// The MRU half of the dirty list.
@@ -31,7 +31,7 @@ impl Build for DlCflruE {
         summary: "Clean pages by LRU before all dirty ones; of these the page on the least worn erase block.",
         how: "Clean and dirty pages are in two LRU lists. The clean list's LRU page goes. Without clean pages the page of the LRU half of the dirty list (rounded down, at least one page) goes whose erase block was erased least often; among equals the one nearest the LRU end. The device tells the erase counts; a page that no block holds counts as never erased.",
         when: "Writes least and reads most of its kin, since no clean page is safe from it: on pg-tatp at 3 % (the device of docs/flash-model.md) the device lives 2.1 times as long as under lru (cflru-c 1.7 times), but with a page map it saves only 23.8 % of the time (cflru-c 35.9 %); under BAST 47.0 % (35.2 %).",
-        bytes_per_frame: 41,
+        memory: Memory::of(27),
         source: "Yoo et al. 2007",
         online: true,
         looks_at_costs: false,
@@ -43,7 +43,7 @@ impl Build for DlCflruE {
             lists: Lists::new(frames),
             list_of: vec![0; frames as usize],
             erases: vec![0; frames as usize],
-            least_worn: IndexedHeap::new(frames),
+            least_worn: IndexedHeap::new(frames, (frames / 2).max(1)),
             entries: 0,
         }
     }

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Kind, Param, PolicySpec};
+use crate::spec::{Entry, Kind, Memory, Param, PolicySpec};
 
 /// A sequence has at most this many pages, so that there is a list for each size.
 const LONGEST: usize = 64;
@@ -59,7 +59,7 @@ impl Build for Dulo {
         summary: "Sequences of neighbouring pages in place of pages: long ones go first, single pages stay.",
         how: "Every page referenced enters the correlation buffer, an LRU list; what that holds beyond its size moves on to the sequencing bank. When the bank is full its pages are sorted, and runs of consecutive page numbers, cut at 64 pages, become sequences of value H = L + 1/pages in the evicting section. The first page of the sequence with the least H goes, among equals that of the longest and then of the oldest, and L becomes its H. A hit takes a page out of its sequence. Without sequences the bank's oldest page goes, then the correlation buffer's. It does not ask whether a page is dirty. A reconstruction: the paper's block table, which asks whether neighbours were referenced together before, is left out.",
         when: "On disks, where reading neighbours costs little more than reading one page. The bill here charges every page read alike, so it shows only what DULO pays for that: on the samples at R = 32 and 3 % it costs 1.5 % (pg-tpcc), 0.3 % (pg-tpcb) and 1.1 % (pg-tatp) more than lru, and more with a larger bank. CFDC, which keeps dirty neighbours together so that they are written together, takes it as an example.",
-        bytes_per_frame: 25,
+        memory: Memory::of(25),
         source: "Jiang, Ding, Chen, Tan and Zhang, FAST 2005; CFDC, section 3.1",
         online: true,
         looks_at_costs: false,

@@ -4,19 +4,21 @@ use crate::blocks::Blocks;
 use crate::heap::IndexedHeap;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{BLOCK, Entry, PolicySpec};
+use crate::spec::{BLOCK, Entry, Memory, PolicySpec};
 
 /// Evicts whole erase blocks, the one with most resident pages first.
 pub struct Fab {
     /// Lists the resident pages in the order in which they came in.
-    blocks: Blocks,
+    blocks: Blocks<0, LastUsed>,
     /// Most pages first, then the block least recently used. A block used since it was last looked
     /// at may stand too far ahead until it comes to the front.
     order: IndexedHeap<(u32, u64)>,
-    /// When the block in each slot was last used, in references.
-    used: Vec<u64>,
     references: u64,
 }
+
+/// The reference that used a block last.
+#[derive(Default)]
+struct LastUsed(u64);
 
 impl Build for Fab {
     const ENTRY: Entry = Entry {
@@ -26,7 +28,7 @@ impl Build for Fab {
         summary: "LRU by erase block that evicts the block with most resident pages, whole.",
         how: "Resident pages are grouped by erase block; a hit or an admission makes the page's block the most recent. The block with most resident pages goes, among equals the least recently used: all its pages leave in the order in which they came in, the dirty ones written.",
         when: "Meant for devices that map by blocks. Under the plain cost model it throws out too much: on the samples at R = 32 and 3 % it costs 43.0 % (pg-tpcc), 16.5 % (pg-tatp) and 219.7 % (pg-tpcb) more than lru. Under BAST, which merges blocks (the device of docs/flash-model.md), it takes 7.6 % less time than lru on pg-tatp.",
-        bytes_per_frame: 86,
+        memory: Memory::of(16).scattered(96),
         source: "Jo et al. 2006",
         online: true,
         looks_at_costs: false,
@@ -35,9 +37,8 @@ impl Build for Fab {
 
     fn build(spec: &PolicySpec, frames: u32) -> Self {
         Fab {
-            blocks: Blocks::new(frames, spec.whole("block").unwrap_or(1), 0),
-            order: IndexedHeap::new(frames),
-            used: vec![0; frames as usize],
+            blocks: Blocks::new(frames, spec.whole("block").unwrap_or(1)),
+            order: IndexedHeap::growing(),
             references: 0,
         }
     }
@@ -47,13 +48,13 @@ impl Fab {
     #[inline]
     fn key(&self, slot: u32) -> (u32, u64) {
         let pages = self.blocks.listed(slot);
-        (u32::MAX - pages, self.used[slot as usize])
+        (u32::MAX - pages, self.blocks.of_owner(slot).0)
     }
 
     #[inline]
     fn touch(&mut self, slot: u32) {
         self.references += 1;
-        self.used[slot as usize] = self.references;
+        self.blocks.of_owner_mut(slot).0 = self.references;
     }
 }
 

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Kind, Param, PolicySpec};
+use crate::spec::{Entry, Kind, Memory, Param, PolicySpec};
 
 const NEW: usize = 0;
 const MIDDLE: usize = 1;
@@ -67,7 +67,7 @@ impl Build for Fbr {
         summary: "Evicts the least often used page among the least recent; references in quick succession count once.",
         how: "One LRU list, of which the recent end is the new section and the other end the old one, and a count per page, 1 when it comes in. A hit moves the page to the recent end and, unless the page was in the new section, adds 1 to its count. The page of the old section with the least count goes, of equals the least recently used. When the average count exceeds cmax, all counts are halved, rounded up.",
         when: "Where pages are referenced in bursts, since a burst counts once: on the samples at R = 1 and 3 % it saves 10.8 % (pg-tpcc) and 14.3 % (pg-tatp) against lru and costs the same on pg-tpcb. At R = 32 it saves 10.5 % (pg-tpcc), 0.1 % (pg-tpcb) and 17.5 % (pg-tatp). A hit costs constant time; now and then all counts are halved. It takes no notice of writes.",
-        bytes_per_frame: 21,
+        memory: Memory::of(21),
         source: "Robinson and Devarakonda 1990",
         online: true,
         looks_at_costs: false,

@@ -5,7 +5,7 @@ use super::two_stack::{CostForm, TwoStack};
 use crate::ghosts::GhostList;
 use crate::policy::{Access, Costs, Frame, Gauges, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, Kind, MAX_PAGES, Param, PolicySpec, Value};
+use crate::spec::{CLUSTER, Entry, Kind, MAX_PAGES, Memory, Param, PolicySpec, Value};
 
 /// Modelled computing time of the policy advisor per frame, in microseconds (`interval=auto`).
 const ADVISOR_US_PER_FRAME: f64 = 0.002;
@@ -80,7 +80,7 @@ impl Build for FdBuffer {
         summary: "A clean and a dirty pool whose sizes follow a cost model fed by Two-Stack estimates of the misses at every size.",
         how: "The two pools of fd-static, but the clean pool's target is set anew every interval. Two LRU stacks of page numbers, one of pages read and one of pages written, note for each reference the least pool size at which it would have been a hit. From the counts the policy advisor computes for every split of the frames what the interval would have cost, and takes the cheapest. cost=paper weighs the estimates by the formula as printed, cost=exact (fd-exact) by the one that holds for disjoint pools.",
         when: "Where nobody wants to choose a window: it follows the costs it is told, and at 3 % its saving on the samples stays within 7 points of the best online policy of the five papers at every R from 1 to 128. At R = 32 and 3 % it saves 12.5 % (pg-tpcc), 2.2 % (pg-tpcb) and 34.2 % (pg-tatp) against lru; fd-exact saves 14.0 %, 4.5 % and 34.7 %. It loses in memory that is small for the workload (pg-tpcb at 0.75 %: 3.3 % dearer than lru). It costs the most time and memory of all policies; group=64 makes it cheaper. FD-Buffer reports up to 21 % less than lru on its benchmarks (figure 3), FD-Buffer TC 15 to 18 % less than casa on average (figures 2 and 3, with write clustering).",
-        bytes_per_frame: 119,
+        memory: Memory::of(19).with_ghosts(100),
         source: "FD-Buffer (On et al. 2010), section 4; FD-Buffer TC, section 4",
         online: true,
         looks_at_costs: true,

@@ -3,7 +3,7 @@
 use super::pools::{Inside, Pools};
 use crate::policy::{Access, Frame, Gauges, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, Kind, Param, PolicySpec};
+use crate::spec::{CLUSTER, Entry, Kind, Memory, Param, PolicySpec};
 
 /// A clean and a dirty pool, both LRU, of fixed target sizes.
 pub struct FdStatic {
@@ -26,7 +26,7 @@ impl Build for FdStatic {
         summary: "A clean and a dirty LRU pool of fixed target sizes.",
         how: "A clean and a dirty pool, both LRU, with fixed target sizes. A hit moves the page within its pool; a write to a clean page moves it to the dirty pool. A miss for reading takes from the dirty pool if that exceeds its target, a miss for writing from the clean pool if that exceeds its own; otherwise the other pool gives.",
         when: "As good as its target: with clean=25% it saves 7.2 % against lru on the sample pg-tpcc at R = 32 and 3 %, with the default half it costs 4.1 % more. On pg-tpcb both lose (6.9 % and 13.8 %). Use it to see what a fixed split would give, or where split and asymmetry are known and do not change. FD-Buffer (figure 2) finds best clean shares from 1.5 % to 50 % on its benchmarks.",
-        bytes_per_frame: 11,
+        memory: Memory::of(11),
         source: "FD-Buffer (On et al. 2010), algorithms 1 and 2",
         online: true,
         looks_at_costs: false,

@@ -3,7 +3,7 @@
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, PolicySpec};
+use crate::spec::{CLUSTER, Entry, Memory, PolicySpec};
 
 /// Evicts the page that came in first; a hit changes nothing.
 pub struct Fifo {
@@ -18,7 +18,7 @@ impl Build for Fifo {
         summary: "Evicts the page that came in first.",
         how: "One queue in order of arrival. A hit changes nothing but the dirty flag. The page that has been in the buffer longest goes, clean or dirty.",
         when: "Almost never the cheapest: it forgets what is used often. It is the floor to measure others against. On the samples at R = 32 and 3 % it costs 6.4 % more than lru (pg-tpcc), 1.5 % (pg-tpcb) and 4.8 % (pg-tatp).",
-        bytes_per_frame: 8,
+        memory: Memory::of(8),
         source: "folklore",
         online: true,
         looks_at_costs: false,

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use crate::lists::{Lists, second_chance};
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Kind, Param, PolicySpec};
+use crate::spec::{Entry, Kind, Memory, Param, PolicySpec};
 
 /// FIFO with a counter per page, each unit of which buys another round.
 ///
@@ -46,7 +46,7 @@ impl Build for Gclock {
         summary: "FIFO in which a page gets as many more rounds as it had recent references, up to a limit.",
         how: "A queue in order of arrival with a counter per page, init when the page comes in. A hit adds 1 up to max and moves nothing. The search for a victim starts at the oldest page: one whose counter is above 0 loses 1 and goes to the back, the first at 0 leaves. With the defaults it is PostgreSQL's clock sweep; init=0,max=1 is clock.",
         when: "A hit is as cheap as clock's, and it tells pages used often from those used once: on the samples at R = 32 and 3 % it saves 6.5 % (pg-tpcc), 2.7 % (pg-tpcb) and 10.4 % (pg-tatp) against lru; clock saves 2.2 % and 5.5 % and loses 0.3 % on pg-tpcb. In small memory the counters say little (pg-tpcc at 0.75 %: 0.2 % dearer than lru). With init=0, where a page must be hit to get a second round, it saves more (9.6 %, 3.7 % and 17.8 %). A search may go round up to max times. It takes no notice of writes.",
-        bytes_per_frame: 9,
+        memory: Memory::of(9),
         source: "Smith 1978; Nicola, Dan and Dias 1992; PostgreSQL's clock sweep",
         online: true,
         looks_at_costs: false,

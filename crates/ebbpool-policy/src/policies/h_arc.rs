@@ -6,7 +6,7 @@ use crate::ghost_queues::GhostQueues;
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Gauges, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, PolicySpec};
+use crate::spec::{Entry, Memory, PolicySpec};
 
 const CLEAN: usize = 0;
 const DIRTY: usize = 1;
@@ -55,7 +55,7 @@ impl Build for HArc {
         summary: "ARC for clean pages and ARC for dirty ones, under an ARC that divides the frames between them.",
         how: "Clean and dirty pages are each in a list of pages referenced once and a list of pages referenced more often; the numbers of pages that left a list are kept, as many in all as there are frames. A hit moves a page to the list for more often, of the dirty pages if it is or becomes dirty. A remembered clean page raises the number of clean pages wanted by 1, a remembered dirty one lowers it by 2 or, if fewer dirty pages are remembered, by twice their ratio; likewise the share of its side that pages referenced once should have grows or shrinks. Clean pages give while there are more than wanted, else dirty ones; within a side the list for once gives while it has its share. With clean pages only, a new page pushes one out that is not remembered.",
         when: "Where reads and writes both come back often: on the samples at R = 1 and 3 % it saves 12.0 % on pg-tatp, but costs 8.4 % more than lru on pg-tpcc. At R = 32 and 3 % it saves 13.4 % (pg-tpcc), 8.5 % (pg-tpcb) and 23.2 % (pg-tatp). It is not told R, and counts a remembered dirty page twice whatever a write costs: at R = 128 and 3 % it saves 24.8 % on pg-tatp, where acr saves 43.4 %.",
-        bytes_per_frame: 34,
+        memory: Memory::of(17).with_ghosts(17),
         source: "Fan, Du and Voigt, MSST 2014, and the authors' simulator",
         online: true,
         looks_at_costs: false,

@@ -3,7 +3,7 @@
 use super::recency_sets::{HIR, RecencySets};
 use crate::policy::{Access, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, PolicySpec};
+use crate::spec::{Entry, Memory, PolicySpec};
 
 /// Keeps the pages whose last two references lay closest together, and passes all others through
 /// a short queue.
@@ -24,7 +24,7 @@ impl Build for Lirs {
         summary: "Keeps the pages with the least time between their last two references; all others pass through a short queue.",
         how: "Nearly all frames are for LIR pages, those of low inter-reference recency; a hundredth is for a queue of the others, the HIR pages, whose oldest leaves. A stack has all LIR pages in order of their last reference, and the HIR pages, also those that have left, that were referenced since the LIR page at its bottom was. An HIR page referenced while it is in the stack becomes LIR; the LIR page at the bottom becomes HIR and goes to the end of the queue. Any other page that comes in or is hit goes on top of the stack and to the end of the queue. The stack has at most twice as many pages as there are frames; beyond, it forgets those that left first. Where all of the queue is pinned the lowest LIR page leaves.",
         when: "Where loops and scans do not fit: on loops that just do not fit (tests/libcachesim, loops, 2000 frames) it has 65 % fewer misses than lru. On the samples at R = 32 and 3 % it saves 8.0 % (pg-tpcc) and 19.7 % (pg-tatp) against lru and as good as nothing on pg-tpcb. It loses in memory that is small for the workload, where newcomers leave the short queue before they are used again: at R = 1 it costs 8.1 % more than lru on pg-tpcc at 0.75 %. It takes no notice of writes.",
-        bytes_per_frame: 75,
+        memory: Memory::of(25).with_ghosts(50),
         source: "Jiang and Zhang 2002",
         online: true,
         looks_at_costs: false,

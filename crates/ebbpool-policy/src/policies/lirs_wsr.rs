@@ -5,7 +5,7 @@ use std::hint::black_box;
 use super::recency_sets::{HIR, RecencySets};
 use crate::policy::{Access, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, PolicySpec};
+use crate::spec::{Entry, Memory, PolicySpec};
 
 /// LIRS in which a dirty page not yet known to be cold gets another round.
 ///
@@ -32,7 +32,7 @@ impl Build for LirsWsr {
         summary: "LIRS in which a dirty page about to leave is first marked cold and put on top of the stack.",
         how: "The stack and the queue of lirs, and a cold flag per page. When the page to leave is dirty and does not have the flag, it gets it and becomes an LIR page on top of the stack; the LIR page at the bottom goes to the end of the queue, and the search goes on. A clean page, or a dirty one with the flag, leaves. A write clears the flag, a read does not. Reconstructed from descriptions of the paper, which do not say all of this.",
         when: "Where lirs is good and writes are dear: on the samples at R = 32 and 3 % it saves 11.2 % (pg-tpcc), 3.9 % (pg-tpcb) and 27.7 % (pg-tatp) against lru, where lirs saves 8.0 %, nothing and 19.7 %. It pays with reads, since a dirty page displaces an LIR page however seldom it is used, which AD-LRU (section 2) finds fault with: at R = 1 it costs 10.9 % more than lru on pg-tpcc at 0.75 %.",
-        bytes_per_frame: 77,
+        memory: Memory::of(27).with_ghosts(50),
         source: "Jung et al. 2007, reconstructed; AD-LRU, section 2",
         online: true,
         looks_at_costs: false,

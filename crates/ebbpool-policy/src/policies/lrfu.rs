@@ -5,7 +5,7 @@ use std::hint::black_box;
 use crate::heap::IndexedHeap;
 use crate::policy::{Access, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Kind, Param, PolicySpec, Value};
+use crate::spec::{Entry, Kind, Memory, Param, PolicySpec, Value};
 
 /// Evicts the page with the least sum of its references, each weighted by its age.
 ///
@@ -35,7 +35,7 @@ impl Build for Lrfu {
         summary: "Evicts the page with the least sum of past references, each counting less the older it is.",
         how: "Each page has a value, the sum of its references since it came in, of which one that is x references old counts (1/2)^(lambda x). The page with the least value goes, of equals the least recently used. Nothing is kept of pages that left. Pages stand in a heap by log2(value) + lambda x now, which time does not change.",
         when: "All depends on lambda. With the default references fade within a few thousand, so in the memory of the samples it is close to lru: at R = 32 and 3 % it saves 0.3 % (pg-tpcc), 0.1 % (pg-tpcb) and 4.0 % (pg-tatp). With lambda=0.00001 it saves 39.0 % on pg-tatp, but costs 9.8 % more than lru on pg-tpcc and 64.1 % more on pg-tpcb, where pages used often once stay too long. A hit costs O(log m), an exponential and a logarithm.",
-        bytes_per_frame: 28,
+        memory: Memory::of(24),
         source: "Lee et al. 2001",
         online: true,
         looks_at_costs: false,
@@ -50,7 +50,7 @@ impl Build for Lrfu {
         Lrfu {
             lambda,
             now: 0,
-            order: IndexedHeap::new(frames),
+            order: IndexedHeap::new(frames, frames),
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Kind, MAX_PAGES, Param, PolicySpec};
+use crate::spec::{Entry, Kind, MAX_PAGES, Memory, Param, PolicySpec};
 
 const LIST: usize = 0;
 
@@ -47,7 +47,7 @@ impl Build for LruC {
         summary: "LRU in which the clean page nearest the LRU end goes, while a cleaner writes the dirty ones passed over in batches.",
         how: "One LRU list and a pointer to its least recently used clean page, which goes in place of a dirty page at the end; without clean pages the page at the end goes. A dirty page counts as passed from when the pointer moves past it until it is referenced again or written. When a victim is chosen and at least a batch of pages has been passed, the batch nearest the LRU end is written; the pages stay, clean, and a dirty victim is one of them. batch=0 is cflru:window=1. A reconstruction: the paper's abstract does not say when its cleaner writes, and here it follows the references.",
         when: "Where a reader must never wait for a write, which the bill does not show: the cleaner writes what lru would have written, only earlier, and on the samples at R = 32 and 3 % the cost is that of lru within 0.1 % (pg-tpcc, pg-tpcb) and 1.3 % less (pg-tatp). Without the cleaner it saves 2.8 %, -4.1 % and 20.3 %, and at R = 1 costs more than twice what lru costs. The paper reports three times the throughput of MySQL on flash.",
-        bytes_per_frame: 10,
+        memory: Memory::of(10),
         source: "Lee, An and Lee, PVLDB 2023; reconstructed from the abstract",
         online: true,
         looks_at_costs: false,

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use crate::heap::IndexedHeap;
 use crate::policy::{Access, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Kind, Param, PolicySpec};
+use crate::spec::{Entry, Kind, Memory, Param, PolicySpec};
 
 /// Orders pages with k references behind all that have fewer.
 const HAS_K: u64 = 1 << 63;
@@ -88,7 +88,7 @@ impl Build for LruK {
         summary: "Evicts the page whose k-th last reference is oldest; pages with fewer references go first.",
         how: "For each page the times of its last k references. The page whose k-th last reference is oldest goes; before it all pages that have fewer than k, the least recently used of them first. Every reference counts, also one that follows another closely (the correlated reference period is 0). The times of pages that left are kept for as many evictions as there are frames, so a page that comes back need not start anew.",
         when: "Where references to a page are independent of each other: on pg-tatp at R = 32 and 3 % it saves 21.7 % against lru. It loses where a page is referenced several times in quick succession and then left alone, since with a correlated reference period of 0 that makes it hot: at R = 1 and 3 % it costs 6.4 % more than lru on pg-tpcc and 21.0 % more on pg-tpcb; at R = 32 it saves 5.2 % and costs 3.6 % more. A hit costs O(log m).",
-        bytes_per_frame: 52,
+        memory: Memory::of(32).with_ghosts(16),
         source: "O'Neil, O'Neil and Weikum 1993",
         online: true,
         looks_at_costs: false,
@@ -100,7 +100,7 @@ impl Build for LruK {
         LruK {
             now: 0,
             resident: Histories::new(frames, k),
-            order: IndexedHeap::new(frames),
+            order: IndexedHeap::new(frames, frames),
             left: Histories::new(frames, k),
             oldest: 0,
             missed: Histories::new(1, k),

@@ -3,7 +3,7 @@
 use crate::lists::{Lists, second_chance};
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, PolicySpec};
+use crate::spec::{CLUSTER, Entry, Memory, PolicySpec};
 
 /// LRU in which a dirty page not yet known to be cold gets one more round.
 pub struct LruWsr {
@@ -20,7 +20,7 @@ impl Build for LruWsr {
         summary: "LRU in which a dirty page at the LRU end is first marked cold and sent round once more.",
         how: "One LRU list and a cold flag per page. A hit moves the page to the recent end and clears its flag. The search looks at the LRU end: a dirty page without the flag gets it and goes round once more; a clean page, or a dirty one with the flag, leaves.",
         when: "A small, steady saving for little work: 5.4 % (pg-tpcc), 3.8 % (pg-tpcb) and 9.8 % (pg-tatp) against lru on the samples at R = 32 and 3 %, and at R = 1 at most 0.6 % dearer than lru. It gives a dirty page one round whatever R is, so the other write-aware policies pass it by as R grows. In PPE it saves writes at the price of hits and is slower than lru.",
-        bytes_per_frame: 10,
+        memory: Memory::of(10),
         source: "Jung et al. 2008; PPE; AD-LRU",
         online: true,
         looks_at_costs: false,

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use crate::lists::Lists;
 use crate::policy::{Access, Costs, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, PolicySpec};
+use crate::spec::{Entry, Memory, PolicySpec};
 
 /// Queues, in the order in which equal weights give: cold clean, hot clean, cold dirty, hot dirty.
 const QUEUES: usize = 4;
@@ -62,7 +62,7 @@ impl Build for OperationAware {
         summary: "Weighs how soon a page will be read and written again by what that will cost; the lightest page goes.",
         how: "Reads and writes of a page are counted apart. The distance to the next operation of a kind is taken as the number of references between the last two of that kind (as many as there are frames while there were no two) plus the number since the last. The weight of a page is 1 over its distance to a read, plus 1, or 1 + R if it is dirty, over its distance to a write. Clean and dirty pages are in a cold and a hot LRU queue each; a page is hot when an operation of one kind came twice since it was read in. Of the LRU pages of the four queues the one with the least weight goes. A reconstruction: the paper's abstract names what is weighed, not the formula.",
         when: "Where writes are dear and memory is not small: on the samples at R = 32 and 3 % it saves 12.7 % (pg-tpcc), 4.7 % (pg-tpcb) and 33.5 % (pg-tatp) against lru, at 6 % 22.4 %, 44.1 % and 51.5 %. It loses nothing at R = 1 and 3 %, where it saves 0.9 %, 1.9 % and 4.9 %. In little memory it is less sure: on pg-tpcb at 0.75 % and R = 32 it costs 3.9 % more.",
-        bytes_per_frame: 28,
+        memory: Memory::of(28),
         source: "Lv, Cui, He and Chen, SIGMOD 2011; reconstructed from the abstract",
         online: true,
         looks_at_costs: true,

@@ -1,29 +1,38 @@
 //! Recently-evicted-first.
 
-use super::regions::{Regions, WINDOW as IN_WINDOW};
+use std::hint::black_box;
+
 use crate::blocks::Blocks;
 use crate::heap::IndexedHeap;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{BLOCK, Entry, Kind, Param, PolicySpec, WINDOW};
+use crate::spec::{BLOCK, Entry, Kind, Memory, Param, PolicySpec, WINDOW};
+
+/// The list of the pages that are not in the window.
+const WORKING: usize = 0;
 
 /// Evicts the pages of a few erase blocks together, those with most pages in the window at the
 /// LRU end, so that the device's log blocks are shared by few blocks.
 pub struct Ref {
-    regions: Regions,
     /// Lists the pages in the window, least recent first. Victim blocks are held.
-    blocks: Blocks,
+    blocks: Blocks<1, IsVictim>,
+    /// The most pages that are not in the window.
+    working_size: u32,
     /// Blocks with pages in the window that are not victim blocks: most pages first, then the
     /// block whose least recent page entered the window first. A block that has lost pages may
     /// stand too far ahead until it comes to the front.
     candidates: IndexedHeap<(u32, u64)>,
     victims: Vec<u32>,
-    is_victim: Vec<bool>,
     most_victims: usize,
-    /// When each frame entered the window: order of entry is order of recency.
+    /// When each frame entered the window, 0 if it is not there: order of entry is order of
+    /// recency.
     entered: Vec<u64>,
     entries: u64,
 }
+
+/// Whether a block is a victim block.
+#[derive(Default)]
+struct IsVictim(bool);
 
 impl Build for Ref {
     const ENTRY: Entry = Entry {
@@ -46,7 +55,7 @@ impl Build for Ref {
         summary: "LRU that evicts from a few victim blocks, those with most pages in a window at the LRU end.",
         how: "One LRU list, whose window is the share nearest the LRU end, at least one page. The erase blocks with most pages in the window, a few of them, are the victim blocks; among their pages in the window the one nearest the LRU end goes. Only when no victim block has a page in the window any more is the set chosen anew. Clean and dirty pages count alike.",
         when: "Meant for devices that map by blocks and keep log blocks, where writes that share few erase blocks save merges; the plain cost model has no merges, so here it shows only what that costs. On the samples at R = 32 and 3 % it costs 2.6 % (pg-tpcc) and 7.5 % (pg-tatp) more than lru and saves 2.2 % on pg-tpcb. PPE (figure 3) finds more faults and more flushes than with lru as well.",
-        bytes_per_frame: 96,
+        memory: Memory::of(24).scattered(96),
         source: "Seo and Shin 2008; PPE",
         online: true,
         looks_at_costs: false,
@@ -56,13 +65,12 @@ impl Build for Ref {
     fn build(spec: &PolicySpec, frames: u32) -> Self {
         let most_victims = spec.whole("victims").unwrap_or(1) as usize;
         let block = spec.whole("block").unwrap_or(1);
-        let slots = frames.saturating_add(most_victims as u32);
+        let window = spec.share_of("window", frames).max(1);
         Ref {
-            regions: Regions::new(frames, spec.share_of("window", frames).max(1)),
-            blocks: Blocks::new(frames, block, most_victims),
-            candidates: IndexedHeap::new(slots),
+            blocks: Blocks::new(frames, block),
+            working_size: frames - window.min(frames),
+            candidates: IndexedHeap::growing(),
             victims: Vec::with_capacity(most_victims),
-            is_victim: vec![false; slots as usize],
             most_victims,
             entered: vec![0; frames as usize],
             entries: 0,
@@ -72,12 +80,17 @@ impl Build for Ref {
 
 impl Ref {
     #[inline]
+    fn in_window(&self, frame: Frame) -> bool {
+        self.entered[frame as usize] > 0
+    }
+
+    #[inline]
     fn enter_window(&mut self, frame: Frame) {
         self.entries += 1;
         self.entered[frame as usize] = self.entries;
         self.blocks.list(frame);
         let slot = self.blocks.of(frame);
-        if !self.is_victim[slot as usize] {
+        if !self.blocks.of_owner(slot).0 {
             self.advance(slot);
         }
     }
@@ -85,8 +98,9 @@ impl Ref {
     /// The block's place among the candidates, if it has pages in the window.
     #[inline]
     fn key(&self, slot: u32) -> Option<(u32, u64)> {
-        let entered = self.entered.get(self.blocks.first(slot) as usize)?;
-        Some((u32::MAX - self.blocks.listed(slot), *entered))
+        let first = self.blocks.first(slot)?;
+        let listed = self.blocks.listed(slot);
+        Some((u32::MAX - listed, self.entered[first as usize]))
     }
 
     /// Moves the block ahead among the candidates if it stands too far back.
@@ -116,20 +130,25 @@ impl Ref {
             .min_by_key(|&frame| self.entered[frame as usize])
     }
 
+    /// The candidate that stands first of those with a page in the window that may go.
+    fn first_of_candidates(&self, may_go: impl Fn(Frame) -> bool) -> Option<u32> {
+        let wanted = |slot| self.blocks.first_where(slot, &may_go).is_some();
+        self.candidates.least_where(wanted)
+    }
+
     fn choose_victims(&mut self, may_go: impl Fn(Frame) -> bool) {
         while let Some(slot) = self.victims.pop() {
-            self.is_victim[slot as usize] = false;
+            self.blocks.of_owner_mut(slot).0 = false;
             if !self.blocks.release(slot) {
                 self.advance(slot);
             }
         }
         while self.victims.len() < self.most_victims {
-            while let Some((_, slot)) = self.candidates.least()
+            while let Some(slot) = self.candidates.least()
                 && !self.settle(slot)
             {}
             let chosen = loop {
-                let wanted = |slot| self.blocks.first_where(slot, &may_go).is_some();
-                match self.candidates.least_where(wanted) {
+                match self.first_of_candidates(&may_go) {
                     Some(slot) if !self.settle(slot) => {}
                     chosen => break chosen,
                 }
@@ -138,7 +157,7 @@ impl Ref {
                 return;
             };
             self.candidates.remove(slot);
-            self.is_victim[slot as usize] = true;
+            self.blocks.of_owner_mut(slot).0 = true;
             self.blocks.hold(slot);
             self.victims.push(slot);
         }
@@ -146,35 +165,43 @@ impl Ref {
 
     #[inline]
     fn enter(&mut self, frame: Frame) {
-        if let Some(demoted) = self.regions.enter(frame) {
+        let lists = &mut self.blocks.lists;
+        lists.push_mru(WORKING, frame);
+        if lists.len(WORKING) > self.working_size
+            && let Some(demoted) = lists.lru(WORKING)
+        {
+            lists.remove(WORKING, demoted);
             self.enter_window(demoted);
         }
     }
 
     #[inline]
     fn leave(&mut self, frame: Frame) {
-        if self.regions.in_window(frame) {
+        if self.in_window(frame) {
             self.blocks.unlist(frame);
+            self.entered[frame as usize] = 0;
+        } else {
+            self.blocks.lists.remove(WORKING, frame);
         }
-        self.regions.leave(frame);
     }
 }
 
 impl Policy for Ref {
     #[inline]
     fn hit(&mut self, frame: Frame, _access: Access) {
-        if self.regions.in_window(frame) {
+        if self.in_window(frame) {
             self.leave(frame);
             self.enter(frame);
         } else {
-            self.regions.touch(frame);
+            self.blocks.lists.move_to_mru(WORKING, frame);
         }
     }
 
     #[inline]
     fn prefetch(&self, frame: Frame) {
+        black_box(self.entered[frame as usize]);
         self.blocks.prefetch(frame);
-        self.regions.prefetch(frame);
+        self.blocks.lists.prefetch(frame);
     }
 
     #[inline]
@@ -186,13 +213,8 @@ impl Policy for Ref {
         if let Some(frame) = self.first_of_victims(&may_go) {
             return Some(frame);
         }
-        if self
-            .regions
-            .lists
-            .find_from_lru(IN_WINDOW, &may_go)
-            .is_none()
-        {
-            return self.regions.working_lru(may_go);
+        if self.first_of_candidates(&may_go).is_none() {
+            return self.blocks.lists.find_from_lru(WORKING, may_go);
         }
         self.choose_victims(&may_go);
         self.first_of_victims(may_go)

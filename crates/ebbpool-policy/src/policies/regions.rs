@@ -1,5 +1,5 @@
 //! An LRU list cut in two: the pages used most recently, and the window at the LRU end in which
-//! victims are looked for (CFLRU and its kin; CFDC's working and priority regions).
+//! victims are looked for (CFLRU and its kin).
 
 use std::hint::black_box;
 
@@ -8,11 +8,11 @@ use crate::lists::{CleanCursor, Lists};
 use crate::policy::{Access, Frame};
 
 const WORKING: usize = 0;
-pub(crate) const WINDOW: usize = 1;
+const WINDOW: usize = 1;
 
 /// The two regions. While the buffer is full the window holds exactly its share of the frames.
-pub(crate) struct Regions {
-    pub(crate) lists: Lists<2>,
+struct Regions {
+    lists: Lists<2>,
     in_window: Vec<bool>,
     working_size: u32,
 }
@@ -45,17 +45,6 @@ impl Regions {
         self.lists.move_to_mru(WORKING, frame);
     }
 
-    /// If the working region is full, its LRU frame moves to the window and is returned.
-    #[inline]
-    pub(crate) fn make_room(&mut self) -> Option<Frame> {
-        if self.lists.len(WORKING) < self.working_size {
-            return None;
-        }
-        let demoted = self.lists.lru(WORKING)?;
-        self.demote(demoted);
-        Some(demoted)
-    }
-
     /// `frame` enters the working region; the frame that this pushes out to the window is
     /// returned, which is `frame` itself if the working region has no room at all.
     #[inline]
@@ -66,15 +55,10 @@ impl Regions {
             return None;
         }
         let demoted = self.lists.lru(WORKING)?;
-        self.demote(demoted);
+        self.lists.remove(WORKING, demoted);
+        self.lists.push_mru(WINDOW, demoted);
+        self.in_window[demoted as usize] = true;
         Some(demoted)
-    }
-
-    #[inline]
-    fn demote(&mut self, frame: Frame) {
-        self.lists.remove(WORKING, frame);
-        self.lists.push_mru(WINDOW, frame);
-        self.in_window[frame as usize] = true;
     }
 
     /// `frame` leaves its region.
@@ -199,10 +183,11 @@ pub(crate) struct CleanThenLeast {
 impl CleanThenLeast {
     /// Regions over `frames` frames, `window` of them, at least one, in the window.
     pub(crate) fn new(frames: u32, window: u32) -> Self {
+        let window = window.max(1);
         CleanThenLeast {
-            regions: CleanFirst::new(frames, window.max(1)),
+            regions: CleanFirst::new(frames, window),
             counts: vec![0; frames as usize],
-            least: IndexedHeap::new(frames),
+            least: IndexedHeap::new(frames, window),
             entries: 0,
         }
     }

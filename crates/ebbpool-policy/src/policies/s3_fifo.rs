@@ -6,7 +6,7 @@ use crate::ghost_queues::GhostQueues;
 use crate::lists::{Lists, second_chance};
 use crate::policy::{Access, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Kind, Param, PolicySpec};
+use crate::spec::{Entry, Kind, Memory, Param, PolicySpec};
 
 const SMALL: usize = 0;
 const MAIN: usize = 1;
@@ -67,7 +67,7 @@ impl Build for S3Fifo {
         summary: "A small FIFO that lets only pages hit twice into the main FIFO, and a FIFO of the pages it turned away.",
         how: "Newcomers enter the small queue, a tenth of the frames, or the main queue if they are among the pages that left the small queue last; of these as many page numbers are remembered as the main queue has frames. A hit adds 1 to the page's counter, up to 3, and moves nothing. If the main queue is longer than its share, or the small one is empty, the main queue gives: its oldest page loses 1 and goes to the back until one is at 0. Else the small queue gives: its oldest page moves to the main queue if it was hit twice, with its counter at 0, and leaves otherwise. Until the first page leaves, newcomers enter the main queue once the small one is full, as in the authors' later implementation.",
         when: "The best on the samples of the policies that take no notice of writes, though w-tinylfu passes it on pg-tatp: at R = 32 and 3 % it saves 13.4 % (pg-tpcc), 7.3 % (pg-tpcb) and 26.6 % (pg-tatp) against lru, at R = 1 11.5 %, 2.1 % and 16.2 %. A hit moves nothing. It loses in memory that is small for the workload (pg-tpcc at 0.75 %: 0.9 % dearer than lru), where newcomers leave the small queue before their second hit.",
-        bytes_per_frame: 33,
+        memory: Memory::of(18).with_ghosts(15),
         source: "Yang et al. 2023",
         online: true,
         looks_at_costs: false,

@@ -3,7 +3,7 @@
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, PolicySpec};
+use crate::spec::{Entry, Memory, PolicySpec};
 
 /// FIFO in which nothing moves, and a hand that spares the pages hit since it last passed.
 pub struct Sieve {
@@ -21,7 +21,7 @@ impl Build for Sieve {
         summary: "FIFO in which a hand passes over the pages hit since it last came by, and leaves them where they are.",
         how: "A queue in order of arrival, a bit per page and a hand that goes from the oldest page to the newest, then again from the oldest. A hit sets the bit. The search goes on where the last one ended: a page with the bit set loses it and stays in its place, the first page without it leaves. Since pages that are spared do not move to the back, as under clock, a page just brought in is soon looked at.",
         when: "Where a hit must be cheap and most newcomers are not used again: on the samples at R = 32 and 3 % it saves 8.7 % (pg-tpcc) and 25.6 % (pg-tatp) against lru and costs 0.3 % more on pg-tpcb. Where what is hot changes, pages that were hot leave only one by one as the hand comes by: on our trace of scans, loops and such changes (tests/libcachesim, mixed, 2000 frames) it has 17 % more misses than lru. It takes no notice of writes.",
-        bytes_per_frame: 9,
+        memory: Memory::of(9),
         source: "Zhang et al. 2024",
         online: true,
         looks_at_costs: false,

@@ -6,7 +6,7 @@ use crate::ghost_queues::GhostQueues;
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Kind, Param, PolicySpec};
+use crate::spec::{Entry, Kind, Memory, Param, PolicySpec};
 
 const A1_IN: usize = 0;
 const AM: usize = 1;
@@ -50,7 +50,7 @@ impl Build for TwoQ {
         summary: "New pages pass a FIFO; only those asked for again soon after leaving it enter the LRU list.",
         how: "A page read in enters A1in, a FIFO, in which a hit changes nothing. A1out keeps the numbers of the pages that left A1in last. A page found there when it is missed enters Am, an LRU list. A1in gives as long as it holds more than its share, else Am. So a scan runs through A1in and leaves Am alone.",
         when: "Resists scans and pages used in one burst: on the samples at R = 32 and 3 % it saves 5.7 % (pg-tpcc) and 13.9 % (pg-tatp) against lru; where there is nothing to tell pages apart by it loses a little (pg-tpcb: 1.2 % dearer). Its shares are fixed, so it falls behind arc as memory grows (pg-tpcc at 6 %: 1.1 % and 11.1 %). It takes no notice of writes.",
-        bytes_per_frame: 26,
+        memory: Memory::of(17).with_ghosts(9),
         source: "Johnson and Shasha 1994",
         online: true,
         looks_at_costs: false,

@@ -6,7 +6,7 @@ use super::frequency_sketch::{FrequencySketch, Key};
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Kind, Param, PolicySpec};
+use crate::spec::{Entry, Kind, Memory, Param, PolicySpec};
 
 const WINDOW: usize = 0;
 const PROBATION: usize = 1;
@@ -55,7 +55,7 @@ impl Build for WTinyLfu {
         summary: "A small LRU window, then a segmented LRU that only pages referenced more often than its own last one may enter.",
         how: "A page comes into the window, an LRU list of a hundredth of the frames. When the buffer is full, the window's last page and the main part's last one are compared: the one referenced less often leaves, the window's if they are equal; the window's goes on to the main part if it wins. The main part is two LRU lists: a hit on probation moves a page to the protected list, four fifths of it, whose last page falls back to probation. Probation gives first. How often a page was referenced lately, resident or not, is estimated by a count-min sketch with four rows of 4-bit counters, of which only the lowest are raised; after ten references per frame all are halved.",
         when: "Where the same pages stay popular: on pg-tatp at 3 % it saves 28.2 % at R = 32 and, most of all, 18.1 % at R = 1. On the other samples at R = 32 and 3 % it saves 3.5 % (pg-tpcc) and 0.3 % (pg-tpcb). It loses where newcomers are used again soon and then no more: pg-tpcc at 0.75 % is 15.6 % dearer than with lru, for the window is 20 pages there. It takes no notice of writes.",
-        bytes_per_frame: 25,
+        memory: Memory::of(17).with_ghosts(8),
         source: "Einziger et al. 2017",
         online: true,
         looks_at_costs: false,

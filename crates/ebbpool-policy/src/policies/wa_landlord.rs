@@ -5,7 +5,7 @@ use std::hint::black_box;
 use crate::lists::Lists;
 use crate::policy::{Access, Costs, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, PolicySpec};
+use crate::spec::{Entry, Memory, PolicySpec};
 
 /// Pages with credit for a read, and pages with credit for a read and a write, each in order of
 /// grant.
@@ -38,7 +38,7 @@ impl Build for WaLandlord {
         summary: "Landlord with the write-back in the rent: pages live on credit, a written page on more, and the poorest goes.",
         how: "A page that is read gets credit of one page read, a page that is written credit of one read and one write, unless it has more left. The page with the least credit goes, and all others lose as much as it had left. Among equals a page without credit for a write goes first, then the oldest grant. A page written back while it stays has credit for a read, as if just read. When costs change, the credit for writes is worth the new cost. A reconstruction: the paper's theorems allow any renewal by a hit up to the full cost; here a read never renews the credit for a write.",
         when: "Where writes are dear, with little to lose where they are not: on the samples at R = 32 and 3 % it saves 12.9 % (pg-tpcc), 5.6 % (pg-tpcb) and 33.4 % (pg-tatp) against lru, at R = 1 -1.4 %, 1.1 % and 1.6 %. The paper proves for its algorithm the best competitive ratio that a deterministic online policy can have. It does not learn: a page written often has no more credit than one written once.",
-        bytes_per_frame: 17,
+        memory: Memory::of(17),
         source: "Beckmann, Gibbons, Haeupler and McGuffey, APOCS 2020; reconstructed from the abstract",
         online: true,
         looks_at_costs: true,

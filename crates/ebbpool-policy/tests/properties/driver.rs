@@ -1,6 +1,6 @@
 //! A driver that checks every answer of the policy against the contract of `Policy`.
 
-use ebbpool_policy::{Access, Costs, DynPolicy, Frame, Ghost, MOST_GHOSTS};
+use ebbpool_policy::{Access, Costs, DynPolicy, Frame, Ghost, MOST_GHOSTS, NextUse};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::TestCaseError;
@@ -52,6 +52,7 @@ pub struct Driver {
     /// Which page of `pages` each frame holds, and whether it is dirty.
     holds: Vec<Option<(usize, bool)>>,
     pinned: u64,
+    references: u64,
     misses: u64,
     hand: usize,
     leaving: Vec<Frame>,
@@ -87,6 +88,7 @@ impl Driver {
             pages,
             holds: vec![None; frames as usize],
             pinned: 0,
+            references: 0,
             misses: 0,
             hand: 0,
             leaving: Vec::with_capacity(frames as usize),
@@ -162,10 +164,23 @@ impl Driver {
         next_use: Option<u64>,
     ) -> Result<(), TestCaseError> {
         let access = Access::from_write(write);
+        let number = self.pages[page];
         if self.habits.hints {
             self.hint(page);
         }
-        self.policy.next_use(next_use.unwrap_or(u64::MAX));
+        let position = self.references;
+        self.references += 1;
+        self.policy.next_use(NextUse {
+            position,
+            reference: next_use.unwrap_or(NextUse::NEVER),
+            // Some pages are written when they are used next, some at the end, some never.
+            write: match (number % 3, next_use) {
+                (0, Some(then)) => then,
+                (1, _) => 1 << 40,
+                _ => NextUse::NEVER,
+            },
+            references_to_write: 1,
+        });
         if let Some(frame) = self.frame_of[page] {
             self.policy.hit(frame, access);
             if let Some((_, dirty)) = &mut self.holds[frame as usize] {
@@ -173,7 +188,6 @@ impl Driver {
             }
             return self.check_gauges();
         }
-        let number = self.pages[page];
         self.misses += 1;
         let lost = self.habits.ghosts == Ghosts::Lost && self.misses.is_multiple_of(2);
         let ghost = self.ghost_of[page].filter(|_| !lost);

@@ -33,6 +33,7 @@ pub const SPECS: &[&str] = &[
     "sieve",
     "w-tinylfu",
     "belady",
+    "cost-belady",
     "cflru",
     "cflru:window=0.29,cluster=16",
     "cflru-c",
@@ -70,6 +71,7 @@ pub const SPECS: &[&str] = &[
     "ace:batch=4",
     "ace:policy=(cflru:window=0.75),batch=8",
     "ace:policy=belady,batch=3",
+    "ace:policy=cost-belady,batch=3",
     "ace:policy=(fd-exact:interval=200),batch=8",
 ];
 

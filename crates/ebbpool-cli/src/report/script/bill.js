@@ -37,6 +37,19 @@ function memoryChart(choice, asymmetry, value, options) {
   });
 }
 
+/** Shades the bills that no policy can reach: from the bound at each memory size down. */
+function shadeOutOfReach(ctx, plot, { height }, points) {
+  if (points.length === 0) return [];
+  const at = points.map(({ x, y }) => [plot.valToPos(x, "x"), plot.valToPos(y, "y")]);
+  ctx.fillStyle = colour("grid");
+  ctx.beginPath();
+  ctx.moveTo(at[0][0], height);
+  for (const [x, y] of at) ctx.lineTo(x, y);
+  ctx.lineTo(at[at.length - 1][0], height);
+  ctx.fill();
+  return [{ text: "out of reach", x: at[0][0] + 6, y: height - 10 }];
+}
+
 function billSection(choice) {
   const { trace } = choice;
   const modes = [
@@ -67,7 +80,12 @@ function billSection(choice) {
     for (const chart of made) charts.delete(chart);
     made = trace.asymmetriesInOrder.map((asymmetry) => {
       const place = trace.device ?? trace.place(asymmetry);
+      const bounds = trace.sizesInOrder
+        .filter((size) => mode === modes[0] && trace.bound(size, asymmetry) !== null)
+        .map((size) => ({ x: Math.log2(trace.sizes[size].frames), y: trace.told(trace.bound(size, asymmetry)) }));
       return memoryChart(choice, asymmetry, mode.value, {
+        levels: () => bounds.map((point) => point.y),
+        under: (ctx, plot, size) => shadeOutOfReach(ctx, plot, size, bounds),
         label: `${mode.name} against memory at ${place}`,
         caption: place,
         yLabel: mode.label,

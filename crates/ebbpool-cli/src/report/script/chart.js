@@ -18,6 +18,7 @@ class Chart {
   /**
    * `lines()` gives the lines to draw: {policy, points: [{x, y, cell}], dashed}. `describe(point)`
    * gives the lines of the box at a point; `choose(point)` is called for a click or Enter on one.
+   * `levels()` gives further heights that have to be in sight.
    * `under(...)` draws below the lines, and returns the texts to write over them: {text, x, y}.
    */
   constructor(options) {
@@ -61,7 +62,8 @@ class Chart {
       return [low - room, high + room];
     };
     const [left, right] = span(every.map((point) => point.x), this.#options.padX ?? 0.05);
-    let [bottom, top] = span(shown.map((point) => point.y), 0.07);
+    const heights = shown.map((point) => point.y).concat(this.#options.levels?.() ?? []);
+    let [bottom, top] = span(heights, 0.07);
     const { floor } = this.#options;
     if (floor !== undefined) bottom = Math.max(bottom, floor);
     if (this.#options.fromZero?.()) bottom = 0;

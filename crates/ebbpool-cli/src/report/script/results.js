@@ -49,6 +49,11 @@ class Trace {
     return this.#cells.get(`${this.policies.indexOf(policy)} ${size} ${asymmetry}`) ?? null;
   }
 
+  /** The bill that no policy can undercut; null where it was not computed. */
+  bound(size, asymmetry) {
+    return this.bounds?.[asymmetry * this.sizes.length + size] ?? null;
+  }
+
   get cells() {
     return [...this.#cells.values()];
   }

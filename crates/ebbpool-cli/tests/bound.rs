@@ -1,0 +1,251 @@
+//! `ebbpool bound` and `compare --bound`.
+
+use std::fs;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn ebbpool(directory: &TempDir, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ebbpool"))
+        .current_dir(directory.path())
+        .env("EBBPOOL_CACHE", directory.path().join("cache"))
+        .args(args)
+        .output()
+        .expect("ebbpool starts")
+}
+
+fn stdout(directory: &TempDir, args: &[&str]) -> String {
+    let output = ebbpool(directory, args);
+    let notes = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {notes}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn json(directory: &TempDir, args: &[&str]) -> Value {
+    let args = [args, &["--format", "json"]].concat();
+    serde_json::from_str(&stdout(directory, &args)).expect("JSON")
+}
+
+/// A page written at both ends, two read in between; and a trace with more to decide.
+fn directory() -> TempDir {
+    let directory = TempDir::new().expect("a directory");
+    let write = |name: &str, content: String| {
+        fs::write(directory.path().join(name), content).expect("a trace");
+    };
+    write("four.txt", "W 0\nR 1\nR 2\nW 0\n".into());
+    let line = |at: u64| {
+        let access = if at.is_multiple_of(3) { 'W' } else { 'R' };
+        format!("{access} {}\n", (at * at + at / 7) % 97)
+    };
+    write("more.txt", (0..4000).map(line).collect());
+    directory
+}
+
+#[test]
+fn a_worked_value() {
+    let directory = directory();
+    // 1 and 2 share a frame: 3 reads; the page written stays, and is written at the end or not.
+    for (at_end, bill) in [("free", 3.0), ("flush", 3.0 + 8.0)] {
+        let args = ["bound", "four.txt", "--frames", "2", "--asymmetry", "8"];
+        let answer = json(&directory, &[&args[..], &["--at-end", at_end]].concat());
+        assert_eq!(answer["trace"], "four.txt");
+        assert_eq!(answer["frames"], 2);
+        assert_eq!(answer["asymmetry"], 8);
+        assert_eq!(answer["at_end"], at_end);
+        assert_eq!(answer["references"], 4);
+        assert_eq!(answer["heuristic"], bill / 4.0);
+        let bound = answer["lower_bound"].as_f64().expect("a number");
+        assert!(bound <= bill / 4.0 && bound > 0.999 * bill / 4.0, "{bound}");
+        for field in ["gap", "seconds", "iterations"] {
+            assert!(answer[field].is_number(), "{field}");
+        }
+    }
+}
+
+#[test]
+fn lists_are_answered_in_order_with_any_number_of_threads() {
+    let directory = directory();
+    let ask = |threads: &str| {
+        let mut answers = json(
+            &directory,
+            &[
+                "bound",
+                "more.txt",
+                "--frames",
+                "10%,30",
+                "--asymmetry",
+                "1,32",
+                "--threads",
+                threads,
+            ],
+        );
+        for answer in answers.as_array_mut().expect("an array") {
+            answer["seconds"].take();
+        }
+        answers
+    };
+    let answers = ask("1");
+    assert_eq!(answers, ask("2"));
+    let places = answers.as_array().expect("an array").iter();
+    let places: Vec<_> = places
+        .map(|answer| (&answer["asymmetry"], &answer["frames"]))
+        .collect();
+    let [small, large, one, dear] = [9, 30, 1, 32].map(Value::from);
+    assert_eq!(
+        places,
+        [
+            (&one, &small),
+            (&one, &large),
+            (&dear, &small),
+            (&dear, &large)
+        ]
+    );
+    let table = stdout(&directory, &["bound", "more.txt", "--frames", "10%,30"]);
+    assert!(table.contains("no policy below"), "{table}");
+    assert_eq!(table.lines().count(), 5, "{table}");
+}
+
+#[test]
+fn the_schedule_is_run_by_its_policy() {
+    let directory = directory();
+    let answer = json(
+        &directory,
+        &["bound", "more.txt", "--frames", "20", "--asymmetry", "8"],
+    );
+    let policy = answer["heuristic_policy"].as_str().expect("a name");
+    let run = json(
+        &directory,
+        &[
+            "run",
+            "more.txt",
+            "--policy",
+            policy,
+            "--frames",
+            "20",
+            "--asymmetry",
+            "8",
+        ],
+    );
+    assert_eq!(run["cost"], answer["heuristic"]);
+}
+
+#[test]
+fn compare_says_how_far_above_the_bound_each_policy_is() {
+    let directory = directory();
+    let asked = [
+        "compare",
+        "more.txt",
+        "--frames",
+        "10,30",
+        "--asymmetry",
+        "1,32",
+        "--bound",
+    ];
+    let policies = ["--policies", "lru,cflru,cost-belady,price-guided"];
+    let asked = [&asked[..], &policies].concat();
+    let table = stdout(&directory, &asked);
+    assert!(
+        table.contains("above the least possible bill by at most"),
+        "{table}"
+    );
+    assert_eq!(
+        table
+            .lines()
+            .filter(|line| line.starts_with("lower bound"))
+            .count(),
+        2
+    );
+    // From the cache the second time.
+    assert_eq!(stdout(&directory, &asked), table);
+    let rows = json(&directory, &asked);
+    let rows = rows.as_array().expect("an array");
+    assert_eq!(rows.len(), 16);
+    for row in rows {
+        let place = [
+            "--frames",
+            &row["frames"].to_string(),
+            "--asymmetry",
+            &row["asymmetry"].to_string(),
+        ];
+        let answer = json(&directory, &[&["bound", "more.txt"], &place[..]].concat());
+        assert_eq!(row["lower_bound"], answer["lower_bound"]);
+        assert!(row["cost"].as_f64() >= row["lower_bound"].as_f64(), "{row}");
+    }
+    let csv = stdout(&directory, &[&asked[..], &["--format", "csv"]].concat());
+    assert!(
+        csv.lines()
+            .next()
+            .is_some_and(|header| header.ends_with(",lower_bound"))
+    );
+    let warm = json(&directory, &[&asked[..], &["--warmup", "50%"]].concat());
+    for row in warm.as_array().expect("an array") {
+        assert!(row["cost"].as_f64() >= row["lower_bound"].as_f64(), "{row}");
+        assert!(row["lower_bound"].as_f64() > Some(0.0), "{row}");
+    }
+    let without = json(
+        &directory,
+        &["compare", "more.txt", "--frames", "10", "--asymmetry", "1"],
+    );
+    assert!(without[0]["lower_bound"].is_null());
+}
+
+#[test]
+fn the_report_knows_the_bounds() {
+    let directory = directory();
+    let args = [
+        "compare",
+        "more.txt",
+        "--frames",
+        "10,30",
+        "--asymmetry",
+        "8",
+        "--policies",
+        "lru",
+    ];
+    let report = || fs::read_to_string(directory.path().join("r.html")).expect("a report");
+    stdout(&directory, &[&args[..], &["--report", "r.html"]].concat());
+    assert!(!report().contains("\"bounds\""));
+    stdout(
+        &directory,
+        &[&args[..], &["--report", "r.html", "--bound"]].concat(),
+    );
+    assert!(report().contains("\"bounds\":["));
+}
+
+#[test]
+fn wrong_usage_is_refused() {
+    let directory = directory();
+    fs::write(directory.path().join("empty.txt"), "# nothing\n").expect("a file");
+    for (args, code, word) in [
+        (&["bound", "more.txt"][..], 2, "--frames"),
+        (&["bound", "more.txt", "--frames", "0"], 2, "memory size"),
+        (
+            &["bound", "more.txt", "more.txt", "--frames", "3"],
+            2,
+            "--concat",
+        ),
+        (&["bound", "none.txt", "--frames", "3"], 1, "none.txt"),
+        (&["bound", "empty.txt", "--frames", "3"], 1, "empty"),
+        (
+            &["compare", "more.txt", "--bound", "--device", "ssd1"],
+            2,
+            "--device",
+        ),
+        (
+            &["compare", "more.txt", "--bound", "--asymmetry", "8,rm1"],
+            2,
+            "rm1",
+        ),
+        (
+            &["bound", "more.txt", "--frames", "3", "--asymmetry", "rm2"],
+            2,
+            "rm2",
+        ),
+    ] {
+        let output = ebbpool(&directory, args);
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {message}");
+        assert!(message.contains(word), "{args:?}: {message}");
+    }
+}

@@ -1,0 +1,121 @@
+//! What is known of erase blocks and clusters that have pages in the buffer.
+
+use std::hash::BuildHasher;
+use std::ops::{Index, IndexMut};
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+/// Values found by number, each in a slot: a small number that is its own while it is here.
+///
+/// There are as many slots as there were ever values at once.
+pub(crate) struct Slots<T> {
+    by_number: HashTable<u32>,
+    hasher: DefaultHashBuilder,
+    slots: Vec<Slot<T>>,
+    free: Vec<u32>,
+}
+
+struct Slot<T> {
+    number: u64,
+    value: T,
+}
+
+impl<T> Slots<T> {
+    /// No values yet.
+    pub(crate) fn new() -> Self {
+        Slots {
+            by_number: HashTable::new(),
+            hasher: DefaultHashBuilder::default(),
+            slots: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+
+    /// The slot of `number`, if it has a value.
+    #[inline]
+    pub(crate) fn find(&self, number: u64) -> Option<u32> {
+        let is_its = |&slot: &u32| self.slots[slot as usize].number == number;
+        let hash = self.hasher.hash_one(number);
+        self.by_number.find(hash, is_its).copied()
+    }
+
+    /// Gives `number`, which has no value, this one; answers its slot.
+    pub(crate) fn insert(&mut self, number: u64, value: T) -> u32 {
+        let entry = Slot { number, value };
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = entry;
+                slot
+            }
+            None => {
+                let slots = self.slots.len() + 1;
+                make_room(&mut self.slots, slots);
+                self.slots.push(entry);
+                // So that freeing a slot allocates nothing.
+                make_room(&mut self.free, slots);
+                slots as u32 - 1
+            }
+        };
+        let (slots, hasher) = (&self.slots, &self.hasher);
+        let hash_of = |&slot: &u32| hasher.hash_one(slots[slot as usize].number);
+        self.by_number.insert_unique(hash_of(&slot), slot, hash_of);
+        slot
+    }
+
+    /// Frees `slot`, which has a value.
+    pub(crate) fn remove(&mut self, slot: u32) {
+        let hash = self.hasher.hash_one(self.slots[slot as usize].number);
+        if let Ok(entry) = self.by_number.find_entry(hash, |&known| known == slot) {
+            entry.remove();
+            self.free.push(slot);
+        }
+    }
+
+    /// Slots that have or had a value, which are those below.
+    pub(crate) fn len(&self) -> u32 {
+        self.slots.len() as u32
+    }
+}
+
+/// Room for `len` entries in all, and a quarter more if the memory was too small, where a vector
+/// left to itself would double it.
+#[inline]
+pub(crate) fn make_room<T>(entries: &mut Vec<T>, len: usize) {
+    if len > entries.capacity() {
+        entries.reserve_exact(len + len / 4 - entries.len());
+    }
+}
+
+impl<T> Index<u32> for Slots<T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, slot: u32) -> &T {
+        &self.slots[slot as usize].value
+    }
+}
+
+impl<T> IndexMut<u32> for Slots<T> {
+    #[inline]
+    fn index_mut(&mut self, slot: u32) -> &mut T {
+        &mut self.slots[slot as usize].value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_found_by_number_and_used_again() {
+        let mut slots = Slots::new();
+        assert_eq!(slots.insert(7, 'a'), 0);
+        assert_eq!(slots.insert(u64::MAX, 'b'), 1);
+        assert_eq!((slots.find(7), slots.find(8)), (Some(0), None));
+        slots.remove(0);
+        assert_eq!(slots.find(7), None);
+        assert_eq!(slots.insert(9, 'c'), 0);
+        assert_eq!((slots[0], slots[1], slots.len()), ('c', 'b', 2));
+        assert_eq!(slots.find(u64::MAX), Some(1));
+    }
+}

@@ -1,0 +1,133 @@
+//! The check that a lower bound is one: integers, the trace and the prices, nothing else.
+//!
+//! Whatever the prices, the bill of holding no page at all, less what the frames are sold for, less
+//! the most that each page could gain by buying them, is not more than any schedule pays. So the
+//! check need not know where the prices come from. It shares no code with the search for them.
+
+use super::UNITS;
+use crate::engine::AtEnd;
+
+/// R beyond this is taken to be this, which can only lower the bound.
+const MOST_ASYMMETRY: f64 = (1u64 << 40) as f64;
+
+/// What is known of a page on the way through the trace.
+#[derive(Clone, Copy, Default)]
+struct Page {
+    /// The position of its latest reference.
+    latest: Option<usize>,
+    /// True since its first write.
+    written: bool,
+    /// The gain of holding it without a break since its latest write.
+    throughout: i128,
+    /// The gain of holding it since then only where that pays.
+    where_it_pays: i128,
+}
+
+/// The lower bound that the prices prove, in 1 / [`UNITS`] page reads, for the whole trace.
+///
+/// References are page << 1 | write with pages numbered below `pages`; `prices[u]` is the price of
+/// a frame at all positions before u, also in 1 / [`UNITS`]. Answers `None` if the prices are not
+/// such: one for each position and the end, from 0 on, and never falling.
+pub(super) fn certify(
+    references: &[u32],
+    pages: usize,
+    frames: u64,
+    asymmetry: f64,
+    at_end: AtEnd,
+    prices: &[u64],
+) -> Option<i128> {
+    let proper = prices.len() == references.len() + 1
+        && prices.first() == Some(&0)
+        && prices.is_sorted()
+        && frames > 0;
+    if !proper {
+        return None;
+    }
+    let read = i128::from(UNITS);
+    let write = (asymmetry.min(MOST_ASYMMETRY) * UNITS as f64).floor() as i128;
+    let price = |from: usize, to: usize| i128::from(prices[to]) - i128::from(prices[from]);
+    let mut of = vec![Page::default(); pages];
+    let mut bill = 0;
+    let mut gains = 0;
+    for (position, reference) in references.iter().enumerate() {
+        let page = &mut of[(reference >> 1) as usize];
+        bill += read;
+        if let Some(latest) = page.latest {
+            let gain = read - price(latest + 1, position);
+            page.throughout += gain;
+            page.where_it_pays += gain.max(0);
+        }
+        page.latest = Some(position);
+        if reference & 1 == 1 {
+            gains += match page.written {
+                true => page.where_it_pays.max(write + page.throughout),
+                false => page.where_it_pays,
+            };
+            bill += write;
+            *page = Page {
+                latest: Some(position),
+                written: true,
+                ..Page::default()
+            };
+        }
+    }
+    let end = references.len();
+    for page in &of {
+        gains += match (page.latest, at_end) {
+            (Some(latest), AtEnd::Free) if page.written => {
+                let stays = write + page.throughout - price(latest + 1, end);
+                page.where_it_pays.max(stays)
+            }
+            _ => page.where_it_pays,
+        };
+    }
+    let sold = i128::from(frames - 1) * price(0, end);
+    Some(bill - sold - gains)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: u64 = UNITS;
+
+    #[test]
+    fn without_prices_every_page_is_held_throughout() {
+        // W0 R1 W0 R1 W2.
+        let references = [1, 2, 1, 2, 5];
+        let free = [0; 6];
+        let bound = |at_end| certify(&references, 3, 2, 4.0, at_end, &free);
+        assert_eq!(bound(AtEnd::Free), Some(3 * i128::from(ONE)));
+        assert_eq!(bound(AtEnd::Flush), Some((3 + 2 * 4) * i128::from(ONE)));
+    }
+
+    #[test]
+    fn a_worked_value() {
+        // W0 R1 R2 W0 with two frames: 1 and 2 must be read, 0 can stay: 3 reads.
+        // A price of 1.5 at position 1 sells one frame for 1.5 and leaves 0 with R + 1 - 1.5.
+        let references = [1, 2, 4, 1];
+        let prices = [0, 0, 3 * ONE / 2, 3 * ONE / 2, 3 * ONE / 2];
+        let bound = certify(&references, 3, 2, 4.0, AtEnd::Flush, &prices);
+        // 4 reads + 2 * 4 for writes, less 1.5 for the frame, less 3.5.
+        assert_eq!(bound, Some((12 - 5) * i128::from(ONE)));
+        // With one frame nobody can stay, and the price says so.
+        let dear = [0, 0, 5 * ONE, 5 * ONE, 5 * ONE];
+        let bound = certify(&references, 3, 1, 4.0, AtEnd::Flush, &dear);
+        assert_eq!(bound, Some(12 * i128::from(ONE)));
+    }
+
+    #[test]
+    fn improper_prices_prove_nothing() {
+        let bound = |prices: &[u64]| certify(&[0, 0], 1, 1, 1.0, AtEnd::Free, prices);
+        assert!(bound(&[0, 1, 2]).is_some());
+        assert_eq!(bound(&[0, 2, 1]), None);
+        assert_eq!(bound(&[1, 1, 1]), None);
+        assert_eq!(bound(&[0, 0]), None);
+    }
+
+    #[test]
+    fn a_huge_asymmetry_is_no_overflow() {
+        let bound = certify(&[1, 3, 1], 2, 1, f64::MAX, AtEnd::Flush, &[0, 0, 0, 0]);
+        assert!(bound.is_some_and(|bound| bound > 0));
+    }
+}

@@ -1,0 +1,93 @@
+//! Schedules that a clairvoyant could follow, and what they cost.
+
+use std::sync::Arc;
+
+use ebbpool_policy::{Policy, PolicySpec, registry};
+
+use super::{Question, RecordedTrace};
+use crate::engine::{Chunk, Drive, Engine, Setup};
+use crate::future::Future;
+use crate::observer::NoObserver;
+
+/// References served between two questions whether to stop.
+const CHUNK: usize = 1 << 18;
+
+/// Runs offline policies over a trace in memory.
+pub(super) struct Schedules<'a> {
+    trace: &'a RecordedTrace,
+    question: &'a Question,
+    future: Future,
+    stop: &'a dyn Fn() -> bool,
+}
+
+/// An offline policy's bill.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Schedule {
+    pub(super) policy: &'static str,
+    pub(super) bill: f64,
+}
+
+struct Driven(Setup);
+
+impl registry::Visitor for Driven {
+    type Out = Box<dyn Drive>;
+    fn visit<P: Policy + 'static>(self, policy: P) -> Self::Out {
+        Box::new(Engine::new(policy, NoObserver, self.0))
+    }
+}
+
+impl<'a> Schedules<'a> {
+    /// Policies to follow, by name.
+    pub(super) const COST_BELADY: &'static str = "cost-belady";
+    pub(super) const PRICE_GUIDED: &'static str = "price-guided";
+
+    /// `trace` begins where the question's warm-up ends.
+    pub(super) fn new(
+        trace: &'a RecordedTrace,
+        question: &'a Question,
+        stop: &'a dyn Fn() -> bool,
+    ) -> Self {
+        let mut future = Future::default();
+        trace.references.iter().for_each(|&each| future.push(each));
+        future.look_for_writes(&trace.references);
+        Schedules {
+            trace,
+            question,
+            future,
+            stop,
+        }
+    }
+
+    /// What the policy pays; nothing if it was stopped.
+    pub(super) fn run(&self, policy: &str, prices: Option<Arc<[f64]>>) -> Option<Schedule> {
+        let spec: PolicySpec = policy.parse().ok()?;
+        let frames = self.question.frames_of(self.trace);
+        let setup = Setup {
+            frames,
+            asymmetry: self.question.asymmetry,
+            warmup: 0,
+            cluster_size: 1,
+            at_end: self.question.at_end,
+            // Only padding looks at it, and no offline policy pads.
+            pages: u64::MAX,
+            prices,
+        };
+        let mut engine = registry::visit(&spec, frames, Driven(setup));
+        for (index, references) in self.trace.references.chunks(CHUNK).enumerate() {
+            if (self.stop)() {
+                return None;
+            }
+            engine.advance(&Chunk {
+                references,
+                start: index * CHUNK,
+                future: Some(&self.future),
+                pages: &self.trace.pages,
+            });
+        }
+        let counts = engine.finish(&self.trace.pages);
+        Some(Schedule {
+            policy: spec.entry().name,
+            bill: counts.misses as f64 + self.question.asymmetry * counts.writes as f64,
+        })
+    }
+}

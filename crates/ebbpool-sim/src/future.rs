@@ -1,0 +1,118 @@
+//! What comes, for policies that look ahead.
+
+use ebbpool_policy::NextUse;
+
+use crate::engine::AtEnd;
+
+/// No next use.
+const NEVER: u32 = u32::MAX;
+
+/// The most references whose positions can be noted.
+pub(crate) const MOST_REFERENCES: u64 = NEVER as u64 - 1;
+
+/// What comes for each page after each of its references, 4 bytes a reference, or 12 with writes.
+#[derive(Debug, Default)]
+pub(crate) struct Future {
+    next: Vec<u32>,
+    /// Nothing if nobody looks ahead for writes.
+    writes: Vec<NextWrite>,
+    /// The latest reference to each page.
+    last: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct NextWrite {
+    position: u32,
+    references_to: u32,
+}
+
+impl Future {
+    /// Notes the next reference: page << 1 | write, pages numbered densely.
+    #[inline]
+    pub(crate) fn push(&mut self, reference: u32) {
+        let page = (reference >> 1) as usize;
+        let position = self.next.len() as u32;
+        if page >= self.last.len() {
+            self.last.resize(page + 1, NEVER);
+        }
+        let before = std::mem::replace(&mut self.last[page], position);
+        if before != NEVER {
+            self.next[before as usize] = position;
+        }
+        self.next.push(NEVER);
+    }
+
+    /// Also notes the next writes. `references` are those that were pushed.
+    pub(crate) fn look_for_writes(&mut self, references: &[u32]) {
+        let none = NextWrite {
+            position: NEVER,
+            references_to: 0,
+        };
+        self.writes = vec![none; references.len()];
+        for (position, &next) in self.next.iter().enumerate().rev() {
+            let Some(&reference) = references.get(next as usize) else {
+                continue;
+            };
+            self.writes[position] = match reference & 1 {
+                1 => NextWrite {
+                    position: next,
+                    references_to: 1,
+                },
+                _ => {
+                    let later = self.writes[next as usize];
+                    NextWrite {
+                        references_to: later.references_to + 1,
+                        ..later
+                    }
+                }
+            };
+        }
+    }
+
+    /// What comes for the page referenced at `position`; nothing where the trace has grown since.
+    #[inline]
+    pub(crate) fn at(&self, position: usize, at_end: AtEnd) -> NextUse {
+        let known = |position: u32| match position {
+            NEVER => NextUse::NEVER,
+            position => u64::from(position),
+        };
+        let write = self.writes.get(position);
+        NextUse {
+            position: position as u64,
+            reference: known(self.next.get(position).copied().unwrap_or(NEVER)),
+            write: match (write.map_or(NEVER, |write| write.position), at_end) {
+                (NEVER, AtEnd::Free) => self.next.len() as u64,
+                (position, _) => known(position),
+            },
+            references_to_write: write.map_or(0, |write| write.references_to),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn next_references_and_writes() {
+        let (a, b) = (0, 1 << 1);
+        let references = [a | 1, b, a, b, a | 1, b, a];
+        let mut future = Future::default();
+        references.iter().for_each(|&each| future.push(each));
+        let at = |future: &Future, position, at_end| {
+            let next = future.at(position, at_end);
+            assert_eq!(next.position, position as u64);
+            (next.reference, next.write, next.references_to_write)
+        };
+        assert_eq!(future.at(0, AtEnd::Flush).reference, 2);
+        future.look_for_writes(&references);
+        assert_eq!(at(&future, 0, AtEnd::Flush), (2, 4, 2));
+        assert_eq!(at(&future, 2, AtEnd::Flush), (4, 4, 1));
+        let never = NextUse::NEVER;
+        assert_eq!(at(&future, 4, AtEnd::Flush), (6, never, 1));
+        assert_eq!(at(&future, 4, AtEnd::Free), (6, 7, 1));
+        assert_eq!(at(&future, 1, AtEnd::Free), (3, 7, 2));
+        assert_eq!(at(&future, 6, AtEnd::Free), (never, 7, 0));
+        assert_eq!(at(&future, 6, AtEnd::Flush), (never, never, 0));
+    }
+}
