@@ -4,6 +4,7 @@ use ebbpool_trace::Source;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::curve::{LruCurve, PageSample, Traffic};
 use crate::engine::Counts;
 use crate::on_device::{DeviceAtStart, DeviceOutcome};
 use crate::stream::{Cell, Options, TraceFacts};
@@ -111,6 +112,35 @@ impl<'a> Kept<'a> {
         self.put(&key, result);
     }
 
+    /// LRU at every size.
+    pub(crate) fn lru_curve(&self, options: &Options) -> Option<LruCurve> {
+        self.get(&lru_curve_key(options))
+    }
+
+    pub(crate) fn put_lru_curve(&self, options: &Options, curve: &LruCurve) {
+        self.put(&lru_curve_key(options), curve);
+    }
+
+    /// What the cell does over the sample, and LRU there, both scaled up.
+    pub(crate) fn estimate(
+        &self,
+        cell: &Cell,
+        options: &Options,
+        sample: PageSample,
+    ) -> Option<(Traffic, Option<Traffic>)> {
+        self.get(&estimate_key(cell, options, sample))
+    }
+
+    pub(crate) fn put_estimate(
+        &self,
+        cell: &Cell,
+        options: &Options,
+        sample: PageSample,
+        found: &(Traffic, Option<Traffic>),
+    ) {
+        self.put(&estimate_key(cell, options, sample), found);
+    }
+
     fn cell_key(&self, cell: &Cell, options: &Options, time_line: bool) -> String {
         let cell = cell_key(cell, options, time_line);
         match &self.device {
@@ -118,6 +148,23 @@ impl<'a> Kept<'a> {
             None => cell,
         }
     }
+}
+
+fn lru_curve_key(options: &Options) -> String {
+    let Options {
+        warmup,
+        cluster_size: _,
+        at_end,
+        threads: _,
+        rate: _,
+    } = options;
+    format!("lru curve warmup={warmup} at-end={at_end:?}")
+}
+
+fn estimate_key(cell: &Cell, options: &Options, sample: PageSample) -> String {
+    let PageSample { rate, grain } = sample;
+    let cell = cell_key(cell, options, false);
+    format!("estimate {cell} sample={rate:?} grain={grain}")
 }
 
 fn facts_key(options: &Options) -> String {

@@ -108,9 +108,9 @@ pub struct Scan {
     /// Distinct pages.
     pub distinct_pages: u64,
     /// Pages of the database, as far as the trace states them.
-    database_pages: Option<u64>,
+    pub(crate) database_pages: Option<u64>,
     /// For offline policies: the position of each reference's next use.
-    next: Vec<u32>,
+    pub(crate) next: Vec<u32>,
 }
 
 struct Decoded {
@@ -240,11 +240,7 @@ pub fn simulate(
     options: &Options,
     progress: &Progress,
 ) -> Result<Outcome, SimError> {
-    let boxed = |cell: &Cell, setup: Setup| {
-        let frames = setup.frames;
-        registry::visit(&cell.policy, frames, Boxed(setup))
-    };
-    let (engines, counts, facts) = pass(source, cells, options, progress, boxed)?;
+    let (engines, counts, facts) = pass(source, cells, options, progress, unobserved)?;
     drop(engines);
     Ok(Outcome { counts, facts })
 }
@@ -304,13 +300,7 @@ fn pass<D: Drive + ?Sized>(
         .map(|cell| boxed(cell, setup(cell, options, &scan)))
         .collect();
     let ahead: Vec<bool> = cells.iter().map(|c| !c.policy.online()).collect();
-    let workers = rayon::ThreadPoolBuilder::new()
-        .num_threads(options.threads.max(1))
-        .build()
-        .map_err(|error| SimError::Output {
-            what: "to worker threads",
-            source: std::io::Error::other(error),
-        })?;
+    let workers = workers(options)?;
     let mut pages = Vec::new();
     let facts = for_each_chunk(source, options, &scan, progress, &mut pages, |chunk| {
         let blind = Chunk {
@@ -334,6 +324,23 @@ fn pass<D: Drive + ?Sized>(
     })?;
     let counts = engines.iter_mut().map(|e| e.finish(&pages)).collect();
     Ok((engines, counts, facts))
+}
+
+/// As many worker threads as are asked for.
+pub(crate) fn workers(options: &Options) -> Result<rayon::ThreadPool, SimError> {
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(options.threads.max(1))
+        .build()
+        .map_err(|error| SimError::Output {
+            what: "to worker threads",
+            source: std::io::Error::other(error),
+        })
+}
+
+/// The engine of a cell that nobody listens to.
+pub(crate) fn unobserved(cell: &Cell, setup: Setup) -> Box<dyn Drive> {
+    let frames = setup.frames;
+    registry::visit(&cell.policy, frames, Boxed(setup))
 }
 
 /// Runs one cell and lets `observer` hear all of it.
@@ -457,7 +464,7 @@ fn scan_if_needed(source: &Source, cells: &[Cell], progress: &Progress) -> Resul
     }
 }
 
-fn setup(cell: &Cell, options: &Options, scan: &Scan) -> Setup {
+pub(crate) fn setup(cell: &Cell, options: &Options, scan: &Scan) -> Setup {
     let frames = cell.frames.min(scan.distinct_pages).clamp(1, MOST_PAGES);
     Setup {
         frames: frames as u32,
@@ -470,7 +477,7 @@ fn setup(cell: &Cell, options: &Options, scan: &Scan) -> Setup {
 }
 
 /// Decodes in a thread of its own while `consume` works on the chunk before.
-fn for_each_chunk(
+pub(crate) fn for_each_chunk(
     source: &Source,
     options: &Options,
     scan: &Scan,
