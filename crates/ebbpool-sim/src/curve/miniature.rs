@@ -11,41 +11,44 @@ pub const FEWEST_FRAMES: u64 = 64;
 /// Pages that DULO takes for a sequence have to be sampled together.
 const SEQUENCE: u64 = 64;
 
-/// Parameters in numbers of pages, blocks or references, of which a sample has fewer.
-const NUMBERS: &[&str] = &[
-    "interval",
-    "group",
-    "batch",
-    "victims",
-    "clean",
-    "correlation",
-    "bank",
-];
+/// Parameters in numbers of pages or blocks, of which a sample has fewer.
+const NUMBERS: &[&str] = &["group", "batch", "victims", "clean", "correlation", "bank"];
 
 /// Parameters that are a rate per reference, of which a sample has fewer.
 const PER_REFERENCE: &[&str] = &["lambda"];
 
-/// The sample over which the policy's miniature of `frames` is run: the share of `rate`, doubled
-/// until the miniature has [`FEWEST_FRAMES`]; all pages where that comes to more than half.
+/// The sample over which the policy's miniatures of `frames` are run: the share of `rate`, doubled
+/// until each has [`FEWEST_FRAMES`]; all pages where that comes to more than half, and for
+/// policies that do not come in miniature.
 pub(crate) fn sample(policy: &PolicySpec, frames: u64, rate: f64) -> PageSample {
+    if measures_windows(policy) {
+        return PageSample::ALL;
+    }
     let grain = grain(policy);
     // A miniature buffer of a few blocks is as much a matter of chance as one of a few pages.
     let fewest = FEWEST_FRAMES.saturating_mul(grain.isqrt()) as f64;
-    let mut rate = rate;
-    while rate <= 0.5 && frames as f64 * rate < fewest {
-        rate *= 2.0;
+    let mut sample = PageSample { rate, grain };
+    while sample.rate <= 0.5 && frames as f64 * sample.part_rate() < fewest {
+        sample.rate *= 2.0;
     }
-    if rate > 0.5 {
-        return PageSample::ALL;
+    match sample.rate > 0.5 {
+        true => PageSample::ALL,
+        false => sample,
     }
-    PageSample { rate, grain }
 }
 
-/// Frames of the miniature of `frames`.
+/// True if the policy, or the one it wraps, acts on what it measures over a number of references. A
+/// window as small as the sample measures too little, and one as long as the whole one's comes too
+/// late: bills of fd-buffer were half as high again either way.
+fn measures_windows(policy: &PolicySpec) -> bool {
+    policy.value("interval").is_some() || policy.wrapped().is_some_and(measures_windows)
+}
+
+/// Frames of each part's miniature of `frames`.
 pub(crate) fn frames(sample: PageSample, frames: u64) -> u64 {
     match sample.is_all() {
         true => frames,
-        false => ((frames as f64 * sample.rate).round() as u64).max(1),
+        false => ((frames as f64 * sample.part_rate()).round() as u64).max(1),
     }
 }
 
@@ -65,14 +68,14 @@ fn grain(policy: &PolicySpec) -> u64 {
         .fold(1, u64::max)
 }
 
-/// The policy with the parameters that stand for a number of pages or references as small as the
-/// sample.
+/// The policy with the parameters that stand for a number of pages, or per reference, as small as a
+/// part of the sample.
 pub(crate) fn policy(policy: &PolicySpec, sample: PageSample) -> PolicySpec {
     match sample.is_all() {
         true => policy.clone(),
         false => policy
             .clone()
-            .with_values(&|param, value| scaled_down(param, value, sample.rate)),
+            .with_values(&|param, value| scaled_down(param, value, sample.part_rate())),
     }
 }
 
@@ -107,11 +110,11 @@ mod tests {
     fn a_small_buffer_is_sampled_more_closely() {
         let rate = |frames| sample(&spec("lru"), frames, 0.01).rate;
         assert_eq!(rate(1_000_000), 0.01);
-        assert_eq!(rate(6400), 0.01);
-        assert_eq!(rate(6399), 0.02);
-        assert_eq!(rate(400), 0.16);
-        assert_eq!(rate(127), 1.0);
-        assert_eq!(frames(sample(&spec("lru"), 6399, 0.01), 6399), 128);
+        assert_eq!(rate(25_600), 0.01);
+        assert_eq!(rate(25_599), 0.02);
+        assert_eq!(rate(1600), 0.16);
+        assert_eq!(rate(400), 1.0);
+        assert_eq!(frames(sample(&spec("lru"), 25_599, 0.01), 25_599), 128);
         assert!(sample(&spec("lru"), 5, 0.01).is_all());
     }
 
@@ -130,24 +133,30 @@ mod tests {
     fn numbers_of_pages_and_references_become_smaller_and_shares_stay() {
         let scaled = |text: &str| {
             let tenth = PageSample {
-                rate: 0.1,
+                rate: 0.4,
                 grain: 1,
             };
             policy(&spec(text), tenth).to_string()
         };
-        assert_eq!(scaled("fd-buffer"), "fd-buffer:interval=500");
-        assert_eq!(scaled("fd-buffer:interval=auto"), "fd-buffer:interval=auto");
-        assert_eq!(
-            scaled("fd-buffer:interval=3,group=64"),
-            "fd-buffer:interval=1,group=6"
-        );
+        assert_eq!(scaled("fd-buffer:group=64"), "fd-buffer:group=6");
         assert_eq!(scaled("fd-static:clean=200"), "fd-static:clean=20");
         assert_eq!(scaled("fd-static:clean=25%"), "fd-static:clean=25%");
         assert_eq!(scaled("cfdc:cluster=16"), "cfdc:cluster=16");
         assert_eq!(scaled("lrfu"), "lrfu:lambda=0.01");
         assert_eq!(
-            scaled("ace:policy=(fd-buffer:interval=100),batch=40"),
-            "ace:policy=(fd-buffer:interval=10),batch=4"
+            scaled("ace:policy=(fd-static:clean=100),batch=40"),
+            "ace:policy=(fd-static:clean=10),batch=4"
         );
+    }
+
+    #[test]
+    fn a_policy_that_measures_windows_sees_every_page() {
+        for policy in [
+            "fd-buffer",
+            "fd-exact:interval=auto",
+            "ace:policy=fd-buffer",
+        ] {
+            assert!(sample(&spec(policy), 1 << 40, 0.01).is_all(), "{policy}");
+        }
     }
 }

@@ -2,8 +2,7 @@
 //!
 //! LRU is known at every size from one pass ([`LruCurve`]). Every other policy is run in miniature
 //! at the sizes asked for: over a hashed sample of the pages, with as much smaller a buffer
-//! ([`PageSample`]). What the same sample says of LRU, against what is known of it, is the error
-//! ([`Errors`]).
+//! ([`PageSample`]); [`Errors`] say how far off that may be.
 
 mod errors;
 mod lru;
@@ -24,11 +23,13 @@ use crate::stream::{Cell, Options, Progress, Scan, TraceFacts, for_each_chunk};
 use crate::sweep::{Size, Sweep, Warmup};
 
 pub use errors::Errors;
+pub(crate) use errors::OfPart;
 pub use lru::{LruCurve, Traffic};
 pub use miniature::FEWEST_FRAMES;
 pub use shards::PageSample;
 pub use target::Smallest;
 
+use errors::scaled_up;
 use lru::LruStack;
 use run::{Job, Wave};
 
@@ -61,8 +62,8 @@ pub struct Estimate {
     pub traffic: Traffic,
     /// The pages looked at; [`PageSample::ALL`] where the traffic is exact.
     pub sample: PageSample,
-    /// What the same sample says of LRU at this size, scaled up; nothing where it is all pages.
-    pub lru: Option<Traffic>,
+    /// How far off the traffic may be; nothing where it is exact.
+    pub errors: Option<Errors>,
 }
 
 impl Estimate {
@@ -70,7 +71,7 @@ impl Estimate {
         Estimate {
             traffic,
             sample: PageSample::ALL,
-            lru: None,
+            errors: None,
         }
     }
 }
@@ -198,12 +199,6 @@ impl<'a> Curves<'a> {
         }
     }
 
-    /// How far off the sample is that an estimate comes from; nothing where it is exact.
-    pub fn errors(&self, frames: u64, estimate: &Estimate) -> Option<Errors> {
-        let sampled = estimate.lru?;
-        Some(Errors::of(sampled, self.lru.at(frames), self.asymmetry))
-    }
-
     /// What the policies do with so many frames each, in the order given.
     ///
     /// # Errors
@@ -228,13 +223,9 @@ impl<'a> Curves<'a> {
                 continue;
             }
             let job = self.job(policy, frames);
-            match self.kept.estimate(&job.cell, &self.options, job.sample) {
-                Some((traffic, lru)) => {
-                    let estimate = Estimate {
-                        traffic,
-                        sample: job.sample,
-                        lru,
-                    };
+            match self.kept.of_parts(&job.cell, &self.options, &job.sample) {
+                Some(parts) => {
+                    let estimate = self.estimate(&job, &parts);
                     self.known.insert(key, estimate);
                 }
                 None if todo.iter().any(|other| other.stands_for == key) => {}
@@ -277,14 +268,28 @@ impl<'a> Curves<'a> {
             };
             let scan = self.scan(&wave, &progress)?;
             let found = wave.run(self.source, &self.options, &scan, &progress)?;
-            for (job, estimate) in wave.jobs.into_iter().zip(found) {
-                let value = (estimate.traffic, estimate.lru);
+            for (job, parts) in wave.jobs.into_iter().zip(found) {
                 let kept = &self.kept;
-                kept.put_estimate(&job.cell, &self.options, job.sample, &value);
+                kept.put_of_parts(&job.cell, &self.options, &job.sample, &parts);
+                let estimate = self.estimate(&job, &parts);
                 self.known.insert(job.stands_for, estimate);
             }
         }
         Ok(())
+    }
+
+    fn estimate(&self, job: &Job, parts: &[OfPart]) -> Estimate {
+        let sample = job.sample;
+        let traffic = scaled_up(parts, &sample);
+        if sample.is_all() {
+            return Estimate::exact(traffic);
+        }
+        let lru = self.lru.at(job.stands_for.1);
+        Estimate {
+            traffic,
+            sample,
+            errors: Some(Errors::of(parts, &sample, lru, self.asymmetry)),
+        }
     }
 
     /// What has to be known of the trace before a wave runs.

@@ -1,12 +1,14 @@
 //! Miniatures of many policies and sizes in one pass of a trace.
 
 use ebbpool_trace::Source;
+use hashbrown::HashMap;
 use rayon::prelude::*;
 
+use super::errors::OfPart;
 use super::lru::{LruCurve, LruStack, Traffic};
 use super::shards::{PageSample, Sampler};
-use super::{Estimate, Step, for_each_part};
-use crate::engine::{Chunk, Counts, Drive};
+use super::{Step, for_each_part};
+use crate::engine::{Chunk, Drive};
 use crate::error::SimError;
 use crate::stream::{Cell, Options, Progress, Scan, TraceFacts, setup, unobserved, workers};
 use crate::sweep::{ENTRIES_PER_WAVE, LEAST_CELLS_PER_THREAD, STEPS_PER_WAVE};
@@ -41,14 +43,15 @@ impl Wave {
         }
     }
 
-    /// Runs the jobs through one pass of the trace.
+    /// Runs the jobs through one pass of the trace, and gives what each comes to over the parts of its
+    /// sample.
     pub(super) fn run(
         &self,
         source: &Source,
         options: &Options,
         scan: &Scan,
         progress: &Progress,
-    ) -> Result<Vec<Estimate>, SimError> {
+    ) -> Result<Vec<Vec<OfPart>>, SimError> {
         let mut samplers: Vec<Sampler> = Vec::new();
         let mut runs = Vec::new();
         // A miniature's warm-up ends with the trace's, whatever part of it is in the sample.
@@ -56,58 +59,73 @@ impl Wave {
             warmup: if options.warmup == 0 { 0 } else { u64::MAX },
             ..options.clone()
         };
-        for job in &self.jobs {
+        for (job, number) in self.jobs.iter().zip(0..) {
             let known = samplers.iter().position(|s| s.sample() == job.sample);
             let sampler = known.unwrap_or_else(|| {
                 samplers.push(Sampler::new(job.sample));
                 samplers.len() - 1
             });
-            runs.push(Run {
-                sampler,
+            runs.extend((0..job.sample.parts() as usize).map(|part| Run {
+                job: number,
+                from: (sampler, part),
                 ahead: !job.cell.policy.online(),
                 engine: unobserved(&job.cell, setup(&job.cell, &uncut, scan)),
-            });
+            }));
         }
-        let stack = |sampler: &Sampler| (!sampler.sample().is_all()).then(LruStack::new);
-        let mut stacks: Vec<Option<LruStack>> = samplers.iter().map(stack).collect();
+        let mut stacks: HashMap<Place, LruStack> = runs
+            .iter()
+            .filter(|run| !self.jobs[run.job].sample.is_all())
+            .map(|run| (run.from, LruStack::new()))
+            .collect();
         let workers = workers(options)?;
         for_each_part(source, options, scan, progress, |step| match step {
             Step::Serve(chunk) => workers.install(|| {
-                samplers.par_iter_mut().for_each(|sampler| sampler.take(chunk));
+                samplers
+                    .par_iter_mut()
+                    .for_each(|sampler| sampler.take(chunk));
+                let taken = |(sampler, part): Place| samplers[sampler].taken(part);
+                let mut stacks: Vec<_> = stacks.iter_mut().collect();
                 rayon::join(
                     || {
                         let runs = runs.par_iter_mut().with_max_len(1);
-                        runs.for_each(|run| run.advance(&samplers[run.sampler].taken()));
+                        runs.for_each(|run| run.advance(&taken(run.from)));
                     },
                     || {
-                        let stacks = stacks.par_iter_mut().zip(&samplers).with_max_len(1);
-                        stacks.for_each(|(stack, sampler)| {
-                            if let Some(stack) = stack {
-                                stack.advance(&sampler.taken());
-                            }
-                        });
+                        let stacks = stacks.par_iter_mut().with_max_len(1);
+                        stacks.for_each(|(from, stack)| stack.advance(&taken(**from)));
                     },
                 );
             }),
             Step::StartCounting => {
                 runs.iter_mut().for_each(|run| run.engine.start_counting());
-                stacks.iter_mut().flatten().for_each(LruStack::start_counting);
+                stacks.values_mut().for_each(LruStack::start_counting);
             }
         })?;
-        let finish = |stack: Option<LruStack>| stack.map(|stack| stack.finish(options.at_end));
-        let curves: Vec<Option<LruCurve>> = stacks.into_iter().map(finish).collect();
-        let found = self.jobs.iter().zip(runs).map(|(job, mut run)| {
-            let counts = run.engine.finish(samplers[run.sampler].pages());
-            let lru = curves[run.sampler].as_ref();
-            job.estimate(&counts, lru.map(|lru| lru.at(job.cell.frames)))
-        });
-        Ok(found.collect())
+        let curves: HashMap<Place, LruCurve> = stacks
+            .into_iter()
+            .map(|(from, stack)| (from, stack.finish(options.at_end)))
+            .collect();
+        let mut found = vec![Vec::new(); self.jobs.len()];
+        for mut run in runs {
+            let (sampler, part) = run.from;
+            let counts = run.engine.finish(samplers[sampler].taken(part).pages);
+            let lru = curves.get(&run.from);
+            let lru = lru.map_or_else(Traffic::default, |lru| {
+                lru.at(self.jobs[run.job].cell.frames)
+            });
+            found[run.job].push((Traffic::of(&counts), lru));
+        }
+        Ok(found)
     }
 }
 
-/// A policy on its way through a sample.
+/// A sampler and a part of its sample.
+type Place = (usize, usize);
+
+/// A policy on its way through a part of a sample.
 struct Run {
-    sampler: usize,
+    job: usize,
+    from: Place,
     ahead: bool,
     engine: Box<dyn Drive>,
 }
@@ -116,22 +134,10 @@ impl Run {
     fn advance(&mut self, chunk: &Chunk) {
         self.engine.advance(&match self.ahead {
             true => *chunk,
-            false => Chunk { next: &[], ..*chunk },
+            false => Chunk {
+                next: &[],
+                ..*chunk
+            },
         });
-    }
-}
-
-impl Job {
-    fn estimate(&self, counts: &Counts, lru: Option<Traffic>) -> Estimate {
-        let traffic = Traffic {
-            reads: counts.misses,
-            writes: counts.writes,
-            dirty_left: counts.dirty_left,
-        };
-        Estimate {
-            traffic: traffic.scaled_up(&self.sample),
-            sample: self.sample,
-            lru: lru.map(|lru| lru.scaled_up(&self.sample)),
-        }
     }
 }

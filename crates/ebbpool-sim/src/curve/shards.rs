@@ -1,12 +1,13 @@
 //! Spatially hashed samples of a trace (SHARDS: Waldspurger et al. 2015).
 
-use serde::{Deserialize, Serialize};
-
-use super::lru::Traffic;
 use crate::engine::Chunk;
 
+/// A sample falls into so many, each with a buffer of its own: what they differ by tells how far off
+/// their mean may be.
+const PARTS: u64 = 4;
+
 /// Which pages stand for all.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PageSample {
     /// The share of the pages, above 0; 1 is all of them.
     pub rate: f64,
@@ -27,28 +28,25 @@ impl PageSample {
         self.rate >= 1.0
     }
 
-    /// True if the page is in it.
-    fn has(&self, page: u64) -> bool {
-        const TWO_TO_64: f64 = 18_446_744_073_709_551_616.0;
-        // The conversion saturates, so that all pages are in a sample of all but one in 2^64.
-        self.is_all() || mixed(page / self.grain) < (self.rate * TWO_TO_64) as u64
+    /// Disjoint samples that it consists of, each of the same share of the pages.
+    pub fn parts(&self) -> u64 {
+        if self.is_all() { 1 } else { PARTS }
     }
-}
 
-impl Traffic {
-    /// What was counted over a sample, as what it stands for of the whole. Dividing by the rate asked
-    /// for, and not by the share of the references that the sample came to have, puts the
-    /// difference among the hits, where it belongs: it is the hottest pages' (SHARDS-adj).
-    pub(crate) fn scaled_up(self, sample: &PageSample) -> Traffic {
-        if sample.is_all() {
-            return self;
+    /// The share of the pages in each part.
+    pub(crate) fn part_rate(&self) -> f64 {
+        self.rate / self.parts() as f64
+    }
+
+    /// The part that a page is in.
+    fn part_of(&self, page: u64) -> Option<u64> {
+        const TWO_TO_64: f64 = 18_446_744_073_709_551_616.0;
+        if self.is_all() {
+            return Some(0);
         }
-        let scaled = |count: u64| (count as f64 / sample.rate).round() as u64;
-        Traffic {
-            reads: scaled(self.reads),
-            writes: scaled(self.writes),
-            dirty_left: scaled(self.dirty_left),
-        }
+        let width = ((self.part_rate() * TWO_TO_64) as u64).max(1);
+        let part = mixed(page / self.grain) / width;
+        (part < PARTS).then_some(part)
     }
 }
 
@@ -64,23 +62,28 @@ fn mixed(number: u64) -> u64 {
 /// Takes a sample out of a stream of references.
 pub(crate) struct Sampler {
     sample: PageSample,
-    /// The sample's own number of each page; [`OUTSIDE`] for those not in it.
+    /// By page, its number within its part, times the parts, plus the part; [`OUTSIDE`] for those
+    /// not in the sample.
     numbers: Vec<u32>,
+    parts: Vec<Part>,
+}
+
+const OUTSIDE: u32 = u32::MAX;
+
+/// References to the pages of one part of a sample, which are numbered anew.
+#[derive(Default)]
+struct Part {
     pages: Vec<u64>,
     references: Vec<u32>,
     next: Vec<u32>,
 }
-
-const OUTSIDE: u32 = u32::MAX;
 
 impl Sampler {
     pub(crate) fn new(sample: PageSample) -> Self {
         Sampler {
             sample,
             numbers: Vec::new(),
-            pages: Vec::new(),
-            references: Vec::new(),
-            next: Vec::new(),
+            parts: (0..sample.parts()).map(|_| Part::default()).collect(),
         }
     }
 
@@ -90,37 +93,41 @@ impl Sampler {
 
     /// Takes the references of a chunk that are in the sample.
     pub(crate) fn take(&mut self, chunk: &Chunk) {
-        self.references.clear();
-        self.next.clear();
+        let parts = self.parts.len() as u32;
+        for part in &mut self.parts {
+            part.references.clear();
+            part.next.clear();
+        }
         for &page in &chunk.pages[self.numbers.len()..] {
-            if self.sample.has(page) {
-                self.numbers.push(self.pages.len() as u32);
-                self.pages.push(page);
-            } else {
-                self.numbers.push(OUTSIDE);
-            }
+            let number = self.sample.part_of(page).map(|part| {
+                let pages = &mut self.parts[part as usize].pages;
+                pages.push(page);
+                (pages.len() as u32 - 1) * parts + part as u32
+            });
+            self.numbers.push(number.unwrap_or(OUTSIDE));
         }
         for (at, &reference) in chunk.references.iter().enumerate() {
             let number = self.numbers[(reference >> 1) as usize];
             if number != OUTSIDE {
-                self.references.push(number << 1 | reference & 1);
-                self.next.extend(chunk.next.get(at));
+                let part = &mut self.parts[(number % parts) as usize];
+                part.references.push((number / parts) << 1 | reference & 1);
+                part.next.extend(chunk.next.get(at));
             }
         }
     }
 
-    /// What was taken last.
-    pub(crate) fn taken(&self) -> Chunk<'_> {
+    /// What was taken last of a part.
+    pub(crate) fn taken(&self, part: usize) -> Chunk<'_> {
+        let Part {
+            pages,
+            references,
+            next,
+        } = &self.parts[part];
         Chunk {
-            references: &self.references,
-            next: &self.next,
-            pages: &self.pages,
+            references,
+            next,
+            pages,
         }
-    }
-
-    /// Every page of the sample.
-    pub(crate) fn pages(&self) -> &[u64] {
-        &self.pages
     }
 }
 
@@ -132,7 +139,7 @@ mod tests {
         let (mut all, mut inside) = (0, 0);
         for page in pages {
             all += 1;
-            inside += u32::from(sample.has(page));
+            inside += u32::from(sample.part_of(page).is_some());
         }
         f64::from(inside) / f64::from(all)
     }
@@ -143,18 +150,29 @@ mod tests {
             let sample = PageSample { rate, grain: 1 };
             for stride in [1, 64, 1 << 20] {
                 let share = share(sample, (0..200_000).map(|at| at * stride));
-                assert!((share / rate - 1.0).abs() < 0.06, "{rate} {stride}: {share}");
+                assert!(
+                    (share / rate - 1.0).abs() < 0.06,
+                    "{rate} {stride}: {share}"
+                );
             }
         }
     }
 
     #[test]
-    fn a_larger_sample_has_all_of_a_smaller_one() {
-        let (small, large) = (
-            PageSample { rate: 0.02, grain: 1 },
-            PageSample { rate: 0.04, grain: 1 },
+    fn the_parts_are_of_one_size() {
+        let sample = PageSample {
+            rate: 0.4,
+            grain: 1,
+        };
+        let mut pages = [0u32; 4];
+        for part in (0..100_000).filter_map(|page| sample.part_of(page)) {
+            pages[part as usize] += 1;
+        }
+        assert!(
+            pages.iter().all(|pages| pages.abs_diff(10_000) < 500),
+            "{pages:?}"
         );
-        assert!((0..100_000).filter(|&page| small.has(page)).all(|page| large.has(page)));
+        assert_eq!(PageSample::ALL.part_of(7), Some(0));
     }
 
     #[test]
@@ -165,8 +183,11 @@ mod tests {
         };
         for block in 0..5000 {
             let pages = 16 * block..16 * (block + 1);
-            let inside = pages.filter(|&page| sample.has(page)).count();
-            assert!(inside == 0 || inside == 16, "{inside} of block {block}");
+            let parts: Vec<_> = pages.map(|page| sample.part_of(page)).collect();
+            assert!(
+                parts.windows(2).all(|pair| pair[0] == pair[1]),
+                "block {block}"
+            );
         }
         assert!((share(sample, 0..80_000) / 0.25 - 1.0).abs() < 0.06);
     }
@@ -193,11 +214,21 @@ mod tests {
                 next: &next[range],
                 pages: &pages[..known as usize],
             });
-            let chunk = sampler.taken();
-            assert_eq!(chunk.references.len(), chunk.next.len());
-            taken.extend(chunk.references.iter().zip(chunk.next).map(|(reference, next)| {
-                (chunk.pages[(reference >> 1) as usize], reference & 1, *next)
-            }));
+            for part in 0..4 {
+                let chunk = sampler.taken(part);
+                assert_eq!(chunk.references.len(), chunk.next.len());
+                taken.extend(
+                    chunk
+                        .references
+                        .iter()
+                        .zip(chunk.next)
+                        .map(|(reference, next)| {
+                            let page = chunk.pages[(reference >> 1) as usize];
+                            assert_eq!(sample.part_of(page), Some(part as u64));
+                            (page, reference & 1, *next)
+                        }),
+                );
+            }
         }
         let expected: Vec<(u64, u32, u32)> = references
             .iter()
@@ -208,9 +239,10 @@ mod tests {
                 let reference = reference % (2 * known);
                 (pages[(reference >> 1) as usize], reference & 1, *next)
             })
-            .filter(|(page, ..)| sample.has(*page))
+            .filter(|(page, ..)| sample.part_of(*page).is_some())
             .collect();
         assert!(expected.len() > 50);
+        taken.sort_by_key(|&(_, _, next)| next);
         assert_eq!(taken, expected);
     }
 }

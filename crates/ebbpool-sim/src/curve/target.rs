@@ -122,7 +122,9 @@ impl Curves<'_> {
 fn divided(found: &Smallest) -> Vec<u64> {
     let width = found.frames - found.too_few;
     let parts = TRIED_AT_A_TIME + 1;
-    let at = |part: u64| found.too_few + (u128::from(width) * u128::from(part) / u128::from(parts)) as u64;
+    let at = |part: u64| {
+        found.too_few + (u128::from(width) * u128::from(part) / u128::from(parts)) as u64
+    };
     let mut sizes: Vec<u64> = (0..=parts).map(at).filter(|&frames| frames > 0).collect();
     sizes.dedup();
     sizes
