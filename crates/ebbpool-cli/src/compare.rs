@@ -14,7 +14,7 @@ use crate::results::{OfTrace, Record, WithDevice};
 use crate::{Failure, progress, report, run, table, trace};
 
 /// The sample that ships with Ebbpool.
-static SAMPLE: &[u8] = include_bytes!("../../../traces/pg-tpcc.parquet");
+pub(crate) static SAMPLE: &[u8] = include_bytes!("../../../traces/pg-tpcc.parquet");
 
 /// All results over one trace: for each charge, each policy, each size.
 pub(crate) struct Comparison {

@@ -5,6 +5,7 @@ mod cache;
 mod charge;
 mod compare;
 mod completions;
+mod curve;
 mod device;
 mod devices;
 mod lifetime;
@@ -16,6 +17,7 @@ mod report;
 mod results;
 mod run;
 mod table;
+mod target;
 mod trace;
 
 use std::io::{self, Write};
@@ -77,6 +79,7 @@ fn main() -> ExitCode {
     progress::stop_on_interrupt();
     let result = match &cli.command {
         Command::Compare(args) => compare::compare(args),
+        Command::Curve(args) => curve::curve(args),
         Command::Run(args) => run::run(args),
         Command::Trace(args) => trace::trace(args),
         Command::Device(args) => device::device(args),

@@ -1,0 +1,210 @@
+//! `ebbpool curve`: what policies do against memory size, and how much memory a target takes.
+
+mod record;
+mod table;
+
+use std::io::{self, IsTerminal, Write};
+
+use ebbpool_device::Asymmetry;
+use ebbpool_policy::PolicySpec;
+use ebbpool_sim::{
+    CurveOptions, Curves, Estimate, NoStore, Progress, SimError, Smallest, Store, Traffic,
+};
+use ebbpool_trace::Source;
+
+use crate::args::{CurveArgs, CurveFormat, policies};
+use crate::cache::Cache;
+use crate::charge::Abilities;
+use crate::compare::SAMPLE;
+use crate::target::Target;
+use crate::{Failure, progress, run};
+
+use record::CurveRecord;
+
+/// Where no sizes are named there are so many at most, each half of the next.
+const MOST_SIZES: usize = 16;
+
+/// The fewest frames among them.
+const FEWEST_FRAMES: u64 = 4;
+
+/// What policies do against memory size, over one trace.
+struct Study<'a> {
+    curves: Curves<'a>,
+    asymmetry: Asymmetry,
+    policies: Vec<PolicySpec>,
+    /// In frames, ascending.
+    sizes: Vec<u64>,
+    /// Of each policy, size by size.
+    estimates: Vec<Vec<Estimate>>,
+    answer: Option<Answer>,
+}
+
+/// How much memory a target takes.
+struct Answer {
+    target: Target,
+    baseline: Baseline,
+    /// Of each policy; nothing where no memory is enough.
+    smallest: Vec<Option<Smallest>>,
+}
+
+/// What a target is less than.
+struct Baseline {
+    policy: PolicySpec,
+    frames: u64,
+    estimate: Estimate,
+}
+
+impl Study<'_> {
+    /// A bill in page reads per reference.
+    fn bill(&self, traffic: Traffic) -> f64 {
+        let references = self.curves.lru().references();
+        self.asymmetry.bill(traffic.reads, traffic.writes) / references as f64
+    }
+
+    /// A memory size as a share of the database.
+    fn share(&self, frames: u64) -> String {
+        let percent = 100.0 * frames as f64 / self.curves.pages() as f64;
+        match percent {
+            percent if percent >= 10.0 => format!("{percent:.1}%"),
+            percent if percent >= 0.1 => format!("{percent:.2}%"),
+            percent => format!("{percent:.2e}%"),
+        }
+    }
+}
+
+pub(crate) fn curve(args: &CurveArgs) -> Result<(), Failure> {
+    let abilities = Abilities::default();
+    let policies = policies(&args.policies, &abilities)?;
+    let baseline = abilities.policy(&args.baseline.policy)?;
+    let source = match args.traces.is_empty() {
+        true => Source::embedded("pg-tpcc", SAMPLE, &args.reading.options()),
+        false => args.reading.source(&args.traces)?,
+    };
+    let cache = match args.no_cache {
+        true => None,
+        false => Cache::of(&source),
+    };
+    let store: &dyn Store = match &cache {
+        Some(cache) => cache,
+        None => &NoStore,
+    };
+    let asked = CurveOptions {
+        warmup: args.warmup.0,
+        options: args.options(),
+        asymmetry: args.asymmetry.ratio(),
+        sample: args.sample.map(|rate| rate.0),
+    };
+    let curves = watched(&source, "lru at every size", |progress| {
+        Curves::new(&source, store, &asked, progress)
+    })?;
+    run::report_notes(curves.notes());
+    let sizes = sizes(args, &curves);
+    let mut study = Study {
+        curves,
+        asymmetry: args.asymmetry,
+        policies,
+        estimates: Vec::new(),
+        sizes,
+        answer: None,
+    };
+    study.estimates = watched(&source, "sizes", |progress| {
+        let wanted: Vec<(&PolicySpec, u64)> = study
+            .policies
+            .iter()
+            .flat_map(|policy| study.sizes.iter().map(move |&frames| (policy, frames)))
+            .collect();
+        let estimates = study.curves.at(&wanted, progress)?;
+        let per_policy = estimates.chunks(study.sizes.len());
+        Ok(per_policy.map(<[Estimate]>::to_vec).collect())
+    })?;
+    if let Some(target) = args.target {
+        let frames = study.curves.frames(args.baseline.size.size);
+        study.answer = Some(watched(&source, "target", |progress| {
+            answer(&mut study, target, &baseline, frames, progress)
+        })?);
+    }
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    match args.format {
+        CurveFormat::Table => write!(out, "{}", table::of_study(&study, &source))?,
+        CurveFormat::Json => {
+            let records = record::of_study(&study, &source);
+            serde_json::to_writer_pretty(&mut out, &records).map_err(io::Error::from)?;
+            writeln!(out)?;
+        }
+        CurveFormat::Csv => {
+            let mut csv = csv::Writer::from_writer(&mut out);
+            for record in record::of_study(&study, &source) {
+                csv.serialize(record).map_err(io::Error::other)?;
+            }
+            csv.flush()?;
+        }
+    }
+    out.flush()?;
+    Ok(())
+}
+
+/// Does something under a progress bar.
+fn watched<T>(
+    source: &Source,
+    what: &str,
+    work: impl FnOnce(&Progress) -> Result<T, SimError>,
+) -> Result<T, SimError> {
+    let bar = progress::bar(&format!("{}: {what}", source.label()));
+    let report = |share| progress::set(&bar, share);
+    let done = work(&Progress {
+        report: &report,
+        stop: &progress::STOP,
+    });
+    bar.finish_and_clear();
+    done
+}
+
+/// The sizes asked for, ascending; without any, all pages, half of them, and so on.
+fn sizes(args: &CurveArgs, curves: &Curves) -> Vec<u64> {
+    let mut sizes: Vec<u64> = args
+        .frames
+        .iter()
+        .map(|size| curves.frames(size.size))
+        .collect();
+    if sizes.is_empty() {
+        let all = curves.lru().distinct_pages();
+        sizes.extend(
+            std::iter::successors(Some(all), |frames| Some(frames / 2))
+                .take_while(|&frames| frames >= FEWEST_FRAMES || frames == all)
+                .take(MOST_SIZES),
+        );
+    }
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
+fn answer(
+    study: &mut Study,
+    target: Target,
+    baseline: &PolicySpec,
+    frames: u64,
+    progress: &Progress,
+) -> Result<Answer, SimError> {
+    let estimate = study.curves.at(&[(baseline, frames)], progress)?;
+    let estimate = estimate.first().copied().ok_or(SimError::Interrupted)?;
+    let references = study.curves.lru().references();
+    let asymmetry = study.asymmetry;
+    let figure = |traffic| target.figure.of(traffic, references, asymmetry);
+    let limit = target.limit(figure(estimate.traffic));
+    let smallest = study.curves.smallest(
+        &study.policies,
+        &study.sizes,
+        |traffic| figure(traffic) <= limit,
+        progress,
+    )?;
+    Ok(Answer {
+        target,
+        baseline: Baseline {
+            policy: baseline.clone(),
+            frames,
+            estimate,
+        },
+        smallest,
+    })
+}
