@@ -635,7 +635,9 @@ impl std::str::FromStr for RateArg {
             text.ends_with('%') && !share.is_zero() && !share.exceeds_one()
         });
         share.map(|share| RateArg(share.to_f64())).ok_or_else(|| {
-            format!("'{text}' is no share to sample; give per cent above 0% and up to 100%, such as 1%")
+            format!(
+                "'{text}' is no share to sample; give per cent above 0% and up to 100%, such as 1%"
+            )
         })
     }
 }

@@ -3,12 +3,13 @@
 mod record;
 mod table;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 
 use ebbpool_device::Asymmetry;
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{
-    CurveOptions, Curves, Estimate, NoStore, Progress, SimError, Smallest, Store, Traffic,
+    CleanPool, CurveOptions, Curves, Estimate, NoStore, Progress, SimError, Smallest, Store,
+    Traffic,
 };
 use ebbpool_trace::Source;
 
@@ -18,8 +19,6 @@ use crate::charge::Abilities;
 use crate::compare::SAMPLE;
 use crate::target::Target;
 use crate::{Failure, progress, run};
-
-use record::CurveRecord;
 
 /// Where no sizes are named there are so many at most, each half of the next.
 const MOST_SIZES: usize = 16;
@@ -37,6 +36,7 @@ struct Study<'a> {
     /// Of each policy, size by size.
     estimates: Vec<Vec<Estimate>>,
     answer: Option<Answer>,
+    split: Option<Split>,
 }
 
 /// How much memory a target takes.
@@ -51,7 +51,21 @@ struct Answer {
 struct Baseline {
     policy: PolicySpec,
     frames: u64,
-    estimate: Estimate,
+}
+
+/// fd-static with so many frames.
+struct Split {
+    frames: u64,
+    pools: Vec<Pool>,
+}
+
+/// fd-static with one size of its clean pool.
+struct Pool {
+    clean: u64,
+    /// By Two-Stack.
+    estimated: Traffic,
+    /// In a run.
+    run: Estimate,
 }
 
 impl Study<'_> {
@@ -64,11 +78,9 @@ impl Study<'_> {
     /// A memory size as a share of the database.
     fn share(&self, frames: u64) -> String {
         let percent = 100.0 * frames as f64 / self.curves.pages() as f64;
-        match percent {
-            percent if percent >= 10.0 => format!("{percent:.1}%"),
-            percent if percent >= 0.1 => format!("{percent:.2}%"),
-            percent => format!("{percent:.2e}%"),
-        }
+        // Two digits that say something, however small the share is.
+        let places = (1.0 - percent.log10().floor()).clamp(0.0, 9.0) as usize;
+        format!("{percent:.places$}%")
     }
 }
 
@@ -106,6 +118,7 @@ pub(crate) fn curve(args: &CurveArgs) -> Result<(), Failure> {
         estimates: Vec::new(),
         sizes,
         answer: None,
+        split: None,
     };
     study.estimates = watched(&source, "sizes", |progress| {
         let wanted: Vec<(&PolicySpec, u64)> = study
@@ -121,6 +134,12 @@ pub(crate) fn curve(args: &CurveArgs) -> Result<(), Failure> {
         let frames = study.curves.frames(args.baseline.size.size);
         study.answer = Some(watched(&source, "target", |progress| {
             answer(&mut study, target, &baseline, frames, progress)
+        })?);
+    }
+    if let Some(size) = &args.clean_pools {
+        let frames = study.curves.frames(size.size);
+        study.split = Some(watched(&source, "clean pools", |progress| {
+            split(&mut study, frames, progress)
         })?);
     }
     let mut out = io::BufWriter::new(io::stdout().lock());
@@ -203,8 +222,45 @@ fn answer(
         baseline: Baseline {
             policy: baseline.clone(),
             frames,
-            estimate,
         },
         smallest,
+    })
+}
+
+/// The clean pools that are shown, in per cent of the frames, beside the one with the least bill.
+const CLEAN_POOLS: [u64; 10] = [1, 2, 5, 10, 25, 50, 75, 90, 95, 99];
+
+/// Every clean pool by Two-Stack, and those that are shown in runs of fd-static too.
+fn split(study: &mut Study, frames: u64, progress: &Progress) -> Result<Split, SimError> {
+    let all = study.curves.clean_pools(frames, progress)?;
+    let bill = |pool: &CleanPool| study.bill(pool.traffic);
+    let best = all.iter().min_by(|a, b| bill(a).total_cmp(&bill(b)));
+    let mut shown: Vec<u64> = CLEAN_POOLS
+        .iter()
+        .map(|percent| (u128::from(frames) * u128::from(*percent) / 100) as u64)
+        .chain(best.map(|best| best.clean))
+        .collect();
+    shown.sort_unstable();
+    shown.dedup();
+    let pools: Vec<(&CleanPool, PolicySpec)> = all
+        .iter()
+        .filter(|pool| shown.contains(&pool.clean))
+        .filter_map(|pool| {
+            Some((
+                pool,
+                format!("fd-static:clean={}", pool.clean).parse().ok()?,
+            ))
+        })
+        .collect();
+    let wanted: Vec<_> = pools.iter().map(|(_, policy)| (policy, frames)).collect();
+    let runs = study.curves.at(&wanted, progress)?;
+    let pools = pools.iter().zip(runs).map(|((pool, _), run)| Pool {
+        clean: pool.clean,
+        estimated: pool.traffic,
+        run,
+    });
+    Ok(Split {
+        frames,
+        pools: pools.collect(),
     })
 }

@@ -87,7 +87,9 @@ impl FromStr for Target {
             "bill" => Figure::Bill,
             _ => return Err(refused()),
         };
-        let less = amount.strip_prefix('-').filter(|share| share.ends_with('%'));
+        let less = amount
+            .strip_prefix('-')
+            .filter(|share| share.ends_with('%'));
         let amount = match less {
             Some(share) => {
                 let share: Fraction = share.parse().map_err(|_| refused())?;
@@ -121,7 +123,13 @@ mod tests {
 
     #[test]
     fn targets_are_read_and_printed() {
-        for text in ["writes -50%", "reads -0.5%", "bill 1.5", "bill -20%", "writes 0"] {
+        for text in [
+            "writes -50%",
+            "reads -0.5%",
+            "bill 1.5",
+            "bill -20%",
+            "writes 0",
+        ] {
             let target: Target = text.parse().expect("a target");
             assert_eq!(target.to_string(), text);
         }
@@ -135,8 +143,17 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         for text in [
-            "", "writes", "writes 50%", "writes +5%", "writes -0%", "writes -101%", "hits 3",
-            "bill -3", "bill NaN", "bill 1 2", "reads --5%",
+            "",
+            "writes",
+            "writes 50%",
+            "writes +5%",
+            "writes -0%",
+            "writes -101%",
+            "hits 3",
+            "bill -3",
+            "bill NaN",
+            "bill 1 2",
+            "reads --5%",
         ] {
             let refused = text.parse::<Target>().expect_err(text);
             assert!(refused.contains("writes -50%"), "{refused}");

@@ -17,7 +17,8 @@ mod sweep;
 mod time_line;
 
 pub use curve::{
-    CurveOptions, Curves, Errors, Estimate, FEWEST_FRAMES, LruCurve, PageSample, Smallest, Traffic,
+    CleanPool, CurveOptions, Curves, Errors, Estimate, FEWEST_FRAMES, LruCurve, PageSample,
+    Smallest, Traffic,
 };
 pub use engine::{AtEnd, Counts};
 pub use error::SimError;

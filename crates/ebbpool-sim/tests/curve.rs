@@ -143,7 +143,6 @@ fn sampled_bills_are_as_near_the_exact_ones_as_is_told() {
         "cflru",
         "casa",
         "cfdc:cluster=4",
-        "fd-exact",
         "fd-static",
         "clock",
         "belady",
@@ -164,10 +163,6 @@ fn sampled_bills_are_as_near_the_exact_ones_as_is_told() {
                 .expect("errors of a sample")
                 .cost
                 .expect("a bill");
-            println!(
-                "{policy} {frames} {:.3}: off {off:+.4}, told {told:+.4}",
-                found.sample.rate
-            );
             assert!(off.abs() < 0.1, "{policy} with {frames}: {off:+.3}");
             assert!(told < 0.1, "{policy} with {frames} says {told:.3}");
             sampled += 1;
@@ -224,4 +219,40 @@ fn sizes_are_shares_of_the_pages() {
     assert_eq!(share("3%"), 15);
     assert_eq!(share("0.01%"), 1);
     assert_eq!(curves.frames(Size::Frames(7)), 7);
+}
+
+/// How far Two-Stack's reads and writes may be from those of fd-static, as a share of them.
+const TWO_STACK: f64 = 0.08;
+
+#[test]
+fn every_clean_pool_is_near_a_run_of_fd_static() {
+    let spec = "zipf:pages=8000,refs=200000,read-alpha=0.8,write-alpha=1.1,write=0.3";
+    let source = Source::parse(spec, None).expect("a generator");
+    for at_end in [AtEnd::Free, AtEnd::Flush] {
+        let options = Options {
+            warmup: 50_000,
+            at_end,
+            threads: 2,
+            ..Options::default()
+        };
+        let curves =
+            Curves::new(&source, &NoStore, &asked(None, &options), &QUIET).expect("curves");
+        let frames = 800;
+        let pools = curves.clean_pools(frames, &QUIET).expect("clean pools");
+        assert_eq!(pools.len(), 799);
+        for clean in [1, 40, 200, 400, 600, 760, 799] {
+            let policy = format!("fd-static:clean={clean}");
+            let exact = simulated(&source, &policy, &[frames], &options)[0];
+            let pool = pools[clean as usize - 1];
+            assert_eq!(pool.clean, clean);
+            let off = |found: u64, exact: u64| found.abs_diff(exact) as f64 / exact as f64;
+            let reads = off(pool.traffic.reads, exact.reads);
+            let writes = off(pool.traffic.writes, exact.writes);
+            assert!(
+                reads < TWO_STACK && writes < TWO_STACK,
+                "clean={clean}: {:?}, {exact:?}",
+                pool.traffic
+            );
+        }
+    }
 }

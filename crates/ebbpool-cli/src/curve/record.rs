@@ -1,6 +1,6 @@
 //! Curves for machines.
 
-use ebbpool_sim::{Estimate, Smallest};
+use ebbpool_sim::{Estimate, PageSample, Smallest, Traffic};
 use ebbpool_trace::Source;
 use serde::Serialize;
 
@@ -27,6 +27,8 @@ pub(super) struct CurveRecord {
     dirty_left: u64,
     hit_ratio: f64,
     cost: f64,
+    /// `exact`, `sampled`, or `two-stack`, whose errors are those against a run of fd-static.
+    method: &'static str,
     /// The share of the pages that was sampled; 1 where the figures are exact.
     sampled: Number,
     /// How far off the cost may be, as a share of it; 0 where it is exact.
@@ -39,7 +41,7 @@ pub(super) struct CurveRecord {
     target: Option<String>,
 }
 
-/// The policies at all sizes, and then at the smallest memory that a target takes.
+/// The policies at all sizes, then at the smallest memory that a target takes, then clean pools.
 pub(super) fn of_study(study: &Study, source: &Source) -> Vec<CurveRecord> {
     let mut records = Vec::new();
     for (policy, estimates) in study.policies.iter().zip(&study.estimates) {
@@ -48,7 +50,7 @@ pub(super) fn of_study(study: &Study, source: &Source) -> Vec<CurveRecord> {
             records.push(record(study, source, &policy, frames, estimate, None));
         }
     }
-    for answer in &study.answer {
+    if let Some(answer) = &study.answer {
         for (policy, smallest) in study.policies.iter().zip(&answer.smallest) {
             if let Some(Smallest {
                 frames, estimate, ..
@@ -59,6 +61,27 @@ pub(super) fn of_study(study: &Study, source: &Source) -> Vec<CurveRecord> {
                 records.push(record(study, source, &policy, *frames, estimate, target));
             }
         }
+    }
+    let split = study.split.iter();
+    let pools = split.flat_map(|split| split.pools.iter().map(|pool| (split.frames, pool)));
+    for (frames, pool) in pools {
+        let policy = format!("fd-static:clean={}", pool.clean);
+        let off = |figure: &dyn Fn(Traffic) -> f64| {
+            let run = figure(pool.run.traffic);
+            (run > 0.0).then(|| (figure(pool.estimated) / run - 1.0).abs())
+        };
+        let estimate = Estimate {
+            traffic: pool.estimated,
+            sample: PageSample::ALL,
+            errors: None,
+        };
+        records.push(CurveRecord {
+            method: "two-stack",
+            error: off(&|traffic| study.bill(traffic)),
+            error_reads: off(&|traffic| traffic.reads as f64),
+            error_writes: off(&|traffic| traffic.writes as f64),
+            ..record(study, source, &policy, frames, &estimate, None)
+        });
     }
     records
 }
@@ -97,6 +120,10 @@ fn record(
         dirty_left: traffic.dirty_left,
         hit_ratio: hits as f64 / references as f64,
         cost: study.bill(traffic),
+        method: match estimate.sample.is_all() {
+            true => "exact",
+            false => "sampled",
+        },
         sampled: Number(estimate.sample.rate),
         error: errors.map_or(Some(0.0), |errors| errors.cost),
         error_reads: errors.map_or(Some(0.0), |errors| errors.reads),

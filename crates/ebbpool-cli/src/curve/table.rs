@@ -5,7 +5,7 @@ use std::fmt::Write;
 use ebbpool_sim::{Errors, Estimate, Smallest};
 use ebbpool_trace::Source;
 
-use super::{Answer, Study};
+use super::{Answer, Split, Study};
 use crate::table::{add_row, digits, finish, less_or_more, plain};
 use crate::target::Figure;
 
@@ -26,7 +26,7 @@ pub(super) fn of_study(study: &Study, source: &Source) -> String {
     }
     let _ = writeln!(
         text,
-        "\n± is how far off a sampled figure may be, in per cent; * is the least bill"
+        "\n± is the error of a sampled figure in per cent; * is the least bill"
     );
     let bill = format!(
         "bill per reference in page reads, R = {}",
@@ -35,8 +35,15 @@ pub(super) fn of_study(study: &Study, source: &Source) -> String {
     text.push_str(&table(study, Figure::Bill, &bill, |errors| errors.cost));
     // With many policies the bill is enough to read.
     if study.policies.len() <= POLICIES_ACROSS {
-        text.push_str(&table(study, Figure::Reads, "page reads", |errors| errors.reads));
-        text.push_str(&table(study, Figure::Writes, "page writes", |errors| errors.writes));
+        text.push_str(&table(study, Figure::Reads, "page reads", |errors| {
+            errors.reads
+        }));
+        text.push_str(&table(study, Figure::Writes, "page writes", |errors| {
+            errors.writes
+        }));
+    }
+    if let Some(split) = &study.split {
+        text.push_str(&of_split(study, split));
     }
     let _ = writeln!(text, "\n{}", sampled(study));
     let _ = writeln!(text, "{}", sentence(study));
@@ -56,10 +63,17 @@ fn table(
     for group in column.chunks(POLICIES_ACROSS) {
         let mut table = plain();
         let mut header = vec!["frames".to_string(), String::new()];
-        header.extend(group.iter().map(|&at| format!("{}        ", study.policies[at])));
+        header.extend(
+            group
+                .iter()
+                .map(|&at| format!("{}        ", study.policies[at])),
+        );
         add_row(&mut table, header);
         for (row, &frames) in study.sizes.iter().enumerate() {
-            let here = study.estimates.iter().filter_map(|estimates| estimates.get(row));
+            let here = study
+                .estimates
+                .iter()
+                .filter_map(|estimates| estimates.get(row));
             let least = here.map(value).fold(f64::INFINITY, f64::min);
             let mut cells = vec![frames.to_string(), study.share(frames)];
             cells.extend(group.iter().map(|&at| {
@@ -86,6 +100,35 @@ fn table(
     text
 }
 
+/// fd-static's bill by the size of its clean pool, as Two-Stack has it and in a run.
+fn of_split(study: &Study, split: &Split) -> String {
+    let mut text = format!(
+        "\nfd-static with {}, by its clean pool: bill by Two-Stack and in a run\n",
+        memory(study, split.frames)
+    );
+    let mut table = plain();
+    for pool in &split.pools {
+        let (estimated, run) = (study.bill(pool.estimated), study.bill(pool.run.traffic));
+        let off = match run > 0.0 {
+            true => format!("{:+.1} %", 100.0 * (estimated / run - 1.0)),
+            false => String::new(),
+        };
+        let share = 100.0 * pool.clean as f64 / split.frames as f64;
+        add_row(
+            &mut table,
+            vec![
+                format!("clean={}", pool.clean),
+                format!("{share:.0}%"),
+                digits(estimated),
+                digits(run),
+                off,
+            ],
+        );
+    }
+    text.push_str(&finish(table));
+    text
+}
+
 /// What was sampled.
 fn sampled(study: &Study) -> String {
     let all = || study.estimates.iter().flatten();
@@ -97,7 +140,7 @@ fn sampled(study: &Study) -> String {
     match sampled.is_empty() {
         true => "all figures are exact".into(),
         false => format!(
-            "{} of {} figures come from {} % of the pages or more; their bills may be off by {:.1} % at most",
+            "{} of {} bills come from samples of {} % of the pages or more; their largest error is {:.1} %",
             sampled.len(),
             all().count(),
             crate::charge::rounded(100.0 * study.curves.rate()),
@@ -166,6 +209,10 @@ fn of_answer(study: &Study, answer: &Answer) -> String {
         false => format!("no memory is enough for {}", never.join(", ")),
     };
     let parts: Vec<String> = needs.into_iter().chain([never]).collect();
-    let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|p| !p.is_empty()).collect();
+    let parts: Vec<&str> = parts
+        .iter()
+        .map(String::as_str)
+        .filter(|p| !p.is_empty())
+        .collect();
     format!("{wanted}: {}", parts.join("; "))
 }

@@ -4,6 +4,7 @@
 //! at the sizes asked for: over a hashed sample of the pages, with as much smaller a buffer
 //! ([`PageSample`]); [`Errors`] say how far off that may be.
 
+mod clean_pools;
 mod errors;
 mod lru;
 mod miniature;
@@ -22,6 +23,7 @@ use crate::store::{Extent, Kept, Store};
 use crate::stream::{Cell, Options, Progress, Scan, TraceFacts, for_each_chunk};
 use crate::sweep::{Size, Sweep, Warmup};
 
+pub use clean_pools::CleanPool;
 pub use errors::Errors;
 pub(crate) use errors::OfPart;
 pub use lru::{LruCurve, Traffic};
