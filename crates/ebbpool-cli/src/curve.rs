@@ -1,5 +1,6 @@
 //! `ebbpool curve`: what policies do against memory size, and how much memory a target takes.
 
+mod in_report;
 mod record;
 mod table;
 
@@ -12,13 +13,14 @@ use ebbpool_sim::{
     Traffic,
 };
 use ebbpool_trace::Source;
+use ebbpool_trace::output::OutputFile;
 
 use crate::args::{CurveArgs, CurveFormat, policies};
 use crate::cache::Cache;
 use crate::charge::Abilities;
-use crate::compare::SAMPLE;
+use crate::compare::{self, SAMPLE};
 use crate::target::Target;
-use crate::{Failure, progress, run};
+use crate::{Failure, progress, report, run};
 
 /// Where no sizes are named there are so many at most, each half of the next.
 const MOST_SIZES: usize = 16;
@@ -43,6 +45,8 @@ struct Study<'a> {
 struct Answer {
     target: Target,
     baseline: Baseline,
+    /// The most that there may be of the target's figure.
+    limit: f64,
     /// Of each policy; nothing where no memory is enough.
     smallest: Vec<Option<Smallest>>,
 }
@@ -106,6 +110,8 @@ pub(crate) fn curve(args: &CurveArgs) -> Result<(), Failure> {
         asymmetry: args.asymmetry.ratio(),
         sample: args.sample.map(|rate| rate.0),
     };
+    // A file that cannot be written is better known before the simulations than after.
+    let report_file = args.report.as_ref().map(OutputFile::create).transpose()?;
     let curves = watched(&source, "lru at every size", |progress| {
         Curves::new(&source, store, &asked, progress)
     })?;
@@ -142,6 +148,10 @@ pub(crate) fn curve(args: &CurveArgs) -> Result<(), Failure> {
             split(&mut study, frames, progress)
         })?);
     }
+    if let Some(file) = report_file {
+        let nature = compare::nature(&source, store)?;
+        report::write(file, &[in_report::comparison(&study, &source, nature)])?;
+    }
     let mut out = io::BufWriter::new(io::stdout().lock());
     match args.format {
         CurveFormat::Table => write!(out, "{}", table::of_study(&study, &source))?,
@@ -159,6 +169,10 @@ pub(crate) fn curve(args: &CurveArgs) -> Result<(), Failure> {
         }
     }
     out.flush()?;
+    if let Some(path) = &args.report {
+        // A note that cannot be shown is no reason to fail.
+        let _ = writeln!(io::stderr(), "report: {}", path.display());
+    }
     Ok(())
 }
 
@@ -223,6 +237,7 @@ fn answer(
             policy: baseline.clone(),
             frames,
         },
+        limit,
         smallest,
     })
 }

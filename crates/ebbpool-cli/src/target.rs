@@ -28,7 +28,8 @@ impl Figure {
         }
     }
 
-    fn name(self) -> &'static str {
+    /// Its name, as it is asked for.
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Figure::Reads => "reads",
             Figure::Writes => "writes",

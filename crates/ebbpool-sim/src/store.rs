@@ -253,6 +253,16 @@ mod tests {
             &cell("fd-buffer:cost=exact", 10, 1.0),
         );
         assert_ne!(facts_key(&plain), facts_key(&warm));
+        assert_ne!(lru_curve_key(&plain), lru_curve_key(&warm));
+        assert_ne!(lru_curve_key(&plain), lru_curve_key(&flush));
+        let parts_key =
+            |rate, grain| of_parts_key(&cell("lru", 10, 1.0), &plain, &PageSample { rate, grain });
+        assert_ne!(parts_key(0.1, 1), parts_key(0.2, 1));
+        assert_ne!(parts_key(0.1, 1), parts_key(0.1, 2));
+        assert_ne!(
+            parts_key(1.0, 1),
+            cell_key(&cell("lru", 10, 1.0), &plain, false)
+        );
         assert_ne!(facts_key(&plain), facts_key(&clusters));
     }
 

@@ -6,6 +6,7 @@ use ebbpool_sim::{Errors, Estimate, Smallest};
 use ebbpool_trace::Source;
 
 use super::{Answer, Split, Study};
+use crate::compare::title;
 use crate::table::{add_row, digits, finish, less_or_more, plain};
 use crate::target::Figure;
 
@@ -15,15 +16,8 @@ const POLICIES_ACROSS: usize = 3;
 /// Sizes down, policies across, and the answer in a sentence.
 pub(super) fn of_study(study: &Study, source: &Source) -> String {
     let curves = &study.curves;
-    let facts = curves.facts();
     let name = curves.metadata().name.as_deref().unwrap_or(source.label());
-    let mut text = format!(
-        "{name}: {} references, {} distinct pages",
-        facts.references, facts.distinct_pages
-    );
-    if let Some(pages) = curves.metadata().database_pages {
-        let _ = write!(text, " of a database of {pages}");
-    }
+    let mut text = title(name, curves.facts(), curves.metadata());
     let _ = writeln!(
         text,
         "\n± is the error of a sampled figure in per cent; * is the least bill"
@@ -153,7 +147,7 @@ fn memory(study: &Study, frames: u64) -> String {
     format!("{frames} frames ({})", study.share(frames))
 }
 
-fn sentence(study: &Study) -> String {
+pub(super) fn sentence(study: &Study) -> String {
     match &study.answer {
         Some(answer) => of_answer(study, answer),
         None => of_doubling(study),

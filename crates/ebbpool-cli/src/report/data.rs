@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::charge::{Charge, Measure};
 use crate::compare::Comparison;
 use crate::lifetime;
+use crate::report::Curve;
 use crate::results::Number;
 use crate::table::{BASELINE, memory, sentence, usual_size};
 
@@ -48,6 +49,8 @@ struct Trace {
     results: Vec<Cell>,
     /// What the references are like, if they were looked at.
     nature: Option<Info>,
+    /// Of `ebbpool curve`.
+    curve: Option<Curve>,
     /// References served at each point of the time lines.
     times: Vec<u64>,
     time_lines: Vec<Changes>,
@@ -226,7 +229,10 @@ impl Trace {
         let charges = comparison.charges.iter();
         Trace {
             name: comparison.name.clone(),
-            sentence: sentence(comparison),
+            sentence: match &comparison.curve {
+                Some(curve) => curve.sentence.clone(),
+                None => sentence(comparison),
+            },
             share_of: comparison.share_of,
             references: comparison.facts.references,
             warmup: comparison.warmup,
@@ -255,6 +261,7 @@ impl Trace {
             compared_with: lifetime::compared_with(comparison),
             results,
             nature: comparison.nature.clone(),
+            curve: comparison.curve.clone(),
             times,
             time_lines: kept
                 .iter()
@@ -290,6 +297,7 @@ pub(super) mod tests {
             records: Vec::new(),
             interrupted: false,
             nature: None,
+            curve: None,
         }
     }
 
