@@ -29,6 +29,12 @@ pub struct StackDistances {
     live: u32,
 }
 
+impl Default for StackDistances {
+    fn default() -> Self {
+        StackDistances::new()
+    }
+}
+
 impl StackDistances {
     /// The most pages that there may be: the time axis has four slots for each, numbered by 32
     /// bits.
