@@ -199,7 +199,9 @@ mod tests {
             grain: 1,
         };
         let pages: Vec<u64> = (0..60).map(|page| page * 1000).collect();
-        let references: Vec<u32> = (0..400u32).map(|at| ((at * at % 60) << 1) | (at % 2)).collect();
+        let references: Vec<u32> = (0..400u32)
+            .map(|at| ((at * at % 60) << 1) | (at % 2))
+            .collect();
         let next: Vec<u32> = (1000..1400).collect();
         let mut sampler = Sampler::new(sample);
         let mut taken = Vec::new();
