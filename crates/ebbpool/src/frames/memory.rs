@@ -1,0 +1,103 @@
+//! The memory of the frames.
+
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::fmt;
+use std::ptr::NonNull;
+
+/// Frames begin at multiples of this, as direct I/O asks on every device known.
+pub const ALIGNMENT: usize = 4096;
+
+/// One block of memory, cut into slots of a page each.
+pub struct Memory {
+    start: NonNull<u8>,
+    layout: Layout,
+    page_size: usize,
+}
+
+// SAFETY: it is bytes that nobody else owns; who may look at which is for the latches to say.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// So many slots, all zeros; nothing if there is no memory for them.
+    pub(crate) fn new(slots: usize, page_size: usize) -> Option<Self> {
+        let size = slots.checked_mul(page_size).filter(|&size| size > 0)?;
+        let layout = Layout::from_size_align(size, ALIGNMENT).ok()?;
+        // SAFETY: the size is not zero.
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        Some(Memory {
+            start,
+            layout,
+            page_size,
+        })
+    }
+
+    /// Where it begins and how many bytes it has, to be registered with a kernel. Its bytes may
+    /// change at any time.
+    pub fn extent(&self) -> (NonNull<u8>, usize) {
+        (self.start, self.layout.size())
+    }
+
+    /// True if all of the bytes are in it.
+    pub fn contains(&self, bytes: &[u8]) -> bool {
+        let start = self.start.as_ptr() as usize;
+        let from = bytes.as_ptr() as usize;
+        from >= start && from + bytes.len() <= start + self.layout.size()
+    }
+
+    fn slot(&self, slot: u32) -> NonNull<u8> {
+        let at = slot as usize * self.page_size;
+        debug_assert!(at < self.layout.size());
+        // SAFETY: slots are within the block; `Frames` hands out no other number.
+        unsafe { self.start.add(at) }
+    }
+
+    /// The bytes of a slot.
+    ///
+    /// # Safety
+    ///
+    /// Nobody changes them for as long as they are borrowed.
+    pub(super) unsafe fn bytes(&self, slot: u32) -> &[u8] {
+        // SAFETY: a slot has `page_size` bytes, which were zeroed at first; the rest is the caller's.
+        unsafe { std::slice::from_raw_parts(self.slot(slot).as_ptr(), self.page_size) }
+    }
+
+    /// The bytes of a slot.
+    ///
+    /// # Safety
+    ///
+    /// Nobody else looks at them for as long as they are borrowed.
+    #[allow(clippy::mut_from_ref)]
+    pub(super) unsafe fn bytes_mut(&self, slot: u32) -> &mut [u8] {
+        // SAFETY: as in `bytes`.
+        unsafe { std::slice::from_raw_parts_mut(self.slot(slot).as_ptr(), self.page_size) }
+    }
+
+    /// Copies bytes of a slot that somebody may be changing meanwhile: what comes of it must not be
+    /// believed before the frame's version is found unchanged.
+    pub(super) fn copy_unlatched(&self, slot: u32, from: usize, into: &mut [u8]) {
+        assert!(from <= self.page_size && into.len() <= self.page_size - from);
+        let start = self.slot(slot).as_ptr();
+        for (at, byte) in into.iter_mut().enumerate() {
+            // SAFETY: within the slot, by the assertion. That a writer may be at it is why it is
+            // volatile: the compiler must not assume that two reads agree.
+            *byte = unsafe { start.add(from + at).read_volatile() };
+        }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: it was allocated with this layout, and nothing borrows from it any more.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Memory of {} bytes", self.layout.size())
+    }
+}

@@ -1,0 +1,152 @@
+//! What a page says of itself: checksum, number and LSN in a header.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::log::Lsn;
+
+/// What pages look like in storage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PageFormat {
+    /// The first [`HEADER_BYTES`] bytes belong to the pool: it finds damaged and misplaced pages.
+    #[default]
+    Checked,
+    /// All bytes are the caller's, and nothing is checked: for files of somebody else's format.
+    Raw,
+}
+
+/// Bytes of a checked page that are the pool's.
+pub const HEADER_BYTES: usize = 32;
+
+/// Where the header's parts begin: checksum over all after it, number, LSN, magic, and version.
+const PAGE: usize = 8;
+const LSN: usize = 16;
+const MAGIC: usize = 24;
+const VERSION: usize = 28;
+
+const MAGIC_BYTES: [u8; 4] = *b"EbbP";
+const VERSION_NOW: u32 = 1;
+
+/// What is wrong with a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Damage {
+    /// It is neither zeros nor begins as a page does.
+    #[error("it is not a page of a pool")]
+    NotAPage,
+    /// It was written by a later version.
+    #[error("it is of version {0}, and this program knows versions up to {VERSION_NOW}")]
+    Newer(u32),
+    /// Bits have changed, or part of it was never written.
+    #[error("its checksum is wrong")]
+    Checksum,
+    /// It says that it is another page.
+    #[error("it is page {0}, written to the wrong place")]
+    Misplaced(u64),
+    /// It is older than the pool wrote it.
+    #[error("it is the page as of LSN {found}, and was written as of LSN {written}")]
+    Lost {
+        /// Its LSN.
+        found: Lsn,
+        /// The LSN with which it was written.
+        written: Lsn,
+    },
+}
+
+impl PageFormat {
+    /// Where the caller's bytes begin.
+    pub fn payload(self) -> usize {
+        match self {
+            PageFormat::Checked => HEADER_BYTES,
+            PageFormat::Raw => 0,
+        }
+    }
+
+    /// Makes a page ready to be written.
+    pub(crate) fn seal(self, bytes: &mut [u8], page: u64, lsn: Lsn) {
+        if self == PageFormat::Raw {
+            return;
+        }
+        bytes[PAGE..LSN].copy_from_slice(&page.to_le_bytes());
+        bytes[LSN..MAGIC].copy_from_slice(&lsn.to_le_bytes());
+        bytes[MAGIC..VERSION].copy_from_slice(&MAGIC_BYTES);
+        bytes[VERSION..HEADER_BYTES].copy_from_slice(&VERSION_NOW.to_le_bytes());
+        let checksum = xxh3_64(&bytes[PAGE..]);
+        bytes[..PAGE].copy_from_slice(&checksum.to_le_bytes());
+    }
+
+    /// The LSN of a page as it was read; 0 for one that was never written.
+    ///
+    /// # Errors
+    ///
+    /// [`Damage`] if it is not what was written there.
+    pub(crate) fn check(self, bytes: &[u8], page: u64) -> Result<Lsn, Damage> {
+        if self == PageFormat::Raw {
+            return Ok(0);
+        }
+        if bytes[MAGIC..VERSION] != MAGIC_BYTES {
+            return match bytes.iter().all(|&byte| byte == 0) {
+                true => Ok(0),
+                false => Err(Damage::NotAPage),
+            };
+        }
+        if xxh3_64(&bytes[PAGE..]) != number(&bytes[..PAGE]) {
+            return Err(Damage::Checksum);
+        }
+        let version = number(&bytes[VERSION..HEADER_BYTES]) as u32;
+        if version > VERSION_NOW {
+            return Err(Damage::Newer(version));
+        }
+        match number(&bytes[PAGE..LSN]) {
+            said if said == page => Ok(number(&bytes[LSN..MAGIC])),
+            said => Err(Damage::Misplaced(said)),
+        }
+    }
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    let shift = |number: u64, &byte: &u8| number << 8 | u64::from(byte);
+    bytes.iter().rev().fold(0, shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const CHECKED: PageFormat = PageFormat::Checked;
+
+    fn sealed(page: u64, lsn: Lsn) -> Vec<u8> {
+        let mut bytes: Vec<u8> = (0..512).map(|at| (at * 7 % 251) as u8).collect();
+        CHECKED.seal(&mut bytes, page, lsn);
+        bytes
+    }
+
+    #[test]
+    fn a_page_tells_its_lsn_and_zeros_are_a_page_never_written() {
+        assert_eq!(CHECKED.check(&sealed(7, 99), 7), Ok(99));
+        assert_eq!(CHECKED.check(&[0; 512], 7), Ok(0));
+    }
+
+    #[test]
+    fn a_misplaced_page_is_found() {
+        assert_eq!(CHECKED.check(&sealed(7, 99), 8), Err(Damage::Misplaced(7)));
+    }
+
+    #[test]
+    fn foreign_bytes_and_later_versions_are_told_apart() {
+        assert_eq!(CHECKED.check(&[1; 512], 0), Err(Damage::NotAPage));
+        let mut newer = sealed(3, 1);
+        newer[VERSION] = 2;
+        let checksum = xxh3_64(&newer[PAGE..]);
+        newer[..PAGE].copy_from_slice(&checksum.to_le_bytes());
+        assert_eq!(CHECKED.check(&newer, 3), Err(Damage::Newer(2)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_flipped_bit_is_found(bit in 0..512 * 8usize) {
+            let mut bytes = sealed(7, 99);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(CHECKED.check(&bytes, 7).is_err());
+        }
+    }
+}
