@@ -42,7 +42,8 @@ pub struct Entry {
 pub struct Memory {
     /// What keeps the resident pages in order, where they lie close together.
     pub order: u32,
-    /// The same where each page has an erase block or cluster to itself.
+    /// The same where each page has an erase block or cluster to itself, which has a number, counts
+    /// and mostly a place in a heap.
     pub order_scattered: u32,
     /// Ghosts, and what estimates are made of.
     pub ghosts: u32,

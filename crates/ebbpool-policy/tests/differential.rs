@@ -437,10 +437,10 @@ fn sixty_four_frames() {
     compare_each(SPECS.iter(), 64, 40..44, 3000, DISTURBANCES);
 }
 
-/// At this size the models take most of the time, so that all happens in one short run, and two
+/// At this size the models take most of the time, so that all happens in one run, and two
 /// tests share the policies.
 fn a_thousand_frames<'a>(specs: impl Iterator<Item = &'a &'a str>) {
-    compare_each(specs, 1000, 60..61, 5000, &DISTURBANCES[..1]);
+    compare_each(specs, 1000, 62..63, 8000, &DISTURBANCES[..1]);
 }
 
 #[test]

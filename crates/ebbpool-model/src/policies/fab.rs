@@ -1,7 +1,7 @@
 //! fab ("Clean first").
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::buffer::Policy;
 use crate::list::List;
@@ -44,8 +44,12 @@ impl Policy for Fab {
     }
 
     fn victim(&mut self, _write: bool, pinned: &BTreeSet<u64>) -> u64 {
+        let mut pages_of: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        for page in self.pages.pages() {
+            pages_of.entry(page / self.block).or_default().push(page);
+        }
         let unpinned = |block: &u64| {
-            let mut pages = self.pages_of(*block).into_iter();
+            let mut pages = pages_of[block].iter();
             pages.find(|page| !pinned.contains(page))
         };
         let blocks = self
@@ -53,9 +57,9 @@ impl Policy for Fab {
             .pages()
             .filter(|block| unpinned(block).is_some());
         // Of several with most pages, `min_by_key` names the first, the least recently used.
-        let block = blocks.min_by_key(|block| Reverse(self.pages_of(*block).len()));
+        let block = blocks.min_by_key(|block| Reverse(pages_of[block].len()));
         let block = block.expect("a block with an unpinned page");
-        unpinned(&block).expect("an unpinned page")
+        *unpinned(&block).expect("an unpinned page")
     }
 
     fn also_leaving(&self, victim: u64) -> Vec<u64> {

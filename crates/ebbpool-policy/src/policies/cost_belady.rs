@@ -48,7 +48,7 @@ impl Build for CostBelady {
         summary: "Evicts the page that saves least per reference it is kept, reads and writes weighed by cost (offline).",
         how: "Knows for every page when it is read or written next. Clean pages never used again go first. Of the others that page goes whose max(1 / references to its next use, (R + 1) / references to its next write if it is dirty) is least; among equals the one whose next use is farthest, then the lowest page number. Where dirty pages are left at the end for free, the end counts as a write.",
         when: "A yardstick that costs no more than belady and is within one or two per cent of the least possible bill on Zipf traces; price-guided comes nearer. The simulator holds three numbers per reference in memory for it.",
-        memory: Memory::of(109),
+        memory: Memory::of(97),
         source: "this project; after Belady 1966",
         online: false,
         looks_at_costs: true,

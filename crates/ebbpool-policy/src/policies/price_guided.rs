@@ -34,7 +34,7 @@ impl Build for PriceGuided {
         summary: "Evicts the page whose savings, less the price of a frame until then, are least (offline).",
         how: "The computation of the offline lower bound yields a price for a frame at every position of the trace. A page is worth the read that its next use saves, less the price of its frame until then; a dirty page the write and all reads saved up to its next write, less the price until then, if that is more. The page worth least goes; among equals the one whose savings lie farthest ahead, then the lowest page number. Clean pages never used again go before all others, then dirty ones that would be written in any case.",
         when: "The cheapest known policy on most traces, and so the upper end of what 'ebbpool bound' prints: on Zipf traces within some hundredths of a per cent of the least possible bill. Not for use: the prices of each size and asymmetry have to be computed from the whole trace first.",
-        memory: Memory::of(78),
+        memory: Memory::of(73),
         source: "this project; Lagrangian prices of the paging problem with write-backs",
         online: false,
         looks_at_costs: true,
