@@ -24,10 +24,10 @@ DATA = '<script type="application/json" id="data">'
 NO_CLIPBOARD = "Object.defineProperty(navigator, 'clipboard', { value: undefined });"
 
 
-def report(folder, name, *arguments):
+def report(folder, name, *arguments, command="compare"):
     """Writes a report; gives its path and the results that went to standard output."""
     path = Path(folder) / f"{name}.html"
-    command = [os.environ["EBBPOOL"], "compare", *arguments, "--format", "json", "--report", path]
+    command = [os.environ["EBBPOOL"], command, *arguments, "--format", "json", "--report", path]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     assert f"report: {path}" in done.stderr, done.stderr
     return path, json.loads(done.stdout)
@@ -680,6 +680,43 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(len(rows), len(expected))
         known = {(row["policy"], written_bill(row["cost"]), f"{row['writes']:,}") for row in expected}
         self.assertEqual({(row[0], row[3], row[5]) for row in rows}, known)
+        self.quiet()
+
+    def test_curves_tell_lru_at_every_size_and_errors_of_others(self):
+        path, results = report(
+            self.folder.name,
+            "curve",
+            "zipf:pages=30000,refs=200000,write=0.3",
+            "--policies",
+            "lru,cflru",
+            "--sample",
+            "10%",
+            "--target",
+            "writes -50%",
+            command="curve",
+        )
+        browser = self.browser
+        browser.open(path)
+        titles = [title.text for title in browser.find(".part h3")]
+        self.assertIn("Bill, reads and writes against memory", titles)
+        self.assertNotIn("Over time", titles)
+        self.drawn()
+        self.assertIn("cflru needs", browser.find(".answer")[0].text)
+        section = next(part for part in browser.find(".part") if part.text.startswith("Bill, reads"))
+        writes = section.find_elements("css selector", "figure")[2]
+        writes.find_element("css selector", "summary").click()
+        browser.settle()
+        rows = [
+            [cell.text for cell in row.find_elements("css selector", "th, td")]
+            for row in writes.find_elements("css selector", "details[open] tbody tr")
+        ]
+        lru = [row for row in rows if row[0] == "lru"]
+        self.assertGreater(len(lru), 100)
+        self.assertEqual({row[3] for row in lru}, {"exact"})
+        sampled = [row for row in results if row["method"] == "sampled" and row["target"] is None]
+        told = {(row[1], row[3]) for row in rows if row[0] == "cflru" and row[3] != "exact"}
+        expected = {(f"{row['frames']:,} frames", f"± {100 * row['error_writes']:.1f} %") for row in sampled}
+        self.assertEqual(told, expected)
         self.quiet()
 
 

@@ -14,6 +14,7 @@ use ebbpool_trace::{Columns, Format, ReadOptions, Source};
 
 use crate::Failure;
 use crate::charge::Abilities;
+use crate::target::Target;
 
 /// A buffer pool that knows what a write costs: which policy makes the bill smallest?
 #[derive(Parser)]
@@ -42,6 +43,15 @@ Examples:
   ebbpool compare my.parquet --device sd-a1 --report answer.html
   ebbpool compare my.parquet --device flash:slc-mt29f4g08aaa,blocks=64 --report wear.html")]
     Compare(CompareArgs),
+    /// Tell reads, writes and bill against memory size, and how much memory a target takes
+    #[command(after_help = "\
+Examples:
+  ebbpool curve my.parquet
+  ebbpool curve my.parquet --policies lru,cflru,casa --sample 10% --format csv
+  ebbpool curve my.parquet --policies lru,fd-buffer --target 'writes -50%' --baseline 3%
+  ebbpool curve my.parquet --policies lru,cflru --target 'bill 1.5' --report curve.html
+  ebbpool curve my.parquet --policies lru --clean-pools 3%")]
+    Curve(CurveArgs),
     /// Run one policy over one trace
     #[command(after_help = "\
 Examples:
@@ -142,6 +152,57 @@ pub(crate) struct CompareArgs {
     /// How the results are printed
     #[arg(long, value_enum, default_value_t = CompareFormat::Table)]
     pub(crate) format: CompareFormat,
+}
+
+#[derive(Args)]
+pub(crate) struct CurveArgs {
+    /// A trace: a file, - for standard input, or a generator such as zipf:pages=10000,refs=1000000;
+    /// several with --concat [default: the TPC-C sample]
+    #[arg(value_name = "TRACE")]
+    pub(crate) traces: Vec<String>,
+    /// Policies, separated by commas; may be repeated; 'all' is every online policy
+    /// [default: the online policies of the five papers]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) policies: Vec<String>,
+    /// Memory sizes: frames, or per cent of the database's pages [default: all pages that are
+    /// referenced, half of them, and so on]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) frames: Vec<SizeArg>,
+    /// Cost of a page write in page reads
+    #[arg(long, value_name = "R", default_value = "32")]
+    pub(crate) asymmetry: Asymmetry,
+    /// Share of the pages to sample at large sizes; smaller ones are sampled more closely, and 100%
+    /// is exact [default: 1%, or what comes to 16384 pages]
+    #[arg(long, value_name = "P%")]
+    pub(crate) sample: Option<RateArg>,
+    /// The smallest memory for this is told: reads, writes or bill, and how much less than the
+    /// baseline's, or how much; such as 'writes -50%' or 'bill 1.5'
+    #[arg(long, value_name = "FIGURE -P%|N")]
+    pub(crate) target: Option<Target>,
+    /// What the target is less than: a policy and its memory; the policy is lru where none is named
+    #[arg(long, value_name = "[POLICY@]SIZE", default_value = "lru@3%")]
+    pub(crate) baseline: BaselineArg,
+    /// For fd-static with so much memory: every size of its clean pool
+    #[arg(long, value_name = "N|P%")]
+    pub(crate) clean_pools: Option<SizeArg>,
+    /// References at the start that count nothing
+    #[arg(long, value_name = "N|P%", default_value = "0")]
+    pub(crate) warmup: WarmupArg,
+    #[command(flatten)]
+    ending: Ending,
+    #[command(flatten)]
+    working: Working,
+    /// Write an HTML page with charts and tables
+    #[arg(long, value_name = "FILE.html")]
+    pub(crate) report: Option<PathBuf>,
+    /// Compute everything anew, and keep nothing for the next time
+    #[arg(long)]
+    pub(crate) no_cache: bool,
+    /// How the results are printed
+    #[arg(long, value_enum, default_value_t = CurveFormat::Table)]
+    pub(crate) format: CurveFormat,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
 }
 
 #[derive(Args)]
@@ -342,40 +403,25 @@ impl Common {
     }
 }
 
+impl CurveArgs {
+    pub(crate) fn options(&self) -> ebbpool_sim::Options {
+        ebbpool_sim::Options {
+            at_end: self.ending.at_end(),
+            threads: self.working.threads(),
+            ..ebbpool_sim::Options::default()
+        }
+    }
+}
+
 impl CompareArgs {
     /// The asymmetries asked for, in their order.
     pub(crate) fn asymmetries(&self) -> impl Iterator<Item = &AsymmetrySpec> {
         self.asymmetry.iter().flat_map(|list| &list.0)
     }
 
-    /// The policies asked for, each once, on a device of those abilities. `all` are the online
-    /// policies that it supports, and without `--policies` it is the papers' policies.
+    /// The policies asked for on a device of those abilities; see [`policies`].
     pub(crate) fn policies(&self, abilities: &Abilities) -> Result<Vec<PolicySpec>, Failure> {
-        let mut specs: Vec<PolicySpec> = Vec::new();
-        let lists = match self.policies.is_empty() {
-            true => vec![OF_THE_PAPERS],
-            false => self.policies.iter().map(String::as_str).collect(),
-        };
-        for item in lists.into_iter().flat_map(split_list) {
-            if item == "all" {
-                let online = registry::entries().iter().filter(|entry| entry.online);
-                let supported = online.filter(|entry| abilities.supports(entry));
-                specs.extend(supported.map(PolicySpec::of));
-            } else {
-                specs.push(abilities.policy(&item)?);
-            }
-        }
-        if specs.is_empty() {
-            return Err(Failure::Usage("--policies names no policy".into()));
-        }
-        let mut seen = Vec::new();
-        specs.retain(|spec| {
-            let spelled = spec.to_string();
-            let new = !seen.contains(&spelled);
-            seen.push(spelled);
-            new
-        });
-        Ok(specs)
+        policies(&self.policies, abilities)
     }
 }
 
@@ -392,6 +438,39 @@ pub(crate) fn constant<'a>(
         })
     };
     asymmetries.map(constant).collect()
+}
+
+/// The policies of the lists, each once, on a device of those abilities. `all` are the online
+/// policies that it supports, and without a list it is the papers' policies.
+pub(crate) fn policies(
+    lists: &[String],
+    abilities: &Abilities,
+) -> Result<Vec<PolicySpec>, Failure> {
+    let mut specs: Vec<PolicySpec> = Vec::new();
+    let lists = match lists.is_empty() {
+        true => vec![OF_THE_PAPERS],
+        false => lists.iter().map(String::as_str).collect(),
+    };
+    for item in lists.into_iter().flat_map(split_list) {
+        if item == "all" {
+            let online = registry::entries().iter().filter(|entry| entry.online);
+            let supported = online.filter(|entry| abilities.supports(entry));
+            specs.extend(supported.map(PolicySpec::of));
+        } else {
+            specs.push(abilities.policy(&item)?);
+        }
+    }
+    if specs.is_empty() {
+        return Err(Failure::Usage("--policies names no policy".into()));
+    }
+    let mut seen = Vec::new();
+    specs.retain(|spec| {
+        let spelled = spec.to_string();
+        let new = !seen.contains(&spelled);
+        seen.push(spelled);
+        new
+    });
+    Ok(specs)
 }
 
 /// Reads a policy.
@@ -608,6 +687,53 @@ pub(crate) enum RunFormat {
 enum AtEndArg {
     Free,
     Flush,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CurveFormat {
+    Table,
+    Json,
+    Csv,
+}
+
+/// A share above 0 and up to 1, in per cent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RateArg(pub(crate) f64);
+
+impl std::str::FromStr for RateArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let share = text.parse().ok().filter(|share: &Fraction| {
+            text.ends_with('%') && !share.is_zero() && !share.exceeds_one()
+        });
+        share.map(|share| RateArg(share.to_f64())).ok_or_else(|| {
+            format!(
+                "'{text}' is no share to sample; give per cent above 0% and up to 100%, such as 1%"
+            )
+        })
+    }
+}
+
+/// A policy with its memory.
+#[derive(Clone, Debug)]
+pub(crate) struct BaselineArg {
+    /// As it was spelled.
+    pub(crate) policy: String,
+    pub(crate) size: SizeArg,
+}
+
+impl std::str::FromStr for BaselineArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (policy, size) = text.rsplit_once('@').unwrap_or(("lru", text));
+        Ok(BaselineArg {
+            policy: policy.trim().into(),
+            size: size.parse()?,
+        })
+    }
 }
 
 /// Frames as given, and as printed.

@@ -15,7 +15,7 @@ use crate::results::{OfTrace, Record, WithDevice};
 use crate::{Failure, progress, report, run, table, trace};
 
 /// The sample that ships with Ebbpool.
-static SAMPLE: &[u8] = include_bytes!("../../../traces/pg-tpcc.parquet");
+pub(crate) static SAMPLE: &[u8] = include_bytes!("../../../traces/pg-tpcc.parquet");
 
 /// All results over one trace: for each charge, each policy, each size.
 pub(crate) struct Comparison {
@@ -41,6 +41,8 @@ pub(crate) struct Comparison {
     pub(crate) interrupted: bool,
     /// For a report: what the references are like.
     pub(crate) nature: Option<Info>,
+    /// For a report of curves: what is known besides the results.
+    pub(crate) curve: Option<report::Curve>,
 }
 
 impl Comparison {
@@ -281,7 +283,7 @@ fn bounds(
 }
 
 /// What the trace is like, from the store if it knows; nothing if there was an interruption.
-fn nature(source: &Source, store: &dyn Store) -> Result<Option<Info>, Failure> {
+pub(crate) fn nature(source: &Source, store: &dyn Store) -> Result<Option<Info>, Failure> {
     const KEY: &str = "trace info";
     let known = store.get(KEY);
     if let Some(info) = known.and_then(|kept| serde_json::from_slice(&kept).ok()) {
@@ -363,6 +365,27 @@ fn sweep_all(
     Ok(all)
 }
 
+/// What a memory size in per cent is a share of.
+pub(crate) fn share_of(metadata: &Metadata) -> &'static str {
+    match metadata.database_pages {
+        Some(_) => "the database",
+        None => "the pages",
+    }
+}
+
+/// A trace in a line.
+pub(crate) fn title(name: &str, facts: TraceFacts, metadata: &Metadata) -> String {
+    format!(
+        "{name}: {} references, {} distinct pages{}",
+        facts.references,
+        facts.distinct_pages,
+        match metadata.database_pages {
+            Some(pages) => format!(" of a database of {pages}"),
+            None => String::new(),
+        }
+    )
+}
+
 fn compare_one(
     args: &CompareArgs,
     sweep: &Sweep,
@@ -434,27 +457,16 @@ fn compare_one(
         records[place] = Some(record);
     }
     let name = resolved.metadata.name.as_deref().unwrap_or(source.label());
+    let device = charges.first().and_then(|charge| charge.name.as_ref());
     let title = format!(
-        "{name}: {} references, {} distinct pages{}{}",
-        facts.references,
-        facts.distinct_pages,
-        match resolved.metadata.database_pages {
-            Some(pages) => format!(" of a database of {pages}"),
-            None => String::new(),
-        },
-        match charges.first().and_then(|charge| charge.name.as_ref()) {
-            Some(device) => format!("; on {device}"),
-            None => String::new(),
-        }
+        "{}{}",
+        title(name, facts, &resolved.metadata),
+        device.map_or(String::new(), |device| format!("; on {device}"))
     );
     Ok(Comparison {
         name: name.into(),
         title,
-        share_of: if resolved.metadata.database_pages.is_some() {
-            "the database"
-        } else {
-            "the pages"
-        },
+        share_of: share_of(&resolved.metadata),
         facts,
         warmup: resolved.warmup,
         database_pages: resolved.metadata.database_pages,
@@ -466,6 +478,7 @@ fn compare_one(
         interrupted: interrupted || args.bound && bounds.is_none(),
         bounds,
         nature,
+        curve: None,
         frames: resolved.frames,
         rows,
     })

@@ -6,6 +6,7 @@ mod cache;
 mod charge;
 mod compare;
 mod completions;
+mod curve;
 mod device;
 mod devices;
 mod lifetime;
@@ -17,6 +18,7 @@ mod report;
 mod results;
 mod run;
 mod table;
+mod target;
 mod trace;
 
 use std::io::{self, Write};
@@ -78,6 +80,7 @@ fn main() -> ExitCode {
     progress::stop_on_interrupt();
     let result = match &cli.command {
         Command::Compare(args) => compare::compare(args),
+        Command::Curve(args) => curve::curve(args),
         Command::Run(args) => run::run(args),
         Command::Bound(args) => bound::bound(args),
         Command::Trace(args) => trace::trace(args),

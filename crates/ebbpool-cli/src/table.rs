@@ -30,7 +30,7 @@ pub(crate) fn plain() -> Table {
     table
 }
 
-fn add_row(table: &mut Table, cells: Vec<String>) {
+pub(crate) fn add_row(table: &mut Table, cells: Vec<String>) {
     table.add_row(cells);
 }
 
@@ -294,7 +294,7 @@ fn cell(record: &Record, block: Block, size: usize, factor: f64) -> String {
     format!("{}{mark} {saved:>6}", digits(factor * record.cost))
 }
 
-fn digits(cost: f64) -> String {
+pub(crate) fn digits(cost: f64) -> String {
     if cost < 10.0 {
         format!("{cost:.4}")
     } else {
@@ -358,7 +358,7 @@ pub(crate) fn sentence(comparison: &Comparison) -> String {
     }
 }
 
-fn less_or_more(value: f64, baseline: f64) -> String {
+pub(crate) fn less_or_more(value: f64, baseline: f64) -> String {
     match saving(value, baseline).map(|saved| saved.round()) {
         Some(saved) if saved > 0.0 => format!("{saved} % less"),
         Some(saved) if saved < 0.0 => format!("{} % more", -saved),

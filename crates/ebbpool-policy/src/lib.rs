@@ -6,6 +6,7 @@
 //! where to add one.
 
 mod blocks;
+mod clean_pools;
 mod clustered;
 mod clusters;
 mod distances;
@@ -20,6 +21,7 @@ pub mod registry;
 mod slots;
 mod spec;
 
+pub use clean_pools::{CleanPools, PoolTraffic};
 pub use clustered::Clustered;
 pub use fraction::{Fraction, NotAFraction};
 pub use lists::Lists;

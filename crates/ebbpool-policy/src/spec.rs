@@ -445,6 +445,19 @@ impl PolicySpec {
         self
     }
 
+    /// The policy with other values where `change` has one, also of the policy that it wraps. A
+    /// value is to be of its parameter's kind and in its range.
+    pub fn with_values(mut self, change: &impl Fn(&Param, &Value) -> Option<Value>) -> Self {
+        for (param, value) in self.entry.params.iter().zip(&mut self.values) {
+            if let Value::Policy(wrapped) = value {
+                **wrapped = wrapped.clone().with_values(change);
+            } else if let Some(changed) = change(param, value) {
+                *value = changed;
+            }
+        }
+        self
+    }
+
     fn set(&mut self, assignments: &str, given: &mut Vec<&'static str>) -> Result<(), SpecError> {
         for assignment in split_at_commas(assignments) {
             let Some((name, value)) = assignment.split_once('=') else {

@@ -47,6 +47,7 @@ impl Counts {
 }
 
 /// References of a trace with dense page numbers; see [`crate::ids::Ids`].
+#[derive(Clone, Copy)]
 pub(crate) struct Chunk<'a> {
     /// Page number << 1 | write.
     pub(crate) references: &'a [u32],
@@ -133,6 +134,8 @@ pub(crate) struct Engine<P, O> {
 /// An [`Engine`] behind dynamic dispatch, one call a chunk.
 pub(crate) trait Drive: Send {
     fn advance(&mut self, chunk: &Chunk);
+    /// The warm-up is over, wherever it was thought to end.
+    fn start_counting(&mut self);
     fn finish(&mut self, pages: &[u64]) -> Counts;
 }
 
@@ -456,13 +459,18 @@ impl<P: Policy, O: Observer> Drive for Engine<P, O> {
             self.serve_range(chunk, 0..warm);
             self.setup.warmup -= warm as u64;
             if self.setup.warmup == 0 {
-                self.written.clear();
-                self.counts = Counts::default();
-                self.last_cluster = None;
-                self.observer.counting();
+                self.start_counting();
             }
         }
         self.serve_range(chunk, warm..length);
+    }
+
+    fn start_counting(&mut self) {
+        self.setup.warmup = 0;
+        self.written.clear();
+        self.counts = Counts::default();
+        self.last_cluster = None;
+        self.observer.counting();
     }
 
     fn finish(&mut self, pages: &[u64]) -> Counts {

@@ -2,9 +2,11 @@
 //!
 //! [`simulate`] runs any number of *cells* (a policy over a number of frames, told one asymmetry)
 //! through a single pass of a trace; a [`Sweep`] spans a grid of policies, sizes and asymmetries
-//! over as few cells as will do.
+//! over as few cells as will do. [`Curves`] tell what policies do against memory size, from
+//! samples.
 
 pub mod bound;
+mod curve;
 mod engine;
 mod error;
 mod future;
@@ -16,6 +18,10 @@ mod stream;
 mod sweep;
 mod time_line;
 
+pub use curve::{
+    CleanPool, CurveOptions, Curves, Errors, Estimate, FEWEST_FRAMES, LruCurve, PageSample,
+    Smallest, Traffic,
+};
 pub use engine::{AtEnd, Counts};
 pub use error::SimError;
 pub use observer::{Events, NoObserver, Observer, Recorder, Sample, Series};

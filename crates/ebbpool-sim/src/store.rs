@@ -4,6 +4,7 @@ use ebbpool_trace::Source;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::curve::{LruCurve, OfPart, PageSample};
 use crate::engine::Counts;
 use crate::on_device::{DeviceAtStart, DeviceOutcome};
 use crate::stream::{Cell, Options, TraceFacts};
@@ -111,6 +112,36 @@ impl<'a> Kept<'a> {
         self.put(&key, result);
     }
 
+    /// LRU at every size.
+    pub(crate) fn lru_curve(&self, options: &Options) -> Option<LruCurve> {
+        self.get(&lru_curve_key(options))
+    }
+
+    pub(crate) fn put_lru_curve(&self, options: &Options, curve: &LruCurve) {
+        self.put(&lru_curve_key(options), curve);
+    }
+
+    /// What the cell does over each part of the sample.
+    pub(crate) fn of_parts(
+        &self,
+        cell: &Cell,
+        options: &Options,
+        sample: &PageSample,
+    ) -> Option<Vec<OfPart>> {
+        let parts: Vec<OfPart> = self.get(&of_parts_key(cell, options, sample))?;
+        (parts.len() as u64 == sample.parts()).then_some(parts)
+    }
+
+    pub(crate) fn put_of_parts(
+        &self,
+        cell: &Cell,
+        options: &Options,
+        sample: &PageSample,
+        parts: &[OfPart],
+    ) {
+        self.put(&of_parts_key(cell, options, sample), &parts);
+    }
+
     fn cell_key(&self, cell: &Cell, options: &Options, time_line: bool) -> String {
         let cell = cell_key(cell, options, time_line);
         match &self.device {
@@ -118,6 +149,23 @@ impl<'a> Kept<'a> {
             None => cell,
         }
     }
+}
+
+fn lru_curve_key(options: &Options) -> String {
+    let Options {
+        warmup,
+        cluster_size: _,
+        at_end,
+        threads: _,
+        rate: _,
+    } = options;
+    format!("lru curve warmup={warmup} at-end={at_end:?}")
+}
+
+fn of_parts_key(cell: &Cell, options: &Options, sample: &PageSample) -> String {
+    let PageSample { rate, grain } = sample;
+    let cell = cell_key(cell, options, false);
+    format!("parts of {cell} sample={rate:?} grain={grain}")
 }
 
 fn facts_key(options: &Options) -> String {
@@ -205,6 +253,16 @@ mod tests {
             &cell("fd-buffer:cost=exact", 10, 1.0),
         );
         assert_ne!(facts_key(&plain), facts_key(&warm));
+        assert_ne!(lru_curve_key(&plain), lru_curve_key(&warm));
+        assert_ne!(lru_curve_key(&plain), lru_curve_key(&flush));
+        let parts_key =
+            |rate, grain| of_parts_key(&cell("lru", 10, 1.0), &plain, &PageSample { rate, grain });
+        assert_ne!(parts_key(0.1, 1), parts_key(0.2, 1));
+        assert_ne!(parts_key(0.1, 1), parts_key(0.1, 2));
+        assert_ne!(
+            parts_key(1.0, 1),
+            cell_key(&cell("lru", 10, 1.0), &plain, false)
+        );
         assert_ne!(facts_key(&plain), facts_key(&clusters));
     }
 

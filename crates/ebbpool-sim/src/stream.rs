@@ -115,11 +115,11 @@ pub struct Scan {
     /// Distinct pages.
     pub distinct_pages: u64,
     /// Pages of the database, as far as the trace states them.
-    database_pages: Option<u64>,
+    pub(crate) database_pages: Option<u64>,
     /// For offline policies.
-    future: Option<Future>,
+    pub(crate) future: Option<Future>,
     /// For policies that are guided by prices.
-    recorded: Option<RecordedTrace>,
+    pub(crate) recorded: Option<RecordedTrace>,
 }
 
 struct Decoded {
@@ -207,42 +207,84 @@ impl Decoder {
     }
 }
 
+/// Notes what comes, as far as a foresight goes.
+pub(crate) struct Notes {
+    foresight: Foresight,
+    future: Future,
+    recorded: RecordedTrace,
+}
+
+impl Notes {
+    pub(crate) fn new(foresight: Foresight) -> Self {
+        Notes {
+            foresight,
+            future: Future::default(),
+            recorded: RecordedTrace::default(),
+        }
+    }
+
+    /// Pages that were noted.
+    pub(crate) fn pages(&self) -> usize {
+        self.recorded.pages.len()
+    }
+
+    /// Notes the next references, and the pages that are new with them.
+    pub(crate) fn push(&mut self, references: &[u32], new_pages: &[u64]) {
+        if self.foresight > Foresight::Nothing {
+            references.iter().for_each(|&each| self.future.push(each));
+            self.recorded.pages.extend_from_slice(new_pages);
+        }
+        if self.foresight >= Foresight::Writes {
+            self.recorded.references.extend_from_slice(references);
+        }
+    }
+
+    /// What is known of the future, and the trace where prices are to be found for it.
+    pub(crate) fn finish(mut self) -> (Option<Future>, Option<RecordedTrace>) {
+        if self.foresight >= Foresight::Writes {
+            self.future.look_for_writes(&self.recorded.references);
+        }
+        let future = (self.foresight > Foresight::Nothing).then_some(self.future);
+        let recorded = (self.foresight >= Foresight::Prices).then_some(self.recorded);
+        (future, recorded)
+    }
+}
+
+/// An error if there are too many references for a policy that looks ahead.
+pub(crate) fn check_references(source: &Source, references: u64) -> Result<(), SimError> {
+    match references > MOST_REFERENCES {
+        true => Err(SimError::TooLarge {
+            trace: source.label().into(),
+            what: "references for an offline policy",
+            limit: MOST_REFERENCES,
+        }),
+        false => Ok(()),
+    }
+}
+
 /// Reads the whole trace once, and notes what comes as far as `foresight` goes: 4 bytes a reference
 /// for references, 16 for writes and prices.
 pub fn scan(source: &Source, foresight: Foresight, progress: &Progress) -> Result<Scan, SimError> {
     let mut decoder = Decoder::open(source, &Options::default())?;
     let database_pages = decoder.reader.metadata().database_pages;
-    let mut future = Future::default();
-    let mut recorded = RecordedTrace::default();
+    let mut notes = Notes::new(foresight);
     let mut references = 0;
     while let Some(chunk) = decoder.next()? {
         progress.check()?;
         references += chunk.references.len() as u64;
         if foresight > Foresight::Nothing {
-            if references > MOST_REFERENCES {
-                return Err(SimError::TooLarge {
-                    trace: source.label().into(),
-                    what: "references for an offline policy",
-                    limit: MOST_REFERENCES,
-                });
-            }
-            chunk.references.iter().for_each(|&each| future.push(each));
+            check_references(source, references)?;
         }
-        if foresight >= Foresight::Writes {
-            recorded.references.extend_from_slice(&chunk.references);
-            recorded.pages.extend_from_slice(&chunk.new_pages);
-        }
+        notes.push(&chunk.references, &chunk.new_pages);
         (progress.report)(chunk.progress);
     }
-    if foresight >= Foresight::Writes {
-        future.look_for_writes(&recorded.references);
-    }
+    let (future, recorded) = notes.finish();
     Ok(Scan {
         references,
         distinct_pages: decoder.ids.len(),
         database_pages,
-        future: (foresight > Foresight::Nothing).then_some(future),
-        recorded: (foresight >= Foresight::Prices).then_some(recorded),
+        future,
+        recorded,
     })
 }
 
@@ -281,11 +323,7 @@ pub fn simulate(
     options: &Options,
     progress: &Progress,
 ) -> Result<Outcome, SimError> {
-    let boxed = |cell: &Cell, setup: Setup| {
-        let frames = setup.frames;
-        registry::visit(&cell.policy, frames, Boxed(setup))
-    };
-    let (engines, counts, facts) = pass(source, cells, options, progress, boxed)?;
+    let (engines, counts, facts) = pass(source, cells, options, progress, unobserved)?;
     drop(engines);
     Ok(Outcome { counts, facts })
 }
@@ -387,6 +425,12 @@ fn pass<D: Drive + ?Sized>(
     })?;
     let counts = engines.iter_mut().map(|e| e.finish(&pages)).collect();
     Ok((engines, counts, facts))
+}
+
+/// The engine of a cell that nobody listens to.
+pub(crate) fn unobserved(cell: &Cell, setup: Setup) -> Box<dyn Drive> {
+    let frames = setup.frames;
+    registry::visit(&cell.policy, frames, Boxed(setup))
 }
 
 /// Runs one cell and lets `observer` hear all of it.
@@ -512,7 +556,7 @@ fn scan_if_needed(source: &Source, cells: &[Cell], progress: &Progress) -> Resul
 }
 
 /// What the cell's engine needs to know; computes the prices for a policy that is guided by them.
-fn setup(
+pub(crate) fn setup(
     cell: &Cell,
     options: &Options,
     scan: &Scan,
@@ -549,7 +593,7 @@ fn setup(
 }
 
 /// Decodes in a thread of its own while `consume` works on the chunk before.
-fn for_each_chunk(
+pub(crate) fn for_each_chunk(
     source: &Source,
     options: &Options,
     scan: &Scan,

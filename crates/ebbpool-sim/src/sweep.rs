@@ -91,16 +91,16 @@ pub struct Swept {
 }
 
 /// Simulated references after which the results so far are put aside: some 5 seconds' work.
-const STEPS_PER_WAVE: u64 = 100_000_000;
+pub(crate) const STEPS_PER_WAVE: u64 = 100_000_000;
 
 /// The same on a simulated flash device, which takes most of the time.
 const STEPS_ON_FLASH_PER_WAVE: u64 = STEPS_PER_WAVE / 10;
 
 /// Cells per thread that are worth a pass of the trace.
-const LEAST_CELLS_PER_THREAD: usize = 4;
+pub(crate) const LEAST_CELLS_PER_THREAD: usize = 4;
 
 /// Page table entries, 4 bytes each, of all cells of a wave together; those of their devices count.
-const ENTRIES_PER_WAVE: u64 = 1 << 29;
+pub(crate) const ENTRIES_PER_WAVE: u64 = 1 << 29;
 
 /// What the flash model keeps of a page: its logical page, and of that the place and, with DFTL, the
 /// table's.
@@ -291,7 +291,7 @@ impl Sweep {
 
     /// Turns shares into numbers; reads the trace once if neither it nor the store states what
     /// they are of.
-    fn resolve(
+    pub(crate) fn resolve(
         &self,
         source: &Source,
         kept: &Kept,

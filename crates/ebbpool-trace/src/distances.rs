@@ -17,7 +17,7 @@ const NOWHERE: u32 = u32::MAX;
 /// Fenwick tree over words of bits tells. When the axis is used up, the bits move
 /// together at its beginning. Takes about 25 bytes a page.
 #[derive(Debug, Clone)]
-pub(crate) struct StackDistances {
+pub struct StackDistances {
     /// The slot of each page's last reference.
     slots: Vec<u32>,
     /// The page of each slot, of use where its bit is set.
@@ -29,9 +29,19 @@ pub(crate) struct StackDistances {
     live: u32,
 }
 
+impl Default for StackDistances {
+    fn default() -> Self {
+        StackDistances::new()
+    }
+}
+
 impl StackDistances {
+    /// The most pages that there may be: the time axis has four slots for each, numbered by 32
+    /// bits.
+    pub const MOST_PAGES: u64 = 1 << 30;
+
     /// Has seen nothing.
-    pub(crate) fn new() -> StackDistances {
+    pub fn new() -> StackDistances {
         StackDistances {
             slots: Vec::new(),
             pages: vec![0; FEWEST_SLOTS],
@@ -43,8 +53,8 @@ impl StackDistances {
     }
 
     /// The distance of the next reference, from 1 (the same page as before); `None`
-    /// for a page's first. Pages are numbered densely, below 2^30.
-    pub(crate) fn reference(&mut self, page: u32) -> Option<u32> {
+    /// for a page's first. Pages are numbered densely, below [`Self::MOST_PAGES`].
+    pub fn reference(&mut self, page: u32) -> Option<u32> {
         if self.top == self.pages.len() {
             self.compact();
         }
@@ -67,6 +77,15 @@ impl StackDistances {
         self.top += 1;
         self.live += 1;
         distance
+    }
+
+    /// The pages seen, the one referenced last first: what LRU with so many frames has in
+    /// memory.
+    pub fn by_recency(&self) -> impl Iterator<Item = u32> + '_ {
+        let slots = (0..self.bits.len() * WORD).rev();
+        slots
+            .filter(|slot| self.bits[slot / WORD] >> (slot % WORD) & 1 == 1)
+            .map(|slot| self.pages[slot])
     }
 
     /// Adds to a word's count, modulo 2^32.
@@ -153,6 +172,8 @@ mod tests {
                 stack.push(page);
                 prop_assert_eq!(distances.reference(page), expected);
             }
+            stack.reverse();
+            prop_assert_eq!(distances.by_recency().collect::<Vec<_>>(), stack);
         }
     }
 

@@ -44,6 +44,7 @@ mod stream;
 mod writer;
 
 pub use columns::Columns;
+pub use distances::StackDistances;
 pub use error::TraceError;
 pub use formats::Format;
 pub use generators::{GeneratorInfo, Kind, Parameter, generators};

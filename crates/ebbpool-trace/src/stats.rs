@@ -10,9 +10,8 @@ use crate::source::Reader;
 
 /// References decoded at a time; small enough to stay in the cache.
 const BATCH: usize = 1 << 14;
-/// Distinct pages that can be told apart: the stack's time axis has four slots for
-/// each, numbered by 32 bits.
-const MOST_PAGES: u64 = 1 << 30;
+/// Distinct pages that can be told apart.
+const MOST_PAGES: u64 = StackDistances::MOST_PAGES;
 /// The hottest so many per cent of the pages.
 const HOTTEST: [u8; 3] = [1, 10, 20];
 /// Points of a curve for each power of ten, and powers of ten from 0.1 % to 100 %.

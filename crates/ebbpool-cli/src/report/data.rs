@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::charge::{Charge, Measure};
 use crate::compare::Comparison;
 use crate::lifetime;
+use crate::report::Curve;
 use crate::results::Number;
 use crate::table::{BASELINE, memory, sentence, usual_size};
 
@@ -51,6 +52,8 @@ struct Trace {
     bounds: Option<Vec<f64>>,
     /// What the references are like, if they were looked at.
     nature: Option<Info>,
+    /// Of `ebbpool curve`.
+    curve: Option<Curve>,
     /// References served at each point of the time lines.
     times: Vec<u64>,
     time_lines: Vec<Changes>,
@@ -229,7 +232,10 @@ impl Trace {
         let charges = comparison.charges.iter();
         Trace {
             name: comparison.name.clone(),
-            sentence: sentence(comparison),
+            sentence: match &comparison.curve {
+                Some(curve) => curve.sentence.clone(),
+                None => sentence(comparison),
+            },
             share_of: comparison.share_of,
             references: comparison.facts.references,
             warmup: comparison.warmup,
@@ -259,6 +265,7 @@ impl Trace {
             results,
             bounds: comparison.bounds.clone(),
             nature: comparison.nature.clone(),
+            curve: comparison.curve.clone(),
             times,
             time_lines: kept
                 .iter()
@@ -295,6 +302,7 @@ pub(super) mod tests {
             bounds: None,
             interrupted: false,
             nature: None,
+            curve: None,
         }
     }
 

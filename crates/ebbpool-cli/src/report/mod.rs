@@ -1,5 +1,6 @@
 //! The report: one HTML page with the results and the script that draws them, and nothing to load.
 
+mod curves;
 mod data;
 
 use std::io::Write;
@@ -11,6 +12,8 @@ use sha2::{Digest, Sha256};
 
 use crate::Failure;
 use crate::compare::Comparison;
+
+pub(crate) use curves::{CellErrors, Curve, Limit};
 
 /// The page, with a name in double braces for each thing to be put in.
 const PAGE: &str = include_str!("page.html");
@@ -43,6 +46,7 @@ const SCRIPT: &str = concat!(
     include_str!("script/best.js"),
     include_str!("script/ranking.js"),
     include_str!("script/bill.js"),
+    include_str!("script/curves.js"),
     include_str!("script/trade_off.js"),
     include_str!("script/wear.js"),
     include_str!("script/time.js"),

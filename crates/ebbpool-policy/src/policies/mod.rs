@@ -42,6 +42,6 @@ mod regions;
 pub(crate) mod s3_fifo;
 pub(crate) mod sieve;
 pub(crate) mod two_q;
-mod two_stack;
+pub(crate) mod two_stack;
 pub(crate) mod w_tinylfu;
 pub(crate) mod wa_landlord;

@@ -108,6 +108,51 @@ impl TwoStack {
         }
     }
 
+    /// Nobody is resident, and [`Self::observe_hit`] is for any page whose number is given as a
+    /// frame: for one who keeps the records of all pages.
+    pub(crate) fn of_pages(frames: u32) -> Self {
+        TwoStack {
+            resident: Vec::new(),
+            ghosts: Vec::new(),
+            ghost_pages: Vec::new(),
+            ..TwoStack::new(frames, 1)
+        }
+    }
+
+    /// Makes room for the page's record.
+    #[inline]
+    pub(crate) fn grow_to(&mut self, page: Frame) {
+        if page as usize >= self.resident.len() {
+            self.resident.resize(page as usize + 1, ON_NEITHER);
+        }
+    }
+
+    /// Pages in the dirty pool, by the least Md at which they are in it.
+    pub(crate) fn dirty_pages(&self) -> Vec<u64> {
+        let mut pages = vec![0; self.frames as usize + 1];
+        let stack = &self.stacks[DIRTY];
+        for record in &self.resident {
+            if stack.holds(record.at[DIRTY]) {
+                let distance = stack.distance(record.at[DIRTY]);
+                pages[distance.max(record.threshold[DIRTY]) as usize] += 1;
+            }
+        }
+        pages
+    }
+
+    /// Hits of the current window in the clean pool by the least Mc, in the dirty pool by the least
+    /// Md, and of the latter those by writes. Starts a new window.
+    pub(crate) fn take_hits(&mut self) -> [Vec<u32>; 3] {
+        let dirty = self.counters.dirty.iter();
+        let hits = [
+            self.counters.clean.clone(),
+            dirty.clone().map(|hits| hits.all).collect(),
+            dirty.map(|hits| hits.writes).collect(),
+        ];
+        self.counters.restart(self.frames);
+        hits
+    }
+
     /// References observed in the current window.
     #[inline]
     pub(crate) fn references(&self) -> u64 {

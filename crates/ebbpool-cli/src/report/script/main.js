@@ -21,7 +21,14 @@ const SECTIONS = [
     title: (trace) => `${trace.title} against memory`,
     lead: (trace) =>
       `Lower is better. A click on a point chooses its memory size${trace.device === null ? " and R" : ""} for the other charts.`,
+    applies: (trace) => trace.curve === null,
     make: billSection,
+  },
+  {
+    title: "Bill, reads and writes against memory",
+    lead: "Lower is better. lru is known at every size; the other policies were run at some, with a sample of the pages where a point tells an error.",
+    applies: (trace) => trace.curve !== null,
+    make: curveSection,
   },
   {
     title: "Reads against writes",
@@ -47,6 +54,7 @@ const SECTIONS = [
     title: "Over time",
     lead: (trace) =>
       `What the references of each interval cost, and the clean pages kept, at the chosen memory size${trace.device === null ? " and R" : ""}.`,
+    applies: (trace) => trace.curve === null,
     make: timeSection,
   },
   {

@@ -1,0 +1,65 @@
+//! What a report knows of curves besides the results at the sizes that were run.
+
+use ebbpool_sim::{Errors, LruCurve};
+use serde::Serialize;
+
+/// Points of LRU's curve, which is known at every size, in the report.
+const MOST_POINTS: u32 = 200;
+
+/// Curves against memory size.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Curve {
+    /// The answer in a sentence.
+    #[serde(skip)]
+    pub(crate) sentence: String,
+    /// Frames, reads and writes of LRU.
+    lru: Vec<(u64, u64, u64)>,
+    pub(crate) errors: Vec<CellErrors>,
+    pub(crate) limit: Option<Limit>,
+}
+
+/// How far off a result of a sample may be: policy and size (as indices), and the errors of bill,
+/// reads and writes as shares.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct CellErrors(usize, usize, Option<f64>, Option<f64>, Option<f64>);
+
+/// What a target allows.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Limit {
+    /// `bill`, `reads` or `writes`.
+    pub(crate) figure: &'static str,
+    /// Per reference.
+    pub(crate) most: f64,
+    /// The target as it was asked for.
+    pub(crate) text: String,
+}
+
+impl Curve {
+    pub(crate) fn new(sentence: String, lru: &LruCurve) -> Self {
+        let all = lru.distinct_pages().max(1);
+        let mut sizes: Vec<u64> = (0..=MOST_POINTS)
+            .map(|at| {
+                (all as f64)
+                    .powf(f64::from(at) / f64::from(MOST_POINTS))
+                    .round() as u64
+            })
+            .collect();
+        sizes.dedup();
+        let point = |frames| {
+            let traffic = lru.at(frames);
+            (frames, traffic.reads, traffic.writes)
+        };
+        Curve {
+            sentence,
+            lru: sizes.into_iter().map(point).collect(),
+            errors: Vec::new(),
+            limit: None,
+        }
+    }
+}
+
+impl CellErrors {
+    pub(crate) fn of(policy: usize, size: usize, errors: &Errors) -> Self {
+        CellErrors(policy, size, errors.cost, errors.reads, errors.writes)
+    }
+}

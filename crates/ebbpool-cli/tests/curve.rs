@@ -1,0 +1,256 @@
+//! `ebbpool curve` as its users meet it.
+
+use std::fs;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const TRACE: &str = "zipf:pages=3000,refs=60000,write=0.3";
+
+fn ebbpool(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ebbpool"))
+        .args(args)
+        .env(
+            "EBBPOOL_CACHE",
+            concat!(env!("CARGO_TARGET_TMPDIR"), "/curve-cache"),
+        )
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .output()
+        .expect("ebbpool starts")
+}
+
+fn stdout(args: &[&str]) -> String {
+    let output = ebbpool(args);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {errors}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn json(args: &[&str]) -> Vec<Value> {
+    let text = stdout(&[args, &["--format", "json"]].concat());
+    serde_json::from_str(&text).expect("a list")
+}
+
+fn refused(args: &[&str], words: &[&str]) {
+    let output = ebbpool(args);
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
+    for word in words {
+        assert!(message.contains(word), "{args:?}, no {word}: {message}");
+    }
+}
+
+#[test]
+fn a_sample_of_all_pages_equals_compare() {
+    let shared = [
+        "--frames",
+        "20,100,3%",
+        "--policies",
+        "lru,cflru,cfdc,fd-exact,belady",
+        "--warmup",
+        "10%",
+        "--at-end",
+        "flush",
+        "--asymmetry",
+        "8",
+    ];
+    let curve = json(&[&["curve", TRACE, "--sample", "100%"], &shared[..]].concat());
+    let compare = json(&[&["compare", TRACE], &shared[..]].concat());
+    assert_eq!(curve.len(), 15);
+    for row in &curve {
+        let same =
+            |other: &&Value| other["policy"] == row["policy"] && other["frames"] == row["frames"];
+        let other = compare.iter().find(same).expect("the same result");
+        for field in [
+            "trace",
+            "asymmetry",
+            "references",
+            "warmup",
+            "distinct_pages",
+            "hits",
+            "misses",
+            "reads",
+            "writes",
+            "dirty_left",
+            "hit_ratio",
+            "cost",
+            "page_size",
+            "bytes_read",
+        ] {
+            assert_eq!(row[field], other[field], "{field} of {row}");
+        }
+        assert_eq!(
+            (&row["method"], &row["error"]),
+            (&"exact".into(), &0.0.into())
+        );
+    }
+}
+
+#[test]
+fn figures_of_samples_come_with_errors_and_lru_without() {
+    let rows = json(&[
+        "curve",
+        "zipf:pages=30000,refs=200000,write=0.3",
+        "--policies",
+        "lru,cflru",
+        "--sample",
+        "10%",
+    ]);
+    let sampled: Vec<&Value> = rows
+        .iter()
+        .filter(|row| row["method"] == "sampled")
+        .collect();
+    assert!(sampled.len() >= 3, "{rows:?}");
+    for row in &sampled {
+        assert_eq!(row["policy"], "cflru");
+        assert!(row["sampled"].as_f64() < Some(1.0), "{row}");
+        let error = row["error"].as_f64().expect("an error");
+        assert!(error > 0.0 && error < 0.5, "{row}");
+    }
+    let exact = rows.iter().filter(|row| row["policy"] == "lru");
+    assert!(exact.clone().count() >= 10 && exact.clone().all(|row| row["sampled"] == 1));
+}
+
+#[test]
+fn a_target_names_the_smallest_memory() {
+    let args = [
+        "curve",
+        TRACE,
+        "--policies",
+        "lru,cflru",
+        "--target",
+        "writes -50%",
+        "--baseline",
+        "lru@100",
+        "--sample",
+        "100%",
+    ];
+    let rows = json(&args);
+    let answers: Vec<&Value> = rows
+        .iter()
+        .filter(|row| row["target"] == "writes -50%")
+        .collect();
+    assert_eq!(answers.len(), 2);
+    let writes = |policy: &str, frames: u64| {
+        let frames = frames.to_string();
+        let args = [
+            "run", TRACE, "--policy", policy, "--frames", &frames, "--format", "json",
+        ];
+        let row: Value = serde_json::from_str(&stdout(&args)).expect("JSON");
+        row["writes"].as_u64().expect("writes")
+    };
+    let now = writes("lru", 100);
+    for answer in answers {
+        let policy = answer["policy"].as_str().expect("a policy");
+        let frames = answer["frames"].as_u64().expect("frames");
+        assert!(2 * writes(policy, frames) <= now, "{answer}");
+        assert!(2 * writes(policy, frames - 1) > now, "{answer}");
+    }
+    let table = stdout(&args);
+    let last = table.lines().last().expect("a last line");
+    assert!(
+        last.starts_with("writes -50% against lru with 100 frames"),
+        "{last}"
+    );
+    assert!(
+        last.contains("lru needs") && last.contains("cflru needs"),
+        "{last}"
+    );
+    let never = stdout(&[
+        "curve",
+        TRACE,
+        "--policies",
+        "lru,cflru",
+        "--target",
+        "reads 10",
+    ]);
+    let last = never.lines().last().expect("a last line");
+    assert_eq!(last, "reads 10: no memory is enough for lru, cflru");
+}
+
+#[test]
+fn clean_pools_stand_beside_runs_of_fd_static() {
+    let rows = json(&["curve", TRACE, "--policies", "lru", "--clean-pools", "300"]);
+    let pools: Vec<&Value> = rows
+        .iter()
+        .filter(|row| row["method"] == "two-stack")
+        .collect();
+    assert!(pools.len() >= 10, "{pools:?}");
+    for pool in pools {
+        assert_eq!(pool["frames"], 300);
+        assert!(pool["error"].as_f64() < Some(0.1), "{pool}");
+        let policy = pool["policy"].as_str().expect("a policy");
+        assert!(policy.starts_with("fd-static:clean="), "{policy}");
+    }
+    let table = stdout(&["curve", TRACE, "--policies", "lru", "--clean-pools", "300"]);
+    assert!(table.contains("clean=150"), "{table}");
+}
+
+#[test]
+fn results_do_not_depend_on_threads_or_on_what_is_known() {
+    let args = |more: &[&'static str]| {
+        let args = [
+            "curve",
+            TRACE,
+            "--policies",
+            "cflru,casa",
+            "--sample",
+            "25%",
+            "--target",
+            "bill -10%",
+        ];
+        stdout(&[&args[..], more].concat())
+    };
+    let one = args(&["--no-cache", "--threads", "1"]);
+    assert_eq!(one, args(&["--no-cache", "--threads", "2"]));
+    assert_eq!(one, args(&[]));
+    assert_eq!(one, args(&[]));
+}
+
+#[test]
+fn a_report_has_the_curves() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("curve.html");
+    let to = path.to_str().expect("a path in UTF-8");
+    stdout(&[
+        "curve",
+        TRACE,
+        "--policies",
+        "lru,cflru",
+        "--target",
+        "writes -50%",
+        "--report",
+        to,
+    ]);
+    let page = fs::read_to_string(&path).expect("a report");
+    let data = page.split("id=\"data\">").nth(1).expect("data");
+    let data = data.split("</script>").next().expect("an end");
+    let data: Value = serde_json::from_str(data).expect("JSON");
+    let trace = &data["traces"][0];
+    let curve = &trace["curve"];
+    assert_eq!(curve["limit"]["figure"], "writes");
+    let lru = curve["lru"].as_array().expect("points");
+    assert!(lru.len() > 100);
+    assert_eq!(lru.last().expect("a point")[0], trace["distinct_pages"]);
+    assert!(
+        trace["sentence"]
+            .as_str()
+            .expect("a sentence")
+            .contains("needs")
+    );
+}
+
+#[test]
+fn nonsense_is_refused() {
+    refused(
+        &["curve", TRACE, "--target", "writes 50%"],
+        &["writes -50%"],
+    );
+    refused(&["curve", TRACE, "--sample", "0%"], &["above 0%"]);
+    refused(&["curve", TRACE, "--sample", "0.5"], &["per cent"]);
+    refused(&["curve", TRACE, "--baseline", "lru@0"], &["memory size"]);
+    refused(&["curve", TRACE, "--baseline", "nobody@3%"], &["nobody"]);
+    refused(&["curve", TRACE, TRACE], &["--concat"]);
+    refused(&["curve", TRACE, "--policies", "cflru-e"], &["--device"]);
+    refused(&["curve", TRACE, "--warmup", "60000"], &["--warmup"]);
+}

@@ -1,0 +1,53 @@
+//! fd-static at every size of its clean pool.
+
+use ebbpool_policy::{Access, CleanPools};
+
+use super::{Curves, Step, Traffic, for_each_part};
+use crate::engine::AtEnd;
+use crate::error::SimError;
+use crate::ids::MOST_PAGES;
+use crate::stream::Progress;
+
+/// What fd-static is estimated to do with one size of its clean pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CleanPool {
+    /// Target size of the clean pool, in pages.
+    pub clean: u64,
+    /// What fd-static does with it.
+    pub traffic: Traffic,
+}
+
+impl Curves<'_> {
+    /// What fd-static does with so many frames at every size of its clean pool, from 1 to all but
+    /// one frame, estimated in one pass by the Two-Stack algorithm.
+    ///
+    /// # Errors
+    ///
+    /// What reading the trace may fail with.
+    pub fn clean_pools(
+        &self,
+        frames: u64,
+        progress: &Progress,
+    ) -> Result<Vec<CleanPool>, SimError> {
+        let frames = frames.min(self.lru.distinct_pages()).clamp(1, MOST_PAGES);
+        let mut pools = CleanPools::new(frames as u32);
+        for_each_part(self.source, &self.options, progress, |step| match step {
+            Step::Serve(chunk) => {
+                for &reference in chunk.references {
+                    pools.reference(reference >> 1, Access::from_write(reference & 1 == 1));
+                }
+            }
+            Step::StartCounting => pools.start_counting(),
+        })?;
+        let flushed = self.options.at_end == AtEnd::Flush;
+        let found = pools.finish().into_iter().map(|pool| CleanPool {
+            clean: pool.clean,
+            traffic: Traffic {
+                reads: pool.reads,
+                writes: pool.writes + if flushed { pool.dirty_left } else { 0 },
+                dirty_left: if flushed { 0 } else { pool.dirty_left },
+            },
+        });
+        Ok(found.collect())
+    }
+}

@@ -1,0 +1,132 @@
+//! How far off a sample may be.
+
+use super::lru::Traffic;
+use super::shards::PageSample;
+
+/// What was counted over one part of a sample: the policy asked about, and LRU with as many frames.
+pub(crate) type OfPart = (Traffic, Traffic);
+
+/// How far off an estimate may be, as shares of it; nothing where it is 0.
+///
+/// It is the larger of two: the standard error of the mean over the parts of the sample, and what
+/// the same sample makes of LRU less what LRU is known to do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Errors {
+    /// Of the bill.
+    pub cost: Option<f64>,
+    /// Of the page reads.
+    pub reads: Option<f64>,
+    /// Of the page writes.
+    pub writes: Option<f64>,
+}
+
+impl Errors {
+    /// Of what was counted over the parts of `sample`, where LRU does `lru`.
+    pub(crate) fn of(parts: &[OfPart], sample: &PageSample, lru: Traffic, asymmetry: f64) -> Self {
+        let error = |figure: fn(Traffic, f64) -> f64| {
+            let scale = 1.0 / sample.part_rate();
+            let scaled = |traffic| scale * figure(traffic, asymmetry);
+            let policy: Vec<f64> = parts.iter().map(|&(policy, _)| scaled(policy)).collect();
+            let sampled: Vec<f64> = parts.iter().map(|&(_, lru)| scaled(lru)).collect();
+            let known = figure(lru, asymmetry);
+            let off = (known > 0.0).then(|| (mean(&sampled) / known - 1.0).abs());
+            let spread = standard_error(&policy)?;
+            Some(spread.max(off.unwrap_or(0.0)))
+        };
+        Errors {
+            cost: error(|traffic, asymmetry| {
+                traffic.reads as f64 + traffic.writes as f64 * asymmetry
+            }),
+            reads: error(|traffic, _| traffic.reads as f64),
+            writes: error(|traffic, _| traffic.writes as f64),
+        }
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// The standard error of the mean, as a share of it.
+fn standard_error(values: &[f64]) -> Option<f64> {
+    let count = values.len() as f64;
+    let mean = mean(values);
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (mean > 0.0 && count > 1.0).then(|| (squares / (count * (count - 1.0))).sqrt() / mean)
+}
+
+/// What was counted over the parts of a sample, as what it stands for of the whole.
+///
+/// Dividing by the rate asked for, and not by the share of the references that the sample came to
+/// have, puts the difference among the hits, where it belongs: it is the hottest pages'
+/// (SHARDS-adj).
+pub(crate) fn scaled_up(parts: &[OfPart], sample: &PageSample) -> Traffic {
+    let sum = |figure: fn(&Traffic) -> u64| {
+        let sum: u64 = parts.iter().map(|(policy, _)| figure(policy)).sum();
+        match sample.is_all() {
+            true => sum,
+            false => (sum as f64 / sample.rate).round() as u64,
+        }
+    };
+    Traffic {
+        reads: sum(|traffic| traffic.reads),
+        writes: sum(|traffic| traffic.writes),
+        dirty_left: sum(|traffic| traffic.dirty_left),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn traffic(reads: u64, writes: u64) -> Traffic {
+        Traffic {
+            reads,
+            writes,
+            dirty_left: 0,
+        }
+    }
+
+    const TENTH: PageSample = PageSample {
+        rate: 0.1,
+        grain: 1,
+    };
+
+    #[test]
+    fn parts_add_up() {
+        let parts = [
+            (traffic(10, 1), traffic(0, 0)),
+            (traffic(12, 2), traffic(0, 0)),
+            (traffic(8, 0), traffic(0, 0)),
+            (traffic(10, 1), traffic(0, 0)),
+        ];
+        assert_eq!(scaled_up(&parts, &TENTH), traffic(400, 40));
+        assert_eq!(scaled_up(&parts[..1], &PageSample::ALL), traffic(10, 1));
+    }
+
+    #[test]
+    fn the_larger_of_spread_and_deviation_counts() {
+        let parts = [
+            (traffic(9, 1), traffic(11, 0)),
+            (traffic(11, 1), traffic(11, 0)),
+            (traffic(9, 1), traffic(11, 0)),
+            (traffic(11, 1), traffic(11, 0)),
+        ];
+        let errors = Errors::of(&parts, &TENTH, traffic(400, 7), 1.0);
+        // LRU comes to 440; the policy's parts have a standard deviation of 2 / sqrt(3).
+        let near = |found: Option<f64>, wanted: f64| (found.unwrap_or(-1.0) - wanted).abs() < 1e-12;
+        assert!(near(errors.reads, 0.1), "{errors:?}");
+        assert!(near(errors.writes, 1.0), "{errors:?}");
+        let errors = Errors::of(&parts, &TENTH, traffic(440, 0), 1.0);
+        assert!(
+            near(errors.reads, (1.0f64 / 3.0).sqrt() / 10.0),
+            "{errors:?}"
+        );
+        assert!(near(errors.writes, 0.0), "{errors:?}");
+        let nothing = [(traffic(3, 0), traffic(3, 0)); 4];
+        assert_eq!(
+            Errors::of(&nothing, &TENTH, traffic(120, 0), 1.0).writes,
+            None
+        );
+    }
+}

@@ -1,0 +1,172 @@
+//! LRU at every memory size, from one pass.
+
+use ebbpool_trace::StackDistances;
+use serde::{Deserialize, Serialize};
+
+use crate::engine::{AtEnd, Chunk, Counts};
+
+/// What a policy does with one number of frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// Page reads.
+    pub reads: u64,
+    /// Page writes.
+    pub writes: u64,
+    /// Dirty pages resident at the end and not written.
+    pub dirty_left: u64,
+}
+
+impl Traffic {
+    pub(crate) fn of(counts: &Counts) -> Self {
+        Traffic {
+            reads: counts.misses,
+            writes: counts.writes,
+            dirty_left: counts.dirty_left,
+        }
+    }
+}
+
+/// Gathers LRU's reads and writes at every memory size (Mattson et al. 1970).
+///
+/// A page leaves a buffer of m frames when it comes to lie deeper than m in the LRU stack. One that
+/// was written leaves dirty exactly once before it is written again, and does so where the deepest
+/// that it has lain since exceeds m: so one number per page tells of its write-back at every m.
+pub(crate) struct LruStack {
+    distances: StackDistances,
+    /// How deep each page has lain since it was last written; 0 if it never was.
+    deepest: Vec<u32>,
+    references: u64,
+    /// References counted, by their distance.
+    hits: Vec<u64>,
+    /// Write-backs in all buffers of fewer frames than the index, less those of the warm-up.
+    write_backs: Vec<i64>,
+}
+
+impl LruStack {
+    /// Has seen nothing.
+    pub(crate) fn new() -> Self {
+        LruStack {
+            distances: StackDistances::new(),
+            deepest: Vec::new(),
+            references: 0,
+            hits: vec![0],
+            write_backs: vec![0],
+        }
+    }
+
+    pub(crate) fn advance(&mut self, chunk: &Chunk) {
+        let pages = chunk.pages.len();
+        self.deepest.resize(pages, 0);
+        self.hits.resize(pages + 1, 0);
+        self.write_backs.resize(pages + 1, 0);
+        for &reference in chunk.references {
+            self.serve(reference >> 1, reference & 1 == 1);
+        }
+    }
+
+    fn serve(&mut self, page: u32, write: bool) {
+        self.references += 1;
+        let deepest = &mut self.deepest[page as usize];
+        if let Some(distance) = self.distances.reference(page) {
+            self.hits[distance as usize] += 1;
+            if *deepest > 0 {
+                *deepest = distance.max(*deepest);
+            }
+        }
+        if write {
+            if *deepest > 0 {
+                self.write_backs[*deepest as usize] += 1;
+            }
+            *deepest = 1;
+        }
+    }
+
+    /// The warm-up is over: what has left by now has left uncounted.
+    pub(crate) fn start_counting(&mut self) {
+        self.references = 0;
+        self.hits.fill(0);
+        self.write_backs.fill(0);
+        self.settle_depths();
+        for &deepest in self.deepest.iter().filter(|&&deepest| deepest > 0) {
+            self.write_backs[deepest as usize] -= 1;
+        }
+    }
+
+    /// Lets each page know how deep it lies now.
+    fn settle_depths(&mut self) {
+        for (page, depth) in self.distances.by_recency().zip(1..) {
+            let deepest = &mut self.deepest[page as usize];
+            if *deepest > 0 {
+                *deepest = depth.max(*deepest);
+            }
+        }
+    }
+
+    pub(crate) fn finish(mut self, at_end: AtEnd) -> LruCurve {
+        self.settle_depths();
+        let mut stay = vec![0u64; self.write_backs.len()];
+        for &deepest in self.deepest.iter().filter(|&&deepest| deepest > 0) {
+            self.write_backs[deepest as usize] += 1;
+            stay[deepest as usize] += 1;
+        }
+        let mut traffic = Vec::with_capacity(self.hits.len());
+        let mut reads = self.references;
+        let mut writes: i64 = self.write_backs.iter().sum();
+        let mut dirty = 0;
+        let by_depth = self.hits.iter().zip(&self.write_backs).zip(&stay);
+        for ((hits, write_backs), stay) in by_depth {
+            reads -= hits;
+            writes -= write_backs;
+            dirty += stay;
+            let written = u64::try_from(writes).unwrap_or(0);
+            traffic.push(match at_end {
+                AtEnd::Free => Traffic {
+                    reads,
+                    writes: written,
+                    dirty_left: dirty,
+                },
+                AtEnd::Flush => Traffic {
+                    reads,
+                    writes: written + dirty,
+                    dirty_left: 0,
+                },
+            });
+        }
+        LruCurve {
+            references: self.references,
+            traffic,
+        }
+    }
+}
+
+/// LRU's reads and writes at every memory size.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LruCurve {
+    references: u64,
+    /// By frames, from none to as many as there are pages.
+    traffic: Vec<Traffic>,
+}
+
+impl LruCurve {
+    /// References counted.
+    pub fn references(&self) -> u64 {
+        self.references
+    }
+
+    /// Distinct pages; more frames change nothing.
+    pub fn distinct_pages(&self) -> u64 {
+        self.traffic.len() as u64 - 1
+    }
+
+    /// What LRU does with so many frames, of at least 1.
+    pub fn at(&self, frames: u64) -> Traffic {
+        let frames = frames.clamp(1, self.distinct_pages().max(1));
+        let traffic = self.traffic.get(frames as usize);
+        traffic.copied().unwrap_or_default()
+    }
+
+    /// The fewest frames, of at least 1, at which LRU's traffic is as wanted.
+    pub fn smallest(&self, wanted: impl Fn(Traffic) -> bool) -> Option<u64> {
+        (1..=self.distinct_pages()).find(|&frames| wanted(self.at(frames)))
+    }
+}

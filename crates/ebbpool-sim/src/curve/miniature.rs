@@ -1,0 +1,162 @@
+//! A policy in miniature: what it takes for a buffer of few frames over a sample to behave as the
+//! whole one does over the trace (Waldspurger et al. 2017).
+
+use ebbpool_policy::{Fraction, Kind, Param, PolicySpec, Value};
+
+use super::shards::PageSample;
+
+/// The fewest frames of a miniature: with fewer, chance decides too much.
+pub const FEWEST_FRAMES: u64 = 64;
+
+/// Pages that DULO takes for a sequence have to be sampled together.
+const SEQUENCE: u64 = 64;
+
+/// Parameters in numbers of pages or blocks, of which a sample has fewer.
+const NUMBERS: &[&str] = &["group", "batch", "victims", "clean", "correlation", "bank"];
+
+/// Parameters that are a rate per reference, of which a sample has fewer.
+const PER_REFERENCE: &[&str] = &["lambda"];
+
+/// The sample over which the policy's miniatures of `frames` are run: the share of `rate`, doubled
+/// until each has [`FEWEST_FRAMES`]; all pages where that comes to more than half, and for
+/// policies that do not come in miniature.
+pub(crate) fn sample(policy: &PolicySpec, frames: u64, rate: f64) -> PageSample {
+    if measures_windows(policy) {
+        return PageSample::ALL;
+    }
+    let grain = grain(policy);
+    // A miniature buffer of a few blocks is as much a matter of chance as one of a few pages.
+    let fewest = FEWEST_FRAMES.saturating_mul(grain.isqrt()) as f64;
+    let mut sample = PageSample { rate, grain };
+    while sample.rate <= 0.5 && frames as f64 * sample.part_rate() < fewest {
+        sample.rate *= 2.0;
+    }
+    match sample.rate > 0.5 {
+        true => PageSample::ALL,
+        false => sample,
+    }
+}
+
+/// True if the policy, or the one it wraps, acts on what it measures over a number of references. A
+/// window as small as the sample measures too little, and one as long as the whole one's comes too
+/// late: bills of fd-buffer were half as high again either way.
+fn measures_windows(policy: &PolicySpec) -> bool {
+    policy.value("interval").is_some() || policy.wrapped().is_some_and(measures_windows)
+}
+
+/// Frames of each part's miniature of `frames`.
+pub(crate) fn frames(sample: PageSample, frames: u64) -> u64 {
+    match sample.is_all() {
+        true => frames,
+        false => ((frames as f64 * sample.part_rate()).round() as u64).max(1),
+    }
+}
+
+/// Neighbouring pages that the policy, or the one it wraps, treats as one.
+fn grain(policy: &PolicySpec) -> u64 {
+    let sequence = match policy.entry().name {
+        "dulo" => SEQUENCE,
+        _ => 1,
+    };
+    let number = |name| match policy.value(name) {
+        Some(Value::Whole(pages)) => pages,
+        _ => 1,
+    };
+    let wrapped = policy.wrapped().map_or(1, grain);
+    [sequence, number("cluster"), number("block"), wrapped]
+        .into_iter()
+        .fold(1, u64::max)
+}
+
+/// The policy with the parameters that stand for a number of pages, or per reference, as small as a
+/// part of the sample.
+pub(crate) fn policy(policy: &PolicySpec, sample: PageSample) -> PolicySpec {
+    match sample.is_all() {
+        true => policy.clone(),
+        false => policy
+            .clone()
+            .with_values(&|param, value| scaled_down(param, value, sample.part_rate())),
+    }
+}
+
+fn scaled_down(param: &Param, value: &Value, rate: f64) -> Option<Value> {
+    match value {
+        Value::Whole(number) if NUMBERS.contains(&param.name) => {
+            let (least, most) = match param.kind {
+                Kind::Whole { min, max, .. } => (min.max(1), max),
+                _ => (1, u64::MAX),
+            };
+            let scaled = (*number as f64 * rate).round() as u64;
+            (*number > 0).then(|| Value::Whole(scaled.clamp(least, most)))
+        }
+        Value::Fraction(share) if PER_REFERENCE.contains(&param.name) => {
+            let scaled = (share.to_f64() / rate).min(1.0);
+            let scaled: Fraction = format!("{scaled:.9}").parse().ok()?;
+            Some(Value::Fraction(scaled))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(text: &str) -> PolicySpec {
+        text.parse().expect("a policy")
+    }
+
+    #[test]
+    fn a_small_buffer_is_sampled_more_closely() {
+        let rate = |frames| sample(&spec("lru"), frames, 0.01).rate;
+        assert_eq!(rate(1_000_000), 0.01);
+        assert_eq!(rate(25_600), 0.01);
+        assert_eq!(rate(25_599), 0.02);
+        assert_eq!(rate(1600), 0.16);
+        assert_eq!(rate(400), 1.0);
+        assert_eq!(frames(sample(&spec("lru"), 25_599, 0.01), 25_599), 128);
+        assert!(sample(&spec("lru"), 5, 0.01).is_all());
+    }
+
+    #[test]
+    fn blocks_stay_whole() {
+        let grain = |text: &str| sample(&spec(text), 1 << 40, 0.01).grain;
+        assert_eq!(grain("lru"), 1);
+        assert_eq!(grain("lru:cluster=8"), 8);
+        assert_eq!(grain("cfdc"), 64);
+        assert_eq!(grain("ref:block=16"), 16);
+        assert_eq!(grain("cfdc:cluster=0"), 1);
+        assert_eq!(grain("ace:policy=(casa:cluster=32)"), 32);
+    }
+
+    #[test]
+    fn numbers_of_pages_and_references_become_smaller_and_shares_stay() {
+        let scaled = |text: &str| {
+            let tenth = PageSample {
+                rate: 0.4,
+                grain: 1,
+            };
+            policy(&spec(text), tenth).to_string()
+        };
+        assert_eq!(scaled("fd-buffer:group=64"), "fd-buffer:group=6");
+        assert_eq!(scaled("fd-static:clean=200"), "fd-static:clean=20");
+        assert_eq!(scaled("fd-static:clean=25%"), "fd-static:clean=25%");
+        assert_eq!(scaled("cfdc:cluster=16"), "cfdc:cluster=16");
+        assert_eq!(scaled("lrfu"), "lrfu:lambda=0.01");
+        assert_eq!(
+            scaled("ace:policy=(fd-static:clean=100),batch=40"),
+            "ace:policy=(fd-static:clean=10),batch=4"
+        );
+    }
+
+    #[test]
+    fn a_policy_that_measures_windows_sees_every_page() {
+        for policy in [
+            "fd-buffer",
+            "fd-exact:interval=auto",
+            "ace:policy=fd-buffer",
+        ] {
+            assert!(sample(&spec(policy), 1 << 40, 0.01).is_all(), "{policy}");
+        }
+    }
+}

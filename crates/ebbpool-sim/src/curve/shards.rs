@@ -1,0 +1,237 @@
+//! Spatially hashed samples of a trace (SHARDS: Waldspurger et al. 2015).
+
+use crate::engine::Chunk;
+
+/// A sample falls into so many, each with a buffer of its own: what they differ by tells how far off
+/// their mean may be.
+const PARTS: u64 = 4;
+
+/// Which pages stand for all.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PageSample {
+    /// The share of the pages, above 0; 1 is all of them.
+    pub rate: f64,
+    /// So many neighbouring pages are in it together or not at all: the clusters or erase blocks
+    /// of a policy that has such.
+    pub grain: u64,
+}
+
+impl PageSample {
+    /// Every page.
+    pub const ALL: PageSample = PageSample {
+        rate: 1.0,
+        grain: 1,
+    };
+
+    /// True if every page is in it.
+    pub fn is_all(&self) -> bool {
+        self.rate >= 1.0
+    }
+
+    /// Disjoint samples that it consists of, each of the same share of the pages.
+    pub fn parts(&self) -> u64 {
+        if self.is_all() { 1 } else { PARTS }
+    }
+
+    /// The share of the pages in each part.
+    pub(crate) fn part_rate(&self) -> f64 {
+        self.rate / self.parts() as f64
+    }
+
+    /// The part that a page is in.
+    fn part_of(&self, page: u64) -> Option<u64> {
+        const TWO_TO_64: f64 = 18_446_744_073_709_551_616.0;
+        if self.is_all() {
+            return Some(0);
+        }
+        let width = ((self.part_rate() * TWO_TO_64) as u64).max(1);
+        let part = mixed(page / self.grain) / width;
+        (part < PARTS).then_some(part)
+    }
+}
+
+/// A bijection of 64 bits in which each bit of the result depends on all of the number's, the same
+/// on every machine (the finaliser of SplitMix64; Steele et al. 2014).
+fn mixed(number: u64) -> u64 {
+    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// Takes a sample out of a stream of references.
+pub(crate) struct Sampler {
+    sample: PageSample,
+    /// By page, its number within its part, times the parts, plus the part; [`OUTSIDE`] for those
+    /// not in the sample.
+    numbers: Vec<u32>,
+    parts: Vec<Part>,
+}
+
+const OUTSIDE: u32 = u32::MAX;
+
+/// References to the pages of one part of a sample, which are numbered anew.
+#[derive(Default)]
+struct Part {
+    pages: Vec<u64>,
+    references: Vec<u32>,
+    /// References taken earlier.
+    start: usize,
+}
+
+impl Sampler {
+    pub(crate) fn new(sample: PageSample) -> Self {
+        Sampler {
+            sample,
+            numbers: Vec::new(),
+            parts: (0..sample.parts()).map(|_| Part::default()).collect(),
+        }
+    }
+
+    pub(crate) fn sample(&self) -> PageSample {
+        self.sample
+    }
+
+    /// Takes the references of a chunk that are in the sample.
+    pub(crate) fn take(&mut self, chunk: &Chunk) {
+        let parts = self.parts.len() as u32;
+        for part in &mut self.parts {
+            part.start += part.references.len();
+            part.references.clear();
+        }
+        for &page in &chunk.pages[self.numbers.len()..] {
+            let number = self.sample.part_of(page).map(|part| {
+                let pages = &mut self.parts[part as usize].pages;
+                pages.push(page);
+                (pages.len() as u32 - 1) * parts + part as u32
+            });
+            self.numbers.push(number.unwrap_or(OUTSIDE));
+        }
+        for &reference in chunk.references {
+            let number = self.numbers[(reference >> 1) as usize];
+            if number != OUTSIDE {
+                let part = &mut self.parts[(number % parts) as usize];
+                part.references.push((number / parts) << 1 | reference & 1);
+            }
+        }
+    }
+
+    /// What was taken last of a part, of whose references nobody knows what comes.
+    pub(crate) fn taken(&self, part: usize) -> Chunk<'_> {
+        let part = &self.parts[part];
+        Chunk {
+            references: &part.references,
+            start: part.start,
+            future: None,
+            pages: &part.pages,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn share(sample: PageSample, pages: impl Iterator<Item = u64>) -> f64 {
+        let (mut all, mut inside) = (0, 0);
+        for page in pages {
+            all += 1;
+            inside += u32::from(sample.part_of(page).is_some());
+        }
+        f64::from(inside) / f64::from(all)
+    }
+
+    #[test]
+    fn a_sample_has_its_share_of_neighbours_and_of_strided_pages() {
+        for rate in [0.01, 0.08, 0.5] {
+            let sample = PageSample { rate, grain: 1 };
+            for stride in [1, 64, 1 << 20] {
+                let share = share(sample, (0..200_000).map(|at| at * stride));
+                assert!(
+                    (share / rate - 1.0).abs() < 0.06,
+                    "{rate} {stride}: {share}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_parts_are_of_one_size() {
+        let sample = PageSample {
+            rate: 0.4,
+            grain: 1,
+        };
+        let mut pages = [0u32; 4];
+        for part in (0..100_000).filter_map(|page| sample.part_of(page)) {
+            pages[part as usize] += 1;
+        }
+        assert!(
+            pages.iter().all(|pages| pages.abs_diff(10_000) < 500),
+            "{pages:?}"
+        );
+        assert_eq!(PageSample::ALL.part_of(7), Some(0));
+    }
+
+    #[test]
+    fn the_pages_of_a_grain_stay_together() {
+        let sample = PageSample {
+            rate: 0.25,
+            grain: 16,
+        };
+        for block in 0..5000 {
+            let pages = 16 * block..16 * (block + 1);
+            let parts: Vec<_> = pages.map(|page| sample.part_of(page)).collect();
+            assert!(
+                parts.windows(2).all(|pair| pair[0] == pair[1]),
+                "block {block}"
+            );
+        }
+        assert!((share(sample, 0..80_000) / 0.25 - 1.0).abs() < 0.06);
+    }
+
+    #[test]
+    fn a_sampled_chunk_is_the_chunk_without_the_other_pages() {
+        let sample = PageSample {
+            rate: 0.3,
+            grain: 1,
+        };
+        let pages: Vec<u64> = (0..60).map(|page| page * 1000).collect();
+        let references: Vec<u32> = (0..400u32)
+            .map(|at| ((at * at % 60) << 1) | (at % 2))
+            .collect();
+        let mut sampler = Sampler::new(sample);
+        let mut taken = vec![Vec::new(); 4];
+        // The second chunk knows pages that the first one did not.
+        for (range, known) in [(0..150, 40), (150..400, 60)] {
+            let references: Vec<u32> = references[range.clone()]
+                .iter()
+                .map(|reference| reference % (2 * known))
+                .collect();
+            sampler.take(&Chunk {
+                references: &references,
+                start: range.start,
+                future: None,
+                pages: &pages[..known as usize],
+            });
+            for (part, taken) in taken.iter_mut().enumerate() {
+                let chunk = sampler.taken(part);
+                assert_eq!(chunk.start, taken.len());
+                taken.extend(chunk.references.iter().map(|reference| {
+                    let page = chunk.pages[(reference >> 1) as usize];
+                    (page, reference & 1)
+                }));
+            }
+        }
+        let mut expected = vec![Vec::new(); 4];
+        for (at, reference) in references.iter().enumerate() {
+            let known = if at < 150 { 40 } else { 60 };
+            let reference = reference % (2 * known);
+            let page = pages[(reference >> 1) as usize];
+            if let Some(part) = sample.part_of(page) {
+                expected[part as usize].push((page, reference & 1));
+            }
+        }
+        assert!(expected.iter().map(Vec::len).sum::<usize>() > 50);
+        assert_eq!(taken, expected);
+    }
+}

@@ -1,0 +1,131 @@
+//! The smallest memory that does.
+
+use ebbpool_policy::PolicySpec;
+
+use super::{Curves, Estimate, Traffic};
+use crate::error::SimError;
+use crate::stream::Progress;
+
+/// Sizes tried at a time between one that does not do and one that does.
+const TRIED_AT_A_TIME: u64 = 7;
+
+/// A sampled answer is told to this share of itself.
+const RESOLUTION: u64 = 100;
+
+/// The smallest memory at which a policy's traffic is as wanted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Smallest {
+    /// Frames that do.
+    pub frames: u64,
+    /// What the policy does with them.
+    pub estimate: Estimate,
+    /// The most frames below that were found not to do; 0 if the fewest that were tried do.
+    pub too_few: u64,
+}
+
+impl Curves<'_> {
+    /// The smallest memory at which the traffic of each policy is as wanted; nothing where it is not
+    /// with any.
+    ///
+    /// LRU is known at every size. Of another policy the first of the `sizes` that does is found,
+    /// and what lies between it and the size before is divided until the answer is known to 1 %, or
+    /// to a frame where every page is sampled.
+    ///
+    /// # Errors
+    ///
+    /// As [`Curves::at`].
+    pub fn smallest(
+        &mut self,
+        policies: &[PolicySpec],
+        sizes: &[u64],
+        wanted: impl Fn(Traffic) -> bool,
+        progress: &Progress,
+    ) -> Result<Vec<Option<Smallest>>, SimError> {
+        let mut sizes = sizes.to_vec();
+        sizes.push(self.lru.distinct_pages().max(1));
+        sizes.sort_unstable();
+        sizes.dedup();
+        let mut found = self.narrowed(policies, |_| sizes.clone(), &wanted, progress)?;
+        for (policy, found) in policies.iter().zip(&mut found) {
+            if policy.to_string() == "lru"
+                && let Some(frames) = self.lru.smallest(&wanted)
+            {
+                *found = Some(Smallest {
+                    frames,
+                    estimate: Estimate::exact(self.lru.at(frames)),
+                    too_few: frames - 1,
+                });
+            }
+        }
+        loop {
+            let open: Vec<usize> = (0..policies.len())
+                .filter(|&at| found[at].as_ref().is_some_and(|found| self.is_open(found)))
+                .collect();
+            if open.is_empty() {
+                return Ok(found);
+            }
+            let open_policies: Vec<PolicySpec> =
+                open.iter().map(|&at| policies[at].clone()).collect();
+            let between = |at: usize| found[open[at]].as_ref().map_or(Vec::new(), divided);
+            let narrower = self.narrowed(&open_policies, between, &wanted, progress)?;
+            for (at, narrower) in open.into_iter().zip(narrower) {
+                found[at] = narrower;
+            }
+        }
+    }
+
+    /// Of each policy the first of its sizes, in ascending order, that does.
+    fn narrowed(
+        &mut self,
+        policies: &[PolicySpec],
+        sizes: impl Fn(usize) -> Vec<u64>,
+        wanted: &impl Fn(Traffic) -> bool,
+        progress: &Progress,
+    ) -> Result<Vec<Option<Smallest>>, SimError> {
+        let sizes: Vec<Vec<u64>> = (0..policies.len()).map(sizes).collect();
+        let asked: Vec<(&PolicySpec, u64)> = policies
+            .iter()
+            .zip(&sizes)
+            .flat_map(|(policy, sizes)| sizes.iter().map(move |&frames| (policy, frames)))
+            .collect();
+        let mut estimates = self.at(&asked, progress)?.into_iter();
+        let mut first_of = |sizes: &Vec<u64>| {
+            let mut too_few = 0;
+            let mut first = None;
+            for (&frames, estimate) in sizes.iter().zip(estimates.by_ref()) {
+                if first.is_none() && wanted(estimate.traffic) {
+                    first = Some(Smallest {
+                        frames,
+                        estimate,
+                        too_few,
+                    });
+                }
+                too_few = frames;
+            }
+            first
+        };
+        Ok(sizes.iter().map(&mut first_of).collect())
+    }
+
+    fn is_open(&self, found: &Smallest) -> bool {
+        let between = found.frames - found.too_few - 1;
+        let coarse = match found.estimate.sample.is_all() && self.rate >= 1.0 {
+            true => 0,
+            // A miniature has no frame for less than what one frame of it stands for.
+            false => (found.frames / RESOLUTION).max((1.0 / found.estimate.sample.rate) as u64),
+        };
+        between > coarse
+    }
+}
+
+/// Sizes evenly spread over what is open, both ends included.
+fn divided(found: &Smallest) -> Vec<u64> {
+    let width = found.frames - found.too_few;
+    let parts = TRIED_AT_A_TIME + 1;
+    let at = |part: u64| {
+        found.too_few + (u128::from(width) * u128::from(part) / u128::from(parts)) as u64
+    };
+    let mut sizes: Vec<u64> = (0..=parts).map(at).filter(|&frames| frames > 0).collect();
+    sizes.dedup();
+    sizes
+}
