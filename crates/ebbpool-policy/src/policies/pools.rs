@@ -1,6 +1,6 @@
 //! FD-Buffer's clean and dirty pools (FD-Buffer, algorithms 1 and 2).
 
-use std::hint::black_box;
+use prefetch_index::prefetch_index;
 
 use super::two_q;
 use crate::ghosts::GhostList;
@@ -84,7 +84,7 @@ impl Pools {
 
     #[inline]
     pub(crate) fn prefetch(&self, frame: Frame) {
-        black_box(self.tags[frame as usize]);
+        prefetch_index(&self.tags, frame as usize);
         self.lists.prefetch(frame);
     }
 
