@@ -111,6 +111,12 @@ impl Pools {
         self.enter(usize::from(access.is_write()), frame);
     }
 
+    /// Who probably leaves the pool of `frame` after it.
+    #[inline]
+    pub(crate) fn next_after(&self, frame: Frame) -> Option<Frame> {
+        self.lists.mruward(frame)
+    }
+
     /// The page leaves the buffer.
     #[inline]
     pub(crate) fn evicted(&mut self, frame: Frame) {

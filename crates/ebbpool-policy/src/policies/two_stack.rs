@@ -203,6 +203,12 @@ impl TwoStack {
         self.prefetch_stacks(&self.resident[frame as usize]);
     }
 
+    /// Asks for what [`Self::remember`] will look at.
+    #[inline]
+    pub(crate) fn prefetch_remember(&self, frame: Frame) {
+        prefetch_index(&self.resident, frame as usize);
+    }
+
     #[inline]
     pub(crate) fn prefetch_ghost(&self, ghost: Ghost) {
         prefetch_index(&self.ghost_pages, ghost as usize);
