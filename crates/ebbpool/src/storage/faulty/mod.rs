@@ -32,6 +32,8 @@ mod dice;
 mod fault;
 mod pages;
 mod platter;
+#[cfg(test)]
+mod tests;
 mod watch;
 
 use std::fmt;

@@ -18,7 +18,10 @@ pub struct FaultyStorage {
 
 impl FaultyStorage {
     pub(super) fn new(handle: Handle, page_size: usize) -> Self {
-        FaultyStorage { handle, page_size }
+        FaultyStorage {
+            handle,
+            page_size: page_size.max(1),
+        }
     }
 
     fn at(&self, page: u64) -> u64 {

@@ -75,15 +75,15 @@ impl Platter {
         Ok(())
     }
 
+    /// Of what is pending too, or the next sync would undo it.
     pub(super) fn flip(&mut self, at: usize, bit: u8) -> bool {
-        let mut found = false;
-        for bytes in [&mut self.durable, &mut self.cached] {
-            if let Some(byte) = bytes.get_mut(at) {
-                *byte ^= 1 << (bit % 8);
-                found = true;
-            }
-        }
-        found
+        let pending = self.pending.iter_mut().filter_map(|pending| match pending {
+            Pending::Write { at: from, bytes } => bytes.get_mut(at.checked_sub(*from)?),
+            Pending::Length(_) => None,
+        });
+        let there = [self.durable.get_mut(at), self.cached.get_mut(at)];
+        let bytes = pending.chain(there.into_iter().flatten());
+        bytes.map(|byte| *byte ^= 1 << (bit % 8)).count() > 0
     }
 
     pub(super) fn sync(&mut self) {
