@@ -1,14 +1,58 @@
 //! A buffer pool that knows what a write costs.
+//!
+//! ```
+//! use ebbpool::{PoolOptions, storage::MemoryStorage};
+//!
+//! let pool = PoolOptions::new(100).open(MemoryStorage::new(4096))?;
+//! let mut page = pool.allocate()?;
+//! page[..5].copy_from_slice(b"hello");
+//! let number = page.page();
+//! drop(page);
+//! assert_eq!(&pool.fix_read(number)?[..5], b"hello");
+//! pool.close().map_err(|(_, error)| error)?;
+//! # Ok::<(), ebbpool::Error>(())
+//! ```
+//!
+//! - [`PoolOptions`]: frames, policy, log, what is promised.
+//! - [`Pool`]: fixing pages, writing them back, statistics.
+//! - [`storage`]: where pages are kept.
+//! - [`Log`]: the write-ahead rule.
 
+mod background;
+mod checkpoint;
+mod core;
 mod double_write;
 mod error;
 mod frames;
+mod ghosts;
+mod guard;
 mod log;
+mod optimistic;
+mod options;
 mod page;
+mod pool;
+mod read_ahead;
+mod recent;
+mod recorder;
+mod replacement;
+mod rings;
+mod scan;
+mod stats;
 pub mod storage;
+mod sync;
+mod table;
+mod transfer;
 
+pub use checkpoint::Checkpoint;
 pub use double_write::{DoubleWriteArea, InPlace, Mark};
 pub use error::Error;
 pub use frames::{ALIGNMENT, Memory};
+pub use guard::{ReadGuard, WriteGuard};
 pub use log::{Log, Lsn, NoLog};
+pub use optimistic::Optimistic;
+pub use options::PoolOptions;
 pub use page::{Damage, HEADER_BYTES, PageFormat};
+pub use pool::Pool;
+pub use replacement::Event;
+pub use scan::Scan;
+pub use stats::{Quantiles, ReadCause, Stats, WriteCause};

@@ -1,5 +1,216 @@
 //! Frames: their memory, their state, and the latches through which alone their bytes are reached.
 
+mod copies;
+mod dirty;
+mod latches;
 mod memory;
+mod word;
 
+use std::sync::Arc;
+use std::time::Instant;
+
+use crossbeam_utils::CachePadded;
+use parking_lot::{Condvar, Mutex};
+
+use crate::error::Error;
+use crate::log::Lsn;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::table::Entries;
+
+pub(crate) use copies::{Copied, Taken};
+pub(crate) use dirty::DirtySet;
+pub(crate) use latches::{Claimed, Exclusive, Shared};
 pub use memory::{ALIGNMENT, Memory};
+pub(crate) use word::{Refusal, State, Word};
+
+/// Waiters for latches share so many locks.
+const WAITING_ROOMS: usize = 64;
+
+/// What a fix looks at, within one line of the processor's cache.
+#[derive(Debug)]
+#[repr(align(32))]
+struct Header {
+    word: Word,
+    page: AtomicU64,
+    /// Of the page's latest change.
+    lsn: AtomicU64,
+    /// Pages brought into the frame so far, so that late news of an earlier one is known for such.
+    admissions: AtomicU32,
+    /// In the page table's chain.
+    next: AtomicU32,
+}
+
+/// What is known of a page's changes since it was last written.
+#[derive(Debug, Default)]
+struct Changes {
+    /// The LSN of the first; 0 if there is none.
+    first: AtomicU64,
+    /// When it was first changed, in milliseconds since the pool was opened.
+    since_ms: AtomicU32,
+}
+
+/// All frames, and memory for copies on their way to storage.
+pub(crate) struct Frames {
+    headers: Box<[Header]>,
+    changes: Box<[Changes]>,
+    dirty: DirtySet,
+    memory: Arc<Memory>,
+    copies: copies::Slots,
+    rooms: Box<[CachePadded<WaitingRoom>]>,
+    opened: Instant,
+}
+
+#[derive(Default)]
+struct WaitingRoom {
+    lock: Mutex<()>,
+    woken: Condvar,
+}
+
+impl Frames {
+    /// So many empty frames, and room for so many copies.
+    pub(crate) fn new(count: u32, copies: u32, page_size: usize) -> Result<Self, Error> {
+        let slots = count as usize + copies as usize;
+        let memory = Memory::new(slots, page_size).ok_or(Error::Memory {
+            frames: count,
+            page_size,
+        })?;
+        let header = |_| Header {
+            word: Word::new(),
+            page: AtomicU64::new(0),
+            lsn: AtomicU64::new(0),
+            admissions: AtomicU32::new(0),
+            next: AtomicU32::new(u32::MAX),
+        };
+        Ok(Frames {
+            headers: (0..count).map(header).collect(),
+            changes: (0..count).map(|_| Changes::default()).collect(),
+            dirty: DirtySet::new(count),
+            memory: Arc::new(memory),
+            copies: copies::Slots::new(count..count + copies),
+            rooms: (0..WAITING_ROOMS).map(|_| CachePadded::default()).collect(),
+            opened: Instant::now(),
+        })
+    }
+
+    pub(crate) fn count(&self) -> u32 {
+        self.headers.len() as u32
+    }
+
+    pub(crate) fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
+    pub(crate) fn dirty(&self) -> &DirtySet {
+        &self.dirty
+    }
+
+    #[inline]
+    fn header(&self, frame: u32) -> &Header {
+        &self.headers[frame as usize]
+    }
+
+    #[inline]
+    pub(crate) fn page_in(&self, frame: u32) -> u64 {
+        self.header(frame).page.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn admissions(&self, frame: u32) -> u32 {
+        self.header(frame).admissions.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn state(&self, frame: u32) -> State {
+        self.header(frame).word.state()
+    }
+
+    /// True if the frame's page could leave at this moment.
+    #[inline]
+    pub(crate) fn may_leave(&self, frame: u32) -> bool {
+        self.header(frame).word.may_leave()
+    }
+
+    /// The version of the page in a frame, for reading it without a latch.
+    #[inline]
+    pub(crate) fn version(&self, frame: u32) -> Result<u32, Refusal> {
+        self.header(frame).word.version()
+    }
+
+    /// Copies bytes of the page in a frame without a latch; they mean something only if the version is
+    /// the same afterwards.
+    pub(crate) fn copy_unlatched(&self, frame: u32, from: usize, into: &mut [u8]) {
+        self.memory.copy_unlatched(frame, from, into);
+    }
+
+    fn now_ms(&self) -> u32 {
+        u32::try_from(self.opened.elapsed().as_millis()).unwrap_or(u32::MAX)
+    }
+
+    /// How long a dirty page has been dirty, in milliseconds.
+    pub(crate) fn dirty_for_ms(&self, frame: u32) -> u32 {
+        let since = self.changes[frame as usize]
+            .since_ms
+            .load(Ordering::Relaxed);
+        self.now_ms().saturating_sub(since)
+    }
+
+    /// The LSN of the first change of a page since it was last written; 0 if there is none.
+    pub(crate) fn first_lsn(&self, frame: u32) -> Lsn {
+        self.changes[frame as usize].first.load(Ordering::Acquire)
+    }
+
+    fn became_dirty(&self, frame: u32) {
+        let since = &self.changes[frame as usize].since_ms;
+        since.store(self.now_ms(), Ordering::Relaxed);
+        self.dirty.insert(frame);
+    }
+
+    fn became_clean(&self, frame: u32) {
+        self.dirty.remove(frame);
+        // Whoever has changed the page since then found it among the dirty ones.
+        if matches!(
+            self.state(frame),
+            State::Dirty | State::Writing | State::Redirtied
+        ) {
+            self.dirty.insert(frame);
+        }
+    }
+
+    fn room(&self, frame: u32) -> &WaitingRoom {
+        &self.rooms[frame as usize % WAITING_ROOMS]
+    }
+
+    #[cold]
+    fn wake(&self, frame: u32) {
+        let room = self.room(frame);
+        drop(room.lock.lock());
+        room.woken.notify_all();
+    }
+
+    /// Waits until the latch of a frame may be free; false once `deadline` has passed.
+    #[cold]
+    pub(crate) fn wait(&self, frame: u32, wants_to_change: bool, deadline: Instant) -> bool {
+        let word = &self.header(frame).word;
+        let room = self.room(frame);
+        let mut lock = room.lock.lock();
+        if !word.note_waiter(wants_to_change) {
+            return true;
+        }
+        let timed_out = room.woken.wait_until(&mut lock, deadline).timed_out();
+        if timed_out && wants_to_change {
+            word.no_longer_wanted();
+        }
+        !timed_out
+    }
+}
+
+impl Entries for Frames {
+    #[inline]
+    fn page(&self, frame: u32) -> &AtomicU64 {
+        &self.header(frame).page
+    }
+
+    #[inline]
+    fn next(&self, frame: u32) -> &AtomicU32 {
+        &self.header(frame).next
+    }
+}

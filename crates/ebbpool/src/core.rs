@@ -1,0 +1,674 @@
+//! What a pool consists of, and how pages come and go.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use ebbpool_policy::Access;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use crate::background::Signal;
+use crate::error::Error;
+use crate::frames::{Claimed, Copied, Exclusive, Frames, Refusal, Shared, Taken};
+use crate::options::Limits;
+use crate::read_ahead::ReadAhead;
+use crate::recorder::Recorder;
+use crate::replacement::{Coming, Leaving, Place, Plan, Replacement};
+use crate::rings::{Hit, Next, Rings};
+use crate::scan::Scan;
+use crate::stats::{ReadCause, WriteCause};
+use crate::table::PageTable;
+use crate::transfer::{Incoming, Outgoing, Transfer};
+
+/// How often somebody who waits for an unpinned frame looks again, at first and at last.
+const FIRST_LOOK: Duration = Duration::from_micros(50);
+const LAST_LOOK: Duration = Duration::from_millis(10);
+
+/// Everything that the threads of a pool share.
+pub(crate) struct Core {
+    pub(crate) frames: Frames,
+    pub(crate) table: PageTable,
+    pub(crate) rings: Rings,
+    pub(crate) replacement: Mutex<Replacement>,
+    /// Pages that had to leave have been written.
+    pub(crate) left: Condvar,
+    pub(crate) transfer: Transfer,
+    pub(crate) limits: Limits,
+    pub(crate) recorder: Option<Recorder>,
+    pub(crate) read_ahead: Option<ReadAhead>,
+    /// To the background writer, if there is one.
+    pub(crate) signal: Option<Signal>,
+    /// Pages that the storage has.
+    pub(crate) pages: AtomicU64,
+}
+
+/// What a page is brought in for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To be fixed.
+    Fix(Access),
+    /// To be fixed for writing, all zeros, whatever is in storage.
+    New,
+    /// Perhaps to be fixed soon.
+    ReadAhead,
+}
+
+impl Purpose {
+    fn access(self) -> Access {
+        match self {
+            Purpose::Fix(access) => access,
+            Purpose::New => Access::Write,
+            Purpose::ReadAhead => Access::Read,
+        }
+    }
+}
+
+impl Core {
+    pub(crate) fn place(&self) -> Place<'_> {
+        Place {
+            frames: &self.frames,
+            table: &self.table,
+            pages: self.pages.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The policy, who has been told of the calling thread's hits.
+    pub(crate) fn policy(&self) -> MutexGuard<'_, Replacement> {
+        let mut replacement = self.replacement.lock();
+        replacement.take_hits(&self.rings, &self.frames);
+        replacement
+    }
+
+    #[inline]
+    fn note_hit(&self, frame: u32, access: Access) {
+        let hit = Hit::new(frame, self.frames.admissions(frame), access);
+        match self.rings.note(hit) {
+            Next::Nothing => {}
+            next => self.hand_over(next),
+        }
+    }
+
+    #[cold]
+    fn hand_over(&self, next: Next) {
+        let replacement = match next {
+            Next::HandOver => Some(self.replacement.lock()),
+            _ => self.replacement.try_lock(),
+        };
+        if let Some(mut replacement) = replacement {
+            replacement.take_hits(&self.rings, &self.frames);
+        }
+    }
+
+    fn noticed(&self, latched: u32, page: u64, fresh: bool, access: Access) {
+        if fresh {
+            // The policy took its coming for a fix for reading.
+            if access.is_write() {
+                self.note_hit(latched, access);
+            }
+            if let Some(read_ahead) = &self.read_ahead {
+                read_ahead.fixed(page);
+            }
+        } else {
+            self.note_hit(latched, access);
+        }
+    }
+
+    /// Fixes a page for reading.
+    #[inline]
+    pub(crate) fn share(&self, page: u64, reuse: Option<&mut Scan>) -> Result<Shared<'_>, Error> {
+        if let Some(recorder) = &self.recorder {
+            recorder.note(page, Access::Read);
+        }
+        if let Some(frame) = self.table.find(page, &self.frames)
+            && let Ok((latch, false)) = self.frames.share(frame, true)
+            && latch.page() == page
+        {
+            self.note_hit(frame, Access::Read);
+            return Ok(latch);
+        }
+        self.share_slowly(page, reuse)
+    }
+
+    #[cold]
+    fn share_slowly(&self, page: u64, mut reuse: Option<&mut Scan>) -> Result<Shared<'_>, Error> {
+        let mut waiting = Waiting::new(self);
+        let mut polite = true;
+        loop {
+            let Some(frame) = self.table.find(page, &self.frames) else {
+                let purpose = Purpose::Fix(Access::Read);
+                match self.bring_in(page, purpose, reuse.as_deref_mut(), &mut waiting)? {
+                    Some(claimed) => return Ok(claimed.into_shared()),
+                    None => continue,
+                }
+            };
+            match self.frames.share(frame, polite) {
+                Ok((latch, fresh)) if latch.page() == page => {
+                    self.noticed(frame, page, fresh, Access::Read);
+                    return Ok(latch);
+                }
+                Ok(_) | Err(Refusal::Empty) => {}
+                Err(Refusal::Abandoned) => return Err(Error::Abandoned { page }),
+                Err(Refusal::Busy) => {
+                    waiting.for_latch(frame, page, false)?;
+                    // A waiting writer was let go first once.
+                    polite = false;
+                }
+            }
+        }
+    }
+
+    /// Fixes a page for writing.
+    #[inline]
+    pub(crate) fn exclude(&self, page: u64) -> Result<Exclusive<'_>, Error> {
+        self.transfer.check_writable()?;
+        self.hold_up();
+        if let Some(recorder) = &self.recorder {
+            recorder.note(page, Access::Write);
+        }
+        self.exclude_for(page, Purpose::Fix(Access::Write))
+    }
+
+    /// Fixes a page for writing, all zeros.
+    pub(crate) fn exclude_new(&self, page: u64) -> Result<Exclusive<'_>, Error> {
+        self.transfer.check_writable()?;
+        self.hold_up();
+        let mut latch = self.exclude_for(page, Purpose::New)?;
+        latch.bytes_mut().fill(0);
+        Ok(latch)
+    }
+
+    #[inline]
+    fn exclude_for(&self, page: u64, purpose: Purpose) -> Result<Exclusive<'_>, Error> {
+        if let Some(frame) = self.table.find(page, &self.frames)
+            && self.frames.page_in(frame) == page
+            && let Some(latch) = self.exclude_resident(page, frame)?
+        {
+            return Ok(latch);
+        }
+        self.exclude_slowly(page, purpose)
+    }
+
+    /// The latch, if it is free and the page still there.
+    ///
+    /// Taking it makes the page dirty, and so the number is looked at before: another page that
+    /// came into the frame in between is written once too often, which does no harm.
+    #[inline]
+    fn exclude_resident(&self, page: u64, frame: u32) -> Result<Option<Exclusive<'_>>, Error> {
+        match self.frames.exclude(frame) {
+            Ok((latch, fresh)) if latch.page() == page => {
+                self.noticed(frame, page, fresh, Access::Write);
+                Ok(Some(latch))
+            }
+            Err(Refusal::Abandoned) => Err(Error::Abandoned { page }),
+            _ => Ok(None),
+        }
+    }
+
+    #[cold]
+    fn exclude_slowly(&self, page: u64, purpose: Purpose) -> Result<Exclusive<'_>, Error> {
+        let mut waiting = Waiting::new(self);
+        loop {
+            let Some(frame) = self.table.find(page, &self.frames) else {
+                match self.bring_in(page, purpose, None, &mut waiting)? {
+                    Some(claimed) => return Ok(claimed.into_exclusive()),
+                    None => continue,
+                }
+            };
+            if self.frames.page_in(frame) == page {
+                if let Some(latch) = self.exclude_resident(page, frame)? {
+                    return Ok(latch);
+                }
+                waiting.for_latch(frame, page, true)?;
+            }
+        }
+    }
+
+    /// Brings a page in that is not resident; nothing if somebody else does, or did.
+    fn bring_in(
+        &self,
+        page: u64,
+        purpose: Purpose,
+        mut reuse: Option<&mut Scan>,
+        waiting: &mut Waiting<'_>,
+    ) -> Result<Option<Claimed<'_>>, Error> {
+        let instead = reuse.as_mut().and_then(|reuse| reuse.instead(&self.frames));
+        let coming = {
+            let mut policy = self.policy();
+            if let Some(costs) = self.transfer.news_of_costs(policy.costs_told_at()) {
+                policy.policy().costs(costs);
+            }
+            match policy.plan(page, purpose.access(), instead, self.place()) {
+                Plan::Resident => return Ok(None),
+                Plan::Leaving => {
+                    waiting.for_write(&mut policy, page)?;
+                    return Ok(None);
+                }
+                Plan::AllPinned => {
+                    drop(policy);
+                    waiting.for_frame()?;
+                    return Ok(None);
+                }
+                Plan::Coming(coming) => *coming,
+            }
+        };
+        self.transfer.counters.misses.add(1);
+        self.tell_erases(&coming);
+        let mut coming = match self.make_room(coming)? {
+            coming if purpose == Purpose::New => coming,
+            coming => self.read(coming, ReadCause::Miss)?,
+        };
+        if purpose == Purpose::New {
+            coming.frame.loaded(0, false);
+        }
+        if let Some(reuse) = reuse {
+            reuse.brought_in(coming.frame.frame(), &self.frames);
+        }
+        if let (Some(read_ahead), Purpose::Fix(_)) = (&self.read_ahead, purpose) {
+            read_ahead.missed(page);
+        }
+        Ok(Some(coming.frame))
+    }
+
+    /// Brings pages in that will probably be fixed soon, as far as there is room for them.
+    pub(crate) fn bring_in_ahead(&self, pages: impl Iterator<Item = u64>) {
+        let mut all = Vec::new();
+        for page in pages {
+            let plan = self
+                .policy()
+                .plan(page, Purpose::ReadAhead.access(), None, self.place());
+            let Plan::Coming(coming) = plan else { continue };
+            self.tell_erases(&coming);
+            // What cannot be written is whoever's who has to write it; those latched so far come.
+            let Ok(coming) = self.make_room(*coming) else {
+                break;
+            };
+            all.push(coming);
+        }
+        let mut incoming: Vec<Incoming<'_>> = all
+            .iter_mut()
+            .map(|coming| Incoming {
+                page: coming.page,
+                bytes: coming.frame.bytes_mut(),
+            })
+            .collect();
+        if incoming.is_empty() {
+            return;
+        }
+        let outcomes = self.transfer.read(&mut incoming, ReadCause::ReadAhead);
+        drop(incoming);
+        for (mut coming, outcome) in all.into_iter().zip(outcomes) {
+            match outcome {
+                Ok(lsn) => {
+                    coming.frame.loaded(lsn, true);
+                    coming.frame.release();
+                }
+                // Whoever fixes it will meet the error.
+                Err(_) => self.policy().did_not_come(coming, self.place()),
+            }
+        }
+    }
+
+    /// Policies that weigh wear are told how often the page's erase block was erased.
+    fn tell_erases(&self, coming: &Coming) {
+        if let Some(erases) = self.transfer.storage().erases_of(coming.page) {
+            let mut policy = self.policy();
+            if policy.policy().asks_erase_counts() {
+                policy.policy().erase_count(coming.frame.frame(), erases);
+            }
+        }
+    }
+
+    fn read<'c>(&'c self, mut coming: Coming<'c>, cause: ReadCause) -> Result<Coming<'c>, Error> {
+        let page = coming.page;
+        let bytes = coming.frame.bytes_mut();
+        let outcome = self
+            .transfer
+            .read(&mut [Incoming { page, bytes }], cause)
+            .pop();
+        match outcome {
+            Some(Ok(lsn)) => {
+                coming.frame.loaded(lsn, false);
+                Ok(coming)
+            }
+            Some(Err(error)) => {
+                self.policy().did_not_come(coming, self.place());
+                Err(error)
+            }
+            None => Ok(coming),
+        }
+    }
+
+    /// Writes what has to be written before the page can come.
+    fn make_room<'c>(&'c self, mut coming: Coming<'c>) -> Result<Coming<'c>, Error> {
+        let dirty = |coming: &Coming| {
+            let replaced = coming.replaced.is_some_and(|old| old.dirty);
+            replaced || coming.leaving.iter().any(|old| old.dirty)
+        };
+        if !dirty(&coming) && coming.together.is_empty() && coming.leaving.is_empty() {
+            return Ok(coming);
+        }
+        if dirty(&coming) {
+            self.transfer.counters.waits_for_writes.add(1);
+            if let Some(signal) = &self.signal {
+                signal.more_to_do();
+            }
+        }
+        let latches = std::mem::take(&mut coming.together);
+        let leaving = std::mem::take(&mut coming.leaving);
+        let padding = std::mem::take(&mut coming.padding);
+        let written = self.write_leaving(&mut coming, leaving, padding, latches);
+        match (written, coming.replaced) {
+            (Err(error), Some(replaced)) => {
+                let mut policy = self.policy();
+                policy.stays_in_place(coming, replaced, self.place());
+                self.left.notify_all();
+                Err(error)
+            }
+            (_, Some(replaced)) => {
+                if replaced.dirty {
+                    self.policy().has_left(replaced.page);
+                    self.left.notify_all();
+                }
+                Ok(coming)
+            }
+            (_, None) => Ok(coming),
+        }
+    }
+
+    /// Writes the page that is replaced, those that leave with it, and those that are written with
+    /// it; an error if the first could not be written.
+    fn write_leaving<'c>(
+        &'c self,
+        coming: &mut Coming<'c>,
+        mut leaving: Vec<Leaving<'c>>,
+        padding: Vec<u64>,
+        mut latches: Vec<Shared<'c>>,
+    ) -> Result<(), Error> {
+        let mut pads = self.padding(&padding);
+        let most = self.frames.most_copies().saturating_sub(pads.len()).max(1);
+        let later = latches.split_off(latches.len().min(most));
+        let mut copies = self.copies(latches);
+        let mut batch: Vec<Outgoing<'_>> = Vec::new();
+        if let Some(old) = coming.replaced.filter(|old| old.dirty) {
+            batch.push(Outgoing {
+                page: old.page,
+                lsn: old.lsn,
+                bytes: coming.frame.bytes_mut(),
+                cause: WriteCause::Eviction,
+            });
+        }
+        let own = batch.len();
+        for old in leaving.iter_mut().filter(|old| old.dirty) {
+            batch.push(Outgoing {
+                page: old.page,
+                lsn: old.lsn,
+                bytes: old.frame.bytes_mut(),
+                cause: WriteCause::Eviction,
+            });
+        }
+        for (copy, taken) in &mut copies {
+            batch.push(Outgoing {
+                page: taken.page,
+                lsn: taken.lsn,
+                bytes: copy.bytes_mut(),
+                cause: WriteCause::Cluster,
+            });
+        }
+        for (page, lsn, copy) in &mut pads {
+            batch.push(Outgoing {
+                page: *page,
+                lsn: *lsn,
+                bytes: copy.bytes_mut(),
+                cause: WriteCause::Eviction,
+            });
+        }
+        let mut outcomes = self.transfer.write(&mut batch).into_iter();
+        drop(batch);
+        let first = if own == 1 { outcomes.next() } else { None };
+        let mut policy = self.policy();
+        for old in leaving {
+            let failed = old.dirty && outcomes.next().is_some_and(|outcome| outcome.is_err());
+            match failed {
+                true => policy.stays(old, self.place()),
+                false => policy.is_free(old),
+            }
+        }
+        for (_, taken) in copies {
+            let (frame, page) = (taken.frame, taken.page);
+            match outcomes.next() {
+                Some(Err(_)) => {
+                    taken.failed(&self.frames);
+                    policy.still_dirty(frame, page, &self.frames);
+                }
+                _ => _ = taken.written(&self.frames),
+            }
+        }
+        padding.iter().for_each(|&page| policy.has_left(page));
+        drop(policy);
+        self.left.notify_all();
+        if !later.is_empty() {
+            // Errors leave the pages dirty, and are whoever's who has to evict them.
+            let _ = self.write_latched(later, WriteCause::Cluster, false);
+        }
+        first.unwrap_or(Ok(()))
+    }
+
+    /// The pages that are not resident, of a block that is to be written whole; as far as they can
+    /// be read.
+    fn padding(&self, pages: &[u64]) -> Vec<(u64, u64, Copied<'_>)> {
+        if pages.is_empty() {
+            return Vec::new();
+        }
+        let mut room = self.frames.room_for_copies(pages.len());
+        let mut incoming: Vec<Incoming<'_>> = pages
+            .iter()
+            .zip(&mut room)
+            .map(|(&page, copy)| Incoming {
+                page,
+                bytes: copy.bytes_mut(),
+            })
+            .collect();
+        let outcomes = self.transfer.read(&mut incoming, ReadCause::Padding);
+        drop(incoming);
+        let read = pages.iter().zip(room).zip(outcomes);
+        read.filter_map(|((&page, copy), outcome)| Some((page, outcome.ok()?, copy)))
+            .collect()
+    }
+
+    /// Copies of the pages to be written, as far as they are still dirty.
+    fn copies<'c>(&'c self, latches: Vec<Shared<'c>>) -> Vec<(Copied<'c>, Taken)> {
+        if latches.is_empty() {
+            return Vec::new();
+        }
+        let room = self.frames.room_for_copies(latches.len());
+        let copied = latches
+            .into_iter()
+            .zip(room)
+            .filter_map(|(latch, mut copy)| {
+                let taken = copy.take(&latch)?;
+                Some((copy, taken))
+            });
+        copied.collect()
+    }
+
+    /// Writes pages that stay, a batch at a time; those that are not dirty any more are left out.
+    /// With `tell` the policy is told which are clean then.
+    ///
+    /// # Errors
+    ///
+    /// The first, after all were tried.
+    pub(crate) fn write_latched<'c>(
+        &'c self,
+        latches: Vec<Shared<'c>>,
+        cause: WriteCause,
+        tell: bool,
+    ) -> Result<usize, Error> {
+        let mut written = 0;
+        let mut failure = None;
+        let mut latches = latches.into_iter().peekable();
+        while latches.peek().is_some() {
+            let batch: Vec<Shared<'_>> = latches.by_ref().take(self.frames.most_copies()).collect();
+            let mut copies = self.copies(batch);
+            let mut outgoing: Vec<Outgoing<'_>> = copies
+                .iter_mut()
+                .map(|(copy, taken)| Outgoing {
+                    page: taken.page,
+                    lsn: taken.lsn,
+                    bytes: copy.bytes_mut(),
+                    cause,
+                })
+                .collect();
+            let outcomes = self.transfer.write(&mut outgoing);
+            drop(outgoing);
+            let mut policy = self.policy();
+            for ((_, taken), outcome) in copies.into_iter().zip(outcomes) {
+                let (frame, page) = (taken.frame, taken.page);
+                match outcome {
+                    Ok(()) => {
+                        written += 1;
+                        if taken.written(&self.frames) && tell {
+                            policy.cleaned(frame, page, &self.frames);
+                        }
+                    }
+                    Err(error) => {
+                        taken.failed(&self.frames);
+                        policy.still_dirty(frame, page, &self.frames);
+                        failure.get_or_insert(error);
+                    }
+                }
+            }
+        }
+        failure.map_or(Ok(written), Err)
+    }
+
+    /// Slows down whoever makes pages dirty where too many are: the more the nearer the pool is to
+    /// being full of them.
+    #[inline]
+    fn hold_up(&self) {
+        if self.frames.dirty().count() > self.limits.dirty_budget {
+            self.hold_up_by_excess();
+        }
+    }
+
+    #[cold]
+    fn hold_up_by_excess(&self) {
+        let Some(signal) = &self.signal else {
+            // Nobody else writes: whoever makes pages dirty does, one batch.
+            let dirty = self.policy().next_dirty(1, true, &self.frames);
+            let _ = self.write_frames(dirty, WriteCause::Background);
+            return;
+        };
+        signal.more_to_do();
+        let over = self
+            .frames
+            .dirty()
+            .count()
+            .saturating_sub(self.limits.dirty_budget);
+        let room = (self.frames.count() as usize)
+            .saturating_sub(self.limits.dirty_budget)
+            .max(1);
+        let excess = (over as f64 / room as f64).min(1.0);
+        let delay = self.limits.most_delay.mul_f64(excess * excess);
+        self.transfer.counters.delays.add(1);
+        self.transfer
+            .counters
+            .delayed_us
+            .add(delay.as_micros() as u64);
+        std::thread::sleep(delay);
+    }
+
+    /// Writes dirty pages that nobody is changing at this moment.
+    pub(crate) fn write_frames(&self, frames: Vec<u32>, cause: WriteCause) -> Result<usize, Error> {
+        let latched = frames
+            .into_iter()
+            .filter_map(|frame| self.frames.share(frame, false).ok());
+        let latches = latched.map(|(latch, _)| latch).collect();
+        self.write_latched(latches, cause, true)
+    }
+}
+
+/// Somebody who waits, and not for ever.
+pub(crate) struct Waiting<'c> {
+    core: &'c Core,
+    since: Instant,
+    deadline: Instant,
+    next_look: Duration,
+}
+
+impl<'c> Waiting<'c> {
+    pub(crate) fn new(core: &'c Core) -> Self {
+        let since = Instant::now();
+        Waiting {
+            core,
+            since,
+            deadline: since + core.limits.patience,
+            next_look: FIRST_LOOK,
+        }
+    }
+
+    /// Waits for the latch of a frame that is thought to hold the page.
+    pub(crate) fn for_latch(
+        &mut self,
+        frame: u32,
+        page: u64,
+        to_change: bool,
+    ) -> Result<(), Error> {
+        self.core.transfer.counters.waits_for_latches.add(1);
+        match self.core.frames.wait(frame, to_change, self.deadline) {
+            true => Ok(()),
+            false => Err(Error::Latched {
+                page,
+                waited: self.since.elapsed(),
+            }),
+        }
+    }
+
+    /// Waits until a page that has to leave has been written.
+    pub(crate) fn for_write(
+        &mut self,
+        policy: &mut MutexGuard<'_, Replacement>,
+        page: u64,
+    ) -> Result<(), Error> {
+        self.core.transfer.counters.waits_for_writes.add(1);
+        while policy.is_leaving(page) {
+            if self.core.left.wait_until(policy, self.deadline).timed_out() {
+                return Err(Error::Latched {
+                    page,
+                    waited: self.since.elapsed(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for what nobody tells the end of.
+    pub(crate) fn a_moment(&mut self, page: u64) -> Result<(), Error> {
+        if Instant::now() >= self.deadline {
+            return Err(Error::Latched {
+                page,
+                waited: self.since.elapsed(),
+            });
+        }
+        std::thread::sleep(FIRST_LOOK);
+        Ok(())
+    }
+
+    /// Waits until a frame may be unpinned.
+    fn for_frame(&mut self) -> Result<(), Error> {
+        let core = self.core;
+        core.transfer.counters.waits_for_frames.add(1);
+        loop {
+            let now = Instant::now();
+            if now >= self.deadline {
+                return Err(Error::AllPinned {
+                    frames: core.frames.count(),
+                    waited: self.since.elapsed(),
+                });
+            }
+            std::thread::sleep(self.next_look.min(self.deadline - now));
+            self.next_look = (self.next_look * 2).min(LAST_LOOK);
+            if (0..core.frames.count()).any(|frame| core.frames.may_leave(frame)) {
+                return Ok(());
+            }
+        }
+    }
+}

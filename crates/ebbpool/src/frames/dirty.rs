@@ -1,0 +1,113 @@
+//! Which frames are dirty, so that a checkpoint need not look at the others.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+const BITS: usize = u64::BITS as usize;
+
+/// A bit a frame, and a bit for each 64 of them that are not all clear.
+#[derive(Debug)]
+pub(crate) struct DirtySet {
+    frames: Box<[AtomicU64]>,
+    some: Box<[AtomicU64]>,
+    count: AtomicUsize,
+}
+
+impl DirtySet {
+    pub(crate) fn new(frames: u32) -> Self {
+        let words = (frames as usize).div_ceil(BITS);
+        let clear = |count: usize| (0..count).map(|_| AtomicU64::new(0)).collect();
+        DirtySet {
+            frames: clear(words),
+            some: clear(words.div_ceil(BITS)),
+            count: AtomicUsize::new(0),
+        }
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn insert(&self, frame: u32) {
+        let (word, bit) = place(frame as usize);
+        if self.frames[word].fetch_or(bit, Ordering::AcqRel) & bit == 0 {
+            self.count.fetch_add(1, Ordering::Relaxed);
+        }
+        let (group, bit) = place(word);
+        if self.some[group].load(Ordering::Acquire) & bit == 0 {
+            self.some[group].fetch_or(bit, Ordering::AcqRel);
+        }
+    }
+
+    pub(super) fn remove(&self, frame: u32) {
+        let (word, bit) = place(frame as usize);
+        if self.frames[word].fetch_and(!bit, Ordering::AcqRel) & bit != 0 {
+            self.count.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Those that are dirty now, ascending. One that becomes dirty or clean meanwhile may be among
+    /// them or not.
+    pub(crate) fn frames(&self) -> Vec<u32> {
+        let mut found = Vec::with_capacity(self.count());
+        for (group, some) in self.some.iter().enumerate() {
+            for word in ones(some.load(Ordering::Acquire)).map(|at| group * BITS + at) {
+                let bits = self.frames[word].load(Ordering::Acquire);
+                if bits == 0 {
+                    self.forget_word(group, word);
+                }
+                found.extend(ones(bits).map(|at| (word * BITS + at) as u32));
+            }
+        }
+        found
+    }
+
+    /// Nothing of a word was set; whoever sets something meanwhile is not overlooked.
+    fn forget_word(&self, group: usize, word: usize) {
+        let (_, bit) = place(word);
+        self.some[group].fetch_and(!bit, Ordering::AcqRel);
+        if self.frames[word].load(Ordering::Acquire) != 0 {
+            self.some[group].fetch_or(bit, Ordering::AcqRel);
+        }
+    }
+}
+
+fn place(at: usize) -> (usize, u64) {
+    (at / BITS, 1 << (at % BITS))
+}
+
+fn ones(mut word: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let at = (word != 0).then(|| word.trailing_zeros() as usize);
+        word &= word.wrapping_sub(1);
+        at
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn it_is_a_set(steps in prop::collection::vec((0..9000u32, any::<bool>(), any::<bool>()), 0..300)) {
+            let set = DirtySet::new(9000);
+            let mut model = BTreeSet::new();
+            for (frame, insert, look) in steps {
+                if insert {
+                    set.insert(frame);
+                    model.insert(frame);
+                } else {
+                    set.remove(frame);
+                    model.remove(&frame);
+                }
+                if look {
+                    prop_assert_eq!(set.frames(), model.iter().copied().collect::<Vec<_>>());
+                }
+                prop_assert_eq!(set.count(), model.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Latches: the only way to a frame's bytes.
+
+#![allow(unsafe_code)]
+
+use std::{mem, thread};
+
+use super::{Frames, Refusal};
+use crate::log::Lsn;
+use crate::sync::Ordering;
+
+/// A shared latch: a page that stays and does not change.
+pub(crate) struct Shared<'f> {
+    frames: &'f Frames,
+    frame: u32,
+}
+
+/// The exclusive latch of a page that is being changed. A thread that begins to panic while it has
+/// one may leave the page changed by halves: then the page is abandoned.
+pub(crate) struct Exclusive<'f> {
+    frames: &'f Frames,
+    frame: u32,
+    /// The thread was panicking already, and uses the page to clean up.
+    panicking: bool,
+}
+
+/// The exclusive latch of a frame whose page leaves or comes. It is given back by one of the
+/// methods that take it.
+#[must_use]
+pub(crate) struct Claimed<'f> {
+    frames: &'f Frames,
+    frame: u32,
+}
+
+impl Frames {
+    /// A shared latch, and true if the page was fresh.
+    #[inline]
+    pub(crate) fn share(&self, frame: u32, polite: bool) -> Result<(Shared<'_>, bool), Refusal> {
+        let fresh = self.header(frame).word.share(polite)?;
+        Ok((
+            Shared {
+                frames: self,
+                frame,
+            },
+            fresh,
+        ))
+    }
+
+    /// The exclusive latch, to change the page, and true if the page was fresh.
+    #[inline]
+    pub(crate) fn exclude(&self, frame: u32) -> Result<(Exclusive<'_>, bool), Refusal> {
+        let excluded = self.header(frame).word.exclude()?;
+        if excluded.was_clean {
+            self.became_dirty(frame);
+        }
+        Ok((Exclusive::new(self, frame), excluded.was_fresh))
+    }
+
+    /// An empty frame for a page to come.
+    pub(crate) fn claim(&self, frame: u32) -> Option<Claimed<'_>> {
+        let claimed = self.header(frame).word.claim();
+        claimed.then_some(Claimed {
+            frames: self,
+            frame,
+        })
+    }
+
+    /// A page that is to leave, if nobody holds it, and whether it is dirty.
+    pub(crate) fn claim_victim(&self, frame: u32) -> Option<(Claimed<'_>, bool)> {
+        let dirty = self.header(frame).word.claim_victim()?;
+        Some((
+            Claimed {
+                frames: self,
+                frame,
+            },
+            dirty,
+        ))
+    }
+
+    /// A page that is to be dropped as it is.
+    pub(crate) fn claim_to_drop(&self, frame: u32) -> Result<Claimed<'_>, Refusal> {
+        self.header(frame).word.claim_to_drop()?;
+        Ok(Claimed {
+            frames: self,
+            frame,
+        })
+    }
+}
+
+macro_rules! latch {
+    ($latch:ident) => {
+        impl $latch<'_> {
+            #[inline]
+            pub(crate) fn page(&self) -> u64 {
+                self.frames.page_in(self.frame)
+            }
+
+            /// Of the page's latest change.
+            pub(crate) fn lsn(&self) -> Lsn {
+                self.frames.header(self.frame).lsn.load(Ordering::Relaxed)
+            }
+        }
+    };
+}
+
+latch!(Shared);
+latch!(Exclusive);
+latch!(Claimed);
+
+impl Shared<'_> {
+    #[inline]
+    pub(crate) fn frame(&self) -> u32 {
+        self.frame
+    }
+
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: whoever changes the bytes has the exclusive latch, and that excludes this one.
+        unsafe { self.frames.memory.bytes(self.frame) }
+    }
+}
+
+impl Drop for Shared<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.frames.header(self.frame).word.unshare() {
+            self.frames.wake(self.frame);
+        }
+    }
+}
+
+impl<'f> Exclusive<'f> {
+    fn new(frames: &'f Frames, frame: u32) -> Self {
+        Exclusive {
+            frames,
+            frame,
+            panicking: thread::panicking(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: the latch is exclusive, and changing the bytes borrows it mutably.
+        unsafe { self.frames.memory.bytes(self.frame) }
+    }
+
+    #[inline]
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the latch is exclusive, and it is borrowed for as long.
+        unsafe { self.frames.memory.bytes_mut(self.frame) }
+    }
+
+    /// The page was changed, and the log has that at `lsn`.
+    pub(crate) fn set_lsn(&mut self, lsn: Lsn) {
+        let header = self.frames.header(self.frame);
+        header.lsn.store(lsn, Ordering::Relaxed);
+        let first = &self.frames.changes[self.frame as usize].first;
+        if first.load(Ordering::Relaxed) == 0 {
+            first.store(lsn, Ordering::Release);
+        }
+    }
+
+    /// Others may read now.
+    pub(crate) fn downgrade(self) -> Shared<'f> {
+        let Exclusive { frames, frame, .. } = self;
+        mem::forget(self);
+        if frames.header(frame).word.downgrade() {
+            frames.wake(frame);
+        }
+        Shared { frames, frame }
+    }
+}
+
+impl Drop for Exclusive<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let word = &self.frames.header(self.frame).word;
+        if thread::panicking() && !self.panicking {
+            word.abandon();
+        }
+        if word.unexclude() {
+            self.frames.wake(self.frame);
+        }
+    }
+}
+
+impl<'f> Claimed<'f> {
+    pub(crate) fn frame(&self) -> u32 {
+        self.frame
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the latch is exclusive, and it is borrowed for as long.
+        unsafe { self.frames.memory.bytes_mut(self.frame) }
+    }
+
+    /// The page that was here has left; `page` comes.
+    pub(crate) fn begin_load(&mut self, page: u64) {
+        let header = self.frames.header(self.frame);
+        self.frames.dirty.remove(self.frame);
+        self.frames.changes[self.frame as usize]
+            .first
+            .store(0, Ordering::Release);
+        header.word.begin_load();
+        header.page.store(page, Ordering::Relaxed);
+        header.lsn.store(0, Ordering::Relaxed);
+        header.admissions.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The page that was to leave cannot, and is as dirty as it was; `page` does not come.
+    pub(crate) fn undo_load(&mut self, page: u64, lsn: Lsn, first_lsn: Lsn) {
+        let header = self.frames.header(self.frame);
+        header.page.store(page, Ordering::Relaxed);
+        header.lsn.store(lsn, Ordering::Relaxed);
+        header.admissions.fetch_add(1, Ordering::Relaxed);
+        header.word.loaded(false);
+        header.word.change();
+        self.frames.became_dirty(self.frame);
+        self.frames.changes[self.frame as usize]
+            .first
+            .store(first_lsn, Ordering::Release);
+    }
+
+    /// The page is here, with the LSN that it was written with.
+    pub(crate) fn loaded(&mut self, lsn: Lsn, fresh: bool) {
+        let header = self.frames.header(self.frame);
+        header.lsn.store(lsn, Ordering::Relaxed);
+        header.word.loaded(fresh);
+    }
+
+    /// Lets the page be read by the caller and others.
+    pub(crate) fn into_shared(self) -> Shared<'f> {
+        Exclusive::new(self.frames, self.frame).downgrade()
+    }
+
+    /// Lets the caller change the page.
+    pub(crate) fn into_exclusive(self) -> Exclusive<'f> {
+        if self.frames.header(self.frame).word.change() {
+            self.frames.became_dirty(self.frame);
+        }
+        Exclusive::new(self.frames, self.frame)
+    }
+
+    /// Lets anybody have the page.
+    pub(crate) fn release(self) {
+        drop(Exclusive::new(self.frames, self.frame));
+    }
+
+    /// Empties the frame.
+    pub(crate) fn vacate(self) {
+        self.frames.dirty.remove(self.frame);
+        self.frames.changes[self.frame as usize]
+            .first
+            .store(0, Ordering::Release);
+        if self.frames.header(self.frame).word.vacate() {
+            self.frames.wake(self.frame);
+        }
+    }
+}

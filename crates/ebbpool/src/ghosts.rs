@@ -1,0 +1,55 @@
+//! By what the policy remembers pages that are not resident.
+
+use ebbpool_policy::Ghost;
+use hashbrown::HashMap;
+
+/// Never more pages than the policy has ghosts, since a ghost is one page's at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Ghosts {
+    of_page: HashMap<u64, Ghost>,
+    /// The latest page of each ghost.
+    page_of: Vec<Option<u64>>,
+}
+
+impl Ghosts {
+    pub(crate) fn get(&self, page: u64) -> Option<Ghost> {
+        self.of_page.get(&page).copied()
+    }
+
+    /// The policy remembers the page by this ghost, or not at all.
+    pub(crate) fn set(&mut self, page: u64, ghost: Option<Ghost>) {
+        if let Some(old) = self.of_page.remove(&page) {
+            self.page_of[old as usize] = None;
+        }
+        let Some(ghost) = ghost else { return };
+        let at = ghost as usize;
+        if at >= self.page_of.len() {
+            self.page_of.resize(at + 1, None);
+        }
+        if let Some(other) = self.page_of[at].replace(page) {
+            self.of_page.remove(&other);
+        }
+        self.of_page.insert(page, ghost);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ghost_is_one_pages() {
+        let mut ghosts = Ghosts::default();
+        ghosts.set(10, Some(3));
+        ghosts.set(11, Some(0));
+        assert_eq!((ghosts.get(10), ghosts.get(11)), (Some(3), Some(0)));
+        ghosts.set(12, Some(3));
+        assert_eq!((ghosts.get(10), ghosts.get(12)), (None, Some(3)));
+        ghosts.set(12, Some(1));
+        ghosts.set(10, Some(3));
+        assert_eq!((ghosts.get(10), ghosts.get(12)), (Some(3), Some(1)));
+        ghosts.set(10, None);
+        assert_eq!(ghosts.get(10), None);
+        assert_eq!(ghosts.of_page.len(), 2);
+    }
+}

@@ -1,0 +1,356 @@
+//! The pool as its users see it.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::background::{self, Duties, Signal};
+use crate::checkpoint::Checkpoint;
+use crate::core::{Core, Waiting};
+use crate::error::Error;
+use crate::frames::{Frames, Refusal};
+use crate::guard::{ReadGuard, WriteGuard};
+use crate::optimistic::Optimistic;
+use crate::options::PoolOptions;
+use crate::read_ahead::ReadAhead;
+use crate::recorder::Recorder;
+use crate::replacement::Replacement;
+use crate::rings::Rings;
+use crate::scan::Scan;
+use crate::stats::{ReadCause, Stats, WriteCause};
+use crate::storage::Storage;
+use crate::table::PageTable;
+use crate::transfer::{Transfer, as_told};
+
+/// A pool of frames over a storage, used by many threads.
+///
+/// Pages are fixed for reading or writing; what is fixed stays in memory until its guard is dropped.
+/// Dirty pages leave when the policy says so, and no sooner than their log (steal); nothing is
+/// written when a transaction commits (no-force).
+///
+/// Dropping a pool writes nothing: what is dirty is lost unless a log has it. [`Pool::close`] writes.
+pub struct Pool {
+    core: Arc<Core>,
+    threads: Vec<JoinHandle<()>>,
+    next_page: AtomicU64,
+    free_pages: Mutex<BTreeSet<u64>>,
+}
+
+impl PoolOptions {
+    /// Opens a pool over a storage.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Options`] if the options make no sense, [`Error::Memory`] if there is no memory for the
+    /// frames, and what the storage fails with.
+    pub fn open(self, storage: impl Storage + 'static) -> Result<Pool, Error> {
+        self.check(&storage)?;
+        let storage: Box<dyn Storage> = Box::new(storage);
+        let page_size = storage.page_size();
+        let frames = Frames::new(self.frames, self.batch.max(1), page_size)?;
+        storage.register(frames.memory());
+        let pages = storage.pages().map_err(|source| Error::Storage {
+            what: "the storage cannot say how long it is",
+            source,
+        })?;
+        let limits = self.limits();
+        let duties = Duties {
+            reserve: self.reserve(),
+            max_dirty_age: self.max_dirty_age,
+        };
+        let (read_ahead, ranges) = match self.background && self.read_ahead > 0 {
+            true => {
+                let (read_ahead, ranges) = ReadAhead::new(self.read_ahead);
+                (Some(read_ahead), Some(ranges))
+            }
+            false => (None, None),
+        };
+        let table = PageTable::new(self.frames, self.dense_pages);
+        let transfer = Transfer::new(storage, self.format, self.log, self.costs);
+        let mut policy = self.policy.into_policy(self.frames);
+        policy.costs(as_told(transfer.costs()));
+        let core = Arc::new(Core {
+            frames,
+            table,
+            rings: Rings::new(),
+            replacement: Mutex::new(Replacement::new(policy, self.listener)),
+            left: Condvar::new(),
+            transfer,
+            limits,
+            recorder: self.sink.map(Recorder::new),
+            read_ahead,
+            signal: self.background.then(Signal::default),
+            pages: AtomicU64::new(pages),
+        });
+        let mut threads = Vec::new();
+        if self.background {
+            let writer = Arc::clone(&core);
+            threads.push(spawn("ebbpool-write", move || {
+                background::write(&writer, duties, || stats(&writer).publish());
+            })?);
+        }
+        if let Some(ranges) = ranges {
+            let reader = Arc::clone(&core);
+            threads.push(spawn("ebbpool-read", move || {
+                background::read(&reader, &ranges);
+            })?);
+        }
+        Ok(Pool {
+            core,
+            threads,
+            next_page: AtomicU64::new(pages),
+            free_pages: Mutex::new(BTreeSet::new()),
+        })
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
+    let named = std::thread::Builder::new().name(name.into());
+    named.spawn(work).map_err(|source| Error::Storage {
+        what: "a thread of the pool cannot be started",
+        source,
+    })
+}
+
+impl Pool {
+    /// Bytes of a page that are the caller's.
+    pub fn payload_size(&self) -> usize {
+        self.core.transfer.storage().page_size() - self.payload()
+    }
+
+    fn payload(&self) -> usize {
+        self.core.transfer.format().payload()
+    }
+
+    /// Frames of the pool.
+    pub fn frames(&self) -> u32 {
+        self.core.frames.count()
+    }
+
+    /// What the storage is, for people.
+    pub fn describe_storage(&self) -> String {
+        self.core.transfer.storage().describe()
+    }
+
+    /// Fixes a page for reading. A page that was never written reads as zeros.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Read`] and [`Error::Damaged`] if it cannot be had from storage, [`Error::Write`],
+    /// [`Error::Log`] and [`Error::Poisoned`] if a page cannot be written that has to make room,
+    /// [`Error::AllPinned`] and [`Error::Latched`] after waiting, [`Error::Abandoned`].
+    #[inline]
+    pub fn fix_read(&self, page: u64) -> Result<ReadGuard<'_>, Error> {
+        let latch = self.core.share(page, None)?;
+        Ok(ReadGuard::new(latch, self.payload()))
+    }
+
+    /// Fixes a page for reading that will hardly be used again soon.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pool::fix_read`].
+    pub fn fix_scan(&self, page: u64, scan: &mut Scan) -> Result<ReadGuard<'_>, Error> {
+        let latch = self.core.share(page, Some(scan))?;
+        Ok(ReadGuard::new(latch, self.payload()))
+    }
+
+    /// Fixes a page for writing. It is dirty from then on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pool::fix_read`], and [`Error::Poisoned`] as soon as a sync has failed.
+    #[inline]
+    pub fn fix_write(&self, page: u64) -> Result<WriteGuard<'_>, Error> {
+        let latch = self.core.exclude(page)?;
+        Ok(WriteGuard::new(latch, self.payload()))
+    }
+
+    /// Fixes a page for writing whose content in storage does not matter: it is all zeros, and is not
+    /// read.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pool::fix_write`].
+    pub fn fix_new(&self, page: u64) -> Result<WriteGuard<'_>, Error> {
+        let latch = self.core.exclude_new(page)?;
+        Ok(WriteGuard::new(latch, self.payload()))
+    }
+
+    /// A resident page, to be read without a latch; nothing if it is not resident or is being changed:
+    /// then fix it. The policy is not told.
+    #[inline]
+    pub fn read_optimistically(&self, page: u64) -> Option<Optimistic<'_>> {
+        Optimistic::begin(&self.core, page)
+    }
+
+    /// A page that nobody uses, fixed for writing, all zeros: one that was freed, the smallest first, or
+    /// the one after the storage's last, which grows by it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pool::fix_write`], and [`Error::Grow`] if the storage is full.
+    pub fn allocate(&self) -> Result<WriteGuard<'_>, Error> {
+        self.core.transfer.check_writable()?;
+        if let Some(page) = self.free_pages.lock().pop_first() {
+            return self.fix_new(page).inspect_err(|_| {
+                self.free_pages.lock().insert(page);
+            });
+        }
+        let page = self.next_page.fetch_add(1, Ordering::Relaxed);
+        let grown = self.core.transfer.storage().grow(page.saturating_add(1));
+        if let Err(source) = grown {
+            self.free_pages.lock().insert(page);
+            let pages = page.saturating_add(1);
+            return Err(Error::Grow { pages, source });
+        }
+        self.core.pages.fetch_max(page + 1, Ordering::Relaxed);
+        self.fix_new(page)
+    }
+
+    /// Gives a page back, whose content does not matter any more. It is not written. Which pages are free
+    /// is forgotten with the pool: keep that in pages of your own, and free them again after opening.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Latched`] if somebody has it fixed.
+    pub fn free(&self, page: u64) -> Result<(), Error> {
+        self.drop_page(page)?;
+        self.free_pages.lock().insert(page);
+        Ok(())
+    }
+
+    /// Forgets what is in memory of a page, so that the next fix reads it from storage: changes that were
+    /// not written are lost. The way back for an abandoned page whose changes the log can redo.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Latched`] if somebody has it fixed.
+    pub fn discard(&self, page: u64) -> Result<(), Error> {
+        self.drop_page(page)
+    }
+
+    fn drop_page(&self, page: u64) -> Result<(), Error> {
+        let core = &*self.core;
+        let mut waiting = Waiting::new(core);
+        loop {
+            let mut policy = core.policy();
+            policy.take_all_hits(&core.rings, &core.frames);
+            if policy.is_leaving(page) {
+                waiting.for_write(&mut policy, page)?;
+            }
+            let Some(frame) = core.table.find(page, &core.frames) else {
+                return Ok(());
+            };
+            match core.frames.claim_to_drop(frame) {
+                Ok(claimed) => {
+                    policy.drop_page(claimed, page, core.place());
+                    return Ok(());
+                }
+                Err(Refusal::Empty) => {}
+                Err(Refusal::Busy | Refusal::Abandoned) => {
+                    drop(policy);
+                    waiting.for_latch(frame, page, true)?;
+                    waiting.a_moment(page)?;
+                }
+            }
+        }
+    }
+
+    /// Writes a page, if it is dirty, and returns when it survives a crash.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Write`], [`Error::Log`], [`Error::Poisoned`], [`Error::Latched`]. The page stays dirty.
+    pub fn flush(&self, page: u64) -> Result<(), Error> {
+        self.core.flush(page)
+    }
+
+    /// Writes all pages that are dirty now, in ascending order, and returns when they survive a crash.
+    /// Others read and write meanwhile (fuzzy). It takes time for the dirty pages, not for the frames.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pool::flush`]; pages that could not be written stay dirty.
+    pub fn checkpoint(&self) -> Result<Checkpoint, Error> {
+        let _span = tracing::debug_span!("checkpoint").entered();
+        self.core.checkpoint()
+    }
+
+    /// What the pool has done so far.
+    pub fn stats(&self) -> Stats {
+        stats(&self.core)
+    }
+
+    /// Checkpoints and ends the pool.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pool::checkpoint`]. The pool comes back, for its dirty pages are nowhere else.
+    pub fn close(self) -> Result<(), (Pool, Error)> {
+        match self.checkpoint() {
+            Ok(_) => Ok(()),
+            Err(error) => Err((self, error)),
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if let Some(signal) = &self.core.signal {
+            signal.stop();
+        }
+        for thread in self.threads.drain(..) {
+            // One that panicked has nothing left to be waited for.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool")
+            .field("frames", &self.frames())
+            .field("storage", &self.describe_storage())
+            .finish_non_exhaustive()
+    }
+}
+
+fn stats(core: &Core) -> Stats {
+    let counters = &core.transfer.counters;
+    let (resident, gauges) = {
+        let policy = core.replacement.lock();
+        (policy.resident(), policy.gauges())
+    };
+    Stats {
+        hits: core.rings.hits(),
+        misses: counters.misses.get(),
+        pages_read: ReadCause::ALL.map(|cause| counters.read(cause).get()),
+        pages_written: WriteCause::ALL.map(|cause| counters.write(cause).get()),
+        write_calls: counters.write_calls.get(),
+        page_size: core.transfer.storage().page_size(),
+        failed_reads: counters.failed_reads.get(),
+        failed_writes: counters.failed_writes.get(),
+        syncs: counters.syncs.get(),
+        log_forces: counters.log_forces.get(),
+        waits_for_latches: counters.waits_for_latches.get(),
+        waits_for_writes: counters.waits_for_writes.get(),
+        waits_for_frames: counters.waits_for_frames.get(),
+        delays: counters.delays.get(),
+        delayed: Duration::from_micros(counters.delayed_us.get()),
+        frames: core.frames.count(),
+        resident,
+        dirty: core.frames.dirty().count() as u32,
+        clean_target: gauges.target,
+        costs: core.transfer.costs(),
+        read_latency: counters.read_latency.quantiles(),
+        write_latency: counters.write_latency.quantiles(),
+        sync_latency: counters.sync_latency.quantiles(),
+        poisoned: core.transfer.poisoned(),
+    }
+}

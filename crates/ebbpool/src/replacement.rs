@@ -1,0 +1,472 @@
+//! Who goes: the policy, and what it needs to be told, under one lock.
+//!
+//! All that a miss tells the policy is told in one go, before any I/O: so for the policy references
+//! come one after the other, whatever the threads do, and what it decides is what it decides in the
+//! simulator. The frames stay latched until the I/O is done; a page that is being written because it
+//! has to leave is in [`Replacement::leaving`], and whoever wants it waits.
+
+use ebbpool_policy::{Access, DynPolicy, Frame, Gauges};
+use hashbrown::HashSet;
+
+use crate::frames::{Claimed, Frames, Shared, State};
+use crate::ghosts::Ghosts;
+use crate::log::Lsn;
+use crate::rings::{Hit, Rings};
+use crate::table::PageTable;
+
+/// Something that happened to a page, in the order in which it was decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// It is written, as far as nothing fails.
+    Write(u64),
+    /// It leaves.
+    Evict(u64),
+}
+
+/// Somebody who is told of events.
+pub(crate) type Listener = Box<dyn FnMut(Event) + Send>;
+
+/// A page that leaves.
+pub(crate) struct Leaving<'f> {
+    pub(crate) frame: Claimed<'f>,
+    pub(crate) page: u64,
+    pub(crate) dirty: bool,
+    pub(crate) lsn: Lsn,
+    pub(crate) first_lsn: Lsn,
+}
+
+/// The page that a frame held that another one comes into.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Replaced {
+    pub(crate) page: u64,
+    pub(crate) dirty: bool,
+    pub(crate) lsn: Lsn,
+    pub(crate) first_lsn: Lsn,
+}
+
+/// A page that comes, and what has to be done before it can be read.
+pub(crate) struct Coming<'f> {
+    pub(crate) page: u64,
+    pub(crate) frame: Claimed<'f>,
+    pub(crate) replaced: Option<Replaced>,
+    /// Those that leave with the one that is replaced.
+    pub(crate) leaving: Vec<Leaving<'f>>,
+    /// Those to be written with it, which stay.
+    pub(crate) together: Vec<Shared<'f>>,
+    /// Pages of its block that are not resident, to be read and written with it.
+    pub(crate) padding: Vec<u64>,
+}
+
+/// What became of a wish to bring a page in.
+pub(crate) enum Plan<'f> {
+    /// It is there, or about to be.
+    Resident,
+    /// It is being written because it had to leave.
+    Leaving,
+    /// There is no frame for it.
+    AllPinned,
+    Coming(Box<Coming<'f>>),
+}
+
+/// See the [module](self).
+pub(crate) struct Replacement {
+    policy: Box<dyn DynPolicy + Send>,
+    ghosts: Ghosts,
+    /// Frames that have held a page and hold none.
+    free: Vec<Frame>,
+    /// Frames from here on have never held one.
+    unused: Frame,
+    /// Pages that are being written because they have to leave.
+    leaving: HashSet<u64>,
+    /// Frames whose page could not be written lately.
+    unwritable: HashSet<Frame>,
+    listener: Option<Listener>,
+    costs_told_at: u64,
+    scratch: Vec<Frame>,
+}
+
+/// What a plan is made over.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'f> {
+    pub(crate) frames: &'f Frames,
+    pub(crate) table: &'f PageTable,
+    /// Pages that the storage has, for padding.
+    pub(crate) pages: u64,
+}
+
+impl Replacement {
+    pub(crate) fn new(policy: Box<dyn DynPolicy + Send>, listener: Option<Listener>) -> Self {
+        Replacement {
+            policy,
+            ghosts: Ghosts::default(),
+            free: Vec::new(),
+            unused: 0,
+            leaving: HashSet::new(),
+            unwritable: HashSet::new(),
+            listener,
+            costs_told_at: 0,
+            scratch: Vec::new(),
+        }
+    }
+
+    pub(crate) fn policy(&mut self) -> &mut dyn DynPolicy {
+        &mut *self.policy
+    }
+
+    pub(crate) fn gauges(&self) -> Gauges {
+        self.policy.gauges()
+    }
+
+    pub(crate) fn costs_told_at(&mut self) -> &mut u64 {
+        &mut self.costs_told_at
+    }
+
+    /// True if every frame holds a page.
+    pub(crate) fn is_full(&self, frames: &Frames) -> bool {
+        self.resident() == frames.count()
+    }
+
+    /// Pages that are being written because they have to leave.
+    pub(crate) fn all_leaving(&self) -> Vec<u64> {
+        self.leaving.iter().copied().collect()
+    }
+
+    pub(crate) fn is_leaving(&self, page: u64) -> bool {
+        self.leaving.contains(&page)
+    }
+
+    /// Frames that hold a page.
+    pub(crate) fn resident(&self) -> u32 {
+        self.unused - self.free.len() as u32
+    }
+
+    fn tell(&mut self, event: Event) {
+        if let Some(listener) = &mut self.listener {
+            listener(event);
+        }
+    }
+
+    /// Tells the policy of the calling thread's hits.
+    pub(crate) fn take_hits(&mut self, rings: &Rings, frames: &Frames) {
+        rings.take_own(|hit| self.hit(hit, frames));
+    }
+
+    /// Tells the policy of all hits.
+    pub(crate) fn take_all_hits(&mut self, rings: &Rings, frames: &Frames) {
+        rings.take_all(|hit| self.hit(hit, frames));
+    }
+
+    fn hit(&mut self, hit: Hit, frames: &Frames) {
+        if hit.is_of(frames.admissions(hit.frame)) {
+            self.policy.hit(hit.frame, hit.access);
+        }
+    }
+
+    /// Finds a frame for a page and tells the policy all about it. `instead` is a frame to take in
+    /// place of the policy's victim, if its page may leave.
+    pub(crate) fn plan<'f>(
+        &mut self,
+        page: u64,
+        access: Access,
+        instead: Option<Frame>,
+        place: Place<'f>,
+    ) -> Plan<'f> {
+        let Place { frames, table, .. } = place;
+        if table.find(page, frames).is_some() {
+            return Plan::Resident;
+        }
+        if self.leaving.contains(&page) {
+            return Plan::Leaving;
+        }
+        self.policy.miss(page, self.ghosts.get(page), access);
+        let coming = match self.empty_frame(frames) {
+            Some(frame) => Some(Coming {
+                page,
+                frame,
+                replaced: None,
+                leaving: Vec::new(),
+                together: Vec::new(),
+                padding: Vec::new(),
+            }),
+            None => self.replace(page, access, instead, place),
+        };
+        let Some(mut coming) = coming else {
+            let ghost = self.policy.refused();
+            self.ghosts.set(page, ghost);
+            return Plan::AllPinned;
+        };
+        coming.frame.begin_load(page);
+        table.insert(page, coming.frame.frame(), frames);
+        self.policy.admit(coming.frame.frame(), page, access);
+        Plan::Coming(Box::new(coming))
+    }
+
+    fn empty_frame<'f>(&mut self, frames: &'f Frames) -> Option<Claimed<'f>> {
+        let frame = if self.unused < frames.count() {
+            self.unused += 1;
+            self.unused - 1
+        } else {
+            self.free.pop()?
+        };
+        frames.claim(frame)
+    }
+
+    fn replace<'f>(
+        &mut self,
+        page: u64,
+        access: Access,
+        instead: Option<Frame>,
+        place: Place<'f>,
+    ) -> Option<Coming<'f>> {
+        let Place { frames, table, .. } = place;
+        let (claimed, dirty) = instead
+            .and_then(|frame| frames.claim_victim(frame))
+            .or_else(|| self.claim_victim(Some((page, access)), frames))?;
+        let victim = claimed.frame();
+        let old = leaving(claimed, dirty, frames);
+        let together = self.together(victim, frames);
+        if !together.is_empty() {
+            if old.dirty {
+                self.tell(Event::Write(old.page));
+            }
+            for latch in &together {
+                self.tell(Event::Write(latch.page()));
+                self.policy.cleaned(latch.frame());
+            }
+        }
+        let mut others = Vec::new();
+        let mut frames_leaving = std::mem::take(&mut self.scratch);
+        self.policy.also_leaving(victim, &mut frames_leaving);
+        for frame in frames_leaving.drain(..).filter(|&frame| frame != victim) {
+            if let Some((claimed, dirty)) = frames.claim_victim(frame) {
+                others.push(leaving(claimed, dirty, frames));
+            }
+        }
+        self.scratch = frames_leaving;
+        let (padding, block) = self.padding(victim, &old, &others, place);
+        let told = !together.is_empty();
+        self.let_go(&old, told, table, frames);
+        for other in &others {
+            self.let_go(other, false, table, frames);
+        }
+        let together = together.into_iter().chain(block).collect();
+        Some(Coming {
+            page,
+            replaced: Some(Replaced {
+                page: old.page,
+                dirty: old.dirty,
+                lsn: old.lsn,
+                first_lsn: old.first_lsn,
+            }),
+            frame: old.frame,
+            leaving: others,
+            together,
+            padding,
+        })
+    }
+
+    /// Latches the page that the policy lets go.
+    fn claim_victim<'f>(
+        &mut self,
+        incoming: Option<(u64, Access)>,
+        frames: &'f Frames,
+    ) -> Option<(Claimed<'f>, bool)> {
+        loop {
+            let unwritable = &self.unwritable;
+            let may_go = |frame| frames.may_leave(frame) && !unwritable.contains(&frame);
+            match self.policy.victim(incoming, &may_go) {
+                Some(frame) => match frames.claim_victim(frame) {
+                    // Somebody may have fixed it since the policy asked.
+                    None => continue,
+                    claimed => return claimed,
+                },
+                // Better to try again to write what could not be written than to give up.
+                None if !self.unwritable.is_empty() => self.unwritable.clear(),
+                None => return None,
+            }
+        }
+    }
+
+    /// Latches the dirty pages that are best written with the victim.
+    fn together<'f>(&mut self, victim: Frame, frames: &'f Frames) -> Vec<Shared<'f>> {
+        let mut wanted = std::mem::take(&mut self.scratch);
+        self.policy
+            .write_with(victim, frames.count() as usize, &mut wanted);
+        let latched = wanted.drain(..).filter_map(|frame| {
+            let (latch, _) = frames.share(frame, false).ok()?;
+            (frames.state(frame) == State::Dirty).then_some(latch)
+        });
+        let latched = latched.collect();
+        self.scratch = wanted;
+        latched
+    }
+
+    /// What else of the victim's block is written where blocks are written whole: the pages that are
+    /// not resident, and latches of those that stay.
+    fn padding<'f>(
+        &mut self,
+        victim: Frame,
+        old: &Leaving<'f>,
+        others: &[Leaving<'f>],
+        place: Place<'f>,
+    ) -> (Vec<u64>, Vec<Shared<'f>>) {
+        let dirty = old.dirty || others.iter().any(|other| other.dirty);
+        let Some(block) = self.policy.padding(victim).filter(|_| dirty) else {
+            return (Vec::new(), Vec::new());
+        };
+        let first = old.page / block.get() * block.get();
+        let end = first.saturating_add(block.get()).min(place.pages);
+        let (mut missing, mut staying) = (Vec::new(), Vec::new());
+        for page in first..end {
+            let goes = page == old.page || others.iter().any(|other| other.page == page);
+            if goes || self.leaving.contains(&page) {
+                continue;
+            }
+            match place.table.find(page, place.frames) {
+                None => missing.push(page),
+                Some(frame) => {
+                    if let Ok((latch, _)) = place.frames.share(frame, false)
+                        && place.frames.state(frame) == State::Dirty
+                    {
+                        self.tell(Event::Write(page));
+                        self.policy.cleaned(frame);
+                        staying.push(latch);
+                    }
+                }
+            }
+        }
+        for &page in &missing {
+            self.leaving.insert(page);
+        }
+        (missing, staying)
+    }
+
+    /// Tells the policy that a page leaves, and everybody that it is gone.
+    fn let_go(&mut self, old: &Leaving, told: bool, table: &PageTable, frames: &Frames) {
+        if old.dirty && !told {
+            self.tell(Event::Write(old.page));
+        }
+        self.tell(Event::Evict(old.page));
+        let frame = old.frame.frame();
+        let ghost = self.policy.remember(frame);
+        self.ghosts.set(old.page, ghost);
+        self.policy.evicted(frame);
+        table.remove(old.page, frame, frames);
+        if old.dirty {
+            self.leaving.insert(old.page);
+        }
+    }
+
+    /// The page is in storage, and may come back.
+    pub(crate) fn has_left(&mut self, page: u64) {
+        self.leaving.remove(&page);
+    }
+
+    /// The frame of a page that left with another is empty now.
+    pub(crate) fn is_free(&mut self, left: Leaving) {
+        self.leaving.remove(&left.page);
+        self.free.push(left.frame.frame());
+        left.frame.vacate();
+    }
+
+    /// The page that was to leave with another could not be written: it is back.
+    pub(crate) fn stays(&mut self, mut old: Leaving, place: Place) {
+        let frame = old.frame.frame();
+        old.frame.undo_load(old.page, old.lsn, old.first_lsn);
+        self.is_back(frame, old.page, place);
+        old.frame.release();
+    }
+
+    /// The page that was to make room could not be written: it is back, and the other does not come.
+    pub(crate) fn stays_in_place(&mut self, mut coming: Coming, replaced: Replaced, place: Place) {
+        let frame = coming.frame.frame();
+        self.policy.evicted(frame);
+        place.table.remove(coming.page, frame, place.frames);
+        coming
+            .frame
+            .undo_load(replaced.page, replaced.lsn, replaced.first_lsn);
+        self.is_back(frame, replaced.page, place);
+        coming.frame.release();
+    }
+
+    fn is_back(&mut self, frame: Frame, page: u64, place: Place) {
+        self.leaving.remove(&page);
+        self.ghosts.set(page, None);
+        self.unwritable.insert(frame);
+        place.table.insert(page, frame, place.frames);
+        self.policy.admit(frame, page, Access::Write);
+    }
+
+    /// The page in a frame could not be written with another, and is still dirty.
+    pub(crate) fn still_dirty(&mut self, frame: Frame, page: u64, frames: &Frames) {
+        if frames.page_in(frame) == page && frames.state(frame) == State::Dirty {
+            self.unwritable.insert(frame);
+            self.policy.hit(frame, Access::Write);
+        }
+    }
+
+    /// The page in a frame was written, and is clean unless it has left or changed since.
+    pub(crate) fn cleaned(&mut self, frame: Frame, page: u64, frames: &Frames) {
+        if frames.page_in(frame) == page && frames.state(frame) == State::Clean {
+            self.unwritable.remove(&frame);
+            self.policy.cleaned(frame);
+        }
+    }
+
+    /// The page could not be brought in.
+    pub(crate) fn did_not_come(&mut self, coming: Coming, place: Place) {
+        self.drop_page(coming.frame, coming.page, place);
+    }
+
+    /// Forgets a page that is not to be written.
+    pub(crate) fn drop_page(&mut self, frame: Claimed, page: u64, place: Place) {
+        self.ghosts.set(page, None);
+        self.policy.evicted(frame.frame());
+        place.table.remove(page, frame.frame(), place.frames);
+        self.free.push(frame.frame());
+        frame.vacate();
+    }
+
+    /// The pages that will have to make room next, as far as they are dirty, each followed by those
+    /// that are best written with it; `count` are looked at, or only dirty ones if `dirty_only`.
+    pub(crate) fn next_dirty(
+        &mut self,
+        count: usize,
+        dirty_only: bool,
+        frames: &Frames,
+    ) -> Vec<Frame> {
+        let mut seen: HashSet<Frame> = HashSet::new();
+        let mut dirty = Vec::new();
+        for _ in 0..count {
+            let may_go = |frame: Frame| {
+                let state = frames.state(frame);
+                let wanted = !dirty_only || state == State::Dirty;
+                wanted && frames.may_leave(frame) && !seen.contains(&frame)
+            };
+            let Some(frame) = self.policy.victim(None, &may_go) else {
+                break;
+            };
+            seen.insert(frame);
+            if frames.state(frame) == State::Dirty {
+                dirty.push(frame);
+                let from = dirty.len();
+                self.policy
+                    .write_with(frame, frames.count() as usize, &mut dirty);
+                seen.extend(&dirty[from..]);
+            }
+        }
+        let mut listed = HashSet::new();
+        dirty.retain(|&frame| listed.insert(frame));
+        dirty
+    }
+}
+
+fn leaving<'f>(frame: Claimed<'f>, dirty: bool, frames: &Frames) -> Leaving<'f> {
+    Leaving {
+        page: frame.page(),
+        dirty,
+        lsn: frame.lsn(),
+        first_lsn: frames.first_lsn(frame.frame()),
+        frame,
+    }
+}

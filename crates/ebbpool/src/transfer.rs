@@ -1,0 +1,326 @@
+//! Pages between frames and storage: the only place that reads, writes and syncs.
+
+use std::io;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use ebbpool_device::measured::MeasuredCosts;
+use ebbpool_device::{OperationCosts, Unit};
+use ebbpool_policy::Costs;
+use parking_lot::Mutex;
+
+use crate::error::Error;
+use crate::log::{Log, Lsn};
+use crate::page::{Damage, PageFormat};
+use crate::recent::RecentWrites;
+use crate::stats::{Counters, ReadCause, WriteCause};
+use crate::storage::{Read, Storage, Write};
+
+/// A page on its way to storage.
+pub(crate) struct Outgoing<'a> {
+    pub(crate) page: u64,
+    pub(crate) lsn: Lsn,
+    pub(crate) bytes: &'a mut [u8],
+    pub(crate) cause: WriteCause,
+}
+
+/// A page on its way from storage.
+pub(crate) struct Incoming<'a> {
+    pub(crate) page: u64,
+    pub(crate) bytes: &'a mut [u8],
+}
+
+/// Costs are recorded as whole numbers of this part of their unit.
+const PARTS: f64 = 1e6;
+
+/// The policy is told of costs once so many reads and writes have changed them.
+const TELL_EVERY: u64 = 64;
+
+/// See the [module](self).
+pub(crate) struct Transfer {
+    storage: Box<dyn Storage>,
+    format: PageFormat,
+    log: Arc<dyn Log>,
+    /// Why nothing is written any more.
+    poisoned: OnceLock<String>,
+    fixed: Option<OperationCosts>,
+    measured: Mutex<MeasuredCosts>,
+    recent: Mutex<RecentWrites>,
+    pub(crate) counters: Counters,
+}
+
+impl Transfer {
+    pub(crate) fn new(
+        storage: Box<dyn Storage>,
+        format: PageFormat,
+        log: Arc<dyn Log>,
+        fixed: Option<OperationCosts>,
+    ) -> Self {
+        Transfer {
+            storage,
+            format,
+            log,
+            poisoned: OnceLock::new(),
+            fixed,
+            measured: Mutex::new(MeasuredCosts::default()),
+            recent: Mutex::new(RecentWrites::new()),
+            counters: Counters::new(),
+        }
+    }
+
+    pub(crate) fn storage(&self) -> &dyn Storage {
+        &*self.storage
+    }
+
+    pub(crate) fn format(&self) -> PageFormat {
+        self.format
+    }
+
+    pub(crate) fn log(&self) -> &dyn Log {
+        &*self.log
+    }
+
+    /// An error if nothing is written any more.
+    pub(crate) fn check_writable(&self) -> Result<(), Error> {
+        match self.poisoned.get() {
+            None => Ok(()),
+            Some(cause) => Err(Error::Poisoned {
+                cause: cause.clone(),
+            }),
+        }
+    }
+
+    /// Why nothing is written any more.
+    pub(crate) fn poisoned(&self) -> Option<String> {
+        self.poisoned.get().cloned()
+    }
+
+    fn poison(&self, error: &io::Error) {
+        if self.poisoned.set(error.to_string()).is_ok() {
+            tracing::error!(%error, "a sync failed; the pool no longer writes");
+        }
+    }
+
+    /// Reads pages, and answers each one's LSN.
+    pub(crate) fn read(
+        &self,
+        pages: &mut [Incoming<'_>],
+        cause: ReadCause,
+    ) -> Vec<Result<Lsn, Error>> {
+        let pending = |page: &'_ Incoming<'_>| page.page;
+        let numbers: Vec<u64> = pages.iter().map(pending).collect();
+        let mut reads: Vec<Read<'_>> = pages
+            .iter_mut()
+            .map(|page| Read {
+                page: page.page,
+                buffer: page.bytes,
+                outcome: Ok(()),
+            })
+            .collect();
+        let start = Instant::now();
+        let cost = self.storage.read(&mut reads);
+        let took = start.elapsed();
+        let outcomes: Vec<io::Result<()>> = reads.into_iter().map(|read| read.outcome).collect();
+        self.counters.read(cause).add(numbers.len() as u64);
+        self.counters.read_latency.record(took);
+        self.record(cost, took, numbers.len(), MeasuredCosts::record_read);
+        let checked = pages.iter().zip(outcomes).map(|(page, outcome)| {
+            let number = page.page;
+            outcome.map_err(|source| Error::Read {
+                page: number,
+                source,
+            })?;
+            self.check(page.bytes, number)
+                .map_err(|damage| Error::Damaged {
+                    page: number,
+                    damage,
+                })
+        });
+        let checked: Vec<Result<Lsn, Error>> = checked.collect();
+        let failed = checked.iter().filter(|outcome| outcome.is_err()).count();
+        self.counters.failed_reads.add(failed as u64);
+        checked
+    }
+
+    fn check(&self, bytes: &[u8], page: u64) -> Result<Lsn, Damage> {
+        let lsn = self.format.check(bytes, page)?;
+        match self.recent.lock().lsn_of(page) {
+            Some(written) if written > lsn => Err(Damage::Lost {
+                found: lsn,
+                written,
+            }),
+            _ => Ok(lsn),
+        }
+    }
+
+    /// Writes pages, once the log is durable as far as they need it, and answers what came of each.
+    pub(crate) fn write(&self, pages: &mut [Outgoing<'_>]) -> Vec<Result<(), Error>> {
+        if pages.is_empty() {
+            return Vec::new();
+        }
+        let forced = self.force_log(pages);
+        let mut outcomes: Vec<Result<(), Error>> = pages
+            .iter()
+            .map(|page| self.may_be_written(page, &forced))
+            .collect();
+        let mut order: Vec<usize> = (0..pages.len()).collect();
+        order.retain(|&at| outcomes[at].is_ok());
+        order.sort_unstable_by_key(|&at| pages[at].page);
+        for &at in &order {
+            let page = &mut pages[at];
+            self.format.seal(page.bytes, page.page, page.lsn);
+        }
+        self.write_in_place(pages, &order, &mut outcomes);
+        let failed = outcomes.iter().filter(|outcome| outcome.is_err()).count();
+        self.counters.failed_writes.add(failed as u64);
+        outcomes
+    }
+
+    /// Makes the log durable as far as the pages need it.
+    fn force_log(&self, pages: &[Outgoing<'_>]) -> Result<(), Arc<io::Error>> {
+        let highest = pages.iter().map(|page| page.lsn).max().unwrap_or(0);
+        if highest <= self.log.durable_lsn() {
+            return Ok(());
+        }
+        self.counters.log_forces.add(1);
+        self.log.force(highest).map_err(Arc::new)
+    }
+
+    /// The write-ahead rule.
+    fn may_be_written(
+        &self,
+        page: &Outgoing<'_>,
+        forced: &Result<(), Arc<io::Error>>,
+    ) -> Result<(), Error> {
+        self.check_writable()?;
+        let durable = self.log.durable_lsn();
+        match forced {
+            _ if page.lsn <= durable => Ok(()),
+            Ok(()) => Err(Error::WriteAhead {
+                page: page.page,
+                lsn: page.lsn,
+                durable,
+            }),
+            Err(source) => Err(Error::Log {
+                lsn: page.lsn,
+                source: io::Error::new(source.kind(), Arc::clone(source)),
+            }),
+        }
+    }
+
+    fn write_in_place(
+        &self,
+        pages: &mut [Outgoing<'_>],
+        order: &[usize],
+        outcomes: &mut [Result<(), Error>],
+    ) {
+        let mut writes: Vec<Write<'_>> = order
+            .iter()
+            .map(|&at| Write {
+                page: pages[at].page,
+                buffer: &*pages[at].bytes,
+                outcome: Ok(()),
+            })
+            .collect();
+        if writes.is_empty() {
+            return;
+        }
+        let start = Instant::now();
+        let cost = self.storage.write(&mut writes);
+        let took = start.elapsed();
+        self.counters.write_calls.add(1);
+        self.counters.write_latency.record(took);
+        self.record(cost, took, writes.len(), MeasuredCosts::record_write);
+        let results: Vec<io::Result<()>> = writes.into_iter().map(|write| write.outcome).collect();
+        for (&at, result) in order.iter().zip(results) {
+            let page = &pages[at];
+            self.counters.write(page.cause).add(1);
+            match result {
+                Ok(()) => self.recent.lock().note(page.page, page.lsn),
+                Err(source) => {
+                    let page = page.page;
+                    outcomes[at] = Err(Error::Write { page, source });
+                }
+            }
+        }
+    }
+
+    fn record(
+        &self,
+        cost: Option<f64>,
+        took: Duration,
+        pages: usize,
+        each: impl Fn(&mut MeasuredCosts, u64),
+    ) {
+        if self.fixed.is_some() {
+            return;
+        }
+        let per_page = cost.unwrap_or_else(|| took.as_secs_f64() * 1e6 / pages.max(1) as f64);
+        let mut measured = self.measured.lock();
+        for _ in 0..pages {
+            each(&mut measured, (per_page * PARTS) as u64);
+        }
+    }
+
+    /// Makes everything written so far survive a crash.
+    pub(crate) fn sync(&self) -> Result<(), Error> {
+        self.check_writable()?;
+        let start = Instant::now();
+        let synced = self.storage.sync();
+        self.counters.syncs.add(1);
+        self.counters.sync_latency.record(start.elapsed());
+        if let Err(source) = synced {
+            self.poison(&source);
+            return Err(Error::Storage {
+                what: "the storage cannot be synced, and the pool no longer writes",
+                source,
+            });
+        }
+        Ok(())
+    }
+
+    /// What a read and a write of a page cost lately.
+    pub(crate) fn costs(&self) -> OperationCosts {
+        let unit = self.storage.unit();
+        if let Some(fixed) = self.fixed {
+            return fixed;
+        }
+        match self.measured.lock().averages() {
+            Some((read, write)) => OperationCosts {
+                read: read / PARTS,
+                write: write / PARTS,
+                unit,
+            },
+            None => self.storage.assumed_costs(),
+        }
+    }
+
+    /// Reads and writes so far that costs were measured from.
+    fn operations(&self) -> u64 {
+        let reads: u64 = self.counters.reads.iter().map(|count| count.get()).sum();
+        let writes: u64 = self.counters.writes.iter().map(|count| count.get()).sum();
+        reads + writes
+    }
+
+    /// What the policy is to be told, if it is time to.
+    pub(crate) fn news_of_costs(&self, told_at: &mut u64) -> Option<Costs> {
+        let operations = self.operations();
+        if operations - *told_at < TELL_EVERY || self.fixed.is_some() {
+            return None;
+        }
+        *told_at = operations;
+        Some(as_told(self.costs()))
+    }
+}
+
+/// Costs as policies are told them.
+pub(crate) fn as_told(costs: OperationCosts) -> Costs {
+    Costs {
+        read: costs.read,
+        write: costs.write,
+        unit_us: match costs.unit {
+            Unit::Microseconds => 1.0,
+            Unit::PageReads | Unit::Dollars => Costs::MTRON_READ_US,
+        },
+    }
+}

@@ -1,0 +1,151 @@
+//! The pool does what the simulator does: the same misses, victims and write-backs in the same order.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ebbpool::storage::{MemoryStorage, Storage};
+use ebbpool::{Event, PoolOptions};
+use ebbpool_device::{Asymmetry, OperationCosts};
+use ebbpool_policy::{PolicySpec, registry};
+use ebbpool_sim::{Cell, Observer, Options, Progress, Sample, simulate_one};
+use ebbpool_trace::{Batch, Source};
+
+const ZIPF_PAGES: u64 = 600;
+const PAGES: u64 = 12_000;
+
+#[derive(Default)]
+struct Heard(Vec<Event>);
+
+impl Observer for Heard {
+    const LISTENS: bool = true;
+    fn counting(&mut self) {}
+    fn write(&mut self, page: u64) {
+        self.0.push(Event::Write(page));
+    }
+    fn evict(&mut self, page: u64) {
+        self.0.push(Event::Evict(page));
+    }
+    fn sample(&mut self, _sample: &Sample) {}
+}
+
+fn trace() -> Source {
+    let spec = format!(
+        "scan-mix:pages={ZIPF_PAGES},refs=20000,scans=4,scan-length=100,write=0.3,read-alpha=0.9,seed=5"
+    );
+    Source::parse(&spec, None).expect("a trace")
+}
+
+fn references() -> Vec<(u64, bool)> {
+    let mut reader = trace().open().expect("a reader");
+    let mut batch = Batch::with_capacity(1000);
+    let mut references = Vec::new();
+    while reader.next_batch(&mut batch, 1000).expect("references") {
+        let writes = batch.writes.iter().copied();
+        references.extend(batch.pages.iter().copied().zip(writes));
+    }
+    references
+}
+
+/// What came of a run.
+#[derive(Debug, PartialEq, Eq)]
+struct Run {
+    misses: u64,
+    writes: u64,
+    dirty_left: u64,
+}
+
+fn simulated(policy: &PolicySpec, frames: u32) -> (Run, Vec<Event>) {
+    let stop = AtomicBool::new(false);
+    let progress = Progress {
+        report: &|_| {},
+        stop: &stop,
+    };
+    let cell = Cell {
+        policy: policy.clone(),
+        frames: frames.into(),
+        asymmetry: 8.0,
+    };
+    let options = Options::default();
+    let (counts, _, heard) =
+        simulate_one(&trace(), &cell, &options, &progress, Heard::default()).expect("a simulation");
+    let run = Run {
+        misses: counts.misses,
+        writes: counts.writes,
+        dirty_left: counts.dirty_left,
+    };
+    (run, heard.0)
+}
+
+fn in_the_pool(policy: &PolicySpec, frames: u32, references: &[(u64, bool)]) -> (Run, Vec<Event>) {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let listener = Arc::clone(&heard);
+    let storage = MemoryStorage::new(512);
+    storage.grow(PAGES).expect("room");
+    let asymmetry: Asymmetry = "8".parse().expect("an asymmetry");
+    let pool = PoolOptions::new(frames)
+        .policy(&policy.to_string())
+        .expect("a policy")
+        .background(false)
+        .dirty_budget(1.0, Duration::ZERO)
+        .batch(7)
+        .fixed_costs(OperationCosts::from(asymmetry))
+        .on_event(move |event| listener.lock().expect("a lock").push(event))
+        .open(storage)
+        .expect("a pool");
+    let mut written = vec![0u64; PAGES as usize];
+    for &(page, write) in references {
+        if write {
+            let mut guard = pool.fix_write(page).expect("a page");
+            written[page as usize] += 1;
+            let found = u64::from_le_bytes(guard[..8].try_into().expect("8 bytes"));
+            guard[..8].copy_from_slice(&(found + 1).to_le_bytes());
+        } else {
+            let guard = pool.fix_read(page).expect("a page");
+            assert_eq!(guard[..8], written[page as usize].to_le_bytes(), "page {page}");
+        }
+    }
+    let stats = pool.stats();
+    assert_eq!(stats.hits + stats.misses, references.len() as u64);
+    let run = Run {
+        misses: stats.misses,
+        writes: stats.writes() - stats.read_for(ebbpool::ReadCause::Padding),
+        dirty_left: stats.dirty.into(),
+    };
+    drop(pool);
+    let events = std::mem::take(&mut *heard.lock().expect("a lock"));
+    (run, events)
+}
+
+#[test]
+fn every_online_policy_decides_as_in_the_simulator() {
+    let online = registry::entries().iter().filter(|entry| entry.online);
+    let mut specs: Vec<PolicySpec> = online.map(PolicySpec::of).collect();
+    specs.retain(|spec| !spec.asks_erase_counts());
+    let others = [
+        "lru:cluster=16",
+        "cfdc:cluster=32",
+        "fd-buffer:group=8,interval=500",
+        "casa:cluster=64",
+        "ace:policy=(cflru:window=0.3),batch=5",
+    ];
+    specs.extend(others.map(|spec| spec.parse::<PolicySpec>().expect("a policy")));
+    assert!(specs.len() > 35, "{}", specs.len());
+    let references = references();
+    for spec in specs {
+        for frames in [1, 2, 17, 60] {
+            let (expected, events) = simulated(&spec, frames);
+            let (found, heard) = in_the_pool(&spec, frames, &references);
+            if let Some(at) = events.iter().zip(&heard).position(|(a, b)| a != b) {
+                let from = at.saturating_sub(2);
+                panic!(
+                    "{spec} with {frames} frames differs at event {at}: {:?} in the simulator, {:?} in the pool",
+                    &events[from..(at + 2).min(events.len())],
+                    &heard[from..(at + 2).min(heard.len())],
+                );
+            }
+            assert_eq!(heard.len(), events.len(), "{spec} with {frames} frames");
+            assert_eq!(found, expected, "{spec} with {frames} frames");
+        }
+    }
+}
