@@ -189,6 +189,11 @@ impl DoubleWriteArea {
         Ok(InPlace(self))
     }
 
+    /// True if a sync of the area has failed: it takes no more images.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.end.lock().broken.is_some()
+    }
+
     fn wait_for_writers(&self) {
         let mut batches = self.batches.lock();
         while batches.in_place > 0 {
