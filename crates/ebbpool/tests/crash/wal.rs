@@ -10,9 +10,6 @@ use xxhash_rust::xxh3::xxh3_64;
 /// Bytes of a record: page, offset, value, and a checksum over these and its LSN.
 pub const RECORD: u64 = 32;
 
-/// In place of a page: a checkpoint, whose value is the LSN that it covers.
-pub const CHECKPOINT: u64 = u64::MAX;
-
 /// A change of eight bytes of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
