@@ -1,5 +1,6 @@
 //! Where pages are kept: one small trait, and what implements it.
 
+mod faulty;
 mod memory;
 
 use std::io;
@@ -9,6 +10,10 @@ use ebbpool_device::{OperationCosts, Unit};
 
 use crate::frames::Memory;
 
+pub use faulty::{
+    EINTR, EIO, ENOSPC, Fault, FaultyDisk, FaultyFile, FaultyStorage, Io, IoCounts, Operation,
+    PowerOff, SECTOR, Violation, page_lsn,
+};
 pub use memory::MemoryStorage;
 
 /// One page to be read.
