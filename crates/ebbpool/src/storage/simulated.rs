@@ -122,9 +122,12 @@ impl Storage for SimulatedStorage {
             write.outcome = Ok(());
         }
         let write = |device: &mut AnyDevice, page| device.write(page);
-        let cost = self.serve(writes, |write| write.page, write, |write| {
-            &mut write.outcome
-        });
+        let cost = self.serve(
+            writes,
+            |write| write.page,
+            write,
+            |write| &mut write.outcome,
+        );
         // What the device could not program is not there.
         for write in writes.iter_mut().filter(|write| write.outcome.is_ok()) {
             self.memory.write(std::slice::from_mut(write));

@@ -12,7 +12,9 @@ const SIZES: Sizes = Sizes {
 };
 
 fn content(page: u64) -> Vec<u8> {
-    (0..PAGE).map(|at| (page as usize * 31 + at % 255) as u8).collect()
+    (0..PAGE)
+        .map(|at| (page as usize * 31 + at % 255) as u8)
+        .collect()
 }
 
 fn pool() -> Threads {
@@ -117,7 +119,10 @@ fn pages_beyond_the_end_are_zeros_and_so_is_the_rest_of_the_last() {
     let pages = read(&[0, 1, 2], &raw);
     assert_eq!(pages[0], [1; PAGE]);
     let mut last = Vec::new();
-    (&ones[..100]).chain(&[0; PAGE - 100][..]).read_to_end(&mut last).expect("read");
+    (&ones[..100])
+        .chain(&[0; PAGE - 100][..])
+        .read_to_end(&mut last)
+        .expect("read");
     assert_eq!(pages[1], last);
     assert_eq!(pages[2], [0; PAGE]);
 }
@@ -135,7 +140,11 @@ fn a_queue_of_one_has_no_helpers() {
         .into();
     let threads = Threads::new(1).expect("no threads");
     assert!(threads.helpers.is_none());
-    threads.carry_out(writes.chunks_mut(1).map(Transfer::new).collect(), &raw, SIZES);
+    threads.carry_out(
+        writes.chunks_mut(1).map(Transfer::new).collect(),
+        &raw,
+        SIZES,
+    );
     assert!(writes.iter().all(|write| write.outcome.is_ok()));
     assert_eq!(raw.calls(Call::Write), 3);
 }

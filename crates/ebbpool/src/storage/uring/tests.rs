@@ -105,7 +105,10 @@ impl Queue for Kernel<'_> {
             return Err(refusal.into());
         }
         self.told.append(&mut self.untold);
-        assert!(wanted <= self.told.len() + self.done.len(), "waits for ever");
+        assert!(
+            wanted <= self.told.len() + self.done.len(),
+            "waits for ever"
+        );
         while self.done.len() < wanted {
             self.complete_one();
         }
@@ -122,7 +125,9 @@ impl Queue for Kernel<'_> {
 }
 
 fn content(page: u64) -> Vec<u8> {
-    (0..PAGE).map(|at| (page as usize * 31 + at % 255) as u8).collect()
+    (0..PAGE)
+        .map(|at| (page as usize * 31 + at % 255) as u8)
+        .collect()
 }
 
 fn writes<'a>(pages: &[u64], contents: &'a [Vec<u8>]) -> Vec<Write<'a>> {
@@ -142,7 +147,9 @@ fn write(pages: &[u64], kernel: &mut Kernel<'_>) -> Vec<Option<Errno>> {
     let mut writes = writes(pages, &contents);
     let runs = writes.chunk_by_mut(|a, b| a.page + 1 == b.page);
     let file = kernel.file;
-    let left = drive(runs.map(Transfer::new).collect(), kernel, SIZES, || file.length());
+    let left = drive(runs.map(Transfer::new).collect(), kernel, SIZES, || {
+        file.length()
+    });
     assert!(left.is_ok());
     writes
         .into_iter()
@@ -418,7 +425,11 @@ mod of_the_kernel {
             outcome: Err(io::Error::other("not settled")),
         });
         let mut writes: Vec<_> = writes.collect();
-        rings.carry_out(writes.chunks_mut(1).map(Transfer::new).collect(), &file, sizes);
+        rings.carry_out(
+            writes.chunks_mut(1).map(Transfer::new).collect(),
+            &file,
+            sizes,
+        );
         assert!(writes.iter().all(|write| write.outcome.is_ok()));
         let reads = to.chunks_mut(4096).enumerate().map(|(at, buffer)| Read {
             page: at as u64 * 2,
