@@ -121,6 +121,13 @@ impl FileStorage {
     }
 }
 
+impl Drop for FileStorage {
+    fn drop(&mut self) {
+        // The lock is the open file's, and the kernel takes its time to let go of a ring's.
+        let _ = self.file.unlock();
+    }
+}
+
 /// Pages that whichever engine there is can move.
 #[cfg(target_os = "linux")]
 trait Portable: Positioned + Addressed {}

@@ -138,6 +138,15 @@ impl Ring {
     }
 }
 
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // Rings are taken down in the background; the file is to be free at once.
+        if self.fixed_file {
+            let _ = self.ring.submitter().unregister_files();
+        }
+    }
+}
+
 impl Queue for Ring {
     fn depth(&self) -> usize {
         self.ring.params().sq_entries() as usize
