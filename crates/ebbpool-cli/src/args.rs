@@ -14,6 +14,8 @@ use ebbpool_trace::{Columns, Format, ReadOptions, Source};
 
 use crate::Failure;
 use crate::charge::Abilities;
+#[cfg(unix)]
+use crate::measure::args::MeasureArgs;
 use crate::target::Target;
 
 /// A buffer pool that knows what a write costs: which policy makes the bill smallest?
@@ -70,10 +72,11 @@ Examples:
     Bound(BoundArgs),
     /// Describe, convert and generate traces
     Trace(TraceArgs),
-    /// Drive a simulated flash device
+    /// Drive a simulated flash device, or measure a real one
     #[command(after_help = "\
-Example:
-  ebbpool device replay my.txt --device flash:slc-mt29f4g08aaa,precondition=full")]
+Examples:
+  ebbpool device replay my.txt --device flash:slc-mt29f4g08aaa,precondition=full
+  ebbpool device measure . --size 64MiB --seconds 0.02")]
     Device(DeviceArgs),
     /// List the policies and their parameters, or explain one
     #[command(after_help = "\
@@ -537,6 +540,14 @@ Examples:
   ebbpool device replay my.txt --device flash:tlc-mqsim,ftl=fast --format json
   ebbpool device replay my.txt --device flash:qlc-3d-2024 --bytes-per-day 1e9")]
     Replay(ReplayArgs),
+    /// Measure a real device: random and sequential reads and writes, queue depths and batches
+    #[cfg(unix)]
+    #[command(after_help = "\
+Examples:
+  ebbpool device measure . --size 64MiB --seconds 0.02
+  ebbpool device measure my.parquet --read-only --seconds 0.02 --format json
+  ebbpool device measure ssd.dat --size 64MiB --seconds 0.02 --profile ssd.toml")]
+    Measure(MeasureArgs),
 }
 
 #[derive(Args)]

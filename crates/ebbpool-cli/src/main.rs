@@ -11,6 +11,8 @@ mod device;
 mod devices;
 mod lifetime;
 mod man;
+#[cfg(unix)]
+mod measure;
 mod picture;
 mod policies;
 mod progress;
@@ -48,6 +50,9 @@ enum Failure {
     Flash(#[from] ConfigError),
     #[error(transparent)]
     DeviceFailed(#[from] DeviceFailed),
+    #[cfg(unix)]
+    #[error(transparent)]
+    Measure(#[from] measure::MeasureError),
     #[error("cannot write standard output: {0}")]
     Output(#[from] io::Error),
     #[error("cannot write {path}: {source}")]
@@ -69,6 +74,8 @@ impl Failure {
             | Failure::Flash(_)
             | Failure::Sim(SimError::Flash(_) | SimError::AllWarmup { .. }) => true,
             Failure::Device(error) => error.is_usage(),
+            #[cfg(unix)]
+            Failure::Measure(error) => error.is_usage(),
             Failure::Trace(error) | Failure::Sim(SimError::Trace(error)) => error.is_usage(),
             _ => false,
         }

@@ -1,6 +1,15 @@
 //! Where pages are kept: one small trait, and what implements it.
 
+#[cfg(unix)]
+mod file;
 mod memory;
+#[cfg(feature = "object-store")]
+mod object;
+mod simulated;
+#[cfg(unix)]
+mod threads;
+#[cfg(target_os = "linux")]
+mod uring;
 
 use std::io;
 use std::sync::Arc;
@@ -9,7 +18,12 @@ use ebbpool_device::{OperationCosts, Unit};
 
 use crate::frames::Memory;
 
+#[cfg(unix)]
+pub use file::{Engine, FileOptions, FileStorage, OpenError};
 pub use memory::MemoryStorage;
+#[cfg(feature = "object-store")]
+pub use object::{ObjectError, ObjectOptions, ObjectStorage};
+pub use simulated::{SimulatedError, SimulatedStorage};
 
 /// One page to be read.
 #[derive(Debug)]
