@@ -102,7 +102,11 @@ fn in_the_pool(policy: &PolicySpec, frames: u32, references: &[(u64, bool)]) -> 
             guard[..8].copy_from_slice(&(found + 1).to_le_bytes());
         } else {
             let guard = pool.fix_read(page).expect("a page");
-            assert_eq!(guard[..8], written[page as usize].to_le_bytes(), "page {page}");
+            assert_eq!(
+                guard[..8],
+                written[page as usize].to_le_bytes(),
+                "page {page}"
+            );
         }
     }
     let stats = pool.stats();
