@@ -16,6 +16,8 @@ mod measure;
 mod picture;
 mod policies;
 mod progress;
+#[cfg(unix)]
+mod replay;
 mod report;
 mod results;
 mod run;
@@ -53,6 +55,9 @@ enum Failure {
     #[cfg(unix)]
     #[error(transparent)]
     Measure(#[from] measure::MeasureError),
+    #[cfg(unix)]
+    #[error(transparent)]
+    Replay(#[from] replay::ReplayError),
     #[error("cannot write standard output: {0}")]
     Output(#[from] io::Error),
     #[error("cannot write {path}: {source}")]
@@ -76,6 +81,8 @@ impl Failure {
             Failure::Device(error) => error.is_usage(),
             #[cfg(unix)]
             Failure::Measure(error) => error.is_usage(),
+            #[cfg(unix)]
+            Failure::Replay(error) => error.is_usage(),
             Failure::Trace(error) | Failure::Sim(SimError::Trace(error)) => error.is_usage(),
             _ => false,
         }
@@ -89,6 +96,8 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare::compare(args),
         Command::Curve(args) => curve::curve(args),
         Command::Run(args) => run::run(args),
+        #[cfg(unix)]
+        Command::Replay(args) => replay::replay(args),
         Command::Bound(args) => bound::bound(args),
         Command::Trace(args) => trace::trace(args),
         Command::Device(args) => device::device(args),
