@@ -46,9 +46,9 @@ impl<'a> Kernel<'a> {
         self.dice = self.dice.wrapping_mul(6_364_136_223_846_793_005) + 1_442_695;
         let at = (self.dice >> 33) as usize % self.told.len();
         let (operation, token) = self.told.swap_remove(at);
-        // SAFETY (of all): the memory is there until the completion, as `push` demands.
         let moved = match operation {
             Operation::Read { to, bytes, offset } => {
+                // SAFETY: the memory is there until the completion, as `push` demands.
                 let buffer = unsafe { std::slice::from_raw_parts_mut(to, bytes) };
                 self.file.read_at(buffer, offset)
             }
