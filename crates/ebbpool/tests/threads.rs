@@ -131,7 +131,6 @@ fn stressed(what: &str, pool: Pool, storage: Arc<MemoryStorage>) {
 }
 
 #[test]
-#[ignore = "the policy hears `cleaned` before the write that made the page dirty: Core::write_latched has to take all hits first"]
 fn nothing_is_lost_or_torn() {
     for policy in [
         "casa",
@@ -158,7 +157,6 @@ fn nothing_is_lost_or_torn() {
 }
 
 #[test]
-#[ignore = "the policy hears `cleaned` before the write that made the page dirty: Core::write_latched has to take all hits first"]
 fn nothing_is_lost_where_hardly_a_page_may_be_dirty() {
     for background in [false, true] {
         for dense in [0, 7] {
@@ -336,7 +334,6 @@ fn a_panic_that_only_reads_or_comes_before_the_fix_abandons_nothing() {
 }
 
 #[test]
-#[ignore = "the policy hears `cleaned` before the write that made the page dirty: Core::write_latched has to take all hits first"]
 fn a_pool_may_be_dropped_at_any_time() {
     for round in 0..20 {
         let storage = storage();
@@ -428,7 +425,6 @@ mod frame_memory {
     }
 
     #[test]
-    #[ignore = "the policy hears `cleaned` before the write that made the page dirty: Core::write_latched has to take all hits first"]
     fn threads_and_the_background_writer_are_done_before_the_memory_goes() {
         let pool = options(3)
             .max_dirty_age(Duration::from_millis(2))
