@@ -510,6 +510,8 @@ impl Core {
             let outcomes = self.transfer.write(&mut outgoing);
             drop(outgoing);
             let mut policy = self.policy();
+            // Before it hears that a page is clean, it must have heard who made it dirty.
+            policy.take_all_hits(&self.rings, &self.frames);
             for ((_, taken), outcome) in copies.into_iter().zip(outcomes) {
                 let (frame, page) = (taken.frame, taken.page);
                 match outcome {
