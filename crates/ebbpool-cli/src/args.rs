@@ -14,6 +14,10 @@ use ebbpool_trace::{Columns, Format, ReadOptions, Source};
 
 use crate::Failure;
 use crate::charge::Abilities;
+#[cfg(unix)]
+use crate::measure::args::MeasureArgs;
+#[cfg(unix)]
+use crate::replay::args::PoolReplayArgs;
 use crate::target::Target;
 
 /// A buffer pool that knows what a write costs: which policy makes the bill smallest?
@@ -61,6 +65,16 @@ Examples:
   ebbpool run my.parquet --policy fd-buffer --frames 3% --asymmetry rm2:base=25
   ebbpool run my.txt --policy lru --frames 100 --events events.txt --series series.csv")]
     Run(RunArgs),
+    /// Run a trace through the pool, on a real file
+    #[cfg(unix)]
+    #[command(after_help = "\
+Examples:
+  ebbpool replay my.parquet --file pool.pages --create --policy casa --frames 3% --limit 20000
+  ebbpool replay my.parquet --memory --policy cflru --frames 3% --asymmetry 32 --format json
+  ebbpool replay my.parquet --memory --policies lru,cflru,casa --frames 3% --warmup 10%
+  ebbpool replay my.parquet --memory --policy lru --frames 500 --threads 4 --background
+  ebbpool replay my.parquet --memory --policy lru --frames 500 --record as-fixed.parquet")]
+    Replay(PoolReplayArgs),
     /// Bound the bill from below: what no policy can undercut, and how near a clairvoyant comes
     #[command(after_help = "\
 Examples:
@@ -70,10 +84,11 @@ Examples:
     Bound(BoundArgs),
     /// Describe, convert and generate traces
     Trace(TraceArgs),
-    /// Drive a simulated flash device
+    /// Drive a simulated flash device, or measure a real one
     #[command(after_help = "\
-Example:
-  ebbpool device replay my.txt --device flash:slc-mt29f4g08aaa,precondition=full")]
+Examples:
+  ebbpool device replay my.txt --device flash:slc-mt29f4g08aaa,precondition=full
+  ebbpool device measure . --size 64MiB --seconds 0.02")]
     Device(DeviceArgs),
     /// List the policies and their parameters, or explain one
     #[command(after_help = "\
@@ -277,14 +292,14 @@ impl BoundArgs {
 }
 
 #[derive(Args)]
-struct Ending {
+pub(crate) struct Ending {
     /// What becomes of pages dirty at the end: left uncounted, or written and counted
     #[arg(long, value_enum, default_value_t = AtEndArg::Free)]
     at_end: AtEndArg,
 }
 
 impl Ending {
-    fn at_end(&self) -> AtEnd {
+    pub(crate) fn at_end(&self) -> AtEnd {
         match self.at_end {
             AtEndArg::Free => AtEnd::Free,
             AtEndArg::Flush => AtEnd::Flush,
@@ -537,6 +552,14 @@ Examples:
   ebbpool device replay my.txt --device flash:tlc-mqsim,ftl=fast --format json
   ebbpool device replay my.txt --device flash:qlc-3d-2024 --bytes-per-day 1e9")]
     Replay(ReplayArgs),
+    /// Measure a real device: random and sequential reads and writes, queue depths and batches
+    #[cfg(unix)]
+    #[command(after_help = "\
+Examples:
+  ebbpool device measure . --size 64MiB --seconds 0.02
+  ebbpool device measure my.parquet --read-only --seconds 0.02 --format json
+  ebbpool device measure ssd.dat --size 64MiB --seconds 0.02 --profile ssd.toml")]
+    Measure(MeasureArgs),
 }
 
 #[derive(Args)]

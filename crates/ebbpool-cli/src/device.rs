@@ -1,4 +1,4 @@
-//! `ebbpool device`: a device driven by a trace, without a buffer.
+//! `ebbpool device`: a device driven by a trace, without a buffer, or measured.
 
 use std::io::{self, Write};
 
@@ -13,6 +13,8 @@ use crate::{Failure, run, table, trace};
 pub(crate) fn device(args: &DeviceArgs) -> Result<(), Failure> {
     match &args.command {
         DeviceCommand::Replay(args) => replay(args),
+        #[cfg(unix)]
+        DeviceCommand::Measure(args) => crate::measure::measure(args),
     }
 }
 

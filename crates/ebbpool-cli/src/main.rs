@@ -11,9 +11,13 @@ mod device;
 mod devices;
 mod lifetime;
 mod man;
+#[cfg(unix)]
+mod measure;
 mod picture;
 mod policies;
 mod progress;
+#[cfg(unix)]
+mod replay;
 mod report;
 mod results;
 mod run;
@@ -48,6 +52,12 @@ enum Failure {
     Flash(#[from] ConfigError),
     #[error(transparent)]
     DeviceFailed(#[from] DeviceFailed),
+    #[cfg(unix)]
+    #[error(transparent)]
+    Measure(#[from] measure::MeasureError),
+    #[cfg(unix)]
+    #[error(transparent)]
+    Replay(#[from] replay::ReplayError),
     #[error("cannot write standard output: {0}")]
     Output(#[from] io::Error),
     #[error("cannot write {path}: {source}")]
@@ -69,6 +79,10 @@ impl Failure {
             | Failure::Flash(_)
             | Failure::Sim(SimError::Flash(_) | SimError::AllWarmup { .. }) => true,
             Failure::Device(error) => error.is_usage(),
+            #[cfg(unix)]
+            Failure::Measure(error) => error.is_usage(),
+            #[cfg(unix)]
+            Failure::Replay(error) => error.is_usage(),
             Failure::Trace(error) | Failure::Sim(SimError::Trace(error)) => error.is_usage(),
             _ => false,
         }
@@ -82,6 +96,8 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare::compare(args),
         Command::Curve(args) => curve::curve(args),
         Command::Run(args) => run::run(args),
+        #[cfg(unix)]
+        Command::Replay(args) => replay::replay(args),
         Command::Bound(args) => bound::bound(args),
         Command::Trace(args) => trace::trace(args),
         Command::Device(args) => device::device(args),

@@ -43,7 +43,7 @@ pub(crate) fn finish(mut table: Table) -> String {
     finish_left(table)
 }
 
-fn finish_left(mut table: Table) -> String {
+pub(crate) fn finish_left(mut table: Table) -> String {
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
     }

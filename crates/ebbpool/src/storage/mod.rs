@@ -1,7 +1,16 @@
 //! Where pages are kept: one small trait, and what implements it.
 
 mod faulty;
+#[cfg(unix)]
+mod file;
 mod memory;
+#[cfg(feature = "object-store")]
+mod object;
+mod simulated;
+#[cfg(unix)]
+mod threads;
+#[cfg(target_os = "linux")]
+mod uring;
 
 use std::io;
 use std::sync::Arc;
@@ -14,7 +23,12 @@ pub use faulty::{
     EINTR, EIO, ENOSPC, Fault, FaultyDisk, FaultyFile, FaultyStorage, Io, IoCounts, Operation,
     PowerOff, SECTOR, Violation, page_lsn,
 };
+#[cfg(unix)]
+pub use file::{Engine, FileOptions, FileStorage, OpenError};
 pub use memory::MemoryStorage;
+#[cfg(feature = "object-store")]
+pub use object::{ObjectError, ObjectOptions, ObjectStorage};
+pub use simulated::{SimulatedError, SimulatedStorage};
 
 /// One page to be read.
 #[derive(Debug)]

@@ -1,0 +1,74 @@
+//! Arguments of `ebbpool device measure`.
+
+use std::path::PathBuf;
+
+use bytesize::ByteSize;
+use clap::{Args, ValueEnum};
+use ebbpool::storage::Engine;
+
+use crate::args::RunFormat;
+
+#[derive(Args)]
+pub(crate) struct MeasureArgs {
+    /// A block device, a file, or a directory on the device; a file that is not there is made, and
+    /// removed afterwards, and so is one in a directory
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
+    /// Size of the file that is made, such as 512MiB [default: 1GiB]; of what exists, how much of
+    /// it is measured [default: all]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) size: Option<ByteSize>,
+    /// Bytes of a page: a power of two, 512 or more
+    #[arg(long, value_name = "BYTES", default_value_t = 4096)]
+    pub(crate) page_size: usize,
+    /// Time for each of 36 measurements, or of 18 with --read-only
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    pub(crate) seconds: f64,
+    /// How operations are given to the system
+    #[arg(long, value_enum, default_value_t = EngineArg::Auto)]
+    pub(crate) engine: EngineArg,
+    /// Through the kernel's page cache: then it is memory that is measured
+    #[arg(long)]
+    pub(crate) buffered: bool,
+    /// Measure reads only, and leave what exists as it is
+    #[arg(long)]
+    pub(crate) read_only: bool,
+    /// Write to what exists without asking; what is in it is lost
+    #[arg(long, conflicts_with = "read_only")]
+    pub(crate) yes: bool,
+    /// Also write a device profile, for --device FILE.toml
+    #[arg(long, value_name = "FILE.toml", conflicts_with = "read_only")]
+    pub(crate) profile: Option<PathBuf>,
+    /// How it is printed
+    #[arg(long, value_enum, default_value_t = RunFormat::Table)]
+    pub(crate) format: RunFormat,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EngineArg {
+    /// io_uring where it can be had, else threads
+    Auto,
+    /// io_uring
+    Uring,
+    /// Threads that call pread and pwritev
+    Threads,
+}
+
+impl From<EngineArg> for Engine {
+    fn from(arg: EngineArg) -> Self {
+        match arg {
+            EngineArg::Auto => Engine::Auto,
+            EngineArg::Uring => Engine::Uring,
+            EngineArg::Threads => Engine::Threads,
+        }
+    }
+}
+
+const LONGEST: f64 = 3600.0;
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.trim().parse::<f64>().ok();
+    seconds
+        .filter(|&seconds| seconds > 0.0 && seconds <= LONGEST)
+        .ok_or_else(|| "give a time above 0 and up to 3600, such as 0.5".into())
+}

@@ -1,0 +1,91 @@
+//! Arguments of `ebbpool replay`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use ebbpool_device::Asymmetry;
+
+use crate::args::{Ending, Reading, RunFormat, SizeArg, WarmupArg};
+use crate::measure::args::EngineArg;
+
+#[derive(Args)]
+pub(crate) struct PoolReplayArgs {
+    /// A trace: a file, - for standard input, or a generator such as zipf:pages=10000,refs=1000000;
+    /// several with --concat
+    #[arg(value_name = "TRACE", required = true)]
+    pub(crate) traces: Vec<String>,
+    /// The file or block device that holds the pages: one that an earlier replay made, or a new one
+    /// with --create
+    #[arg(
+        long,
+        value_name = "PATH",
+        required_unless_present = "memory",
+        conflicts_with = "memory"
+    )]
+    pub(crate) file: Option<PathBuf>,
+    /// Keep the pages in memory instead of a file
+    #[arg(long)]
+    pub(crate) memory: bool,
+    /// Make the file if it is not there, of the size that the trace needs
+    #[arg(long, requires = "file")]
+    pub(crate) create: bool,
+    /// Make the file anew, whatever is in it: its contents are lost
+    #[arg(long, requires = "file")]
+    pub(crate) overwrite: bool,
+    /// The policy, such as lru or cfdc:window=0.5,cluster=16
+    #[arg(
+        long,
+        value_name = "P",
+        required_unless_present = "policies",
+        conflicts_with = "policies"
+    )]
+    pub(crate) policy: Option<String>,
+    /// Policies to compare, one after the other on the same file, separated by commas; may be
+    /// repeated; 'all' is every online policy
+    #[arg(long, value_name = "LIST")]
+    pub(crate) policies: Vec<String>,
+    /// Memory: frames, or per cent of the database's pages
+    #[arg(long, value_name = "N|P%")]
+    pub(crate) frames: SizeArg,
+    /// Cost of a page write in page reads, as policies are told and the bill is counted
+    /// [default: as measured]
+    #[arg(long, value_name = "R")]
+    pub(crate) asymmetry: Option<Asymmetry>,
+    /// Threads that fix pages; with more than one the counts vary from run to run
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) threads: u16,
+    /// Let the pool's own thread write dirty pages before they have to make room
+    #[arg(long)]
+    pub(crate) background: bool,
+    /// Pages to read ahead of sequential references at most
+    #[arg(long, value_name = "PAGES", default_value_t = 0)]
+    pub(crate) read_ahead: u32,
+    /// How I/O is given to the system
+    #[arg(long, value_enum, default_value_t = EngineArg::Auto, conflicts_with = "memory")]
+    pub(crate) io: EngineArg,
+    /// Through the kernel's page cache
+    #[arg(long, conflicts_with = "memory")]
+    pub(crate) buffered: bool,
+    /// References at the start that count nothing
+    #[arg(long, value_name = "N|P%", default_value = "0")]
+    pub(crate) warmup: WarmupArg,
+    #[command(flatten)]
+    pub(crate) ending: Ending,
+    /// Pages per cluster when cluster switches are counted
+    #[arg(long, value_name = "PAGES", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) cluster_size: u64,
+    /// Do not look at the end whether a sample of the pages holds what was written
+    #[arg(long)]
+    pub(crate) no_verify: bool,
+    /// Write every write-back and eviction, in order
+    #[arg(long, value_name = "FILE", conflicts_with = "policies")]
+    pub(crate) events: Option<PathBuf>,
+    /// Write the references as the pool was asked for them, in the native format
+    #[arg(long, value_name = "FILE.parquet", conflicts_with = "policies")]
+    pub(crate) record: Option<PathBuf>,
+    /// How the result is printed
+    #[arg(long, value_enum, default_value_t = RunFormat::Table)]
+    pub(crate) format: RunFormat,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+}

@@ -1,0 +1,272 @@
+//! The file that pages are kept in: ours, made anew, or refused.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytesize::ByteSize;
+use ebbpool::storage::{FileOptions, FileStorage, MemoryStorage, OpenError, Storage};
+use ebbpool::{HEADER_BYTES, PoolOptions};
+use tempfile::TempPath;
+
+use super::args::PoolReplayArgs;
+use super::{ReplayError, page};
+use crate::{Failure, progress, run};
+
+/// Memory for the pages that are written together when a file is made.
+const FILLED_TOGETHER: usize = 64 << 20;
+
+/// Pages in one call of the storage then.
+const BATCH: u32 = 256;
+
+/// What is kept in memory may not be larger: a page number that is wrong by far would end in the
+/// system's killing whatever it likes.
+const MOST_MEMORY: u64 = 64 << 30;
+
+/// What pages the file is to have.
+#[derive(Clone, Copy)]
+pub(super) struct Extent {
+    pub(super) page_size: usize,
+    pub(super) pages: u64,
+}
+
+impl Extent {
+    fn bytes(self) -> u64 {
+        self.pages.saturating_mul(self.page_size as u64)
+    }
+}
+
+/// Finds or makes the storage.
+pub(super) fn storage(args: &PoolReplayArgs, extent: Extent) -> Result<Arc<dyn Storage>, Failure> {
+    match &args.file {
+        None => in_memory(extent),
+        Some(path) => Ok(Arc::new(Place { args, path, extent }.open()?)),
+    }
+}
+
+fn in_memory(extent: Extent) -> Result<Arc<dyn Storage>, Failure> {
+    let too_large = || {
+        Failure::Usage(format!(
+            "the trace's pages take {}, too much for --memory; use --file, or number its pages from 0",
+            ByteSize(extent.bytes())
+        ))
+    };
+    if extent.bytes() > MOST_MEMORY {
+        return Err(too_large());
+    }
+    let storage = MemoryStorage::new(extent.page_size);
+    storage.grow(extent.pages).map_err(|_| too_large())?;
+    Ok(Arc::new(storage))
+}
+
+struct Place<'a> {
+    args: &'a PoolReplayArgs,
+    path: &'a Path,
+    extent: Extent,
+}
+
+impl Place<'_> {
+    fn open(&self) -> Result<FileStorage, Failure> {
+        let found = match fs::metadata(self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return self.make(),
+            found => found.map_err(|error| self.failed("look at it", error))?,
+        };
+        if found.is_dir() {
+            return Err(ReplayError::Open(OpenError::NotAFile(self.path.into())).into());
+        }
+        let nothing_in_it = found.is_file() && found.len() == 0;
+        if self.args.overwrite || (self.args.create && nothing_in_it) {
+            if !nothing_in_it {
+                self.permit()?;
+            }
+            return self.make_anew(found.is_file());
+        }
+        if nothing_in_it {
+            return Err(Failure::Usage(format!(
+                "{}: is empty; add --create to make it",
+                self.path.display()
+            )));
+        }
+        self.existing()
+    }
+
+    fn options(&self) -> FileOptions {
+        FileOptions {
+            page_size: self.extent.page_size,
+            engine: self.args.io.into(),
+            direct: !self.args.buffered,
+            ..FileOptions::default()
+        }
+    }
+
+    fn storage(&self) -> Result<FileStorage, ReplayError> {
+        Ok(FileStorage::open(self.path, &self.options())?)
+    }
+
+    fn failed(&self, what: &'static str, source: io::Error) -> Failure {
+        let path = self.path.into();
+        ReplayError::Io { path, what, source }.into()
+    }
+
+    /// A file that is not there; it is removed if it cannot be finished.
+    fn make(&self) -> Result<FileStorage, Failure> {
+        if !self.args.create && !self.args.overwrite {
+            return Err(Failure::Usage(format!(
+                "{}: is not there; add --create to make it, with {}",
+                self.path.display(),
+                ByteSize(self.extent.bytes())
+            )));
+        }
+        let made = File::create_new(self.path)
+            .and_then(|_| TempPath::try_from_path(std::path::absolute(self.path)?));
+        let unfinished = made.map_err(|error| self.failed("make it", error))?;
+        let storage = self.filled()?;
+        unfinished
+            .keep()
+            .map_err(|error| self.failed("keep it", error.error))?;
+        Ok(storage)
+    }
+
+    fn make_anew(&self, is_file: bool) -> Result<FileStorage, Failure> {
+        // Refused where somebody else has it.
+        drop(self.storage()?);
+        if is_file {
+            let emptied = OpenOptions::new()
+                .write(true)
+                .truncate(true)
+                .open(self.path);
+            emptied.map_err(|error| self.failed("empty it", error))?;
+        }
+        self.filled()
+    }
+
+    /// Asks whether what is there may be lost; says so where nobody can be asked.
+    fn permit(&self) -> Result<(), Failure> {
+        let path = self.path.display();
+        if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+            run::report_notes(&[format!("{path} is made anew; what was in it is lost")]);
+            return Ok(());
+        }
+        let mut errors = io::stderr();
+        write!(
+            errors,
+            "{path} exists. Made anew, what is in it is lost. Go on? [y/N] "
+        )?;
+        errors.flush()?;
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer)?;
+        match answer.trim().to_ascii_lowercase().as_str() {
+            "y" | "yes" => Ok(()),
+            _ => Err(Failure::Usage(format!("{path} is left as it is"))),
+        }
+    }
+
+    /// Writes every page, since a device is not asked for what was never written.
+    fn filled(&self) -> Result<FileStorage, Failure> {
+        let Extent { page_size, pages } = self.extent;
+        let storage = Arc::new(self.storage()?);
+        storage
+            .grow(pages)
+            .map_err(|error| self.failed("make it as long as the trace needs", error))?;
+        let frames = (FILLED_TOGETHER / page_size).max(16);
+        let frames = u64::try_from(frames).map_or(pages, |frames| frames.min(pages));
+        let pool = PoolOptions::new(u32::try_from(frames).unwrap_or(u32::MAX).max(1))
+            .policy("fifo")
+            .map_err(ReplayError::Pool)?
+            .background(false)
+            .dirty_budget(1.0, Duration::ZERO)
+            .batch(BATCH)
+            .open(Arc::clone(&storage))
+            .map_err(ReplayError::Pool)?;
+        let bar = progress::bar("making the file");
+        // The first page, by which the file is known, comes last.
+        let mut pages_to_write = (1..pages).chain([0]).peekable();
+        while pages_to_write.peek().is_some() {
+            if progress::STOP.load(Ordering::Relaxed) {
+                return Err(ReplayError::NotMade(self.path.into()).into());
+            }
+            for number in pages_to_write.by_ref().take(frames as usize) {
+                let mut new = pool.fix_new(number).map_err(ReplayError::Pool)?;
+                page::mark(&mut new, page_size);
+                if number > 0 {
+                    progress::set(&bar, number as f64 / pages as f64);
+                }
+            }
+            pool.checkpoint().map_err(ReplayError::Pool)?;
+        }
+        bar.finish_and_clear();
+        drop(pool);
+        drop(storage);
+        Ok(self.storage()?)
+    }
+
+    /// A file that a replay made, and nothing else.
+    fn existing(&self) -> Result<FileStorage, Failure> {
+        let path = self.path.display();
+        let Extent { page_size, pages } = self.extent;
+        let not_ours = |why: &str| {
+            Failure::Usage(format!(
+                "{path}: {why}; name another file, or add --overwrite if what is in it may be lost"
+            ))
+        };
+        let found = self.first_bytes()?;
+        let ours = found.get(HEADER_BYTES..).and_then(page::page_size);
+        match ours {
+            None => return Err(not_ours("exists, and is not a file of ebbpool replay")),
+            Some(other) if other != page_size as u64 => {
+                return Err(not_ours(&format!(
+                    "has pages of {other} bytes, and the trace's have {page_size}"
+                )));
+            }
+            Some(_) => {}
+        }
+        let storage = Arc::new(self.storage()?);
+        let there = storage
+            .pages()
+            .map_err(|error| self.failed("find out its length", error))?;
+        if there < pages {
+            return Err(not_ours(&format!(
+                "has {there} pages, and the trace needs {pages}"
+            )));
+        }
+        self.look_into(&storage)
+            .map_err(|error| not_ours(&format!("is no whole file of ebbpool replay ({error})")))?;
+        Arc::into_inner(storage).ok_or_else(|| {
+            let busy = io::ErrorKind::ResourceBusy.into();
+            self.failed("open it", busy)
+        })
+    }
+
+    /// As many bytes as tell whose file it is; fewer where it is shorter.
+    fn first_bytes(&self) -> Result<Vec<u8>, Failure> {
+        let mut bytes = Vec::new();
+        let limit = (HEADER_BYTES + page::BYTES) as u64;
+        let read = File::open(self.path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
+        read.map_err(|error| self.failed("read it", error))?;
+        Ok(bytes)
+    }
+
+    /// Reads some pages as the pool does, which checks them.
+    fn look_into(&self, storage: &Arc<FileStorage>) -> Result<(), String> {
+        let pool = PoolOptions::new(1)
+            .background(false)
+            .open(Arc::clone(storage))
+            .map_err(|error| error.to_string())?;
+        let last = self.extent.pages - 1;
+        for number in [0, last / 2, last] {
+            let fixed = pool.fix_read(number).map_err(|error| error.to_string())?;
+            if page::page_size(&fixed).is_none() {
+                return Err(format!("page {number} is of something else"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A path for messages.
+pub(super) fn label(path: Option<&PathBuf>) -> String {
+    path.map_or_else(|| "memory".into(), |path| path.display().to_string())
+}

@@ -1,0 +1,230 @@
+//! Pages in a file or on a block device.
+
+mod extent;
+mod open;
+pub(super) mod raw;
+#[cfg(test)]
+pub(super) mod scripted;
+pub(super) mod transfer;
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::threads::{Positioned, Threads};
+#[cfg(target_os = "linux")]
+use super::uring::{Addressed, Rings};
+use super::{Read, Storage, Write};
+use crate::frames::Memory;
+use extent::Extent;
+use transfer::{Sizes, Transfer, alike};
+
+pub use open::{Engine, FileOptions, OpenError};
+
+/// Neighbouring pages go out as one up to so many bytes: longer writes gain nothing, and shorter
+/// ones can be under way at the same time.
+const LONGEST_RUN: usize = 256 << 10;
+
+/// A file or a block device, with direct I/O where that can be had.
+///
+/// It is locked as long as it is open: opened a second time it is refused, also by another process.
+/// A batch has up to `queue_depth` operations under way. Nothing of a caller's memory is used after
+/// a call has returned. What it came to is described by [`Storage::describe`].
+#[derive(Debug)]
+pub struct FileStorage {
+    path: PathBuf,
+    file: File,
+    sizes: Sizes,
+    extent: Extent,
+    carrier: Carrier,
+    writable: bool,
+    /// Why I/O is buffered, if it is.
+    buffered: Option<String>,
+    queue_depth: u32,
+}
+
+/// Who carries out the transfers.
+#[derive(Debug)]
+enum Carrier {
+    #[cfg(target_os = "linux")]
+    Rings(Rings),
+    Threads {
+        threads: Threads,
+        /// Why it is not io_uring, where that was wanted.
+        instead: Option<String>,
+    },
+}
+
+impl FileStorage {
+    /// Opens a file or a block device.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`]; says what to do about it.
+    pub fn open(path: impl AsRef<Path>, options: &FileOptions) -> Result<Self, OpenError> {
+        open::open(path.as_ref(), options)
+    }
+
+    /// The path it was opened by.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// True if pages are moved without the kernel's page cache.
+    pub fn is_direct(&self) -> bool {
+        self.buffered.is_none()
+    }
+
+    fn carry_out<P: Portable>(&self, mut transfers: Vec<Transfer<P>>) {
+        if transfers.is_empty() {
+            return;
+        }
+        match &self.carrier {
+            #[cfg(target_os = "linux")]
+            Carrier::Rings(rings) => rings.carry_out(transfers, &self.file, self.sizes),
+            Carrier::Threads { threads, .. } => match transfers.pop() {
+                Some(only) if transfers.is_empty() => {
+                    super::threads::carry_out(only, &self.file, self.sizes);
+                }
+                last => {
+                    transfers.extend(last);
+                    threads.carry_out(transfers, &self.file, self.sizes);
+                }
+            },
+        }
+    }
+
+    /// What is wrong with a buffer, if anything is.
+    fn refuse(&self, buffer: &[u8]) -> Option<io::Error> {
+        let Sizes { page, block } = self.sizes;
+        let problem = if buffer.len() != page {
+            format!("a buffer of {} bytes is no page of {page}", buffer.len())
+        } else if !(buffer.as_ptr() as usize).is_multiple_of(block) {
+            format!("direct I/O needs buffers that begin at a multiple of {block} bytes")
+        } else {
+            return None;
+        };
+        Some(io::Error::new(io::ErrorKind::InvalidInput, problem))
+    }
+
+    /// Makes room for writes; the ones for which there is none have their outcome, and do not go out.
+    fn make_room(&self, writes: &mut [Write<'_>]) {
+        let last = writes.iter().map(|write| write.page).max().unwrap_or(0);
+        let Err(error) = self.extent.grow(&self.file, last.saturating_add(1)) else {
+            return;
+        };
+        let pages = self.extent.pages();
+        for write in writes.iter_mut().filter(|write| write.page >= pages) {
+            write.outcome = Err(alike(&error));
+        }
+    }
+}
+
+impl Drop for FileStorage {
+    fn drop(&mut self) {
+        // The lock is the open file's, and the kernel takes its time to let go of a ring's.
+        let _ = self.file.unlock();
+    }
+}
+
+/// Pages that whichever engine there is can move.
+#[cfg(target_os = "linux")]
+trait Portable: Positioned + Addressed {}
+#[cfg(target_os = "linux")]
+impl<P: Positioned + Addressed> Portable for P {}
+#[cfg(not(target_os = "linux"))]
+trait Portable: Positioned {}
+#[cfg(not(target_os = "linux"))]
+impl<P: Positioned> Portable for P {}
+
+impl Storage for FileStorage {
+    fn page_size(&self) -> usize {
+        self.sizes.page
+    }
+
+    fn pages(&self) -> io::Result<u64> {
+        Ok(self.extent.pages())
+    }
+
+    fn grow(&self, pages: u64) -> io::Result<()> {
+        if !self.writable && pages > self.extent.pages() {
+            return Err(io::ErrorKind::ReadOnlyFilesystem.into());
+        }
+        self.extent.grow(&self.file, pages)
+    }
+
+    fn read(&self, reads: &mut [Read<'_>]) -> Option<f64> {
+        let pages = self.extent.pages();
+        let mut transfers = Vec::with_capacity(reads.len());
+        for read in reads {
+            if let Some(error) = self.refuse(read.buffer) {
+                read.outcome = Err(error);
+            } else if read.page >= pages {
+                read.buffer.fill(0);
+                read.outcome = Ok(());
+            } else {
+                transfers.push(Transfer::new(read));
+            }
+        }
+        self.carry_out(transfers);
+        None
+    }
+
+    fn write(&self, writes: &mut [Write<'_>]) -> Option<f64> {
+        if !self.writable {
+            for write in writes {
+                write.outcome = Err(io::ErrorKind::ReadOnlyFilesystem.into());
+            }
+            return None;
+        }
+        for write in writes.iter_mut() {
+            write.outcome = self.refuse(write.buffer).map_or(Ok(()), Err);
+        }
+        self.make_room(writes);
+        let most = (LONGEST_RUN / self.sizes.page).max(1);
+        let neighbours = |a: &Write<'_>, b: &Write<'_>| {
+            a.outcome.is_ok() && b.outcome.is_ok() && a.page.checked_add(1) == Some(b.page)
+        };
+        let runs = writes.chunk_by_mut(neighbours);
+        let good = runs.filter(|run| run.iter().all(|write| write.outcome.is_ok()));
+        let runs = good.flat_map(|run| run.chunks_mut(most));
+        self.carry_out(runs.map(Transfer::new).collect());
+        None
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.extent.sync(&self.file)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn register(&self, memory: &Arc<Memory>) {
+        if let Carrier::Rings(rings) = &self.carrier {
+            rings.register(memory);
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn register(&self, _memory: &Arc<Memory>) {}
+
+    fn describe(&self) -> String {
+        let engine = match &self.carrier {
+            #[cfg(target_os = "linux")]
+            Carrier::Rings(rings) => match (rings.broken(), rings.is_registered()) {
+                (Some(why), _) => format!("one after another (io_uring failed: {why})"),
+                (None, Some(true)) => "io_uring, registered buffers".into(),
+                (None, Some(false)) => "io_uring, buffers not registered".into(),
+                (None, None) => "io_uring".into(),
+            },
+            Carrier::Threads { instead, .. } => match instead {
+                Some(why) => format!("threads (io_uring is refused: {why})"),
+                None => "threads".into(),
+            },
+        };
+        let io = match &self.buffered {
+            Some(why) => format!("buffered I/O ({why})"),
+            None => "direct I/O".into(),
+        };
+        format!("{engine}, {io}, queue depth {}", self.queue_depth)
+    }
+}

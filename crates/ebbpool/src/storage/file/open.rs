@@ -1,0 +1,289 @@
+//! Opening a file or a block device: what it can do, and whether it is ours.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use super::extent::Extent;
+use super::transfer::Sizes;
+use super::{Carrier, FileStorage};
+use crate::storage::threads::Threads;
+#[cfg(target_os = "linux")]
+use crate::storage::uring::Rings;
+
+/// How operations are given to the system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Engine {
+    /// io_uring where the kernel has it and lets it be used, else threads.
+    #[default]
+    Auto,
+    /// io_uring; opening fails where it cannot be had.
+    Uring,
+    /// Threads that call `pread` and `pwritev`.
+    Threads,
+}
+
+/// How a file is opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileOptions {
+    /// Bytes of a page: a power of two, 512 or more.
+    pub page_size: usize,
+    /// Make the file if it is not there.
+    pub create: bool,
+    /// How operations are given to the system.
+    pub engine: Engine,
+    /// Without the kernel's page cache (`O_DIRECT`), where file system and page size allow it.
+    pub direct: bool,
+    /// Operations of a batch that are under way at the same time, 1 to 4096. Threads are 64 at most.
+    pub queue_depth: u32,
+    /// Nothing is written, and others may read the file at the same time.
+    pub read_only: bool,
+}
+
+impl Default for FileOptions {
+    /// An existing file of 4096-byte pages, direct, 32 operations at a time.
+    fn default() -> Self {
+        FileOptions {
+            page_size: 4096,
+            create: false,
+            engine: Engine::Auto,
+            direct: true,
+            queue_depth: 32,
+            read_only: false,
+        }
+    }
+}
+
+/// Why a file cannot be a storage.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// No page has this size.
+    #[error("pages cannot have {0} bytes; give a power of two from 512 to 1073741824")]
+    PageSize(usize),
+    /// No queue has this depth.
+    #[error("a queue cannot be {0} deep; give 1 to 4096")]
+    QueueDepth(u32),
+    /// A directory, a pipe or the like.
+    #[error("{0}: is neither a file nor a block device")]
+    NotAFile(PathBuf),
+    /// Somebody else has it.
+    #[error("{0}: is in use by another process, or opened twice in this one; close it there first")]
+    InUse(PathBuf),
+    /// The kernel does not let io_uring be used.
+    #[error("io_uring cannot be used here ({0}); choose the engine auto or threads")]
+    Uring(io::Error),
+    /// The operating system refused.
+    #[error("{path}: cannot {what}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What was tried.
+        what: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+const LARGEST_PAGE: usize = 1 << 30;
+const DEEPEST_QUEUE: u32 = 4096;
+
+/// Block devices whose size nobody tells have these at most.
+const USUAL_BLOCK: usize = 4096;
+
+pub(super) fn open(path: &Path, options: &FileOptions) -> Result<FileStorage, OpenError> {
+    let page = options.page_size;
+    if !page.is_power_of_two() || !(512..=LARGEST_PAGE).contains(&page) {
+        return Err(OpenError::PageSize(page));
+    }
+    if !(1..=DEEPEST_QUEUE).contains(&options.queue_depth) {
+        return Err(OpenError::QueueDepth(options.queue_depth));
+    }
+    let failed = |what| {
+        move |source| OpenError::Io {
+            path: path.into(),
+            what,
+            source,
+        }
+    };
+    let found = match fs::metadata(path) {
+        Err(error) if options.create && error.kind() == io::ErrorKind::NotFound => None,
+        found => Some(found.map_err(failed("open it"))?),
+    };
+    let is_device = match &found {
+        Some(found) if found.file_type().is_block_device() => true,
+        Some(found) if !found.is_file() => return Err(OpenError::NotAFile(path.into())),
+        _ => false,
+    };
+    let (file, mut buffered) =
+        open_file(path, options, is_device).map_err(|error| match error.kind() {
+            io::ErrorKind::ResourceBusy => OpenError::InUse(path.into()),
+            _ => failed("open it")(error),
+        })?;
+    lock(&file, options.read_only).map_err(|error| match error {
+        TryLockError::WouldBlock => OpenError::InUse(path.into()),
+        TryLockError::Error(error) => failed("lock it")(error),
+    })?;
+    if found.is_none() {
+        make_name_durable(path).map_err(failed("sync its directory"))?;
+    }
+    let block = match buffered {
+        Some(_) => 1,
+        None => block_size(&file, is_device),
+    };
+    if page % block != 0 {
+        buffered = Some(format!(
+            "pages of {page} bytes are no multiple of the device's blocks of {block}"
+        ));
+        let flags = rustix::fs::fcntl_getfl(&file).map_err(io::Error::from);
+        flags
+            .and_then(|flags| Ok(rustix::fs::fcntl_setfl(&file, flags - direct_flag())?))
+            .map_err(failed("switch direct I/O off"))?;
+    }
+    let block = if buffered.is_some() { 1 } else { block };
+    let extent = Extent::new(&file, page, is_device).map_err(failed("find out its length"))?;
+    let carrier = carrier(&file, options).map_err(|refused| match refused {
+        Refused::Uring(error) => OpenError::Uring(error),
+        Refused::Threads(error) => failed("start threads for it")(error),
+    })?;
+    Ok(FileStorage {
+        path: path.into(),
+        file,
+        sizes: Sizes { page, block },
+        extent,
+        carrier,
+        writable: !options.read_only,
+        buffered,
+        queue_depth: options.queue_depth,
+    })
+}
+
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
+fn direct_flag() -> OFlags {
+    OFlags::DIRECT
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
+fn direct_flag() -> OFlags {
+    OFlags::empty()
+}
+
+/// The file, and why its I/O is buffered, if it is.
+fn open_file(
+    path: &Path,
+    options: &FileOptions,
+    is_device: bool,
+) -> io::Result<(File, Option<String>)> {
+    let open = |direct: bool| {
+        let mut flags = OFlags::empty();
+        if direct {
+            flags |= direct_flag();
+        }
+        if is_device {
+            // Linux refuses it then while the device is mounted, or part of something that is.
+            flags |= OFlags::EXCL;
+        }
+        OpenOptions::new()
+            .read(true)
+            .write(!options.read_only)
+            .create(options.create && !options.read_only && !is_device)
+            .custom_flags(flags.bits() as i32)
+            .open(path)
+    };
+    if !options.direct {
+        return Ok((open(false)?, Some("as asked for".into())));
+    }
+    if direct_flag().is_empty() {
+        return Ok((open(false)?, Some("the system has no other".into())));
+    }
+    match open(true) {
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::INVAL) => Ok((
+            open(false)?,
+            Some("the file system refuses direct I/O".into()),
+        )),
+        opened => Ok((opened?, None)),
+    }
+}
+
+fn lock(file: &File, shared: bool) -> Result<(), TryLockError> {
+    match shared {
+        true => file.try_lock_shared(),
+        false => file.try_lock(),
+    }
+}
+
+/// Otherwise a crash may take a new file's name, whatever is in the file.
+fn make_name_durable(path: &Path) -> io::Result<()> {
+    let path = fs::canonicalize(path)?;
+    match path.parent() {
+        Some(directory) => File::open(directory)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+/// Bytes that offsets, lengths and addresses of direct I/O are multiples of.
+#[cfg(target_os = "linux")]
+fn block_size(file: &File, is_device: bool) -> usize {
+    use rustix::fs::{AtFlags, StatxFlags, ioctl_blksszget, statx};
+
+    if is_device {
+        return ioctl_blksszget(file).map_or(USUAL_BLOCK, |bytes| bytes as usize);
+    }
+    // Told since Linux 6.1.
+    let asked = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
+    let Ok(told) = asked else {
+        return USUAL_BLOCK;
+    };
+    if told.stx_mask & StatxFlags::DIOALIGN.bits() != 0 && told.stx_dio_offset_align > 0 {
+        return told.stx_dio_offset_align.max(told.stx_dio_mem_align) as usize;
+    }
+    let device = format!(
+        "/sys/dev/block/{}:{}",
+        told.stx_dev_major, told.stx_dev_minor
+    );
+    let of = |queue: &str| -> Option<usize> {
+        let text = fs::read_to_string(format!("{device}/{queue}/logical_block_size")).ok()?;
+        text.trim().parse().ok().filter(|&bytes| bytes > 0)
+    };
+    // A partition's queue is its disk's.
+    of("queue")
+        .or_else(|| of("../queue"))
+        .unwrap_or(USUAL_BLOCK)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn block_size(_file: &File, _is_device: bool) -> usize {
+    USUAL_BLOCK
+}
+
+/// What cannot be had.
+enum Refused {
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    Uring(io::Error),
+    Threads(io::Error),
+}
+
+fn carrier(file: &File, options: &FileOptions) -> Result<Carrier, Refused> {
+    let refused = match options.engine {
+        Engine::Threads => None,
+        #[cfg(target_os = "linux")]
+        Engine::Auto | Engine::Uring => match Rings::new(file, options.queue_depth) {
+            Ok(rings) => return Ok(Carrier::Rings(rings)),
+            Err(error) => Some(error),
+        },
+        #[cfg(not(target_os = "linux"))]
+        Engine::Auto | Engine::Uring => Some(io::ErrorKind::Unsupported.into()),
+    };
+    if let (Engine::Uring, Some(error)) = (options.engine, refused.as_ref()) {
+        return Err(Refused::Uring(super::alike(error)));
+    }
+    let threads = Threads::new(options.queue_depth as usize).map_err(Refused::Threads)?;
+    Ok(Carrier::Threads {
+        threads,
+        instead: refused.map(|error| error.to_string()),
+    })
+}

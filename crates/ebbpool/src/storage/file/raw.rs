@@ -1,0 +1,69 @@
+//! What is asked of a file, as the system does it: seldom all at once.
+
+use std::fs::File;
+use std::io::{self, IoSlice, Seek, SeekFrom};
+
+/// A file's positioned calls. Short counts and interruptions are the caller's to deal with.
+pub(crate) trait Raw: Send + Sync {
+    /// Reads some bytes; none at the end.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Writes some of the bytes.
+    fn write_at(&self, buffers: &[IoSlice<'_>], offset: u64) -> io::Result<usize>;
+
+    /// Its bytes.
+    fn length(&self) -> io::Result<u64>;
+
+    /// Makes it longer, with its blocks reserved; `Unsupported` where that cannot be had.
+    fn allocate(&self, from: u64, to: u64) -> io::Result<()>;
+
+    /// Makes it so long, with holes.
+    fn truncate(&self, length: u64) -> io::Result<()>;
+
+    /// Makes its bytes durable.
+    fn sync_data(&self) -> io::Result<()>;
+
+    /// Makes its bytes and its length durable.
+    fn sync_all(&self) -> io::Result<()>;
+}
+
+impl Raw for File {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        Ok(rustix::io::pread(self, buffer, offset)?)
+    }
+
+    fn write_at(&self, buffers: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
+        Ok(match buffers {
+            [buffer] => rustix::io::pwrite(self, buffer, offset)?,
+            buffers => rustix::io::pwritev(self, buffers, offset)?,
+        })
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        // Metadata has no length for a block device.
+        (&mut &*self).seek(SeekFrom::End(0))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn allocate(&self, from: u64, to: u64) -> io::Result<()> {
+        let flags = rustix::fs::FallocateFlags::empty();
+        Ok(rustix::fs::fallocate(self, flags, from, to - from)?)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn allocate(&self, _from: u64, _to: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn truncate(&self, length: u64) -> io::Result<()> {
+        self.set_len(length)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        File::sync_data(self)
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        File::sync_all(self)
+    }
+}

@@ -1,0 +1,344 @@
+//! What to do after the system has moved some bytes, or none.
+
+use std::io;
+use std::ops::Range;
+
+use rustix::io::Errno;
+
+use crate::storage::{Read, Write};
+
+/// Calls in a row that may move nothing: a device that is out of a resource has about a second to
+/// find it.
+const MOST_FRUITLESS: u32 = 1000;
+
+/// Fruitless calls after which the next one waits.
+const AT_ONCE: u32 = 8;
+
+/// Sizes that a file's transfers keep to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    /// Bytes of a page.
+    pub(crate) page: usize,
+    /// Bytes that offsets and buffers are multiples of; 1 without direct I/O.
+    pub(crate) block: usize,
+}
+
+/// One page to be read, or neighbouring pages to be written.
+pub(crate) trait Pages: Send + Sized {
+    /// The number of the first.
+    fn first(&self) -> u64;
+
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// What came of pages of it.
+    fn settle(&mut self, pages: Range<usize>, outcome: io::Result<()>);
+
+    /// Each by itself.
+    fn apart(self) -> Vec<Self>;
+
+    /// The file ended, `from` bytes into it.
+    fn ended(&mut self, from: usize) -> io::Result<()>;
+}
+
+impl Pages for &mut Read<'_> {
+    fn first(&self) -> u64 {
+        self.page
+    }
+
+    fn count(&self) -> usize {
+        1
+    }
+
+    fn settle(&mut self, _pages: Range<usize>, outcome: io::Result<()>) {
+        self.outcome = outcome;
+    }
+
+    fn apart(self) -> Vec<Self> {
+        vec![self]
+    }
+
+    fn ended(&mut self, from: usize) -> io::Result<()> {
+        if let Some(rest) = self.buffer.get_mut(from..) {
+            rest.fill(0);
+        }
+        Ok(())
+    }
+}
+
+impl Pages for &mut [Write<'_>] {
+    fn first(&self) -> u64 {
+        self.iter().map(|write| write.page).next().unwrap_or(0)
+    }
+
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn settle(&mut self, pages: Range<usize>, outcome: io::Result<()>) {
+        let writes = self.get_mut(pages).unwrap_or_default();
+        match (writes, outcome) {
+            (writes, Ok(())) => writes.iter_mut().for_each(|write| write.outcome = Ok(())),
+            ([write], outcome) => write.outcome = outcome,
+            (writes, Err(error)) => {
+                for write in writes {
+                    write.outcome = Err(alike(&error));
+                }
+            }
+        }
+    }
+
+    fn apart(self) -> Vec<Self> {
+        self.chunks_mut(1).collect()
+    }
+
+    fn ended(&mut self, _from: usize) -> io::Result<()> {
+        Err(io::Error::new(
+            io::ErrorKind::WriteZero,
+            "the system wrote nothing of it, and gave no reason",
+        ))
+    }
+}
+
+/// The same error once more.
+pub(crate) fn alike(error: &io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(number) => io::Error::from_raw_os_error(number),
+        None => io::Error::new(error.kind(), error.to_string()),
+    }
+}
+
+/// Pages on their way, and how far they have come.
+#[derive(Debug)]
+pub(crate) struct Transfer<P> {
+    pub(crate) pages: P,
+    /// Bytes that have been moved.
+    done: usize,
+    /// Calls since then that moved none.
+    fruitless: u32,
+}
+
+/// How a transfer goes on.
+#[derive(Debug)]
+pub(crate) enum Next<P> {
+    /// With another call.
+    Again(Transfer<P>),
+    /// Page by page, for one of them cannot be written and it is not known which.
+    Apart(Vec<Transfer<P>>),
+    /// Not at all: each page has its outcome.
+    Settled,
+}
+
+impl<P: Pages> Transfer<P> {
+    pub(crate) fn new(pages: P) -> Self {
+        Transfer {
+            pages,
+            done: 0,
+            fruitless: 0,
+        }
+    }
+
+    /// Bytes that have been moved.
+    pub(crate) fn done(&self) -> usize {
+        self.done
+    }
+
+    /// Where in the file it goes on.
+    pub(crate) fn offset(&self, sizes: Sizes) -> u64 {
+        self.pages.first() * sizes.page as u64 + self.done as u64
+    }
+
+    /// True if the next call should wait for a millisecond.
+    pub(crate) fn should_wait(&self) -> bool {
+        self.fruitless > AT_ONCE
+    }
+
+    /// A call has moved so many bytes, or failed. `length` tells how long the file is.
+    pub(crate) fn advance(
+        mut self,
+        moved: io::Result<usize>,
+        sizes: Sizes,
+        length: impl FnOnce() -> io::Result<u64>,
+    ) -> Next<P> {
+        match moved {
+            Ok(0) => self.ended(),
+            Ok(moved) => self.moved(moved, sizes, length),
+            Err(error) => match Errno::from_io_error(&error) {
+                Some(Errno::INTR) => Next::Again(self),
+                // Cancelled is what the kernel gave up before it was done, and nobody asked it to.
+                Some(Errno::AGAIN | Errno::CANCELED) => self.fruitless(error, sizes),
+                _ => self.failed(error, sizes),
+            },
+        }
+    }
+
+    fn moved(
+        mut self,
+        moved: usize,
+        sizes: Sizes,
+        length: impl FnOnce() -> io::Result<u64>,
+    ) -> Next<P> {
+        let all = self.pages.count() * sizes.page;
+        let done = self.done + moved;
+        if done >= all {
+            self.pages.settle(0..self.pages.count(), Ok(()));
+            return Next::Settled;
+        }
+        // Direct I/O cannot go on in the middle of a block. It stops there only where a file ends.
+        let whole = done - done % sizes.block;
+        if whole != done {
+            let end = length();
+            if end.is_ok_and(|end| self.pages.first() * sizes.page as u64 + done as u64 >= end) {
+                self.done = done;
+                return self.ended();
+            }
+        }
+        if whole == self.done {
+            let error = io::Error::other("the system moves less than a block at a time");
+            return self.fruitless(error, sizes);
+        }
+        self.done = whole;
+        self.fruitless = 0;
+        Next::Again(self)
+    }
+
+    fn ended(mut self) -> Next<P> {
+        let outcome = self.pages.ended(self.done);
+        self.pages.settle(0..self.pages.count(), outcome);
+        Next::Settled
+    }
+
+    fn fruitless(mut self, error: io::Error, sizes: Sizes) -> Next<P> {
+        self.fruitless += 1;
+        match self.fruitless < MOST_FRUITLESS {
+            true => Next::Again(self),
+            false => self.failed(error, sizes),
+        }
+    }
+
+    fn failed(mut self, error: io::Error, sizes: Sizes) -> Next<P> {
+        let count = self.pages.count();
+        if count == 1 {
+            self.pages.settle(0..1, Err(error));
+            return Next::Settled;
+        }
+        let written = self.done / sizes.page;
+        self.pages.settle(0..written, Ok(()));
+        let mut begun = self.done % sizes.page;
+        let rest = self.pages.apart().into_iter().skip(written);
+        let rest = rest.map(|pages| Transfer {
+            done: std::mem::take(&mut begun),
+            ..Transfer::new(pages)
+        });
+        Next::Apart(rest.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZES: Sizes = Sizes {
+        page: 4096,
+        block: 512,
+    };
+
+    fn pending(page: u64, buffer: &[u8]) -> Write<'_> {
+        Write {
+            page,
+            buffer,
+            outcome: Err(io::ErrorKind::Other.into()),
+        }
+    }
+
+    fn again<P: std::fmt::Debug>(next: Next<P>) -> Transfer<P> {
+        match next {
+            Next::Again(transfer) => transfer,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn direct_io_goes_on_at_a_block() {
+        let bytes = [1; 4096];
+        let mut writes = [pending(3, &bytes)];
+        let transfer = Transfer::new(&mut writes[..]);
+        let transfer = again(transfer.advance(Ok(1000), SIZES, || Ok(1 << 20)));
+        assert_eq!(transfer.done(), 512);
+        assert_eq!(transfer.offset(SIZES), 3 * 4096 + 512);
+        let next = transfer.advance(Ok(3584), SIZES, || Ok(1 << 20));
+        assert!(matches!(next, Next::Settled));
+        assert!(writes[0].outcome.is_ok());
+    }
+
+    #[test]
+    fn a_read_that_stops_within_a_block_at_the_end_of_the_file_is_done() {
+        let mut bytes = [7; 4096];
+        let mut read = Read {
+            page: 1,
+            buffer: &mut bytes,
+            outcome: Err(io::ErrorKind::Other.into()),
+        };
+        let next = Transfer::new(&mut read).advance(Ok(1000), SIZES, || Ok(5096));
+        assert!(matches!(next, Next::Settled));
+        assert!(read.outcome.is_ok());
+        assert!(bytes[..1000].iter().all(|&byte| byte == 7));
+        assert!(bytes[1000..].iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn what_never_moves_fails_in_the_end() {
+        for moved in [Ok(100), Err(Errno::AGAIN), Err(Errno::CANCELED)] {
+            let bytes = [1; 4096];
+            let mut writes = [pending(0, &bytes)];
+            let mut transfer = Transfer::new(&mut writes[..]);
+            let mut calls = 1;
+            while let Next::Again(next) =
+                transfer.advance(moved.map_err(Into::into), SIZES, || Ok(1 << 20))
+            {
+                transfer = next;
+                calls += 1;
+            }
+            assert_eq!(calls, MOST_FRUITLESS);
+            assert!(writes[0].outcome.is_err());
+        }
+    }
+
+    #[test]
+    fn interruptions_are_no_failures_however_many() {
+        let bytes = [1; 4096];
+        let mut writes = [pending(0, &bytes)];
+        let mut transfer = Transfer::new(&mut writes[..]);
+        for _ in 0..5 * MOST_FRUITLESS {
+            transfer = again(transfer.advance(Err(Errno::INTR.into()), SIZES, || Ok(0)));
+        }
+        assert!(!transfer.should_wait());
+    }
+
+    #[test]
+    fn a_merged_write_that_fails_goes_on_page_by_page_after_what_was_written() {
+        let bytes = [1; 4096];
+        let mut writes = [5, 6, 7, 8].map(|page| pending(page, &bytes));
+        let transfer = Transfer::new(&mut writes[..]);
+        let transfer = again(transfer.advance(Ok(4096 + 1024), SIZES, || Ok(1 << 20)));
+        let next = transfer.advance(Err(Errno::IO.into()), SIZES, || Ok(1 << 20));
+        let Next::Apart(rest) = next else {
+            panic!("{next:?}")
+        };
+        let firsts: Vec<_> = rest.iter().map(|t| (t.pages.first(), t.done())).collect();
+        assert_eq!(firsts, [(6, 1024), (7, 0), (8, 0)]);
+        assert!(writes[0].outcome.is_ok());
+        assert!(writes[1].outcome.is_err());
+    }
+
+    #[test]
+    fn writing_nothing_is_an_error_and_reading_nothing_is_the_end() {
+        let bytes = [1; 4096];
+        let mut writes = [pending(0, &bytes), pending(1, &bytes)];
+        Transfer::new(&mut writes[..]).advance(Ok(0), SIZES, || Ok(0));
+        for write in &writes {
+            let error = write.outcome.as_ref().expect_err("nothing was written");
+            assert_eq!(error.kind(), io::ErrorKind::WriteZero);
+        }
+    }
+}

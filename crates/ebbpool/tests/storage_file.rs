@@ -1,0 +1,332 @@
+//! Files as storage, on whatever this machine has.
+#![cfg(unix)]
+
+use std::io;
+use std::path::Path;
+
+use ebbpool::storage::{Engine, FileOptions, FileStorage, OpenError, Read, Storage, Write};
+
+/// Bytes that begin at a multiple of 4096, as frames do.
+struct Aligned {
+    bytes: Vec<u8>,
+    start: usize,
+    page_size: usize,
+}
+
+impl Aligned {
+    fn new(pages: usize, page_size: usize) -> Self {
+        let bytes = vec![0xEE; pages * page_size + 4096];
+        let start = bytes.as_ptr().align_offset(4096);
+        Aligned {
+            bytes,
+            start,
+            page_size,
+        }
+    }
+
+    fn pages(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        let end = self.bytes.len() - 4096 + self.start;
+        self.bytes[self.start..end].chunks_mut(self.page_size)
+    }
+}
+
+fn content(page: u64, round: u64, page_size: usize) -> Vec<u8> {
+    let seed = page.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ round;
+    (0..page_size as u64)
+        .map(|at| (seed.rotate_left((at % 61) as u32) ^ at) as u8)
+        .collect()
+}
+
+fn unsettled() -> io::Result<()> {
+    Err(io::Error::other("not settled"))
+}
+
+fn write(storage: &FileStorage, pages: &[u64], round: u64) -> Vec<io::Result<()>> {
+    let size = storage.page_size();
+    let mut memory = Aligned::new(pages.len(), size);
+    let mut writes: Vec<Write> = Vec::new();
+    for (buffer, &page) in memory.pages().zip(pages) {
+        buffer.copy_from_slice(&content(page, round, size));
+        writes.push(Write {
+            page,
+            buffer,
+            outcome: unsettled(),
+        });
+    }
+    assert_eq!(storage.write(&mut writes), None);
+    writes.into_iter().map(|write| write.outcome).collect()
+}
+
+fn read(storage: &FileStorage, pages: &[u64]) -> Vec<Vec<u8>> {
+    let mut memory = Aligned::new(pages.len(), storage.page_size());
+    let pairs = memory.pages().zip(pages);
+    let mut reads: Vec<Read> = pairs
+        .map(|(buffer, &page)| Read {
+            page,
+            buffer,
+            outcome: unsettled(),
+        })
+        .collect();
+    assert_eq!(storage.read(&mut reads), None);
+    for read in &reads {
+        read.outcome.as_ref().expect("it is read");
+    }
+    reads.into_iter().map(|read| read.buffer.to_vec()).collect()
+}
+
+fn options(engine: Engine, direct: bool, page_size: usize) -> FileOptions {
+    FileOptions {
+        page_size,
+        create: true,
+        engine,
+        direct,
+        queue_depth: 8,
+        read_only: false,
+    }
+}
+
+/// Not in /tmp, which may be in memory, where there may be no direct I/O.
+fn directory() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
+}
+
+#[test]
+fn every_engine_reads_what_every_other_wrote() {
+    let directory = directory();
+    let ways = [
+        (Engine::Auto, true),
+        (Engine::Auto, false),
+        (Engine::Threads, true),
+        (Engine::Threads, false),
+    ];
+    for page_size in [512, 4096, 16384, 1 << 20] {
+        let path = directory.path().join(format!("pages-{page_size}"));
+        let last: u64 = if page_size > 1 << 16 { 40 } else { 300 };
+        // Single pages, and two long runs.
+        let pages: Vec<u64> = [1, 3, 7]
+            .into_iter()
+            .chain(10..30)
+            .chain(35..last)
+            .collect();
+        let backwards: Vec<u64> = pages.iter().rev().copied().collect();
+        for (round, (engine, direct)) in (0..).zip(ways) {
+            let options = options(engine, direct, page_size);
+            let storage = FileStorage::open(&path, &options).expect("it opens");
+            for outcome in write(&storage, &pages, round) {
+                outcome.expect("it is written");
+            }
+            storage.sync().expect("synced");
+            drop(storage);
+            for (engine, direct) in ways {
+                let options = FileOptions {
+                    engine,
+                    direct,
+                    create: false,
+                    read_only: true,
+                    ..options.clone()
+                };
+                let storage = FileStorage::open(&path, &options).expect("it opens");
+                assert_eq!(storage.pages().expect("a length"), last);
+                for (&page, bytes) in backwards.iter().zip(read(&storage, &backwards)) {
+                    assert!(
+                        bytes == content(page, round, page_size),
+                        "page {page} of {page_size} bytes: {}",
+                        storage.describe()
+                    );
+                }
+                let never = read(&storage, &[2, last, u64::MAX]);
+                assert!(never.iter().flatten().all(|&byte| byte == 0));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_is_opened_once_at_a_time_but_by_readers() {
+    let directory = directory();
+    let path = directory.path().join("pages");
+    let options = options(Engine::Auto, true, 4096);
+    let first = FileStorage::open(&path, &options).expect("it opens");
+    let error = FileStorage::open(&path, &options).expect_err("it is open");
+    assert!(matches!(error, OpenError::InUse(_)), "{error}");
+    let reader = FileOptions {
+        read_only: true,
+        create: false,
+        ..options.clone()
+    };
+    FileStorage::open(&path, &reader).expect_err("it is being written");
+    drop(first);
+    let readers = [(); 2].map(|()| FileStorage::open(&path, &reader).expect("two may read"));
+    FileStorage::open(&path, &options).expect_err("it is being read");
+    drop(readers);
+    FileStorage::open(&path, &options).expect("nobody has it");
+}
+
+#[test]
+fn what_is_no_storage_is_refused_with_a_remedy() {
+    let directory = directory();
+    let path = directory.path().join("missing");
+    let none = FileStorage::open(&path, &FileOptions::default()).expect_err("not there");
+    assert!(none.to_string().contains("missing"), "{none}");
+    let wrong = FileStorage::open(directory.path(), &FileOptions::default());
+    assert!(matches!(wrong, Err(OpenError::NotAFile(_))), "{wrong:?}");
+    let device = FileStorage::open(Path::new("/dev/null"), &FileOptions::default());
+    assert!(matches!(device, Err(OpenError::NotAFile(_))), "{device:?}");
+    for page_size in [0, 256, 1000, 4097, 1 << 31] {
+        let refused = FileStorage::open(&path, &options(Engine::Auto, true, page_size));
+        assert!(matches!(refused, Err(OpenError::PageSize(_))));
+    }
+    for queue_depth in [0, 4097] {
+        let options = FileOptions {
+            queue_depth,
+            ..options(Engine::Auto, true, 4096)
+        };
+        let refused = FileStorage::open(&path, &options);
+        assert!(matches!(refused, Err(OpenError::QueueDepth(_))));
+    }
+    assert!(!path.exists());
+}
+
+#[test]
+fn nothing_is_written_where_only_reading_was_asked_for() {
+    let directory = directory();
+    let path = directory.path().join("pages");
+    std::fs::write(&path, vec![5; 8192]).expect("a file");
+    let options = FileOptions {
+        read_only: true,
+        ..FileOptions::default()
+    };
+    let storage = FileStorage::open(&path, &options).expect("it opens");
+    let error = write(&storage, &[0], 1).remove(0).expect_err("refused");
+    assert_eq!(error.kind(), io::ErrorKind::ReadOnlyFilesystem);
+    storage.grow(3).expect_err("refused");
+    storage.grow(2).expect("nothing is to be done");
+    assert_eq!(std::fs::read(&path).expect("a file"), vec![5; 8192]);
+}
+
+#[test]
+fn grown_pages_are_zeros_and_a_file_never_shrinks() {
+    let directory = directory();
+    let path = directory.path().join("pages");
+    for engine in [Engine::Auto, Engine::Threads] {
+        let storage = FileStorage::open(&path, &options(engine, true, 4096)).expect("it opens");
+        let before = storage.pages().expect("pages");
+        storage.grow(before + 10).expect("room");
+        storage.grow(1).expect("nothing is to be done");
+        assert_eq!(storage.pages().expect("pages"), before + 10);
+        let pages: Vec<u64> = (before.max(1)..before + 20).collect();
+        let zeros = read(&storage, &pages);
+        assert!(zeros.iter().flatten().all(|&byte| byte == 0));
+        let error = storage.grow(1 << 62).expect_err("no file is so long");
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+        let outcomes = write(&storage, &[0, u64::MAX], 1);
+        outcomes[0].as_ref().expect("this one fits");
+        outcomes[1].as_ref().expect_err("this one does not");
+        assert_eq!(read(&storage, &[0])[0], content(0, 1, 4096));
+        storage.sync().expect("synced");
+    }
+    assert_eq!(std::fs::metadata(&path).expect("a file").len(), 20 * 4096);
+}
+
+#[test]
+fn a_file_that_ends_within_a_page_is_read_with_zeros_behind() {
+    let directory = directory();
+    let path = directory.path().join("pages");
+    for length in [1, 4095, 4097, 5000, 12287] {
+        std::fs::write(&path, vec![7; length]).expect("a file");
+        for engine in [Engine::Auto, Engine::Threads] {
+            for direct in [true, false] {
+                let options = options(engine, direct, 4096);
+                let storage = FileStorage::open(&path, &options).expect("it opens");
+                let pages = storage.pages().expect("pages");
+                assert_eq!(pages, length.div_ceil(4096) as u64);
+                let bytes = read(&storage, &[0, 1, 2, 3]).concat();
+                assert!(bytes[..length].iter().all(|&byte| byte == 7), "{length}");
+                assert!(bytes[length..].iter().all(|&byte| byte == 0), "{length}");
+            }
+        }
+    }
+}
+
+#[test]
+fn buffers_that_are_no_pages_are_refused_one_by_one() {
+    let directory = directory();
+    let path = directory.path().join("pages");
+    for engine in [Engine::Auto, Engine::Threads] {
+        let storage = FileStorage::open(&path, &options(engine, true, 4096)).expect("it opens");
+        let mut memory = Aligned::new(2, 4096);
+        let at = memory.start;
+        let mut writes = [(0, at..at + 4096), (1, at..at + 512)].map(|(page, span)| Write {
+            page,
+            buffer: &memory.bytes[span],
+            outcome: unsettled(),
+        });
+        storage.write(&mut writes);
+        writes[0].outcome.as_ref().expect("it is written");
+        let error = writes[1].outcome.as_ref().expect_err("it is too short");
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        if storage.is_direct() {
+            let mut reads = [Read {
+                page: 0,
+                buffer: &mut memory.bytes[at + 1..at + 4097],
+                outcome: Ok(()),
+            }];
+            storage.read(&mut reads);
+            let error = reads[0].outcome.as_ref().expect_err("it is not aligned");
+            assert!(error.to_string().contains("multiple of"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn it_says_what_it_is() {
+    let directory = directory();
+    let path = directory.path().join("pages");
+    let threads = FileStorage::open(&path, &options(Engine::Threads, false, 4096));
+    assert_eq!(
+        threads.expect("it opens").describe(),
+        "threads, buffered I/O (as asked for), queue depth 8"
+    );
+    match FileStorage::open(&path, &options(Engine::Uring, false, 4096)) {
+        Ok(storage) => assert!(storage.describe().starts_with("io_uring, "), "{storage:?}"),
+        Err(error) => {
+            assert!(matches!(error, OpenError::Uring(_)), "{error}");
+            let auto = FileStorage::open(&path, &options(Engine::Auto, false, 4096));
+            let told = auto.expect("threads will do").describe();
+            assert!(told.starts_with("threads (io_uring is refused: "), "{told}");
+        }
+    }
+}
+
+#[test]
+fn many_threads_use_it_at_once() {
+    let directory = directory();
+    let path = directory.path().join("pages");
+    for engine in [Engine::Auto, Engine::Threads] {
+        let storage = FileStorage::open(&path, &options(engine, true, 4096)).expect("it opens");
+        let work = |thread: u64| {
+            let mine: Vec<u64> = (0..12).map(|at| thread + at * 24).collect();
+            for round in 0..8 {
+                // Every other time a single page, which goes another way.
+                let some = if round % 2 == 0 {
+                    &mine[..]
+                } else {
+                    &mine[..1]
+                };
+                for outcome in write(&storage, some, round) {
+                    outcome.expect("it is written");
+                }
+                for (&page, bytes) in some.iter().zip(read(&storage, some)) {
+                    assert!(bytes == content(page, round, 4096), "page {page}");
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for thread in 0..24 {
+                let work = &work;
+                scope.spawn(move || work(thread));
+            }
+        });
+        storage.sync().expect("synced");
+    }
+}
