@@ -510,6 +510,8 @@ impl Core {
             let outcomes = self.transfer.write(&mut outgoing);
             drop(outgoing);
             let mut policy = self.policy();
+            // Else a hit that made a page dirty could reach the policy after it was told of the write.
+            policy.take_all_hits(&self.rings, &self.frames);
             for ((_, taken), outcome) in copies.into_iter().zip(outcomes) {
                 let (frame, page) = (taken.frame, taken.page);
                 match outcome {

@@ -80,6 +80,8 @@ pub(crate) struct Replacement {
     leaving: HashSet<u64>,
     /// Frames whose page could not be written lately.
     unwritable: HashSet<Frame>,
+    /// Frames whose page the policy takes for dirty.
+    told_dirty: Vec<bool>,
     listener: Option<Listener>,
     costs_told_at: u64,
     scratch: Vec<Frame>,
@@ -103,6 +105,7 @@ impl Replacement {
             unused: 0,
             leaving: HashSet::new(),
             unwritable: HashSet::new(),
+            told_dirty: Vec::new(),
             listener,
             costs_told_at: 0,
             scratch: Vec::new(),
@@ -158,7 +161,29 @@ impl Replacement {
 
     fn hit(&mut self, hit: Hit, frames: &Frames) {
         if hit.is_of(frames.admissions(hit.frame)) {
-            self.policy.hit(hit.frame, hit.access);
+            self.tell_hit(hit.frame, hit.access);
+        }
+    }
+
+    fn tell_hit(&mut self, frame: Frame, access: Access) {
+        self.told_dirty[frame as usize] |= access.is_write();
+        self.policy.hit(frame, access);
+    }
+
+    fn tell_admitted(&mut self, frame: Frame, page: u64, access: Access) {
+        let at = frame as usize;
+        if self.told_dirty.len() <= at {
+            self.told_dirty.resize(at + 1, false);
+        }
+        self.told_dirty[at] = access.is_write();
+        self.policy.admit(frame, page, access);
+    }
+
+    /// A page can be dirty that the policy takes for clean: the hit may be on its way, or was noted by a
+    /// thread that has ended. Policies do not bear to be told that a clean page was cleaned.
+    fn tell_cleaned(&mut self, frame: Frame) {
+        if std::mem::take(&mut self.told_dirty[frame as usize]) {
+            self.policy.cleaned(frame);
         }
     }
 
@@ -197,7 +222,7 @@ impl Replacement {
         };
         coming.frame.begin_load(page);
         table.insert(page, coming.frame.frame(), frames);
-        self.policy.admit(coming.frame.frame(), page, access);
+        self.tell_admitted(coming.frame.frame(), page, access);
         Plan::Coming(Box::new(coming))
     }
 
@@ -231,7 +256,7 @@ impl Replacement {
             }
             for latch in &together {
                 self.tell(Event::Write(latch.page()));
-                self.policy.cleaned(latch.frame());
+                self.tell_cleaned(latch.frame());
             }
         }
         let mut others = Vec::new();
@@ -328,7 +353,7 @@ impl Replacement {
                     if let Ok((latch, _)) = place.frames.share(frame, false)
                         && place.frames.state(frame) == State::Dirty
                     {
-                        self.policy.cleaned(frame);
+                        self.tell_cleaned(frame);
                         staying.push(latch);
                     }
                 }
@@ -403,14 +428,14 @@ impl Replacement {
         self.ghosts.set(page, None);
         self.unwritable.insert(frame);
         place.table.insert(page, frame, place.frames);
-        self.policy.admit(frame, page, Access::Write);
+        self.tell_admitted(frame, page, Access::Write);
     }
 
     /// The page in a frame could not be written with another, and is still dirty.
     pub(crate) fn still_dirty(&mut self, frame: Frame, page: u64, frames: &Frames) {
         if frames.page_in(frame) == page && frames.state(frame) == State::Dirty {
             self.unwritable.insert(frame);
-            self.policy.hit(frame, Access::Write);
+            self.tell_hit(frame, Access::Write);
         }
     }
 
@@ -418,7 +443,7 @@ impl Replacement {
     pub(crate) fn cleaned(&mut self, frame: Frame, page: u64, frames: &Frames) {
         if frames.page_in(frame) == page && frames.state(frame) == State::Clean {
             self.unwritable.remove(&frame);
-            self.policy.cleaned(frame);
+            self.tell_cleaned(frame);
         }
     }
 

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ebbpool::storage::{Fault, FaultyDisk, Operation, page_lsn};
-use ebbpool::{Error, Log, Lsn, Pool, PoolOptions};
+use ebbpool::{Log, Lsn, Pool, PoolOptions};
 
 use crate::chance::Chance;
-use crate::client::{CHECKPOINT, End, Life, Model, PAGES, Setting, Step, Tally, apply};
+use crate::client::{CHECKPOINT, End, Life, Model, Setting, Step, Tally, apply};
 use crate::wal::{Record, Wal};
 
 const THREADS: u64 = 3;
@@ -73,6 +73,7 @@ fn work(disk: &FaultyDisk, setting: &Setting, seed: u64) -> Result<Lsn, End> {
         .policy(setting.policy)?
         .log(log)
         .batch(setting.batch)
+        .read_ahead(0)
         .dirty_budget(setting.budget, Duration::from_micros(50))
         .double_write(disk.pages("area", setting.page_size))
         .open(disk.pages("data", setting.page_size))?;
