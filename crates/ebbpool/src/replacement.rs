@@ -5,6 +5,8 @@
 //! simulator. The frames stay latched until the I/O is done; a page that is being written because it
 //! has to leave is in [`Replacement::leaving`], and whoever wants it waits.
 
+use std::cell::Cell;
+
 use ebbpool_policy::{Access, DynPolicy, Frame, Gauges};
 use hashbrown::HashSet;
 
@@ -299,7 +301,10 @@ impl Replacement {
     ) -> Option<(Claimed<'f>, bool)> {
         loop {
             let unwritable = &self.unwritable;
-            let may_go = |frame| frames.may_leave(frame) && !unwritable.contains(&frame);
+            let asked = Asked::new(frames);
+            let may_go = |frame| {
+                asked.too_often() || frames.may_leave(frame) && !unwritable.contains(&frame)
+            };
             match self.policy.victim(incoming, &may_go) {
                 Some(frame) => match frames.claim_victim(frame) {
                     // Somebody may have fixed it since the policy asked.
@@ -472,10 +477,12 @@ impl Replacement {
         let mut seen: HashSet<Frame> = HashSet::new();
         let mut dirty = Vec::new();
         for _ in 0..count {
+            let asked = Asked::new(frames);
             let may_go = |frame: Frame| {
                 let state = frames.state(frame);
                 let wanted = !dirty_only || state == State::Dirty;
-                wanted && frames.may_leave(frame) && !seen.contains(&frame)
+                let may_leave = wanted && frames.may_leave(frame) && !seen.contains(&frame);
+                asked.too_often() || may_leave
             };
             let Some(frame) = self.policy.victim(None, &may_go) else {
                 break;
@@ -492,6 +499,32 @@ impl Replacement {
         let mut listed = HashSet::new();
         dirty.retain(|&frame| listed.insert(frame));
         dirty
+    }
+}
+
+/// How often a policy has asked for one victim.
+///
+/// Frames are pinned and unpinned while it looks. One that finds that some frame may go, and then goes
+/// round until it meets it, would go round for ever if that frame is pinned in between by somebody who
+/// waits for the policy's lock. Then any frame is offered, and whoever asked finds that it is taken.
+struct Asked {
+    times: Cell<u64>,
+    most: u64,
+}
+
+impl Asked {
+    fn new(frames: &Frames) -> Self {
+        Asked {
+            times: Cell::new(0),
+            // Policies with counters pass a frame a few times, none so often.
+            most: 64 * u64::from(frames.count()) + 1024,
+        }
+    }
+
+    #[inline]
+    fn too_often(&self) -> bool {
+        self.times.set(self.times.get() + 1);
+        self.times.get() > self.most
     }
 }
 
