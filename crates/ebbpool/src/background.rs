@@ -41,11 +41,19 @@ impl Signal {
 
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Release);
-        self.more_to_do();
+        *self.wanted.lock() = true;
+        self.called.notify_all();
     }
 
     pub(crate) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Acquire)
+    }
+
+    /// Sleeps whoever calls, unless told to stop.
+    fn pause(&self, time: Duration) {
+        let until = Instant::now() + time;
+        let mut wanted = self.wanted.lock();
+        while !self.stopped() && !self.called.wait_until(&mut wanted, until).timed_out() {}
     }
 
     fn sleep(&self, longest: Duration) {
@@ -79,7 +87,7 @@ pub(crate) fn write(core: &Arc<Core>, duties: Duties, publish: impl Fn()) {
             let _span = tracing::debug_span!("background_write").entered();
             if let Err(error) = work(core, duties) {
                 tracing::warn!(%error, "the background writer could not write");
-                std::thread::sleep(AFTER_A_FAILURE);
+                signal.pause(AFTER_A_FAILURE);
             }
         }
         if published.elapsed() >= PUBLISH_EVERY {

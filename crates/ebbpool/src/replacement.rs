@@ -5,6 +5,8 @@
 //! simulator. The frames stay latched until the I/O is done; a page that is being written because it
 //! has to leave is in [`Replacement::leaving`], and whoever wants it waits.
 
+use std::cell::Cell;
+
 use ebbpool_policy::{Access, DynPolicy, Frame, Gauges};
 use hashbrown::HashSet;
 
@@ -80,6 +82,8 @@ pub(crate) struct Replacement {
     leaving: HashSet<u64>,
     /// Frames whose page could not be written lately.
     unwritable: HashSet<Frame>,
+    /// Frames whose page the policy takes for dirty.
+    told_dirty: Vec<bool>,
     listener: Option<Listener>,
     costs_told_at: u64,
     scratch: Vec<Frame>,
@@ -103,6 +107,7 @@ impl Replacement {
             unused: 0,
             leaving: HashSet::new(),
             unwritable: HashSet::new(),
+            told_dirty: Vec::new(),
             listener,
             costs_told_at: 0,
             scratch: Vec::new(),
@@ -158,7 +163,29 @@ impl Replacement {
 
     fn hit(&mut self, hit: Hit, frames: &Frames) {
         if hit.is_of(frames.admissions(hit.frame)) {
-            self.policy.hit(hit.frame, hit.access);
+            self.tell_hit(hit.frame, hit.access);
+        }
+    }
+
+    fn tell_hit(&mut self, frame: Frame, access: Access) {
+        self.told_dirty[frame as usize] |= access.is_write();
+        self.policy.hit(frame, access);
+    }
+
+    fn tell_admitted(&mut self, frame: Frame, page: u64, access: Access) {
+        let at = frame as usize;
+        if self.told_dirty.len() <= at {
+            self.told_dirty.resize(at + 1, false);
+        }
+        self.told_dirty[at] = access.is_write();
+        self.policy.admit(frame, page, access);
+    }
+
+    /// A page can be dirty that the policy takes for clean: the hit may be on its way, or was noted by a
+    /// thread that has ended. Policies do not bear to be told that a clean page was cleaned.
+    fn tell_cleaned(&mut self, frame: Frame) {
+        if std::mem::take(&mut self.told_dirty[frame as usize]) {
+            self.policy.cleaned(frame);
         }
     }
 
@@ -197,7 +224,7 @@ impl Replacement {
         };
         coming.frame.begin_load(page);
         table.insert(page, coming.frame.frame(), frames);
-        self.policy.admit(coming.frame.frame(), page, access);
+        self.tell_admitted(coming.frame.frame(), page, access);
         Plan::Coming(Box::new(coming))
     }
 
@@ -231,7 +258,7 @@ impl Replacement {
             }
             for latch in &together {
                 self.tell(Event::Write(latch.page()));
-                self.policy.cleaned(latch.frame());
+                self.tell_cleaned(latch.frame());
             }
         }
         let mut others = Vec::new();
@@ -274,7 +301,10 @@ impl Replacement {
     ) -> Option<(Claimed<'f>, bool)> {
         loop {
             let unwritable = &self.unwritable;
-            let may_go = |frame| frames.may_leave(frame) && !unwritable.contains(&frame);
+            let asked = Asked::new(frames);
+            let may_go = |frame| {
+                asked.too_often() || frames.may_leave(frame) && !unwritable.contains(&frame)
+            };
             match self.policy.victim(incoming, &may_go) {
                 Some(frame) => match frames.claim_victim(frame) {
                     // Somebody may have fixed it since the policy asked.
@@ -328,7 +358,7 @@ impl Replacement {
                     if let Ok((latch, _)) = place.frames.share(frame, false)
                         && place.frames.state(frame) == State::Dirty
                     {
-                        self.policy.cleaned(frame);
+                        self.tell_cleaned(frame);
                         staying.push(latch);
                     }
                 }
@@ -403,14 +433,14 @@ impl Replacement {
         self.ghosts.set(page, None);
         self.unwritable.insert(frame);
         place.table.insert(page, frame, place.frames);
-        self.policy.admit(frame, page, Access::Write);
+        self.tell_admitted(frame, page, Access::Write);
     }
 
     /// The page in a frame could not be written with another, and is still dirty.
     pub(crate) fn still_dirty(&mut self, frame: Frame, page: u64, frames: &Frames) {
         if frames.page_in(frame) == page && frames.state(frame) == State::Dirty {
             self.unwritable.insert(frame);
-            self.policy.hit(frame, Access::Write);
+            self.tell_hit(frame, Access::Write);
         }
     }
 
@@ -418,7 +448,7 @@ impl Replacement {
     pub(crate) fn cleaned(&mut self, frame: Frame, page: u64, frames: &Frames) {
         if frames.page_in(frame) == page && frames.state(frame) == State::Clean {
             self.unwritable.remove(&frame);
-            self.policy.cleaned(frame);
+            self.tell_cleaned(frame);
         }
     }
 
@@ -447,10 +477,12 @@ impl Replacement {
         let mut seen: HashSet<Frame> = HashSet::new();
         let mut dirty = Vec::new();
         for _ in 0..count {
+            let asked = Asked::new(frames);
             let may_go = |frame: Frame| {
                 let state = frames.state(frame);
                 let wanted = !dirty_only || state == State::Dirty;
-                wanted && frames.may_leave(frame) && !seen.contains(&frame)
+                let may_leave = wanted && frames.may_leave(frame) && !seen.contains(&frame);
+                asked.too_often() || may_leave
             };
             let Some(frame) = self.policy.victim(None, &may_go) else {
                 break;
@@ -467,6 +499,32 @@ impl Replacement {
         let mut listed = HashSet::new();
         dirty.retain(|&frame| listed.insert(frame));
         dirty
+    }
+}
+
+/// How often a policy has asked for one victim.
+///
+/// Frames are pinned and unpinned while it looks. One that finds that some frame may go, and then goes
+/// round until it meets it, would go round for ever if that frame is pinned in between by somebody who
+/// waits for the policy's lock. Then any frame is offered, and whoever asked finds that it is taken.
+struct Asked {
+    times: Cell<u64>,
+    most: u64,
+}
+
+impl Asked {
+    fn new(frames: &Frames) -> Self {
+        Asked {
+            times: Cell::new(0),
+            // Policies with counters pass a frame a few times, none so often.
+            most: 64 * u64::from(frames.count()) + 1024,
+        }
+    }
+
+    #[inline]
+    fn too_often(&self) -> bool {
+        self.times.set(self.times.get() + 1);
+        self.times.get() > self.most
     }
 }
 

@@ -512,6 +512,26 @@ fn pools_of_one_and_two_frames_count_right_with_many_threads() {
 }
 
 #[test]
+fn a_page_made_dirty_by_a_thread_that_has_ended_is_written_under_any_policy() {
+    for policy in [
+        "casa",
+        "cfdc:cluster=4",
+        "ad-lru",
+        "fd-buffer:group=1",
+        "lru-wsr",
+    ] {
+        let disk = FaultyDisk::new(1);
+        let pool = options(4).policy(policy).unwrap();
+        let pool = pool.open(disk.pages("data", PAGE)).unwrap();
+        assert_eq!(get(&pool, 0).unwrap(), 0);
+        std::thread::scope(|scope| _ = scope.spawn(|| put(&pool, 0, 1).unwrap()));
+        pool.checkpoint().unwrap();
+        (1..20).for_each(|page| put(&pool, page, 1).unwrap());
+        assert_eq!(get(&pool, 0).unwrap(), 1);
+    }
+}
+
+#[test]
 fn where_all_frames_are_pinned_an_error_comes_and_where_all_are_dirty_none() {
     let disk = FaultyDisk::new(1);
     let patience = Duration::from_millis(20);

@@ -28,7 +28,7 @@ const POLICIES: [&str; 12] = [
 pub const PAGES: u64 = 12;
 
 /// In a record in place of a page: a checkpoint, whose value is the LSN that it covers.
-const CHECKPOINT: u64 = u64::MAX;
+pub const CHECKPOINT: u64 = u64::MAX;
 
 /// What a case is about: the same for all of its lives.
 #[derive(Clone, Debug)]
@@ -39,6 +39,8 @@ pub struct Setting {
     pub batch: u32,
     pub budget: f64,
     pub double_write: bool,
+    /// Nothing is flushed, and the double-write area fills up.
+    pub calm: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -69,12 +71,13 @@ impl Setting {
             batch: 1 + chance.below(6) as u32,
             budget: [0.25, 0.6, 1.0][chance.below(3) as usize],
             double_write: chance.below(4) != 0,
+            calm: chance.below(6) == 0,
         }
     }
 
     pub fn step(&self, chance: &mut Chance) -> Step {
         let page = chance.below(PAGES);
-        match chance.below(16) {
+        match chance.below(if self.calm { 12 } else { 16 }) {
             0..=8 => Step::Change {
                 page,
                 offset: chance.below((self.page_size as u64 - 32) / 8) * 8,
@@ -108,7 +111,7 @@ impl Model {
     }
 }
 
-fn apply(bytes: &mut [u8], record: &Record) {
+pub fn apply(bytes: &mut [u8], record: &Record) {
     let at = record.offset as usize;
     bytes[at..at + 8].copy_from_slice(&record.value.to_le_bytes());
 }
@@ -285,7 +288,7 @@ impl<'a> Life<'a> {
                 let found = self.pool.fix_read(page)?.to_vec();
                 self.compare(page, &found)?;
             }
-            Step::WriteLog => self.wal.write()?,
+            Step::WriteLog => _ = self.wal.write()?,
             Step::Commit => self.commit()?,
             Step::Flush { page } => self.pool.flush(page)?,
             Step::Checkpoint => self.checkpoint()?,

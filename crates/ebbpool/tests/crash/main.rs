@@ -6,6 +6,7 @@
 
 mod chance;
 mod client;
+mod threads;
 mod wal;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,6 +18,7 @@ use client::{End, Life, Model, Setting, Step, Tally};
 
 const CRASHES: u64 = 100_000;
 const STEPS: usize = 14;
+const CALM_STEPS: usize = 50;
 /// Lives after the first, the last one of which is long.
 const LATER_LIVES: u64 = 3;
 
@@ -37,9 +39,10 @@ struct Case {
 }
 
 impl Case {
-    fn new(seed: u64, length: usize) -> Self {
+    fn new(seed: u64, most_steps: usize) -> Self {
         let mut chance = Chance::new(seed);
         let setting = Setting::new(&mut chance);
+        let length = most_steps.min(if setting.calm { CALM_STEPS } else { STEPS });
         let steps = (0..length).map(|_| setting.step(&mut chance)).collect();
         Case {
             seed,
@@ -127,12 +130,12 @@ fn judge_disk(disk: &FaultyDisk) -> Result<(), String> {
 
 /// The shortest script of the seed that fails too.
 fn report(seed: u64, whole: (u64, String)) -> ! {
-    let shorter = (0..STEPS).find_map(|length| {
+    let shorter = (0..CALM_STEPS).find_map(|length| {
         let case = Case::new(seed, length);
         let failed = case.run(&mut Tally::default()).err()?;
         Some((case, failed))
     });
-    let (case, (k, what)) = shorter.unwrap_or_else(|| (Case::new(seed, STEPS), whole));
+    let (case, (k, what)) = shorter.unwrap_or_else(|| (Case::new(seed, CALM_STEPS), whole));
     panic!(
         "{what}\n  crash at change {k} of {:#?}\n{:#?}\n  again: EBBPOOL_CRASH_SEED={seed} EBBPOOL_CRASHES=1 cargo test -p ebbpool --test crash",
         case.steps, case.setting
@@ -146,7 +149,7 @@ fn what_was_acknowledged_survives_every_crash() {
     let mut tally = Tally::default();
     let mut seed = first;
     while tally.crashes < wanted {
-        if let Err(failed) = Case::new(seed, STEPS).run(&mut tally) {
+        if let Err(failed) = Case::new(seed, CALM_STEPS).run(&mut tally) {
             report(seed, failed);
         }
         seed += 1;
