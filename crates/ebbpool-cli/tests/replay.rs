@@ -167,7 +167,7 @@ fn one_thread_on_a_real_file_counts_what_run_counts() {
 fn every_other_way_counts_the_same() {
     let directory = directory();
     let directory = directory.path();
-    let policy = ["--policy", "cflru", "--frames", "7%", "--asymmetry", "32"];
+    let policy = ["--policy", "cflru", "--frames", "0.6%", "--asymmetry", "32"];
     same_as_run(directory, &policy, &["--memory"]);
     let small = ["--file", "small", "--create", "--buffered"];
     let sized = [&policy[..], &["--page-size", "512", "--cluster-size", "4"]].concat();
