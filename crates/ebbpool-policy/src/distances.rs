@@ -1,5 +1,7 @@
 //! An LRU stack that tells the distance of any of its entries from the top in O(log m).
 
+use prefetch_index::prefetch_index;
+
 const WORD: usize = 64;
 const WORDS_PER_BLOCK: usize = 4;
 const BLOCK: usize = WORD * WORDS_PER_BLOCK;
@@ -127,6 +129,14 @@ impl DistanceStack {
         self.bottom = position + 1;
     }
 
+    /// Asks for what [`Self::distance`] will look at, whether or not the stack holds `position`.
+    #[inline]
+    pub(crate) fn prefetch(&self, position: u32) {
+        let block = position as usize / BLOCK;
+        prefetch_index(&self.bits, block * WORDS_PER_BLOCK);
+        self.tree.prefetch(block);
+    }
+
     /// The distance from the top of the entry at `position`, which the stack holds; the top
     /// entry's is 1.
     #[inline]
@@ -215,6 +225,15 @@ impl SumTree {
         for level in &mut self.levels {
             level[counter] -= 1;
             counter /= FANOUT;
+        }
+    }
+
+    /// Asks for what [`Self::sum_before`] looks at in the lowest level; the others stay in the
+    /// cache.
+    #[inline]
+    fn prefetch(&self, counter: usize) {
+        if let Some(lowest) = self.levels.first() {
+            prefetch_index(lowest, counter / FANOUT * FANOUT);
         }
     }
 

@@ -1,6 +1,6 @@
 //! A priority queue over small integers whose members can be removed and re-keyed.
 
-use std::hint::black_box;
+use prefetch_index::prefetch_index;
 
 use crate::slots::make_room;
 
@@ -52,8 +52,8 @@ impl<K: Copy + PartialOrd> IndexedHeap<K> {
             return;
         };
         let position = position as usize;
-        black_box(self.keys.get(position).copied());
-        black_box(self.keys.get(position.wrapping_sub(1) / ARITY).copied());
+        prefetch_index(&self.keys, position);
+        prefetch_index(&self.keys, position.wrapping_sub(1) / ARITY);
     }
 
     /// Inserts `item`, or gives it a new key.

@@ -1,6 +1,6 @@
 //! Doubly linked lists of frames, kept in one array indexed by frame.
 
-use std::hint::black_box;
+use prefetch_index::prefetch_index;
 
 use crate::policy::Frame;
 
@@ -155,8 +155,8 @@ impl<const N: usize> Lists<N> {
     #[inline]
     pub fn prefetch(&self, frame: Frame) {
         let Node { lruward, mruward } = self.nodes[frame as usize];
-        black_box(self.nodes[lruward as usize]);
-        black_box(self.nodes[mruward as usize]);
+        prefetch_index(&self.nodes, lruward as usize);
+        prefetch_index(&self.nodes, mruward as usize);
     }
 
     /// Moves `frame` to the MRU end of `list`, which holds it.

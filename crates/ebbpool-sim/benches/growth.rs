@@ -17,6 +17,9 @@ use ebbpool_trace::Source;
 const REFERENCES: [u64; 4] = [100_000, 1_000_000, 10_000_000, 100_000_000];
 const FRAMES: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
+/// Short traces run until they have served this many, since CPU time comes in ticks of 10 ms.
+const SERVED: u64 = 10_000_000;
+
 /// One row: nanoseconds of CPU time a reference, of the generator and of each policy.
 fn row(
     pages: u64,
@@ -33,9 +36,13 @@ fn row(
     let source = Source::parse(&spec, None)?;
     // The tables of a generator are made when it is first opened.
     drop(source.open()?);
-    let nanoseconds = |seconds: f64| format!(" {:.0} |", seconds * 1e9 / references as f64);
+    let runs = (SERVED / references).max(1);
+    let nanoseconds =
+        |seconds: f64| format!(" {:.0} |", seconds * 1e9 / (runs * references) as f64);
     let start = cpu::seconds()?;
-    scan(&source, Foresight::Nothing, &progress)?;
+    for _ in 0..runs {
+        scan(&source, Foresight::Nothing, &progress)?;
+    }
     let mut row = nanoseconds(cpu::seconds()? - start);
     for policy in policies {
         let cell = Cell {
@@ -44,7 +51,10 @@ fn row(
             asymmetry: 32.0,
         };
         let start = cpu::seconds()?;
-        simulate(&source, &[cell], &Options::default(), &progress)?;
+        let cells = [cell];
+        for _ in 0..runs {
+            simulate(&source, &cells, &Options::default(), &progress)?;
+        }
         row += &nanoseconds(cpu::seconds()? - start);
     }
     Ok(row)

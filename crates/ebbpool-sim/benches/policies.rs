@@ -1,10 +1,10 @@
 //! Million references a second of each policy: 20 M references, Zipf 1.0 over 1 M pages, 100 k
-//! frames, one worker thread (decoding has its own); see `design.md`, "Figures we want".
+//! frames, one worker thread (decoding has its own); see `docs/performance.md`.
 //!
 //! `cargo bench -p ebbpool-sim`, or with fewer references and only some policies
 //! `cargo bench -p ebbpool-sim -- 2000000 lru cfdc`. `EBBPOOL_BENCH_REFS` does the same as the
 //! number. Whole simulations are timed, opening the trace to the last count; what counts is the
-//! ratio to lru in the same run.
+//! ratio of CPU times to lru in the same run.
 
 mod cpu;
 
@@ -79,33 +79,28 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 frames: FRAMES,
                 asymmetry: 32.0,
             };
-            let (start, cpu_start) = (Instant::now(), cpu::seconds());
+            let (start, cpu_start) = (Instant::now(), cpu::seconds()?);
             let outcome = simulate(&source, &[cell], &Options::default(), &progress)?;
             let seconds = start.elapsed().as_secs_f64();
             wall[at].push(references as f64 / 1e6 / seconds);
-            if let (Ok(start), Ok(end)) = (cpu_start, cpu::seconds()) {
-                cpu[at].push(references as f64 / 1e6 / (end - start));
-            }
+            cpu[at].push(references as f64 / 1e6 / (cpu::seconds()? - cpu_start));
             miss_ratios[at] = outcome.counts[0].misses as f64 / references as f64;
         }
     }
 
     println!("{zipf}, {FRAMES} frames, median of {RUNS}");
     println!(
-        "{:<24} {:>14} {:>10} {:>16} {:>10}",
-        "policy", "million refs/s", "times lru", "M refs/CPU s", "misses"
+        "{:<24} {:>14} {:>16} {:>10} {:>10}",
+        "policy", "million refs/s", "M refs/CPU s", "times lru", "misses"
     );
-    let of_lru = median(wall[0].clone());
+    let of_lru = median(cpu[0].clone());
     for (at, spec) in specs.iter().enumerate() {
         let rate = median(wall[at].clone());
-        let cpu = match cpu[at].is_empty() {
-            true => String::new(),
-            false => format!("{:.1}", median(cpu[at].clone())),
-        };
+        let cpu = median(cpu[at].clone());
         println!(
-            "{:<24} {rate:>14.1} {:>10.2} {cpu:>16} {:>9.2}%",
+            "{:<24} {rate:>14.1} {cpu:>16.1} {:>10.2} {:>9.2}%",
             spec.to_string(),
-            of_lru / rate,
+            of_lru / cpu,
             100.0 * miss_ratios[at]
         );
     }

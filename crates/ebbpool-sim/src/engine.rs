@@ -1,9 +1,9 @@
 //! The driver of one policy over a trace.
 
-use std::hint::black_box;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use prefetch_index::prefetch_index;
 use serde::{Deserialize, Serialize};
 
 use ebbpool_policy::{Access, Costs, Frame, Ghost, MOST_GHOSTS, NextUse, Policy};
@@ -392,12 +392,12 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             missed += 1 - resident;
         }
         for &frame in &hits[..hit] {
-            black_box(self.occupants[frame as usize]);
+            prefetch_index(&self.occupants, frame as usize);
             self.policy.prefetch(frame);
         }
         for &id in &misses[..missed] {
             if P::LOOKS_AT_PAGES || O::LISTENS {
-                black_box(pages[id as usize]);
+                prefetch_index(pages, id as usize);
             }
             if let Some(ghost) = self.table[id as usize].ghost() {
                 self.policy.prefetch_ghost(ghost);
@@ -423,6 +423,9 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         self.counts.references += range.len() as u64;
         for start in range.clone().step_by(LOOKAHEAD) {
             let end = (start + LOOKAHEAD).min(range.end);
+            for reference in chunk.references[end..].iter().take(LOOKAHEAD) {
+                prefetch_index(&self.table, (reference >> 1) as usize);
+            }
             self.prefetch(&chunk.references[start..end], chunk.pages);
             for at in start..end {
                 if O::LISTENS && self.observer.stopped() {

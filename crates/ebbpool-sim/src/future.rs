@@ -1,8 +1,12 @@
 //! What comes, for policies that look ahead.
 
 use ebbpool_policy::NextUse;
+use prefetch_index::prefetch_index;
 
 use crate::engine::AtEnd;
+
+/// References whose memory is fetched together.
+const LOOKAHEAD: usize = 32;
 
 /// No next use.
 const NEVER: u32 = u32::MAX;
@@ -27,9 +31,33 @@ struct NextWrite {
 }
 
 impl Future {
-    /// Notes the next reference: page << 1 | write, pages numbered densely.
+    /// Notes the next references: page << 1 | write, pages numbered densely in order of first
+    /// appearance.
+    pub(crate) fn extend(&mut self, references: &[u32]) {
+        self.next.reserve(references.len());
+        for (at, group) in references.chunks(LOOKAHEAD).enumerate() {
+            let coming = references.iter().skip((at + 1) * LOOKAHEAD);
+            self.prefetch(coming);
+            group.iter().for_each(|&reference| self.push(reference));
+        }
+    }
+
+    /// Asks for the memory that noting the `coming` references will look at: of the nearest of them
+    /// where the last use of each page is noted down, of those behind them where it is to be looked up.
     #[inline]
-    pub(crate) fn push(&mut self, reference: u32) {
+    fn prefetch<'a>(&self, mut coming: impl Iterator<Item = &'a u32>) {
+        for reference in coming.by_ref().take(LOOKAHEAD) {
+            if let Some(&before) = self.last.get((reference >> 1) as usize) {
+                prefetch_index(&self.next, before as usize);
+            }
+        }
+        for reference in coming.take(LOOKAHEAD) {
+            prefetch_index(&self.last, (reference >> 1) as usize);
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, reference: u32) {
         let page = (reference >> 1) as usize;
         let position = self.next.len() as u32;
         if page >= self.last.len() {
@@ -98,7 +126,7 @@ mod tests {
         let (a, b) = (0, 1 << 1);
         let references = [a | 1, b, a, b, a | 1, b, a];
         let mut future = Future::default();
-        references.iter().for_each(|&each| future.push(each));
+        future.extend(&references);
         let at = |future: &Future, position, at_end| {
             let next = future.at(position, at_end);
             assert_eq!(next.position, position as u64);

@@ -1,6 +1,7 @@
 //! Dense numbers for pages, in order of first appearance.
 
 use hashbrown::HashMap;
+use prefetch_index::prefetch_index;
 
 /// Pages below this are found in an array, others by hashing.
 const DIRECT: u64 = 1 << 26;
@@ -35,7 +36,10 @@ impl Ids {
         mut first: impl FnMut(u64),
         mut each: impl FnMut(u32),
     ) {
-        for pages in batch.chunks(TOGETHER) {
+        for (at, pages) in batch.chunks(TOGETHER).enumerate() {
+            for &page in batch.iter().skip((at + 1) * TOGETHER).take(TOGETHER) {
+                prefetch_index(&self.direct, page as usize);
+            }
             // All are looked up before one is needed, so that the waits for memory overlap.
             let mut known = [0; TOGETHER];
             for (known, &page) in known.iter_mut().zip(pages) {

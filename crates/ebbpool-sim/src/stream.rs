@@ -231,7 +231,7 @@ impl Notes {
     /// Notes the next references, and the pages that are new with them.
     pub(crate) fn push(&mut self, references: &[u32], new_pages: &[u64]) {
         if self.foresight > Foresight::Nothing {
-            references.iter().for_each(|&each| self.future.push(each));
+            self.future.extend(references);
             self.recorded.pages.extend_from_slice(new_pages);
         }
         if self.foresight >= Foresight::Writes {

@@ -383,10 +383,12 @@ impl Core {
         padding: Vec<u64>,
         mut latches: Vec<Shared<'c>>,
     ) -> Result<(), Error> {
-        let mut pads = self.padding(&padding);
-        let most = self.frames.most_copies().saturating_sub(pads.len()).max(1);
-        let later = latches.split_off(latches.len().min(most));
-        let mut copies = self.copies(latches);
+        // All room is asked for at once: whoever has some must not wait for more.
+        let mut room = self.frames.room_for_copies(padding.len() + latches.len());
+        let room_for_latches = room.split_off(room.len().min(padding.len()));
+        let later = latches.split_off(latches.len().min(room_for_latches.len()));
+        let mut pads = self.padding(&padding, room);
+        let mut copies = copies(latches, room_for_latches);
         let mut batch: Vec<Outgoing<'_>> = Vec::new();
         if let Some(old) = coming.replaced.filter(|old| old.dirty) {
             batch.push(Outgoing {
@@ -454,11 +456,14 @@ impl Core {
 
     /// The pages that are not resident, of a block that is to be written whole; as far as they can
     /// be read.
-    fn padding(&self, pages: &[u64]) -> Vec<(u64, u64, Copied<'_>)> {
+    fn padding<'c>(
+        &'c self,
+        pages: &[u64],
+        mut room: Vec<Copied<'c>>,
+    ) -> Vec<(u64, u64, Copied<'c>)> {
         if pages.is_empty() {
             return Vec::new();
         }
-        let mut room = self.frames.room_for_copies(pages.len());
         let mut incoming: Vec<Incoming<'_>> = pages
             .iter()
             .zip(&mut room)
@@ -472,22 +477,6 @@ impl Core {
         let read = pages.iter().zip(room).zip(outcomes);
         read.filter_map(|((&page, copy), outcome)| Some((page, outcome.ok()?, copy)))
             .collect()
-    }
-
-    /// Copies of the pages to be written, as far as they are still dirty.
-    fn copies<'c>(&'c self, latches: Vec<Shared<'c>>) -> Vec<(Copied<'c>, Taken)> {
-        if latches.is_empty() {
-            return Vec::new();
-        }
-        let room = self.frames.room_for_copies(latches.len());
-        let copied = latches
-            .into_iter()
-            .zip(room)
-            .filter_map(|(latch, mut copy)| {
-                let taken = copy.take(&latch)?;
-                Some((copy, taken))
-            });
-        copied.collect()
     }
 
     /// Writes pages that stay, a batch at a time; those that are not dirty any more are left out.
@@ -507,7 +496,8 @@ impl Core {
         let mut latches = latches.into_iter().peekable();
         while latches.peek().is_some() {
             let batch: Vec<Shared<'_>> = latches.by_ref().take(self.frames.most_copies()).collect();
-            let mut copies = self.copies(batch);
+            let room = self.frames.room_for_copies(batch.len());
+            let mut copies = copies(batch, room);
             let mut outgoing: Vec<Outgoing<'_>> = copies
                 .iter_mut()
                 .map(|(copy, taken)| Outgoing {
@@ -584,6 +574,16 @@ impl Core {
         let latches = latched.map(|(latch, _)| latch).collect();
         self.write_latched(latches, cause, true)
     }
+}
+
+/// Copies of the pages to be written, as far as they are still dirty.
+fn copies<'c>(latches: Vec<Shared<'c>>, room: Vec<Copied<'c>>) -> Vec<(Copied<'c>, Taken)> {
+    let copied = latches.into_iter().zip(room);
+    let taken = copied.filter_map(|(latch, mut copy)| {
+        let taken = copy.take(&latch)?;
+        Some((copy, taken))
+    });
+    taken.collect()
 }
 
 /// Somebody who waits, and not for ever.

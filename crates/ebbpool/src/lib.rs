@@ -21,6 +21,7 @@
 mod background;
 mod checkpoint;
 mod core;
+mod double_write;
 mod error;
 mod frames;
 mod ghosts;
@@ -43,6 +44,7 @@ mod table;
 mod transfer;
 
 pub use checkpoint::Checkpoint;
+pub use double_write::{DoubleWriteArea, InPlace, Mark};
 pub use error::Error;
 pub use frames::{ALIGNMENT, Memory};
 pub use guard::{ReadGuard, WriteGuard};

@@ -12,6 +12,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::background::{self, Duties, Signal};
 use crate::checkpoint::Checkpoint;
 use crate::core::{Core, Waiting};
+use crate::double_write::DoubleWriteArea;
 use crate::error::Error;
 use crate::frames::{Frames, Refusal};
 use crate::guard::{ReadGuard, WriteGuard};
@@ -26,6 +27,9 @@ use crate::stats::{ReadCause, Stats, WriteCause};
 use crate::storage::Storage;
 use crate::table::PageTable;
 use crate::transfer::{Transfer, as_told};
+
+/// Batches of write-backs whose images are kept before the storage has to be synced for their room.
+const DOUBLE_WRITE_BATCHES: u64 = 8;
 
 /// A pool of frames over a storage, used by many threads.
 ///
@@ -48,12 +52,24 @@ impl PoolOptions {
     ///
     /// [`Error::Options`] if the options make no sense, [`Error::Memory`] if there is no memory for the
     /// frames, and what the storage fails with.
-    pub fn open(self, storage: impl Storage + 'static) -> Result<Pool, Error> {
+    pub fn open(mut self, storage: impl Storage + 'static) -> Result<Pool, Error> {
         self.check(&storage)?;
         let storage: Box<dyn Storage> = Box::new(storage);
         let page_size = storage.page_size();
         let frames = Frames::new(self.frames, self.batch.max(1), page_size)?;
         storage.register(frames.memory());
+        let area = match self.double_write.take() {
+            Some(area) => {
+                let length = (u64::from(self.batch) + 2) * DOUBLE_WRITE_BATCHES;
+                let area = DoubleWriteArea::open(area, length)?;
+                let restored = area.restore(&*storage, self.format)?;
+                if !restored.is_empty() {
+                    tracing::warn!(pages = restored.len(), "torn pages were restored");
+                }
+                Some(area)
+            }
+            None => None,
+        };
         let pages = storage.pages().map_err(|source| Error::Storage {
             what: "the storage cannot say how long it is",
             source,
@@ -71,7 +87,7 @@ impl PoolOptions {
             false => (None, None),
         };
         let table = PageTable::new(self.frames, self.dense_pages);
-        let transfer = Transfer::new(storage, self.format, self.log, self.costs);
+        let transfer = Transfer::new(storage, area, self.format, self.log, self.costs);
         let mut policy = self.policy.into_policy(self.frames);
         policy.costs(as_told(transfer.costs()));
         let core = Arc::new(Core {

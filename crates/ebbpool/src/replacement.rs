@@ -223,7 +223,7 @@ impl Replacement {
             .and_then(|frame| frames.claim_victim(frame))
             .or_else(|| self.claim_victim(Some((page, access)), frames))?;
         let victim = claimed.frame();
-        let old = leaving(claimed, dirty, frames);
+        let mut old = leaving(claimed, dirty, frames);
         let together = self.together(victim, frames);
         if !together.is_empty() {
             if old.dirty {
@@ -243,13 +243,14 @@ impl Replacement {
             }
         }
         self.scratch = frames_leaving;
-        let (padding, block) = self.padding(victim, &old, &others, place);
-        let told = !together.is_empty();
-        self.let_go(&old, told, table, frames);
+        let block = self.block_written_whole(victim, &mut old, &mut others, place);
+        let told = block.is_some();
+        self.let_go(&old, told || !together.is_empty(), table, frames);
         for other in &others {
-            self.let_go(other, false, table, frames);
+            self.let_go(other, told, table, frames);
         }
-        let together = together.into_iter().chain(block).collect();
+        let (padding, staying) = block.unwrap_or_default();
+        let together = together.into_iter().chain(staying).collect();
         Some(Coming {
             page,
             replaced: Some(Replaced {
@@ -301,25 +302,24 @@ impl Replacement {
         latched
     }
 
-    /// What else of the victim's block is written where blocks are written whole: the pages that are
-    /// not resident, and latches of those that stay.
-    fn padding<'f>(
+    /// Where blocks are written whole, and the victim's has to be: the pages of it that are not
+    /// resident, and latches of the dirty ones that stay. All that leave are written then.
+    fn block_written_whole<'f>(
         &mut self,
         victim: Frame,
-        old: &Leaving<'f>,
-        others: &[Leaving<'f>],
+        old: &mut Leaving<'f>,
+        others: &mut [Leaving<'f>],
         place: Place<'f>,
-    ) -> (Vec<u64>, Vec<Shared<'f>>) {
+    ) -> Option<(Vec<u64>, Vec<Shared<'f>>)> {
         let dirty = old.dirty || others.iter().any(|other| other.dirty);
-        let Some(block) = self.policy.padding(victim).filter(|_| dirty) else {
-            return (Vec::new(), Vec::new());
-        };
+        let block = self.policy.padding(victim).filter(|_| dirty)?;
         let first = old.page / block.get() * block.get();
         let end = first.saturating_add(block.get()).min(place.pages);
         let (mut missing, mut staying) = (Vec::new(), Vec::new());
+        let mut written: Vec<u64> = others.iter().map(|other| other.page).collect();
+        written.push(old.page);
         for page in first..end {
-            let goes = page == old.page || others.iter().any(|other| other.page == page);
-            if goes || self.leaving.contains(&page) {
+            if written.contains(&page) || self.leaving.contains(&page) {
                 continue;
             }
             match place.table.find(page, place.frames) {
@@ -328,17 +328,26 @@ impl Replacement {
                     if let Ok((latch, _)) = place.frames.share(frame, false)
                         && place.frames.state(frame) == State::Dirty
                     {
-                        self.tell(Event::Write(page));
                         self.policy.cleaned(frame);
                         staying.push(latch);
                     }
                 }
             }
         }
-        for &page in &missing {
-            self.leaving.insert(page);
-        }
-        (missing, staying)
+        old.dirty = true;
+        others.iter_mut().for_each(|other| other.dirty = true);
+        self.leaving.extend(&missing);
+        written.extend(
+            missing
+                .iter()
+                .copied()
+                .chain(staying.iter().map(Shared::page)),
+        );
+        written.sort_unstable();
+        written
+            .into_iter()
+            .for_each(|page| self.tell(Event::Write(page)));
+        Some((missing, staying))
     }
 
     /// Tells the policy that a page leaves, and everybody that it is gone.

@@ -9,6 +9,7 @@ use ebbpool_device::{OperationCosts, Unit};
 use ebbpool_policy::Costs;
 use parking_lot::Mutex;
 
+use crate::double_write::{DoubleWriteArea, InPlace};
 use crate::error::Error;
 use crate::log::{Log, Lsn};
 use crate::page::{Damage, PageFormat};
@@ -39,6 +40,7 @@ const TELL_EVERY: u64 = 64;
 /// See the [module](self).
 pub(crate) struct Transfer {
     storage: Box<dyn Storage>,
+    area: Option<DoubleWriteArea>,
     format: PageFormat,
     log: Arc<dyn Log>,
     /// Why nothing is written any more.
@@ -52,12 +54,14 @@ pub(crate) struct Transfer {
 impl Transfer {
     pub(crate) fn new(
         storage: Box<dyn Storage>,
+        area: Option<DoubleWriteArea>,
         format: PageFormat,
         log: Arc<dyn Log>,
         fixed: Option<OperationCosts>,
     ) -> Self {
         Transfer {
             storage,
+            area,
             format,
             log,
             poisoned: OnceLock::new(),
@@ -225,6 +229,10 @@ impl Transfer {
         if writes.is_empty() {
             return;
         }
+        let _in_place = match self.save_images(&writes) {
+            Ok(in_place) => in_place,
+            Err(error) => return fail_all(pages, order, outcomes, &error),
+        };
         let start = Instant::now();
         let cost = self.storage.write(&mut writes);
         let took = start.elapsed();
@@ -243,6 +251,20 @@ impl Transfer {
                 }
             }
         }
+    }
+
+    /// Nothing is written in place unless this succeeds.
+    fn save_images(&self, writes: &[Write<'_>]) -> io::Result<Option<InPlace<'_>>> {
+        let Some(area) = &self.area else {
+            return Ok(None);
+        };
+        let images: Vec<(u64, &[u8])> = writes.iter().map(|it| (it.page, it.buffer)).collect();
+        let saved = area.before(&images, || self.sync_storage());
+        saved.map(Some).inspect_err(|error| {
+            if area.is_broken() {
+                self.poison(error);
+            }
+        })
     }
 
     fn record(
@@ -265,18 +287,24 @@ impl Transfer {
     /// Makes everything written so far survive a crash.
     pub(crate) fn sync(&self) -> Result<(), Error> {
         self.check_writable()?;
+        self.sync_storage().map_err(|source| Error::Storage {
+            what: "the storage cannot be synced, and the pool no longer writes",
+            source,
+        })
+    }
+
+    fn sync_storage(&self) -> io::Result<()> {
+        let mark = self.area.as_ref().map(|area| (area, area.mark()));
         let start = Instant::now();
         let synced = self.storage.sync();
         self.counters.syncs.add(1);
         self.counters.sync_latency.record(start.elapsed());
-        if let Err(source) = synced {
-            self.poison(&source);
-            return Err(Error::Storage {
-                what: "the storage cannot be synced, and the pool no longer writes",
-                source,
-            });
+        match (&synced, mark) {
+            (Err(error), _) => self.poison(error),
+            (Ok(()), Some((area, mark))) => area.settled(mark),
+            (Ok(()), None) => {}
         }
-        Ok(())
+        synced
     }
 
     /// What a read and a write of a page cost lately.
@@ -310,6 +338,19 @@ impl Transfer {
         }
         *told_at = operations;
         Some(as_told(self.costs()))
+    }
+}
+
+fn fail_all(
+    pages: &[Outgoing<'_>],
+    order: &[usize],
+    outcomes: &mut [Result<(), Error>],
+    error: &io::Error,
+) {
+    for &at in order {
+        let page = pages[at].page;
+        let source = io::Error::new(error.kind(), error.to_string());
+        outcomes[at] = Err(Error::Write { page, source });
     }
 }
 

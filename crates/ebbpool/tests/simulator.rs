@@ -12,7 +12,6 @@ use ebbpool_sim::{Cell, Observer, Options, Progress, Sample, simulate_one};
 use ebbpool_trace::{Batch, Source};
 
 const ZIPF_PAGES: u64 = 600;
-const PAGES: u64 = 12_000;
 
 #[derive(Default)]
 struct Heard(Vec<Event>);
@@ -34,6 +33,11 @@ fn trace() -> Source {
         "scan-mix:pages={ZIPF_PAGES},refs=20000,scans=4,scan-length=100,write=0.3,read-alpha=0.9,seed=5"
     );
     Source::parse(&spec, None).expect("a trace")
+}
+
+fn pages() -> u64 {
+    let reader = trace().open().expect("a reader");
+    reader.metadata().database_pages.expect("a size")
 }
 
 fn references() -> Vec<(u64, bool)> {
@@ -81,19 +85,19 @@ fn in_the_pool(policy: &PolicySpec, frames: u32, references: &[(u64, bool)]) -> 
     let heard = Arc::new(Mutex::new(Vec::new()));
     let listener = Arc::clone(&heard);
     let storage = MemoryStorage::new(512);
-    storage.grow(PAGES).expect("room");
+    storage.grow(pages()).expect("room");
     let asymmetry: Asymmetry = "8".parse().expect("an asymmetry");
     let pool = PoolOptions::new(frames)
         .policy(&policy.to_string())
         .expect("a policy")
         .background(false)
         .dirty_budget(1.0, Duration::ZERO)
-        .batch(7)
+        .batch(20)
         .fixed_costs(OperationCosts::from(asymmetry))
         .on_event(move |event| listener.lock().expect("a lock").push(event))
         .open(storage)
         .expect("a pool");
-    let mut written = vec![0u64; PAGES as usize];
+    let mut written = vec![0u64; pages() as usize];
     for &(page, write) in references {
         if write {
             let mut guard = pool.fix_write(page).expect("a page");
@@ -113,7 +117,7 @@ fn in_the_pool(policy: &PolicySpec, frames: u32, references: &[(u64, bool)]) -> 
     assert_eq!(stats.hits + stats.misses, references.len() as u64);
     let run = Run {
         misses: stats.misses,
-        writes: stats.writes() - stats.read_for(ebbpool::ReadCause::Padding),
+        writes: stats.writes(),
         dirty_left: stats.dirty.into(),
     };
     drop(pool);
@@ -131,6 +135,7 @@ fn every_online_policy_decides_as_in_the_simulator() {
         "cfdc:cluster=32",
         "fd-buffer:group=8,interval=500",
         "casa:cluster=64",
+        "bplru:padding=true,block=16",
         "ace:policy=(cflru:window=0.3),batch=5",
     ];
     specs.extend(others.map(|spec| spec.parse::<PolicySpec>().expect("a policy")));

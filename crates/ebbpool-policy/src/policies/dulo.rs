@@ -1,6 +1,6 @@
 //! Dual locality.
 
-use std::hint::black_box;
+use prefetch_index::prefetch_index;
 
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
@@ -170,7 +170,7 @@ impl Policy for Dulo {
 
     #[inline]
     fn prefetch(&self, frame: Frame) {
-        black_box(self.list_of[frame as usize]);
+        prefetch_index(&self.list_of, frame as usize);
         self.lists.prefetch(frame);
     }
 

@@ -1,5 +1,7 @@
 //! FD-Buffer: clean and dirty pools whose sizes a cost model adapts.
 
+use prefetch_index::prefetch_index;
+
 use super::pools::{Inside, Pools};
 use super::two_stack::{CostForm, TwoStack};
 use crate::ghosts::GhostList;
@@ -216,6 +218,10 @@ impl Policy for FdBuffer {
     fn evicted(&mut self, frame: Frame) {
         if self.pools.is_dirty(frame) {
             self.spend(self.costs.write);
+        }
+        if let Some(next) = self.pools.next_after(frame) {
+            self.estimator.prefetch_remember(next);
+            prefetch_index(&self.pages, next as usize);
         }
         self.pools.evicted(frame);
     }

@@ -1,6 +1,6 @@
 //! Clock with counters.
 
-use std::hint::black_box;
+use prefetch_index::prefetch_index;
 
 use crate::lists::{Lists, second_chance};
 use crate::policy::{Access, Frame, Page, Policy};
@@ -79,7 +79,7 @@ impl Policy for Gclock {
 
     #[inline]
     fn prefetch(&self, frame: Frame) {
-        black_box(self.counters[frame as usize]);
+        prefetch_index(&self.counters, frame as usize);
     }
 
     #[inline]

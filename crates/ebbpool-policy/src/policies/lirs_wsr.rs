@@ -1,6 +1,6 @@
 //! LIRS with write sequence reordering.
 
-use std::hint::black_box;
+use prefetch_index::prefetch_index;
 
 use super::recency_sets::{HIR, RecencySets};
 use crate::policy::{Access, Frame, Ghost, Page, Policy};
@@ -66,7 +66,7 @@ impl Policy for LirsWsr {
 
     #[inline]
     fn prefetch(&self, frame: Frame) {
-        black_box(self.writes[frame as usize]);
+        prefetch_index(&self.writes, frame as usize);
         self.sets.prefetch(frame);
     }
 

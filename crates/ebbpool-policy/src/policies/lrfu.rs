@@ -1,7 +1,5 @@
 //! Least recently/frequently used.
 
-use std::hint::black_box;
-
 use crate::heap::IndexedHeap;
 use crate::policy::{Access, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
@@ -82,7 +80,7 @@ impl Policy for Lrfu {
 
     #[inline]
     fn prefetch(&self, frame: Frame) {
-        black_box(self.order.key(frame));
+        self.order.prefetch(frame);
     }
 
     #[inline]

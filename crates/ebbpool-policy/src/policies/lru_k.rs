@@ -148,7 +148,7 @@ impl Policy for LruK {
     #[inline]
     fn prefetch(&self, frame: Frame) {
         self.resident.prefetch(frame);
-        black_box(self.order.key(frame));
+        self.order.prefetch(frame);
     }
 
     #[inline]

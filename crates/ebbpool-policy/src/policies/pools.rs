@@ -1,6 +1,6 @@
 //! FD-Buffer's clean and dirty pools (FD-Buffer, algorithms 1 and 2).
 
-use std::hint::black_box;
+use prefetch_index::prefetch_index;
 
 use super::two_q;
 use crate::ghosts::GhostList;
@@ -84,7 +84,7 @@ impl Pools {
 
     #[inline]
     pub(crate) fn prefetch(&self, frame: Frame) {
-        black_box(self.tags[frame as usize]);
+        prefetch_index(&self.tags, frame as usize);
         self.lists.prefetch(frame);
     }
 
@@ -109,6 +109,12 @@ impl Pools {
             self.pages[frame as usize] = page;
         }
         self.enter(usize::from(access.is_write()), frame);
+    }
+
+    /// Who probably leaves the pool of `frame` after it.
+    #[inline]
+    pub(crate) fn next_after(&self, frame: Frame) -> Option<Frame> {
+        self.lists.mruward(frame)
     }
 
     /// The page leaves the buffer.

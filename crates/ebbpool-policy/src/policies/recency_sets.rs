@@ -1,6 +1,6 @@
 //! LIRS's stack and queue (Jiang and Zhang 2002), which LIRS and LIRS-WSR share.
 
-use std::hint::black_box;
+use prefetch_index::prefetch_index;
 
 use crate::ghost_queues::GhostQueues;
 use crate::lists::Lists;
@@ -83,7 +83,7 @@ impl RecencySets {
 
     #[inline]
     pub(super) fn prefetch(&self, frame: Frame) {
-        black_box(self.status[frame as usize]);
+        prefetch_index(&self.status, frame as usize);
         self.stack.prefetch(frame);
     }
 

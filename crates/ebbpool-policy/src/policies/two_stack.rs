@@ -1,7 +1,7 @@
 //! FD-Buffer's Two-Stack estimator and policy advisor (FD-Buffer, sections 4.3 and 4.4;
 //! FD-Buffer TC, section 4.3).
 
-use std::hint::black_box;
+use prefetch_index::prefetch_index;
 
 use crate::distances::DistanceStack;
 use crate::policy::{Access, Frame, Ghost, Page};
@@ -200,15 +200,26 @@ impl TwoStack {
 
     #[inline]
     pub(crate) fn prefetch(&self, frame: Frame) {
-        black_box(self.resident[frame as usize]);
+        self.prefetch_stacks(&self.resident[frame as usize]);
+    }
+
+    /// Asks for what [`Self::remember`] will look at.
+    #[inline]
+    pub(crate) fn prefetch_remember(&self, frame: Frame) {
+        prefetch_index(&self.resident, frame as usize);
     }
 
     #[inline]
     pub(crate) fn prefetch_ghost(&self, ghost: Ghost) {
-        black_box((
-            self.ghosts[ghost as usize],
-            self.ghost_pages[ghost as usize],
-        ));
+        prefetch_index(&self.ghost_pages, ghost as usize);
+        self.prefetch_stacks(&self.ghosts[ghost as usize]);
+    }
+
+    #[inline]
+    fn prefetch_stacks(&self, record: &Record) {
+        for (stack, &at) in self.stacks.iter().zip(&record.at) {
+            stack.prefetch(at);
+        }
     }
 
     #[inline]

@@ -48,7 +48,7 @@ impl<'a> Schedules<'a> {
         stop: &'a dyn Fn() -> bool,
     ) -> Self {
         let mut future = Future::default();
-        trace.references.iter().for_each(|&each| future.push(each));
+        future.extend(&trace.references);
         future.look_for_writes(&trace.references);
         Schedules {
             trace,

@@ -1,5 +1,6 @@
 //! Where pages are kept: one small trait, and what implements it.
 
+mod faulty;
 #[cfg(unix)]
 mod file;
 mod memory;
@@ -18,6 +19,10 @@ use ebbpool_device::{OperationCosts, Unit};
 
 use crate::frames::Memory;
 
+pub use faulty::{
+    EINTR, EIO, ENOSPC, Fault, FaultyDisk, FaultyFile, FaultyStorage, Io, IoCounts, Operation,
+    PowerOff, SECTOR, Violation, page_lsn,
+};
 #[cfg(unix)]
 pub use file::{Engine, FileOptions, FileStorage, OpenError};
 pub use memory::MemoryStorage;

@@ -25,6 +25,8 @@ const THE_FILE: types::Fixed = types::Fixed(0);
 /// A ring for one file.
 struct Ring {
     ring: IoUring,
+    /// As asked for: the kernel's queue is longer where this is no power of two.
+    depth: usize,
     file: RawFd,
     /// The file is registered.
     fixed_file: bool,
@@ -59,6 +61,7 @@ impl Ring {
         let fixed_file = ring.submitter().register_files(&[file]).is_ok();
         Ok(Ring {
             ring,
+            depth: depth as usize,
             file,
             fixed_file,
             memory: None,
@@ -149,7 +152,7 @@ impl Drop for Ring {
 
 impl Queue for Ring {
     fn depth(&self) -> usize {
-        self.ring.params().sq_entries() as usize
+        self.depth
     }
 
     unsafe fn push(&mut self, operation: Operation, token: usize) -> bool {
@@ -179,6 +182,8 @@ struct Shelf {
     /// Rings that there are.
     count: usize,
     memory: Option<Arc<Memory>>,
+    /// The kernel has taken it.
+    registered: bool,
     /// Why rings are no longer used.
     broken: Option<String>,
 }
@@ -216,13 +221,13 @@ impl Rings {
         for ring in &mut shelf.rings {
             ring.register(memory);
         }
+        shelf.registered = shelf.rings.iter().any(|ring| ring.memory.is_some());
     }
 
     /// Whether the kernel has taken the memory that was to be registered, where any was.
     pub(crate) fn is_registered(&self) -> Option<bool> {
         let shelf = self.shelf.lock();
-        shelf.memory.as_ref()?;
-        shelf.rings.first().map(|ring| ring.memory.is_some())
+        shelf.memory.as_ref().map(|_| shelf.registered)
     }
 
     /// Why rings are no longer used, if they are not.

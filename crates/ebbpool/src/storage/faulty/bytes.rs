@@ -1,0 +1,124 @@
+//! A file of the disk as bytes, for logs.
+
+use std::io;
+
+use super::Handle;
+use super::fault::{Effect, Operation, PowerOff};
+
+/// A file of bytes on a [`FaultyDisk`](super::FaultyDisk), such as a log. A crash tears its writes as
+/// it tears pages.
+///
+/// All calls fail with what a [`Fault`](super::Fault) says, or with [`PowerOff`].
+#[derive(Clone)]
+pub struct FaultyFile {
+    handle: Handle,
+}
+
+impl FaultyFile {
+    pub(super) fn new(handle: Handle) -> Self {
+        FaultyFile { handle }
+    }
+
+    /// Bytes it has.
+    ///
+    /// # Errors
+    ///
+    /// [`PowerOff`].
+    pub fn len(&self) -> io::Result<u64> {
+        self.handle.len()
+    }
+
+    /// True if it has no bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`PowerOff`].
+    pub fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Writes bytes at the end, and answers where they begin.
+    ///
+    /// # Errors
+    ///
+    /// See [`FaultyFile`].
+    pub fn append(&self, bytes: &[u8]) -> io::Result<u64> {
+        self.write(None, bytes)
+    }
+
+    /// Writes bytes that begin at an offset; the file becomes longer where that is needed.
+    ///
+    /// # Errors
+    ///
+    /// See [`FaultyFile`].
+    pub fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.write(Some(offset), bytes).map(drop)
+    }
+
+    fn write(&self, offset: Option<u64>, bytes: &[u8]) -> io::Result<u64> {
+        let (offset, outcome) = {
+            let state = &mut *self.handle.lock();
+            let effect = state.begin(Operation::Write, &self.handle, None)?;
+            let end = state.files[self.handle.file].1.len() as u64;
+            let offset = offset.unwrap_or(end);
+            let to = |offset| offset;
+            let outcome = self.handle.place(state, effect, to, offset, bytes);
+            if let Some(Effect::Crash { seed }) = effect {
+                state.crash(seed);
+            }
+            (offset, outcome)
+        };
+        self.handle.show(Operation::Write, None);
+        self.handle.lock().check_power(self.handle.start)?;
+        outcome.map(|()| offset)
+    }
+
+    /// Reads bytes from an offset on, and answers how many there were: fewer at the end of the file.
+    ///
+    /// # Errors
+    ///
+    /// See [`FaultyFile`].
+    pub fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        let outcome = {
+            let state = &mut *self.handle.lock();
+            let effect = state.begin(Operation::Read, &self.handle, None)?;
+            if let Some(Effect::Crash { seed }) = effect {
+                state.crash(seed);
+                return Err(PowerOff.into());
+            }
+            self.handle.fetch(state, effect, offset, into)
+        };
+        self.handle.show(Operation::Read, None);
+        outcome
+    }
+
+    /// Reads all of it.
+    ///
+    /// # Errors
+    ///
+    /// See [`FaultyFile`].
+    pub fn read_all(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; self.len()? as usize];
+        let length = self.read_at(0, &mut bytes)?;
+        bytes.truncate(length);
+        Ok(bytes)
+    }
+
+    /// Makes it as long as this: cuts it off, or adds zeros.
+    ///
+    /// # Errors
+    ///
+    /// See [`FaultyFile`].
+    pub fn set_len(&self, length: u64) -> io::Result<()> {
+        self.handle.set_len(length)
+    }
+
+    /// Makes what was written so far survive a crash.
+    ///
+    /// # Errors
+    ///
+    /// See [`FaultyFile`].
+    pub fn sync(&self) -> io::Result<()> {
+        self.handle.sync()
+    }
+}

@@ -1,0 +1,438 @@
+//! A simulated disk that fails on demand: for tests of the pool, and of whatever is built on it.
+//!
+//! ```
+//! use ebbpool::storage::{EIO, Fault, FaultyDisk, Operation, PowerOff, Storage, Write};
+//!
+//! let disk = FaultyDisk::new(42);
+//! let data = disk.pages("data", 4096);
+//! let log = disk.bytes("log");
+//!
+//! // The second write to the data fails; the power fails during the third sync of whatever file.
+//! disk.inject(Fault::failing(Operation::Write, EIO).of("data").nth(2));
+//! disk.inject(Fault::crash(Operation::Sync, 7).nth(3));
+//!
+//! log.append(b"begin")?;
+//! log.sync()?;
+//! let mut writes = [1, 2].map(|page| Write { page, buffer: &[7; 4096], outcome: Ok(()) });
+//! data.write(&mut writes);
+//! assert!(writes[0].outcome.is_ok() && writes[1].outcome.is_err());
+//! data.sync()?;
+//! log.append(b"commit")?;
+//! assert!(PowerOff::caused(&log.sync().unwrap_err()));
+//!
+//! disk.restart();
+//! let mut found = [0; 64];
+//! let length = disk.bytes("log").read_at(0, &mut found)?;
+//! assert!(found[..length].starts_with(b"begin"));
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+mod bytes;
+mod dice;
+mod fault;
+mod pages;
+mod platter;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock};
+
+use crate::log::{Log, Lsn};
+
+use dice::Dice;
+use fault::{Effect, Schedule};
+use platter::Platter;
+use watch::Watch;
+
+pub use bytes::FaultyFile;
+pub use fault::{Fault, Operation, PowerOff};
+pub use pages::FaultyStorage;
+pub use watch::{Violation, page_lsn};
+
+/// Bytes that a crash leaves together: some writes reach the disk in part, but no sector does.
+pub const SECTOR: usize = 512;
+
+/// Linux's error number for a device that failed.
+pub const EIO: i32 = 5;
+
+/// Linux's error number for a device that is full.
+pub const ENOSPC: i32 = 28;
+
+/// Linux's error number for a call that a signal interrupted.
+pub const EINTR: i32 = 4;
+
+/// A simulated disk: a few files in memory, behind a volatile cache that they share.
+///
+/// What was written is shown by reads at once, and survives a [`crash`](Self::crash) once the file
+/// was synced. Of the rest a crash keeps what the seed says: all, nothing, or any subset, of each
+/// write any subset of its [sectors](SECTOR), where another one holds the old bytes or, rarely,
+/// garbage; a file that became longer may have its old length. Nothing appears that was never
+/// written, but for that garbage, and it is never in bytes that no unsynced write covers.
+///
+/// The same calls, faults and seeds give the same bytes. Handles are for any thread; those opened
+/// before a crash stay dead after [`restart`](Self::restart), as a process would.
+#[derive(Clone)]
+pub struct FaultyDisk(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    watch: RwLock<Option<Watch>>,
+    observer: RwLock<Option<Arc<Observer>>>,
+}
+
+type Observer = dyn Fn(&Io<'_>) + Send + Sync;
+
+struct State {
+    files: Vec<(String, Platter)>,
+    schedule: Schedule,
+    counts: IoCounts,
+    dice: Dice,
+    powered: bool,
+    /// Which start of the disk this is: handles of earlier ones are dead.
+    start: u32,
+    in_flight: Vec<InFlight>,
+    violations: Vec<Violation>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct InFlight {
+    file: usize,
+    page: u64,
+    write: bool,
+}
+
+/// Operations that were asked for, failed ones included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IoCounts {
+    /// Pages read, and reads of bytes.
+    pub reads: u64,
+    /// Pages written, and writes of bytes.
+    pub writes: u64,
+    /// Syncs of a file.
+    pub syncs: u64,
+    /// Changes of a file's length.
+    pub resizes: u64,
+}
+
+impl IoCounts {
+    /// Those that change something: how many there are to [crash](Fault::crash) at.
+    pub fn changes(&self) -> u64 {
+        self.writes + self.syncs + self.resizes
+    }
+
+    fn count(&mut self, operation: Operation) {
+        match operation {
+            Operation::Read => self.reads += 1,
+            Operation::Write => self.writes += 1,
+            Operation::Sync => self.syncs += 1,
+            _ => self.resizes += 1,
+        }
+    }
+}
+
+/// An operation under way, as an [observer](FaultyDisk::observe) sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Io<'a> {
+    /// The file's name.
+    pub file: &'a str,
+    /// What is done: a read, a write, a sync, or a resize.
+    pub operation: Operation,
+    /// The page, where it is one that is read or written.
+    pub page: Option<u64>,
+}
+
+impl FaultyDisk {
+    /// An empty disk. The seed decides what is left open elsewhere, such as which sectors of a
+    /// [torn write](Fault::torn_write) arrive.
+    pub fn new(seed: u64) -> Self {
+        FaultyDisk::with(seed, Vec::new())
+    }
+
+    fn with(seed: u64, files: Vec<(String, Platter)>) -> Self {
+        FaultyDisk(Arc::new(Shared {
+            state: Mutex::new(State {
+                files,
+                schedule: Schedule::default(),
+                counts: IoCounts::default(),
+                dice: Dice::new(seed),
+                powered: true,
+                start: 0,
+                in_flight: Vec::new(),
+                violations: Vec::new(),
+            }),
+            watch: RwLock::new(None),
+            observer: RwLock::new(None),
+        }))
+    }
+
+    /// A file of pages of so many bytes each, which is made if there is none of that name.
+    pub fn pages(&self, name: &str, page_size: usize) -> FaultyStorage {
+        FaultyStorage::new(self.open(name), page_size)
+    }
+
+    /// A file of bytes, such as a log, which is made if there is none of that name.
+    pub fn bytes(&self, name: &str) -> FaultyFile {
+        FaultyFile::new(self.open(name))
+    }
+
+    fn open(&self, name: &str) -> Handle {
+        let mut state = self.0.state.lock();
+        let known = state.files.iter().position(|(known, _)| known == name);
+        let file = known.unwrap_or_else(|| {
+            state.files.push((name.into(), Platter::default()));
+            state.files.len() - 1
+        });
+        Handle {
+            disk: self.clone(),
+            name: name.into(),
+            file,
+            start: state.start,
+        }
+    }
+
+    /// Has this go wrong.
+    pub fn inject(&self, fault: Fault) {
+        self.0.state.lock().schedule.add(fault);
+    }
+
+    /// Has nothing go wrong from now on. What has gone wrong stays as it is.
+    pub fn heal(&self) {
+        self.0.state.lock().schedule.clear();
+    }
+
+    /// The power fails now. Every call fails with [`PowerOff`] until [`restart`](Self::restart), and
+    /// those through handles opened before it for ever. The seed decides what is left of what was
+    /// not synced.
+    pub fn crash(&self, seed: u64) {
+        self.0.state.lock().crash(seed);
+    }
+
+    /// The power is back; after no crash, what was not synced is lost as in one, by the disk's own
+    /// seed. Files have to be opened anew. Faults that have not happened yet are still to come.
+    pub fn restart(&self) {
+        let mut state = self.0.state.lock();
+        if state.powered {
+            let seed = state.dice.below(u64::MAX);
+            state.crash(seed);
+        }
+        state.powered = true;
+        state.start += 1;
+        state.in_flight.clear();
+    }
+
+    /// True from a crash until the disk is restarted.
+    pub fn is_off(&self) -> bool {
+        !self.0.state.lock().powered
+    }
+
+    /// A disk of its own with the same bytes, durable ones and others, at this moment, and with no
+    /// faults to come. A test can crash the copy as if it were this disk, and let this one go on.
+    pub fn fork(&self, seed: u64) -> FaultyDisk {
+        FaultyDisk::with(seed, self.0.state.lock().files.clone())
+    }
+
+    /// Changes one bit of a file where it lies, on the disk and in its cache; false if the file is
+    /// shorter.
+    pub fn flip(&self, file: &str, byte: u64, bit: u8) -> bool {
+        let mut state = self.0.state.lock();
+        let byte = usize::try_from(byte).unwrap_or(usize::MAX);
+        let mut files = state.files.iter_mut();
+        let file = files.find(|(name, _)| name == file);
+        file.is_some_and(|(_, platter)| platter.flip(byte, bit))
+    }
+
+    /// What was done so far, failed operations included.
+    pub fn counts(&self) -> IoCounts {
+        self.0.state.lock().counts
+    }
+
+    /// From now on it is a [violation](Violation::WriteAhead) to write a page whose LSN is beyond
+    /// what the log says is durable. `lsn_of` tells the LSN of a page, or nothing where it has
+    /// none: [`page_lsn`] for pages of a checked pool. The log is not kept alive.
+    pub fn watch(&self, log: &Arc<dyn Log>, lsn_of: fn(&[u8]) -> Option<Lsn>) {
+        *self.0.watch.write() = Some(Watch::new(log, lsn_of));
+    }
+
+    /// What was done so far that must not be done; empty if all is well.
+    pub fn violations(&self) -> Vec<Violation> {
+        self.0.state.lock().violations.clone()
+    }
+
+    /// Has `see` called during every operation, after it was asked for and before it is
+    /// acknowledged: what is to be written is unsynced then, and what is to be synced not yet. It
+    /// may use the disk, crash it, or change the buffer's page through the pool.
+    pub fn observe(&self, see: impl Fn(&Io<'_>) + Send + Sync + 'static) {
+        *self.0.observer.write() = Some(Arc::new(see));
+    }
+
+    /// Ends what [`observe`](Self::observe) began.
+    pub fn observe_no_more(&self) {
+        *self.0.observer.write() = None;
+    }
+}
+
+impl fmt::Debug for FaultyDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.0.state.lock();
+        let files: Vec<_> = state.files.iter().map(|(n, p)| (n, p.len())).collect();
+        f.debug_struct("FaultyDisk")
+            .field("files", &files)
+            .field("powered", &state.powered)
+            .field("counts", &state.counts)
+            .finish_non_exhaustive()
+    }
+}
+
+impl State {
+    fn crash(&mut self, seed: u64) {
+        if !self.powered {
+            return;
+        }
+        let mut dice = Dice::new(seed);
+        for (_, platter) in &mut self.files {
+            platter.crash(&mut dice);
+        }
+        self.powered = false;
+    }
+
+    fn check_power(&self, start: u32) -> io::Result<()> {
+        match self.powered && self.start == start {
+            true => Ok(()),
+            false => Err(PowerOff.into()),
+        }
+    }
+
+    /// Counts an operation, and says what happens to it.
+    fn begin(
+        &mut self,
+        operation: Operation,
+        file: &Handle,
+        page: Option<u64>,
+    ) -> io::Result<Option<Effect>> {
+        self.check_power(file.start)?;
+        self.counts.count(operation);
+        Ok(self.schedule.next(operation, &file.name, page))
+    }
+}
+
+/// A file, as it was opened in one start of the disk.
+#[derive(Clone)]
+struct Handle {
+    disk: FaultyDisk,
+    name: Arc<str>,
+    file: usize,
+    start: u32,
+}
+
+impl Handle {
+    fn lock(&self) -> parking_lot::MutexGuard<'_, State> {
+        self.disk.0.state.lock()
+    }
+
+    /// While the lock is not held.
+    fn show(&self, operation: Operation, page: Option<u64>) {
+        let observer = self.disk.0.observer.read().clone();
+        if let Some(observer) = observer {
+            let file = &self.name;
+            observer(&Io {
+                file,
+                operation,
+                page,
+            });
+        }
+    }
+
+    fn is_observed(&self) -> bool {
+        self.disk.0.observer.read().is_some()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        let state = self.lock();
+        state.check_power(self.start)?;
+        Ok(state.files[self.file].1.len() as u64)
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        {
+            let state = &mut *self.lock();
+            let effect = state.begin(Operation::Resize, self, None)?;
+            match effect {
+                Some(Effect::Fail(errno)) => return Err(io::Error::from_raw_os_error(errno)),
+                _ => state.files[self.file].1.set_len(length)?,
+            }
+            if let Some(Effect::Crash { seed }) = effect {
+                state.crash(seed);
+            }
+        }
+        self.show(Operation::Resize, None);
+        self.lock().check_power(self.start)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let effect = self.lock().begin(Operation::Sync, self, None)?;
+        self.show(Operation::Sync, None);
+        let state = &mut *self.lock();
+        state.check_power(self.start)?;
+        let platter = &mut state.files[self.file].1;
+        match effect {
+            Some(Effect::SyncLies) => {}
+            Some(Effect::Fail(errno)) => return Err(io::Error::from_raw_os_error(errno)),
+            Some(Effect::SyncDrops(errno)) => {
+                platter.sync_and_drop(&mut state.dice);
+                return Err(io::Error::from_raw_os_error(errno));
+            }
+            Some(Effect::Crash { seed }) => {
+                state.crash(seed);
+                return Err(PowerOff.into());
+            }
+            _ => platter.sync(),
+        }
+        Ok(())
+    }
+
+    /// Does what is left of a write once it is known what happens to it; `to` maps where it was to
+    /// go into bytes.
+    fn place(
+        &self,
+        state: &mut State,
+        effect: Option<Effect>,
+        to: impl Fn(u64) -> u64,
+        place: u64,
+        bytes: &[u8],
+    ) -> io::Result<()> {
+        let platter = &mut state.files[self.file].1;
+        match effect {
+            Some(Effect::Fail(errno)) => Err(io::Error::from_raw_os_error(errno)),
+            Some(Effect::Part(errno)) => {
+                platter.write_part(to(place), bytes, &mut state.dice)?;
+                Err(io::Error::from_raw_os_error(errno))
+            }
+            Some(Effect::Lost) => Ok(()),
+            Some(Effect::Misplaced { to: other }) => platter.write(to(other), bytes),
+            _ => platter.write(to(place), bytes),
+        }
+    }
+
+    fn fetch(
+        &self,
+        state: &mut State,
+        effect: Option<Effect>,
+        at: u64,
+        into: &mut [u8],
+    ) -> io::Result<usize> {
+        if let Some(Effect::Fail(errno)) = effect {
+            return Err(io::Error::from_raw_os_error(errno));
+        }
+        let length = state.files[self.file].1.read(at, into);
+        if effect == Some(Effect::Flip) && !into.is_empty() {
+            let bit = state.dice.below(into.len() as u64 * 8) as usize;
+            into[bit / 8] ^= 1 << (bit % 8);
+        }
+        Ok(length)
+    }
+}

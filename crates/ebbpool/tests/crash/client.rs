@@ -1,0 +1,337 @@
+//! A program on the pool that logs what it does, and recovers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ebbpool::storage::{FaultyDisk, PowerOff, page_lsn};
+use ebbpool::{Error, Log, Lsn, Pool, PoolOptions, WriteGuard};
+use ebbpool_device::{OperationCosts, Unit};
+
+use crate::chance::Chance;
+use crate::wal::{RECORD, Record, Wal};
+
+const POLICIES: [&str; 12] = [
+    "lru",
+    "clock",
+    "cflru",
+    "cflru-c",
+    "lru-wsr",
+    "cfdc:cluster=4",
+    "casa",
+    "fd-buffer:group=1",
+    "arc",
+    "2q",
+    "fab:block=4",
+    "bplru:block=4",
+];
+
+pub const PAGES: u64 = 12;
+
+/// In a record in place of a page: a checkpoint, whose value is the LSN that it covers.
+const CHECKPOINT: u64 = u64::MAX;
+
+/// What a case is about: the same for all of its lives.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    pub policy: &'static str,
+    pub frames: u32,
+    pub page_size: usize,
+    pub batch: u32,
+    pub budget: f64,
+    pub double_write: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Step {
+    Change {
+        page: u64,
+        offset: u64,
+        value: u64,
+    },
+    Read {
+        page: u64,
+    },
+    /// The log goes to its file, and is not synced.
+    WriteLog,
+    Commit,
+    Flush {
+        page: u64,
+    },
+    Checkpoint,
+}
+
+impl Setting {
+    pub fn new(chance: &mut Chance) -> Self {
+        Setting {
+            policy: POLICIES[chance.below(POLICIES.len() as u64) as usize],
+            frames: 1 + chance.below(8) as u32,
+            page_size: 1024 << chance.below(2),
+            batch: 1 + chance.below(6) as u32,
+            budget: [0.25, 0.6, 1.0][chance.below(3) as usize],
+            double_write: chance.below(4) != 0,
+        }
+    }
+
+    pub fn step(&self, chance: &mut Chance) -> Step {
+        let page = chance.below(PAGES);
+        match chance.below(16) {
+            0..=8 => Step::Change {
+                page,
+                offset: chance.below((self.page_size as u64 - 32) / 8) * 8,
+                value: chance.below(u64::MAX),
+            },
+            9..=10 => Step::Read { page },
+            11 => Step::WriteLog,
+            12..=13 => Step::Commit,
+            14 => Step::Flush { page },
+            _ => Step::Checkpoint,
+        }
+    }
+}
+
+/// What has been acknowledged, and what may be found.
+#[derive(Default)]
+pub struct Model {
+    /// All records in order; a crash takes some off the end.
+    pub history: Vec<Record>,
+    /// Records up to here survive.
+    pub acknowledged: Lsn,
+}
+
+impl Model {
+    pub fn page(&self, page: u64, page_size: usize) -> Vec<u8> {
+        let mut bytes = vec![0; page_size - 32];
+        for record in self.history.iter().filter(|record| record.page == page) {
+            apply(&mut bytes, record);
+        }
+        bytes
+    }
+}
+
+fn apply(bytes: &mut [u8], record: &Record) {
+    let at = record.offset as usize;
+    bytes[at..at + 8].copy_from_slice(&record.value.to_le_bytes());
+}
+
+/// Why a life ended.
+pub enum End {
+    PowerOff,
+    Wrong(String),
+}
+
+impl From<Error> for End {
+    fn from(error: Error) -> End {
+        let mut source: Option<&(dyn std::error::Error + 'static)> = Some(&error);
+        while let Some(inner) = source {
+            // What was wrapped in another error is known by its message.
+            if inner.is::<PowerOff>() || inner.to_string().contains(&PowerOff.to_string()) {
+                return End::PowerOff;
+            }
+            source = inner.source();
+        }
+        End::Wrong(error.to_string())
+    }
+}
+
+impl From<std::io::Error> for End {
+    fn from(error: std::io::Error) -> End {
+        match PowerOff::caused(&error) {
+            true => End::PowerOff,
+            false => End::Wrong(error.to_string()),
+        }
+    }
+}
+
+/// What is worth counting, lest all of it be for nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    pub crashes: u64,
+    pub redone: u64,
+    pub reported: u64,
+    pub recoveries: u64,
+    pub steps: u64,
+}
+
+/// The program, from its start to its end.
+pub struct Life<'a> {
+    setting: &'a Setting,
+    model: &'a mut Model,
+    tally: &'a mut Tally,
+    wal: Arc<Wal>,
+    pool: Pool,
+}
+
+impl<'a> Life<'a> {
+    /// Opens everything and recovers. All changes that were acknowledged are there then, and none
+    /// is there by halves.
+    pub fn begin(
+        disk: &FaultyDisk,
+        setting: &'a Setting,
+        model: &'a mut Model,
+        tally: &'a mut Tally,
+    ) -> Result<Self, End> {
+        let (wal, records) = Wal::open(disk.bytes("log"))?;
+        check_history(model, &records)?;
+        let wal = Arc::new(wal);
+        let log: Arc<dyn Log> = wal.clone();
+        disk.watch(&log, page_lsn);
+        let mut options = PoolOptions::new(setting.frames)
+            .policy(setting.policy)?
+            .log(log)
+            .background(false)
+            .batch(setting.batch)
+            .dirty_budget(setting.budget, Duration::ZERO)
+            .patience(Duration::from_secs(5))
+            .fixed_costs(OperationCosts {
+                read: 1.0,
+                write: 8.0,
+                unit: Unit::PageReads,
+            });
+        if setting.double_write {
+            options = options.double_write(disk.pages("area", setting.page_size));
+        }
+        let pool = options.open(disk.pages("data", setting.page_size))?;
+        let mut life = Life {
+            setting,
+            model,
+            tally,
+            wal,
+            pool,
+        };
+        life.redo(&records)?;
+        life.checkpoint()?;
+        life.tally.recoveries += 1;
+        Ok(life)
+    }
+
+    fn redo(&mut self, records: &[Record]) -> Result<(), End> {
+        let checkpoints = records.iter().filter(|record| record.page == CHECKPOINT);
+        let covered = checkpoints.map(|record| record.value).max().unwrap_or(0);
+        for (record, number) in records.iter().zip(1..) {
+            let lsn = number * RECORD;
+            if lsn <= covered || record.page == CHECKPOINT {
+                continue;
+            }
+            let mut page = Self::fix(&self.pool, self.setting, self.tally, record.page, records)?;
+            if page.lsn() < lsn {
+                apply(&mut page, record);
+                page.set_lsn(lsn);
+                self.tally.redone += 1;
+            }
+        }
+        for page in 0..PAGES {
+            let found = match self.pool.fix_read(page) {
+                Ok(fixed) => fixed.to_vec(),
+                Err(_) => Self::fix(&self.pool, self.setting, self.tally, page, records)?.to_vec(),
+            };
+            self.compare(page, &found)?;
+        }
+        Ok(())
+    }
+
+    /// Without a double-write area a torn page is reported, and made anew from the log, of which
+    /// nothing is ever thrown away here.
+    fn fix<'p>(
+        pool: &'p Pool,
+        setting: &Setting,
+        tally: &mut Tally,
+        page: u64,
+        records: &[Record],
+    ) -> Result<WriteGuard<'p>, End> {
+        match pool.fix_write(page) {
+            Err(Error::Damaged { .. }) if !setting.double_write => tally.reported += 1,
+            fixed => return Ok(fixed?),
+        }
+        let mut fixed = pool.fix_new(page)?;
+        for (record, number) in records.iter().zip(1..) {
+            if record.page == page {
+                apply(&mut fixed, record);
+                fixed.set_lsn(number * RECORD);
+            }
+        }
+        Ok(fixed)
+    }
+
+    fn compare(&self, page: u64, found: &[u8]) -> Result<(), End> {
+        let right = self.model.page(page, self.setting.page_size);
+        match found.iter().zip(&right).position(|(a, b)| a != b) {
+            None if found.len() == right.len() => Ok(()),
+            at => Err(End::Wrong(format!(
+                "page {page} is wrong from byte {at:?} on"
+            ))),
+        }
+    }
+
+    pub fn step(&mut self, step: Step) -> Result<(), End> {
+        self.tally.steps += 1;
+        match step {
+            Step::Change {
+                page,
+                offset,
+                value,
+            } => {
+                let record = Record {
+                    page,
+                    offset,
+                    value,
+                };
+                let mut fixed = self.pool.fix_write(page)?;
+                let lsn = self.wal.append(record);
+                self.model.history.push(record);
+                apply(&mut fixed, &record);
+                fixed.set_lsn(lsn);
+            }
+            Step::Read { page } => {
+                let found = self.pool.fix_read(page)?.to_vec();
+                self.compare(page, &found)?;
+            }
+            Step::WriteLog => self.wal.write()?,
+            Step::Commit => self.commit()?,
+            Step::Flush { page } => self.pool.flush(page)?,
+            Step::Checkpoint => self.checkpoint()?,
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<(), End> {
+        let end = self.wal.end_lsn();
+        self.wal.force(end)?;
+        self.model.acknowledged = end;
+        Ok(())
+    }
+
+    fn checkpoint(&mut self) -> Result<(), End> {
+        let covered = self.pool.checkpoint()?.covered;
+        let record = Record {
+            page: CHECKPOINT,
+            offset: 0,
+            // With an empty log there was nothing to cover.
+            value: if covered == Lsn::MAX { 0 } else { covered },
+        };
+        self.wal.append(record);
+        self.model.history.push(record);
+        self.commit()
+    }
+
+    /// Ends as a program should.
+    pub fn end(self) -> Result<(), End> {
+        self.pool.close().map_err(|(_, error)| End::from(error))
+    }
+}
+
+/// The log is what was logged, up to somewhere behind what was acknowledged.
+fn check_history(model: &mut Model, records: &[Record]) -> Result<(), End> {
+    let found = records.len() as u64 * RECORD;
+    if found < model.acknowledged {
+        let acknowledged = model.acknowledged;
+        return Err(End::Wrong(format!(
+            "the log ends at {found}, and {acknowledged} was acknowledged"
+        )));
+    }
+    if model.history.get(..records.len()) != Some(records) {
+        return Err(End::Wrong("the log has records that nobody wrote".into()));
+    }
+    model.history.truncate(records.len());
+    model.acknowledged = found;
+    Ok(())
+}

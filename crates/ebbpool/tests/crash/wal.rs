@@ -1,0 +1,115 @@
+//! A write-ahead log of physical redo records, as simple as one can be.
+
+use std::io;
+use std::sync::Mutex;
+
+use ebbpool::storage::FaultyFile;
+use ebbpool::{Log, Lsn};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Bytes of a record: page, offset, value, and a checksum over these and its LSN.
+pub const RECORD: u64 = 32;
+
+/// A change of eight bytes of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    pub page: u64,
+    pub offset: u64,
+    pub value: u64,
+}
+
+impl Record {
+    /// An LSN is where in the file its record ends.
+    fn encode(self, lsn: Lsn) -> [u8; RECORD as usize] {
+        let mut bytes = [0; RECORD as usize];
+        let parts = [self.page, self.offset, self.value, lsn];
+        for (into, part) in bytes.chunks_exact_mut(8).zip(parts) {
+            into.copy_from_slice(&part.to_le_bytes());
+        }
+        let checksum = xxh3_64(&bytes);
+        bytes[24..].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8], lsn: Lsn) -> Option<Record> {
+        let part = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+        let record = Record {
+            page: part(0),
+            offset: part(8),
+            value: part(16),
+        };
+        (record.encode(lsn) == bytes).then_some(record)
+    }
+}
+
+pub struct Wal {
+    file: FaultyFile,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// Not in the file yet.
+    buffer: Vec<u8>,
+    end: Lsn,
+    durable: Lsn,
+}
+
+impl Wal {
+    /// The log, and what of it has survived. What comes after that is cut off, and this is synced:
+    /// else records that were lost could reappear behind later ones.
+    pub fn open(file: FaultyFile) -> io::Result<(Wal, Vec<Record>)> {
+        let bytes = file.read_all()?;
+        let found = bytes.chunks_exact(RECORD as usize).zip(1..);
+        let records = found.map_while(|(bytes, number)| Record::decode(bytes, number * RECORD));
+        let records: Vec<Record> = records.collect();
+        let end = records.len() as u64 * RECORD;
+        file.set_len(end)?;
+        file.sync()?;
+        let state = Mutex::new(State {
+            buffer: Vec::new(),
+            end,
+            durable: end,
+        });
+        Ok((Wal { file, state }, records))
+    }
+
+    pub fn append(&self, record: Record) -> Lsn {
+        let mut state = self.state.lock().unwrap();
+        state.end += RECORD;
+        let lsn = state.end;
+        state.buffer.extend(record.encode(lsn));
+        lsn
+    }
+
+    /// To the file, and not yet for sure.
+    pub fn write(&self) -> io::Result<()> {
+        let mut state = self.state.lock().unwrap();
+        if !state.buffer.is_empty() {
+            self.file.append(&state.buffer)?;
+            state.buffer.clear();
+        }
+        Ok(())
+    }
+}
+
+impl Log for Wal {
+    fn durable_lsn(&self) -> Lsn {
+        self.state.lock().unwrap().durable
+    }
+
+    fn force(&self, lsn: Lsn) -> io::Result<()> {
+        self.write()?;
+        let end = self.end_lsn();
+        assert!(
+            lsn <= end,
+            "LSN {lsn} is asked for, and the log ends at {end}"
+        );
+        self.file.sync()?;
+        self.state.lock().unwrap().durable = end;
+        Ok(())
+    }
+
+    fn end_lsn(&self) -> Lsn {
+        self.state.lock().unwrap().end
+    }
+}

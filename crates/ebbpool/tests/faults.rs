@@ -1,0 +1,703 @@
+//! Every way in which a disk or a program can fail the pool, one at a time.
+
+#[path = "crash/wal.rs"]
+mod wal;
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ebbpool::storage::{
+    EINTR, EIO, ENOSPC, Fault, FaultyDisk, Operation, PowerOff, SECTOR, Violation, page_lsn,
+};
+use ebbpool::{Damage, Error, Log, Lsn, Pool, PoolOptions};
+
+use wal::{Record, Wal};
+
+const PAGE: usize = 2048;
+
+fn options(frames: u32) -> PoolOptions {
+    let patience = Duration::from_secs(10);
+    PoolOptions::new(frames)
+        .policy("lru")
+        .unwrap()
+        .background(false)
+        .dirty_budget(1.0, Duration::ZERO)
+        .patience(patience)
+}
+
+fn pool(disk: &FaultyDisk, frames: u32) -> Pool {
+    options(frames).open(disk.pages("data", PAGE)).unwrap()
+}
+
+fn put(pool: &Pool, page: u64, byte: u8) -> Result<(), Error> {
+    pool.fix_write(page)?.fill(byte);
+    Ok(())
+}
+
+/// As of an LSN, so that a lost write can be told.
+fn put_at(pool: &Pool, page: u64, byte: u8, lsn: Lsn) {
+    let mut fixed = pool.fix_write(page).unwrap();
+    fixed.fill(byte);
+    fixed.set_lsn(lsn);
+}
+
+/// The byte that the page is full of.
+fn get(pool: &Pool, page: u64) -> Result<u8, Error> {
+    let fixed = pool.fix_read(page)?;
+    assert!(
+        fixed.iter().all(|byte| *byte == fixed[0]),
+        "page {page} is mixed"
+    );
+    Ok(fixed[0])
+}
+
+fn errno(error: &Error) -> Option<i32> {
+    match error {
+        Error::Write { source, .. }
+        | Error::Read { source, .. }
+        | Error::Storage { source, .. } => source.raw_os_error(),
+        _ => None,
+    }
+}
+
+fn restarted(disk: &FaultyDisk, seed: u64) {
+    disk.heal();
+    disk.crash(seed);
+    disk.restart();
+}
+
+// 1. Crashes, also during recovery, are in tests/crash.
+
+#[test]
+fn what_was_flushed_survives_a_crash_at_every_io() {
+    let script = |pool: &Pool, done: &mut [u8; 4]| -> Result<(), Error> {
+        for (page, byte) in [(0, 1), (1, 2), (2, 3), (0, 4), (3, 5), (1, 6)] {
+            put(pool, page, byte)?;
+            pool.flush(page)?;
+            done[page as usize] = byte;
+        }
+        pool.checkpoint().map(drop)
+    };
+    let disk = FaultyDisk::new(1);
+    script(&pool(&disk, 2), &mut [0; 4]).unwrap();
+    let changes = disk.counts().changes();
+    assert!(changes >= 12);
+    for seed in 0..20 {
+        for k in 1..=changes {
+            let disk = FaultyDisk::new(seed);
+            disk.inject(Fault::crash(Operation::Change, seed).nth(k));
+            let area = disk.pages("area", PAGE);
+            let opened = options(2).double_write(area).open(disk.pages("data", PAGE));
+            let mut done = [0; 4];
+            if let Ok(pool) = opened {
+                let outcome = script(&pool, &mut done);
+                assert_eq!(outcome.is_err(), disk.is_off(), "seed {seed}, change {k}");
+            }
+            restarted(&disk, seed);
+            let area = disk.pages("area", PAGE);
+            let pool = options(2).double_write(area);
+            let pool = pool.open(disk.pages("data", PAGE)).unwrap();
+            for page in 0..4 {
+                let found = get(&pool, page).unwrap();
+                assert!(
+                    found >= done[page as usize],
+                    "seed {seed}, change {k}, page {page}"
+                );
+            }
+        }
+    }
+}
+
+// 2.
+
+#[test]
+fn a_page_that_survives_does_not_overtake_the_log_that_crashes_with_it() {
+    let (mut ahead_of_page, mut survived) = (0, 0);
+    for seed in 0..300 {
+        let disk = FaultyDisk::new(seed);
+        let wal = Arc::new(Wal::open(disk.bytes("log")).unwrap().0);
+        let log: Arc<dyn Log> = wal.clone();
+        disk.watch(&log, page_lsn);
+        let pool = options(1).log(log).open(disk.pages("data", PAGE)).unwrap();
+        for value in 1..=6 {
+            let page = value % 3;
+            let mut fixed = pool.fix_write(page).unwrap();
+            fixed.fill(value as u8);
+            let record = Record {
+                page,
+                offset: 0,
+                value,
+            };
+            fixed.set_lsn(wal.append(record));
+        }
+        wal.write().unwrap();
+        drop(pool);
+        assert_eq!(disk.violations(), []);
+        restarted(&disk, seed);
+        let (_, records) = Wal::open(disk.bytes("log")).unwrap();
+        assert!(records.len() >= 5, "pages were written that need them");
+        let pool = self::pool(&disk, 1);
+        for page in 0..3 {
+            let found = match pool.fix_read(page) {
+                Ok(fixed) => u64::from(fixed[0]),
+                Err(Error::Damaged { .. }) => continue,
+                Err(error) => panic!("{error}"),
+            };
+            assert!(found <= records.len() as u64);
+            let mut logged = records.iter().filter(|record| record.page == page);
+            let last = logged.next_back().map_or(0, |record| record.value);
+            survived += u32::from(found > 0);
+            ahead_of_page += u32::from(last > found);
+        }
+    }
+    assert!(
+        survived > 100 && ahead_of_page > 100,
+        "{survived}, {ahead_of_page}"
+    );
+}
+
+#[test]
+fn a_page_whose_file_did_not_grow_in_time_is_as_if_never_written() {
+    let mut lost = 0;
+    for seed in 0..100 {
+        let disk = FaultyDisk::new(seed);
+        let pool = self::pool(&disk, 4);
+        let mut page = pool.allocate().unwrap();
+        page.fill(9);
+        drop(page);
+        drop(pool);
+        restarted(&disk, seed);
+        let pool = self::pool(&disk, 4);
+        lost += u32::from(pool.allocate().unwrap().page() == 0);
+        assert_eq!(get(&pool, 0).unwrap(), 0);
+    }
+    assert!((20..90).contains(&lost), "{lost} of 100");
+}
+
+// 3.
+
+#[test]
+fn a_torn_page_is_reported_or_restored() {
+    let sectors = PAGE / SECTOR;
+    for pattern in 1..(1_u32 << sectors) - 1 {
+        for with_area in [false, true] {
+            let disk = FaultyDisk::new(1);
+            let open = || {
+                let options = match with_area {
+                    true => options(2).double_write(disk.pages("area", PAGE)),
+                    false => options(2),
+                };
+                options.open(disk.pages("data", PAGE)).unwrap()
+            };
+            let pool = open();
+            put(&pool, 5, 1).unwrap();
+            pool.flush(5).unwrap();
+            let old = disk.bytes("data").read_all().unwrap();
+            put(&pool, 5, 2).unwrap();
+            pool.flush(5).unwrap();
+            drop(pool);
+            let data = disk.bytes("data");
+            for sector in (0..sectors).filter(|sector| pattern >> sector & 1 == 1) {
+                let at = 5 * PAGE + sector * SECTOR;
+                data.write_at(at as u64, &old[at..at + SECTOR]).unwrap();
+            }
+            let found = get(&open(), 5);
+            match with_area {
+                true => assert_eq!(found.unwrap(), 2),
+                false => assert!(matches!(
+                    found,
+                    Err(Error::Damaged {
+                        page: 5,
+                        damage: Damage::Checksum
+                    })
+                )),
+            }
+        }
+    }
+}
+
+// 4. What a kernel does to single requests is in tests/storage*.rs; here is what is left of it.
+
+#[test]
+fn interrupted_and_partial_transfers_are_tried_again_and_nothing_is_lost() {
+    for seed in 0..50 {
+        let disk = FaultyDisk::new(seed);
+        let pool = self::pool(&disk, 2);
+        put(&pool, 0, 1).unwrap();
+        disk.inject(Fault::torn_write(EINTR).at_page(0));
+        assert_eq!(errno(&pool.flush(0).unwrap_err()), Some(EINTR));
+        assert_eq!(pool.stats().dirty, 1);
+        pool.flush(0).unwrap();
+        assert_eq!(pool.stats().dirty, 0);
+        restarted(&disk, seed);
+        let pool = self::pool(&disk, 2);
+        disk.inject(Fault::failing(Operation::Read, EINTR));
+        assert_eq!(errno(&get(&pool, 0).unwrap_err()), Some(EINTR));
+        assert_eq!(get(&pool, 0).unwrap(), 1);
+    }
+}
+
+#[test]
+fn of_a_batch_only_what_failed_stays_dirty() {
+    let disk = FaultyDisk::new(1);
+    let pool = self::pool(&disk, 8);
+    (0..8).for_each(|page| put(&pool, page, 7).unwrap());
+    disk.inject(Fault::torn_write(EIO).at_page(3));
+    disk.inject(Fault::failing(Operation::Write, EIO).at_page(6));
+    assert_eq!(errno(&pool.checkpoint().unwrap_err()), Some(EIO));
+    assert_eq!(pool.stats().dirty, 2);
+    pool.checkpoint().unwrap();
+    assert_eq!(pool.stats().dirty, 0);
+    restarted(&disk, 1);
+    let pool = self::pool(&disk, 8);
+    (0..8).for_each(|page| assert_eq!(get(&pool, page).unwrap(), 7));
+}
+
+// 5.
+
+#[test]
+fn a_sync_that_fails_poisons_the_pool_though_later_ones_would_succeed() {
+    for (seed, file) in (0..40).zip(["data", "area"].into_iter().cycle()) {
+        let disk = FaultyDisk::new(seed);
+        let area = disk.pages("area", PAGE);
+        let pool = options(4).double_write(area);
+        let pool = pool.open(disk.pages("data", PAGE)).unwrap();
+        put(&pool, 0, 1).unwrap();
+        pool.flush(0).unwrap();
+        put(&pool, 0, 2).unwrap();
+        disk.inject(Fault::sync_that_drops(EIO).of(file));
+        assert!(pool.flush(0).is_err());
+        let writes = disk.counts().writes;
+        assert!(matches!(pool.flush(0), Err(Error::Poisoned { .. })));
+        assert!(matches!(pool.checkpoint(), Err(Error::Poisoned { .. })));
+        assert!(matches!(pool.fix_write(1), Err(Error::Poisoned { .. })));
+        assert!(matches!(pool.allocate(), Err(Error::Poisoned { .. })));
+        assert!(pool.stats().poisoned.is_some());
+        assert_eq!(get(&pool, 0).unwrap(), 2, "reading goes on");
+        assert_eq!(get(&pool, 9).unwrap(), 0, "reading goes on");
+        let (pool, error) = pool.close().unwrap_err();
+        assert!(matches!(error, Error::Poisoned { .. }));
+        drop(pool);
+        assert_eq!(disk.counts().writes, writes, "it wrote on");
+        restarted(&disk, seed);
+        let area = disk.pages("area", PAGE);
+        let pool = options(4).double_write(area);
+        let pool = pool.open(disk.pages("data", PAGE)).unwrap();
+        assert!((1..=2).contains(&get(&pool, 0).unwrap()));
+    }
+}
+
+// 6.
+
+#[test]
+fn a_page_that_cannot_be_written_stays_and_whoever_needs_its_frame_is_told() {
+    for errno in [EIO, ENOSPC] {
+        for n in 1..=4 {
+            for forever in [false, true] {
+                let disk = FaultyDisk::new(n);
+                let pool = self::pool(&disk, 2);
+                let fault = Fault::failing(Operation::Write, errno).nth(n);
+                disk.inject(if forever { fault.forever() } else { fault });
+                let mut refused = 0;
+                for page in 0..8 {
+                    while let Err(error) = put(&pool, page, page as u8 + 1) {
+                        assert!(matches!(&error, Error::Write { .. }));
+                        assert_eq!(self::errno(&error), Some(errno));
+                        assert_eq!(pool.stats().dirty, 2);
+                        refused += 1;
+                        if refused == 3 {
+                            disk.heal();
+                        }
+                    }
+                }
+                assert_eq!(refused, if forever { 3 } else { 1 });
+                pool.close().map_err(|(_, error)| error).unwrap();
+                restarted(&disk, n);
+                let pool = self::pool(&disk, 2);
+                (0..8).for_each(|page| assert_eq!(get(&pool, page).unwrap(), page as u8 + 1));
+            }
+        }
+    }
+}
+
+// 7.
+
+#[test]
+fn damage_is_reported_and_never_returned() {
+    let disk = FaultyDisk::new(1);
+    let pool = self::pool(&disk, 1);
+    for page in 0..6 {
+        put_at(&pool, page, 1, 10);
+    }
+    let damage = |page| match pool.fix_read(page).map(drop) {
+        Err(Error::Damaged { page: of, damage }) if of == page => Some(damage),
+        Ok(()) => None,
+        Err(error) => panic!("{error}"),
+    };
+    pool.flush(5).unwrap();
+    assert!(disk.flip("data", 2 * PAGE as u64 + 999, 3));
+    assert_eq!(damage(2), Some(Damage::Checksum));
+    disk.inject(Fault::misplaced_write(3).at_page(4));
+    put_at(&pool, 4, 2, 20);
+    pool.flush(4).unwrap();
+    assert_eq!(damage(3), Some(Damage::Misplaced(4)));
+    let lost = Damage::Lost {
+        found: 10,
+        written: 20,
+    };
+    assert_eq!(damage(4), Some(lost));
+    disk.inject(Fault::lost_write().at_page(0));
+    put_at(&pool, 0, 2, 20);
+    pool.flush(0).unwrap();
+    assert_eq!(damage(1), None);
+    assert_eq!(damage(0), Some(lost));
+    disk.inject(Fault::flipped_read());
+    assert!(damage(5).is_some(), "a flipped bit passed");
+    assert_eq!(damage(5), None, "it was only read wrongly");
+}
+
+// 8.
+
+/// Runs `work` in a thread of its own when the page is first written, and holds the write up until
+/// the thread says that it goes on.
+fn during_the_write_of(
+    disk: &FaultyDisk,
+    page: u64,
+    work: impl FnOnce(&dyn Fn()) + Send + 'static,
+) -> Arc<Mutex<Option<JoinHandle<()>>>> {
+    let thread = Arc::new(Mutex::new(None));
+    let (begun, work) = (Arc::clone(&thread), Mutex::new(Some(work)));
+    disk.observe(move |io| {
+        if io.operation != Operation::Write || io.page != Some(page) {
+            return;
+        }
+        if let Some(work) = work.lock().unwrap().take() {
+            let (go_on, held_up) = channel();
+            let spawned = std::thread::spawn(move || {
+                work(&|| {
+                    let _ = go_on.send(());
+                });
+            });
+            *begun.lock().unwrap() = Some(spawned);
+            let _ = held_up.recv();
+        }
+    });
+    thread
+}
+
+fn joined(thread: &Mutex<Option<JoinHandle<()>>>) {
+    let thread = thread.lock().unwrap().take();
+    thread.expect("the page was written").join().unwrap();
+}
+
+#[test]
+fn a_page_changed_while_it_is_written_is_written_again() {
+    let disk = FaultyDisk::new(1);
+    let pool = Arc::new(self::pool(&disk, 2));
+    put(&pool, 0, 1).unwrap();
+    let other = Arc::clone(&pool);
+    let thread = during_the_write_of(&disk, 0, move |go_on| {
+        put(&other, 0, 2).unwrap();
+        go_on();
+    });
+    pool.flush(0).unwrap();
+    joined(&thread);
+    assert_eq!(pool.stats().dirty, 1);
+    assert_eq!(disk.violations(), []);
+    disk.observe_no_more();
+    let halfway = disk.fork(1);
+    restarted(&halfway, 1);
+    assert_eq!(get(&self::pool(&halfway, 1), 0).unwrap(), 1);
+    pool.flush(0).unwrap();
+    restarted(&disk, 1);
+    assert_eq!(get(&self::pool(&disk, 1), 0).unwrap(), 2);
+}
+
+#[test]
+fn whoever_fixes_a_page_that_is_being_evicted_gets_its_latest_bytes() {
+    for frames in [1, 2] {
+        let disk = FaultyDisk::new(1);
+        let pool = Arc::new(self::pool(&disk, frames));
+        (0..u64::from(frames)).for_each(|page| put(&pool, page, 1).unwrap());
+        let other = Arc::clone(&pool);
+        let thread = during_the_write_of(&disk, 0, move |go_on| {
+            let waits = std::thread::scope(|scope| {
+                let fixer = scope.spawn(|| get(&other, 0));
+                std::thread::sleep(Duration::from_millis(5));
+                go_on();
+                fixer.join().unwrap()
+            });
+            assert_eq!(waits.unwrap(), 1);
+        });
+        assert_eq!(get(&pool, 100).unwrap(), 0);
+        joined(&thread);
+        assert_eq!(disk.violations(), []);
+        disk.observe_no_more();
+    }
+}
+
+#[test]
+fn a_checkpoint_waits_for_an_eviction_that_is_under_way() {
+    let disk = FaultyDisk::new(1);
+    let pool = Arc::new(self::pool(&disk, 1));
+    put(&pool, 0, 1).unwrap();
+    let (other, copy) = (Arc::clone(&pool), disk.clone());
+    let thread = during_the_write_of(&disk, 0, move |go_on| {
+        std::thread::scope(|scope| {
+            let checkpoint = scope.spawn(|| {
+                other.checkpoint().unwrap();
+                copy.fork(1)
+            });
+            std::thread::sleep(Duration::from_millis(5));
+            go_on();
+            let crashed = checkpoint.join().unwrap();
+            restarted(&crashed, 3);
+            assert_eq!(get(&self::pool(&crashed, 1), 0).unwrap(), 1);
+        });
+    });
+    assert_eq!(get(&pool, 100).unwrap(), 0);
+    joined(&thread);
+    disk.observe_no_more();
+}
+
+#[test]
+fn pools_of_one_and_two_frames_count_right_with_many_threads() {
+    for frames in [1, 2] {
+        let disk = FaultyDisk::new(1);
+        let wal = Arc::new(Wal::open(disk.bytes("log")).unwrap().0);
+        let log: Arc<dyn Log> = wal.clone();
+        disk.watch(&log, page_lsn);
+        disk.observe(|io| {
+            if io.operation == Operation::Write {
+                std::thread::yield_now();
+            }
+        });
+        let area = disk.pages("area", PAGE);
+        let pool = options(frames).log(log).double_write(area).background(true);
+        let pool = pool.open(disk.pages("data", PAGE)).unwrap();
+        let work = |thread: u64| {
+            for turn in 0..300 {
+                let page = (thread * 7 + turn * 3) % 5;
+                let mut fixed = pool.fix_write(page).unwrap();
+                let count = u64::from_le_bytes(fixed[..8].try_into().unwrap()) + 1;
+                fixed[..8].copy_from_slice(&count.to_le_bytes());
+                let record = Record {
+                    page,
+                    offset: 0,
+                    value: count,
+                };
+                fixed.set_lsn(wal.append(record));
+                drop(fixed);
+                if turn % 50 == 49 {
+                    pool.checkpoint().unwrap();
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            (0..4).for_each(|thread| _ = scope.spawn(move || work(thread)));
+        });
+        let counts = (0..5).map(|page| {
+            let fixed = pool.fix_read(page).unwrap();
+            u64::from_le_bytes(fixed[..8].try_into().unwrap())
+        });
+        assert_eq!(counts.sum::<u64>(), 4 * 300);
+        assert_eq!(disk.violations(), []);
+        disk.observe_no_more();
+    }
+}
+
+#[test]
+fn where_all_frames_are_pinned_an_error_comes_and_where_all_are_dirty_none() {
+    let disk = FaultyDisk::new(1);
+    let patience = Duration::from_millis(20);
+    let pool = options(2).patience(patience);
+    let pool = pool.open(disk.pages("data", PAGE)).unwrap();
+    let pinned = [pool.fix_read(0).unwrap(), pool.fix_read(1).unwrap()];
+    match pool.fix_read(2).map(drop) {
+        Err(Error::AllPinned { frames: 2, .. }) => {}
+        other => panic!("{other:?}"),
+    }
+    drop(pinned);
+    for page in 0..20 {
+        put(&pool, page, 1).unwrap();
+    }
+    assert_eq!(pool.stats().dirty, 2);
+    pool.checkpoint().unwrap();
+}
+
+// 9.
+
+#[test]
+fn what_a_thread_that_panicked_was_changing_is_neither_seen_nor_written() {
+    let disk = FaultyDisk::new(1);
+    let pool = self::pool(&disk, 2);
+    put(&pool, 0, 1).unwrap();
+    pool.flush(0).unwrap();
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        let mut fixed = pool.fix_write(0).unwrap();
+        fixed[..100].fill(2);
+        panic!("on purpose");
+    }));
+    assert!(panicked.is_err());
+    assert!(matches!(get(&pool, 0), Err(Error::Abandoned { page: 0 })));
+    assert!(matches!(
+        put(&pool, 0, 3),
+        Err(Error::Abandoned { page: 0 })
+    ));
+    assert!(matches!(pool.flush(0), Err(Error::Abandoned { page: 0 })));
+    pool.checkpoint().unwrap();
+    (1..5).for_each(|page| put(&pool, page, 4).unwrap());
+    pool.checkpoint().unwrap();
+    pool.discard(0).unwrap();
+    assert_eq!(get(&pool, 0).unwrap(), 1);
+    drop(pool);
+    restarted(&disk, 1);
+    assert_eq!(get(&self::pool(&disk, 2), 0).unwrap(), 1);
+}
+
+#[test]
+fn dropping_a_pool_waits_for_what_is_under_way_and_nothing_comes_after() {
+    for seed in 0..20 {
+        let disk = FaultyDisk::new(seed);
+        let writing = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&writing);
+        disk.observe(move |io| {
+            if io.operation == Operation::Write {
+                seen.store(true, Ordering::SeqCst);
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        });
+        let pool = options(8)
+            .background(true)
+            .dirty_budget(0.1, Duration::ZERO)
+            .open(disk.pages("data", PAGE))
+            .unwrap();
+        let mut page = 0;
+        while !writing.load(Ordering::SeqCst) {
+            put(&pool, page % 8, 1).unwrap();
+            page += 1;
+        }
+        drop(pool);
+        let counts = disk.counts();
+        std::thread::sleep(Duration::from_millis(5));
+        assert_eq!(disk.counts(), counts);
+        assert_eq!(disk.violations(), []);
+        disk.observe_no_more();
+    }
+}
+
+#[test]
+fn too_many_frames_for_the_memory_are_an_error() {
+    let disk = FaultyDisk::new(1);
+    for page_size in [1 << 46, 1 << 62] {
+        match options(1000).open(disk.pages("data", page_size)) {
+            Err(Error::Memory { .. }) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+// 10.
+
+/// A log that does not do what it says.
+struct Crooked {
+    durable: AtomicU64,
+    fails: bool,
+}
+
+impl Log for Crooked {
+    fn durable_lsn(&self) -> Lsn {
+        self.durable.load(Ordering::SeqCst)
+    }
+
+    fn force(&self, _: Lsn) -> io::Result<()> {
+        match self.fails {
+            true => Err(io::Error::from_raw_os_error(ENOSPC)),
+            false => Ok(()),
+        }
+    }
+
+    fn end_lsn(&self) -> Lsn {
+        100
+    }
+}
+
+#[test]
+fn no_page_is_written_whose_log_is_not_durable_whatever_the_log_says() {
+    for fails in [false, true] {
+        let disk = FaultyDisk::new(1);
+        let crooked = Arc::new(Crooked {
+            durable: AtomicU64::new(10),
+            fails,
+        });
+        let log: Arc<dyn Log> = crooked.clone();
+        disk.watch(&log, page_lsn);
+        let pool = options(1).log(log).open(disk.pages("data", PAGE)).unwrap();
+        put_at(&pool, 0, 1, 11);
+        let refused = |error| match fails {
+            true => matches!(error, Error::Log { lsn: 11, .. }),
+            false => matches!(
+                error,
+                Error::WriteAhead {
+                    page: 0,
+                    lsn: 11,
+                    durable: 10
+                }
+            ),
+        };
+        assert!(refused(pool.flush(0).unwrap_err()));
+        assert!(refused(pool.checkpoint().unwrap_err()));
+        assert!(
+            refused(get(&pool, 7).unwrap_err()),
+            "page 0 had to make room"
+        );
+        assert_eq!(get(&pool, 0).unwrap(), 1);
+        assert_eq!(disk.violations(), []);
+        crooked.durable.store(11, Ordering::SeqCst);
+        pool.checkpoint().unwrap();
+        assert_eq!(get(&pool, 7).unwrap(), 0);
+    }
+}
+
+#[test]
+fn the_disk_itself_notices_a_page_ahead_of_its_log() {
+    let disk = FaultyDisk::new(1);
+    let honest: Arc<dyn Log> = Arc::new(Crooked {
+        durable: AtomicU64::new(10),
+        fails: false,
+    });
+    disk.watch(&honest, page_lsn);
+    // Without a log the pool writes what it likes.
+    let pool = self::pool(&disk, 2);
+    put_at(&pool, 4, 1, 11);
+    pool.flush(4).unwrap();
+    let ahead = Violation::WriteAhead {
+        file: "data".into(),
+        page: 4,
+        lsn: 11,
+        durable: 10,
+    };
+    assert_eq!(disk.violations(), [ahead]);
+}
+
+#[test]
+fn after_the_power_has_failed_every_call_says_so() {
+    let disk = FaultyDisk::new(1);
+    let pool = self::pool(&disk, 2);
+    put(&pool, 0, 1).unwrap();
+    disk.crash(1);
+    let off = |error: Error| match error {
+        Error::Read { source, .. } | Error::Write { source, .. } | Error::Grow { source, .. } => {
+            PowerOff::caused(&source)
+        }
+        _ => false,
+    };
+    assert!(off(get(&pool, 5).unwrap_err()));
+    assert!(off(pool.flush(0).unwrap_err()));
+    assert!(off(pool.allocate().map(drop).unwrap_err()));
+}
