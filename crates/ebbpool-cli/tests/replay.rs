@@ -303,6 +303,14 @@ fn files_of_others_are_left_alone() {
     refused(directory, &on("empty"), 2, &["is empty", "--create"]);
     refused(directory, &on("."), 2, &["neither a file"]);
 
+    let device = replay(&["--file", "/dev/null", "--overwrite"]);
+    refused(
+        directory,
+        &device,
+        2,
+        &["error: /dev/null: is neither a file"],
+    );
+
     // Too short a file is not made longer, and other page sizes are told.
     let short = [
         "replay",
