@@ -425,7 +425,6 @@ impl Replay<'_> {
         let frames = self.survey.frames;
         let asymmetry = self.args.asymmetry.unwrap_or(PAPERS_BASE);
         let mut record = Record::new(&of_trace, policy.to_string(), frames, asymmetry, &counts);
-        record.hits = did.hits;
         record.reads = did.reads();
         record.bytes_read = Some(record.reads.saturating_mul(self.extent.page_size as u64));
         if self.args.asymmetry.is_none() {

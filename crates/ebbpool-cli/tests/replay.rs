@@ -167,7 +167,7 @@ fn one_thread_on_a_real_file_counts_what_run_counts() {
 fn every_other_way_counts_the_same() {
     let directory = directory();
     let directory = directory.path();
-    let policy = ["--policy", "cflru", "--frames", "7%", "--asymmetry", "32"];
+    let policy = ["--policy", "cflru", "--frames", "0.6%", "--asymmetry", "32"];
     same_as_run(directory, &policy, &["--memory"]);
     let small = ["--file", "small", "--create", "--buffered"];
     let sized = [&policy[..], &["--page-size", "512", "--cluster-size", "4"]].concat();
@@ -302,6 +302,14 @@ fn files_of_others_are_left_alone() {
     fs::write(directory.join("empty"), "").expect("a file");
     refused(directory, &on("empty"), 2, &["is empty", "--create"]);
     refused(directory, &on("."), 2, &["neither a file"]);
+
+    let device = replay(&["--file", "/dev/null", "--overwrite"]);
+    refused(
+        directory,
+        &device,
+        2,
+        &["error: /dev/null: is neither a file"],
+    );
 
     // Too short a file is not made longer, and other page sizes are told.
     let short = [

@@ -6,7 +6,7 @@ use ebbpool_policy::{Access, Frame, Lists, Page, Policy};
 
 const PAGES: u64 = 2_000;
 const FRAMES: u32 = 200;
-const REFERENCES: u64 = 100_000;
+const REFERENCES: u64 = 40_000;
 
 /// Least recently used, but a dirty page is passed over once before it goes.
 struct SecondThoughts {
@@ -63,8 +63,8 @@ impl Policy for SecondThoughts {
     }
 }
 
-/// Page reads and writes of a workload in which a fifth of the pages get most of the references, and
-/// the writes others than the reads.
+/// Page reads and writes of a workload in which few pages get most of the reads, and others most of the
+/// writes.
 fn reads_and_writes(options: PoolOptions) -> Result<(u64, u64), ebbpool::Error> {
     let storage = MemoryStorage::new(4096);
     storage.grow(PAGES).map_err(|source| ebbpool::Error::Grow {
@@ -79,8 +79,7 @@ fn reads_and_writes(options: PoolOptions) -> Result<(u64, u64), ebbpool::Error> 
         (state >> 33) % below
     };
     for _ in 0..REFERENCES {
-        let nearest = random(PAGES) + 1;
-        let page = random(nearest);
+        let page = (0..3).fold(PAGES, |below, _| random(below) + 1) - 1;
         match random(10) {
             0 | 1 => pool.fix_write(PAGES - 1 - page)?[0] ^= 1,
             _ => _ = pool.fix_read(page)?[0],

@@ -20,7 +20,7 @@ const ACCOUNTS: u64 = 64;
 /// Fewer frames than accounts, so that pages are stolen.
 const FRAMES: u32 = 8;
 const THREADS: u64 = 4;
-const ADDITIONS: u64 = 15;
+const ADDITIONS: u64 = 10;
 
 /// What a page holds after a change, and a checksum.
 const RECORD: usize = 32;

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal, Read, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -101,7 +102,7 @@ impl Place<'_> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return self.make(),
             found => found.map_err(|error| self.failed("look at it", error))?,
         };
-        if found.is_dir() {
+        if !found.is_file() && !found.file_type().is_block_device() {
             return Err(ReplayError::Open(OpenError::NotAFile(self.path.into())).into());
         }
         let nothing_in_it = found.is_file() && found.len() == 0;
