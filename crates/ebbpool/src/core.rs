@@ -79,8 +79,8 @@ impl Core {
     }
 
     #[inline]
-    fn note_hit(&self, frame: u32, access: Access) {
-        let hit = Hit::new(frame, self.frames.admissions(frame), access);
+    fn note_hit(&self, frame: u32, page: u64, access: Access) {
+        let hit = Hit::new(frame, page, access);
         match self.rings.note(hit) {
             Next::Nothing => {}
             next => self.hand_over(next),
@@ -102,13 +102,13 @@ impl Core {
         if fresh {
             // The policy took its coming for a fix for reading.
             if access.is_write() {
-                self.note_hit(latched, access);
+                self.note_hit(latched, page, access);
             }
             if let Some(read_ahead) = &self.read_ahead {
                 read_ahead.fixed(page);
             }
         } else {
-            self.note_hit(latched, access);
+            self.note_hit(latched, page, access);
         }
     }
 
@@ -122,7 +122,7 @@ impl Core {
             && let Ok((latch, false)) = self.frames.share(frame, true)
             && latch.page() == page
         {
-            self.note_hit(frame, Access::Read);
+            self.note_hit(frame, page, Access::Read);
             return Ok(latch);
         }
         self.share_slowly(page, reuse)

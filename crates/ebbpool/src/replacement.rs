@@ -13,7 +13,7 @@ use hashbrown::HashSet;
 use crate::frames::{Claimed, Frames, Shared, State};
 use crate::ghosts::Ghosts;
 use crate::log::Lsn;
-use crate::rings::{Hit, Rings};
+use crate::rings::{Hit, Rings, Turn};
 use crate::table::PageTable;
 
 /// Something that happened to a page, in the order in which it was decided.
@@ -70,6 +70,15 @@ pub(crate) enum Plan<'f> {
     Coming(Box<Coming<'f>>),
 }
 
+/// What the policy has been told of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    /// There is no page in it.
+    Absent,
+    Clean,
+    Dirty,
+}
+
 /// See the [module](self).
 pub(crate) struct Replacement {
     policy: Box<dyn DynPolicy + Send>,
@@ -82,8 +91,8 @@ pub(crate) struct Replacement {
     leaving: HashSet<u64>,
     /// Frames whose page could not be written lately.
     unwritable: HashSet<Frame>,
-    /// Frames whose page the policy takes for dirty.
-    told_dirty: Vec<bool>,
+    /// By frame, what the policy has been told of its page.
+    told: Vec<Told>,
     listener: Option<Listener>,
     costs_told_at: u64,
     scratch: Vec<Frame>,
@@ -107,7 +116,7 @@ impl Replacement {
             unused: 0,
             leaving: HashSet::new(),
             unwritable: HashSet::new(),
-            told_dirty: Vec::new(),
+            told: Vec::new(),
             listener,
             costs_told_at: 0,
             scratch: Vec::new(),
@@ -153,38 +162,54 @@ impl Replacement {
 
     /// Tells the policy of the calling thread's hits.
     pub(crate) fn take_hits(&mut self, rings: &Rings, frames: &Frames) {
-        rings.take_own(|hit| self.hit(hit, frames));
+        rings.take_own(|turn, hit| self.hit(turn, hit, frames));
     }
 
     /// Tells the policy of all hits.
     pub(crate) fn take_all_hits(&mut self, rings: &Rings, frames: &Frames) {
-        rings.take_all(|hit| self.hit(hit, frames));
+        rings.take_all(|turn, hit| self.hit(turn, hit, frames));
     }
 
-    fn hit(&mut self, hit: Hit, frames: &Frames) {
-        if hit.is_of(frames.admissions(hit.frame)) {
+    fn hit(&mut self, turn: Turn, hit: Hit, frames: &Frames) {
+        if turn == Turn::Fetch {
+            self.policy.prefetch(hit.frame);
+        } else if self.told[hit.frame as usize] != Told::Absent
+            && hit.is_of(frames.page_in(hit.frame))
+        {
             self.tell_hit(hit.frame, hit.access);
         }
     }
 
     fn tell_hit(&mut self, frame: Frame, access: Access) {
-        self.told_dirty[frame as usize] |= access.is_write();
+        if access.is_write() {
+            self.told[frame as usize] = Told::Dirty;
+        }
         self.policy.hit(frame, access);
     }
 
     fn tell_admitted(&mut self, frame: Frame, page: u64, access: Access) {
         let at = frame as usize;
-        if self.told_dirty.len() <= at {
-            self.told_dirty.resize(at + 1, false);
+        if self.told.len() <= at {
+            self.told.resize(at + 1, Told::Absent);
         }
-        self.told_dirty[at] = access.is_write();
+        self.told[at] = match access {
+            Access::Read => Told::Clean,
+            Access::Write => Told::Dirty,
+        };
         self.policy.admit(frame, page, access);
+    }
+
+    fn tell_evicted(&mut self, frame: Frame) {
+        self.told[frame as usize] = Told::Absent;
+        self.policy.evicted(frame);
     }
 
     /// A page can be dirty that the policy takes for clean: the hit may be on its way, or was noted by a
     /// thread that has ended. Policies do not bear to be told that a clean page was cleaned.
     fn tell_cleaned(&mut self, frame: Frame) {
-        if std::mem::take(&mut self.told_dirty[frame as usize]) {
+        let told = &mut self.told[frame as usize];
+        if *told == Told::Dirty {
+            *told = Told::Clean;
             self.policy.cleaned(frame);
         }
     }
@@ -389,7 +414,7 @@ impl Replacement {
         let frame = old.frame.frame();
         let ghost = self.policy.remember(frame);
         self.ghosts.set(old.page, ghost);
-        self.policy.evicted(frame);
+        self.tell_evicted(frame);
         table.remove(old.page, frame, frames);
         if old.dirty {
             self.leaving.insert(old.page);
@@ -419,7 +444,7 @@ impl Replacement {
     /// The page that was to make room could not be written: it is back, and the other does not come.
     pub(crate) fn stays_in_place(&mut self, mut coming: Coming, replaced: Replaced, place: Place) {
         let frame = coming.frame.frame();
-        self.policy.evicted(frame);
+        self.tell_evicted(frame);
         place.table.remove(coming.page, frame, place.frames);
         coming
             .frame
@@ -460,7 +485,7 @@ impl Replacement {
     /// Forgets a page that is not to be written.
     pub(crate) fn drop_page(&mut self, frame: Claimed, page: u64, place: Place) {
         self.ghosts.set(page, None);
-        self.policy.evicted(frame.frame());
+        self.tell_evicted(frame.frame());
         place.table.remove(page, frame.frame(), place.frames);
         self.free.push(frame.frame());
         frame.vacate();

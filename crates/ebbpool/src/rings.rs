@@ -13,46 +13,52 @@ use ebbpool_policy::Access;
 use parking_lot::Mutex;
 
 /// Hits that a ring has room for.
-const CAPACITY: usize = 64;
+const CAPACITY: usize = 128;
 
 /// With so many a thread hands them over if it need not wait for that.
 const WORTH_HANDING_OVER: usize = CAPACITY / 2;
 
-/// One hit: which frame, which of the pages that were in it, and how it was fixed.
+/// One hit: which frame, which page was in it, and how it was fixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hit {
     pub(crate) frame: u32,
-    admissions: u32,
+    /// The lower bits of its number.
+    page: u32,
     pub(crate) access: Access,
 }
 
 impl Hit {
     #[inline]
-    pub(crate) fn new(frame: u32, admissions: u32, access: Access) -> Self {
+    pub(crate) fn new(frame: u32, page: u64, access: Access) -> Self {
         Hit {
             frame,
-            admissions: admissions & (u32::MAX >> 1),
+            page: lower_bits(page),
             access,
         }
     }
 
-    /// True if the page that was hit is still in the frame, which has seen so many.
-    pub(crate) fn is_of(&self, admissions: u32) -> bool {
-        self.admissions == admissions & (u32::MAX >> 1)
+    /// True if this is the page that was hit, or has its lower bits, which does little harm.
+    pub(crate) fn is_of(&self, page: u64) -> bool {
+        self.page == lower_bits(page)
     }
 
     fn pack(self) -> u64 {
         let write = u64::from(self.access.is_write());
-        u64::from(self.frame) << 32 | u64::from(self.admissions) << 1 | write
+        u64::from(self.frame) << 32 | u64::from(self.page) << 1 | write
     }
 
     fn unpack(packed: u64) -> Self {
         Hit {
             frame: (packed >> 32) as u32,
-            admissions: packed as u32 >> 1,
+            page: packed as u32 >> 1,
             access: Access::from_write(packed & 1 == 1),
         }
     }
+}
+
+/// As many as fit beside the frame and the access.
+fn lower_bits(page: u64) -> u32 {
+    page as u32 & (u32::MAX >> 1)
 }
 
 /// The hits of one thread.
@@ -63,6 +69,15 @@ pub(crate) struct Ring {
     noted: CachePadded<AtomicUsize>,
     /// Hits handed over so far, under the policy's lock.
     taken: CachePadded<AtomicUsize>,
+}
+
+/// What is to be done with a hit that is handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Fetch what the policy will look at.
+    Fetch,
+    /// Tell the policy.
+    Tell,
 }
 
 /// What to do after a hit was noted.
@@ -97,13 +112,15 @@ impl Ring {
         }
     }
 
-    /// What was noted, oldest first. Under the policy's lock.
-    fn take(&self, mut each: impl FnMut(Hit)) {
+    /// What was noted, oldest first, twice: once to fetch what the policy will look at, so that it is
+    /// in the processor's cache by the time it does. Under the policy's lock.
+    fn take(&self, each: &mut impl FnMut(Turn, Hit)) {
         let noted = self.noted.load(Ordering::Acquire);
-        for at in self.taken.load(Ordering::Relaxed)..noted {
-            each(Hit::unpack(
-                self.slots[at % CAPACITY].load(Ordering::Relaxed),
-            ));
+        for turn in [Turn::Fetch, Turn::Tell] {
+            for at in self.taken.load(Ordering::Relaxed)..noted {
+                let packed = self.slots[at % CAPACITY].load(Ordering::Relaxed);
+                each(turn, Hit::unpack(packed));
+            }
         }
         self.taken.store(noted, Ordering::Release);
     }
@@ -147,16 +164,16 @@ impl Rings {
     }
 
     /// What the calling thread has noted, oldest first. Under the policy's lock.
-    pub(crate) fn take_own(&self, each: impl FnMut(Hit)) {
+    pub(crate) fn take_own(&self, mut each: impl FnMut(Turn, Hit)) {
         OWN.with_borrow(|own| {
             if let Some((_, ring)) = own.iter().find(|(pool, _)| *pool == self.pool) {
-                ring.take(each);
+                ring.take(&mut each);
             }
         });
     }
 
     /// What all threads have noted. Under the policy's lock.
-    pub(crate) fn take_all(&self, mut each: impl FnMut(Hit)) {
+    pub(crate) fn take_all(&self, mut each: impl FnMut(Turn, Hit)) {
         for ring in self.rings.lock().iter() {
             ring.take(&mut each);
         }
@@ -202,7 +219,11 @@ mod tests {
 
     fn taken(rings: &Rings) -> Vec<u32> {
         let mut frames = Vec::new();
-        rings.take_own(|hit| frames.push(hit.frame));
+        rings.take_own(|turn, hit| {
+            if turn == Turn::Tell {
+                frames.push(hit.frame);
+            }
+        });
         frames
     }
 
@@ -217,7 +238,7 @@ mod tests {
                 assert_eq!(taken(&rings), (from..=frame).collect::<Vec<_>>());
             }
         }
-        assert_eq!(taken(&rings), (192..200).collect::<Vec<_>>());
+        assert_eq!(taken(&rings), (128..200).collect::<Vec<_>>());
         assert_eq!(rings.hits(), 200);
     }
 
@@ -233,7 +254,11 @@ mod tests {
         assert_eq!(taken(&one), [1, 3]);
         assert_eq!(taken(&other), [2]);
         let mut rest = Vec::new();
-        one.take_all(|hit| rest.push(hit.frame));
+        one.take_all(|turn, hit| {
+            if turn == Turn::Tell {
+                rest.push(hit.frame);
+            }
+        });
         assert_eq!(rest, [9]);
         assert_eq!(one.hits(), 3);
         let another = Rings::new();
@@ -244,8 +269,8 @@ mod tests {
 
     #[test]
     fn late_news_is_known_for_such() {
-        let hit = Hit::new(5, u32::MAX, Access::Read);
-        assert!(hit.is_of(u32::MAX));
+        let hit = Hit::new(5, u64::MAX, Access::Read);
+        assert!(hit.is_of(u64::MAX));
         assert!(!hit.is_of(0));
     }
 }

@@ -71,7 +71,7 @@ impl Copied<'_> {
         Some(Taken {
             frame,
             page: latched.page(),
-            lsn: header.lsn.load(Ordering::Relaxed),
+            lsn: self.frames.details(frame).lsn.load(Ordering::Relaxed),
             first_lsn: first.swap(0, Ordering::AcqRel),
         })
     }

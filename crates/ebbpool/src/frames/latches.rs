@@ -113,7 +113,7 @@ macro_rules! latch {
 
             /// Of the page's latest change.
             pub(crate) fn lsn(&self) -> Lsn {
-                self.frames.header(self.frame).lsn.load(Ordering::Relaxed)
+                self.frames.details(self.frame).lsn.load(Ordering::Relaxed)
             }
         }
     };
@@ -168,8 +168,8 @@ impl<'f> Exclusive<'f> {
 
     /// The page was changed, and the log has that at `lsn`.
     pub(crate) fn set_lsn(&mut self, lsn: Lsn) {
-        let header = self.frames.header(self.frame);
-        header.lsn.store(lsn, Ordering::Relaxed);
+        let details = self.frames.details(self.frame);
+        details.lsn.store(lsn, Ordering::Relaxed);
         let first = &self.frames.changes[self.frame as usize].first;
         if first.load(Ordering::Relaxed) == 0 {
             first.store(lsn, Ordering::Release);
@@ -213,22 +213,24 @@ impl<'f> Claimed<'f> {
     /// The page that was here has left; `page` comes.
     pub(crate) fn begin_load(&mut self, page: u64) {
         let header = self.frames.header(self.frame);
+        let details = self.frames.details(self.frame);
         self.frames.dirty.remove(self.frame);
         self.frames.changes[self.frame as usize]
             .first
             .store(0, Ordering::Release);
         header.word.begin_load();
         header.page.store(page, Ordering::Relaxed);
-        header.lsn.store(0, Ordering::Relaxed);
-        header.admissions.fetch_add(1, Ordering::Relaxed);
+        details.lsn.store(0, Ordering::Relaxed);
+        details.admissions.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The page that was to leave cannot, and is as dirty as it was; `page` does not come.
     pub(crate) fn undo_load(&mut self, page: u64, lsn: Lsn, first_lsn: Lsn) {
         let header = self.frames.header(self.frame);
+        let details = self.frames.details(self.frame);
         header.page.store(page, Ordering::Relaxed);
-        header.lsn.store(lsn, Ordering::Relaxed);
-        header.admissions.fetch_add(1, Ordering::Relaxed);
+        details.lsn.store(lsn, Ordering::Relaxed);
+        details.admissions.fetch_add(1, Ordering::Relaxed);
         header.word.loaded(false);
         header.word.change();
         self.frames.became_dirty(self.frame);
@@ -240,7 +242,8 @@ impl<'f> Claimed<'f> {
     /// The page is here, with the LSN that it was written with.
     pub(crate) fn loaded(&mut self, lsn: Lsn, fresh: bool) {
         let header = self.frames.header(self.frame);
-        header.lsn.store(lsn, Ordering::Relaxed);
+        let details = self.frames.details(self.frame);
+        details.lsn.store(lsn, Ordering::Relaxed);
         header.word.loaded(fresh);
     }
 

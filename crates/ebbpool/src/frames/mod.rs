@@ -26,15 +26,20 @@ pub(crate) use word::{Refusal, State, Word};
 /// Waiters for latches share so many locks.
 const WAITING_ROOMS: usize = 64;
 
-/// What a fix looks at, within one line of the processor's cache.
+/// What a fix looks at: four frames' in a line of the processor's cache.
 #[derive(Debug)]
-#[repr(align(32))]
+#[repr(align(16))]
 struct Header {
     word: Word,
     page: AtomicU64,
+}
+
+/// What is looked at more seldom.
+#[derive(Debug)]
+struct Details {
     /// Of the page's latest change.
     lsn: AtomicU64,
-    /// Pages brought into the frame so far, so that late news of an earlier one is known for such.
+    /// Pages brought into the frame so far.
     admissions: AtomicU32,
     /// In the page table's chain.
     next: AtomicU32,
@@ -52,6 +57,7 @@ struct Changes {
 /// All frames, and memory for copies on their way to storage.
 pub(crate) struct Frames {
     headers: Box<[Header]>,
+    details: Box<[Details]>,
     changes: Box<[Changes]>,
     dirty: DirtySet,
     memory: Arc<Memory>,
@@ -77,12 +83,15 @@ impl Frames {
         let header = |_| Header {
             word: Word::new(),
             page: AtomicU64::new(0),
+        };
+        let details = |_| Details {
             lsn: AtomicU64::new(0),
             admissions: AtomicU32::new(0),
             next: AtomicU32::new(u32::MAX),
         };
         Ok(Frames {
             headers: (0..count).map(header).collect(),
+            details: (0..count).map(details).collect(),
             changes: (0..count).map(|_| Changes::default()).collect(),
             dirty: DirtySet::new(count),
             memory: Arc::new(memory),
@@ -109,6 +118,10 @@ impl Frames {
         &self.headers[frame as usize]
     }
 
+    fn details(&self, frame: u32) -> &Details {
+        &self.details[frame as usize]
+    }
+
     #[inline]
     pub(crate) fn page_in(&self, frame: u32) -> u64 {
         self.header(frame).page.load(Ordering::Relaxed)
@@ -116,7 +129,7 @@ impl Frames {
 
     #[inline]
     pub(crate) fn admissions(&self, frame: u32) -> u32 {
-        self.header(frame).admissions.load(Ordering::Relaxed)
+        self.details(frame).admissions.load(Ordering::Relaxed)
     }
 
     pub(crate) fn state(&self, frame: u32) -> State {
@@ -211,6 +224,6 @@ impl Entries for Frames {
 
     #[inline]
     fn next(&self, frame: u32) -> &AtomicU32 {
-        &self.header(frame).next
+        &self.details(frame).next
     }
 }
