@@ -390,6 +390,7 @@ impl Replacement {
         let ghost = self.policy.remember(frame);
         self.ghosts.set(old.page, ghost);
         self.policy.evicted(frame);
+        old.frame.forget_hits();
         table.remove(old.page, frame, frames);
         if old.dirty {
             self.leaving.insert(old.page);
@@ -461,6 +462,7 @@ impl Replacement {
     pub(crate) fn drop_page(&mut self, frame: Claimed, page: u64, place: Place) {
         self.ghosts.set(page, None);
         self.policy.evicted(frame.frame());
+        frame.forget_hits();
         place.table.remove(page, frame.frame(), place.frames);
         self.free.push(frame.frame());
         frame.vacate();

@@ -193,6 +193,12 @@ impl<'f> Claimed<'f> {
         unsafe { self.frames.memory.bytes_mut(self.frame) }
     }
 
+    /// The policy has let the page go: hits of it that are on their way are not told any more.
+    pub(crate) fn forget_hits(&self) {
+        let header = self.frames.header(self.frame);
+        header.admissions.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// The page that was here has left; `page` comes.
     pub(crate) fn begin_load(&mut self, page: u64) {
         let header = self.frames.header(self.frame);
