@@ -551,7 +551,7 @@ Examples:
   ebbpool device replay my.parquet --device flash:slc-mt29f4g08aaa,blocks=256
   ebbpool device replay my.txt --device flash:tlc-mqsim,ftl=fast --format json
   ebbpool device replay my.txt --device flash:qlc-3d-2024 --bytes-per-day 1e9")]
-    Replay(ReplayArgs),
+    Replay(Box<ReplayArgs>),
     /// Measure a real device: random and sequential reads and writes, queue depths and batches
     #[cfg(unix)]
     #[command(after_help = "\

@@ -32,7 +32,7 @@ use crate::results::{Number, OfTrace, Record};
 use crate::{Failure, run};
 use args::PoolReplayArgs;
 use drive::{Course, Played, Work};
-use file::Extent;
+use file::{Extent, Home};
 use ledger::Ledger;
 use live::Live;
 use recording::Recording;
@@ -122,7 +122,7 @@ pub(crate) fn replay(args: &PoolReplayArgs) -> Result<(), Failure> {
         extent,
         recording: recording.transpose()?,
         events,
-        storage: file::storage(args, extent)?,
+        home: Home::find(args, extent)?,
     };
     let mut all = Vec::new();
     let mut failure = None;
@@ -212,7 +212,7 @@ struct Replay<'a> {
     extent: Extent,
     recording: Option<Recording>,
     events: Option<OutputFile>,
-    storage: Arc<dyn Storage>,
+    home: Home<'a>,
 }
 
 /// What is known when the counting begins.
@@ -229,7 +229,8 @@ impl Replay<'_> {
         let alone = args.threads == 1 && !args.background && args.read_ahead == 0;
         let ledger = Arc::new(Ledger::new(self.events.take(), args.cluster_size, alone));
         let meter = Arc::new(Meter::default());
-        let pool = self.pool(policy, &ledger, &meter)?;
+        let storage = self.home.open()?;
+        let pool = self.pool(policy, Arc::clone(&storage), &ledger, &meter)?;
         let run = this_run();
         let work = Work {
             pool: &pool,
@@ -278,6 +279,8 @@ impl Replay<'_> {
         let cluster_switches = ledger.close()?;
         pool.close()
             .map_err(|(_, error)| ReplayError::Pool(error))?;
+        let described = self.describe(&*storage);
+        drop(storage);
         if let Some(recording) = &self.recording {
             recording.finish()?;
         }
@@ -310,7 +313,7 @@ impl Replay<'_> {
         } = outcome;
         Ok(Told {
             record,
-            storage: self.describe(),
+            storage: described,
             threads: args.threads,
             real_seconds,
             pages_read: did.pages_read(),
@@ -331,26 +334,23 @@ impl Replay<'_> {
         })
     }
 
-    fn describe(&self) -> String {
-        match &self.args.file {
-            Some(path) => format!("{}: {}", path.display(), self.storage.describe()),
-            None => self.storage.describe(),
+    fn describe(&self, storage: &dyn Storage) -> String {
+        match &self.home {
+            Home::Memory(_) => storage.describe(),
+            Home::File(_) => format!("{}: {}", self.home.label(), storage.describe()),
         }
     }
 
     fn pool(
         &self,
         policy: &PolicySpec,
+        storage: Arc<dyn Storage>,
         ledger: &Arc<Ledger>,
         meter: &Arc<Meter>,
     ) -> Result<Pool, Failure> {
         let args = self.args;
-        let storage = Watched::new(
-            Arc::clone(&self.storage),
-            self.extent.pages,
-            Arc::clone(ledger),
-            Arc::clone(meter),
-        );
+        let pages = self.extent.pages;
+        let storage = Watched::new(storage, pages, Arc::clone(ledger), Arc::clone(meter));
         let mut options = PoolOptions::new(self.survey.pool_frames)
             .policy(&policy.to_string())
             .map_err(ReplayError::Pool)?
@@ -379,7 +379,7 @@ impl Replay<'_> {
         let every = written.div_ceil(MOST_VERIFIED).max(1);
         let pool = PoolOptions::new(FRAMES_TO_VERIFY)
             .background(false)
-            .open(Arc::clone(&self.storage))
+            .open(self.home.open()?)
             .map_err(ReplayError::Pool)?;
         let pages = played.writes.iter().zip(0u64..);
         let pages = pages.filter(|&(&writes, _)| writes > 0).step_by(every);
@@ -388,7 +388,7 @@ impl Replay<'_> {
             let fixed = pool.fix_read(page).map_err(ReplayError::Pool)?;
             let found = page::writes(&fixed, run);
             if found as u32 != expected {
-                let path = file::label(self.args.file.as_ref());
+                let path = self.home.label();
                 return Err(ReplayError::Lost {
                     path,
                     page,
@@ -425,7 +425,6 @@ impl Replay<'_> {
         let frames = self.survey.frames;
         let asymmetry = self.args.asymmetry.unwrap_or(PAPERS_BASE);
         let mut record = Record::new(&of_trace, policy.to_string(), frames, asymmetry, &counts);
-        record.hits = did.hits;
         record.reads = did.reads();
         record.bytes_read = Some(record.reads.saturating_mul(self.extent.page_size as u64));
         if self.args.asymmetry.is_none() {

@@ -510,7 +510,7 @@ impl Core {
             let outcomes = self.transfer.write(&mut outgoing);
             drop(outgoing);
             let mut policy = self.policy();
-            // Else a hit that made a page dirty could reach the policy after it was told of the write.
+            // Before it hears that a page is clean, it must have heard who made it dirty.
             policy.take_all_hits(&self.rings, &self.frames);
             for ((_, taken), outcome) in copies.into_iter().zip(outcomes) {
                 let (frame, page) = (taken.frame, taken.page);

@@ -91,17 +91,14 @@ impl Bench {
     pub(super) fn new(page_size: usize, pages: u64, deepest: u32) -> Self {
         let most =
             (deepest as usize * MOST_ROUNDS).min((MOST_BYTES / page_size).max(deepest as usize));
-        let mut bytes = vec![0; most * page_size + ALIGNMENT];
-        // What can be compressed is written faster by some devices.
-        let mut random = Xoshiro256PlusPlus::seed_from_u64(0xebb);
-        random.fill_bytes(&mut bytes);
+        let bytes = vec![0; most * page_size + ALIGNMENT];
         let start = bytes.as_ptr().align_offset(ALIGNMENT);
         Bench {
             bytes,
             start,
             page_size,
             pages,
-            random,
+            random: Xoshiro256PlusPlus::seed_from_u64(0xebb),
             chosen: Vec::new(),
             next: 0,
         }
@@ -115,6 +112,7 @@ impl Bench {
     ) -> Result<(), Stopped> {
         let grow = storage.grow(self.pages);
         grow.map_err(|error| Stopped::Failed(Operation::Write, error))?;
+        self.random.fill_bytes(&mut self.bytes);
         let most = self.most() as u64;
         let mut page = 0;
         while page < self.pages {
@@ -147,6 +145,10 @@ impl Bench {
         let mut times = Vec::new();
         let (mut pages, mut elapsed) = (0, Duration::ZERO);
         self.next = 0;
+        if load.operation == Operation::Write {
+            // Not what was read: what can be compressed is written faster by some devices.
+            self.random.fill_bytes(&mut self.bytes);
+        }
         while elapsed.as_secs_f64() < seconds {
             self.choose(batch, load);
             let start = Instant::now();

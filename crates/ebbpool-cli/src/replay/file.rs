@@ -2,7 +2,8 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal, Read, Write};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -39,15 +40,41 @@ impl Extent {
     }
 }
 
-/// Finds or makes the storage.
-pub(super) fn storage(args: &PoolReplayArgs, extent: Extent) -> Result<Arc<dyn Storage>, Failure> {
-    match &args.file {
-        None => in_memory(extent),
-        Some(path) => Ok(Arc::new(Place { args, path, extent }.open()?)),
+/// Where the pages are kept between one pool and the next.
+pub(super) enum Home<'a> {
+    Memory(Arc<MemoryStorage>),
+    File(Place<'a>),
+}
+
+impl<'a> Home<'a> {
+    /// Finds or makes it.
+    pub(super) fn find(args: &'a PoolReplayArgs, extent: Extent) -> Result<Self, Failure> {
+        let Some(path) = &args.file else {
+            return in_memory(extent).map(Home::Memory);
+        };
+        let place = Place { args, path, extent };
+        place.prepare()?;
+        Ok(Home::File(place))
+    }
+
+    /// The storage for one pool: files are opened for each, since memory is registered once.
+    pub(super) fn open(&self) -> Result<Arc<dyn Storage>, ReplayError> {
+        Ok(match self {
+            Home::Memory(storage) => Arc::<MemoryStorage>::clone(storage),
+            Home::File(place) => Arc::new(place.storage()?),
+        })
+    }
+
+    /// What it is called in messages.
+    pub(super) fn label(&self) -> String {
+        match self {
+            Home::Memory(_) => "memory".into(),
+            Home::File(place) => place.path.display().to_string(),
+        }
     }
 }
 
-fn in_memory(extent: Extent) -> Result<Arc<dyn Storage>, Failure> {
+fn in_memory(extent: Extent) -> Result<Arc<MemoryStorage>, Failure> {
     let too_large = || {
         Failure::Usage(format!(
             "the trace's pages take {}, too much for --memory; use --file, or number its pages from 0",
@@ -62,19 +89,20 @@ fn in_memory(extent: Extent) -> Result<Arc<dyn Storage>, Failure> {
     Ok(Arc::new(storage))
 }
 
-struct Place<'a> {
+/// A file, or a block device.
+pub(super) struct Place<'a> {
     args: &'a PoolReplayArgs,
     path: &'a Path,
     extent: Extent,
 }
 
 impl Place<'_> {
-    fn open(&self) -> Result<FileStorage, Failure> {
+    fn prepare(&self) -> Result<(), Failure> {
         let found = match fs::metadata(self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return self.make(),
             found => found.map_err(|error| self.failed("look at it", error))?,
         };
-        if found.is_dir() {
+        if !found.is_file() && !found.file_type().is_block_device() {
             return Err(ReplayError::Open(OpenError::NotAFile(self.path.into())).into());
         }
         let nothing_in_it = found.is_file() && found.len() == 0;
@@ -112,7 +140,7 @@ impl Place<'_> {
     }
 
     /// A file that is not there; it is removed if it cannot be finished.
-    fn make(&self) -> Result<FileStorage, Failure> {
+    fn make(&self) -> Result<(), Failure> {
         if !self.args.create && !self.args.overwrite {
             return Err(Failure::Usage(format!(
                 "{}: is not there; add --create to make it, with {}",
@@ -123,14 +151,14 @@ impl Place<'_> {
         let made = File::create_new(self.path)
             .and_then(|_| TempPath::try_from_path(std::path::absolute(self.path)?));
         let unfinished = made.map_err(|error| self.failed("make it", error))?;
-        let storage = self.filled()?;
+        self.fill()?;
         unfinished
             .keep()
             .map_err(|error| self.failed("keep it", error.error))?;
-        Ok(storage)
+        Ok(())
     }
 
-    fn make_anew(&self, is_file: bool) -> Result<FileStorage, Failure> {
+    fn make_anew(&self, is_file: bool) -> Result<(), Failure> {
         // Refused where somebody else has it.
         drop(self.storage()?);
         if is_file {
@@ -140,7 +168,7 @@ impl Place<'_> {
                 .open(self.path);
             emptied.map_err(|error| self.failed("empty it", error))?;
         }
-        self.filled()
+        self.fill()
     }
 
     /// Asks whether what is there may be lost; says so where nobody can be asked.
@@ -165,7 +193,7 @@ impl Place<'_> {
     }
 
     /// Writes every page, since a device is not asked for what was never written.
-    fn filled(&self) -> Result<FileStorage, Failure> {
+    fn fill(&self) -> Result<(), Failure> {
         let Extent { page_size, pages } = self.extent;
         let storage = Arc::new(self.storage()?);
         storage
@@ -198,13 +226,11 @@ impl Place<'_> {
             pool.checkpoint().map_err(ReplayError::Pool)?;
         }
         bar.finish_and_clear();
-        drop(pool);
-        drop(storage);
-        Ok(self.storage()?)
+        Ok(())
     }
 
     /// A file that a replay made, and nothing else.
-    fn existing(&self) -> Result<FileStorage, Failure> {
+    fn existing(&self) -> Result<(), Failure> {
         let path = self.path.display();
         let Extent { page_size, pages } = self.extent;
         let not_ours = |why: &str| {
@@ -233,11 +259,7 @@ impl Place<'_> {
             )));
         }
         self.look_into(&storage)
-            .map_err(|error| not_ours(&format!("is no whole file of ebbpool replay ({error})")))?;
-        Arc::into_inner(storage).ok_or_else(|| {
-            let busy = io::ErrorKind::ResourceBusy.into();
-            self.failed("open it", busy)
-        })
+            .map_err(|error| not_ours(&format!("is no whole file of ebbpool replay ({error})")))
     }
 
     /// As many bytes as tell whose file it is; fewer where it is shorter.
@@ -264,9 +286,4 @@ impl Place<'_> {
         }
         Ok(())
     }
-}
-
-/// A path for messages.
-pub(super) fn label(path: Option<&PathBuf>) -> String {
-    path.map_or_else(|| "memory".into(), |path| path.display().to_string())
 }

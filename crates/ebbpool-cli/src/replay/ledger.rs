@@ -1,11 +1,11 @@
 //! What is written, in order: events in a file, and cluster switches.
 
 use std::io::{self, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ebbpool::Event;
 use ebbpool_sim::SimError;
 use ebbpool_trace::output::OutputFile;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::Failure;
 

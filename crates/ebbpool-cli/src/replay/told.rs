@@ -74,7 +74,6 @@ impl Latency {
 
 /// What a pool did between two moments.
 pub(super) struct Did {
-    pub(super) hits: u64,
     pub(super) misses: u64,
     pages_read: [u64; ReadCause::ALL.len()],
     pages_written: [u64; WriteCause::ALL.len()],
@@ -96,7 +95,6 @@ impl Did {
             *count -= before;
         }
         Did {
-            hits: after.hits - before.hits,
             misses: after.misses - before.misses,
             pages_read,
             pages_written,

@@ -245,10 +245,11 @@ impl DoubleWriteArea {
     /// begun since, the area is empty from now on; else it goes on filling up.
     pub fn settled(&self, mark: Mark) {
         // Whoever has the lock is about to begin a batch.
-        if let Some(mut end) = self.end.try_lock() {
-            if mark.quiet && self.batches.lock().begun == mark.begun {
-                end.next = 0;
-            }
+        if let Some(mut end) = self.end.try_lock()
+            && mark.quiet
+            && self.batches.lock().begun == mark.begun
+        {
+            end.next = 0;
         }
     }
 

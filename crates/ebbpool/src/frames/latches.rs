@@ -32,9 +32,25 @@ pub(crate) struct Claimed<'f> {
 }
 
 impl Frames {
+    /// The page will be looked at once it is latched. Nothing after the latching may begin before it
+    /// is done, so that otherwise one would wait for the frame's header first, and then for the page.
+    #[inline]
+    fn prefetch(&self, frame: u32) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let start = self.memory.slot(frame).as_ptr();
+            // SAFETY: it reads nothing, and SSE is in every processor of this kind.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(start.cast()) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = frame;
+    }
+
     /// A shared latch, and true if the page was fresh.
     #[inline]
     pub(crate) fn share(&self, frame: u32, polite: bool) -> Result<(Shared<'_>, bool), Refusal> {
+        self.prefetch(frame);
         let fresh = self.header(frame).word.share(polite)?;
         Ok((
             Shared {
@@ -48,6 +64,7 @@ impl Frames {
     /// The exclusive latch, to change the page, and true if the page was fresh.
     #[inline]
     pub(crate) fn exclude(&self, frame: u32) -> Result<(Exclusive<'_>, bool), Refusal> {
+        self.prefetch(frame);
         let excluded = self.header(frame).word.exclude()?;
         if excluded.was_clean {
             self.became_dirty(frame);

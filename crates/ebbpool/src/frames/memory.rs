@@ -2,12 +2,17 @@
 
 #![allow(unsafe_code)]
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::alloc::{Layout, alloc, dealloc};
 use std::fmt;
 use std::ptr::NonNull;
 
 /// Frames begin at multiples of this, as direct I/O asks on every device known.
 pub const ALIGNMENT: usize = 4096;
+
+/// Where there are that many bytes they begin at a multiple of this, so that the system can back them
+/// with pages of its own of this size: with 4 KiB ones nearly every fix waits for an address to be
+/// translated.
+const HUGE: usize = 2 << 20;
 
 /// One block of memory, cut into slots of a page each.
 pub struct Memory {
@@ -25,9 +30,13 @@ impl Memory {
     /// So many slots, all zeros; nothing if there is no memory for them.
     pub(crate) fn new(slots: usize, page_size: usize) -> Option<Self> {
         let size = slots.checked_mul(page_size).filter(|&size| size > 0)?;
-        let layout = Layout::from_size_align(size, ALIGNMENT).ok()?;
+        let align = if size < HUGE { ALIGNMENT } else { HUGE };
+        let layout = Layout::from_size_align(size, align).ok()?;
         // SAFETY: the size is not zero.
-        let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        let start = NonNull::new(unsafe { alloc(layout) })?;
+        ask_for_huge_pages(start, size);
+        // SAFETY: so many bytes were allocated, and nobody has them yet.
+        unsafe { start.write_bytes(0, size) };
         Some(Memory {
             start,
             layout,
@@ -48,7 +57,7 @@ impl Memory {
         from >= start && from + bytes.len() <= start + self.layout.size()
     }
 
-    fn slot(&self, slot: u32) -> NonNull<u8> {
+    pub(super) fn slot(&self, slot: u32) -> NonNull<u8> {
         let at = slot as usize * self.page_size;
         debug_assert!(at < self.layout.size());
         // SAFETY: slots are within the block; `Frames` hands out no other number.
@@ -87,6 +96,18 @@ impl Memory {
             *byte = unsafe { start.add(from + at).read_volatile() };
         }
     }
+}
+
+/// Before the memory is touched. It does as well without, only slower.
+fn ask_for_huge_pages(start: NonNull<u8>, size: usize) {
+    #[cfg(target_os = "linux")]
+    if size >= HUGE {
+        use rustix::mm::{Advice, madvise};
+        // SAFETY: the advice changes no byte.
+        let _ = unsafe { madvise(start.as_ptr().cast(), size, Advice::LinuxHugepage) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (start, size);
 }
 
 impl Drop for Memory {

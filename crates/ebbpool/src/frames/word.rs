@@ -26,7 +26,7 @@
 //! | dirty, redirtied | [`abandon`](Word::abandon): a thread panicked while it changed the page | abandoned |
 //! | clean, dirty, abandoned | [`vacate`](Word::vacate): the page is dropped | free |
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, fence};
 
 const SHARED: u64 = 0xffff;
 const EXCLUSIVE: u64 = 1 << 16;
@@ -37,6 +37,7 @@ const HELD: u64 = SHARED | EXCLUSIVE;
 const STATE_SHIFT: u32 = 20;
 const STATE: u64 = 7 << STATE_SHIFT;
 const VERSION_SHIFT: u32 = 32;
+const ONE_VERSION: u64 = 1 << VERSION_SHIFT;
 
 /// What is in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,6 +147,13 @@ impl Word {
         }
     }
 
+    /// After the exclusive latch was taken: whoever reads without a latch and sees a byte of what
+    /// follows also sees the latch (Boehm 2012, section 4).
+    #[inline]
+    fn before_changes() {
+        fence(Ordering::Release);
+    }
+
     /// Takes the exclusive latch, to change the page.
     #[inline]
     pub(crate) fn exclude(&self) -> Result<Excluded, Refusal> {
@@ -166,6 +174,7 @@ impl Word {
                 .compare_exchange_weak(word, next, Ordering::Acquire, Ordering::Relaxed)
             {
                 Ok(_) => {
+                    Self::before_changes();
                     return Ok(Excluded {
                         was_clean: was == State::Clean,
                         was_fresh: word & FRESH != 0,
@@ -191,7 +200,9 @@ impl Word {
     /// without a latch meanwhile learns of it by the version.
     #[inline]
     pub(crate) fn unexclude(&self) -> bool {
-        self.give_back(|word| next_version(word) & !EXCLUSIVE)
+        // The latch's bit is set, so taking it away borrows from no other.
+        let before = self.0.fetch_add(ONE_VERSION - EXCLUSIVE, Ordering::Release);
+        before & WAITERS != 0 && self.no_more_waiters()
     }
 
     /// Makes the exclusive latch a shared one; true if somebody is to be woken.
@@ -227,7 +238,9 @@ impl Word {
             let free = state(word) == State::Free && word & HELD == 0;
             free.then(|| with_state(word, State::Loading) | EXCLUSIVE)
         };
-        self.update(claimed).is_some()
+        let claimed = self.update(claimed).is_some();
+        Self::before_changes();
+        claimed
     }
 
     /// Latches a page that is to leave, if nobody holds it; tells whether it is dirty.
@@ -236,6 +249,7 @@ impl Word {
             let free = word & HELD == 0 && matches!(state(word), State::Clean | State::Dirty);
             free.then_some(word | EXCLUSIVE)
         });
+        Self::before_changes();
         before.map(|word| state(word) == State::Dirty)
     }
 
@@ -245,6 +259,7 @@ impl Word {
             let settled = matches!(state(word), State::Clean | State::Dirty | State::Abandoned);
             (word & HELD == 0 && settled).then_some(word | EXCLUSIVE)
         });
+        Self::before_changes();
         match before {
             Some(_) => Ok(()),
             None if self.state() == State::Free => Err(Refusal::Empty),
@@ -321,6 +336,7 @@ impl Word {
     }
 }
 
+#[inline]
 fn state(word: u64) -> State {
     match (word & STATE) >> STATE_SHIFT {
         0 => State::Free,
@@ -333,6 +349,7 @@ fn state(word: u64) -> State {
     }
 }
 
+#[inline]
 fn bits(state: State) -> u64 {
     let number: u64 = match state {
         State::Free => 0,
@@ -346,12 +363,14 @@ fn bits(state: State) -> u64 {
     number << STATE_SHIFT
 }
 
+#[inline]
 fn with_state(word: u64, state: State) -> u64 {
     word & !STATE | bits(state)
 }
 
+#[inline]
 fn next_version(word: u64) -> u64 {
-    word.wrapping_add(1 << VERSION_SHIFT)
+    word.wrapping_add(ONE_VERSION)
 }
 
 /// Why a latch cannot be had that those of `others` stand in the way of.

@@ -1,6 +1,7 @@
 //! Positioned reads and writes, by a few threads beside the caller.
 
 use std::io::{self, IoSlice};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -44,11 +45,18 @@ impl Threads {
         sizes: Sizes,
     ) {
         let others = transfers.len().saturating_sub(1);
-        let waiting = Mutex::new(transfers.into_iter());
-        let next = || waiting.lock().next();
+        // A lock for each, so that nobody ever waits for one: a thread that lost its processor while
+        // it held a lock for all would stop them all.
+        let waiting: Vec<_> = transfers
+            .into_iter()
+            .map(|transfer| Mutex::new(Some(transfer)))
+            .collect();
+        let next = AtomicUsize::new(0);
         let work = || {
-            while let Some(transfer) = next() {
-                carry_out(transfer, raw, sizes);
+            while let Some(transfer) = waiting.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if let Some(transfer) = transfer.lock().take() {
+                    carry_out(transfer, raw, sizes);
+                }
             }
         };
         match &self.helpers {

@@ -135,7 +135,7 @@ pub(super) fn open(path: &Path, options: &FileOptions) -> Result<FileStorage, Op
         Some(_) => 1,
         None => block_size(&file, is_device),
     };
-    if page % block != 0 {
+    if !page.is_multiple_of(block) {
         buffered = Some(format!(
             "pages of {page} bytes are no multiple of the device's blocks of {block}"
         ));

@@ -155,7 +155,7 @@ impl<P: Pages> Transfer<P> {
 
     /// A call has moved so many bytes, or failed. `length` tells how long the file is.
     pub(crate) fn advance(
-        mut self,
+        self,
         moved: io::Result<usize>,
         sizes: Sizes,
         length: impl FnOnce() -> io::Result<u64>,

@@ -46,9 +46,10 @@ impl<'a> Kernel<'a> {
         self.dice = self.dice.wrapping_mul(6_364_136_223_846_793_005) + 1_442_695;
         let at = (self.dice >> 33) as usize % self.told.len();
         let (operation, token) = self.told.swap_remove(at);
-        // SAFETY (of all): the memory is there until the completion, as `push` demands.
         let moved = match operation {
             Operation::Read { to, bytes, offset } => {
+                // SAFETY: the memory is there until the completion, as `push` demands.
+                // SAFETY: the memory is there until the completion, as `push` demands.
                 let buffer = unsafe { std::slice::from_raw_parts_mut(to, bytes) };
                 self.file.read_at(buffer, offset)
             }
@@ -58,6 +59,7 @@ impl<'a> Kernel<'a> {
                 offset,
             } => {
                 // SAFETY: as above.
+                // SAFETY: the memory is there until the completion, as `push` demands.
                 let buffer = unsafe { std::slice::from_raw_parts(from, bytes) };
                 self.file.write_at(&[IoSlice::new(buffer)], offset)
             }
@@ -67,6 +69,7 @@ impl<'a> Kernel<'a> {
                 offset,
             } => {
                 // SAFETY: as above.
+                // SAFETY: the memory is there until the completion, as `push` demands.
                 let list = unsafe { std::slice::from_raw_parts(list, count) };
                 let slices: Vec<_> = list
                     .iter()
@@ -414,6 +417,7 @@ mod of_the_kernel {
         };
         let (start, bytes) = memory.extent();
         // SAFETY: nobody else has this memory.
+        // SAFETY: the memory is there until the completion, as `push` demands.
         let frames = unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), bytes) };
         let (from, to) = frames.split_at_mut(bytes / 2);
         for (at, page) in from.chunks_mut(4096).enumerate() {

@@ -1,0 +1,24 @@
+//! The examples run, and hold what they assert.
+#![cfg(unix)]
+
+#[path = "../examples/embed.rs"]
+mod embed;
+#[path = "../examples/own_policy.rs"]
+mod own_policy;
+#[path = "../examples/write_ahead.rs"]
+mod write_ahead;
+
+#[test]
+fn a_pool_is_embedded() {
+    embed::main().expect("it runs");
+}
+
+#[test]
+fn a_log_keeps_the_write_ahead_rule_and_redoes() {
+    write_ahead::main().expect("it runs");
+}
+
+#[test]
+fn a_policy_of_ones_own_runs_in_the_pool() {
+    own_policy::main().expect("it runs");
+}

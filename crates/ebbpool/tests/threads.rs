@@ -1,0 +1,444 @@
+//! Many threads on few frames: nothing is lost, nothing is torn, and nobody waits for ever.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use ebbpool::storage::{MemoryStorage, Storage};
+use ebbpool::{Error, HEADER_BYTES, Pool, PoolOptions};
+
+const PAGE_SIZE: usize = 512;
+const PAYLOAD: usize = PAGE_SIZE - HEADER_BYTES;
+
+/// References of each worker.
+const STEPS: u32 = 120;
+
+/// Pages whose changes must not be lost.
+const COUNTED: u64 = 12;
+/// Pages behind them, which are discarded and freed as well.
+const PAGES: u64 = 18;
+
+fn storage() -> Arc<MemoryStorage> {
+    let storage = MemoryStorage::new(PAGE_SIZE);
+    storage.grow(PAGES).expect("room");
+    Arc::new(storage)
+}
+
+fn options(frames: u32) -> PoolOptions {
+    PoolOptions::new(frames).batch(4)
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(bytes.try_into().expect("8 bytes"))
+}
+
+/// What is on a page, which holds the same number over and over.
+fn counter(payload: &[u8]) -> u64 {
+    let first = number(&payload[..8]);
+    let torn = payload.chunks(8).find(|chunk| number(chunk) != first);
+    assert_eq!(torn.map(number), None, "torn: begins with {first}");
+    first
+}
+
+fn increment(payload: &mut [u8]) {
+    let next = counter(payload) + 1;
+    for chunk in payload.chunks_mut(8) {
+        chunk.copy_from_slice(&next.to_le_bytes());
+    }
+}
+
+fn sum(pool: &Pool) -> u64 {
+    let count = |page| counter(&pool.fix_read(page).expect("a page"));
+    (0..COUNTED).map(count).sum()
+}
+
+/// Reads and increments pages; answers how often it incremented those that count.
+fn reads_and_increments(pool: &Pool, steps: u32, seed: u64) -> u64 {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut increments = 0;
+    for _ in 0..steps {
+        let page = random.u64(..PAGES);
+        match random.u8(..5) {
+            0 | 1 => {
+                let mut guard = pool.fix_write(page).expect("a page");
+                increment(&mut guard);
+                increments += u64::from(page < COUNTED);
+                if random.bool() {
+                    counter(&guard.downgrade());
+                }
+            }
+            2 | 3 => {
+                let guard = pool.fix_read(page).expect("a page");
+                assert_eq!(guard.page(), page);
+                counter(&guard);
+            }
+            _ => {
+                let mut copy = [0; PAYLOAD];
+                if let Some(page) = pool.read_optimistically(page)
+                    && page.read(0, &mut copy)
+                    && page.validate()
+                {
+                    counter(&copy);
+                }
+            }
+        }
+    }
+    increments
+}
+
+/// Everything else that one may do to a pool.
+fn disturbs(pool: &Pool, stop: &AtomicBool, seed: u64) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    while !stop.load(Ordering::Relaxed) {
+        match random.u8(..5) {
+            0 => pool.flush(random.u64(..PAGES)).expect("a flush"),
+            1 => _ = pool.checkpoint().expect("a checkpoint"),
+            2 => pool.discard(random.u64(COUNTED..PAGES)).expect("a discard"),
+            3 => {
+                pool.free(random.u64(COUNTED..PAGES)).expect("a free page");
+                let guard = pool.allocate().expect("the page, or another");
+                assert!((COUNTED..PAGES).contains(&guard.page()));
+                assert_eq!(counter(&guard), 0);
+            }
+            _ => _ = pool.stats(),
+        }
+        thread::yield_now();
+    }
+}
+
+/// Four threads at work on one pool, and the pool afterwards.
+fn stressed(what: &str, pool: Pool, storage: Arc<MemoryStorage>) {
+    let stop = AtomicBool::new(false);
+    let increments: u64 = thread::scope(|scope| {
+        let (pool, stop) = (&pool, &stop);
+        let disturber = scope.spawn(move || disturbs(pool, stop, 99));
+        let workers =
+            [1, 2, 3].map(|seed| scope.spawn(move || reads_and_increments(pool, STEPS, seed)));
+        let increments = workers.map(|worker| worker.join());
+        stop.store(true, Ordering::Relaxed);
+        disturber.join().expect("the disturber");
+        let counted = increments.into_iter().map(|each| each.expect("a worker"));
+        counted.sum()
+    });
+    assert_eq!(sum(&pool), increments, "{what}");
+    let stats = pool.stats();
+    assert_eq!(stats.failed_reads + stats.failed_writes, 0, "{what}");
+    pool.close().map_err(|(_, error)| error).expect(what);
+    let reopened = options(3).open(storage).expect("a pool");
+    assert_eq!(sum(&reopened), increments, "{what}, reopened");
+}
+
+#[test]
+fn nothing_is_lost_or_torn() {
+    for policy in [
+        "casa",
+        "lru",
+        "cfdc:cluster=4",
+        "fd-buffer:interval=50",
+        "arc",
+        "bplru:block=4",
+    ] {
+        for frames in [1, 2, 5, 8] {
+            for background in [false, true] {
+                let storage = storage();
+                let pool = options(frames)
+                    .policy(policy)
+                    .expect("a policy")
+                    .background(background)
+                    .open(Arc::clone(&storage))
+                    .expect("a pool");
+                let what = format!("{policy}, {frames} frames, background {background}");
+                stressed(&what, pool, storage);
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_lost_where_hardly_a_page_may_be_dirty() {
+    for background in [false, true] {
+        for dense in [0, 7] {
+            let storage = storage();
+            let pool = options(4)
+                .dirty_budget(0.0, Duration::from_micros(100))
+                .max_dirty_age(Duration::from_millis(4))
+                .clean_reserve(2)
+                .dense_pages(dense)
+                .background(background)
+                .open(Arc::clone(&storage))
+                .expect("a pool");
+            stressed(&format!("background {background}"), pool, storage);
+        }
+    }
+}
+
+#[test]
+fn a_pool_full_of_dirty_pages_takes_others() {
+    let storage = storage();
+    let pool = options(4)
+        .dirty_budget(1.0, Duration::ZERO)
+        .background(false)
+        .open(Arc::clone(&storage))
+        .expect("a pool");
+    for round in 0..3 {
+        for page in 0..COUNTED {
+            let mut guard = pool.fix_write(page).expect("a page");
+            assert_eq!(counter(&guard), round);
+            increment(&mut guard);
+        }
+        assert_eq!(pool.stats().dirty, 4);
+    }
+    assert_eq!(pool.stats().writes(), 3 * COUNTED - 4);
+    assert_eq!(pool.checkpoint().expect("a checkpoint").pages, 4);
+    assert_eq!(sum(&pool), 3 * COUNTED);
+}
+
+#[test]
+fn where_all_frames_are_pinned_a_fix_fails_and_later_succeeds() {
+    let pool = options(2)
+        .patience(Duration::from_millis(20))
+        .open(storage())
+        .expect("a pool");
+    let mut changed = pool.fix_write(0).expect("a page");
+    let read = pool.fix_read(1).expect("a page");
+    for _ in 0..2 {
+        match pool.fix_read(2).err() {
+            Some(Error::AllPinned { frames: 2, .. }) => {}
+            other => panic!("{other:?}"),
+        }
+        assert!(matches!(pool.fix_write(3), Err(Error::AllPinned { .. })));
+    }
+    assert!(pool.stats().waits_for_frames >= 4);
+    increment(&mut changed);
+    drop(read);
+    assert_eq!(counter(&pool.fix_read(2).expect("a page")), 0);
+    drop(changed);
+    drop(pool.fix_read(3).expect("a page"));
+    assert_eq!(counter(&pool.fix_read(0).expect("a page")), 1);
+}
+
+#[test]
+fn whoever_waits_for_a_frame_gets_the_first_that_is_unpinned() {
+    let pool = options(2).open(storage()).expect("a pool");
+    let pinned = [0, 1].map(|page| pool.fix_read(page).expect("a page"));
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| counter(&pool.fix_write(2).expect("a frame")));
+        while pool.stats().waits_for_frames == 0 {
+            thread::yield_now();
+        }
+        let [first, _second] = pinned;
+        drop(first);
+        assert_eq!(waits.join().expect("a frame"), 0);
+    });
+}
+
+#[test]
+fn whoever_waits_for_himself_is_told() {
+    let pool = options(2)
+        .patience(Duration::from_millis(20))
+        .open(storage())
+        .expect("a pool");
+    let read = pool.fix_read(0).expect("a page");
+    assert!(matches!(
+        pool.fix_write(0),
+        Err(Error::Latched { page: 0, .. })
+    ));
+    // The writer that gave up stands in no reader's way.
+    assert_eq!(counter(&pool.fix_read(0).expect("a page")), 0);
+    assert!(matches!(
+        pool.discard(0),
+        Err(Error::Latched { page: 0, .. })
+    ));
+    drop(read);
+    increment(&mut pool.fix_write(0).expect("a page"));
+    let _changed = pool.fix_write(0).expect("a page");
+    assert!(matches!(
+        pool.fix_read(0),
+        Err(Error::Latched { page: 0, .. })
+    ));
+}
+
+#[test]
+fn a_page_that_a_panic_left_half_changed_is_never_seen() {
+    let pool = options(4).open(storage()).expect("a pool");
+    increment(&mut pool.fix_write(0).expect("a page"));
+    pool.flush(0).expect("a flush");
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        // Others wait for the page while it happens, and use the other frames afterwards.
+        let others = [1, 2].map(|seed| {
+            let (pool, stop) = (&pool, &stop);
+            scope.spawn(move || {
+                let mut random = fastrand::Rng::with_seed(seed);
+                let mut refused = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    match pool.fix_read(random.u64(..6)) {
+                        Ok(guard) => _ = counter(&guard),
+                        Err(Error::Abandoned { page: 0 }) => refused += 1,
+                        Err(error) => panic!("{error}"),
+                    }
+                    thread::yield_now();
+                }
+                refused
+            })
+        });
+        let died = scope
+            .spawn(|| {
+                let mut guard = pool.fix_write(0).expect("a page");
+                guard[..8].fill(9);
+                panic!("meant to happen");
+            })
+            .join();
+        assert!(died.is_err());
+        for _ in 0..20 {
+            assert!(matches!(
+                pool.fix_read(0),
+                Err(Error::Abandoned { page: 0 })
+            ));
+            assert!(matches!(
+                pool.fix_write(0),
+                Err(Error::Abandoned { page: 0 })
+            ));
+            assert!(pool.read_optimistically(0).is_none());
+            pool.checkpoint().expect("a checkpoint");
+            thread::yield_now();
+        }
+        stop.store(true, Ordering::Relaxed);
+        for other in others {
+            other.join().expect("a reader");
+        }
+    });
+    pool.discard(0).expect("a discard");
+    assert_eq!(counter(&pool.fix_read(0).expect("a page")), 1);
+}
+
+#[test]
+fn a_panic_that_only_reads_or_comes_before_the_fix_abandons_nothing() {
+    struct Fixes<'p>(&'p Pool);
+    impl Drop for Fixes<'_> {
+        fn drop(&mut self) {
+            increment(&mut self.0.fix_write(1).expect("a page"));
+        }
+    }
+    let pool = options(4).open(storage()).expect("a pool");
+    let died = catch_unwind(AssertUnwindSafe(|| {
+        let _cleans_up = Fixes(&pool);
+        let _read = pool.fix_read(0).expect("a page");
+        panic!("meant to happen");
+    }));
+    assert!(died.is_err());
+    increment(&mut pool.fix_write(0).expect("a page"));
+    assert_eq!(sum(&pool), 2);
+}
+
+#[test]
+fn a_pool_may_be_dropped_at_any_time() {
+    for round in 0..20 {
+        let storage = storage();
+        let pool = options(6)
+            .max_dirty_age(Duration::from_millis(4))
+            .dirty_budget(0.2, Duration::from_micros(50))
+            .read_ahead(4)
+            .open(Arc::clone(&storage))
+            .expect("a pool");
+        let pool = Arc::new(pool);
+        let written = Arc::new(AtomicU64::new(0));
+        let threads = [0, 1].map(|half| {
+            let (pool, written) = (Arc::clone(&pool), Arc::clone(&written));
+            thread::spawn(move || {
+                // One after the other, so that pages are read ahead.
+                for page in (0..round + 5).map(|step| (half * 9 + step) % PAGES) {
+                    increment(&mut pool.fix_write(page).expect("a page"));
+                    written.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        });
+        drop(pool);
+        for thread in threads {
+            thread.join().expect("a thread");
+        }
+        // What was not written is lost; what was is whole, and not more than there was.
+        let reopened = options(3).open(storage).expect("a pool");
+        let found: u64 = (0..PAGES)
+            .map(|page| counter(&reopened.fix_read(page).expect("a page")))
+            .sum();
+        assert!(found <= written.load(Ordering::Relaxed));
+    }
+}
+
+/// Small enough for valgrind, which `./test` runs them under: it tells if frames overlap or are
+/// used after they are gone.
+mod frame_memory {
+    use super::*;
+
+    #[test]
+    fn every_byte_of_every_frame_is_its_own() {
+        let pool = options(5).open(storage()).expect("a pool");
+        let mut guards: Vec<_> = (0..5)
+            .map(|page| pool.fix_write(page).expect("a page"))
+            .collect();
+        for guard in &mut guards {
+            let page = guard.page() as u8;
+            assert_eq!(guard.len(), PAYLOAD);
+            guard.fill(page + 1);
+        }
+        for guard in guards.iter().rev() {
+            let page = guard.page() as u8;
+            assert!(guard.iter().all(|&byte| byte == page + 1));
+        }
+    }
+
+    #[test]
+    fn an_optimistic_read_ends_with_the_page() {
+        let pool = options(1).open(storage()).expect("a pool");
+        pool.fix_write(3).expect("a page").fill(7);
+        let page = pool.read_optimistically(3).expect("it is resident");
+        let mut bytes = [0; PAYLOAD];
+        assert!(page.read(0, &mut bytes) && page.read(PAYLOAD - 1, &mut bytes[..1]));
+        assert!(page.read(PAYLOAD, &mut []) && page.validate());
+        assert_eq!(bytes, [7; PAYLOAD]);
+        assert!(!page.read(1, &mut bytes));
+        assert!(!page.read(PAYLOAD, &mut bytes[..1]));
+        assert!(!page.read(usize::MAX, &mut bytes[..1]));
+    }
+
+    #[test]
+    fn copies_on_their_way_out_are_memory_of_their_own() {
+        let storage = storage();
+        let pool = options(3)
+            .batch(2)
+            .open(Arc::clone(&storage))
+            .expect("a pool");
+        for round in 1..=3 {
+            for page in 0..PAGES {
+                pool.fix_write(page).expect("a page").fill(round);
+            }
+            pool.checkpoint().expect("a checkpoint");
+        }
+        drop(pool);
+        let pool = options(1).open(storage).expect("a pool");
+        for page in 0..PAGES {
+            assert_eq!(pool.fix_read(page).expect("a page")[..], [3; PAYLOAD]);
+        }
+    }
+
+    #[test]
+    fn threads_and_the_background_writer_are_done_before_the_memory_goes() {
+        let pool = options(3)
+            .max_dirty_age(Duration::from_millis(2))
+            .open(storage())
+            .expect("a pool");
+        thread::scope(|scope| {
+            let workers = [1, 2].map(|seed| {
+                scope.spawn({
+                    let pool = &pool;
+                    move || reads_and_increments(pool, 60, seed)
+                })
+            });
+            let increments = workers.map(|worker| worker.join().expect("a worker"));
+            assert_eq!(sum(&pool), increments.iter().sum::<u64>());
+        });
+    }
+}
