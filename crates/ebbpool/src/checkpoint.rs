@@ -61,21 +61,24 @@ impl Core {
             }
             pages += self.write_latched(latches, WriteCause::Checkpoint, true)?;
         }
+        // What is dirty now is not covered, even if somebody takes a copy of it from here on: that may
+        // still be on its way when the storage is synced. Copies taken before are waited for.
+        let left_before = self.first_left();
         self.wait_for_writes_by_others(&dirty)?;
         self.transfer.sync()?;
-        let first_left = self
-            .frames
-            .dirty()
-            .frames()
-            .into_iter()
-            .map(|frame| self.frames.first_lsn(frame))
-            .filter(|&lsn| lsn > 0)
-            .min();
+        let first_left = left_before.into_iter().chain(self.first_left()).min();
         let covered = match begin {
             0 => Lsn::MAX,
             begin => first_left.map_or(begin, |lsn| begin.min(lsn - 1)),
         };
         Ok(Checkpoint { covered, pages })
+    }
+
+    /// The LSN of the earliest change of which no copy was taken.
+    fn first_left(&self) -> Option<Lsn> {
+        let dirty = self.frames.dirty().frames().into_iter();
+        let first = dirty.map(|frame| self.frames.first_lsn(frame));
+        first.filter(|&lsn| lsn > 0).min()
     }
 
     /// Copies that somebody else had taken before may still be on their way.

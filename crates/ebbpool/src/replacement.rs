@@ -428,7 +428,10 @@ impl Replacement {
 
     /// The frame of a page that left with another is empty now.
     pub(crate) fn is_free(&mut self, left: Leaving) {
-        self.leaving.remove(&left.page);
+        // A clean one may have come back meanwhile, and be leaving again by way of somebody else.
+        if left.dirty {
+            self.leaving.remove(&left.page);
+        }
         self.free.push(left.frame.frame());
         left.frame.vacate();
     }

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use parking_lot::Mutex;
+
 const BITS: usize = u64::BITS as usize;
 
 /// A bit a frame, and a bit for each 64 of them that are not all clear.
@@ -10,6 +12,8 @@ pub(crate) struct DirtySet {
     frames: Box<[AtomicU64]>,
     some: Box<[AtomicU64]>,
     count: AtomicUsize,
+    /// Held while frames are taken out, and while they are listed.
+    leaving: Mutex<()>,
 }
 
 impl DirtySet {
@@ -20,6 +24,7 @@ impl DirtySet {
             frames: clear(words),
             some: clear(words.div_ceil(BITS)),
             count: AtomicUsize::new(0),
+            leaving: Mutex::new(()),
         }
     }
 
@@ -39,6 +44,16 @@ impl DirtySet {
         }
     }
 
+    /// Takes a frame out, unless it is dirty again by then. A list that is made meanwhile has it or is
+    /// right not to: else a checkpoint would overlook a page.
+    pub(super) fn remove_unless(&self, frame: u32, is_dirty: impl FnOnce() -> bool) {
+        let _leaving = self.leaving.lock();
+        self.remove(frame);
+        if is_dirty() {
+            self.insert(frame);
+        }
+    }
+
     pub(super) fn remove(&self, frame: u32) {
         let (word, bit) = place(frame as usize);
         if self.frames[word].fetch_and(!bit, Ordering::AcqRel) & bit != 0 {
@@ -49,6 +64,7 @@ impl DirtySet {
     /// Those that are dirty now, ascending. One that becomes dirty or clean meanwhile may be among
     /// them or not.
     pub(crate) fn frames(&self) -> Vec<u32> {
+        let _leaving = self.leaving.lock();
         let mut found = Vec::with_capacity(self.count());
         for (group, some) in self.some.iter().enumerate() {
             for word in ones(some.load(Ordering::Acquire)).map(|at| group * BITS + at) {

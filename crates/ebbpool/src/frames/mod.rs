@@ -178,14 +178,13 @@ impl Frames {
     }
 
     fn became_clean(&self, frame: u32) {
-        self.dirty.remove(frame);
         // Whoever has changed the page since then found it among the dirty ones.
-        if matches!(
-            self.state(frame),
-            State::Dirty | State::Writing | State::Redirtied
-        ) {
-            self.dirty.insert(frame);
-        }
+        self.dirty.remove_unless(frame, || {
+            matches!(
+                self.state(frame),
+                State::Dirty | State::Writing | State::Redirtied
+            )
+        });
     }
 
     fn room(&self, frame: u32) -> &WaitingRoom {
