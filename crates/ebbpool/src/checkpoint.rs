@@ -15,7 +15,8 @@ const LOOK_EVERY: Duration = Duration::from_micros(100);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     /// Every change up to this LSN, inclusive, is in storage and survives a crash: recovery needs
-    /// the log from after it. [`Lsn::MAX`] without a log.
+    /// the log from after it. [`Lsn::MAX`] without a log, and 0 if some page could not be written
+    /// meanwhile.
     pub covered: Lsn,
     /// Pages that were written.
     pub pages: usize,
@@ -27,6 +28,7 @@ impl Core {
     pub(crate) fn checkpoint(&self) -> Result<Checkpoint, Error> {
         self.transfer.check_writable()?;
         let begin = self.transfer.log().end_lsn();
+        let failed_before = self.transfer.counters.failed_writes.get();
         let mut dirty: Vec<(u64, u32)> = self
             .frames
             .dirty()
@@ -69,6 +71,8 @@ impl Core {
         let first_left = left_before.into_iter().chain(self.first_left()).min();
         let covered = match begin {
             0 => Lsn::MAX,
+            // A page that could not leave may have tried again since, and be on its way.
+            _ if self.transfer.counters.failed_writes.get() != failed_before => 0,
             begin => first_left.map_or(begin, |lsn| begin.min(lsn - 1)),
         };
         Ok(Checkpoint { covered, pages })

@@ -101,8 +101,9 @@ impl Core {
     fn noticed(&self, latched: u32, page: u64, fresh: bool, access: Access) {
         if fresh {
             // The policy took its coming for a fix for reading.
-            if access.is_write() {
-                self.note_hit(latched, page, access);
+            match access {
+                Access::Read => self.transfer.counters.hits_of_read_ahead.add(1),
+                Access::Write => self.note_hit(latched, page, access),
             }
             if let Some(read_ahead) = &self.read_ahead {
                 read_ahead.fixed(page);

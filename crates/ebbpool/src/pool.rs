@@ -344,7 +344,7 @@ fn stats(core: &Core) -> Stats {
         (policy.resident(), policy.gauges())
     };
     Stats {
-        hits: core.rings.hits(),
+        hits: core.rings.hits() + counters.hits_of_read_ahead.get(),
         misses: counters.misses.get(),
         pages_read: ReadCause::ALL.map(|cause| counters.read(cause).get()),
         pages_written: WriteCause::ALL.map(|cause| counters.write(cause).get()),

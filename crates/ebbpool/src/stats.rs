@@ -88,6 +88,8 @@ impl Counter {
 #[derive(Debug)]
 pub(crate) struct Counters {
     pub(crate) misses: Counter,
+    /// First fixes, for reading, of pages that were read ahead: no policy hears of them.
+    pub(crate) hits_of_read_ahead: Counter,
     pub(crate) reads: [Counter; ReadCause::ALL.len()],
     pub(crate) writes: [Counter; WriteCause::ALL.len()],
     pub(crate) write_calls: Counter,
@@ -109,6 +111,7 @@ impl Counters {
     pub(crate) fn new() -> Self {
         Counters {
             misses: Counter::default(),
+            hits_of_read_ahead: Counter::default(),
             reads: Default::default(),
             writes: Default::default(),
             write_calls: Counter::default(),
