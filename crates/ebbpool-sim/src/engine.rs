@@ -171,10 +171,6 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         engine
     }
 
-    pub(crate) fn into_observer(self) -> O {
-        self.observer
-    }
-
     #[inline]
     fn serve(&mut self, reference: u32, next: Option<NextUse>, pages: &[u64]) {
         let id = reference >> 1;

@@ -11,6 +11,7 @@ mod engine;
 mod error;
 mod future;
 mod ids;
+mod listener;
 mod observer;
 mod on_device;
 mod store;

@@ -16,6 +16,7 @@ use crate::engine::{AtEnd, Chunk, Counts, Drive, Engine, Setup};
 use crate::error::SimError;
 use crate::future::{Future, MOST_REFERENCES};
 use crate::ids::{Ids, MOST_PAGES};
+use crate::listener::{Hears, Listener};
 use crate::observer::{NoObserver, Observer};
 use crate::on_device::{DeviceOutcome, OnDevice};
 use crate::time_line::TimeLine;
@@ -323,9 +324,13 @@ pub fn simulate(
     options: &Options,
     progress: &Progress,
 ) -> Result<Outcome, SimError> {
-    let (engines, counts, facts) = pass(source, cells, options, progress, unobserved)?;
-    drop(engines);
-    Ok(Outcome { counts, facts })
+    let engines = |setups: Vec<Setup>| {
+        let engines = cells.iter().zip(setups);
+        engines
+            .map(|(cell, setup)| unobserved(cell, setup))
+            .collect()
+    };
+    pass(source, cells, options, progress, engines)
 }
 
 /// As [`simulate`], and each cell's time line, in the order given.
@@ -335,13 +340,9 @@ pub fn simulate_with_time_lines(
     options: &Options,
     progress: &Progress,
 ) -> Result<(Outcome, Vec<TimeLine>), SimError> {
-    let boxed = |cell: &Cell, setup: Setup| {
-        let frames = setup.frames;
-        registry::visit(&cell.policy, frames, BoxedWithTimeLine(setup))
-    };
-    let (engines, counts, facts) = pass(source, cells, options, progress, boxed)?;
-    let lines = engines.into_iter().map(|e| e.into_time_line()).collect();
-    Ok((Outcome { counts, facts }, lines))
+    let mut lines: Vec<TimeLine> = cells.iter().map(|_| TimeLine::default()).collect();
+    let outcome = pass_heard(source, cells, options, progress, &mut lines)?;
+    Ok((outcome, lines))
 }
 
 /// As [`simulate_with_time_lines`], each cell on a device of its own, which begins as `device` is.
@@ -353,18 +354,31 @@ pub fn simulate_on_device(
     options: &Options,
     progress: &Progress,
 ) -> Result<(Outcome, Vec<(TimeLine, DeviceOutcome)>), SimError> {
-    let boxed = |cell: &Cell, setup: Setup| {
-        let frames = setup.frames;
-        let served = BoxedOnDevice {
-            setup,
-            device: device.clone(),
-            rate: options.rate,
-        };
-        registry::visit(&cell.policy, frames, served)
+    let served = |_| OnDevice::new(device.clone(), options.rate, TimeLine::default());
+    let mut served: Vec<OnDevice<TimeLine>> = cells.iter().map(served).collect();
+    let outcome = pass_heard(source, cells, options, progress, &mut served)?;
+    let results = served.into_iter().map(|served| {
+        let (of_device, line) = served.finish();
+        (line, of_device)
+    });
+    Ok((outcome, results.collect()))
+}
+
+/// As [`pass`], each cell heard by an observer of its own.
+fn pass_heard<O: Observer>(
+    source: &Source,
+    cells: &[Cell],
+    options: &Options,
+    progress: &Progress,
+    observers: &mut [O],
+) -> Result<Outcome, SimError> {
+    let engines = |setups: Vec<Setup>| {
+        let engines = cells.iter().zip(setups).zip(observers);
+        engines
+            .map(|((cell, setup), observer)| observed(cell, setup, observer))
+            .collect()
     };
-    let (engines, counts, facts) = pass(source, cells, options, progress, boxed)?;
-    let results = engines.into_iter().map(|e| e.into_results()).collect();
-    Ok((Outcome { counts, facts }, results))
+    pass(source, cells, options, progress, engines)
 }
 
 /// That many threads.
@@ -378,16 +392,14 @@ pub(crate) fn workers(threads: usize) -> Result<rayon::ThreadPool, SimError> {
         })
 }
 
-type Passed<D> = (Vec<Box<D>>, Vec<Counts>, TraceFacts);
-
 /// Drives an engine per cell through the trace, all of them chunk by chunk.
-fn pass<D: Drive + ?Sized>(
+fn pass<'o>(
     source: &Source,
     cells: &[Cell],
     options: &Options,
     progress: &Progress,
-    boxed: impl Fn(&Cell, Setup) -> Box<D>,
-) -> Result<Passed<D>, SimError> {
+    engines: impl FnOnce(Vec<Setup>) -> Vec<Box<dyn Drive + 'o>>,
+) -> Result<Outcome, SimError> {
     let scan = scan_if_needed(source, cells, progress)?;
     let workers = workers(options.threads)?;
     let setups: Result<Vec<Setup>, SimError> = workers.install(|| {
@@ -396,11 +408,7 @@ fn pass<D: Drive + ?Sized>(
             .map(|cell| setup(cell, options, &scan, progress))
             .collect()
     });
-    let mut engines: Vec<Box<D>> = cells
-        .iter()
-        .zip(setups?)
-        .map(|(cell, setup)| boxed(cell, setup))
-        .collect();
+    let mut engines = engines(setups?);
     let ahead: Vec<bool> = cells.iter().map(|c| !c.policy.online()).collect();
     let mut pages = Vec::new();
     let facts = for_each_chunk(source, options, &scan, progress, &mut pages, |chunk| {
@@ -408,7 +416,7 @@ fn pass<D: Drive + ?Sized>(
             future: None,
             ..*chunk
         };
-        let advance = |(engine, &ahead): (&mut Box<D>, &bool)| {
+        let advance = |(engine, &ahead): (&mut Box<dyn Drive + 'o>, &bool)| {
             engine.advance(if ahead { chunk } else { &blind });
         };
         if engines.len() == 1 {
@@ -424,7 +432,7 @@ fn pass<D: Drive + ?Sized>(
         }
     })?;
     let counts = engines.iter_mut().map(|e| e.finish(&pages)).collect();
-    Ok((engines, counts, facts))
+    Ok(Outcome { counts, facts })
 }
 
 /// The engine of a cell that nobody listens to.
@@ -443,19 +451,25 @@ pub fn simulate_one<O: Observer + 'static>(
 ) -> Result<(Counts, TraceFacts, O), SimError> {
     let scan = scan_if_needed(source, std::slice::from_ref(cell), progress)?;
     let setup = setup(cell, options, &scan, progress)?;
+    let mut observer = observer;
+    let mut engine = match O::LISTENS {
+        true => observed(cell, setup, &mut observer),
+        false => unobserved(cell, setup),
+    };
+    let mut pages = Vec::new();
+    let facts = for_each_chunk(source, options, &scan, progress, &mut pages, |chunk| {
+        engine.advance(chunk);
+    })?;
+    let counts = engine.finish(&pages);
+    drop(engine);
+    Ok((counts, facts, observer))
+}
+
+/// The engine of a cell that somebody listens to.
+fn observed<'o>(cell: &Cell, setup: Setup, observer: &'o mut dyn Hears) -> Box<dyn Drive + 'o> {
     let frames = setup.frames;
-    registry::visit(
-        &cell.policy,
-        frames,
-        Observed {
-            source,
-            options,
-            progress,
-            scan: &scan,
-            setup,
-            observer,
-        },
-    )
+    let listener = Listener(observer);
+    registry::visit(&cell.policy, frames, Heard { setup, listener })
 }
 
 struct Boxed(Setup);
@@ -467,76 +481,15 @@ impl registry::Visitor for Boxed {
     }
 }
 
-/// An engine that has kept a time line.
-trait Keep: Drive {
-    fn into_time_line(self: Box<Self>) -> TimeLine;
-}
-
-impl<P: Policy> Keep for Engine<P, TimeLine> {
-    fn into_time_line(self: Box<Self>) -> TimeLine {
-        self.into_observer()
-    }
-}
-
-struct BoxedWithTimeLine(Setup);
-
-impl registry::Visitor for BoxedWithTimeLine {
-    type Out = Box<dyn Keep>;
-    fn visit<P: Policy + 'static>(self, policy: P) -> Self::Out {
-        Box::new(Engine::new(policy, TimeLine::default(), self.0))
-    }
-}
-
-/// An engine that was served by a device.
-trait Served: Drive {
-    fn into_results(self: Box<Self>) -> (TimeLine, DeviceOutcome);
-}
-
-impl<P: Policy> Served for Engine<P, OnDevice<TimeLine>> {
-    fn into_results(self: Box<Self>) -> (TimeLine, DeviceOutcome) {
-        let (outcome, line) = self.into_observer().finish();
-        (line, outcome)
-    }
-}
-
-struct BoxedOnDevice {
+struct Heard<'o> {
     setup: Setup,
-    device: AnyDevice,
-    rate: Option<Rate>,
+    listener: Listener<'o>,
 }
 
-impl registry::Visitor for BoxedOnDevice {
-    type Out = Box<dyn Served>;
+impl<'o> registry::Visitor for Heard<'o> {
+    type Out = Box<dyn Drive + 'o>;
     fn visit<P: Policy + 'static>(self, policy: P) -> Self::Out {
-        let observer = OnDevice::new(self.device, self.rate, TimeLine::default());
-        Box::new(Engine::new(policy, observer, self.setup))
-    }
-}
-
-struct Observed<'a, O> {
-    source: &'a Source,
-    options: &'a Options,
-    progress: &'a Progress<'a>,
-    scan: &'a Scan,
-    setup: Setup,
-    observer: O,
-}
-
-impl<O: Observer> registry::Visitor for Observed<'_, O> {
-    type Out = Result<(Counts, TraceFacts, O), SimError>;
-    fn visit<P: Policy + 'static>(self, policy: P) -> Self::Out {
-        let mut engine = Engine::new(policy, self.observer, self.setup);
-        let mut pages = Vec::new();
-        let facts = for_each_chunk(
-            self.source,
-            self.options,
-            self.scan,
-            self.progress,
-            &mut pages,
-            |chunk| engine.advance(chunk),
-        )?;
-        let counts = engine.finish(&pages);
-        Ok((counts, facts, engine.into_observer()))
+        Box::new(Engine::new(policy, self.listener, self.setup))
     }
 }
 

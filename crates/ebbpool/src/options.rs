@@ -186,7 +186,8 @@ impl PoolOptions {
         self
     }
 
-    /// The most pages that are read ahead of sequential fixes; 0 for none. 32 unless told.
+    /// The most pages that are read ahead of sequential fixes, and no more than an eighth of the
+    /// frames; 0 for none. 32 unless told.
     pub fn read_ahead(mut self, pages: u32) -> Self {
         self.read_ahead = pages;
         self

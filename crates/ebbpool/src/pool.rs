@@ -79,9 +79,11 @@ impl PoolOptions {
             reserve: self.reserve(),
             max_dirty_age: self.max_dirty_age,
         };
-        let (read_ahead, ranges) = match self.background && self.read_ahead > 0 {
+        // However sequential the fixes, most frames are for pages that somebody wanted.
+        let most_ahead = self.read_ahead.min(self.frames / 8);
+        let (read_ahead, ranges) = match self.background && most_ahead > 0 {
             true => {
-                let (read_ahead, ranges) = ReadAhead::new(self.read_ahead);
+                let (read_ahead, ranges) = ReadAhead::new(most_ahead);
                 (Some(read_ahead), Some(ranges))
             }
             false => (None, None),
