@@ -19,6 +19,10 @@ use super::{Read, Write};
 
 pub(super) use ring::Rings;
 
+/// A queue is filled in so many steps. The device is to have the first operations while the last are
+/// prepared: told of all at once it also completes them at once, and idles until it is told of more.
+const STEPS: usize = 8;
+
 /// What the kernel is asked for: one address range, or several for neighbouring pages.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Operation {
@@ -181,10 +185,12 @@ fn drive<P: Addressed>(
         if flight.pending == 0 {
             return Ok(());
         }
-        // With nothing to refill the queue with there is no need to wake up in between.
-        let wanted = match waiting.is_empty() && slow == 0 {
-            true => flight.pending,
-            false => 1,
+        let wanted = match (waiting.is_empty(), flight.pending < flight.queue.depth()) {
+            // With nothing to refill the queue with there is no need to wake up in between.
+            (true, _) if slow == 0 => flight.pending,
+            // The next step can be prepared already.
+            (false, true) => 0,
+            _ => 1,
         };
         if let Err(error) = flight.queue.enter(wanted) {
             match error.kind() {
@@ -229,7 +235,7 @@ fn drive<P: Addressed>(
     })
 }
 
-/// Fills the queue.
+/// Fills the queue, by one step at most.
 fn launch<P: Addressed, Q: Queue>(
     waiting: &mut VecDeque<Transfer<P>>,
     flying: &mut Vec<Flying<P>>,
@@ -237,7 +243,9 @@ fn launch<P: Addressed, Q: Queue>(
     flight: &mut Flight<'_, Q>,
     sizes: Sizes,
 ) {
-    while flight.pending < flight.queue.depth() {
+    let depth = flight.queue.depth();
+    let most = (flight.pending + depth.div_ceil(STEPS)).min(depth);
+    while flight.pending < most {
         let Some(mut transfer) = waiting.pop_front() else {
             return;
         };
