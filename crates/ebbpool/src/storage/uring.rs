@@ -20,7 +20,8 @@ use super::{Read, Write};
 pub(super) use ring::Rings;
 
 /// A queue is filled in so many steps. The device is to have the first operations while the last are
-/// prepared: told of all at once it also completes them at once, and idles until it is told of more.
+/// prepared: one that is told of all at once may complete them at once, and idle until it is told of
+/// more.
 const STEPS: usize = 8;
 
 /// What the kernel is asked for: one address range, or several for neighbouring pages.

@@ -26,6 +26,8 @@ struct Kernel<'a> {
     /// Decides which operation is next.
     dice: u64,
     most_pending: usize,
+    /// Operations that one `enter` told of, at most.
+    most_at_once: usize,
 }
 
 impl<'a> Kernel<'a> {
@@ -39,6 +41,7 @@ impl<'a> Kernel<'a> {
             refusals: VecDeque::new(),
             dice: 1,
             most_pending: 0,
+            most_at_once: 0,
         }
     }
 
@@ -107,6 +110,7 @@ impl Queue for Kernel<'_> {
         if let Some(Some(refusal)) = self.refusals.pop_front() {
             return Err(refusal.into());
         }
+        self.most_at_once = self.most_at_once.max(self.untold.len());
         self.told.append(&mut self.untold);
         assert!(
             wanted <= self.told.len() + self.done.len(),
@@ -198,6 +202,17 @@ fn a_batch_larger_than_the_ring_goes_out_in_rounds_that_keep_it_full() {
         assert_eq!(bytes.expect("it is read"), content(*page));
     }
     assert_eq!(kernel.most_pending, 8);
+}
+
+#[test]
+fn a_queue_is_filled_in_steps() {
+    for (depth, step) in [(1, 1), (8, 1), (12, 2), (32, 4)] {
+        let file = Scripted::of(256 * PAGE);
+        let pages: Vec<u64> = (0..100).map(|at| at * 2).collect();
+        let mut kernel = Kernel::new(&file, depth);
+        assert!(write(&pages, &mut kernel).iter().all(Option::is_none));
+        assert_eq!((kernel.most_pending, kernel.most_at_once), (depth, step));
+    }
 }
 
 #[test]
