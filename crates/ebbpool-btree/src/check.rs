@@ -1,0 +1,39 @@
+//! Walking the whole database in search of anything wrong.
+
+use std::fmt;
+
+use crate::error::Error;
+use crate::tree::{Shape, Tree};
+
+/// Something wrong with a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The page.
+    pub page: u64,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// What a check has found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// What the tree is like, as far as it could be reached.
+    pub shape: Shape,
+    /// Pages of the storage.
+    pub pages: u64,
+    /// Pages in use, by the allocation maps.
+    pub used: u64,
+    /// What is wrong.
+    pub findings: Vec<Finding>,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "page {}: {}", self.page, self.what)
+    }
+}
+
+/// Walks the tree and the maps.
+pub(crate) fn check(tree: &Tree) -> Result<Report, Error> {
+    todo!()
+}

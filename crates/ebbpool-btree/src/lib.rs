@@ -1,0 +1,29 @@
+//! A small database: a B+-tree on the pages of a buffer pool, with a write-ahead log.
+//!
+//! - [`Options`] and [`Database`]: opening, reading, checkpoints, loading, checking.
+//! - [`Transaction`]: changes that happen all or not at all.
+//! - `docs/btree.md` says how it works, and why so.
+
+mod allocation;
+mod change;
+mod check;
+mod checkpoint;
+mod database;
+mod error;
+mod locks;
+mod log;
+mod options;
+mod page;
+mod range;
+mod recovery;
+mod transaction;
+mod tree;
+
+pub use check::{Finding, Report};
+pub use database::{Database, DatabaseStats};
+pub use error::Error;
+pub use log::LogFile;
+pub use options::{Durability, Options, Parts};
+pub use range::Range;
+pub use transaction::Transaction;
+pub use tree::Shape;

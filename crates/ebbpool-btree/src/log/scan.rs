@@ -1,0 +1,1 @@
+//! Finding where a log ends, and whether it ends where it should.

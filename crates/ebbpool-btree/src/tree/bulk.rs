@@ -1,0 +1,1 @@
+//! Loading an empty tree from sorted records, bottom up, without logging each.

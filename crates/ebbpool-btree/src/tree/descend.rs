@@ -1,0 +1,1 @@
+//! Ways from the root to a leaf.

@@ -1,0 +1,1 @@
+//! Nodes that became too empty are merged with a neighbour.

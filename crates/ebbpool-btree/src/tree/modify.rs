@@ -1,0 +1,1 @@
+//! Putting and removing keys.

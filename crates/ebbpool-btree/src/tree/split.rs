@@ -1,0 +1,1 @@
+//! Nodes that are full are split.
