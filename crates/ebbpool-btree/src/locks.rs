@@ -207,7 +207,7 @@ impl Locks {
     }
 
     /// The transaction has ended; `rolled_back` if its removals were taken back.
-    pub(crate) fn release(&self, _txn: TxnId, held: Held, rolled_back: bool) {
+    pub(crate) fn release(&self, held: Held, rolled_back: bool) {
         if !held.removed.is_empty() {
             let mut removed = self.removed.write();
             if rolled_back {
@@ -360,9 +360,9 @@ mod tests {
             )
         };
         assert!(in_vain(refused) && in_vain(locks.wait_for(0, b"a")));
-        locks.release(1, one, false);
+        locks.release(one, false);
         assert!(locks.try_lock(2, b"a", &mut two) && locks.is_locked(1, b"a"));
-        locks.release(2, two, false);
+        locks.release(two, false);
         assert!(!locks.is_locked(0, b"a") && locks.holders.load(Ordering::Relaxed) == 0);
         assert!(locks.waits.lock().is_empty());
     }
@@ -380,12 +380,12 @@ mod tests {
                     let mut held = Held::default();
                     locks.lock(txn, b"a", &mut held).unwrap();
                     assert!(done.load(Ordering::SeqCst));
-                    locks.release(txn, held, false);
+                    locks.release(held, false);
                 });
             }
             waits_for_any(&locks, 4);
             done.store(true, Ordering::SeqCst);
-            locks.release(1, one, false);
+            locks.release(one, false);
         });
         assert!(locks.waits.lock().is_empty());
     }
@@ -407,7 +407,7 @@ mod tests {
                         if is_deadlock(locks.lock(txn, &next.to_le_bytes(), &mut held)) {
                             found.fetch_add(1, Ordering::SeqCst);
                         }
-                        locks.release(txn, held, false);
+                        locks.release(held, false);
                     });
                 }
             });
@@ -426,7 +426,7 @@ mod tests {
         std::thread::scope(|threads| {
             let first = threads.spawn(|| {
                 let outcome = locks.lock(1, b"a", &mut one);
-                locks.release(1, one, false);
+                locks.release(one, false);
                 is_deadlock(outcome)
             });
             waits_for_any(&locks, 1);
@@ -438,7 +438,7 @@ mod tests {
             locks.shard(hash).released.notify_all();
             drop(owners);
             let third = is_deadlock(locks.lock(3, b"b", &mut three));
-            locks.release(3, three, false);
+            locks.release(three, false);
             assert_ne!(third, first.join().unwrap());
         });
     }
@@ -462,7 +462,7 @@ mod tests {
         locks.removing(1, b"l", &mut held);
         locks.not_removed(&mut held);
         assert_eq!(locks.removed_between(2, after.0, after.1), None);
-        locks.release(1, held, true);
+        locks.release(held, true);
         assert_ne!(locks.brought_back(), before);
         assert_eq!(locks.removed_between(2, all.0, all.1), None);
     }
