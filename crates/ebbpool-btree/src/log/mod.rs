@@ -95,6 +95,15 @@ impl Layout {
         self.starts[self.other()]
     }
 
+    /// That of the current file.
+    fn header(&self, identity: Identity) -> Header {
+        Header {
+            identity,
+            turn: self.turn,
+            start: self.current_start(),
+        }
+    }
+
     /// The file that has a position, and where in it that is.
     fn place(&self, position: Position) -> (usize, u64) {
         let file = match position < self.current_start() {
@@ -396,14 +405,36 @@ impl Wal {
     /// Syncs the current file, in which all is that was written since the last sync.
     fn sync_written(&self, written: Position) -> Result<(), Error> {
         let layout = *self.layout.read();
-        self.sync_file(&*self.files[layout.current])?;
+        if let Err(error) = self.sync_file(&*self.files[layout.current]) {
+            self.renew(&layout, written);
+            return Err(self.fail("synced", error));
+        }
         self.durable.fetch_max(written, Ordering::AcqRel);
         Ok(())
     }
 
-    fn sync_file(&self, file: &dyn LogFile) -> Result<(), Error> {
+    fn sync_file(&self, file: &dyn LogFile) -> io::Result<()> {
         self.syncs.fetch_add(1, Ordering::Relaxed);
-        file.sync().map_err(|error| self.fail("synced", error))
+        file.sync()
+    }
+
+    /// Writes once more what a failed sync may have dropped. A kernel may take it for written and still
+    /// show it: whoever opened the log next would build on it, and a sync would do nothing for it
+    /// (Rebello et al., Can applications recover from fsync failures?, ATC 2020). Where that fails too, it
+    /// is cut off. What the sync failed with is what is told.
+    fn renew(&self, layout: &Layout, written: Position) {
+        let start = layout.current_start();
+        let (file, from) = layout.place(self.durable_lsn().max(start));
+        let (_, to) = layout.place(written);
+        let file = &*self.files[file];
+        if self.durable_lsn() <= start {
+            let header = layout.header(self.identity);
+            let _ = file.write_at(header.place(), &header.encode());
+        }
+        let renewed = rewrite(file, from, to).and_then(|()| file.set_len(to));
+        if renewed.is_err() {
+            let _ = file.set_len(from);
+        }
     }
 
     /// Has the log go on in the other file, from `start` on, up to where it is durable.
@@ -411,18 +442,18 @@ impl Wal {
         layout.current = layout.other();
         layout.turn += 1;
         layout.starts[layout.current] = start;
-        let header = Header {
-            identity: self.identity,
-            turn: layout.turn,
-            start,
-        };
+        let header = layout.header(self.identity);
         let file = &*self.files[layout.current];
         let bytes = header.encode();
         let outcome = file.write_at(header.place(), &bytes);
         outcome.map_err(|error| self.fail("written", error))?;
         self.bytes_written
             .fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        self.sync_file(file)?;
+        if let Err(error) = self.sync_file(file) {
+            // As in `renew`.
+            let _ = file.write_at(header.place(), &bytes);
+            return Err(self.fail("synced", error));
+        }
         // Not before the header is durable: until then the log may still need what is cut off.
         let longest = header::LENGTH.saturating_add(self.turn_bytes);
         let shortened = match file.len() {
@@ -455,7 +486,6 @@ impl Wal {
     }
 }
 
-/// The second file first: what has the first one's header was made whole.
 fn make(files: &[Box<dyn LogFile>; 2], identity: Identity) -> io::Result<()> {
     for file in files {
         if file.len()? > 0 {
@@ -463,7 +493,7 @@ fn make(files: &[Box<dyn LogFile>; 2], identity: Identity) -> io::Result<()> {
             file.sync()?;
         }
     }
-    for (file, turn) in [(&files[1], 0), (&files[0], 1)] {
+    for (file, turn) in [(&files[0], 1), (&files[1], 0)] {
         let header = Header {
             identity,
             turn,
@@ -471,6 +501,21 @@ fn make(files: &[Box<dyn LogFile>; 2], identity: Identity) -> io::Result<()> {
         };
         file.write_at(0, &header.block())?;
         file.sync()?;
+    }
+    Ok(())
+}
+
+/// Writes the bytes between two offsets that a file has there.
+fn rewrite(file: &dyn LogFile, mut from: u64, to: u64) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    while from < to {
+        bytes.resize((to - from).min(WRITE_AT as u64) as usize, 0);
+        let there = file.read_at(from, &mut bytes)?;
+        if there == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        file.write_at(from, &bytes[..there])?;
+        from += there as u64;
     }
     Ok(())
 }
