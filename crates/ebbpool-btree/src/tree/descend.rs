@@ -116,8 +116,8 @@ impl Tree {
     /// A page to which another one refers, if a node or part of a value can be there. Nobody is to
     /// latch the page that he has latched already, or make one dirty that does not exist.
     pub(super) fn expect_other(&self, page: u64, other: u64) -> Result<u64, Error> {
-        let maps = &self.allocation.maps;
-        match other > ROOT && other != page && !maps.is_map(other) {
+        let is_map = self.allocation.maps.is_map(other);
+        match other > ROOT && other != page && other < self.pool.pages() && !is_map {
             true => Ok(other),
             false => Err(Error::corrupt(
                 page,

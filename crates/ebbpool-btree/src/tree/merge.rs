@@ -161,6 +161,9 @@ impl Tree {
             return Ok(None);
         };
         let mut left = self.exclusive_child(&node, slot)?;
+        if node.child(slot)? == node.child(slot + 1)? {
+            return Err(Error::corrupt(node.page(), "two of its children are one"));
+        }
         let right = self.exclusive_child(&node, slot + 1)?;
         let (left_used, right_used) = (node_of(&left)?.used(), node_of(&right)?.used());
         if !self.may_merge(&node, slot + 1, left_used, right_used)? {
@@ -178,11 +181,11 @@ impl Tree {
         }))
     }
 
-    fn append_right(
-        &self,
-        parent: &mut WriteGuard<'_>,
+    fn append_right<'t>(
+        &'t self,
+        parent: &mut WriteGuard<'t>,
         slot: usize,
-        left: &mut WriteGuard<'_>,
+        left: &mut WriteGuard<'t>,
         right: &WriteGuard<'_>,
         separator: &[u8],
     ) -> Result<(), Error> {

@@ -15,11 +15,11 @@ impl Tree {
     /// # Errors
     ///
     /// If the log fails nothing has changed, and the page taken is given back.
-    pub(super) fn restructure(
+    pub(super) fn restructure<'p>(
         &self,
         changes: Vec<(u64, Change<'_>)>,
-        pages: &mut [&mut WriteGuard<'_>],
-        taken: Option<Taken<'_>>,
+        pages: &mut [&mut WriteGuard<'p>],
+        taken: Option<Taken<'p>>,
     ) -> Result<(), Error> {
         let record = Record::Structure { changes };
         let lsn = match self.wal.append(&record) {

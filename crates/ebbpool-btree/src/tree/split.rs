@@ -96,7 +96,7 @@ impl Tree {
     }
 
     /// Moves what the root has to a new child, which becomes its only one.
-    fn push_down(&self, root: &mut WriteGuard<'_>) -> Result<(), Error> {
+    fn push_down<'t>(&'t self, root: &mut WriteGuard<'t>) -> Result<(), Error> {
         let node = node_of(root)?;
         let (level, cells) = (node.level(), node.cells(0..node.count())?);
         let above = level
@@ -119,11 +119,11 @@ impl Tree {
     }
 
     /// Splits a child, whose parent has room for a separator.
-    fn split(
-        &self,
-        parent: &mut WriteGuard<'_>,
+    fn split<'t>(
+        &'t self,
+        parent: &mut WriteGuard<'t>,
         slot: usize,
-        child: &mut WriteGuard<'_>,
+        child: &mut WriteGuard<'t>,
         wanted: &Wanted<'_>,
     ) -> Result<(), Error> {
         let node = node_of(child)?;
