@@ -74,6 +74,11 @@ impl<'a> Node<'a> {
         whole.then_some(node)
     }
 
+    /// The page that it is in.
+    pub(crate) fn page(&self) -> u64 {
+        self.page
+    }
+
     pub(crate) fn level(&self) -> u8 {
         self.level
     }
