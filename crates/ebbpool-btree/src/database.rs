@@ -37,6 +37,8 @@ pub struct DatabaseStats {
     pub pool: ebbpool::Stats,
     /// Bytes written to the log.
     pub log_bytes: u64,
+    /// Bytes that the log has now: recovery reads them.
+    pub log_length: u64,
     /// Syncs of the log.
     pub log_syncs: u64,
     /// Transactions that committed.
@@ -265,6 +267,7 @@ impl Database {
         DatabaseStats {
             pool: inner.tree.pool.stats(),
             log_bytes: inner.tree.wal.bytes_written(),
+            log_length: inner.tree.wal.end_lsn().saturating_sub(inner.tree.wal.begin()),
             log_syncs: inner.tree.wal.syncs(),
             commits: inner.commits.load(Ordering::Relaxed),
             rollbacks: inner.rollbacks.load(Ordering::Relaxed),

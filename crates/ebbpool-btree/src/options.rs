@@ -106,7 +106,7 @@ impl Options {
     ///
     /// If there is no such policy, or it needs to know the future.
     pub fn policy(mut self, spec: &str) -> Result<Self, Error> {
-        PoolOptions::new(self.frames).policy(spec).map_err(of_pool)?;
+        drop(PoolOptions::new(self.frames).policy(spec).map_err(of_pool)?);
         self.policy = Some(spec.into());
         Ok(self)
     }

@@ -30,8 +30,8 @@ pub(crate) struct Analysis {
     /// Transactions that are not done.
     open: BTreeMap<TxnId, Fate>,
     pub(crate) highest_txn: TxnId,
-    /// How long the storage has to be for the records from one on: LSNs ascend, lengths descend.
-    lengths: Vec<(Lsn, u64)>,
+    /// Pages that a transaction took without logging what it put there.
+    unlogged: HashMap<u64, TxnId>,
 }
 
 /// What is to become of a transaction.
@@ -68,26 +68,26 @@ impl Analysis {
         wal.scan(&mut |position, lsn, record| {
             analysis.records += 1;
             analysis.note_fate(position, record);
-            let mut length = 0;
             for (page, change) in record.changes() {
-                length = length.max(page.saturating_add(1));
                 match change {
                     Change::Format(_) => _ = analysis.formatted.insert(*page, lsn),
                     &Change::Mark { first, count, used } => {
-                        let next = first.saturating_add(u64::from(count));
                         if u64::from(count) > maps.span {
                             let what = "the log marks more pages in it than it has";
                             return Err(Error::corrupt(*page, what));
                         }
-                        match used {
-                            true => length = length.max(next),
-                            false => analysis.freed.extend((first..next).map(|page| (page, lsn))),
+                        let pages = first..first.saturating_add(u64::from(count));
+                        match (used, record) {
+                            (false, _) => analysis.freed.extend(pages.map(|page| (page, lsn))),
+                            (true, Record::Update { txn, changes, .. }) if changes.len() == 1 => {
+                                analysis.unlogged.extend(pages.map(|page| (page, *txn)));
+                            }
+                            _ => {}
                         }
                     }
                     _ => {}
                 }
             }
-            analysis.note_length(lsn, length);
             Ok(())
         })?;
         Ok(analysis)
@@ -128,22 +128,6 @@ impl Analysis {
         }
     }
 
-    fn note_length(&mut self, lsn: Lsn, length: u64) {
-        if length == 0 {
-            return;
-        }
-        while self.lengths.last().is_some_and(|&(_, before)| before <= length) {
-            self.lengths.pop();
-        }
-        self.lengths.push((lsn, length));
-    }
-
-    /// Pages that the storage needs for what is to be redone.
-    pub(crate) fn pages(&self) -> u64 {
-        let mut redone = self.lengths.iter().filter(|&&(lsn, _)| lsn > self.redo_from);
-        redone.next().map_or(0, |&(_, length)| length)
-    }
-
     /// True if redo writes all of a page, so that what storage has of it does not matter.
     pub(crate) fn makes_anew(&self, page: u64) -> bool {
         let formatted = self.formatted.get(&page);
@@ -164,13 +148,14 @@ impl Analysis {
     /// What the pool, the log and the tree fail with. Everything can be done again.
     pub(crate) fn recover(self, tree: &Tree) -> Result<Done, Error> {
         let _span = tracing::info_span!("recovery").entered();
-        tree.pool.grow(self.pages())?;
         self.check_age(tree)?;
         let mut done = Done {
             redone: self.redo(tree)?,
             ..Done::default()
         };
-        tree.allocation.begin(&tree.pool)?;
+        let loses = |txn| matches!(self.open.get(txn), Some(Fate::Loses { .. }));
+        let may_be_missing = |page| self.unlogged.get(&page).is_some_and(loses);
+        tree.allocation.begin(&tree.pool, &may_be_missing)?;
         for (txn, fate) in self.open {
             match fate {
                 Fate::Loses { from } => {
