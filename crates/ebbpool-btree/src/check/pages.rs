@@ -156,7 +156,9 @@ impl<'t> Pages<'t> {
         }
         if let &[first, ..] = beyond {
             let (more, count) = (beyond.len(), self.count);
-            let what = format!("it marks {more} pages as in use from page {first} on, and there are {count} pages");
+            let what = format!(
+                "it marks {more} pages as in use from page {first} on, and there are {count} pages"
+            );
             self.find(map, what);
         }
         self.used_count += used.len() as u64;
@@ -175,12 +177,18 @@ impl<'t> Pages<'t> {
         };
         if meta.format != FORMAT {
             let found = meta.format;
-            self.find(META, format!("it says format {found}, and this is format {FORMAT}"));
+            self.find(
+                META,
+                format!("it says format {found}, and this is format {FORMAT}"),
+            );
         }
         let page_size = self.pool.payload_size() + HEADER_BYTES;
         if meta.page_size as usize != page_size {
             let found = meta.page_size;
-            self.find(META, format!("it says pages of {found} bytes, and they have {page_size}"));
+            self.find(
+                META,
+                format!("it says pages of {found} bytes, and they have {page_size}"),
+            );
         }
         Ok(())
     }
