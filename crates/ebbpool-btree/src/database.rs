@@ -261,6 +261,13 @@ impl Database {
         check::check(&self.inner.tree)
     }
 
+    /// The log, as the pool sees it: for tests that watch the order of writes
+    /// ([`FaultyDisk::watch`](ebbpool::storage::FaultyDisk::watch)).
+    pub fn log(&self) -> Arc<dyn Log> {
+        let log: Arc<dyn Log> = self.inner.tree.wal.clone();
+        log
+    }
+
     /// What it has done so far.
     pub fn stats(&self) -> DatabaseStats {
         let inner = &*self.inner;

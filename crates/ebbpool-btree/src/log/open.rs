@@ -35,8 +35,9 @@ pub(super) fn find(files: &[Box<dyn LogFile>; 2]) -> Result<Option<Found>, Error
                 )),
             };
         }
-        // The first file is made first, and has records only when the second one is made too.
-        [Some(Header { turn: 1, .. }), None]
+        // The first file is made first, and has records only when the second one is made too. What is made
+        // again after a crash finds the second one's header, perhaps, and has made the first one empty.
+        [Some(Header { turn: 1, .. }), None] | [None, Some(Header { turn: 0, .. })]
             if may_be_unfinished(&*files[0])? && may_be_unfinished(&*files[1])? =>
         {
             return Ok(None);

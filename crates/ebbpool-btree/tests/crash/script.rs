@@ -84,7 +84,7 @@ impl Setting {
                 1 => Durability::Buffered,
                 _ => Durability::Synced,
             },
-            checkpoint_every: 1 << (9 + chance.below(7)),
+            checkpoint_every: 1 << (12 + chance.below(4)),
             most_value: [20, 100, 300, 3 * page_size][chance.usize(4)],
         }
     }
