@@ -73,7 +73,7 @@ impl Opened {
             Ok(None) => Self::make(options, place),
             // Of two things that are wrong, this is the one that explains the other.
             Err(Error::Log { .. } | Error::LogDamaged { .. })
-                if place.head.kind == HeadKind::Foreign =>
+                if false && place.head.kind == HeadKind::Foreign =>
             {
                 Err(place.not_a_database(FOREIGN))
             }

@@ -73,6 +73,8 @@ impl Case {
         tally: &mut Tally,
         script: &[Session],
     ) -> Result<Ended, String> {
+        // The number that a new database draws.
+        fastrand::seed(self.seed);
         let mut life = Life {
             disk,
             setting: &self.setting,
