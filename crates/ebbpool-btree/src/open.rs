@@ -1,5 +1,6 @@
 //! Opening a database: what is there, making it, or recovering it.
 
+use std::io;
 use std::sync::Arc;
 
 use ebbpool::{Log, PageFormat};
@@ -72,9 +73,7 @@ impl Opened {
             Ok(Some(opened)) => Ok(opened),
             Ok(None) => Self::make(options, place),
             // Of two things that are wrong, this is the one that explains the other.
-            Err(Error::Log { .. } | Error::LogDamaged { .. })
-                if false && place.head.kind == HeadKind::Foreign =>
-            {
+            Err(error) if place.head.kind == HeadKind::Foreign && is_damage(&error) => {
                 Err(place.not_a_database(FOREIGN))
             }
             Err(error) => Err(error),
@@ -207,5 +206,14 @@ impl Opened {
             identity,
             analysis,
         })
+    }
+}
+
+/// True if a log is not one, and false if only nobody could look.
+fn is_damage(error: &Error) -> bool {
+    match error {
+        Error::LogDamaged { .. } => true,
+        Error::Log { source, .. } => source.kind() == io::ErrorKind::InvalidData,
+        _ => false,
     }
 }
