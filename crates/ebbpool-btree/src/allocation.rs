@@ -5,6 +5,11 @@
 //! log has it durably before that page is given out: so a map that is empty in storage covers nothing
 //! that was ever written.
 
+#[cfg(test)]
+pub(crate) mod fixture;
+#[cfg(test)]
+mod tests;
+
 use ebbpool::{Pool, WriteGuard};
 use parking_lot::Mutex;
 
