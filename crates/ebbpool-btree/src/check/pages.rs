@@ -91,7 +91,8 @@ impl<'t> Pages<'t> {
         Ok(Some(guard))
     }
 
-    /// Notes that a page is reached from another one; false, and a finding, if it was before, or there is no such page.
+    /// Notes that a page is reached from another one; false, and a finding, if it was before, or there
+    /// is no such page.
     pub(super) fn reach(&mut self, page: u64, from: u64) -> bool {
         if page >= self.count {
             let count = self.count;

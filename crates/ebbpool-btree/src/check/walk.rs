@@ -189,8 +189,8 @@ impl<'p, 't> Walk<'p, 't> {
         }
         if found != u64::from(length) {
             let what = format!(
-                "the value at slot {slot} has {length} bytes, and its overflow pages from page {first} \
-                 on have {found}"
+                "the value at slot {slot} has {length} bytes, and its overflow pages from page \
+                 {first} on have {found}"
             );
             self.pages.find(leaf, what);
         }
@@ -226,8 +226,8 @@ fn keys_within(pending: &Pending, node: &Node<'_>) -> Result<(), Error> {
     }
 }
 
-/// The children, from left to right. Where the node's own keys are in no order, what the parent said of them has
-/// to do.
+/// The children, from left to right. Where the node's own keys are in no order, what the parent said
+/// of them has to do.
 fn children(pending: &Pending, node: &Node<'_>, ordered: bool) -> Result<Vec<Pending>, Error> {
     let count = node.count();
     let child = |slot: usize| {
