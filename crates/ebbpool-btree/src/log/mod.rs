@@ -6,6 +6,7 @@
 
 mod file;
 mod frame;
+pub(crate) mod fuzzing;
 mod header;
 mod open;
 mod record;
@@ -42,7 +43,7 @@ const MOST_UNWRITTEN: usize = 16 << 20;
 const FIRST_READ: u64 = 4096;
 
 /// What a log's header says of the database.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Identity {
     pub(crate) page_size: u32,
     pub(crate) number: u64,
