@@ -181,6 +181,31 @@ fn a_loaded_tree_is_changed_as_any_other() {
 }
 
 #[test]
+fn a_tree_of_nodes_with_one_or_two_cells_comes_to_nothing() {
+    for count in [2, 3, 5, 8, 9, 33, 130, 300] {
+        for order in 0..6 {
+            let mut fixture = Fixture::new(512, 64);
+            let records = records(count, 3, 20);
+            load(&fixture, &records, 0.0, &mut Changes::default()).unwrap();
+            fixture.model.extend(records.iter().cloned());
+            let height = fixture.verify().height;
+            assert!(1 << (height - 1) >= count, "{height}");
+            let mut keys: Vec<_> = fixture.model.keys().cloned().collect();
+            match order {
+                0 => {}
+                1 => keys.reverse(),
+                _ => fastrand::Rng::with_seed(order).shuffle(&mut keys),
+            }
+            for key in keys {
+                fixture.remove(&key).unwrap();
+                fixture.verify();
+            }
+            assert_eq!(fixture.verify().pages.len(), 1, "{count}, {order}");
+        }
+    }
+}
+
+#[test]
 fn a_load_is_the_same_as_inserts() {
     let records = records(1500, 6, 500);
     let loaded = Fixture::new(1024, 64);
