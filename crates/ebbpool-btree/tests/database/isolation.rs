@@ -1,10 +1,11 @@
 //! What one transaction sees of others: what they committed, and nothing else (read committed).
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use ebbpool::storage::FaultyDisk;
+use ebbpool::storage::{FaultyDisk, Operation};
 use ebbpool_btree::{Database, Error};
 
 use crate::parts::{all, options, parts};
@@ -128,6 +129,36 @@ fn scans_wait_for_keys_that_are_changed_or_removed() {
             };
             assert!(seen.iter().all(decided));
         });
+    }
+}
+
+/// A removal is taken back after a scan has read the leaf where the key was missing, and before it asks
+/// whether one is.
+#[test]
+fn a_key_that_comes_back_behind_a_scan_is_not_missed() {
+    // The first reads are those on the way to that leaf.
+    for nth in 8..24 {
+        let disk = FaultyDisk::new(0);
+        let mut database = options().open_on(parts(&disk)).unwrap();
+        let records = (0..1000).map(|number| Ok::<_, Error>((key(number), vec![7; 50])));
+        database.load(records, 0.9).unwrap();
+        let database: &'static Database = Box::leak(Box::new(database));
+        let mut one = database.begin();
+        one.delete(&key(5)).unwrap();
+        // Nothing that the scan reads is in memory then.
+        assert_eq!(database.range(key(500)..).count(), 500);
+        let (one, reads) = (Mutex::new(Some(one)), AtomicU32::new(0));
+        disk.observe(move |io| {
+            let read = io.file == "data" && io.operation == Operation::Read;
+            if read && reads.fetch_add(1, Ordering::SeqCst) + 1 == nth {
+                let one = one.lock().unwrap().take();
+                one.expect("the first time").rollback().expect("rolled back");
+            }
+        });
+        let records = database.range(..key(500)).expecting(1000);
+        assert_eq!(records.map(Result::unwrap).count(), 500, "{nth}");
+        disk.observe_no_more();
+        assert_eq!(database.stats().rollbacks, 1);
     }
 }
 

@@ -395,16 +395,15 @@ fn pages_are_freed_while_a_checkpoint_is_under_way() {
     for seed in 0..20 {
         let disk = FaultyDisk::new(0);
         let one_by_one = options().pool(|pool| pool.batch(1));
-        let database = one_by_one.open_on(parts(&disk)).unwrap();
+        let mut database = one_by_one.open_on(parts(&disk)).unwrap();
+        let key = |number: u16| number.to_be_bytes().to_vec();
+        let records = (0..100).map(|number| Ok::<_, Error>((key(number), vec![1; 40])));
+        database.load(records, 0.5).unwrap();
         let database = Arc::new(database);
-        let put = |number: u16, length| database.put(&number.to_be_bytes(), &vec![1; length]);
-        for number in 0..100 {
-            put(number, 40).unwrap();
+        let more = move |number| [1, 2].map(|last| [key(number), vec![last]].concat());
+        for key in (60..100).flat_map(more) {
+            database.put(&key, b"").unwrap();
         }
-        database.checkpoint().unwrap();
-        put(0, 30).unwrap();
-        put(90, 30).unwrap();
-        put(95, 30).unwrap();
         let (other, begun) = (Arc::downgrade(&database), AtomicBool::new(false));
         disk.observe(move |io| {
             let of_data = io.file == "data" && io.operation == Operation::Write;
@@ -412,14 +411,19 @@ fn pages_are_freed_while_a_checkpoint_is_under_way() {
                 return;
             }
             let database = other.upgrade().expect("it is at work");
-            for number in 80..100u16 {
-                assert!(database.delete(&number.to_be_bytes()).expect("deleted"));
+            // From the end on: what storage has of a leaf has no such slot.
+            let keys = (60..100).rev().flat_map(|number| {
+                let [one, two] = more(number);
+                [two, one, key(number)]
+            });
+            for key in keys {
+                assert!(database.delete(&key).expect("deleted"));
             }
         });
         database.checkpoint().unwrap();
         disk.observe_no_more();
         let expected = all(&database);
-        assert_eq!(expected.len(), 80);
+        assert_eq!(expected.len(), 60);
         disk.crash(seed);
         drop(database);
         disk.restart();

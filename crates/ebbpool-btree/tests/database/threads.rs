@@ -1,7 +1,9 @@
 //! Many threads at once, and the power that fails while they are at it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Barrier;
 use std::thread;
+use std::time::Duration;
 
 use ebbpool::storage::{Fault, FaultyDisk, Operation};
 use ebbpool_btree::{Database, Durability, Error, Options};
@@ -43,6 +45,8 @@ fn transfer(database: &Database, random: &mut fastrand::Rng) -> Result<(), Error
     let has = amount(&transaction.get_for_update(&account(from))?.expect("an account"));
     let sum = random.u64(0..=has.min(50));
     transaction.put(&account(from), &balance(has - sum))?;
+    // Others get a chance to lock what this one wants next.
+    thread::yield_now();
     let has = amount(&transaction.get_for_update(&account(to))?.expect("an account"));
     transaction.put(&account(to), &balance(has + sum))?;
     // Closed and opened anew, so that there are removals too.
@@ -115,6 +119,31 @@ fn bank(database: &Database, rounds: u32) -> u64 {
         });
     });
     deadlocks.into_inner()
+}
+
+#[test]
+fn of_two_that_wait_for_each_other_one_is_told() {
+    let options = options().lock_patience(Duration::from_secs(3600));
+    let database = options.open_on(parts(&FaultyDisk::new(0))).unwrap();
+    let both_have_one = Barrier::new(2);
+    let outcomes = thread::scope(|threads| {
+        let run = |first: &'static [u8], second: &'static [u8]| {
+            let (database, both_have_one) = (&database, &both_have_one);
+            threads.spawn(move || {
+                let mut transaction = database.begin();
+                transaction.put(first, b"1").unwrap();
+                both_have_one.wait();
+                transaction.put(second, b"2")?;
+                transaction.commit()
+            })
+        };
+        let threads = [run(b"a", b"b"), run(b"b", b"a")];
+        threads.map(|thread| thread.join().unwrap())
+    });
+    let is_deadlock = |it: &Result<(), _>| matches!(it, Err(Error::Conflict { deadlock: true, .. }));
+    let told = outcomes.iter().filter(|it| is_deadlock(it)).count();
+    assert_eq!((told, outcomes.iter().filter(|it| it.is_ok()).count()), (1, 1));
+    assert_eq!(all(&database).len(), 2);
 }
 
 #[test]
