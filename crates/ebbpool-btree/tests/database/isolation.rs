@@ -18,7 +18,13 @@ fn database(patience: Duration) -> Database {
 }
 
 fn is_conflict<T>(outcome: &Result<T, Error>) -> bool {
-    matches!(outcome, Err(Error::Conflict { deadlock: false, .. }))
+    matches!(
+        outcome,
+        Err(Error::Conflict {
+            deadlock: false,
+            ..
+        })
+    )
 }
 
 fn key(number: u32) -> Vec<u8> {
@@ -152,7 +158,9 @@ fn a_key_that_comes_back_behind_a_scan_is_not_missed() {
             let read = io.file == "data" && io.operation == Operation::Read;
             if read && reads.fetch_add(1, Ordering::SeqCst) + 1 == nth {
                 let one = one.lock().unwrap().take();
-                one.expect("the first time").rollback().expect("rolled back");
+                one.expect("the first time")
+                    .rollback()
+                    .expect("rolled back");
             }
         });
         let records = database.range(..key(500)).expecting(1000);
@@ -183,7 +191,9 @@ fn what_is_rolled_back_was_never_seen() {
                             let key = key(number);
                             match random.u8(0..3) {
                                 0 => transaction.put(&key, b"dirty").unwrap(),
-                                1 => transaction.put(&[&key[..], b"x"].concat(), &[1; 300]).unwrap(),
+                                1 => transaction
+                                    .put(&[&key[..], b"x"].concat(), &[1; 300])
+                                    .unwrap(),
                                 _ => _ = transaction.delete(&key).unwrap(),
                             }
                         }
@@ -215,7 +225,10 @@ fn what_is_rolled_back_was_never_seen() {
                 }
             });
         }
-        let outcomes: Vec<_> = writers.into_iter().map(thread::ScopedJoinHandle::join).collect();
+        let outcomes: Vec<_> = writers
+            .into_iter()
+            .map(thread::ScopedJoinHandle::join)
+            .collect();
         done.store(true, Ordering::SeqCst);
         outcomes.into_iter().for_each(Result::unwrap);
     });

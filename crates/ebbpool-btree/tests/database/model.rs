@@ -454,10 +454,15 @@ fn the_log_does_not_grow_for_ever() {
     let disk = FaultyDisk::new(0);
     let database = open(&disk).unwrap();
     for round in 0..3000u32 {
-        database.put(&(round % 100).to_be_bytes(), &[7; 100]).unwrap();
+        database
+            .put(&(round % 100).to_be_bytes(), &[7; 100])
+            .unwrap();
     }
     let stats = database.stats();
-    assert!(stats.checkpoints > 10 && stats.log_bytes > 300_000, "{stats:?}");
+    assert!(
+        stats.checkpoints > 10 && stats.log_bytes > 300_000,
+        "{stats:?}"
+    );
     assert!(stats.log_length < 64 << 10, "{}", stats.log_length);
     let lengths = ["log0", "log1"].map(|name| disk.bytes(name).len().unwrap());
     assert!(lengths.iter().sum::<u64>() < 160 << 10, "{lengths:?}");

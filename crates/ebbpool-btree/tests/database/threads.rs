@@ -1,7 +1,7 @@
 //! Many threads at once, and the power that fails while they are at it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -42,12 +42,20 @@ fn opened(database: &Database) {
 fn transfer(database: &Database, random: &mut fastrand::Rng) -> Result<(), Error> {
     let (from, to) = (random.u32(0..ACCOUNTS), random.u32(0..ACCOUNTS));
     let mut transaction = database.begin();
-    let has = amount(&transaction.get_for_update(&account(from))?.expect("an account"));
+    let has = amount(
+        &transaction
+            .get_for_update(&account(from))?
+            .expect("an account"),
+    );
     let sum = random.u64(0..=has.min(50));
     transaction.put(&account(from), &balance(has - sum))?;
     // Others get a chance to lock what this one wants next.
     thread::yield_now();
-    let has = amount(&transaction.get_for_update(&account(to))?.expect("an account"));
+    let has = amount(
+        &transaction
+            .get_for_update(&account(to))?
+            .expect("an account"),
+    );
     transaction.put(&account(to), &balance(has + sum))?;
     // Closed and opened anew, so that there are removals too.
     if random.u8(0..4) == 0 {
@@ -140,9 +148,13 @@ fn of_two_that_wait_for_each_other_one_is_told() {
         let threads = [run(b"a", b"b"), run(b"b", b"a")];
         threads.map(|thread| thread.join().unwrap())
     });
-    let is_deadlock = |it: &Result<(), _>| matches!(it, Err(Error::Conflict { deadlock: true, .. }));
+    let is_deadlock =
+        |it: &Result<(), _>| matches!(it, Err(Error::Conflict { deadlock: true, .. }));
     let told = outcomes.iter().filter(|it| is_deadlock(it)).count();
-    assert_eq!((told, outcomes.iter().filter(|it| it.is_ok()).count()), (1, 1));
+    assert_eq!(
+        (told, outcomes.iter().filter(|it| it.is_ok()).count()),
+        (1, 1)
+    );
     assert_eq!(all(&database).len(), 2);
 }
 
@@ -179,7 +191,10 @@ fn the_power_fails_while_threads_are_at_it() {
     for round in 0..20u64 {
         let disk = FaultyDisk::new(round);
         let background = round % 2 == 0;
-        let database = options().background(background).open_on(parts(&disk)).unwrap();
+        let database = options()
+            .background(background)
+            .open_on(parts(&disk))
+            .unwrap();
         opened(&database);
         database.checkpoint().unwrap();
         disk.inject(Fault::crash(Operation::Change, round).nth(20 + round * 37));
