@@ -4,6 +4,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::page::edit::NodeEdit;
+use crate::page::map::Maps;
+use crate::page::meta::{FORMAT, Meta};
+use crate::page::overflow::Part;
 
 /// What one page becomes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,6 +75,48 @@ impl Change<'_> {
     ///
     /// [`Error::Corrupt`] if the page is not one on which this can have happened; it is unchanged then.
     pub(crate) fn apply(&self, page: u64, payload: &mut [u8]) -> Result<(), Error> {
-        todo!()
+        let mut node = NodeEdit::new(page, payload);
+        match *self {
+            Change::Format(ref content) => content.format(page, payload),
+            Change::Insert { slot, cell } => node.insert(slot.into(), cell),
+            Change::Replace { slot, cell } => node.replace(slot.into(), cell),
+            Change::Remove { slot } => node.remove(slot.into()),
+            Change::Truncate { count, next } => node.truncate(count.into(), next),
+            Change::Append { cells, next } => node.append(cells, next),
+            Change::Mark { first, count, used } => {
+                let after = first.checked_add(count.into());
+                let after = after.ok_or_else(|| {
+                    Error::corrupt(page, format!("the log marks pages beyond {first} in it"))
+                })?;
+                Maps::new(payload.len()).mark(page, payload, first..after, used)
+            }
+        }
     }
 }
+
+impl Content<'_> {
+    fn format(&self, page: u64, payload: &mut [u8]) -> Result<(), Error> {
+        match *self {
+            Content::Node { level, next, cells } => {
+                NodeEdit::new(page, payload).format(level, next, cells)
+            }
+            Content::Overflow { next, bytes } => Part::write(page, payload, next, bytes),
+            Content::Map => Maps::new(payload.len()).format(page, payload),
+            Content::Meta {
+                page_size,
+                identity,
+            } => {
+                let format = FORMAT;
+                let meta = Meta {
+                    format,
+                    page_size,
+                    identity,
+                };
+                meta.write(page, payload)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -108,9 +108,6 @@ pub enum Error {
         /// How long it was tried.
         waited: Duration,
     },
-    /// An operation of this transaction failed before, or it was ended: roll it back.
-    #[error("the transaction has failed before, and can only be rolled back")]
-    Failed,
     /// What is loaded does not come in ascending order.
     #[error(
         "record {record} does not come after the one before it; sort what is loaded, and each key once"

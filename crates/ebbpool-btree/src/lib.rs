@@ -10,12 +10,17 @@ mod check;
 mod checkpoint;
 mod database;
 mod error;
+#[cfg(unix)]
+mod files;
 mod locks;
 mod log;
+mod open;
 mod options;
 mod page;
+mod place;
 mod range;
 mod recovery;
+mod rollback;
 mod transaction;
 mod tree;
 

@@ -1,8 +1,8 @@
 //! Log records.
 //!
-//! Framed: checksum of all after it (u64, xxh3 seeded with the identity of the database), where the record begins in all that was ever logged (u64), the
-//! body's length (u32), the body (postcard). An LSN is where a record ends; a [`Position`] is where one
-//! begins.
+//! Framed (see `frame.rs`): checksum of all after it (u64, xxh3 seeded with the identity of the
+//! database), where the record begins in all that was ever logged (u64), the body's length (u32), the body
+//! (postcard). Numbers are little-endian. An LSN is where a record ends; a [`Position`] is where one begins.
 
 use ebbpool::Lsn;
 use serde::{Deserialize, Serialize};
