@@ -365,6 +365,7 @@ fn stats(core: &Core) -> Stats {
         misses: counters.misses.get(),
         pages_read: ReadCause::ALL.map(|cause| counters.read(cause).get()),
         pages_written: WriteCause::ALL.map(|cause| counters.write(cause).get()),
+        double_write_pages: core.transfer.double_write_pages(),
         write_calls: counters.write_calls.get(),
         page_size: core.transfer.storage().page_size(),
         failed_reads: counters.failed_reads.get(),
