@@ -181,6 +181,94 @@ fn a_loaded_tree_is_changed_as_any_other() {
 }
 
 #[test]
+fn a_tree_of_nodes_with_one_or_two_cells_comes_to_nothing() {
+    for count in [2, 3, 5, 8, 9, 33, 130, 300] {
+        for order in 0..6 {
+            let mut fixture = Fixture::new(512, 64);
+            let records = records(count, 3, 20);
+            load(&fixture, &records, 0.0, &mut Changes::default()).unwrap();
+            fixture.model.extend(records.iter().cloned());
+            let height = fixture.verify().height;
+            assert!(1 << (height - 1) >= count, "{height}");
+            let mut keys: Vec<_> = fixture.model.keys().cloned().collect();
+            match order {
+                0 => {}
+                1 => keys.reverse(),
+                _ => fastrand::Rng::with_seed(order).shuffle(&mut keys),
+            }
+            for key in keys {
+                fixture.remove(&key).unwrap();
+                fixture.verify();
+            }
+            assert_eq!(fixture.verify().pages.len(), 1, "{count}, {order}");
+        }
+    }
+}
+
+/// The number of leaves under each node of level 1.
+fn leaves_of_nodes(fixture: &Fixture) -> Vec<usize> {
+    let inner = fixture.verify().inner;
+    let lowest = inner.iter().filter(|node| node.1 == 1);
+    lowest.map(|node| node.2.len()).collect()
+}
+
+#[test]
+fn what_is_alone_under_its_parent_is_merged_across_it() {
+    let key = |number: u32| number.to_be_bytes().to_vec();
+    let record = |number: u32| (key(number), vec![1; 100]);
+    let mut fixture = Fixture::new(512, 64);
+    load(&fixture, &(0..400).map(record).collect(), 1.0, &mut Changes::default()).unwrap();
+    fixture.model.extend((0..400).map(record));
+    let most = leaves_of_nodes(&fixture)[0] as u32;
+    // Four records to a leaf: a full node, and one with a single leaf, which has three.
+    let mut fixture = Fixture::new(512, 64);
+    let count = most * 4 + 3;
+    load(&fixture, &(0..count).map(record).collect(), 1.0, &mut Changes::default()).unwrap();
+    fixture.model.extend((0..count).map(record));
+    assert_eq!(leaves_of_nodes(&fixture), [most as usize, 1]);
+    // The full node's last leaf becomes sparse while its neighbour is full, then the node half empty.
+    for number in (most * 4 - 3..most * 4).chain(0..most * 2) {
+        fixture.remove(&key(number)).unwrap();
+    }
+    let before = leaves_of_nodes(&fixture);
+    assert_eq!(before.len(), 2);
+    assert!(before[0] > (most / 4) as usize);
+    // When the leaf that is alone becomes sparse, its parent is merged, and then it with its new neighbour.
+    for number in count - 2..count {
+        fixture.remove(&key(number)).unwrap();
+    }
+    assert_eq!(leaves_of_nodes(&fixture), [before[0]]);
+    assert_eq!(fixture.verify().height, 2);
+}
+
+#[test]
+fn full_nodes_emptied_one_by_one_come_to_nothing() {
+    for seed in 0..60 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut fixture = Fixture::new(512, 64);
+        // Four to a leaf, and so 130 or so to an inner node of level 1.
+        let key = |number: u32| number.to_be_bytes().to_vec();
+        let records: Records = (0..1000).map(|number| (key(number), vec![1; 100])).collect();
+        load(&fixture, &records, 1.0, &mut Changes::default()).unwrap();
+        fixture.model.extend(records.iter().cloned());
+        let length = random.usize(20..300);
+        let mut blocks: Vec<Vec<_>> = records.chunks(length).map(<[_]>::to_vec).collect();
+        random.shuffle(&mut blocks);
+        for mut block in blocks {
+            match random.u8(..3) {
+                0 => {}
+                1 => block.reverse(),
+                _ => random.shuffle(&mut block),
+            }
+            for (key, _) in &block {
+                fixture.remove(key).unwrap();
+            }
+        }
+        assert_eq!(fixture.verify().pages.len(), 1, "seed {seed}");
+    }
+}
+
+#[test]
 fn a_load_is_the_same_as_inserts() {
     let records = records(1500, 6, 500);
     let loaded = Fixture::new(1024, 64);

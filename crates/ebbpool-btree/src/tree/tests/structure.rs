@@ -149,6 +149,25 @@ fn a_value_of_the_same_length_is_replaced_by_one_small_record() {
 }
 
 #[test]
+fn values_are_replaced_in_full_leaves_and_shorter_ones_make_fewer() {
+    let mut fixture = Fixture::new(512, 64);
+    let numbers: Vec<u32> = (0..2000).collect();
+    for &number in &numbers {
+        fixture.put(&key(number), &[2; 60]).unwrap();
+    }
+    let before = fixture.verify().leaves.len();
+    for &number in &numbers {
+        fixture.put(&key(number), &[3; 60]).unwrap();
+    }
+    assert_eq!(fixture.verify().leaves.len(), before);
+    for &number in &numbers {
+        fixture.put(&key(number), b"").unwrap();
+    }
+    let after = fixture.verify().leaves.len();
+    assert!(after * 2 < before, "{after} of {before}");
+}
+
+#[test]
 fn update_goes_from_leaf_to_leaf() {
     let mut fixture = Fixture::new(512, 64);
     fill(&mut fixture, &shuffled(1000, 4));
