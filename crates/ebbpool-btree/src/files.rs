@@ -33,7 +33,9 @@ pub(crate) fn open(path: &Path, options: &Options) -> Result<Place, Error> {
     let other = match existing(&second)? {
         Some(other) => other,
         None => {
-            let length = log.metadata().map_err(failed(&first, "find out its length"))?;
+            let length = log
+                .metadata()
+                .map_err(failed(&first, "find out its length"))?;
             if head.kind != HeadKind::Empty || length.len() > 0 {
                 return Err(not_a_database(path, missing(&second)));
             }
@@ -138,12 +140,9 @@ fn lock(log: &File, path: &Path, name: &Path) -> Result<(), Error> {
     })
 }
 
-/// Opens the pages and the area for images of pages, which are made if they are not there.
-pub(crate) fn storages(
-    path: &Path,
-    page_size: usize,
-    double_write: bool,
-) -> Result<Storages, Error> {
+/// Opens the pages and the area for images of pages, which are made if they are not there; the area only if
+/// it is wanted.
+pub(crate) fn storages(path: &Path, page_size: usize, wanted: bool) -> Result<Storages, Error> {
     let open = |path: &Path| -> Result<Arc<dyn Storage>, Error> {
         let options = FileOptions {
             page_size,
@@ -158,6 +157,8 @@ pub(crate) fn storages(
         }
     };
     let pages = open(path)?;
-    let area = double_write.then(|| open(&beside(path, "torn")));
+    let area = beside(path, "torn");
+    let wanted = wanted || fs::metadata(&area).is_ok_and(|found| found.len() > 0);
+    let area = wanted.then(|| open(&area));
     Ok((pages, area.transpose()?))
 }

@@ -14,7 +14,7 @@ use crate::log::{Identity, Wal};
 use crate::options::{Options, is_page_size};
 use crate::page::META;
 use crate::page::meta::FORMAT;
-use crate::place::{FOREIGN, HeadKind, Place};
+use crate::place::{self, FOREIGN, HeadKind, Place};
 use crate::recovery::{self, Analysis};
 use crate::tree::Tree;
 
@@ -26,7 +26,11 @@ pub(crate) fn open(mut options: Options, place: Place) -> Result<Database, Error
     let pool = options.take_pool()?.format(PageFormat::Checked).log(log);
     let (pages, area) = place.storages(page_size, options.double_write)?;
     let pool = match area {
-        Some(area) => pool.double_write(area),
+        Some(area) if options.double_write => pool.double_write(area),
+        Some(area) => {
+            place::retire(area, &*pages)?;
+            pool
+        }
         None => pool,
     };
     let pool = pool.open(pages)?;
@@ -112,9 +116,9 @@ impl Opened {
         if let HeadKind::Ours(meta) = place.head.kind
             && (meta.identity, meta.page_size) != (self.identity.number, self.identity.page_size)
         {
-            return Err(place.not_a_database(
-                "the log beside it is another database's; put its own back",
-            ));
+            return Err(
+                place.not_a_database("the log beside it is another database's; put its own back")
+            );
         }
         if self.analysis.makes_anew(META) {
             return Ok(());
@@ -127,9 +131,9 @@ impl Opened {
                  file back that belongs to it",
                 place.head.length
             ))),
-            HeadKind::Foreign => Err(place.not_a_database(format!(
-                "{FOREIGN}. There is a database's log beside it"
-            ))),
+            HeadKind::Foreign => {
+                Err(place.not_a_database(format!("{FOREIGN}. There is a database's log beside it")))
+            }
         }
     }
 

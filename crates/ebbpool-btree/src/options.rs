@@ -70,7 +70,9 @@ pub struct Options {
 pub struct Parts {
     /// Pages.
     pub pages: Box<dyn Storage>,
-    /// Images of pages that are about to be overwritten, from which torn ones are restored.
+    /// Images of pages that are about to be overwritten, from which torn ones are restored. A database
+    /// that was opened with it once has to be opened with it again, also with
+    /// [`Options::double_write`] off: old images in it must not outlive that.
     pub double_write: Option<Box<dyn Storage>>,
     /// The log's files.
     pub log: [Box<dyn LogFile>; 2],
@@ -106,7 +108,11 @@ impl Options {
     ///
     /// If there is no such policy, or it needs to know the future.
     pub fn policy(mut self, spec: &str) -> Result<Self, Error> {
-        drop(PoolOptions::new(self.frames).policy(spec).map_err(of_pool)?);
+        drop(
+            PoolOptions::new(self.frames)
+                .policy(spec)
+                .map_err(of_pool)?,
+        );
         self.policy = Some(spec.into());
         Ok(self)
     }
@@ -217,7 +223,9 @@ impl Options {
             pool = pool.policy(spec).map_err(of_pool)?;
         }
         let adjustments = std::mem::take(&mut self.adjustments);
-        Ok(adjustments.into_iter().fold(pool, |pool, adjust| adjust(pool)))
+        Ok(adjustments
+            .into_iter()
+            .fold(pool, |pool, adjust| adjust(pool)))
     }
 }
 
@@ -252,7 +260,10 @@ impl fmt::Debug for Parts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Parts")
             .field("pages", &self.pages.describe())
-            .field("double_write", &self.double_write.as_ref().map(|it| it.describe()))
+            .field(
+                "double_write",
+                &self.double_write.as_ref().map(|it| it.describe()),
+            )
             .finish_non_exhaustive()
     }
 }

@@ -151,6 +151,8 @@ impl<'d> Transaction<'d> {
     /// answers, as long as the value, replaces the value. Answers how many keys there were, which
     /// nobody else changes until the transaction ends.
     ///
+    /// `update` is called while nobody else gets at the key's page: it must not use the database.
+    ///
     /// # Errors
     ///
     /// As [`put`](Self::put), and [`Error::Options`] if a new value has another length. Nothing has
@@ -273,7 +275,9 @@ impl<'d> Transaction<'d> {
             if let Err(error) = rollback::roll_back(&self.inner.tree, txn, last, before) {
                 // Part of it was taken back, which must not happen twice.
                 self.ended = true;
-                return Err(self.inner.broken_by("an operation cannot be taken back", &error));
+                return Err(self
+                    .inner
+                    .broken_by("an operation cannot be taken back", &error));
             }
             self.chain.last = before;
         }
@@ -373,10 +377,13 @@ impl<'d> Transaction<'d> {
         }
         self.ended = true;
         let Chain { txn, last, .. } = self.chain;
-        rollback::roll_back(&self.inner.tree, txn, last, None)
-            .map_err(|error| self.inner.broken_by("a transaction cannot be rolled back", &error))?;
+        rollback::roll_back(&self.inner.tree, txn, last, None).map_err(|error| {
+            self.inner
+                .broken_by("a transaction cannot be rolled back", &error)
+        })?;
         self.end_without_changes()?;
         self.inner.rollbacks.fetch_add(1, Ordering::Relaxed);
+        self.inner.checkpoint_if_due();
         Ok(())
     }
 }
