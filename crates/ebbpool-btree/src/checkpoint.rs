@@ -9,7 +9,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::database::Inner;
 use crate::error::Error;
-use crate::log::Record;
+use crate::log::{Position, Record};
 
 /// When checkpoints are due, and what came of them.
 #[derive(Debug)]
@@ -29,12 +29,20 @@ pub(crate) struct Checkpoints {
 
 /// A checkpoint that was taken.
 #[derive(Clone, Copy, Debug)]
-struct Taken {
+pub(crate) struct Taken {
     /// Everything up to here is in the pages.
-    covered: Lsn,
+    pub(crate) covered: Lsn,
     /// Where its own record begins.
-    position: Lsn,
-    end: Lsn,
+    pub(crate) position: Position,
+    /// And where it ends.
+    pub(crate) end: Lsn,
+}
+
+impl Taken {
+    /// True if there is nothing for another one to do, when the log ends here.
+    fn is_all(self, log_end: Lsn) -> bool {
+        self.end == log_end && self.covered == self.position
+    }
 }
 
 #[derive(Debug, Default)]
@@ -56,11 +64,17 @@ pub(crate) struct Checkpointer {
 }
 
 impl Checkpoints {
-    pub(crate) fn new(every: u64, background: bool, log_end: Lsn) -> Self {
+    /// `latest`: the one that the log ends with, if it does.
+    pub(crate) fn new(
+        every: u64,
+        background: bool,
+        log_end: Lsn,
+        latest: Option<Taken>,
+    ) -> Self {
         Checkpoints {
             every,
             tried_at: AtomicU64::new(log_end),
-            turn: Mutex::new(None),
+            turn: Mutex::new(latest),
             taken: AtomicU64::new(0),
             failure: Mutex::new(None),
             signal: background.then(Arc::default),
@@ -118,12 +132,14 @@ impl Inner {
         let (wal, pool) = (&*self.tree.wal, &self.tree.pool);
         let begin = wal.end_lsn();
         self.checkpoints.tried_at.store(begin, Ordering::Relaxed);
-        if latest.is_some_and(|it| it.end == begin && it.covered == it.position) {
+        if latest.is_some_and(|it| it.is_all(begin)) {
             return Ok(());
         }
         let covered = pool.checkpoint()?.covered.min(begin);
         // Those that have ended by now are in the log before the checkpoint's record, and durable with it.
         let first = self.live.first();
+        // The record says so: what is missing before that is not the end of the log, but damage.
+        wal.sync(covered)?;
         let appended = wal.append(&Record::Checkpoint { redo_from: covered })?;
         wal.sync(appended.lsn)?;
         *latest = Some(Taken {

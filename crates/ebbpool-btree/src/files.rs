@@ -96,7 +96,15 @@ fn head(path: &Path) -> Result<Head, Error> {
     let file = File::open(path).map_err(failed(path, "open it"))?;
     let read = file.take(LARGEST_PAGE as u64).read_to_end(&mut bytes);
     read.map_err(failed(path, "read it"))?;
-    Ok(Head::of(&bytes, found.len()))
+    let head = Head::of(&bytes, found.len());
+    Ok(match head.kind {
+        // Somebody made it so long: it is not for us to write there.
+        HeadKind::Empty if head.length > 0 => Head {
+            kind: HeadKind::Foreign,
+            ..head
+        },
+        _ => head,
+    })
 }
 
 fn existing(log: &Path) -> Result<Option<File>, Error> {

@@ -36,12 +36,14 @@ pub(crate) fn open(mut options: Options, place: Place) -> Result<Database, Error
         allocation,
     };
     let first_txn = opened.analysis.highest_txn.saturating_add(1);
+    let latest = opened.analysis.checkpoint;
     let done = opened.analysis.recover(&tree)?;
+    let (every, background) = (options.checkpoint_every, options.background);
     let inner = Arc::new(Inner::new(
         tree,
         Locks::new(options.patience),
         options.durability,
-        Checkpoints::new(options.checkpoint_every, options.background, wal.end_lsn()),
+        Checkpoints::new(every, background, wal.end_lsn(), latest),
         first_txn,
     ));
     if !done.is_nothing() {

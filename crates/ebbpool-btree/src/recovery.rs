@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use ebbpool::{HEADER_BYTES, Log, Lsn};
 
 use crate::change::{Change, Content};
+use crate::checkpoint::Taken;
 use crate::error::Error;
 use crate::log::{Position, Record, TxnId, Wal};
 use crate::page::map::Maps;
@@ -30,6 +31,7 @@ pub(crate) struct Analysis {
     /// Transactions that are not done.
     open: BTreeMap<TxnId, Fate>,
     pub(crate) highest_txn: TxnId,
+    pub(crate) checkpoint: Option<Taken>,
     /// Pages that a transaction took without logging what it put there.
     unlogged: HashMap<u64, TxnId>,
 }
@@ -68,6 +70,14 @@ impl Analysis {
         wal.scan(&mut |position, lsn, record| {
             analysis.records += 1;
             analysis.note_fate(position, record);
+            if let &Record::Checkpoint { redo_from } = record {
+                analysis.redo_from = analysis.redo_from.max(redo_from);
+                analysis.checkpoint = Some(Taken {
+                    covered: redo_from,
+                    position,
+                    end: lsn,
+                });
+            }
             for (page, change) in record.changes() {
                 match change {
                     Change::Format(_) => _ = analysis.formatted.insert(*page, lsn),
@@ -115,11 +125,7 @@ impl Analysis {
                 return;
             }
             Record::End { txn } => (*txn, None),
-            Record::Checkpoint { redo_from } => {
-                self.redo_from = self.redo_from.max(*redo_from);
-                return;
-            }
-            Record::Structure { .. } => return,
+            Record::Checkpoint { .. } | Record::Structure { .. } => return,
         };
         self.highest_txn = self.highest_txn.max(txn);
         match fate {

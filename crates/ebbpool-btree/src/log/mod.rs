@@ -1,11 +1,16 @@
 //! The write-ahead log: two files that take turns.
 //!
-//! The log is one endless string of bytes; each file has a piece of it, behind a header that says where in the
-//! string its piece begins. Records go to the *current* file. When nothing before a position is needed
-//! any more, the other file holds nothing that is needed, and the current one is longer than it should be, the log goes on in the other one.
+//! The log is one endless string of bytes; each file has a piece of it, behind a header that says where
+//! in the string its piece begins. Records go to the *current* file. When nothing before a position is
+//! needed any more, the other file holds nothing that is needed, and the current one is longer than it
+//! should be, the log goes on in the other one.
+//!
+//! A crash may leave records behind the end, after one that is torn. They are told from damage by the
+//! commits among them, which say how far the log was durable when they were appended.
 
 mod file;
 mod frame;
+pub(crate) mod fuzzing;
 mod header;
 mod open;
 mod record;
@@ -32,17 +37,18 @@ pub(crate) use record::{Position, Record, TxnId, Undo};
 /// A log begins here, so that no LSN is 0.
 const FIRST: Position = 64;
 
-/// Whoever appends writes what is not written yet when there is more than this, unless somebody else does.
+/// Whoever appends writes what is not written yet when there is more than this, unless somebody else
+/// does.
 const WRITE_AT: usize = 1 << 20;
 
 /// With so much that is not written, whoever appends waits for his turn.
 const MOST_UNWRITTEN: usize = 16 << 20;
 
 /// Most records are not longer, so that one read has them.
-const FIRST_READ: u64 = 4096;
+const FIRST_READ: usize = 4096;
 
 /// What a log's header says of the database.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Identity {
     pub(crate) page_size: u32,
     pub(crate) number: u64,
@@ -147,14 +153,13 @@ impl Wal {
         Ok(wal)
     }
 
-    /// Opens a log, and cuts off what was not written whole at its end; nothing if neither file has a
-    /// header (and neither holds more than a header: a database that was never finished being made).
-    /// A log without any record is one of a database that was not finished either.
+    /// Opens a log, and cuts off what was not written whole at its end; nothing if it was never finished
+    /// being made. A log without any record is one of a database that was not finished either.
     ///
     /// # Errors
     ///
     /// [`Error::Log`], [`Error::LogDamaged`], and [`Error::Newer`], whose path is `the log`. Nothing was
-    /// changed then, unless cutting off failed.
+    /// changed then, unless it is cutting off or syncing what was found that failed.
     pub(crate) fn open(
         files: [Box<dyn LogFile>; 2],
         turn_bytes: u64,
@@ -197,8 +202,8 @@ impl Wal {
         }
     }
 
-    /// Cuts the current file off at the log's end, so that what stands there never continues what will be
-    /// appended, and sees to it that what was found is durable.
+    /// Cuts the current file off at the log's end, so that what stands there never continues what will
+    /// be appended, and sees to it that what was found is durable.
     fn settle(&self, end: Position) -> Result<(), Error> {
         let layout = *self.layout.read();
         let (file, offset) = layout.place(end);
@@ -303,19 +308,22 @@ impl Wal {
         frame::decode(body, position).map_err(unreadable)
     }
 
-    /// Reads what a record's head at a position says is the record, or less.
+    /// Reads what a record's head at a position says is the record; less, if there is none.
     fn fetch(&self, position: Position, buffer: &mut Vec<u8>) -> io::Result<()> {
         let (file, offset) = self.layout.read().place(position);
         let file = &*self.files[file];
-        let room = file.len()?.saturating_sub(offset);
-        buffer.resize(room.min(FIRST_READ) as usize, 0);
+        buffer.resize(FIRST_READ, 0);
         let mut there = file.read_at(offset, buffer)?;
-        let length = frame::length(buffer, position, room).unwrap_or(0);
-        buffer.resize(length, 0);
-        if there < length {
-            there += file.read_at(offset + there as u64, &mut buffer[there..])?;
-        }
         buffer.truncate(there);
+        let length = frame::length(buffer, position, u64::MAX).unwrap_or(0);
+        if length > there {
+            let room = file.len()?.saturating_sub(offset);
+            if length as u64 <= room {
+                buffer.resize(length, 0);
+                there += file.read_at(offset + there as u64, &mut buffer[there..])?;
+            }
+        }
+        buffer.truncate(length.min(there));
         Ok(())
     }
 
@@ -420,8 +428,8 @@ impl Wal {
 
     /// Writes once more what a failed sync may have dropped. A kernel may take it for written and still
     /// show it: whoever opened the log next would build on it, and a sync would do nothing for it
-    /// (Rebello et al., Can applications recover from fsync failures?, ATC 2020). Where that fails too, it
-    /// is cut off. What the sync failed with is what is told.
+    /// (Rebello et al., Can applications recover from fsync failures?, ATC 2020). Where that fails too,
+    /// it is cut off. What the sync failed with is what is told.
     fn renew(&self, layout: &Layout, written: Position) {
         let start = layout.current_start();
         let (file, from) = layout.place(self.durable_lsn().max(start));

@@ -6,7 +6,7 @@ use ebbpool::Lsn;
 
 use super::file::LogFile;
 use super::header::{self, Header};
-use super::record::{Position, Record};
+use super::record::Position;
 use super::scan::Frames;
 use super::unreadable;
 use crate::error::Error;
@@ -84,13 +84,11 @@ pub(super) fn find(files: &[Box<dyn LogFile>; 2]) -> Result<Option<Found>, Error
     }
 }
 
-/// Where the records end, and how far a commit among them says that they were durable.
+/// Where the records end, and how far one among them says that they were durable.
 fn walk(frames: &mut Frames<'_>) -> io::Result<(Position, Lsn)> {
     let mut durable = 0;
     while let Some((_, _, record)) = frames.next()? {
-        if let Record::Commit { durable: up_to, .. } = record {
-            durable = durable.max(up_to);
-        }
+        durable = durable.max(record.durable().unwrap_or_default());
     }
     Ok((frames.position(), durable.min(frames.position())))
 }

@@ -64,11 +64,20 @@ pub(crate) enum Record<'a> {
     /// Nothing more comes of a transaction: it was rolled back, or its pages are freed. A commit that
     /// frees nothing needs none.
     End { txn: TxnId },
-    /// All before `redo_from` is in the pages.
+    /// All before `redo_from` is in the pages, and the log is durable up to there.
     Checkpoint { redo_from: Lsn },
 }
 
 impl Record<'_> {
+    /// How far it says that the log was durable when it was appended: a hole before that is damage.
+    pub(crate) fn durable(&self) -> Option<Lsn> {
+        match *self {
+            Record::Commit { durable, .. } => Some(durable),
+            Record::Checkpoint { redo_from } => Some(redo_from),
+            _ => None,
+        }
+    }
+
     /// The pages that it changes, and how.
     pub(crate) fn changes(&self) -> &[(u64, Change<'_>)] {
         match self {

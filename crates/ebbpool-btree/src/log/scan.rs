@@ -67,7 +67,7 @@ impl<'f> Frames<'f> {
         Ok(Some((position, self.next, frame::decode(body, position)?)))
     }
 
-    /// The largest position up to which a commit behind the end says that the log was durable, if
+    /// The largest position up to which a record behind the end says that the log was durable, if
     /// that is behind the end too: what is missing there was not torn by a crash.
     pub(super) fn durable_behind(&mut self) -> io::Result<Option<Lsn>> {
         let end = self.next;
@@ -80,9 +80,8 @@ impl<'f> Frames<'f> {
             self.next = position + length as u64;
             let body = self.part(position, length).get(frame::HEAD..);
             let record = frame::decode(body.unwrap_or_default(), position);
-            if let Ok(Record::Commit { durable: up_to, .. }) = record {
-                durable = durable.max(Some(up_to).filter(|&up_to| up_to > end));
-            }
+            let up_to = record.ok().and_then(|record| record.durable());
+            durable = durable.max(up_to.filter(|&up_to| up_to > end));
         }
         self.next = end;
         Ok(durable)

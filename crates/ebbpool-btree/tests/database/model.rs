@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ebbpool::storage::{EIO, Fault, FaultyDisk, Operation};
 use ebbpool_btree::{Database, Error, Transaction};
 use proptest::prelude::*;
 
-use crate::parts::{all, open};
+use crate::parts::{all, open, options, parts};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -20,6 +22,7 @@ enum Op {
     /// Between two keys, from the front or the back at each step, by the bits.
     Range(Bound<u8>, Bound<u8>, u64, usize),
     UpdateRange(u8, u64),
+    Checkpoint,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +30,10 @@ enum End {
     Commit,
     Rollback,
     Drop,
+    /// The process ends in the middle of it.
+    Killed,
+    /// The power fails in the middle of it.
+    PowerFails(u64),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +56,7 @@ struct Step {
 
 /// Some of them long, so that inner nodes have few.
 fn key(number: u8) -> Vec<u8> {
-    let length = usize::from(number) * 7 % 60;
+    let length = usize::from(number) * 7 % 59;
     let mut key = vec![number / 4; length / 2];
     key.extend(vec![number; length - length / 2]);
     key
@@ -77,6 +84,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (bound(), bound(), any::<u64>(), 0..80usize)
             .prop_map(|(from, to, ends, expecting)| Op::Range(from, to, ends, expecting)),
         1 => (any::<u8>(), 0..20u64).prop_map(|(from, count)| Op::UpdateRange(from, count)),
+        1 => Just(Op::Checkpoint),
     ]
 }
 
@@ -86,7 +94,13 @@ fn fault() -> impl Strategy<Value = Option<(bool, u64)>> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let end = prop_oneof![3 => Just(End::Commit), 1 => Just(End::Rollback), 1 => Just(End::Drop)];
+    let end = prop_oneof![
+        6 => Just(End::Commit),
+        2 => Just(End::Rollback),
+        2 => Just(End::Drop),
+        1 => Just(End::Killed),
+        1 => any::<u64>().prop_map(End::PowerFails),
+    ];
     let after = prop_oneof![
         8 => Just(After::Nothing),
         1 => Just(After::Checkpoint),
@@ -104,8 +118,14 @@ fn flip(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Does it, and compares. An error is answered, after which the model is as it was.
-fn run(transaction: &mut Transaction<'_>, model: &mut Model, op: &Op) -> Result<(), Error> {
+fn run(
+    database: &Database,
+    transaction: &mut Transaction<'_>,
+    model: &mut Model,
+    op: &Op,
+) -> Result<(), Error> {
     match op {
+        Op::Checkpoint => database.checkpoint()?,
         Op::Put(number, length) => {
             transaction.put(&key(*number), &value(*number, *length))?;
             model.insert(key(*number), value(*number, *length));
@@ -179,7 +199,7 @@ struct Run {
 }
 
 impl Run {
-    /// Answers whether the database takes no more changes.
+    /// Answers whether the database has to be opened anew.
     fn step(&mut self, database: &Database, step: &Step) -> bool {
         let mut model = self.committed.clone();
         let mut transaction = database.begin();
@@ -189,7 +209,7 @@ impl Run {
                 self.disk
                     .inject(Fault::failing(on, EIO).of("data").nth(*nth));
             }
-            let outcome = run(&mut transaction, &mut model, op);
+            let outcome = run(database, &mut transaction, &mut model, op);
             self.disk.heal();
             match outcome {
                 Ok(()) => {}
@@ -210,6 +230,14 @@ impl Run {
             }
             End::Rollback => transaction.rollback().expect("rolled back"),
             End::Drop => drop(transaction),
+            End::Killed => {
+                std::mem::forget(transaction);
+                return true;
+            }
+            End::PowerFails(seed) => {
+                self.disk.crash(seed);
+                return true;
+            }
         }
         false
     }
@@ -223,17 +251,18 @@ impl Run {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
     #[test]
     fn it_is_a_map_with_commits(steps in proptest::collection::vec(step(), 1..30)) {
         let disk = FaultyDisk::new(0);
         let mut database = open(&disk).unwrap();
         let mut run = Run { disk, committed: Model::new(), errors: 0 };
         for step in &steps {
-            let broken = run.step(&database, step);
-            if broken {
+            let ended = run.step(&database, step);
+            if ended {
                 drop(database);
+                if run.disk.is_off() {
+                    run.disk.restart();
+                }
                 database = run.reopened();
                 continue;
             }
@@ -360,6 +389,50 @@ fn refused_keys_values_and_records_change_nothing() {
     }
 }
 
+/// Its last changes were never written, and nothing of it may be redone on what storage has.
+#[test]
+fn pages_are_freed_while_a_checkpoint_is_under_way() {
+    for seed in 0..20 {
+        let disk = FaultyDisk::new(0);
+        let one_by_one = options().pool(|pool| pool.batch(1));
+        let mut database = one_by_one.open_on(parts(&disk)).unwrap();
+        let key = |number: u16| number.to_be_bytes().to_vec();
+        let records = (0..100).map(|number| Ok::<_, Error>((key(number), vec![1; 40])));
+        database.load(records, 0.5).unwrap();
+        let database = Arc::new(database);
+        let more = move |number| [1, 2].map(|last| [key(number), vec![last]].concat());
+        for key in (60..100).flat_map(more) {
+            database.put(&key, b"").unwrap();
+        }
+        let (other, begun) = (Arc::downgrade(&database), AtomicBool::new(false));
+        disk.observe(move |io| {
+            let of_data = io.file == "data" && io.operation == Operation::Write;
+            if !of_data || begun.swap(true, Ordering::SeqCst) {
+                return;
+            }
+            let database = other.upgrade().expect("it is at work");
+            // From the end on: what storage has of a leaf has no such slot.
+            let keys = (60..100).rev().flat_map(|number| {
+                let [one, two] = more(number);
+                [two, one, key(number)]
+            });
+            for key in keys {
+                assert!(database.delete(&key).expect("deleted"));
+            }
+        });
+        database.checkpoint().unwrap();
+        disk.observe_no_more();
+        let expected = all(&database);
+        assert_eq!(expected.len(), 60);
+        disk.crash(seed);
+        drop(database);
+        disk.restart();
+        let mut database = open(&disk).unwrap();
+        assert_eq!(all(&database), expected);
+        check(&mut database);
+    }
+}
+
 #[test]
 fn what_did_not_change_anything_is_not_logged() {
     let disk = FaultyDisk::new(0);
@@ -381,10 +454,15 @@ fn the_log_does_not_grow_for_ever() {
     let disk = FaultyDisk::new(0);
     let database = open(&disk).unwrap();
     for round in 0..3000u32 {
-        database.put(&(round % 100).to_be_bytes(), &[7; 100]).unwrap();
+        database
+            .put(&(round % 100).to_be_bytes(), &[7; 100])
+            .unwrap();
     }
     let stats = database.stats();
-    assert!(stats.checkpoints > 10 && stats.log_bytes > 300_000, "{stats:?}");
+    assert!(
+        stats.checkpoints > 10 && stats.log_bytes > 300_000,
+        "{stats:?}"
+    );
     assert!(stats.log_length < 64 << 10, "{}", stats.log_length);
     let lengths = ["log0", "log1"].map(|name| disk.bytes(name).len().unwrap());
     assert!(lengths.iter().sum::<u64>() < 160 << 10, "{lengths:?}");

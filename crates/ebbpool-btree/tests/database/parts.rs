@@ -15,7 +15,7 @@ pub fn parts(disk: &FaultyDisk) -> Parts {
 
 /// Everything happens within calls, and the same each time.
 pub fn options() -> Options {
-    Options::new(32).background(false).checkpoint_every(16 << 10)
+    Options::new(32).background(false).checkpoint_every(8 << 10)
 }
 
 pub fn open(disk: &FaultyDisk) -> Result<Database, Error> {

@@ -168,3 +168,31 @@ fn what_a_failed_sync_drops_is_not_built_on() {
     }
     assert!(failed_in_opening > 0);
 }
+
+#[test]
+fn what_was_cut_off_does_not_come_back_when_the_cut_is_dropped() {
+    let mut cut = 0;
+    for seed in 0..400 {
+        let disk = FaultyDisk::new(seed);
+        let wal = create(&disk, TURN).unwrap();
+        for txn in 1..=3 {
+            append(&wal, &update(txn, &[1; 600])).unwrap();
+            wal.write().unwrap();
+        }
+        disk.crash(seed);
+        disk.restart();
+        let length = bytes(&disk)[0].len();
+        disk.inject(Fault::sync_that_drops(EIO));
+        assert!(open(&disk, TURN).is_err());
+        let wal = open(&disk, TURN).unwrap();
+        let mut there = found(&wal);
+        cut += u32::from(bytes(&disk)[0].len() < length);
+        // As long as what may have been cut off: were that still there, it would go on after it.
+        there.push(append(&wal, &update(4, &[1; 600])).unwrap());
+        wal.sync(wal.end_lsn()).unwrap();
+        disk.crash(seed);
+        disk.restart();
+        assert_eq!(found(&open(&disk, TURN).unwrap()), there);
+    }
+    assert!(cut > 100, "{cut}");
+}

@@ -57,7 +57,7 @@ fn files_of_somebody_else_are_refused() {
 #[test]
 fn a_log_without_one_of_its_files_is_refused() {
     for (records, name) in [
-        (0, "log1"),
+        (0, "log0"),
         (3, "log0"),
         (3, "log1"),
         (40, "log0"),
