@@ -91,7 +91,8 @@ impl<'t> Pages<'t> {
         Ok(Some(guard))
     }
 
-    /// Notes that a page is reached from another one; false, and a finding, if it was before, or there is no such page.
+    /// Notes that a page is reached from another one; false, and a finding, if it was before, or there
+    /// is no such page.
     pub(super) fn reach(&mut self, page: u64, from: u64) -> bool {
         if page >= self.count {
             let count = self.count;
@@ -156,7 +157,9 @@ impl<'t> Pages<'t> {
         }
         if let &[first, ..] = beyond {
             let (more, count) = (beyond.len(), self.count);
-            let what = format!("it marks {more} pages as in use from page {first} on, and there are {count} pages");
+            let what = format!(
+                "it marks {more} pages as in use from page {first} on, and there are {count} pages"
+            );
             self.find(map, what);
         }
         self.used_count += used.len() as u64;
@@ -175,12 +178,18 @@ impl<'t> Pages<'t> {
         };
         if meta.format != FORMAT {
             let found = meta.format;
-            self.find(META, format!("it says format {found}, and this is format {FORMAT}"));
+            self.find(
+                META,
+                format!("it says format {found}, and this is format {FORMAT}"),
+            );
         }
         let page_size = self.pool.payload_size() + HEADER_BYTES;
         if meta.page_size as usize != page_size {
             let found = meta.page_size;
-            self.find(META, format!("it says pages of {found} bytes, and they have {page_size}"));
+            self.find(
+                META,
+                format!("it says pages of {found} bytes, and they have {page_size}"),
+            );
         }
         Ok(())
     }

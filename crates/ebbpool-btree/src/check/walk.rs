@@ -68,7 +68,8 @@ impl<'p, 't> Walk<'p, 't> {
             next: Some(next),
         } = self.last_leaf
         {
-            let what = format!("it is the last leaf, and names page {next} as the one to its right");
+            let what =
+                format!("it is the last leaf, and names page {next} as the one to its right");
             self.pages.find(page, what);
         }
         Ok(self.shape)
@@ -121,7 +122,9 @@ impl<'p, 't> Walk<'p, 't> {
             let value = self.pages.note(node.value(slot))?;
             let long = match value {
                 Some(Value::Inline(_)) => continue,
-                Some(Value::Overflow { first, length }) => self.follow(page, slot, first, length)?,
+                Some(Value::Overflow { first, length }) => {
+                    self.follow(page, slot, first, length)?
+                }
                 None => None,
             };
             if long.is_none() {
@@ -138,7 +141,8 @@ impl<'p, 't> Walk<'p, 't> {
             Some(expected) if expected == level => {}
             Some(expected) => {
                 let from = pending.from;
-                let what = format!("it is of level {level}, and below page {from} that is {expected}");
+                let what =
+                    format!("it is of level {level}, and below page {from} that is {expected}");
                 self.pages.find(pending.page, what);
             }
         }
@@ -150,7 +154,8 @@ impl<'p, 't> Walk<'p, 't> {
             && next != Some(leaf)
         {
             let named = next.map_or("no page".to_owned(), |next| format!("page {next}"));
-            let what = format!("it names {named} as the leaf to its right, and that is page {leaf}");
+            let what =
+                format!("it names {named} as the leaf to its right, and that is page {leaf}");
             self.pages.find(page, what);
         }
         self.last_leaf = LastLeaf::Seen { page: leaf, next };
@@ -184,8 +189,8 @@ impl<'p, 't> Walk<'p, 't> {
         }
         if found != u64::from(length) {
             let what = format!(
-                "the value at slot {slot} has {length} bytes, and its overflow pages from page {first} \
-                 on have {found}"
+                "the value at slot {slot} has {length} bytes, and its overflow pages from page \
+                 {first} on have {found}"
             );
             self.pages.find(leaf, what);
         }
@@ -221,8 +226,8 @@ fn keys_within(pending: &Pending, node: &Node<'_>) -> Result<(), Error> {
     }
 }
 
-/// The children, from left to right. Where the node's own keys are in no order, what the parent said of them has
-/// to do.
+/// The children, from left to right. Where the node's own keys are in no order, what the parent said
+/// of them has to do.
 fn children(pending: &Pending, node: &Node<'_>, ordered: bool) -> Result<Vec<Pending>, Error> {
     let count = node.count();
     let child = |slot: usize| {
@@ -244,4 +249,3 @@ fn children(pending: &Pending, node: &Node<'_>, ordered: bool) -> Result<Vec<Pen
     };
     (0..count).map(child).collect()
 }
-

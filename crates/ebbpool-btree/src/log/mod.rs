@@ -24,7 +24,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ebbpool::{Log, Lsn};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::error::Error;
 use header::Header;
@@ -69,6 +69,9 @@ pub(crate) struct Wal {
     tail: Mutex<Tail>,
     /// Who has this writes and syncs; how far the log is written. Taken before `tail`.
     writer: Mutex<Position>,
+    /// True while somebody syncs for all who wait. Taken before `writer`, and not kept meanwhile.
+    syncing: Mutex<bool>,
+    synced: Condvar,
     /// Changed only by who has `writer`.
     layout: RwLock<Layout>,
     end: AtomicU64,
@@ -126,6 +129,16 @@ struct Failure {
     what: &'static str,
     kind: io::ErrorKind,
     told: String,
+}
+
+/// Held by who syncs for all.
+struct TurnToSync<'w>(&'w Wal);
+
+impl Drop for TurnToSync<'_> {
+    fn drop(&mut self) {
+        *self.0.syncing.lock() = false;
+        self.0.synced.notify_all();
+    }
 }
 
 impl Wal {
@@ -193,6 +206,8 @@ impl Wal {
             turn_bytes,
             tail: Mutex::new(Tail::new(end)),
             writer: Mutex::new(end),
+            syncing: Mutex::new(false),
+            synced: Condvar::new(),
             layout: RwLock::new(layout),
             end: AtomicU64::new(end),
             durable: AtomicU64::new(end),
@@ -265,10 +280,10 @@ impl Wal {
         if self.durable_lsn() >= lsn {
             return Ok(());
         }
-        let mut written = self.writer.lock();
-        if self.durable_lsn() >= lsn {
+        let Some(_turn) = self.turn_to_sync(lsn)? else {
             return Ok(());
-        }
+        };
+        let mut written = self.writer.lock();
         self.write_out(&mut written)?;
         self.sync_written(*written)?;
         match *written >= lsn {
@@ -281,6 +296,24 @@ impl Wal {
                 ),
             }),
         }
+    }
+
+    /// Waits while another one syncs; nothing if the log is durable up to `lsn` then. Who waited for
+    /// `writer` instead would often wait for a sync that is none of his.
+    fn turn_to_sync(&self, lsn: Lsn) -> Result<Option<TurnToSync<'_>>, Error> {
+        let mut syncing = self.syncing.lock();
+        loop {
+            if self.durable_lsn() >= lsn {
+                return Ok(None);
+            }
+            self.check()?;
+            if !*syncing {
+                break;
+            }
+            self.synced.wait(&mut syncing);
+        }
+        *syncing = true;
+        Ok(Some(TurnToSync(self)))
     }
 
     /// The record at a position, with what it borrows from in `buffer`.

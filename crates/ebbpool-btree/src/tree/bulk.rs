@@ -1,32 +1,35 @@
 //! Loading an empty tree with records in ascending order.
 //!
-//! Which page becomes what is part of the format of traces that are generated, which repeat this without a
-//! tree. There is one *open* node for each level, built in memory. In this order:
+//! Which page becomes what is part of the format of traces that are generated, which repeat this
+//! without a tree. There is one *open* node for each level, built in memory. In this order:
 //!
-//! 1. A record comes. If its value is too long for a leaf, the value is stored first: its pages are taken one
-//!    by one, that of the last part first.
-//! 2. If there is no open leaf, one is *opened*: its page is taken (`Allocation::take`), and let go again.
-//! 3. If the open leaf has a cell already, and would with the record's have more bytes used (cells and
-//!    slots) than `fill` times its capacity, rounded down, then
+//! 1. A record comes. If its value is too long for a leaf, it is stored first: its pages are taken
+//!    and written one by one, that of the last part first.
+//! 2. If there is no open leaf, one is *opened*: its page is taken (`Allocation::take`), and let go
+//!    again.
+//! 3. If the open leaf has a cell already, and would with the record's have more bytes used (cells
+//!    and slots) than `fill` times its capacity, rounded down, then
 //!    1. another leaf is opened;
 //!    2. the one before is written to its page (`fix_new`), with the new one as its right neighbour;
-//!    3. it is pushed upwards, see 5.
+//!    3. the one before is pushed upwards: 5.
 //! 4. The cell becomes the open leaf's last one.
-//! 5. A node that is *pushed upwards* becomes a cell of the open node of the level above: page, and as the
-//!    separator the first key of the first leaf under it, whole. If there is no open node, one is
-//!    opened first. The first cell of a node has the empty key. If the open node has two cells already, and would with this one have more bytes used than `fill` times
-//!    its capacity, rounded down, then
-//!    1. another node of that level is opened;
+//! 5. A node that is *pushed upwards* becomes a cell of the open node of the level above: its page,
+//!    and as the separator the first key of the first leaf under it, whole. If there is no open node
+//!    of that level, one is opened before. A node's first cell has the empty key instead. If the open
+//!    node has two cells already, and would with this one have more bytes used than `fill` times its
+//!    capacity, rounded down, then
+//!    1. another node of that level is opened, and the cell is its first;
 //!    2. the one before is written;
-//!    3. the cell becomes the new one's first, with the empty key;
-//!    4. the one before is pushed upwards.
-//! 6. After the last record the open nodes are closed, from the leaf up: each that has an open one above it by then
-//!    is written and pushed upwards. The topmost one's page is given back (also where that is the only
-//!    leaf there ever was), everything dirty is written and synced, and the topmost one's content becomes that of page 2.
+//!    3. the one before is pushed upwards.
+//! 6. After the last record open nodes are closed, from the leaf up: each that has an open one above
+//!    it by then is written and pushed upwards. The topmost one's page is given back (also if that is
+//!    the only leaf there ever was), everything dirty is written and synced, and what the topmost one
+//!    has is put into page 2. Without a record nothing happens.
 //!
-//! A page that is taken is fixed once (new, for writing), then its map, for writing; there is a log record for both
-//! (`Mark`, undo `Free`). What is written later is not logged, and such pages have no LSN. The root's new content is logged, and what takes
-//! it back is `Empty`.
+//! Pages that are taken come in ascending order from the first one that is free, without those of
+//! allocation maps. Taking one fixes it (new, for writing), then its map (for writing); a log record
+//! marks it (undo `Free`). What is written to it later is not logged, and it has no LSN. The root's
+//! new content is logged (undo `Empty`).
 
 use super::descend::node_of;
 use super::restructure::{apply, mark};

@@ -122,7 +122,11 @@ impl Tree {
             if let Some(left) = before
                 && self.may_merge(&parent, right, left, used)?
             {
-                let left = if right == slot { Left::Before } else { Left::This };
+                let left = if right == slot {
+                    Left::Before
+                } else {
+                    Left::This
+                };
                 return Ok(Seen::Mergeable(left));
             }
             before = Some(used);

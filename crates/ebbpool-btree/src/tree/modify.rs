@@ -107,6 +107,12 @@ impl Tree {
             }
             Ok(slot)
         })?;
+        if end.as_deref().is_some_and(|end| end <= from) {
+            return Err(Error::corrupt(
+                leaf.page(),
+                "it is not where its keys belong",
+            ));
+        }
         let node = node_of(&leaf)?;
         let (begin, count) = (node.search(from)?.unwrap_or_else(|slot| slot), node.count());
         let mut cell = Vec::new();

@@ -106,7 +106,10 @@ impl Tree {
             length += part.bytes.len();
             // No part but the last is shorter than a page, and so even a circle ends.
             if length > MOST_VALUE_BYTES || part.next.is_some() && part.bytes.len() < most {
-                return Err(Error::corrupt(page, "it is no part of the value that it is in"));
+                return Err(Error::corrupt(
+                    page,
+                    "it is no part of the value that it is in",
+                ));
             }
             each(page, part.bytes);
             match part.next {

@@ -75,7 +75,10 @@ impl Tree {
             }
             let before = done.get_or_insert_default();
             if !before.is_empty() && *before <= least {
-                return Err(Error::corrupt(node.page(), "its keys are not where they belong"));
+                return Err(Error::corrupt(
+                    node.page(),
+                    "its keys are not where they belong",
+                ));
             }
             std::mem::swap(before, &mut least);
         }
@@ -109,7 +112,10 @@ fn end_of(node: &Node<'_>, to: Bound<&[u8]>) -> Result<usize, Error> {
 fn expect_leaf(node: &Node<'_>) -> Result<(), Error> {
     match node.is_leaf() {
         true => Ok(()),
-        false => Err(Error::corrupt(node.page(), "it is no leaf, and a leaf's right neighbour")),
+        false => Err(Error::corrupt(
+            node.page(),
+            "it is no leaf, and a leaf's right neighbour",
+        )),
     }
 }
 
@@ -125,7 +131,10 @@ struct Chain {
 impl Chain {
     fn step(&mut self, from: u64, to: u64) -> Result<(), Error> {
         if to == self.remembered {
-            return Err(Error::corrupt(from, "the links between leaves lead in a circle"));
+            return Err(Error::corrupt(
+                from,
+                "the links between leaves lead in a circle",
+            ));
         }
         self.steps += 1;
         if self.steps > self.power {

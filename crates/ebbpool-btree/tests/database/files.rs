@@ -378,10 +378,10 @@ fn flipped_bits_are_found_or_do_not_matter() {
     let whole = place.bytes();
     let mut random = fastrand::Rng::with_seed(7);
     // Of pages that were written last, there are images.
-    for (double_write, least_failed) in [(true, 0), (false, 10)] {
+    for (double_write, least_failed) in [(true, 0), (false, 5)] {
         let (mut refused, mut failed, mut fine) = (0, 0, 0);
         for (path, bytes) in &whole {
-            for _ in 0..60 {
+            for _ in 0..30 {
                 let at = random.usize(0..bytes.len());
                 write(path, at as u64, &[bytes[at] ^ 1 << random.u8(0..8)]);
                 let before = place.bytes();

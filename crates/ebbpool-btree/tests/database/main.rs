@@ -1,5 +1,6 @@
 //! The database as a whole: against a model, with threads, with files of all sorts.
 
+mod crashes;
 mod files;
 mod isolation;
 mod model;

@@ -60,7 +60,7 @@ fn so_in_real_files() {
 fn a_turn_is_taken_when_the_other_file_is_not_needed_and_this_one_is_long() {
     let disk = FaultyDisk::new(0);
     let wal = create(&disk, 1000).unwrap();
-    let mut long = |txn| append(&wal, &update(txn, &[1; 600])).unwrap().0;
+    let long = |txn| append(&wal, &update(txn, &[1; 600])).unwrap().0;
     let first = long(1);
     wal.truncate(wal.end_lsn()).unwrap();
     assert_eq!(bytes(&disk)[1].len() as u64, header::LENGTH);

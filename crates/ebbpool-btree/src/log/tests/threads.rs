@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-use ebbpool::storage::{FaultyDisk, FaultyFile};
+use ebbpool::storage::{EIO, Fault, FaultyDisk, FaultyFile, Operation};
 use parking_lot::{Condvar, Mutex};
 
 use super::*;
@@ -51,9 +51,9 @@ impl LogFile for Gated {
     }
 }
 
-#[test]
-fn those_who_come_while_another_one_syncs_share_the_next_sync() {
-    let disk = FaultyDisk::new(0);
+/// Each thread appends a commit and syncs it; answers what came of that. No sync goes through before
+/// all have appended: while somebody syncs, appending goes on.
+fn all_commit_at_once(disk: &FaultyDisk, fault: Option<Fault>) -> (Wal, Vec<Result<(), Error>>) {
     let gate = Arc::new(Gate::default());
     let files = NAMES.map(|name| {
         Box::new(Gated {
@@ -62,25 +62,49 @@ fn those_who_come_while_another_one_syncs_share_the_next_sync() {
         }) as Box<dyn LogFile>
     });
     let wal = Wal::create(files, IDENTITY, 1000).unwrap();
-    let before = wal.syncs();
+    fault.into_iter().for_each(|fault| disk.inject(fault));
     gate.shut.store(true, Ordering::Release);
-    thread::scope(|scope| {
-        for txn in 1..=THREADS as u64 {
-            let (wal, gate) = (&wal, &gate);
-            scope.spawn(move || {
-                // While somebody syncs, appending goes on: else the gate would never open.
-                let (_, lsn, _) = append(wal, &commit(wal, txn)).unwrap();
-                *gate.appended.lock() += 1;
-                gate.more.notify_all();
-                wal.sync(lsn).unwrap();
-                assert!(wal.durable_lsn() >= lsn);
-            });
-        }
+    let one = |txn| {
+        let (_, lsn, _) = append(&wal, &commit(&wal, txn)).unwrap();
+        *gate.appended.lock() += 1;
+        gate.more.notify_all();
+        wal.sync(lsn)?;
+        assert!(wal.durable_lsn() >= lsn);
+        Ok(())
+    };
+    let outcomes = thread::scope(|scope| {
+        let threads: Vec<_> = (1..=THREADS as u64)
+            .map(|txn| {
+                let one = &one;
+                scope.spawn(move || one(txn))
+            })
+            .collect();
+        let outcomes = threads.into_iter().map(|thread| thread.join().unwrap());
+        outcomes.collect()
     });
-    assert!((1..=2).contains(&(wal.syncs() - before)));
+    (wal, outcomes)
+}
+
+#[test]
+fn those_who_come_while_another_one_syncs_share_the_next_sync() {
+    let disk = FaultyDisk::new(0);
+    let (wal, outcomes) = all_commit_at_once(&disk, None);
+    assert!(outcomes.iter().all(Result::is_ok));
+    let making = 2;
+    assert!((1..=2).contains(&(wal.syncs() - making)));
     disk.crash(1);
     disk.restart();
     assert_eq!(found(&open(&disk, 1000).unwrap()).len(), THREADS);
+}
+
+#[test]
+fn those_who_wait_for_a_sync_that_fails_are_told() {
+    let disk = FaultyDisk::new(0);
+    let fault = Fault::failing(Operation::Sync, EIO);
+    let (wal, outcomes) = all_commit_at_once(&disk, Some(fault));
+    let told = |outcome: &Result<(), Error>| matches!(outcome, Err(Error::Log { .. }));
+    assert!(outcomes.iter().all(told), "{outcomes:?}");
+    assert_eq!(wal.durable_lsn(), FIRST);
 }
 
 #[test]

@@ -127,7 +127,9 @@ impl Fixture {
         let options = PoolOptions::new(frames)
             .background(false)
             .patience(Duration::from_secs(10));
-        let pool = adjust(options.log(log)).open(disk.pages("data", page_size)).unwrap();
+        let pool = adjust(options.log(log))
+            .open(disk.pages("data", page_size))
+            .unwrap();
         let allocation = Allocation::new(pool.payload_size());
         let tree = Tree {
             pool,
@@ -199,7 +201,13 @@ fn format(tree: &Tree, page_size: u32) {
     let (level, next, cells) = (0, 0, &[][..]);
     let identity = 7;
     let changes = vec![
-        (META, Change::Format(Content::Meta { page_size, identity })),
+        (
+            META,
+            Change::Format(Content::Meta {
+                page_size,
+                identity,
+            }),
+        ),
         (1, Change::Format(Content::Map)),
         (ROOT, Change::Format(Content::Node { level, next, cells })),
     ];
@@ -229,7 +237,9 @@ pub(super) fn put(
 }
 
 pub(super) fn get(tree: &Tree, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-    tree.look_up(key, |value| value.map(|value| tree.read_value(value)).transpose())
+    tree.look_up(key, |value| {
+        value.map(|value| tree.read_value(value)).transpose()
+    })
 }
 
 type Records = Vec<(Vec<u8>, Vec<u8>)>;

@@ -67,7 +67,10 @@ impl Walk {
         let keys: Vec<&[u8]> = (0..node.count()).map(|s| node.key(s).unwrap()).collect();
         for &key in keys.iter().skip(usize::from(!node.is_leaf())) {
             assert!(key >= &visit.low[..], "page {page}: {key:?}");
-            assert!(visit.high.as_deref().is_none_or(|high| key < high), "page {page}: {key:?}");
+            assert!(
+                visit.high.as_deref().is_none_or(|high| key < high),
+                "page {page}: {key:?}"
+            );
         }
         if node.is_leaf() {
             let first = keys.first().map(|key| key.to_vec()).unwrap_or_default();
@@ -79,7 +82,11 @@ impl Walk {
             }
             return;
         }
-        let inner = (page, node.level(), keys.iter().map(|key| key.to_vec()).collect());
+        let inner = (
+            page,
+            node.level(),
+            keys.iter().map(|key| key.to_vec()).collect(),
+        );
         self.inner.push(inner);
         for slot in (0..keys.len()).rev() {
             visits.push(Visit {
