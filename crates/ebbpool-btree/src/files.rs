@@ -5,6 +5,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use ebbpool::storage::{FileOptions, FileStorage, OpenError, Storage};
 
@@ -140,6 +141,20 @@ fn lock(log: &File, path: &Path, name: &Path) -> Result<(), Error> {
     })
 }
 
+/// The log is ours, so no other database has the file. A process that was killed may hold it a moment
+/// longer than it lives: until the system has ended what io_uring had begun.
+fn patiently(open: impl Fn() -> Result<FileStorage, OpenError>) -> Result<FileStorage, OpenError> {
+    const PATIENCE: Duration = Duration::from_secs(5);
+    const PAUSE: Duration = Duration::from_millis(10);
+    let start = Instant::now();
+    loop {
+        match open() {
+            Err(OpenError::InUse(_)) if start.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
+            opened => return opened,
+        }
+    }
+}
+
 /// Opens the pages and the area for images of pages, which are made if they are not there; the area only if
 /// it is wanted.
 pub(crate) fn storages(path: &Path, page_size: usize, wanted: bool) -> Result<Storages, Error> {
@@ -149,7 +164,7 @@ pub(crate) fn storages(path: &Path, page_size: usize, wanted: bool) -> Result<St
             create: true,
             ..FileOptions::default()
         };
-        match FileStorage::open(path, &options) {
+        match patiently(|| FileStorage::open(path, &options)) {
             Ok(storage) => Ok(Arc::new(storage)),
             Err(OpenError::InUse(path)) => Err(Error::Locked { path }),
             Err(OpenError::Io { path, what, source }) => Err(Error::File { path, what, source }),

@@ -8,6 +8,7 @@ mod chance;
 mod life;
 mod model;
 mod script;
+mod threads;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -196,6 +197,9 @@ fn what_was_committed_survives_every_crash_and_nothing_else() {
             tally.committed > wanted && tally.rolled_back > wanted / 10 && tally.deepest > 1,
             "nearly nothing was done: {tally:?}"
         );
-        assert!(wanted < CRASHES || tally.reported > 0, "no torn page was met: {tally:?}");
+        assert!(
+            wanted < CRASHES || tally.reported > 0,
+            "no torn page was met: {tally:?}"
+        );
     }
 }
