@@ -18,13 +18,14 @@ pub(crate) enum Content<'a> {
         level: u8,
         /// The leaf to the right, 0 for none; 0 in inner nodes.
         next: u64,
-        #[serde(borrow)]
+        #[serde(borrow, with = "serde_bytes")]
         cells: &'a [u8],
     },
     /// Part of a long value.
     Overflow {
         /// The page with the next part, 0 for none.
         next: u64,
+        #[serde(with = "serde_bytes")]
         bytes: &'a [u8],
     },
     /// An allocation map in which only the map itself is in use, or in the first one also the pages before
@@ -41,10 +42,12 @@ pub(crate) enum Change<'a> {
     Format(#[serde(borrow)] Content<'a>),
     Insert {
         slot: u16,
+        #[serde(with = "serde_bytes")]
         cell: &'a [u8],
     },
     Replace {
         slot: u16,
+        #[serde(with = "serde_bytes")]
         cell: &'a [u8],
     },
     Remove {
@@ -57,6 +60,7 @@ pub(crate) enum Change<'a> {
     },
     /// More cells at the end: the left node of a merge.
     Append {
+        #[serde(with = "serde_bytes")]
         cells: &'a [u8],
         next: u64,
     },
