@@ -119,7 +119,18 @@ impl Inner {
     pub(crate) fn broken_by(&self, what: &str, error: &Error) -> Error {
         tracing::error!(%error, "{what}: the database takes no more changes");
         let why = self.broken.get_or_init(|| format!("{what}: {error}"));
+        self.locks.give_up();
         Error::Broken(why.clone())
+    }
+
+    /// Waits until no other transaction has the key.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Conflict`], or [`Error::Broken`] if that is why.
+    pub(crate) fn wait_for(&self, txn: TxnId, key: &[u8]) -> Result<(), Error> {
+        let waited = self.locks.wait_for(txn, key);
+        waited.map_err(|conflict| self.check_whole().err().unwrap_or(conflict))
     }
 
     /// The value of a key, as a transaction sees it, or as whoever is none (0).
@@ -134,7 +145,7 @@ impl Inner {
             })?;
             match found {
                 Some(value) => return Ok(value),
-                None => self.locks.wait_for(txn, key)?,
+                None => self.wait_for(txn, key)?,
             }
         }
     }

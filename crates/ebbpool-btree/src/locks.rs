@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use hashbrown::HashTable;
@@ -31,6 +31,8 @@ pub(crate) struct Locks {
     removed: RwLock<BTreeMap<Vec<u8>, TxnId>>,
     removed_count: AtomicUsize,
     brought_back: AtomicU64,
+    /// Some locks are never released.
+    stuck: AtomicBool,
     patience: Duration,
 }
 
@@ -72,6 +74,7 @@ impl Locks {
             removed: RwLock::default(),
             removed_count: AtomicUsize::new(0),
             brought_back: AtomicU64::new(0),
+            stuck: AtomicBool::new(false),
             patience,
         }
     }
@@ -206,6 +209,16 @@ impl Locks {
         self.brought_back.load(Ordering::Acquire)
     }
 
+    /// Some locks are never released any more: from now on nobody waits.
+    pub(crate) fn give_up(&self) {
+        self.stuck.store(true, Ordering::Release);
+        for shard in &self.shards {
+            // Whoever has looked and does not wait yet has the mutex.
+            drop(shard.owners.lock());
+            shard.released.notify_all();
+        }
+    }
+
     /// The transaction has ended; `rolled_back` if its removals were taken back.
     pub(crate) fn release(&self, held: Held, rolled_back: bool) {
         if !held.removed.is_empty() {
@@ -275,6 +288,9 @@ impl<'l> Waiting<'l> {
                 waited: self.since.elapsed(),
             })
         };
+        if self.locks.stuck.load(Ordering::Acquire) {
+            return conflict(false);
+        }
         // Nobody waits for whoever is no transaction.
         if self.txn != 0 {
             let mut waits = self.locks.waits.lock();
@@ -327,7 +343,6 @@ fn leads_to(waits: &HashMap<TxnId, TxnId>, from: TxnId, to: TxnId) -> bool {
 mod tests {
     use super::*;
     use std::sync::Barrier;
-    use std::sync::atomic::AtomicBool;
 
     const NEVER: Duration = Duration::from_secs(3600);
 

@@ -116,9 +116,9 @@ impl<'d> Range<'d> {
             let brought_back = locks.brought_back();
             let batch = self.read(end, size)?;
             if let Some(key) = batch.locked.as_ref().filter(|_| batch.records.is_empty()) {
-                locks.wait_for(self.txn, key)?;
+                self.inner.wait_for(self.txn, key)?;
             } else if let Some(key) = self.missing(end, &batch) {
-                locks.wait_for(self.txn, &key)?;
+                self.inner.wait_for(self.txn, &key)?;
             } else if locks.brought_back() == brought_back {
                 return Ok(batch);
             }

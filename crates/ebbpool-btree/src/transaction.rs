@@ -238,7 +238,8 @@ impl<'d> Transaction<'d> {
     }
 
     fn lock(&mut self, key: &[u8]) -> Result<(), Error> {
-        self.inner.locks.lock(self.chain.txn, key, &mut self.held)
+        let locked = self.inner.locks.lock(self.chain.txn, key, &mut self.held);
+        locked.map_err(|conflict| self.inner.check_whole().err().unwrap_or(conflict))
     }
 
     fn put_locked(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
