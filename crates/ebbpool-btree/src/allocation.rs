@@ -5,6 +5,11 @@
 //! log has it durably before that page is given out: so a map that is empty in storage covers nothing
 //! that was ever written.
 
+#[cfg(test)]
+pub(crate) mod fixture;
+#[cfg(test)]
+mod tests;
+
 use ebbpool::{Pool, WriteGuard};
 use parking_lot::Mutex;
 
@@ -204,8 +209,8 @@ impl Allocation {
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`] for pages that are never free; what the pool and the log fail with. The pages before the run
-    /// that failed are free then.
+    /// [`Error::Corrupt`] for pages that are never free; what the pool and the log fail with. The pages
+    /// before the run that failed are free then.
     pub(crate) fn free(
         &self,
         pool: &Pool,
@@ -292,8 +297,8 @@ fn check_none_missing(
             return Err(Error::corrupt(
                 page,
                 format!(
-                    "it is missing, since the file is truncated: it has {pages} pages, and needs {needed}; \
-                     take a copy that is whole"
+                    "it is missing, since the file is truncated: it has {pages} pages, and needs \
+                     {needed}; take a copy that is whole"
                 ),
             ));
         }

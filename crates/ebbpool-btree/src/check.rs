@@ -1,9 +1,17 @@
 //! Walking the whole database in search of anything wrong.
 
+mod pages;
+#[cfg(test)]
+mod tests;
+mod walk;
+
 use std::fmt;
 
 use crate::error::Error;
 use crate::tree::{Shape, Tree};
+
+use pages::Pages;
+use walk::Walk;
 
 /// Something wrong with a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +41,18 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Walks the tree and the maps.
+/// Walks the tree and the maps. Nobody changes anything meanwhile.
+///
+/// # Errors
+///
+/// What the pool fails with, but for pages that cannot be read or are damaged: these are findings.
 pub(crate) fn check(tree: &Tree) -> Result<Report, Error> {
-    todo!()
+    // What is dirty is nowhere but in memory, and all else is to be seen as the storage has it.
+    tree.pool.checkpoint()?;
+    let mut pages = Pages::new(tree);
+    pages.look_at_maps()?;
+    pages.look_at_meta()?;
+    let shape = Walk::new(&mut pages).run()?;
+    pages.look_for_leaks();
+    Ok(pages.into_report(shape))
 }
