@@ -19,6 +19,12 @@ mod recovery;
 mod transaction;
 mod tree;
 
+/// For fuzzing only.
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::log::fuzzing::{log, record};
+}
+
 pub use check::{Finding, Report};
 pub use database::{Database, DatabaseStats};
 pub use error::Error;

@@ -9,13 +9,13 @@ use std::os::unix::fs::FileExt;
 use ebbpool::storage::FaultyFile;
 
 /// A file as a log needs it.
+#[allow(clippy::len_without_is_empty)]
 pub trait LogFile: Send + Sync {
     /// Its length in bytes.
     ///
     /// # Errors
     ///
     /// What the system says; so for all of these.
-    #[allow(clippy::len_without_is_empty)]
     fn len(&self) -> io::Result<u64>;
 
     /// Reads bytes from an offset on, and answers how many there were: fewer at the end of the file only.

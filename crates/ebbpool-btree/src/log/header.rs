@@ -24,7 +24,7 @@ const MAGIC: [u8; 8] = *b"EBBPLOG\n";
 const FORMAT: u32 = 1;
 
 pub(super) const BYTES: usize = 48;
-const SUMMED: usize = BYTES - 8;
+pub(super) const SUMMED: usize = BYTES - 8;
 
 /// What crashes leave together: a header that was never written whole is a multiple of it long.
 const SECTOR: u64 = 512;
@@ -44,18 +44,16 @@ pub(super) struct Header {
 impl Header {
     pub(super) fn encode(&self) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
-        bytes[..8].copy_from_slice(&MAGIC);
-        bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
         bytes[12..16].copy_from_slice(&self.identity.page_size.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.identity.number.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.turn.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.start.to_le_bytes());
-        seal(&mut bytes);
+        make_right(&mut bytes);
         bytes
     }
 
     /// Nothing if these bytes are no header.
-    fn decode(bytes: &[u8; BYTES]) -> Result<Option<Self>, Error> {
+    pub(super) fn decode(bytes: &[u8; BYTES]) -> Result<Option<Self>, Error> {
         let (summed, sum) = bytes.split_at(SUMMED);
         if summed[..8] != MAGIC || xxh3_64(summed).to_le_bytes() != *sum {
             return Ok(None);
@@ -109,6 +107,13 @@ impl Header {
         }
         Ok(latest)
     }
+}
+
+/// Makes a header of bytes that say whose it is.
+pub(super) fn make_right(bytes: &mut [u8; BYTES]) {
+    bytes[..8].copy_from_slice(&MAGIC);
+    bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
+    seal(bytes);
 }
 
 pub(super) fn seal(bytes: &mut [u8; BYTES]) {

@@ -1,11 +1,16 @@
 //! The write-ahead log: two files that take turns.
 //!
-//! The log is one endless string of bytes; each file has a piece of it, behind a header that says where in the
-//! string its piece begins. Records go to the *current* file. When nothing before a position is needed
-//! any more, the other file holds nothing that is needed, and the current one is longer than it should be, the log goes on in the other one.
+//! The log is one endless string of bytes; each file has a piece of it, behind a header that says where
+//! in the string its piece begins. Records go to the *current* file. When nothing before a position is
+//! needed any more, the other file holds nothing that is needed, and the current one is longer than it
+//! should be, the log goes on in the other one.
+//!
+//! A crash may leave records behind the end, after one that is torn. They are told from damage by the
+//! commits among them, which say how far the log was durable when they were appended.
 
 mod file;
 mod frame;
+pub(crate) mod fuzzing;
 mod header;
 mod open;
 mod record;
@@ -19,7 +24,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ebbpool::{Log, Lsn};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::error::Error;
 use header::Header;
@@ -32,17 +37,18 @@ pub(crate) use record::{Position, Record, TxnId, Undo};
 /// A log begins here, so that no LSN is 0.
 const FIRST: Position = 64;
 
-/// Whoever appends writes what is not written yet when there is more than this, unless somebody else does.
+/// Whoever appends writes what is not written yet when there is more than this, unless somebody else
+/// does.
 const WRITE_AT: usize = 1 << 20;
 
 /// With so much that is not written, whoever appends waits for his turn.
 const MOST_UNWRITTEN: usize = 16 << 20;
 
 /// Most records are not longer, so that one read has them.
-const FIRST_READ: u64 = 4096;
+const FIRST_READ: usize = 4096;
 
 /// What a log's header says of the database.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Identity {
     pub(crate) page_size: u32,
     pub(crate) number: u64,
@@ -63,6 +69,9 @@ pub(crate) struct Wal {
     tail: Mutex<Tail>,
     /// Who has this writes and syncs; how far the log is written. Taken before `tail`.
     writer: Mutex<Position>,
+    /// True while somebody syncs for all who wait. Taken before `writer`, and not kept meanwhile.
+    syncing: Mutex<bool>,
+    synced: Condvar,
     /// Changed only by who has `writer`.
     layout: RwLock<Layout>,
     end: AtomicU64,
@@ -95,6 +104,15 @@ impl Layout {
         self.starts[self.other()]
     }
 
+    /// That of the current file.
+    fn header(&self, identity: Identity) -> Header {
+        Header {
+            identity,
+            turn: self.turn,
+            start: self.current_start(),
+        }
+    }
+
     /// The file that has a position, and where in it that is.
     fn place(&self, position: Position) -> (usize, u64) {
         let file = match position < self.current_start() {
@@ -111,6 +129,16 @@ struct Failure {
     what: &'static str,
     kind: io::ErrorKind,
     told: String,
+}
+
+/// Held by who syncs for all.
+struct TurnToSync<'w>(&'w Wal);
+
+impl Drop for TurnToSync<'_> {
+    fn drop(&mut self) {
+        *self.0.syncing.lock() = false;
+        self.0.synced.notify_all();
+    }
 }
 
 impl Wal {
@@ -138,14 +166,13 @@ impl Wal {
         Ok(wal)
     }
 
-    /// Opens a log, and cuts off what was not written whole at its end; nothing if neither file has a
-    /// header (and neither holds more than a header: a database that was never finished being made).
-    /// A log without any record is one of a database that was not finished either.
+    /// Opens a log, and cuts off what was not written whole at its end; nothing if it was never finished
+    /// being made. A log without any record is one of a database that was not finished either.
     ///
     /// # Errors
     ///
     /// [`Error::Log`], [`Error::LogDamaged`], and [`Error::Newer`], whose path is `the log`. Nothing was
-    /// changed then, unless cutting off failed.
+    /// changed then, unless it is cutting off or syncing what was found that failed.
     pub(crate) fn open(
         files: [Box<dyn LogFile>; 2],
         turn_bytes: u64,
@@ -179,6 +206,8 @@ impl Wal {
             turn_bytes,
             tail: Mutex::new(Tail::new(end)),
             writer: Mutex::new(end),
+            syncing: Mutex::new(false),
+            synced: Condvar::new(),
             layout: RwLock::new(layout),
             end: AtomicU64::new(end),
             durable: AtomicU64::new(end),
@@ -188,8 +217,8 @@ impl Wal {
         }
     }
 
-    /// Cuts the current file off at the log's end, so that what stands there never continues what will be
-    /// appended, and sees to it that what was found is durable.
+    /// Cuts the current file off at the log's end, so that what stands there never continues what will
+    /// be appended, and sees to it that what was found is durable.
     fn settle(&self, end: Position) -> Result<(), Error> {
         let layout = *self.layout.read();
         let (file, offset) = layout.place(end);
@@ -251,10 +280,10 @@ impl Wal {
         if self.durable_lsn() >= lsn {
             return Ok(());
         }
-        let mut written = self.writer.lock();
-        if self.durable_lsn() >= lsn {
+        let Some(_turn) = self.turn_to_sync(lsn) else {
             return Ok(());
-        }
+        };
+        let mut written = self.writer.lock();
         self.write_out(&mut written)?;
         self.sync_written(*written)?;
         match *written >= lsn {
@@ -267,6 +296,23 @@ impl Wal {
                 ),
             }),
         }
+    }
+
+    /// Waits while another one syncs; nothing if the log is durable up to `lsn` then. Who waited for
+    /// `writer` instead would often wait for a sync that is none of his.
+    fn turn_to_sync(&self, lsn: Lsn) -> Option<TurnToSync<'_>> {
+        let mut syncing = self.syncing.lock();
+        loop {
+            if self.durable_lsn() >= lsn {
+                return None;
+            }
+            if !*syncing {
+                break;
+            }
+            self.synced.wait(&mut syncing);
+        }
+        *syncing = true;
+        Some(TurnToSync(self))
     }
 
     /// The record at a position, with what it borrows from in `buffer`.
@@ -294,19 +340,22 @@ impl Wal {
         frame::decode(body, position).map_err(unreadable)
     }
 
-    /// Reads what a record's head at a position says is the record, or less.
+    /// Reads what a record's head at a position says is the record; less, if there is none.
     fn fetch(&self, position: Position, buffer: &mut Vec<u8>) -> io::Result<()> {
         let (file, offset) = self.layout.read().place(position);
         let file = &*self.files[file];
-        let room = file.len()?.saturating_sub(offset);
-        buffer.resize(room.min(FIRST_READ) as usize, 0);
+        buffer.resize(FIRST_READ, 0);
         let mut there = file.read_at(offset, buffer)?;
-        let length = frame::length(buffer, position, room).unwrap_or(0);
-        buffer.resize(length, 0);
-        if there < length {
-            there += file.read_at(offset + there as u64, &mut buffer[there..])?;
-        }
         buffer.truncate(there);
+        let length = frame::length(buffer, position, u64::MAX).unwrap_or(0);
+        if length > there {
+            let room = file.len()?.saturating_sub(offset);
+            if length as u64 <= room {
+                buffer.resize(length, 0);
+                there += file.read_at(offset + there as u64, &mut buffer[there..])?;
+            }
+        }
+        buffer.truncate(length.min(there));
         Ok(())
     }
 
@@ -396,14 +445,36 @@ impl Wal {
     /// Syncs the current file, in which all is that was written since the last sync.
     fn sync_written(&self, written: Position) -> Result<(), Error> {
         let layout = *self.layout.read();
-        self.sync_file(&*self.files[layout.current])?;
+        if let Err(error) = self.sync_file(&*self.files[layout.current]) {
+            self.renew(&layout, written);
+            return Err(self.fail("synced", error));
+        }
         self.durable.fetch_max(written, Ordering::AcqRel);
         Ok(())
     }
 
-    fn sync_file(&self, file: &dyn LogFile) -> Result<(), Error> {
+    fn sync_file(&self, file: &dyn LogFile) -> io::Result<()> {
         self.syncs.fetch_add(1, Ordering::Relaxed);
-        file.sync().map_err(|error| self.fail("synced", error))
+        file.sync()
+    }
+
+    /// Writes once more what a failed sync may have dropped. A kernel may take it for written and still
+    /// show it: whoever opened the log next would build on it, and a sync would do nothing for it
+    /// (Rebello et al., Can applications recover from fsync failures?, ATC 2020). Where that fails too,
+    /// it is cut off. What the sync failed with is what is told.
+    fn renew(&self, layout: &Layout, written: Position) {
+        let start = layout.current_start();
+        let (file, from) = layout.place(self.durable_lsn().max(start));
+        let (_, to) = layout.place(written);
+        let file = &*self.files[file];
+        if self.durable_lsn() <= start {
+            let header = layout.header(self.identity);
+            let _ = file.write_at(header.place(), &header.encode());
+        }
+        let renewed = rewrite(file, from, to).and_then(|()| file.set_len(to));
+        if renewed.is_err() {
+            let _ = file.set_len(from);
+        }
     }
 
     /// Has the log go on in the other file, from `start` on, up to where it is durable.
@@ -411,18 +482,18 @@ impl Wal {
         layout.current = layout.other();
         layout.turn += 1;
         layout.starts[layout.current] = start;
-        let header = Header {
-            identity: self.identity,
-            turn: layout.turn,
-            start,
-        };
+        let header = layout.header(self.identity);
         let file = &*self.files[layout.current];
         let bytes = header.encode();
         let outcome = file.write_at(header.place(), &bytes);
         outcome.map_err(|error| self.fail("written", error))?;
         self.bytes_written
             .fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        self.sync_file(file)?;
+        if let Err(error) = self.sync_file(file) {
+            // As in `renew`.
+            let _ = file.write_at(header.place(), &bytes);
+            return Err(self.fail("synced", error));
+        }
         // Not before the header is durable: until then the log may still need what is cut off.
         let longest = header::LENGTH.saturating_add(self.turn_bytes);
         let shortened = match file.len() {
@@ -455,7 +526,6 @@ impl Wal {
     }
 }
 
-/// The second file first: what has the first one's header was made whole.
 fn make(files: &[Box<dyn LogFile>; 2], identity: Identity) -> io::Result<()> {
     for file in files {
         if file.len()? > 0 {
@@ -463,7 +533,7 @@ fn make(files: &[Box<dyn LogFile>; 2], identity: Identity) -> io::Result<()> {
             file.sync()?;
         }
     }
-    for (file, turn) in [(&files[1], 0), (&files[0], 1)] {
+    for (file, turn) in [(&files[0], 1), (&files[1], 0)] {
         let header = Header {
             identity,
             turn,
@@ -471,6 +541,21 @@ fn make(files: &[Box<dyn LogFile>; 2], identity: Identity) -> io::Result<()> {
         };
         file.write_at(0, &header.block())?;
         file.sync()?;
+    }
+    Ok(())
+}
+
+/// Writes the bytes between two offsets that a file has there.
+fn rewrite(file: &dyn LogFile, mut from: u64, to: u64) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    while from < to {
+        bytes.resize((to - from).min(WRITE_AT as u64) as usize, 0);
+        let there = file.read_at(from, &mut bytes)?;
+        if there == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        file.write_at(from, &bytes[..there])?;
+        from += there as u64;
     }
     Ok(())
 }

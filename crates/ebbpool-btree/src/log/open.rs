@@ -35,8 +35,12 @@ pub(super) fn find(files: &[Box<dyn LogFile>; 2]) -> Result<Option<Found>, Error
                 )),
             };
         }
-        // The second file is made first.
-        [None, Some(Header { turn: 0, .. })] if may_be_unfinished(&*files[0])? => return Ok(None),
+        // The first file is made first, and has records only when the second one is made too.
+        [Some(Header { turn: 1, .. }), None]
+            if may_be_unfinished(&*files[0])? && may_be_unfinished(&*files[1])? =>
+        {
+            return Ok(None);
+        }
         _ => {
             return Err(damaged(
                 "one of its two files has no header that can be read, so it was damaged or replaced; restore both from one backup",

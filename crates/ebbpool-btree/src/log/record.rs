@@ -19,9 +19,15 @@ pub(crate) type TxnId = u64;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Undo<'a> {
     /// The key was not there.
-    Remove { key: &'a [u8] },
+    Remove {
+        #[serde(with = "serde_bytes")]
+        key: &'a [u8],
+    },
     /// The key was there, with this leaf cell.
-    Restore { cell: &'a [u8] },
+    Restore {
+        #[serde(with = "serde_bytes")]
+        cell: &'a [u8],
+    },
     /// These pages were free.
     Free { first: u64, count: u32 },
     /// The tree was empty.

@@ -88,17 +88,6 @@ impl<'f> Frames<'f> {
         Ok(durable)
     }
 
-    /// True if a record that is whole stands anywhere from the next position on.
-    pub(super) fn any(&mut self) -> io::Result<bool> {
-        while let Some(position) = self.find()? {
-            if self.whole(position)?.is_some() {
-                return Ok(true);
-            }
-            self.next = position + 1;
-        }
-        Ok(false)
-    }
-
     /// The first place from the next position on that claims to be a record's.
     fn find(&mut self) -> io::Result<Option<Position>> {
         while self.fill(self.next, frame::HEAD)? {
