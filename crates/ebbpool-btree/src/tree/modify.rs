@@ -1,5 +1,5 @@
-//! Putting, removing and updating records: one change of one leaf each. Where the leaf has no room for
-//! it, or too much of it afterwards, the tree's structure is changed by itself.
+//! Putting, removing and updating records: one change of one leaf each. Where the leaf has no room
+//! for it, or too much of it afterwards, the tree's structure is changed by itself.
 
 use std::ops::ControlFlow;
 
@@ -15,8 +15,13 @@ use crate::page::ROOT;
 use crate::page::cell::{Value, leaf_cell_size, most_inline_cell, most_key_bytes, write_leaf_cell};
 use crate::page::node::{Node, SLOT};
 
+/// What is called with each key and value, and may answer a new value.
+type Update<'u> =
+    &'u mut dyn FnMut(&[u8], Value<'_>) -> Result<ControlFlow<(), Option<Vec<u8>>>, Error>;
+
 impl Tree {
-    /// Gives a key a value, which was [stored](Self::store) before if it is long. Answers what it had.
+    /// Gives a key a value, which was [stored](Self::store) before if it is long. Answers what it
+    /// had.
     ///
     /// # Errors
     ///
@@ -84,19 +89,19 @@ impl Tree {
         Ok(Some(old))
     }
 
-    /// Calls `update` with each key and value of one leaf, from `from` on in it, under its exclusive
-    /// latch; what it answers replaces the value if it is `Some` (it has to be inline, and of the same
-    /// length). Ends with the leaf, or when it breaks. Answers the smallest key that the next leaf may
-    /// have, nothing if there is no next.
+    /// Calls `update` with each key and value of one leaf, from `from` on in it, under its
+    /// exclusive latch; what it answers replaces the value if it is `Some` (it has to be inline,
+    /// and of the same length). Ends with the leaf, or when it breaks. Answers the smallest key
+    /// that the next leaf may have, nothing if there is no next.
     ///
     /// # Errors
     ///
-    /// What `update` fails with, [`Error::ValueTooLong`] if a new value has another length or the old one
-    /// is not inline, and as [`put`](Self::put). Keys before that have their new values.
+    /// What `update` fails with, [`Error::ValueTooLong`] if a new value has another length or the
+    /// old one is not inline, and as [`put`](Self::put). Keys before that have their new values.
     pub(crate) fn update_leaf(
         &self,
         from: &[u8],
-        update: &mut dyn FnMut(&[u8], Value<'_>) -> Result<ControlFlow<(), Option<Vec<u8>>>, Error>,
+        update: Update<'_>,
         by: &mut dyn Author,
     ) -> Result<Option<Vec<u8>>, Error> {
         let mut end = None;
