@@ -139,15 +139,15 @@ impl Opened {
 
     fn check_page_size(&self, options: &Options, place: &Place) -> Result<(), Error> {
         let page_size = self.identity.page_size as usize;
-        let others = [options.page_size, place.page_size()].into_iter().flatten();
-        for other in others.filter(|&other| other != page_size) {
-            return Err(Error::Options(format!(
+        let mut others = [options.page_size, place.page_size()].into_iter().flatten();
+        match others.find(|&other| other != page_size) {
+            Some(other) => Err(Error::Options(format!(
                 "{} has pages of {page_size} bytes, not {other}; open it with its own page size, or \
                  without any",
                 place.path.display()
-            )));
+            ))),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Whether the pages end where a page does.
