@@ -65,12 +65,7 @@ pub(crate) struct Checkpointer {
 
 impl Checkpoints {
     /// `latest`: the one that the log ends with, if it does.
-    pub(crate) fn new(
-        every: u64,
-        background: bool,
-        log_end: Lsn,
-        latest: Option<Taken>,
-    ) -> Self {
+    pub(crate) fn new(every: u64, background: bool, log_end: Lsn, latest: Option<Taken>) -> Self {
         Checkpoints {
             every,
             tried_at: AtomicU64::new(log_end),

@@ -229,9 +229,7 @@ impl Database {
         });
         let mut transaction = self.begin();
         let outcome = match transaction.load(&mut records, fill) {
-            Ok(count) => transaction
-                .commit_as(Durability::Synced)
-                .map(|()| count),
+            Ok(count) => transaction.commit_as(Durability::Synced).map(|()| count),
             // Whoever comes next is told if that is not possible.
             Err(error) => transaction.rollback().and(Err(error)),
         };
@@ -267,7 +265,11 @@ impl Database {
         DatabaseStats {
             pool: inner.tree.pool.stats(),
             log_bytes: inner.tree.wal.bytes_written(),
-            log_length: inner.tree.wal.end_lsn().saturating_sub(inner.tree.wal.begin()),
+            log_length: inner
+                .tree
+                .wal
+                .end_lsn()
+                .saturating_sub(inner.tree.wal.begin()),
             log_syncs: inner.tree.wal.syncs(),
             commits: inner.commits.load(Ordering::Relaxed),
             rollbacks: inner.rollbacks.load(Ordering::Relaxed),

@@ -34,7 +34,9 @@ pub(crate) fn open(path: &Path, options: &Options) -> Result<Place, Error> {
     let other = match existing(&second)? {
         Some(other) => other,
         None => {
-            let length = log.metadata().map_err(failed(&first, "find out its length"))?;
+            let length = log
+                .metadata()
+                .map_err(failed(&first, "find out its length"))?;
             if head.kind != HeadKind::Empty || length.len() > 0 {
                 return Err(not_a_database(path, missing(&second)));
             }
@@ -141,9 +143,7 @@ fn lock(log: &File, path: &Path, name: &Path) -> Result<(), Error> {
 
 /// The log is ours, so no other database has the file. A process that was killed may hold it a moment
 /// longer than it lives: until the system has ended what io_uring had begun.
-fn patiently(
-    open: impl Fn() -> Result<FileStorage, OpenError>,
-) -> Result<FileStorage, OpenError> {
+fn patiently(open: impl Fn() -> Result<FileStorage, OpenError>) -> Result<FileStorage, OpenError> {
     const PATIENCE: Duration = Duration::from_secs(5);
     const PAUSE: Duration = Duration::from_millis(10);
     let start = Instant::now();

@@ -113,9 +113,9 @@ impl Opened {
         if let HeadKind::Ours(meta) = place.head.kind
             && (meta.identity, meta.page_size) != (self.identity.number, self.identity.page_size)
         {
-            return Err(place.not_a_database(
-                "the log beside it is another database's; put its own back",
-            ));
+            return Err(
+                place.not_a_database("the log beside it is another database's; put its own back")
+            );
         }
         if self.analysis.makes_anew(META) {
             return Ok(());
@@ -128,9 +128,9 @@ impl Opened {
                  file back that belongs to it",
                 place.head.length
             ))),
-            HeadKind::Foreign => Err(place.not_a_database(format!(
-                "{FOREIGN}. There is a database's log beside it"
-            ))),
+            HeadKind::Foreign => {
+                Err(place.not_a_database(format!("{FOREIGN}. There is a database's log beside it")))
+            }
         }
     }
 

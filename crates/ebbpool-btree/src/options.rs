@@ -106,7 +106,11 @@ impl Options {
     ///
     /// If there is no such policy, or it needs to know the future.
     pub fn policy(mut self, spec: &str) -> Result<Self, Error> {
-        drop(PoolOptions::new(self.frames).policy(spec).map_err(of_pool)?);
+        drop(
+            PoolOptions::new(self.frames)
+                .policy(spec)
+                .map_err(of_pool)?,
+        );
         self.policy = Some(spec.into());
         Ok(self)
     }
@@ -217,7 +221,9 @@ impl Options {
             pool = pool.policy(spec).map_err(of_pool)?;
         }
         let adjustments = std::mem::take(&mut self.adjustments);
-        Ok(adjustments.into_iter().fold(pool, |pool, adjust| adjust(pool)))
+        Ok(adjustments
+            .into_iter()
+            .fold(pool, |pool, adjust| adjust(pool)))
     }
 }
 
@@ -252,7 +258,10 @@ impl fmt::Debug for Parts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Parts")
             .field("pages", &self.pages.describe())
-            .field("double_write", &self.double_write.as_ref().map(|it| it.describe()))
+            .field(
+                "double_write",
+                &self.double_write.as_ref().map(|it| it.describe()),
+            )
             .finish_non_exhaustive()
     }
 }

@@ -8,9 +8,9 @@ use ebbpool::storage::{Read, Storage};
 use ebbpool::{ALIGNMENT, HEADER_BYTES};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::error::Error;
 #[cfg(unix)]
 use crate::files;
-use crate::error::Error;
 use crate::log::LogFile;
 use crate::options::{Parts, is_page_size};
 use crate::page::META;
@@ -175,7 +175,11 @@ impl Head {
         }];
         let failed = |source| ebbpool::Error::Read { page: META, source };
         pages.read(&mut reads);
-        let [Read { buffer, outcome, .. }] = reads;
+        let [
+            Read {
+                buffer, outcome, ..
+            },
+        ] = reads;
         outcome.map_err(failed)?;
         let count = pages.pages().map_err(failed)?;
         Ok(Head::of(buffer, count.saturating_mul(size as u64)))

@@ -169,7 +169,10 @@ impl Analysis {
                     done.undone += rollback::roll_back(tree, txn, from, None)?;
                     tree.wal.append(&Record::End { txn })?;
                 }
-                Fate::Frees { pages, done: so_far } => {
+                Fate::Frees {
+                    pages,
+                    done: so_far,
+                } => {
                     done.freeing += 1;
                     rollback::free(tree, txn, &pages, so_far)?;
                 }
@@ -275,7 +278,13 @@ pub(crate) fn begin(wal: &Wal, page_size: u32, identity: u64) -> Result<(), Erro
         cells: &[],
     };
     let changes = vec![
-        (META, Change::Format(Content::Meta { page_size, identity })),
+        (
+            META,
+            Change::Format(Content::Meta {
+                page_size,
+                identity,
+            }),
+        ),
         (maps.of(META), Change::Format(Content::Map)),
         (ROOT, Change::Format(root)),
     ];

@@ -273,7 +273,9 @@ impl<'d> Transaction<'d> {
             if let Err(error) = rollback::roll_back(&self.inner.tree, txn, last, before) {
                 // Part of it was taken back, which must not happen twice.
                 self.ended = true;
-                return Err(self.inner.broken_by("an operation cannot be taken back", &error));
+                return Err(self
+                    .inner
+                    .broken_by("an operation cannot be taken back", &error));
             }
             self.chain.last = before;
         }
@@ -373,8 +375,10 @@ impl<'d> Transaction<'d> {
         }
         self.ended = true;
         let Chain { txn, last, .. } = self.chain;
-        rollback::roll_back(&self.inner.tree, txn, last, None)
-            .map_err(|error| self.inner.broken_by("a transaction cannot be rolled back", &error))?;
+        rollback::roll_back(&self.inner.tree, txn, last, None).map_err(|error| {
+            self.inner
+                .broken_by("a transaction cannot be rolled back", &error)
+        })?;
         self.end_without_changes()?;
         self.inner.rollbacks.fetch_add(1, Ordering::Relaxed);
         Ok(())

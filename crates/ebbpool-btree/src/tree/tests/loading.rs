@@ -217,13 +217,25 @@ fn what_is_alone_under_its_parent_is_merged_across_it() {
     let key = |number: u32| number.to_be_bytes().to_vec();
     let record = |number: u32| (key(number), vec![1; 100]);
     let mut fixture = Fixture::new(512, 64);
-    load(&fixture, &(0..400).map(record).collect(), 1.0, &mut Changes::default()).unwrap();
+    load(
+        &fixture,
+        &(0..400).map(record).collect(),
+        1.0,
+        &mut Changes::default(),
+    )
+    .unwrap();
     fixture.model.extend((0..400).map(record));
     let most = leaves_of_nodes(&fixture)[0] as u32;
     // Four records to a leaf: a full node, and one with a single leaf, which has three.
     let mut fixture = Fixture::new(512, 64);
     let count = most * 4 + 3;
-    load(&fixture, &(0..count).map(record).collect(), 1.0, &mut Changes::default()).unwrap();
+    load(
+        &fixture,
+        &(0..count).map(record).collect(),
+        1.0,
+        &mut Changes::default(),
+    )
+    .unwrap();
     fixture.model.extend((0..count).map(record));
     assert_eq!(leaves_of_nodes(&fixture), [most as usize, 1]);
     // The full node's last leaf becomes sparse while its neighbour is full, then the node half empty.
@@ -248,7 +260,9 @@ fn full_nodes_emptied_one_by_one_come_to_nothing() {
         let mut fixture = Fixture::new(512, 64);
         // Four to a leaf, and so 130 or so to an inner node of level 1.
         let key = |number: u32| number.to_be_bytes().to_vec();
-        let records: Records = (0..1000).map(|number| (key(number), vec![1; 100])).collect();
+        let records: Records = (0..1000)
+            .map(|number| (key(number), vec![1; 100]))
+            .collect();
         load(&fixture, &records, 1.0, &mut Changes::default()).unwrap();
         fixture.model.extend(records.iter().cloned());
         let length = random.usize(20..300);
