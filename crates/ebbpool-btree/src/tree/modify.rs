@@ -15,6 +15,10 @@ use crate::page::ROOT;
 use crate::page::cell::{Value, leaf_cell_size, most_inline_cell, most_key_bytes, write_leaf_cell};
 use crate::page::node::{Node, SLOT};
 
+/// What is called with each key and value, and may answer a new value.
+type Update<'u> =
+    &'u mut dyn FnMut(&[u8], Value<'_>) -> Result<ControlFlow<(), Option<Vec<u8>>>, Error>;
+
 impl Tree {
     /// Gives a key a value, which was [stored](Self::store) before if it is long. Answers what it
     /// had.
@@ -97,7 +101,7 @@ impl Tree {
     pub(crate) fn update_leaf(
         &self,
         from: &[u8],
-        update: &mut dyn FnMut(&[u8], Value<'_>) -> Result<ControlFlow<(), Option<Vec<u8>>>, Error>,
+        update: Update<'_>,
         by: &mut dyn Author,
     ) -> Result<Option<Vec<u8>>, Error> {
         let mut end = None;

@@ -24,7 +24,7 @@ fn write(tree: &Tree, writer: u32, steps: u32) -> BTreeMap<Vec<u8>, Vec<u8>> {
         let key = key(writer, random.u32(..400));
         let by = &mut Changes::default();
         // The tree grows, shrinks, and grows again.
-        let grows = step * 5 / steps % 2 == 0;
+        let grows = (step * 5 / steps).is_multiple_of(2);
         let old = match random.u8(..10) < if grows { 7 } else { 2 } {
             true => {
                 let length = if random.u8(..20) == 0 {
