@@ -72,6 +72,9 @@ fn work(
         let mut model = states.last().cloned().unwrap_or_default();
         let mut transaction = database.begin();
         for _ in 0..random.u32(1..12) {
+            if random.u8(0..60) == 0 {
+                database.checkpoint()?;
+            }
             let key = vec![random.u8(0..120); random.usize(1..12)];
             match random.u8(0..10) {
                 0..6 => {
@@ -102,9 +105,6 @@ fn work(
                 transaction.commit()?;
                 *acknowledged = states.len() - 1;
             }
-        }
-        if random.u8(0..20) == 0 {
-            database.checkpoint()?;
         }
     }
     Ok(())
