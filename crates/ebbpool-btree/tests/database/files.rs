@@ -191,7 +191,7 @@ fn two_that_make_it_at_once_do_not_both() {
 
 #[test]
 fn foreign_files_are_left_alone() {
-    let random: Vec<u8> = (0..10_000u32).map(|it| (it * it >> 3) as u8).collect();
+    let random: Vec<u8> = (0..10_000u32).map(|it| ((it * it) >> 3) as u8).collect();
     for foreign in [&b"x"[..], b"SQLite format 3\0", &random, &[0; 5000]] {
         let place = Place::new();
         fs::write(place.path(), foreign).unwrap();

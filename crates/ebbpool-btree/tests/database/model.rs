@@ -389,6 +389,46 @@ fn refused_keys_values_and_records_change_nothing() {
     }
 }
 
+/// The log keeps what it takes to undo a transaction, for as long as that lasts.
+#[test]
+fn a_long_transaction_is_taken_back_whole_in_the_end() {
+    for power_fails in [false, true] {
+        let disk = FaultyDisk::new(0);
+        let mut database = open(&disk).unwrap();
+        database.put(b"a", b"old").unwrap();
+        database.put(b"b", b"old").unwrap();
+        let mut long = database.begin();
+        long.put(b"a", b"new").unwrap();
+        long.delete(b"b").unwrap();
+        long.put(b"c", &[1; 2000]).unwrap();
+        let work = || {
+            for round in 0..1000u32 {
+                let key = [b'k', (round % 50) as u8];
+                database.put(&key, &[round as u8; 60]).unwrap();
+            }
+        };
+        work();
+        let kept = database.stats().log_length;
+        assert!(kept > 100_000, "{kept}");
+        if power_fails {
+            std::mem::forget(long);
+            disk.crash(1);
+            drop(database);
+            disk.restart();
+            database = open(&disk).unwrap();
+        } else {
+            long.rollback().unwrap();
+            work();
+            let kept = database.stats().log_length;
+            assert!(kept < 50_000, "{kept}");
+        }
+        assert_eq!(database.get(b"a").unwrap().unwrap(), b"old");
+        assert_eq!(database.get(b"b").unwrap().unwrap(), b"old");
+        assert_eq!(all(&database).len(), 52);
+        check(&mut database);
+    }
+}
+
 /// Its last changes were never written, and nothing of it may be redone on what storage has.
 #[test]
 fn pages_are_freed_while_a_checkpoint_is_under_way() {
