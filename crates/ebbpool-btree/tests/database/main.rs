@@ -1,6 +1,5 @@
 //! The database as a whole: against a model, with threads, with files of all sorts.
 
-mod crashes;
 mod failures;
 mod files;
 mod isolation;
