@@ -143,7 +143,9 @@ fn lock(log: &File, path: &Path, name: &Path) -> Result<(), Error> {
 
 /// The log is ours, so no other database has the file. A process that was killed may hold it a moment
 /// longer than it lives: until the system has ended what io_uring had begun.
-fn patiently(open: impl Fn() -> Result<FileStorage, OpenError>) -> Result<FileStorage, OpenError> {
+fn patiently(
+    open: impl Fn() -> Result<FileStorage, OpenError>,
+) -> Result<FileStorage, OpenError> {
     const PATIENCE: Duration = Duration::from_secs(5);
     const PAUSE: Duration = Duration::from_millis(10);
     let start = Instant::now();
@@ -155,12 +157,9 @@ fn patiently(open: impl Fn() -> Result<FileStorage, OpenError>) -> Result<FileSt
     }
 }
 
-/// Opens the pages and the area for images of pages, which are made if they are not there.
-pub(crate) fn storages(
-    path: &Path,
-    page_size: usize,
-    double_write: bool,
-) -> Result<Storages, Error> {
+/// Opens the pages and the area for images of pages, which are made if they are not there; the area only if
+/// it is wanted.
+pub(crate) fn storages(path: &Path, page_size: usize, wanted: bool) -> Result<Storages, Error> {
     let open = |path: &Path| -> Result<Arc<dyn Storage>, Error> {
         let options = FileOptions {
             page_size,
@@ -175,6 +174,8 @@ pub(crate) fn storages(
         }
     };
     let pages = open(path)?;
-    let area = double_write.then(|| open(&beside(path, "torn")));
+    let area = beside(path, "torn");
+    let wanted = wanted || fs::metadata(&area).is_ok_and(|found| found.len() > 0);
+    let area = wanted.then(|| open(&area));
     Ok((pages, area.transpose()?))
 }

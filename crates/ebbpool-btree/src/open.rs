@@ -13,7 +13,7 @@ use crate::log::{Identity, Wal};
 use crate::options::{Options, is_page_size};
 use crate::page::META;
 use crate::page::meta::FORMAT;
-use crate::place::{FOREIGN, HeadKind, Place};
+use crate::place::{self, FOREIGN, HeadKind, Place};
 use crate::recovery::{self, Analysis};
 use crate::tree::Tree;
 
@@ -25,7 +25,11 @@ pub(crate) fn open(mut options: Options, place: Place) -> Result<Database, Error
     let pool = options.take_pool()?.format(PageFormat::Checked).log(log);
     let (pages, area) = place.storages(page_size, options.double_write)?;
     let pool = match area {
-        Some(area) => pool.double_write(area),
+        Some(area) if options.double_write => pool.double_write(area),
+        Some(area) => {
+            place::retire(area, &*pages)?;
+            pool
+        }
         None => pool,
     };
     let pool = pool.open(pages)?;
@@ -136,15 +140,15 @@ impl Opened {
 
     fn check_page_size(&self, options: &Options, place: &Place) -> Result<(), Error> {
         let page_size = self.identity.page_size as usize;
-        let others = [options.page_size, place.page_size()].into_iter().flatten();
-        for other in others.filter(|&other| other != page_size) {
-            return Err(Error::Options(format!(
+        let mut others = [options.page_size, place.page_size()].into_iter().flatten();
+        match others.find(|&other| other != page_size) {
+            Some(other) => Err(Error::Options(format!(
                 "{} has pages of {page_size} bytes, not {other}; open it with its own page size, or \
                  without any",
                 place.path.display()
-            )));
+            ))),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Whether the pages end where a page does.

@@ -70,7 +70,9 @@ pub struct Options {
 pub struct Parts {
     /// Pages.
     pub pages: Box<dyn Storage>,
-    /// Images of pages that are about to be overwritten, from which torn ones are restored.
+    /// Images of pages that are about to be overwritten, from which torn ones are restored. A database
+    /// that was opened with it once has to be opened with it again, also with
+    /// [`Options::double_write`] off: old images in it must not outlive that.
     pub double_write: Option<Box<dyn Storage>>,
     /// The log's files.
     pub log: [Box<dyn LogFile>; 2],

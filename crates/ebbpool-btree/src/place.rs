@@ -4,8 +4,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ebbpool::storage::{Read, Storage};
-use ebbpool::{ALIGNMENT, HEADER_BYTES};
+use ebbpool::storage::{Read, Storage, Write};
+use ebbpool::{ALIGNMENT, DoubleWriteArea, HEADER_BYTES, PageFormat};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::Error;
@@ -84,19 +84,19 @@ impl Place {
         }
     }
 
-    /// Opens what is not open yet.
+    /// Opens what is not open yet; the area too if there is one, `wanted` or not.
     ///
     /// # Errors
     ///
     /// [`Error::File`], [`Error::Locked`].
-    pub(crate) fn storages(self, page_size: usize, double_write: bool) -> Result<Storages, Error> {
+    pub(crate) fn storages(self, page_size: usize, wanted: bool) -> Result<Storages, Error> {
         match self.pages {
             #[cfg(unix)]
-            Pages::Files => files::storages(&self.path, page_size, double_write),
+            Pages::Files => files::storages(&self.path, page_size, wanted),
             Pages::Opened {
                 pages,
-                double_write: area,
-            } => Ok((pages, area.filter(|_| double_write))),
+                double_write,
+            } => Ok((pages, double_write)),
         }
     }
 
@@ -164,25 +164,11 @@ impl Head {
     }
 
     fn of_storage(pages: &dyn Storage) -> Result<Self, Error> {
-        let size = pages.page_size();
-        let mut room = vec![0; size + ALIGNMENT];
-        let from = room.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
-        let buffer = &mut room[from..from + size];
-        let mut reads = [Read {
-            page: META,
-            buffer,
-            outcome: Ok(()),
-        }];
         let failed = |source| ebbpool::Error::Read { page: META, source };
-        pages.read(&mut reads);
-        let [
-            Read {
-                buffer, outcome, ..
-            },
-        ] = reads;
-        outcome.map_err(failed)?;
+        let bytes = first_page(pages).map_err(failed)?;
         let count = pages.pages().map_err(failed)?;
-        Ok(Head::of(buffer, count.saturating_mul(size as u64)))
+        let length = count.saturating_mul(pages.page_size() as u64);
+        Ok(Head::of(&bytes, length))
     }
 
     /// The format, if it is one that is not known here.
@@ -192,6 +178,62 @@ impl Head {
             _ => None,
         }
     }
+}
+
+/// So many bytes, and as many more as it takes to have them begin where direct I/O wants it: where that is.
+fn aligned(size: usize) -> (Vec<u8>, std::ops::Range<usize>) {
+    let room = vec![0; size + ALIGNMENT];
+    let from = room.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
+    (room, from..from + size)
+}
+
+fn first_page(of: &dyn Storage) -> io::Result<Vec<u8>> {
+    let (mut room, place) = aligned(of.page_size());
+    let mut reads = [Read {
+        page: 0,
+        buffer: &mut room[place],
+        outcome: Ok(()),
+    }];
+    of.read(&mut reads);
+    let [
+        Read {
+            buffer, outcome, ..
+        },
+    ] = reads;
+    outcome.map(|()| buffer.to_vec())
+}
+
+/// Restores torn pages from an area that will not be told of further writes, and makes it forget its
+/// images: they would be taken for the latest when the area is used again.
+///
+/// # Errors
+///
+/// [`Error::Pool`].
+pub(crate) fn retire(area: Arc<dyn Storage>, pages: &dyn Storage) -> Result<(), Error> {
+    let failed = |source| ebbpool::Error::Storage {
+        what: "the double-write area cannot be emptied",
+        source,
+    };
+    if first_page(&*area)
+        .map_err(failed)?
+        .iter()
+        .all(|&byte| byte == 0)
+    {
+        return Ok(());
+    }
+    let images = DoubleWriteArea::open(Box::new(Arc::clone(&area)), 0)?;
+    images.restore(pages, PageFormat::Checked)?;
+    // Images are looked for from the first page on.
+    let (room, place) = aligned(area.page_size());
+    let mut writes = [Write {
+        page: 0,
+        buffer: &room[place],
+        outcome: Ok(()),
+    }];
+    area.write(&mut writes);
+    let [write] = writes;
+    write.outcome.and_then(|()| area.sync()).map_err(failed)?;
+    Ok(())
 }
 
 fn kind(bytes: &[u8]) -> HeadKind {

@@ -151,6 +151,8 @@ impl<'d> Transaction<'d> {
     /// answers, as long as the value, replaces the value. Answers how many keys there were, which
     /// nobody else changes until the transaction ends.
     ///
+    /// `update` is called while nobody else gets at the key's page: it must not use the database.
+    ///
     /// # Errors
     ///
     /// As [`put`](Self::put), and [`Error::Options`] if a new value has another length. Nothing has
@@ -381,6 +383,7 @@ impl<'d> Transaction<'d> {
         })?;
         self.end_without_changes()?;
         self.inner.rollbacks.fetch_add(1, Ordering::Relaxed);
+        self.inner.checkpoint_if_due();
         Ok(())
     }
 }

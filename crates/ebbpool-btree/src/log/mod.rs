@@ -280,7 +280,7 @@ impl Wal {
         if self.durable_lsn() >= lsn {
             return Ok(());
         }
-        let Some(_turn) = self.turn_to_sync(lsn)? else {
+        let Some(_turn) = self.turn_to_sync(lsn) else {
             return Ok(());
         };
         let mut written = self.writer.lock();
@@ -300,20 +300,19 @@ impl Wal {
 
     /// Waits while another one syncs; nothing if the log is durable up to `lsn` then. Who waited for
     /// `writer` instead would often wait for a sync that is none of his.
-    fn turn_to_sync(&self, lsn: Lsn) -> Result<Option<TurnToSync<'_>>, Error> {
+    fn turn_to_sync(&self, lsn: Lsn) -> Option<TurnToSync<'_>> {
         let mut syncing = self.syncing.lock();
         loop {
             if self.durable_lsn() >= lsn {
-                return Ok(None);
+                return None;
             }
-            self.check()?;
             if !*syncing {
                 break;
             }
             self.synced.wait(&mut syncing);
         }
         *syncing = true;
-        Ok(Some(TurnToSync(self)))
+        Some(TurnToSync(self))
     }
 
     /// The record at a position, with what it borrows from in `buffer`.

@@ -10,26 +10,27 @@
 //! 3. If the open leaf has a cell already, and would with the record's have more bytes used (cells
 //!    and slots) than `fill` times its capacity, rounded down, then
 //!    1. another leaf is opened;
-//!    2. the one before is written to its page (`fix_new`), with the new one as its right neighbour;
+//!    2. the one before is written to its page (`fix_new`), with the new one as its right
+//!       neighbour;
 //!    3. the one before is pushed upwards: 5.
 //! 4. The cell becomes the open leaf's last one.
 //! 5. A node that is *pushed upwards* becomes a cell of the open node of the level above: its page,
-//!    and as the separator the first key of the first leaf under it, whole. If there is no open node
-//!    of that level, one is opened before. A node's first cell has the empty key instead. If the open
-//!    node has two cells already, and would with this one have more bytes used than `fill` times its
-//!    capacity, rounded down, then
+//!    and as the separator the first key of the first leaf under it, whole. If there is no open
+//!    node of that level, one is opened before. A node's first cell has the empty key instead. If
+//!    the open node has two cells already, and would with this one have more bytes used than `fill`
+//!    times its capacity, rounded down, then
 //!    1. another node of that level is opened, and the cell is its first;
 //!    2. the one before is written;
 //!    3. the one before is pushed upwards.
-//! 6. After the last record open nodes are closed, from the leaf up: each that has an open one above
-//!    it by then is written and pushed upwards. The topmost one's page is given back (also if that is
-//!    the only leaf there ever was), everything dirty is written and synced, and what the topmost one
-//!    has is put into page 2. Without a record nothing happens.
+//! 6. After the last record open nodes are closed, from the leaf up: each that has an open one
+//!    above it by then is written and pushed upwards. The topmost one's page is given back (also if
+//!    that is the only leaf there ever was), everything dirty is written and synced, and what the
+//!    topmost one has is put into page 2. Without a record nothing happens.
 //!
 //! Pages that are taken come in ascending order from the first one that is free, without those of
-//! allocation maps. Taking one fixes it (new, for writing), then its map (for writing); a log record
-//! marks it (undo `Free`). What is written to it later is not logged, and it has no LSN. The root's
-//! new content is logged (undo `Empty`).
+//! allocation maps. Taking one fixes it (new, for writing), then its map (for writing); a log
+//! record marks it (undo `Free`). What is written to it later is not logged, and it has no LSN. The
+//! root's new content is logged (undo `Empty`).
 
 use super::descend::node_of;
 use super::restructure::{apply, mark};
@@ -61,13 +62,13 @@ struct Loader<'t, 'a> {
 }
 
 impl Tree {
-    /// Loads an empty tree with ascending records, and answers how many. `fill` is from 0 to 1. Nobody
-    /// else may use the tree meanwhile.
+    /// Loads an empty tree with ascending records, and answers how many. `fill` is from 0 to 1.
+    /// Nobody else may use the tree meanwhile.
     ///
     /// # Errors
     ///
-    /// [`Error::NotEmpty`], [`Error::Unsorted`], [`Error::KeyTooLong`], [`Error::ValueTooLong`], what
-    /// `records` fails with, and what the pool and the log fail with. Roll back then.
+    /// [`Error::NotEmpty`], [`Error::Unsorted`], [`Error::KeyTooLong`], [`Error::ValueTooLong`],
+    /// what `records` fails with, and what the pool and the log fail with. Roll back then.
     pub(crate) fn load(
         &self,
         records: &mut dyn Iterator<Item = Result<(Vec<u8>, Vec<u8>), Error>>,

@@ -63,8 +63,8 @@ impl Tree {
         }
     }
 
-    /// The node at a level to which `choose` leads, latched exclusively, those above it not; the root
-    /// if that is not above the level. `choose` is asked for each node above, once.
+    /// The node at a level to which `choose` leads, latched exclusively, those above it not; the
+    /// root if that is not above the level. `choose` is asked for each node above, once.
     pub(super) fn exclusive(
         &self,
         level: u8,

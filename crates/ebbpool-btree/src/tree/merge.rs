@@ -17,7 +17,8 @@ struct Place {
     key: Vec<u8>,
 }
 
-/// The left one of two neighbours that may become one: that on the way to the key, or the one before it.
+/// The left one of two neighbours that may become one: that on the way to the key, or the one
+/// before it.
 #[derive(Clone, Copy)]
 enum Left {
     Before,
@@ -61,8 +62,9 @@ impl Tree {
         used * 4 < Node::capacity(self.pool.payload_size())
     }
 
-    /// Merges the sparse leaf on the way to a key with a neighbour, and what becomes sparse by that. The
-    /// record that was removed is gone in any case, so a failure is told to nobody but the program's log.
+    /// Merges the sparse leaf on the way to a key with a neighbour, and what becomes sparse by
+    /// that. The record that was removed is gone in any case, so a failure is told to nobody but
+    /// the program's log.
     pub(super) fn tidy(&self, key: &[u8]) {
         if let Err(error) = self.merge_from(key) {
             tracing::warn!(%error, "a sparse node of the tree is left as it is");
@@ -103,7 +105,8 @@ impl Tree {
         Ok(())
     }
 
-    /// What there is to do, latching nothing exclusively: a page that is latched so is written sometime.
+    /// What there is to do, latching nothing exclusively: a page that is latched so is written
+    /// sometime.
     fn look_at(&self, level: u8, key: &[u8]) -> Result<Seen, Error> {
         let guard = self.shared_node(level.saturating_add(1), |node| node.slot_for(key))?;
         let parent = node_of(&guard)?;
@@ -134,7 +137,8 @@ impl Tree {
         Ok(Seen::Well)
     }
 
-    /// Whether two children that take so many bytes are to become one; `right` is the right one's slot.
+    /// Whether two children that take so many bytes are to become one; `right` is the right one's
+    /// slot.
     fn may_merge(
         &self,
         parent: &Node<'_>,
@@ -249,8 +253,8 @@ impl Tree {
         Ok(self.pool.fix_write(self.allocation.maps.of(page))?)
     }
 
-    /// Gives a page that is marked as free, and that nobody refers to any more, to the pool. If that fails
-    /// it is free from the next start on.
+    /// Gives a page that is marked as free, and that nobody refers to any more, to the pool. If
+    /// that fails it is free from the next start on.
     fn free(&self, guard: WriteGuard<'_>) {
         let page = guard.page();
         drop(guard);

@@ -1,8 +1,8 @@
-//! The B+-tree: descending, splitting, merging. It knows pages, latches and log records, and nothing of
-//! transactions but that somebody ([`Author`]) logs what is done.
+//! The B+-tree: descending, splitting, merging. It knows pages, latches and log records, and
+//! nothing of transactions but that somebody ([`Author`]) logs what is done.
 //!
-//! Latches are taken from the root down, from left to right, then overflow pages, then allocation maps;
-//! nobody waits for a key's lock while holding one.
+//! Latches are taken from the root down, from left to right, then overflow pages, then allocation
+//! maps; nobody waits for a key's lock while holding one.
 
 mod bulk;
 mod descend;

@@ -1,5 +1,5 @@
-//! Putting, removing and updating records: one change of one leaf each. Where the leaf has no room for
-//! it, or too much of it afterwards, the tree's structure is changed by itself.
+//! Putting, removing and updating records: one change of one leaf each. Where the leaf has no room
+//! for it, or too much of it afterwards, the tree's structure is changed by itself.
 
 use std::ops::ControlFlow;
 
@@ -16,7 +16,8 @@ use crate::page::cell::{Value, leaf_cell_size, most_inline_cell, most_key_bytes,
 use crate::page::node::{Node, SLOT};
 
 impl Tree {
-    /// Gives a key a value, which was [stored](Self::store) before if it is long. Answers what it had.
+    /// Gives a key a value, which was [stored](Self::store) before if it is long. Answers what it
+    /// had.
     ///
     /// # Errors
     ///
@@ -84,15 +85,15 @@ impl Tree {
         Ok(Some(old))
     }
 
-    /// Calls `update` with each key and value of one leaf, from `from` on in it, under its exclusive
-    /// latch; what it answers replaces the value if it is `Some` (it has to be inline, and of the same
-    /// length). Ends with the leaf, or when it breaks. Answers the smallest key that the next leaf may
-    /// have, nothing if there is no next.
+    /// Calls `update` with each key and value of one leaf, from `from` on in it, under its
+    /// exclusive latch; what it answers replaces the value if it is `Some` (it has to be inline,
+    /// and of the same length). Ends with the leaf, or when it breaks. Answers the smallest key
+    /// that the next leaf may have, nothing if there is no next.
     ///
     /// # Errors
     ///
-    /// What `update` fails with, [`Error::ValueTooLong`] if a new value has another length or the old one
-    /// is not inline, and as [`put`](Self::put). Keys before that have their new values.
+    /// What `update` fails with, [`Error::ValueTooLong`] if a new value has another length or the
+    /// old one is not inline, and as [`put`](Self::put). Keys before that have their new values.
     pub(crate) fn update_leaf(
         &self,
         from: &[u8],

@@ -1,5 +1,5 @@
-//! Long values: chains of overflow pages, stored from the last part to the first, so that each page names
-//! one that is there already.
+//! Long values: chains of overflow pages, stored from the last part to the first, so that each page
+//! names one that is there already.
 
 use super::restructure::{apply, mark};
 use super::{Author, Tree};
@@ -18,13 +18,13 @@ impl Tree {
         leaf_cell_size(key, Value::Inline(value)) > most_inline_cell(self.pool.payload_size())
     }
 
-    /// Writes a long value to overflow pages, each with a record of its own that frees it when it is
-    /// undone.
+    /// Writes a long value to overflow pages, each with a record of its own that frees it when it
+    /// is undone.
     ///
     /// # Errors
     ///
-    /// [`Error::ValueTooLong`], what the pool and the log fail with. Pages of which there are records are
-    /// in use then: roll back.
+    /// [`Error::ValueTooLong`], what the pool and the log fail with. Pages of which there are
+    /// records are in use then: roll back.
     pub(crate) fn store(&self, value: &[u8], by: &mut dyn Author) -> Result<Value<'static>, Error> {
         let length = match u32::try_from(value.len()) {
             Ok(length) if value.len() <= MOST_VALUE_BYTES => length,

@@ -9,8 +9,8 @@ use crate::error::Error;
 use crate::log::Record;
 
 impl Tree {
-    /// Appends a record, then does what it says: `changes` are those of `pages` in the same order, then
-    /// those of the page taken and its map.
+    /// Appends a record, then does what it says: `changes` are those of `pages` in the same order,
+    /// then those of the page taken and its map.
     ///
     /// # Errors
     ///

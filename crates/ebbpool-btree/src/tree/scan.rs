@@ -1,4 +1,5 @@
-//! Key after key: ascending along the links between leaves, descending by way of the root for each leaf.
+//! Key after key: ascending along the links between leaves, descending by way of the root for each
+//! leaf.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -12,8 +13,8 @@ use crate::page::node::Node;
 type Each<'e> = &'e mut dyn FnMut(&[u8], Value<'_>) -> Result<ControlFlow<()>, Error>;
 
 impl Tree {
-    /// Calls `each` with key after key, ascending, under the leaf's latch, from leaf to leaf, until it
-    /// breaks. It must not call the tree, but for [`read_value`](Self::read_value).
+    /// Calls `each` with key after key, ascending, under the leaf's latch, from leaf to leaf, until
+    /// it breaks. It must not call the tree, but for [`read_value`](Self::read_value).
     ///
     /// # Errors
     ///
@@ -51,7 +52,8 @@ impl Tree {
     ///
     /// As [`ascend`](Self::ascend).
     pub(crate) fn descend(&self, from: Bound<&[u8]>, each: Each<'_>) -> Result<(), Error> {
-        // Once a leaf is done, its least possible key; and that of the one now, empty if it is the first.
+        // Once a leaf is done, its least possible key; and that of the one now, empty if it is the
+        // first.
         let (mut done, mut least): (Option<Vec<u8>>, Vec<u8>) = (None, Vec::new());
         loop {
             let to = done.as_deref().map_or(from, Bound::Excluded);
@@ -119,8 +121,8 @@ fn expect_leaf(node: &Node<'_>) -> Result<(), Error> {
     }
 }
 
-/// Finds out when links lead in a circle: one page is remembered, and another one after twice as many
-/// steps (Brent 1980).
+/// Finds out when links lead in a circle: one page is remembered, and another one after twice as
+/// many steps (Brent 1980).
 #[derive(Default)]
 struct Chain {
     remembered: u64,

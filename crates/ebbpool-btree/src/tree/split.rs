@@ -1,5 +1,6 @@
-//! Making room. Latches are exclusive from a node on that has room for one more child, down to the leaf; each
-//! node on the way that has none is split, from the top down, its parent having room by then.
+//! Making room. Latches are exclusive from a node on that has room for one more child, down to the
+//! leaf; each node on the way that has none is split, from the top down, its parent having room by
+//! then.
 
 use ebbpool::WriteGuard;
 
@@ -41,7 +42,8 @@ impl Wanted<'_> {
 }
 
 impl Tree {
-    /// Sees to it that the leaf of a key has room for its cell of so many bytes; others may take it again.
+    /// Sees to it that the leaf of a key has room for its cell of so many bytes; others may take it
+    /// again.
     pub(super) fn make_room(&self, key: &[u8], cell: usize) -> Result<(), Error> {
         for top in 1..=u8::MAX {
             if self.make_room_below(top, key, cell)? {
@@ -51,8 +53,8 @@ impl Tree {
         Err(Error::corrupt(ROOT, "the tree is too high"))
     }
 
-    /// As [`make_room`](Self::make_room), latching exclusively from a level on. False if the node there
-    /// may have to be split itself.
+    /// As [`make_room`](Self::make_room), latching exclusively from a level on. False if the node
+    /// there may have to be split itself.
     fn make_room_below(&self, top: u8, key: &[u8], cell: usize) -> Result<bool, Error> {
         let mut wanted = Wanted {
             key,
@@ -163,8 +165,8 @@ impl Tree {
     }
 }
 
-/// In the middle, by bytes; but what is put at the very end leaves the left one full, so that keys that come
-/// in order fill leaf after leaf.
+/// In the middle, by bytes; but what is put at the very end leaves the left one full, so that keys
+/// that come in order fill leaf after leaf.
 fn leaf_halves(node: &Node<'_>, wanted: &Wanted<'_>) -> Result<Halves, Error> {
     let count = node.count();
     let at_the_end = wanted.rightmost && node.search(wanted.key)? == Err(count);

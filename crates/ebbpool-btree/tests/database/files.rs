@@ -374,11 +374,17 @@ fn a_file_that_became_shorter_is_said() {
 /// A bit of any file is another one: then opening or reading fails, or everything is there.
 #[test]
 fn flipped_bits_are_found_or_do_not_matter() {
-    let place = Place::with_database(200, true);
-    let whole = place.bytes();
     let mut random = fastrand::Rng::with_seed(7);
-    // Of pages that were written last, there are images.
+    // Of pages that were written last, there may be images.
     for (double_write, least_failed) in [(true, 0), (false, 5)] {
+        let place = Place::new();
+        let database = options()
+            .double_write(double_write)
+            .open(place.path())
+            .unwrap();
+        (0..200).for_each(|number| put(&database, number));
+        database.close().unwrap();
+        let whole = place.bytes();
         let (mut refused, mut failed, mut fine) = (0, 0, 0);
         for (path, bytes) in &whole {
             for _ in 0..30 {
@@ -408,10 +414,66 @@ fn flipped_bits_are_found_or_do_not_matter() {
         }
         let figures = format!("{refused} refused, {failed} failed, {fine} fine");
         assert!(
-            refused > 5 && failed >= least_failed && fine > 50,
+            refused > 5 && failed >= least_failed && fine > 25,
             "{figures}"
         );
     }
+}
+
+/// Images of pages that were changed without new ones are no use, and harm if they are believed.
+#[test]
+fn images_of_pages_do_not_outlive_a_time_without_them() {
+    let place = Place::with_database(200, true);
+    let without = || options().double_write(false).open(place.path());
+    let database = without().unwrap();
+    (200..220).for_each(|number| put(&database, number));
+    for number in 0..200u32 {
+        database.put(&number.to_be_bytes(), b"new").unwrap();
+    }
+    database.close().unwrap();
+    let whole = fs::read(place.path()).unwrap();
+    let mut damaged = 0;
+    for page in 3..whole.len() / 1024 {
+        write(
+            &place.path(),
+            page as u64 * 1024 + 500,
+            &[!whole[page * 1024 + 500]],
+        );
+        for open in [
+            &|| place.open() as _,
+            &without as &dyn Fn() -> Result<Database, Error>,
+        ] {
+            let Ok(database) = open() else {
+                damaged += 1;
+                continue;
+            };
+            let records: Result<Vec<_>, _> = database.range::<&[u8]>(..).collect();
+            match records {
+                Err(_) => damaged += 1,
+                Ok(records) => assert!(records.iter().take(200).all(|(_, value)| value == b"new")),
+            }
+        }
+        write(&place.path(), 0, &whole);
+    }
+    assert!(damaged > 5, "{damaged}");
+}
+
+/// A page that was torn under a database that kept images is restored, whoever opens it next.
+#[test]
+fn torn_pages_are_restored_without_keeping_images_on() {
+    let place = Place::with_database(200, true);
+    let whole = fs::read(place.path()).unwrap();
+    for page in [3, 4, 5] {
+        write(
+            &place.path(),
+            page * 1024 + 500,
+            &[!whole[page as usize * 1024 + 500]],
+        );
+    }
+    let database = options().double_write(false).open(place.path()).unwrap();
+    assert_eq!(count(&database), 200);
+    drop(database);
+    assert!(fs::read(place.path()).unwrap() == whole);
 }
 
 /// In the log of a database that was not closed: what is found is what was committed first.

@@ -1,6 +1,7 @@
 //! The database as a whole: against a model, with threads, with files of all sorts.
 
 mod crashes;
+mod failures;
 mod files;
 mod isolation;
 mod model;

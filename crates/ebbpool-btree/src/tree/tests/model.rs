@@ -5,6 +5,7 @@ use std::ops::Bound;
 use proptest::prelude::*;
 
 use super::fixture::{Changes, Fixture, down, get, put, up};
+use super::walk::compare_with_log;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -108,6 +109,7 @@ proptest! {
             }
         }
         fixture.verify();
+        compare_with_log(&fixture.tree);
         let keys: Vec<_> = fixture.model.keys().cloned().collect();
         for key in keys {
             fixture.remove(&key).unwrap();
@@ -143,5 +145,6 @@ proptest! {
         }
         by.roll_back(tree).unwrap();
         fixture.verify();
+        compare_with_log(tree);
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use super::fixture::{Changes, Fixture, get, put};
+use super::walk::compare_with_log;
 use crate::page::cell::Value;
 use crate::tree::{Old, Tree};
 
@@ -115,6 +116,7 @@ fn writers_and_scans_at_once_on_few_frames() {
     }
     let walk = fixture.verify();
     assert!(walk.height > 1);
+    compare_with_log(&fixture.tree);
     // Removed at once by all, nothing is left.
     let (tree, model) = (&fixture.tree, &fixture.model);
     thread::scope(|scope| {
@@ -136,4 +138,5 @@ fn writers_and_scans_at_once_on_few_frames() {
     });
     fixture.model.clear();
     assert_eq!(fixture.verify().pages.len(), 1);
+    compare_with_log(&fixture.tree);
 }

@@ -1,7 +1,10 @@
 //! The whole tree, looked at page by page without the tree's own code.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use ebbpool::Lsn;
+
+use crate::log::Record;
 use crate::page::cell::Value;
 use crate::page::node::Node;
 use crate::page::{META, ROOT};
@@ -18,6 +21,8 @@ pub(super) struct Walk {
     pub(super) height: u8,
     /// Pages reached, the root included.
     pub(super) pages: BTreeSet<u64>,
+    /// Pages in use.
+    pub(super) used: BTreeSet<u64>,
 }
 
 struct Visit {
@@ -25,6 +30,34 @@ struct Visit {
     level: Option<u8>,
     low: Vec<u8>,
     high: Option<Vec<u8>>,
+}
+
+/// Does all that the log has once more, on pages in memory: those in use are the same to the byte.
+pub(super) fn compare_with_log(tree: &Tree) {
+    let mut pages: BTreeMap<u64, (Lsn, Vec<u8>)> = BTreeMap::new();
+    let payload = tree.pool.payload_size();
+    tree.wal.write().unwrap();
+    let redo = &mut |_, lsn, record: &Record<'_>| {
+        for (page, change) in record.changes() {
+            let known = pages.entry(*page);
+            let (seen, bytes) = known.or_insert_with(|| (0, vec![0; payload]));
+            // A map may change several times in one record.
+            assert!(*seen <= lsn, "page {page}");
+            change.apply(*page, bytes)?;
+            *seen = lsn;
+        }
+        Ok(())
+    };
+    tree.wal.scan(redo).unwrap();
+    for page in walk(tree).used {
+        let guard = tree.pool.fix_read(page).unwrap();
+        let (lsn, bytes) = &pages[&page];
+        assert_eq!(guard.lsn(), *lsn, "page {page}");
+        assert!(
+            guard[..] == bytes[..],
+            "page {page} is not what the log makes of it"
+        );
+    }
 }
 
 /// Walks a tree that nobody changes.
@@ -114,7 +147,7 @@ impl Walk {
     }
 
     /// What is reached is what is in use.
-    fn compare_with_maps(&self, tree: &Tree) {
+    fn compare_with_maps(&mut self, tree: &Tree) {
         let maps = &tree.allocation.maps;
         let mut used = BTreeSet::new();
         let mut others = BTreeSet::from([META]);
@@ -127,5 +160,6 @@ impl Walk {
         }
         let expected: BTreeSet<u64> = others.union(&self.pages).copied().collect();
         assert_eq!(used, expected, "pages in use");
+        self.used = used;
     }
 }
