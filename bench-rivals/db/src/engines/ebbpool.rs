@@ -59,7 +59,7 @@ impl Engine for Ebbpool {
 
     fn scan(&mut self, from: &[u8], count: u64) -> Result<u64, Failure> {
         let count = usize::try_from(count)?;
-        let from = (Bound::Included(from), Bound::Unbounded);
+        let from = (Bound::Included(from.to_vec()), Bound::Unbounded);
         let mut seen = 0;
         for record in self.0.range(from).expecting(count).take(count) {
             std::hint::black_box(record?);

@@ -200,7 +200,9 @@ impl<R: BufRead> Iterator for Lines<R> {
 mod tests {
     use super::*;
 
-    fn lines(text: &[u8], form: Form) -> Vec<Result<(Vec<u8>, Vec<u8>), String>> {
+    type Pair = Result<(Vec<u8>, Vec<u8>), String>;
+
+    fn lines(text: &[u8], form: Form) -> Vec<Pair> {
         Lines::new(text, "f", form)
             .map(|line| match line {
                 Ok(line) => Ok((line.key, line.value)),
@@ -209,7 +211,7 @@ mod tests {
             .collect()
     }
 
-    fn pair(key: &[u8], value: &[u8]) -> Result<(Vec<u8>, Vec<u8>), String> {
+    fn pair(key: &[u8], value: &[u8]) -> Pair {
         Ok((key.to_vec(), value.to_vec()))
     }
 
