@@ -170,7 +170,8 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// [`Error::Conflict`], [`Error::Corrupt`], and what the pool fails with.
+    /// [`Error::Conflict`], or [`Error::Broken`] where waiting is in vain for that, [`Error::Corrupt`], and what the
+    /// pool fails with.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.inner.get(0, key)
     }

@@ -143,9 +143,7 @@ fn lock(log: &File, path: &Path, name: &Path) -> Result<(), Error> {
 
 /// The log is ours, so no other database has the file. A process that was killed may hold it a moment
 /// longer than it lives: until the system has ended what io_uring had begun.
-fn patiently(
-    open: impl Fn() -> Result<FileStorage, OpenError>,
-) -> Result<FileStorage, OpenError> {
+fn patiently(open: impl Fn() -> Result<FileStorage, OpenError>) -> Result<FileStorage, OpenError> {
     const PATIENCE: Duration = Duration::from_secs(5);
     const PAUSE: Duration = Duration::from_millis(10);
     let start = Instant::now();

@@ -55,6 +55,8 @@ struct Lock {
 pub(crate) struct Held {
     hashes: Vec<u64>,
     removed: Vec<Vec<u8>>,
+    /// Something that was removed may be there again.
+    brought_back: bool,
 }
 
 /// Somebody who waits for locks, until a deadline.
@@ -188,6 +190,19 @@ impl Locks {
         }
     }
 
+    /// A transaction has put a key that it may have removed before.
+    pub(crate) fn put(&self, key: &[u8], held: &mut Held) {
+        if !held.removed.is_empty() && !held.brought_back {
+            // Nobody else can have it there: the key is locked.
+            held.brought_back = self.removed.read().contains_key(key);
+        }
+    }
+
+    /// An operation was taken back, perhaps a removal.
+    pub(crate) fn taken_back(held: &mut Held) {
+        held.brought_back = true;
+    }
+
     /// A key between the bounds that another transaction has removed and may bring back.
     pub(crate) fn removed_between(
         &self,
@@ -204,7 +219,7 @@ impl Locks {
         Some(key.clone())
     }
 
-    /// Removals taken back so far. A scan during which this has changed may have missed a key.
+    /// How often removed keys have come back so far. A scan during which this has changed may have missed a key.
     pub(crate) fn brought_back(&self) -> u64 {
         self.brought_back.load(Ordering::Acquire)
     }
@@ -223,7 +238,7 @@ impl Locks {
     pub(crate) fn release(&self, held: Held, rolled_back: bool) {
         if !held.removed.is_empty() {
             let mut removed = self.removed.write();
-            if rolled_back {
+            if rolled_back || held.brought_back {
                 // A scan that no longer finds the removals has to find this.
                 self.brought_back.fetch_add(1, Ordering::Release);
             }

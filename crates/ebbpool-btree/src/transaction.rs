@@ -9,7 +9,7 @@ use ebbpool::{Log, Lsn};
 use crate::change::Change;
 use crate::database::Inner;
 use crate::error::Error;
-use crate::locks::Held;
+use crate::locks::{Held, Locks};
 use crate::log::{Position, Record, TxnId, Undo, Wal};
 use crate::options::Durability;
 use crate::page::cell::{Value, most_key_bytes};
@@ -250,7 +250,10 @@ impl<'d> Transaction<'d> {
         };
         match tree.put(key, value, &mut self.chain)? {
             Some(old) => self.no_longer_needs(old),
-            None => Ok(()),
+            None => {
+                self.inner.locks.put(key, &mut self.held);
+                Ok(())
+            }
         }
     }
 
@@ -281,6 +284,7 @@ impl<'d> Transaction<'d> {
                     .broken_by("an operation cannot be taken back", &error));
             }
             self.chain.last = before;
+            Locks::taken_back(&mut self.held);
         }
         outcome
     }

@@ -29,7 +29,7 @@ fn is_broken<T: std::fmt::Debug>(outcome: Result<T, Error>) -> bool {
 fn is_out_of_reach(database: &Database, number: u32) -> bool {
     let get = database.get(&key(number));
     let at = database.range(key(number)..=key(number)).next();
-    matches!(get, Err(Error::Conflict { .. })) && matches!(at, Some(Err(Error::Conflict { .. })))
+    matches!(get, Err(Error::Broken(_))) && matches!(at, Some(Err(Error::Broken(_))))
 }
 
 fn reopened(disk: &FaultyDisk, database: Database) -> Database {
@@ -63,7 +63,7 @@ fn a_commit_that_cannot_be_synced_is_open_until_the_database_is_reopened() {
         let error = one.commit().unwrap_err();
         assert!(matches!(error, Error::Log { .. }), "{error}");
         assert!(is_out_of_reach(&database, 3));
-        assert!(matches!(database.get(&key(4)), Err(Error::Conflict { .. })));
+        assert!(matches!(database.get(&key(4)), Err(Error::Broken(_))));
         assert_eq!(database.get(&key(5)).unwrap().unwrap(), [7; 50]);
         assert!(is_broken(database.put(&key(6), b"")));
         assert!(is_broken(other.put(&key(7), b"")));
