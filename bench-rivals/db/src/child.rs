@@ -47,6 +47,8 @@ struct Workload {
     operations: Box<dyn Iterator<Item = Operation>>,
     keys: Keys,
     value: usize,
+    /// How full leaves are at the start, where the engine can be told.
+    fill: f64,
 }
 
 impl Workload {
@@ -66,6 +68,8 @@ impl Workload {
                 operations: Box::new(workload.operations()?),
                 keys: Keys::Numbers(4),
                 value: VALUE_OF_CFDC,
+                // Half of the space in the paper's leaves was unused.
+                fill: 0.5,
             });
         }
         let mix: Mix = name
@@ -82,6 +86,7 @@ impl Workload {
             operations: Box::new(workload.operations()?),
             keys: Keys::Hashed,
             value: VALUE_OF_YCSB,
+            fill: 0.9,
         })
     }
 
@@ -109,12 +114,8 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
     let workload = Workload::of(workload, size)?;
     let directory = Path::new(directory);
     if what == "load" {
-        return engines::load(
-            engine,
-            directory,
-            size.cache,
-            workload.records(size.records),
-        );
+        let records = workload.records(size.records);
+        return engines::load(engine, directory, size.cache, workload.fill, records);
     }
     let engine = engines::open(engine, directory, size.cache, Durability::of(durability))?;
     work(engine, workload)

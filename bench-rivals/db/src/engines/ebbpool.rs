@@ -11,9 +11,6 @@ use crate::plan::Durability;
 
 const PAGE: u64 = 4096;
 
-/// Half of the space in the leaves is unused, as in the paper.
-const FILL: f64 = 0.5;
-
 pub struct Ebbpool(Database);
 
 fn path(directory: &Path) -> PathBuf {
@@ -24,9 +21,9 @@ fn options(cache: u64) -> Options {
     Options::new(u32::try_from(cache / PAGE).unwrap_or(u32::MAX))
 }
 
-pub fn load(directory: &Path, cache: u64, records: Records) -> Result<(), Failure> {
+pub fn load(directory: &Path, cache: u64, fill: f64, records: Records) -> Result<(), Failure> {
     let mut database = options(cache).open(path(directory))?;
-    database.load(records.map(Ok::<_, Error>), FILL)?;
+    database.load(records.map(Ok::<_, Error>), fill)?;
     Ok(database.close()?)
 }
 

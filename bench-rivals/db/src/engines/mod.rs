@@ -36,10 +36,16 @@ pub trait Engine {
     fn close(self: Box<Self>) -> Result<(), Failure>;
 }
 
-/// Fills a new database.
-pub fn load(name: &str, directory: &Path, cache: u64, records: Records) -> Result<(), Failure> {
+/// Fills a new database; leaves to a share of `fill` where the engine can be told.
+pub fn load(
+    name: &str,
+    directory: &Path,
+    cache: u64,
+    fill: f64,
+    records: Records,
+) -> Result<(), Failure> {
     match name {
-        "ebbpool" => ebbpool::load(directory, cache, records),
+        "ebbpool" => ebbpool::load(directory, cache, fill, records),
         "redb" => redb::load(directory, cache, records),
         "sqlite" => sqlite::load(directory, cache, records),
         _ => Err(unknown(name)),
