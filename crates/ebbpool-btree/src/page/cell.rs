@@ -114,10 +114,11 @@ pub(crate) fn most_key_bytes(payload: usize) -> usize {
     Node::capacity(payload) / 8
 }
 
-/// The longest leaf cell that is not made an overflowing one: a leaf has room for four.
+/// The longest leaf cell that is not made an overflowing one: a leaf has room for three, so that
+/// halves of it always have room for one more.
 pub(crate) fn most_inline_cell(payload: usize) -> usize {
-    let quarter = (Node::capacity(payload) / 4).saturating_sub(SLOT);
-    quarter.max(LEAF_KEY + most_key_bytes(payload) + REFERENCE)
+    let third = (Node::capacity(payload) / 3).saturating_sub(SLOT);
+    third.max(LEAF_KEY + most_key_bytes(payload) + REFERENCE)
 }
 
 #[cfg(test)]
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_cells_leave_room_for_four_and_for_a_reference() {
+    fn the_longest_cells_leave_room_for_others_and_for_a_reference() {
         for size in (9..=15).map(|bits| 1usize << bits) {
             let payload = size - ebbpool::HEADER_BYTES;
             let capacity = Node::capacity(payload);
@@ -148,7 +149,7 @@ mod tests {
             assert!(key.len() * 8 > capacity - 8);
             assert!(6 * (inner_cell_size(&key) + SLOT) <= capacity, "{size}");
             let most = most_inline_cell(payload);
-            assert!(4 * (most + SLOT) <= capacity, "{size}");
+            assert!(3 * (most + SLOT) <= capacity, "{size}");
             let reference = Value::Overflow {
                 first: 9,
                 length: 9,

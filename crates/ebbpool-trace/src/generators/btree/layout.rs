@@ -19,7 +19,7 @@ const MOST_LEVELS: usize = 64;
 
 /// Bytes that the longest cell of a leaf has; longer values are kept elsewhere.
 pub(super) fn most_inline_cell(page_size: u64) -> u64 {
-    capacity(page_size) / 4 - SLOT
+    capacity(page_size) / 3 - SLOT
 }
 
 /// Bytes of a leaf's cell.
