@@ -496,8 +496,8 @@ fn btree_says_what_its_pages_are() {
 fn btree_refuses_what_no_tree_is() {
     for (spec, part) in [
         (
-            "btree:value=1003",
-            "value=1003: expected at most 1000 bytes: longer ones are not kept in leaves of 4096 bytes",
+            "btree:value=1338",
+            "value=1338: expected at most 1337 bytes: longer ones are not kept in leaves of 4096 bytes",
         ),
         (
             "btree:key=2,records=65537",
@@ -518,7 +518,7 @@ fn btree_refuses_what_no_tree_is() {
         let message = error.to_string();
         assert!(message.contains(part), "{message}");
     }
-    generate("btree:value=1000,key=4,records=100,fill=0,queries=9");
+    generate("btree:value=1337,key=4,records=100,fill=0,queries=9");
 }
 
 /// Writes in each epoch of 1,000 references.
