@@ -32,8 +32,7 @@ pub(crate) enum DbCommand {
 Examples:
   ebbpool db load new.db --records 10000
   ebbpool db load y.db --workload ycsb --records 10000
-  ebbpool db load fruit.db --from my.tsv
-  ebbpool db dump my.db --escape | ebbpool db load copy.db --escape --from -")]
+  ebbpool db load fruit.db --from my.tsv")]
     Load(LoadArgs),
     /// Put lines key<TAB>value from standard input, each a transaction; prints 'ok key' once it is
     /// durable
@@ -54,7 +53,8 @@ Examples:
 Examples:
   ebbpool db dump my.db
   ebbpool db dump my.db --from b --to d --reverse
-  ebbpool db dump cfdc.db --escape")]
+  ebbpool db dump cfdc.db --escape
+  ebbpool db dump my.db --escape | ebbpool db load copy.db --escape --from -")]
     Dump(DumpArgs),
     /// Look at every page, and tell what is wrong
     #[command(after_help = "\
