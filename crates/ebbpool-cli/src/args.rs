@@ -15,6 +15,8 @@ use ebbpool_trace::{Columns, Format, ReadOptions, Source};
 use crate::Failure;
 use crate::charge::Abilities;
 #[cfg(unix)]
+use crate::db::args::DbArgs;
+#[cfg(unix)]
 use crate::measure::args::MeasureArgs;
 #[cfg(unix)]
 use crate::replay::args::PoolReplayArgs;
@@ -75,6 +77,9 @@ Examples:
   ebbpool replay my.parquet --memory --policy lru --frames 500 --threads 4 --background
   ebbpool replay my.parquet --memory --policy lru --frames 500 --record as-fixed.parquet")]
     Replay(PoolReplayArgs),
+    /// Keep records in a database on the pool: load, put, get, dump, check, bench
+    #[cfg(unix)]
+    Db(DbArgs),
     /// Bound the bill from below: what no policy can undercut, and how near a clairvoyant comes
     #[command(after_help = "\
 Examples:

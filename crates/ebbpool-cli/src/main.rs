@@ -7,6 +7,8 @@ mod charge;
 mod compare;
 mod completions;
 mod curve;
+#[cfg(unix)]
+mod db;
 mod device;
 mod devices;
 mod lifetime;
@@ -58,6 +60,9 @@ enum Failure {
     #[cfg(unix)]
     #[error(transparent)]
     Replay(#[from] replay::ReplayError),
+    #[cfg(unix)]
+    #[error(transparent)]
+    Db(db::DbError),
     #[error("cannot write standard output: {0}")]
     Output(#[from] io::Error),
     #[error("cannot write {path}: {source}")]
@@ -83,6 +88,8 @@ impl Failure {
             Failure::Measure(error) => error.is_usage(),
             #[cfg(unix)]
             Failure::Replay(error) => error.is_usage(),
+            #[cfg(unix)]
+            Failure::Db(error) => error.is_usage(),
             Failure::Trace(error) | Failure::Sim(SimError::Trace(error)) => error.is_usage(),
             _ => false,
         }
@@ -98,6 +105,8 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         #[cfg(unix)]
         Command::Replay(args) => replay::replay(args),
+        #[cfg(unix)]
+        Command::Db(args) => db::db(args),
         Command::Bound(args) => bound::bound(args),
         Command::Trace(args) => trace::trace(args),
         Command::Device(args) => device::device(args),

@@ -6,9 +6,9 @@ mod file;
 mod ledger;
 mod live;
 mod page;
-mod recording;
+pub(crate) mod recording;
 mod survey;
-mod told;
+pub(crate) mod told;
 mod watched;
 
 use std::io::{self, Write};

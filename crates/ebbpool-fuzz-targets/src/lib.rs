@@ -4,6 +4,7 @@
 //! parser panics, disagrees with itself, or prints what it does not read back. `cargo test` calls
 //! them too, with the corpora of `fuzz/corpus/` and mutations of these.
 
+mod databases;
 mod devices;
 mod names;
 mod traces;
@@ -115,6 +116,14 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "arc",
         check: |input| traces::foreign(Format::Arc, input),
+    },
+    Target {
+        name: "log_record",
+        check: databases::log_record,
+    },
+    Target {
+        name: "log",
+        check: databases::log,
     },
 ];
 

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::io;
 
+use crate::workload::WorkloadError;
+
 /// Why a trace could not be read, written or generated.
 ///
 /// Every message is a single line that names the file (or the generator), the
@@ -265,6 +267,14 @@ pub enum TraceError {
         /// Its number of pages.
         pages: u64,
     },
+    /// A generator whose workload there cannot be.
+    #[error("{spec}: {source}")]
+    Workload {
+        /// The whole argument.
+        spec: String,
+        /// Why not.
+        source: WorkloadError,
+    },
 }
 
 impl TraceError {
@@ -297,6 +307,10 @@ impl TraceError {
                 | TraceError::SplitTooLarge { .. }
                 | TraceError::StandardInputTaken
                 | TraceError::NotGenerator { .. }
+                | TraceError::Workload {
+                    source: WorkloadError::Keys { .. } | WorkloadError::Operations,
+                    ..
+                }
         )
     }
 }

@@ -41,6 +41,7 @@ mod reference;
 mod source;
 pub mod stats;
 mod stream;
+pub mod workload;
 mod writer;
 
 pub use columns::Columns;

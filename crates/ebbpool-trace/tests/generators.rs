@@ -54,6 +54,15 @@ fn the_bytes_are_pinned() {
             "scan-mix:scans=7,scan-length=333,scan-pages=100,scan-write=0.25",
             0xC190_BBE6_2CCB_24EF,
         ),
+        ("btree", 0x82FD_3338_C51E_6792),
+        (
+            "btree:records=30000,key=3,value=20,page-size=512,fill=0.8,queries=5000,updates=5000,scans=100,scan-updates=100,intensity=0.2,length=100,skew=0.9/0.1,scattered=true,seed=5",
+            0x4CBA_1E61_AA27_7658,
+        ),
+        (
+            "btree:records=3,value=100,page-size=1024,fill=1,queries=50,updates=50,scans=10,scan-updates=10,length=2",
+            0x6A1E_F0B2_8FF1_61D1,
+        ),
         (
             "workload-dynamics:base=(uniform:refs=100000)",
             0xB9D3_6D43_5013_84F4,
@@ -117,6 +126,7 @@ fn defaults() {
             "uniform",
             "self-similar",
             "scan-mix",
+            "btree",
             "workload-dynamics"
         ]
     );
@@ -450,6 +460,65 @@ fn scan_mix_to_its_limits() {
     for max in [1, 89, 90, 91, 257] {
         assert_eq!(read_from(&source, max).unwrap(), whole);
     }
+}
+
+#[test]
+fn btree_says_what_its_pages_are() {
+    let spec = "btree:records=5000,queries=400,updates=300,scans=20,scan-updates=20";
+    let source = Source::parse(spec, None).unwrap();
+    let reader = source.open().unwrap();
+    assert_eq!(reader.metadata().page_size, Some(4096));
+    // Meta, map, root; 715 leaves of 7 records, 6 nodes above them, and a page that was given back.
+    assert_eq!(reader.metadata().database_pages, Some(3 + 715 + 6 + 1));
+    let whole = read_from(&source, usize::MAX).unwrap();
+    assert!(whole.pages.iter().all(|&page| (2..725).contains(&page)));
+    for max in [1, 2, 3, 257] {
+        assert_eq!(read_from(&source, max).unwrap(), whole);
+    }
+    // Every point operation goes down three levels, and only leaves are written.
+    let points = "btree:records=5000,queries=400,updates=300,scans=0,scan-updates=0";
+    let points = generate(points);
+    assert_eq!(points.len(), 3 * 700);
+    assert!(points.pages.chunks(3).all(|way| way[0] == 2));
+    let written: Vec<usize> = (0..)
+        .zip(&points.writes)
+        .filter(|(_, write)| **write)
+        .map(|(at, _)| at)
+        .collect();
+    assert_eq!(written.len(), 300);
+    assert!(written.iter().all(|at| at % 3 == 2));
+    // 256 records of 7 a leaf are in 37 or 38 of them.
+    let scans = generate("btree:records=100000,queries=0,updates=0,scans=50,scan-updates=0");
+    assert!((50 * (2 + 37)..=50 * (2 + 38)).contains(&scans.len()));
+}
+
+#[test]
+fn btree_refuses_what_no_tree_is() {
+    for (spec, part) in [
+        (
+            "btree:value=1338",
+            "value=1338: expected at most 1337 bytes: longer ones are not kept in leaves of 4096 bytes",
+        ),
+        (
+            "btree:key=2,records=65537",
+            "keys of 2 bytes tell 65536 records apart, not 65537; choose longer keys",
+        ),
+        ("btree:page-size=4000", "expected 512 or 1024"),
+        (
+            "btree:records=0",
+            "records=0: expected a whole number from 1",
+        ),
+        (
+            "btree:intensity=1.5",
+            "expected a decimal number from 0 to 1",
+        ),
+    ] {
+        let error = Source::parse(spec, None).unwrap_err();
+        assert!(error.is_usage(), "{spec}");
+        let message = error.to_string();
+        assert!(message.contains(part), "{message}");
+    }
+    generate("btree:value=1337,key=4,records=100,fill=0,queries=9");
 }
 
 /// Writes in each epoch of 1,000 references.

@@ -215,20 +215,35 @@ impl Pool {
     /// As [`Pool::fix_write`], and [`Error::Grow`] if the storage is full.
     pub fn allocate(&self) -> Result<WriteGuard<'_>, Error> {
         self.core.transfer.check_writable()?;
-        if let Some(page) = self.free_pages.lock().pop_first() {
-            return self.fix_new(page).inspect_err(|_| {
-                self.free_pages.lock().insert(page);
-            });
-        }
-        let page = self.next_page.fetch_add(1, Ordering::Relaxed);
-        let grown = self.core.transfer.storage().grow(page.saturating_add(1));
-        if let Err(source) = grown {
+        let freed = self.free_pages.lock().pop_first();
+        let page = freed.unwrap_or_else(|| self.next_page.fetch_add(1, Ordering::Relaxed));
+        let fixed = self.grow(page.saturating_add(1));
+        fixed.and_then(|()| self.fix_new(page)).inspect_err(|_| {
             self.free_pages.lock().insert(page);
-            let pages = page.saturating_add(1);
-            return Err(Error::Grow { pages, source });
+        })
+    }
+
+    /// Pages of the storage: how many it had when the pool was opened, and those by which it has
+    /// [grown](Self::grow) since.
+    pub fn pages(&self) -> u64 {
+        self.core.pages.load(Ordering::Relaxed)
+    }
+
+    /// Makes the storage at least so many pages long, and [`allocate`](Self::allocate) goes on after
+    /// these; those that nobody uses are to be [freed](Self::free). For recovery: in a crash a storage may
+    /// lose its growth, and the log still has what was in the pages.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Grow`] if the storage is full.
+    pub fn grow(&self, pages: u64) -> Result<(), Error> {
+        if pages > self.pages() {
+            let grown = self.core.transfer.storage().grow(pages);
+            grown.map_err(|source| Error::Grow { pages, source })?;
+            self.core.pages.fetch_max(pages, Ordering::Relaxed);
+            self.next_page.fetch_max(pages, Ordering::Relaxed);
         }
-        self.core.pages.fetch_max(page + 1, Ordering::Relaxed);
-        self.fix_new(page)
+        Ok(())
     }
 
     /// Gives a page back, whose content does not matter any more. It is not written. Which pages are free
@@ -350,6 +365,7 @@ fn stats(core: &Core) -> Stats {
         misses: counters.misses.get(),
         pages_read: ReadCause::ALL.map(|cause| counters.read(cause).get()),
         pages_written: WriteCause::ALL.map(|cause| counters.write(cause).get()),
+        double_write_pages: core.transfer.double_write_pages(),
         write_calls: counters.write_calls.get(),
         page_size: core.transfer.storage().page_size(),
         failed_reads: counters.failed_reads.get(),

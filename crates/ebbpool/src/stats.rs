@@ -193,6 +193,8 @@ pub struct Stats {
     pub pages_read: [u64; ReadCause::ALL.len()],
     /// Pages written, by cause, in the order of [`WriteCause::ALL`].
     pub pages_written: [u64; WriteCause::ALL.len()],
+    /// Pages written to the double-write area, its lists included.
+    pub double_write_pages: u64,
     /// Batches in which they were written.
     pub write_calls: u64,
     /// Bytes of a page.
@@ -281,6 +283,8 @@ impl Stats {
             let bytes = pages * self.page_size as u64;
             counter!("ebbpool_written_bytes_total", "cause" => cause.name()).absolute(bytes);
         }
+        let images = self.double_write_pages * self.page_size as u64;
+        counter!("ebbpool_double_write_bytes_total").absolute(images);
         counter!("ebbpool_write_calls_total").absolute(self.write_calls);
         counter!("ebbpool_failures_total", "of" => "read").absolute(self.failed_reads);
         counter!("ebbpool_failures_total", "of" => "write").absolute(self.failed_writes);

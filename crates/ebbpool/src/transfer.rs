@@ -253,6 +253,11 @@ impl Transfer {
         }
     }
 
+    /// Pages written to the double-write area.
+    pub(crate) fn double_write_pages(&self) -> u64 {
+        self.area.as_ref().map_or(0, DoubleWriteArea::pages_written)
+    }
+
     /// Nothing is written in place unless this succeeds.
     fn save_images(&self, writes: &[Write<'_>]) -> io::Result<Option<InPlace<'_>>> {
         let Some(area) = &self.area else {

@@ -179,6 +179,27 @@ fn a_page_whose_file_did_not_grow_in_time_is_as_if_never_written() {
     assert!((20..90).contains(&lost), "{lost} of 100");
 }
 
+#[test]
+fn a_page_that_had_no_room_has_none_until_the_storage_grows() {
+    let disk = FaultyDisk::new(1);
+    let pool = self::pool(&disk, 4);
+    drop(pool.allocate().unwrap());
+    for _ in 0..2 {
+        disk.inject(Fault::failing(Operation::Resize, ENOSPC));
+        let full = pool.allocate().map(drop).unwrap_err();
+        assert!(matches!(full, Error::Grow { pages: 2, .. }), "{full}");
+        assert_eq!(pool.pages(), 1);
+    }
+    disk.heal();
+    assert_eq!(pool.allocate().unwrap().page(), 1);
+    assert_eq!(disk.bytes("data").len().unwrap(), 2 * PAGE as u64);
+    pool.grow(5).unwrap();
+    assert_eq!(pool.pages(), 5);
+    assert_eq!(pool.allocate().unwrap().page(), 5);
+    pool.free(3).unwrap();
+    assert_eq!(pool.allocate().unwrap().page(), 3);
+}
+
 // 3.
 
 #[test]

@@ -10,7 +10,7 @@ const BATCH: usize = 1 << 16;
 
 /// Shared with the pool, which tells of each fix.
 #[derive(Clone)]
-pub(super) struct Recording(Arc<Mutex<Option<Open>>>);
+pub(crate) struct Recording(Arc<Mutex<Option<Open>>>);
 
 struct Open {
     writer: Writer,
@@ -19,7 +19,7 @@ struct Open {
 }
 
 impl Recording {
-    pub(super) fn create(path: &Path, metadata: &Metadata) -> Result<Self, TraceError> {
+    pub(crate) fn create(path: &Path, metadata: &Metadata) -> Result<Self, TraceError> {
         let open = Open {
             writer: Writer::create(path, Format::Native, metadata)?,
             batch: Batch::with_capacity(BATCH),
@@ -29,7 +29,7 @@ impl Recording {
     }
 
     /// What to tell of a fix.
-    pub(super) fn sink(&self) -> impl FnMut(u64, bool) + Send + 'static {
+    pub(crate) fn sink(&self) -> impl FnMut(u64, bool) + Send + 'static {
         let shared = Arc::clone(&self.0);
         move |page, write| {
             let mut open = shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -43,7 +43,7 @@ impl Recording {
     }
 
     /// Puts the file in place.
-    pub(super) fn finish(&self) -> Result<Option<Written>, TraceError> {
+    pub(crate) fn finish(&self) -> Result<Option<Written>, TraceError> {
         let open = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(mut open) = open else {
             return Ok(None);

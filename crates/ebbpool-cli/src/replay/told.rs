@@ -47,7 +47,7 @@ pub(super) struct Told {
 }
 
 #[derive(Serialize)]
-pub(super) struct Latency {
+pub(crate) struct Latency {
     median: u64,
     p99: u64,
     most: u64,
@@ -62,7 +62,7 @@ pub(super) struct Waits {
 }
 
 impl Latency {
-    pub(super) fn of(quantiles: Option<Quantiles>) -> Option<Self> {
+    pub(crate) fn of(quantiles: Option<Quantiles>) -> Option<Self> {
         let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         quantiles.map(|quantiles| Latency {
             median: us(quantiles.median),
@@ -73,8 +73,8 @@ impl Latency {
 }
 
 /// What a pool did between two moments.
-pub(super) struct Did {
-    pub(super) misses: u64,
+pub(crate) struct Did {
+    pub(crate) misses: u64,
     pages_read: [u64; ReadCause::ALL.len()],
     pages_written: [u64; WriteCause::ALL.len()],
     pub(super) write_calls: u64,
@@ -85,7 +85,7 @@ pub(super) struct Did {
 }
 
 impl Did {
-    pub(super) fn between(before: &Stats, after: &Stats) -> Self {
+    pub(crate) fn between(before: &Stats, after: &Stats) -> Self {
         let mut pages_read = after.pages_read;
         for (count, before) in pages_read.iter_mut().zip(before.pages_read) {
             *count -= before;
@@ -111,7 +111,7 @@ impl Did {
     }
 
     /// Pages read but for padding, which `run` counts apart.
-    pub(super) fn reads(&self) -> u64 {
+    pub(crate) fn reads(&self) -> u64 {
         self.pages_read.iter().sum::<u64>() - self.padding_reads()
     }
 
@@ -119,16 +119,16 @@ impl Did {
         self.pages_read[ReadCause::Padding as usize]
     }
 
-    pub(super) fn writes(&self) -> u64 {
+    pub(crate) fn writes(&self) -> u64 {
         self.pages_written.iter().sum()
     }
 
-    pub(super) fn pages_read(&self) -> BTreeMap<&'static str, u64> {
+    pub(crate) fn pages_read(&self) -> BTreeMap<&'static str, u64> {
         let counts = ReadCause::ALL.iter().zip(self.pages_read);
         counts.map(|(cause, pages)| (cause.name(), pages)).collect()
     }
 
-    pub(super) fn pages_written(&self) -> BTreeMap<&'static str, u64> {
+    pub(crate) fn pages_written(&self) -> BTreeMap<&'static str, u64> {
         let counts = WriteCause::ALL.iter().zip(self.pages_written);
         counts.map(|(cause, pages)| (cause.name(), pages)).collect()
     }

@@ -13,8 +13,8 @@ pub struct Told {
     pub line: String,
 }
 
-/// Makes the files that the texts take for granted: small traces under the names used there, and
-/// `traces/` with the samples.
+/// Makes the files that the texts take for granted: small traces and databases under the names used
+/// there, and `traces/` with the samples.
 pub fn prepare(directory: &Path) {
     let own = "zipf:pages=2000,refs=120000,write=0.3";
     for name in [
@@ -51,6 +51,16 @@ pub fn prepare(directory: &Path) {
         ("Financial1.spc", "0,15,1024,w,0.026214\n"),
     ] {
         fs::write(directory.join(name), content).expect("a file");
+    }
+    fs::write(directory.join("my.tsv"), "apple\t1\nbanana\t2\ncherry\t3\n").expect("a file");
+    for load in [
+        &["my.db", "--from", "my.tsv"][..],
+        &["cfdc.db", "--records", "3000"],
+        &["ycsb.db", "--workload", "ycsb", "--records", "2000"],
+    ] {
+        let output = ebbpool(directory).args(["db", "load"]).args(load).output();
+        let output = output.expect("ebbpool starts");
+        assert!(output.status.success(), "{load:?}: {output:?}");
     }
     std::os::unix::fs::symlink(Path::new(ROOT).join("traces"), directory.join("traces"))
         .expect("a link to the samples");

@@ -15,7 +15,7 @@ struct Column {
 
 /// A distribution over numbers below 2^32.
 #[derive(Debug)]
-pub(super) struct AliasTable {
+pub(crate) struct AliasTable {
     columns: Vec<Column>,
 }
 
@@ -23,7 +23,7 @@ impl AliasTable {
     /// The distribution in which `items[i]` has a probability in proportion to
     /// `weight(i)`. Weights must be finite and positive, the first the
     /// largest; there must be at least one item. `None` if memory does not suffice.
-    pub(super) fn new(items: &[u32], weight: impl Fn(usize) -> f64) -> Option<AliasTable> {
+    pub(crate) fn new(items: &[u32], weight: impl Fn(usize) -> f64) -> Option<AliasTable> {
         let count = items.len();
         let mut shares: Vec<u64> = Vec::new();
         shares.try_reserve_exact(count).ok()?;
@@ -95,14 +95,14 @@ impl AliasTable {
     }
 
     /// Number of items.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.columns.len()
     }
 
     /// The item that a draw of a column below [`AliasTable::len`] and of 32 bits
     /// means.
     #[inline]
-    pub(super) fn item(&self, column: usize, bits: u32) -> u32 {
+    pub(crate) fn item(&self, column: usize, bits: u32) -> u32 {
         let Column {
             threshold,
             own,

@@ -7,6 +7,7 @@ use super::random::Chance;
 use crate::error::{TraceError, one_line};
 use crate::nearest::did_you_mean;
 use crate::source::{ReadOptions, Source};
+use crate::workload::WorkloadError;
 
 /// The default of a parameter that has none.
 pub(super) const REQUIRED: &str = "none: it must be given";
@@ -259,6 +260,29 @@ impl<'a> Arguments<'a> {
         Source::parse_with(inner, &reading)
     }
 
+    /// A workload that there cannot be.
+    pub(super) fn refuse_workload(&self, source: WorkloadError) -> TraceError {
+        TraceError::Workload {
+            spec: self.spec.clone(),
+            source,
+        }
+    }
+
+    /// A value that does not suit the others.
+    pub(super) fn refuse_value(
+        &self,
+        parameter: &'static str,
+        value: u64,
+        expected: String,
+    ) -> TraceError {
+        TraceError::Value {
+            spec: self.spec.clone(),
+            parameter,
+            value: value.to_string(),
+            expected,
+        }
+    }
+
     /// True if the user gave this parameter.
     pub(super) fn is_given(&self, name: &str) -> bool {
         self.given
@@ -317,7 +341,7 @@ fn split(text: &str) -> Option<Vec<&str>> {
     (depth == 0).then_some(items)
 }
 
-fn skew(text: &str) -> Option<(Decimal, Decimal)> {
+pub(crate) fn skew(text: &str) -> Option<(Decimal, Decimal)> {
     let (references, pages) = text.split_once('/')?;
     let (references, pages) = (Decimal::parse(references)?, Decimal::parse(pages)?);
     let ordered = pages.digits > 0
@@ -346,7 +370,7 @@ fn describe(info: &GeneratorInfo) -> String {
 
 /// A decimal number exactly as written: `digits / 10^scale`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Decimal {
+pub(crate) struct Decimal {
     digits: u64,
     scale: u32,
 }
@@ -355,7 +379,7 @@ impl Decimal {
     /// Fewer than 2^53, so that the digits are exact in floating point too.
     const MOST_DIGITS: usize = 15;
 
-    fn parse(text: &str) -> Option<Decimal> {
+    pub(crate) fn parse(text: &str) -> Option<Decimal> {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
         let fraction = fraction.trim_end_matches('0');
         let plain = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -375,6 +399,11 @@ impl Decimal {
         })
     }
 
+    /// `digits / 10^scale`, the latter at most 15.
+    pub(crate) fn new(digits: u64, scale: u32) -> Decimal {
+        Decimal { digits, scale }
+    }
+
     fn unit(self) -> u64 {
         10u64.pow(self.scale)
     }
@@ -385,18 +414,33 @@ impl Decimal {
 
     /// The digits without a point, and the power of ten that they are to be divided
     /// by.
-    pub(super) fn fraction(self) -> (u64, u64) {
+    pub(crate) fn fraction(self) -> (u64, u64) {
         (self.digits, self.unit())
     }
 
     /// The nearest floating-point number: one division of two exact numbers.
-    pub(super) fn value(self) -> f64 {
+    pub(crate) fn value(self) -> f64 {
         self.digits as f64 / self.unit() as f64
     }
 
     /// The number as a probability; it must be at most 1.
     pub(super) fn chance(self) -> Chance {
         Chance::new(self.digits, self.unit())
+    }
+}
+
+impl Decimal {
+    /// As it would be typed.
+    pub(crate) fn plain(self) -> String {
+        let width = self.scale as usize;
+        match width {
+            0 => self.digits.to_string(),
+            _ => {
+                let digits = format!("{:0>1$}", self.digits, width + 1);
+                let (whole, fraction) = digits.split_at(digits.len() - width);
+                format!("{whole}.{fraction}")
+            }
+        }
     }
 }
 
@@ -475,6 +519,9 @@ mod tests {
             "0.1234567890123456",
         ] {
             assert_eq!(Decimal::parse(bad), None, "{bad}");
+        }
+        for (text, plain) in [("0.40", "0.4"), ("12", "12"), (".05", "0.05"), ("0", "0")] {
+            assert_eq!(Decimal::parse(text).unwrap().plain(), plain);
         }
         let value = |text| Decimal::parse(text).unwrap().value();
         assert_eq!(value("0.1").to_bits(), 0.1f64.to_bits());

@@ -7,15 +7,16 @@
 //! To add one: a file here with an [`Entry`], its `mod` line, and a line in
 //! [`ENTRIES`].
 
-mod alias;
-mod arguments;
-mod power;
-mod random;
+pub(crate) mod alias;
+pub(crate) mod arguments;
+mod btree;
+pub(crate) mod power;
+pub(crate) mod random;
 mod scan_mix;
-mod self_similar;
+pub(crate) mod self_similar;
 mod uniform;
 mod workload_dynamics;
-mod zipf;
+pub(crate) mod zipf;
 
 use crate::error::{TraceError, one_line};
 use crate::formats::{Decode, Opened};
@@ -33,6 +34,7 @@ static ENTRIES: &[&Entry] = &[
     &uniform::ENTRY,
     &self_similar::ENTRY,
     &scan_mix::ENTRY,
+    &btree::ENTRY,
     &workload_dynamics::ENTRY,
 ];
 

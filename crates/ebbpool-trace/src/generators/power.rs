@@ -12,7 +12,7 @@ const LN2_LOW: f64 = f64::from_bits(0x3DEA_39EF_3579_3C76);
 
 /// `rank^-alpha`, for a rank from 1 and an alpha from 0 to 10, to about 14
 /// digits.
-pub(super) fn inverse_power(rank: u64, alpha: f64) -> f64 {
+pub(crate) fn inverse_power(rank: u64, alpha: f64) -> f64 {
     if alpha == 0.0 || rank <= 1 {
         1.0
     } else if alpha == 1.0 {
@@ -24,7 +24,7 @@ pub(super) fn inverse_power(rank: u64, alpha: f64) -> f64 {
 
 /// `(k/n)^theta - ((k-1)/n)^theta`, for 1 <= k <= n and a theta above 0 and at most
 /// 1, to about 12 digits, also where the two differ by less than a last bit.
-pub(super) fn power_step(k: u64, n: u64, theta: f64) -> f64 {
+pub(crate) fn power_step(k: u64, n: u64, theta: f64) -> f64 {
     let upper = exp(theta * (ln(k) - ln(n)));
     if k <= 1 {
         return upper;
@@ -41,7 +41,7 @@ pub(super) fn power_step(k: u64, n: u64, theta: f64) -> f64 {
 }
 
 /// Natural logarithm of `numerator / denominator`, neither of them 0.
-pub(super) fn ln_of_fraction(numerator: u64, denominator: u64) -> f64 {
+pub(crate) fn ln_of_fraction(numerator: u64, denominator: u64) -> f64 {
     ln(numerator) - ln(denominator)
 }
 

@@ -8,18 +8,18 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 /// xoshiro256++, seeded through SplitMix64; both are published algorithms, so
 /// that other programs can generate the same traces.
 #[derive(Debug, Clone)]
-pub(super) struct Random(Xoshiro256PlusPlus);
+pub(crate) struct Random(Xoshiro256PlusPlus);
 
 /// A probability that is an exact fraction.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Chance {
+pub(crate) struct Chance {
     numerator: u64,
     denominator: u64,
 }
 
 impl Chance {
     /// `numerator` of `denominator`, the latter not 0.
-    pub(super) fn new(numerator: u64, denominator: u64) -> Chance {
+    pub(crate) fn new(numerator: u64, denominator: u64) -> Chance {
         Chance {
             numerator,
             denominator,
@@ -28,20 +28,20 @@ impl Chance {
 }
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Random {
+    pub(crate) fn new(seed: u64) -> Random {
         Random(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
 
     /// 32 random bits, the upper ones of the next 64.
     #[inline]
-    pub(super) fn bits32(&mut self) -> u32 {
+    pub(crate) fn bits32(&mut self) -> u32 {
         (self.0.next_u64() >> 32) as u32
     }
 
     /// A number below `bound`, which is not 0, each equally likely (Lemire, Fast
     /// Random Integer Generation in an Interval, 2019).
     #[inline]
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         let mut product = u128::from(self.0.next_u64()) * u128::from(bound);
         if (product as u64) < bound {
             let unfair = bound.wrapping_neg() % bound;
@@ -54,13 +54,13 @@ impl Random {
 
     /// True with the given probability.
     #[inline]
-    pub(super) fn happens(&mut self, chance: Chance) -> bool {
+    pub(crate) fn happens(&mut self, chance: Chance) -> bool {
         self.below(chance.denominator) < chance.numerator
     }
 
     /// Puts `items` into an order of which each is equally likely (Fisher-Yates
     /// from the end).
-    pub(super) fn shuffle(&mut self, items: &mut [u32]) {
+    pub(crate) fn shuffle(&mut self, items: &mut [u32]) {
         for last in (1..items.len()).rev() {
             let other = self.below(last as u64 + 1) as usize;
             items.swap(last, other);

@@ -114,18 +114,24 @@ impl SelfSimilar {
         if self.shuffled {
             random.shuffle(&mut ranking);
         }
-        let [references, hot] = [self.skew.0, self.skew.1].map(|share| {
-            let (numerator, denominator) = share.fraction();
-            ln_of_fraction(numerator, denominator)
-        });
-        let theta = references / hot;
-        let weight = |rank: usize| power_step(rank as u64 + 1, self.pages, theta);
         Some(Stream {
             random,
             write: self.write,
-            table: Arc::new(AliasTable::new(&ranking, weight)?),
+            table: Arc::new(table(&ranking, self.skew)?),
         })
     }
+}
+
+/// The distribution in which the items are referenced, the hottest first; `None` without enough
+/// memory. There must be one at least.
+pub(crate) fn table(ranking: &[u32], skew: (Decimal, Decimal)) -> Option<AliasTable> {
+    let [references, hot] = [skew.0, skew.1].map(|share| {
+        let (numerator, denominator) = share.fraction();
+        ln_of_fraction(numerator, denominator)
+    });
+    let theta = references / hot;
+    let weight = |rank: usize| power_step(rank as u64 + 1, ranking.len() as u64, theta);
+    AliasTable::new(ranking, weight)
 }
 
 #[derive(Clone)]

@@ -13,7 +13,7 @@ use crate::reference::Batch;
 
 /// Beyond this the tables (24 bytes a page, half as much again while they are
 /// made) are larger than the machines that this is for.
-pub(super) const MOST_PAGES: u64 = 1_000_000_000;
+pub(crate) const MOST_PAGES: u64 = 1_000_000_000;
 /// References drawn before any is looked up.
 const BLOCK: usize = 256;
 pub(super) const ALPHA: Kind = Kind::Decimal { max: 10 };

@@ -223,6 +223,130 @@ def uni(pages, refs, num, den, seed):
         yield r.below(pages), w
 
 
+def cfdc(records, counts, length, a, b, scattered, seed):
+    r = R(seed)
+    k = list(range(records))
+    if scattered:
+        r.shuffle(k)
+    th = (ln(a[0]) - ln(a[1])) / (ln(b[0]) - ln(b[1]))
+    t = weighted(k, [step(i + 1, records, th) for i in range(records)])
+    left = list(counts)
+    while sum(left):
+        d = r.below(sum(left))
+        kind = next(i for i in range(4) if d < sum(left[: i + 1]))
+        left[kind] -= 1
+        if kind < 2:
+            h, o, al = t[r.below(records)]
+            yield kind, (o if r.next() >> 32 < h else al), 1
+        else:
+            f = r.below(records)
+            yield kind, f, min(length, records - f)
+
+
+def ycsb(mix, records, operations, seed):
+    r = R(seed)
+    k = list(range(records))
+    if mix != "d":
+        r.shuffle(k)
+    t = table(k, 0.99)
+
+    def draw():
+        h, o, al = t[r.below(records)]
+        x = o if r.next() >> 32 < h else al
+        return new - 1 - x if mix == "d" else x
+
+    new = records
+    for _ in range(operations):
+        if r.below(100) < {"a": 50, "d": 95, "e": 95, "f": 50}[mix]:
+            x = draw()
+            yield (2, x, 1 + r.below(100)) if mix == "e" else (0, x, 1)
+        elif mix in "de":
+            new += 1
+            yield 5, new - 1, 1
+        else:
+            yield (4 if mix == "f" else 1), draw(), 1
+
+
+def operations(ops):
+    h = 0xCBF29CE484222325
+    for k, x, n in ops:
+        for b in bytes([k]) + x.to_bytes(8, "little") + n.to_bytes(8, "little"):
+            h = ((h ^ b) * 0x100000001B3) & M
+    return "0x%016X" % h
+
+
+class Node:
+    def __init__(s, page):
+        s.page, s.used, s.under, s.parent = page, 0, [], None
+
+
+def tree(records, key, value, page_size, fill):
+    room = int((page_size - 48) * fill)
+    last = [2]
+
+    def take():
+        last[0] += 1
+        if last[0] % ((page_size - 48) * 8) == 1:
+            last[0] += 1
+        return last[0]
+
+    levels = [[Node(take())]]
+
+    def push(child, level):
+        if level == len(levels):
+            levels.append([Node(take())])
+        n = levels[level][-1]
+        if len(n.under) >= 2 and n.used + 12 + key > room:
+            levels[level].append(Node(take()))
+            n, full = levels[level][-1], n
+        else:
+            full = None
+        n.used += 12 + key * bool(n.under)
+        n.under.append(child)
+        child.parent = n
+        if full:
+            push(full, level + 1)
+
+    for i in range(records):
+        n = levels[0][-1]
+        if n.under and n.used + 8 + key + value > room:
+            levels[0].append(Node(take()))
+            push(n, 1)
+            n = levels[0][-1]
+        n.used += 8 + key + value
+        n.under.append(i)
+    i = 0
+    while i + 1 < len(levels):
+        push(levels[i][-1], i + 1)
+        i += 1
+    levels[-1][0].page = 2
+    return [n for n in levels[0] for _ in n.under]
+
+
+def btree(leaf_of, ops):
+    def above(n):
+        way = []
+        while n.parent:
+            n = n.parent
+            way.append(n.page)
+        return reversed(way)
+
+    for kind, first, n in ops:
+        write = kind in (1, 3)
+        seen = None
+        for i in range(first, first + n):
+            leaf = leaf_of[i]
+            if leaf is seen:
+                continue
+            if seen is None or write:
+                for page in above(leaf):
+                    yield page, False
+                if write and leaf.page == 2:
+                    yield 2, False
+            yield leaf.page, write
+            seen = leaf
+
+
 print(fnv(zipf(10000, 1000000, 1.0, 1.0, 3, 10, False, 1)))
 print(fnv(zipf(50000, 500000, 0.4, 1.2, 3, 10, False, 1)))
 print(fnv(zipf(1000, 100000, 0.99, 0.99, 3, 10, True, 42)))
@@ -238,3 +362,18 @@ u = lambda: uni(10000, 100000, 3, 10, 1)
 print(fnv(dynamics(u(), 5000, lambda w, i: (w[0] * (100 + i), w[1] * 100), 1)))
 wm2 = lambda w, i: (95, 100) if i % 2 else w
 print(fnv(dynamics(u(), 999, wm2, 3)))
+
+half = ((8, 10), (2, 10))
+small = (60000, 40000, 3000, 2000)
+print(operations(cfdc(10000, small, 256, *half, False, 1)))
+print(operations(cfdc(10000, small, 256, (9, 10), (5, 100), True, 7)))
+for mix in "adef":
+    print(operations(ycsb(mix, 1000, 20000, 1)))
+paper = (100000, 100000, 200, 200)
+t = tree(1000000, 4, 256, 4096, 0.5)
+print(fnv(btree(t, cfdc(1000000, paper, 256, *half, False, 1))))
+t = tree(30000, 3, 20, 512, 0.8)
+fifth = (8000, 2000, 160, 40)
+print(fnv(btree(t, cfdc(30000, fifth, 100, (9, 10), (1, 10), True, 5))))
+t = tree(3, 4, 100, 1024, 1)
+print(fnv(btree(t, cfdc(3, (50, 50, 10, 10), 2, *half, False, 1))))

@@ -68,6 +68,8 @@ struct Batches {
     begun: u64,
     /// Those that are being written in place.
     in_place: usize,
+    /// Pages that they took, lists included.
+    pages: u64,
 }
 
 /// A batch that is being written in place. To be dropped when its writes have their outcomes: until
@@ -186,12 +188,18 @@ impl DoubleWriteArea {
         let mut batches = self.batches.lock();
         batches.begun += 1;
         batches.in_place += 1;
+        batches.pages += needed;
         Ok(InPlace(self))
     }
 
     /// True if a sync of the area has failed: it takes no more images.
     pub(crate) fn is_broken(&self) -> bool {
         self.end.lock().broken.is_some()
+    }
+
+    /// Pages written to the area since it was opened, its lists included.
+    pub(crate) fn pages_written(&self) -> u64 {
+        self.batches.lock().pages
     }
 
     fn wait_for_writers(&self) {

@@ -101,6 +101,15 @@ fn a_page_torn_at_any_sector_is_restored() {
 }
 
 #[test]
+fn pages_are_counted_with_their_lists() {
+    let disk = FaultyDisk::new(0);
+    let (area, data) = open(&disk, 16);
+    write(&area, &data, &[(3, 1), (4, 1)]).unwrap();
+    write(&area, &data, &[(5, 1)]).unwrap();
+    assert_eq!(area.pages_written(), 2 + 1 + 1 + 1);
+}
+
+#[test]
 fn the_data_is_synced_before_the_first_image_is_overwritten() {
     let disk = FaultyDisk::new(0);
     let (area, data) = open(&disk, 9);

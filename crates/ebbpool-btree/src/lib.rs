@@ -1,0 +1,40 @@
+//! A small database: a B+-tree on the pages of a buffer pool, with a write-ahead log.
+//!
+//! - [`Options`] and [`Database`]: opening, reading, checkpoints, loading, checking.
+//! - [`Transaction`]: changes that happen all or not at all.
+//! - `docs/btree.md` says how it works, and why so.
+
+mod allocation;
+mod change;
+mod check;
+mod checkpoint;
+mod database;
+mod error;
+#[cfg(unix)]
+mod files;
+mod locks;
+mod log;
+mod open;
+mod options;
+mod page;
+mod place;
+mod range;
+mod recovery;
+mod rollback;
+mod transaction;
+mod tree;
+
+/// For fuzzing only.
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::log::fuzzing::{log, record};
+}
+
+pub use check::{Finding, Report};
+pub use database::{Database, DatabaseStats};
+pub use error::Error;
+pub use log::LogFile;
+pub use options::{Durability, Options, Parts};
+pub use range::Range;
+pub use transaction::Transaction;
+pub use tree::Shape;

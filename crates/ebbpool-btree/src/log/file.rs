@@ -1,0 +1,88 @@
+//! Files that a log is kept in.
+
+#[cfg(unix)]
+use std::fs::File;
+use std::io;
+#[cfg(unix)]
+use std::os::unix::fs::FileExt;
+
+use ebbpool::storage::FaultyFile;
+
+/// A file as a log needs it.
+#[allow(clippy::len_without_is_empty)]
+pub trait LogFile: Send + Sync {
+    /// Its length in bytes.
+    ///
+    /// # Errors
+    ///
+    /// What the system says; so for all of these.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Reads bytes from an offset on, and answers how many there were: fewer at the end of the file only.
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize>;
+
+    /// Writes all of the bytes from an offset on.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Makes it so many bytes long.
+    fn set_len(&self, length: u64) -> io::Result<()>;
+
+    /// Makes everything written so far survive a power failure.
+    fn sync(&self) -> io::Result<()>;
+}
+
+#[cfg(unix)]
+impl LogFile for File {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        let mut there = 0;
+        while let Some(rest) = into.get_mut(there..).filter(|rest| !rest.is_empty()) {
+            match FileExt::read_at(self, rest, offset.saturating_add(there as u64)) {
+                Ok(0) => break,
+                Ok(length) => there += length,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(there)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.write_all_at(bytes, offset)
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        File::set_len(self, length)?;
+        // A sync of data need not cover that a file became shorter.
+        self.sync_all()
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync_data()
+    }
+}
+
+impl LogFile for FaultyFile {
+    fn len(&self) -> io::Result<u64> {
+        FaultyFile::len(self)
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        FaultyFile::read_at(self, offset, into)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        FaultyFile::write_at(self, offset, bytes)
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        FaultyFile::set_len(self, length)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        FaultyFile::sync(self)
+    }
+}

@@ -1,0 +1,153 @@
+use ebbpool::storage::{EIO, ENOSPC, Fault, FaultyDisk, Operation};
+
+use super::*;
+
+fn what_is_appended_is_read_and_found(files: impl Fn() -> [Box<dyn LogFile>; 2]) {
+    let wal = Wal::create(files(), IDENTITY, 4000).unwrap();
+    assert_eq!(
+        (wal.begin(), wal.end_lsn(), wal.durable_lsn()),
+        (64, 64, 64)
+    );
+    let key = vec![7; 9000];
+    let mut appended = Vec::new();
+    for txn in 1..=60 {
+        let key = &key[..txn as usize * 37 % 5000 + txn as usize * 60];
+        appended.push(append(&wal, &update(txn, key)).unwrap());
+        match txn % 7 {
+            0 => wal.sync(wal.end_lsn()).unwrap(),
+            3 => wal.write().unwrap(),
+            5 => wal.truncate(appended[appended.len() * 2 / 3].0).unwrap(),
+            _ => {}
+        }
+        for (position, _, txn) in still_there(&wal, &appended) {
+            let mut buffer = Vec::new();
+            assert_eq!(number(&wal.read(position, &mut buffer).unwrap()), txn);
+        }
+    }
+    assert!(wal.begin() > 64);
+    let there = still_there(&wal, &appended);
+    assert_eq!(found(&wal), there);
+    assert_eq!(wal.end_lsn(), appended[59].1);
+    drop(wal);
+    let (wal, identity) = Wal::open(files(), 4000).unwrap().expect("a log");
+    assert_eq!((identity, found(&wal)), (IDENTITY, there));
+    assert_eq!(wal.durable_lsn(), wal.end_lsn());
+    let next = wal.append(&update(61, b"key")).unwrap();
+    assert_eq!(next.position, appended[59].1);
+}
+
+#[test]
+fn what_is_appended_is_read_from_memory_and_from_files_and_found_again() {
+    let disk = FaultyDisk::new(0);
+    what_is_appended_is_read_and_found(|| files(&disk));
+}
+
+#[cfg(unix)]
+#[test]
+fn so_in_real_files() {
+    let directory = tempfile::tempdir().unwrap();
+    what_is_appended_is_read_and_found(|| {
+        NAMES.map(|name| {
+            let mut options = std::fs::OpenOptions::new();
+            options.read(true).write(true).create(true).truncate(false);
+            let file = options.open(directory.path().join(name)).unwrap();
+            Box::new(file) as Box<dyn LogFile>
+        })
+    });
+}
+
+#[test]
+fn a_turn_is_taken_when_the_other_file_is_not_needed_and_this_one_is_long() {
+    let disk = FaultyDisk::new(0);
+    let wal = create(&disk, 1000).unwrap();
+    let long = |txn| append(&wal, &update(txn, &[1; 600])).unwrap().0;
+    let first = long(1);
+    wal.truncate(wal.end_lsn()).unwrap();
+    assert_eq!(bytes(&disk)[1].len() as u64, header::LENGTH);
+    let second = long(2);
+    wal.truncate(second).unwrap();
+    let turned = long(3);
+    long(4);
+    wal.truncate(turned - 1).unwrap();
+    assert_eq!(wal.begin(), first);
+    wal.truncate(turned).unwrap();
+    assert_eq!(wal.begin(), turned);
+    assert!(matches!(
+        wal.read(first, &mut Vec::new()),
+        Err(Error::LogDamaged { .. })
+    ));
+    long(5);
+    wal.write().unwrap();
+    // What the file was longer than it should be is given back.
+    assert_eq!(bytes(&disk)[0].len() as u64, header::LENGTH + 1000);
+}
+
+#[test]
+fn much_that_is_not_written_is_written_unasked() {
+    let disk = FaultyDisk::new(0);
+    let wal = create(&disk, 1 << 30).unwrap();
+    let before = wal.bytes_written();
+    let key = vec![1; WRITE_AT / 2];
+    wal.append(&update(1, &key)).unwrap();
+    assert_eq!(wal.bytes_written(), before);
+    wal.append(&update(2, &key)).unwrap();
+    assert_eq!(wal.bytes_written(), before + wal.end_lsn() - FIRST);
+    assert_eq!(wal.durable_lsn(), FIRST);
+}
+
+#[test]
+fn a_record_that_is_too_long_is_refused_and_the_log_goes_on() {
+    let disk = FaultyDisk::new(0);
+    let wal = create(&disk, 1 << 30).unwrap();
+    let error = wal
+        .append(&update(1, &vec![0; frame::LONGEST]))
+        .unwrap_err();
+    assert!(error.to_string().contains("too long"), "{error}");
+    let logged = append(&wal, &update(2, b"key")).unwrap();
+    assert_eq!(found(&wal), [logged]);
+}
+
+#[test]
+fn nothing_is_logged_after_a_write_or_a_sync_that_failed() {
+    for fault in [
+        Fault::failing(Operation::Write, ENOSPC),
+        Fault::torn_write(EIO),
+        Fault::failing(Operation::Sync, EIO),
+        Fault::sync_that_drops(EIO),
+    ] {
+        let disk = FaultyDisk::new(0);
+        let wal = create(&disk, 1000).unwrap();
+        let durable = append(&wal, &update(1, b"key")).unwrap();
+        wal.sync(durable.1).unwrap();
+        let (_, lsn, _) = append(&wal, &update(2, &[2; 3000])).unwrap();
+        let position = durable.1;
+        disk.inject(fault);
+        assert!(matches!(wal.sync(lsn), Err(Error::Log { .. })));
+        let refused = [
+            wal.sync(lsn),
+            wal.write(),
+            wal.append(&update(3, b"key")).map(drop),
+            wal.truncate(lsn),
+        ];
+        for refused in refused {
+            let error = refused.unwrap_err().to_string();
+            assert!(error.contains("failed before"), "{error}");
+        }
+        assert!(wal.force(lsn).is_err());
+        wal.sync(durable.1).unwrap();
+        assert_eq!(wal.durable_lsn(), durable.1);
+        // A rollback in memory still finds what it takes back.
+        let mut buffer = Vec::new();
+        assert_eq!(number(&wal.read(position, &mut buffer).unwrap()), 2);
+    }
+}
+
+#[test]
+fn an_lsn_beyond_the_end_cannot_be_synced() {
+    let disk = FaultyDisk::new(0);
+    let wal = create(&disk, 1000).unwrap();
+    let (_, lsn, _) = append(&wal, &update(1, b"key")).unwrap();
+    let error = wal.sync(lsn + 1).unwrap_err().to_string();
+    assert!(error.contains("ends at"), "{error}");
+    wal.append(&update(2, b"key")).unwrap();
+}

@@ -1,0 +1,221 @@
+//! Crashes of several threads at work, with the database's own. What they do follows from the seed; in
+//! which order does not, and so a failure may take a few runs to come again.
+//!
+//! Each thread has keys of its own, among them the number of its latest transaction. Some transactions
+//! count themselves in a record that all share. After a crash each thread's records are those after
+//! one of its transactions, and the shared count is that of the transactions that are there.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ebbpool::storage::{Fault, FaultyDisk, Operation, page_lsn};
+use ebbpool_btree::{Database, Durability, Error, Options, Parts};
+
+use crate::chance::Chance;
+use crate::model::{Effects, Records, apply};
+use crate::script::Setting;
+
+const THREADS: u64 = 3;
+const TRANSACTIONS: u64 = 12;
+const KEYS: u64 = 25;
+const COUNT: &[u8] = b"count";
+
+/// What one thread has committed, or tried to.
+#[derive(Default)]
+struct Told {
+    commits: Vec<(Effects, bool)>,
+    acknowledged: usize,
+}
+
+fn open(disk: &FaultyDisk, setting: &Setting, background: bool) -> Result<Database, Error> {
+    let pages = |name| disk.pages(name, setting.page_size);
+    let parts = Parts {
+        pages: Box::new(pages("data")),
+        double_write: Some(Box::new(pages("torn"))),
+        log: ["log0", "log1"].map(|name| Box::new(disk.bytes(name)) as _),
+    };
+    let database = Options::new(setting.frames + 8 * THREADS as u32)
+        .policy(setting.policy)?
+        .page_size(setting.page_size)
+        .durability(setting.durability)
+        .checkpoint_every(setting.checkpoint_every)
+        .background(background)
+        .pool(|pool| pool.read_ahead(0))
+        .lock_patience(Duration::from_secs(20))
+        .open_on(parts)?;
+    disk.watch(&database.log(), page_lsn);
+    Ok(database)
+}
+
+fn own(thread: u64, key: u64) -> Vec<u8> {
+    format!("{key:02} of {thread}").into_bytes()
+}
+
+fn number(value: Option<&Vec<u8>>) -> u64 {
+    let bytes = value.and_then(|value| value.first_chunk());
+    bytes.copied().map_or(0, u64::from_le_bytes)
+}
+
+/// One thread, until something fails.
+fn work(
+    database: &Database,
+    setting: &Setting,
+    seed: u64,
+    thread: u64,
+    told: &mut Told,
+) -> Result<(), Error> {
+    let mut chance = Chance::new(seed * THREADS + thread);
+    for transaction in 1..=TRANSACTIONS {
+        let mut open = database.begin();
+        let mut effects = Effects::new();
+        for _ in 0..chance.below(8) {
+            let key = own(thread, 1 + chance.below(KEYS));
+            if chance.one_in(3) {
+                open.delete(&key)?;
+                effects.insert(key, None);
+            } else {
+                let value = vec![chance.below(256) as u8; chance.usize(setting.most_value + 1)];
+                open.put(&key, &value)?;
+                effects.insert(key, Some(value));
+            }
+        }
+        if chance.one_in(4) {
+            open.rollback()?;
+            continue;
+        }
+        let (key, value) = (own(thread, 0), transaction.to_le_bytes().to_vec());
+        open.put(&key, &value)?;
+        effects.insert(key, Some(value));
+        let counts = chance.one_in(2);
+        if counts {
+            let count = number(open.get_for_update(COUNT)?.as_ref());
+            open.put(COUNT, &(count + 1).to_le_bytes())?;
+        }
+        told.commits.push((effects, counts));
+        open.commit()?;
+        if setting.durability == Durability::Synced {
+            told.acknowledged = told.commits.len();
+        }
+        if chance.one_in(10) {
+            database.checkpoint()?;
+        }
+    }
+    Ok(())
+}
+
+fn judge(found: &Records, told: &[Told]) -> Result<(), String> {
+    let mut counted = 0;
+    let mut wanted = Records::new();
+    for (thread, told) in told.iter().enumerate() {
+        let key = own(thread as u64, 0);
+        let last = found.get(&key);
+        let is_last = |(effects, _): &(Effects, bool)| {
+            effects.get(&key).is_some_and(|it| it.as_ref() == last)
+        };
+        let there = match last {
+            Some(_) => told.commits.iter().position(is_last).map(|at| at + 1),
+            None => Some(0),
+        };
+        let there = there.ok_or(format!("thread {thread} never wrote {last:?}"))?;
+        if there < told.acknowledged {
+            let acknowledged = told.acknowledged;
+            return Err(format!(
+                "thread {thread}: {acknowledged} were acknowledged, {there} are there"
+            ));
+        }
+        for (effects, counts) in &told.commits[..there] {
+            apply(&mut wanted, effects);
+            counted += u64::from(*counts);
+        }
+    }
+    let mut found = found.clone();
+    let count = number(found.remove(COUNT).as_ref());
+    if count != counted {
+        return Err(format!(
+            "{counted} transactions are there that count, and the count is {count}"
+        ));
+    }
+    match found == wanted {
+        true => Ok(()),
+        false => Err("records are not those of whole transactions".into()),
+    }
+}
+
+fn case(seed: u64) -> Result<u64, String> {
+    let mut chance = Chance::new(seed);
+    let setting = Setting {
+        double_write: true,
+        ..Setting::new(&mut chance)
+    };
+    let disk = FaultyDisk::new(seed);
+    disk.inject(Fault::crash(Operation::Change, seed).nth(20 + chance.below(250)));
+    // Threads are to meet while something is being written.
+    disk.observe(|io| {
+        if io.operation != Operation::Read {
+            std::thread::yield_now();
+        }
+    });
+    let mut told: Vec<Told> = Vec::new();
+    if let Ok(database) = open(&disk, &setting, true) {
+        let threads = std::thread::scope(|scope| {
+            let start = |thread| {
+                let (database, setting) = (&database, &setting);
+                scope.spawn(move || {
+                    let mut told = Told::default();
+                    let outcome = work(database, setting, seed, thread, &mut told);
+                    (told, outcome)
+                })
+            };
+            let threads: Vec<_> = (0..THREADS).map(start).collect();
+            let join = |thread: std::thread::ScopedJoinHandle<'_, _>| thread.join();
+            threads.into_iter().map(join).collect::<Vec<_>>()
+        });
+        for joined in threads {
+            let (theirs, outcome) = joined.map_err(|_| "a thread panicked, see above")?;
+            if let Err(error) = outcome
+                && !disk.is_off()
+            {
+                return Err(format!("with the power on: {error}"));
+            }
+            told.push(theirs);
+        }
+    }
+    disk.observe_no_more();
+    if let Some(violation) = disk.violations().first() {
+        return Err(violation.to_string());
+    }
+    disk.heal();
+    disk.crash(seed);
+    disk.restart();
+    let recovered = || -> Result<(Records, Option<String>), Error> {
+        let mut database = open(&disk, &setting, false)?;
+        let found = database
+            .range::<&[u8]>(..)
+            .collect::<Result<BTreeMap<_, _>, _>>()?;
+        let finding = database.check()?.findings.first().map(ToString::to_string);
+        database.close()?;
+        Ok((found, finding))
+    };
+    let (found, finding) = recovered().map_err(|error| format!("{error}, {setting:#?}"))?;
+    if let Some(finding) = finding {
+        return Err(format!("{finding}, {setting:#?}"));
+    }
+    judge(&found, &told).map_err(|what| format!("{what}, {setting:#?}"))?;
+    Ok(told.iter().map(|told| told.commits.len() as u64).sum())
+}
+
+#[test]
+fn what_threads_committed_survives_every_crash() {
+    let wanted = crate::number("EBBPOOL_CRASHES").unwrap_or(crate::CRASHES) / 200;
+    let first = crate::number("EBBPOOL_CRASH_SEED").unwrap_or(1);
+    let mut committed = 0;
+    for seed in first..first + wanted.max(1) {
+        match case(seed) {
+            Ok(commits) => committed += commits,
+            Err(what) => panic!(
+                "{what}\n  again: EBBPOOL_CRASH_SEED={seed} cargo test -p ebbpool-btree --test crash threads"
+            ),
+        }
+    }
+    assert!(committed >= wanted, "nearly nothing was done: {committed}");
+}

@@ -1,0 +1,175 @@
+//! What cannot be made good while the database is open: it says so, shows nothing that does not count, and is
+//! whole again when it is reopened.
+
+use std::time::Duration;
+
+use ebbpool::storage::{EIO, Fault, FaultyDisk, Operation};
+use ebbpool_btree::{Database, Error};
+
+use crate::parts::{all, open, options, parts};
+
+fn key(number: u32) -> Vec<u8> {
+    number.to_be_bytes().to_vec()
+}
+
+/// With more pages than frames.
+fn filled(disk: &FaultyDisk) -> Database {
+    let options = options().lock_patience(Duration::ZERO);
+    let mut database = options.open_on(parts(disk)).unwrap();
+    let records = (0..1000).map(|number| Ok::<_, Error>((key(number), vec![7; 50])));
+    database.load(records, 0.9).unwrap();
+    database
+}
+
+fn is_broken<T: std::fmt::Debug>(outcome: Result<T, Error>) -> bool {
+    matches!(outcome, Err(Error::Broken(_)))
+}
+
+/// Nobody gets at a key of which it is open what becomes of it.
+fn is_out_of_reach(database: &Database, number: u32) -> bool {
+    let get = database.get(&key(number));
+    let at = database.range(key(number)..=key(number)).next();
+    matches!(get, Err(Error::Broken(_))) && matches!(at, Some(Err(Error::Broken(_))))
+}
+
+fn reopened(disk: &FaultyDisk, database: Database) -> Database {
+    drop(database);
+    disk.heal();
+    let mut database = open(disk).unwrap();
+    let report = database.check().unwrap();
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+    database
+}
+
+#[test]
+fn a_commit_that_cannot_be_synced_is_open_until_the_database_is_reopened() {
+    let faults: [fn() -> Fault; 3] = [
+        || Fault::failing(Operation::Sync, EIO),
+        || Fault::sync_that_drops(EIO),
+        || Fault::failing(Operation::Write, EIO),
+    ];
+    for (fault, crash) in faults.into_iter().zip([false, true, false]) {
+        let disk = FaultyDisk::new(3);
+        let database = filled(&disk);
+        database.put(&key(1), b"before").unwrap();
+        let mut other = database.begin();
+        other.put(&key(2), b"other").unwrap();
+        let mut one = database.begin();
+        one.put(&key(3), b"new").unwrap();
+        one.delete(&key(4)).unwrap();
+        for log in ["log0", "log1"] {
+            disk.inject(fault().of(log));
+        }
+        let error = one.commit().unwrap_err();
+        assert!(matches!(error, Error::Log { .. }), "{error}");
+        assert!(is_out_of_reach(&database, 3));
+        assert!(matches!(database.get(&key(4)), Err(Error::Broken(_))));
+        assert_eq!(database.get(&key(5)).unwrap().unwrap(), [7; 50]);
+        assert!(is_broken(database.put(&key(6), b"")));
+        assert!(is_broken(other.put(&key(7), b"")));
+        assert!(is_broken(other.commit()) && is_out_of_reach(&database, 2));
+        if crash {
+            disk.crash(1);
+            disk.restart();
+        }
+        let database = reopened(&disk, database);
+        let found = [3, 4].map(|number| database.get(&key(number)).unwrap());
+        let old = [Some(vec![7; 50]), Some(vec![7; 50])];
+        assert!(
+            found == [Some(b"new".to_vec()), None] || found == old,
+            "{found:?}"
+        );
+        assert_eq!(database.get(&key(1)).unwrap().unwrap(), b"before");
+        assert_eq!(database.get(&key(2)).unwrap().unwrap(), [7; 50]);
+        database.put(&key(6), b"").unwrap();
+    }
+}
+
+#[test]
+fn a_rollback_that_fails_is_done_when_the_database_is_reopened() {
+    let disk = FaultyDisk::new(0);
+    let database = filled(&disk);
+    let mut one = database.begin();
+    for number in (0..1000).step_by(50) {
+        one.put(&key(number), b"dirty").unwrap();
+        one.delete(&key(number + 1)).unwrap();
+    }
+    // The leaves are no longer in memory.
+    assert_eq!(database.range(key(955)..).count(), 45);
+    disk.inject(
+        Fault::failing(Operation::Read, EIO)
+            .of("data")
+            .nth(5)
+            .forever(),
+    );
+    assert!(is_broken(one.rollback()));
+    disk.heal();
+    assert!(is_out_of_reach(&database, 0) && is_broken(database.put(&key(5), b"")));
+    assert!(database.range::<&[u8]>(..).any(|record| record.is_err()));
+    let database = reopened(&disk, database);
+    let records = all(&database);
+    assert!(records.len() == 1000 && records.iter().all(|(_, value)| *value == [7; 50]));
+}
+
+#[test]
+fn an_operation_that_cannot_be_taken_back_ends_its_transaction() {
+    let disk = FaultyDisk::new(0);
+    let database = filled(&disk);
+    let mut one = database.begin();
+    one.put(&key(5), b"dirty").unwrap();
+    for log in ["log0", "log1"] {
+        disk.inject(Fault::failing(Operation::Sync, EIO).of(log));
+    }
+    // It takes more pages than there are frames: some are written meanwhile, and first the log is.
+    assert!(is_broken(one.put(&key(300), &[1; 20_000])));
+    // Reading may fail too: pages that ought to make room cannot be written.
+    assert!(database.get(&key(5)).is_err() && database.get(&key(300)).is_err());
+    assert!(is_broken(one.put(&key(6), b"")) && is_broken(one.commit()));
+    assert!(database.get(&key(5)).is_err() && is_broken(database.delete(&key(6))));
+    let database = reopened(&disk, database);
+    let records = all(&database);
+    assert!(records.len() == 1000 && records.iter().all(|(_, value)| *value == [7; 50]));
+}
+
+#[test]
+fn pages_that_cannot_be_freed_after_a_commit_are_freed_when_the_database_is_reopened() {
+    let disk = FaultyDisk::new(0);
+    let mut database = filled(&disk);
+    let before = database.check().unwrap().used;
+    database.put(b"long", &[1; 20_000]).unwrap();
+    let mut one = database.begin();
+    one.put(b"long", b"short").unwrap();
+    // The allocation map is no longer in memory.
+    assert_eq!(database.range(..key(900)).count(), 900);
+    disk.inject(
+        Fault::failing(Operation::Read, EIO)
+            .at_page(1)
+            .of("data")
+            .forever(),
+    );
+    one.commit().unwrap();
+    assert_eq!(database.get(b"long").unwrap().unwrap(), b"short");
+    assert!(is_broken(database.put(b"long", b"")));
+    let mut database = reopened(&disk, database);
+    assert_eq!(database.get(b"long").unwrap().unwrap(), b"short");
+    assert_eq!(database.check().unwrap().used, before);
+}
+
+#[test]
+fn a_checkpoint_that_nobody_asked_for_and_that_failed_is_told_of_later() {
+    let disk = FaultyDisk::new(0);
+    let database = filled(&disk);
+    let taken = database.stats().checkpoints;
+    disk.inject(Fault::failing(Operation::Sync, EIO).of("data").forever());
+    // Those before the first checkpoint, and that itself, do not fail.
+    let put = |number: &u32| database.put(&key(*number), &[8; 50]);
+    let count = (0..1000).take_while(|number| put(number).is_ok()).count();
+    assert_eq!(database.stats().checkpoints, taken);
+    assert!(matches!(database.checkpoint(), Err(Error::Pool(_))));
+    let database = reopened(&disk, database);
+    let new = all(&database)
+        .iter()
+        .filter(|(_, value)| *value == [8; 50])
+        .count();
+    assert!(new >= count && count > 10, "{new}, {count}");
+}

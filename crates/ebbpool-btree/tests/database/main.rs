@@ -1,0 +1,8 @@
+//! The database as a whole: against a model, with threads, with files of all sorts.
+
+mod failures;
+mod files;
+mod isolation;
+mod model;
+mod parts;
+mod threads;

@@ -1,0 +1,251 @@
+//! Many threads at once, and the power that fails while they are at it.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use ebbpool::storage::{Fault, FaultyDisk, Operation};
+use ebbpool_btree::{Database, Durability, Error, Options};
+
+use crate::parts::{all, options, parts};
+
+const ACCOUNTS: u32 = 40;
+const EACH: u64 = 1000;
+
+fn account(number: u32) -> Vec<u8> {
+    format!("account {number:05}").into_bytes()
+}
+
+/// The amount, and as much more as makes the value now short, now long.
+fn balance(amount: u64) -> Vec<u8> {
+    let mut value = amount.to_le_bytes().to_vec();
+    value.resize(8 + (amount % 7 * 60) as usize, amount as u8);
+    value
+}
+
+fn amount(value: &[u8]) -> u64 {
+    let (amount, rest) = value.split_first_chunk().expect("an amount");
+    let amount = u64::from_le_bytes(*amount);
+    assert_eq!(rest, &balance(amount)[8..], "a value of two halves");
+    amount
+}
+
+fn opened(database: &Database) {
+    let mut transaction = database.begin();
+    for number in 0..ACCOUNTS {
+        transaction.put(&account(number), &balance(EACH)).unwrap();
+    }
+    transaction.commit().unwrap();
+}
+
+fn transfer(database: &Database, random: &mut fastrand::Rng) -> Result<(), Error> {
+    let (from, to) = (random.u32(0..ACCOUNTS), random.u32(0..ACCOUNTS));
+    let mut transaction = database.begin();
+    let has = amount(
+        &transaction
+            .get_for_update(&account(from))?
+            .expect("an account"),
+    );
+    let sum = random.u64(0..=has.min(50));
+    transaction.put(&account(from), &balance(has - sum))?;
+    // Others get a chance to lock what this one wants next.
+    thread::yield_now();
+    let has = amount(
+        &transaction
+            .get_for_update(&account(to))?
+            .expect("an account"),
+    );
+    transaction.put(&account(to), &balance(has + sum))?;
+    // Closed and opened anew, so that there are removals too.
+    if random.u8(0..4) == 0 {
+        let value = transaction.get(&account(to))?.expect("an account");
+        transaction.delete(&account(to))?;
+        transaction.put(&account(to), &value)?;
+    }
+    match random.u8(0..5) {
+        0 => transaction.rollback(),
+        _ => transaction.commit(),
+    }
+}
+
+fn total(database: &Database) -> u64 {
+    let records = all(database);
+    assert_eq!(records.len(), ACCOUNTS as usize);
+    records.iter().map(|(_, value)| amount(value)).sum()
+}
+
+/// Transfers by three threads, each so many, and two that read. Answers how many were deadlocks.
+fn bank(database: &Database, rounds: u32) -> u64 {
+    let deadlocks = AtomicU64::new(0);
+    let at_work = AtomicU64::new(3);
+    thread::scope(|threads| {
+        for seed in 0..3 {
+            let (deadlocks, at_work) = (&deadlocks, &at_work);
+            threads.spawn(move || {
+                let mut random = fastrand::Rng::with_seed(seed);
+                for _ in 0..rounds {
+                    match transfer(database, &mut random) {
+                        Ok(()) => {}
+                        Err(Error::Conflict { deadlock, .. }) => {
+                            deadlocks.fetch_add(u64::from(deadlock), Ordering::SeqCst);
+                        }
+                        Err(error) => {
+                            at_work.fetch_sub(1, Ordering::SeqCst);
+                            panic!("{error}");
+                        }
+                    }
+                }
+                at_work.fetch_sub(1, Ordering::SeqCst);
+            });
+        }
+        let at_work = &at_work;
+        threads.spawn(move || {
+            let mut random = fastrand::Rng::with_seed(9);
+            while at_work.load(Ordering::SeqCst) > 0 {
+                match database.get(&account(random.u32(0..ACCOUNTS))) {
+                    Ok(value) => _ = amount(&value.expect("an account")),
+                    Err(Error::Conflict { .. }) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        });
+        threads.spawn(move || {
+            while at_work.load(Ordering::SeqCst) > 0 {
+                let records: Result<Vec<_>, _> = database.range::<&[u8]>(..).collect();
+                match records {
+                    // Amounts of different times, but each account once.
+                    Ok(records) => {
+                        let keys = records.iter().map(|(key, _)| key.clone());
+                        assert!(keys.eq((0..ACCOUNTS).map(account)));
+                        records.iter().for_each(|(_, value)| _ = amount(value));
+                    }
+                    Err(Error::Conflict { .. }) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        });
+    });
+    deadlocks.into_inner()
+}
+
+#[test]
+fn of_two_that_wait_for_each_other_one_is_told() {
+    let options = options().lock_patience(Duration::from_secs(3600));
+    let database = options.open_on(parts(&FaultyDisk::new(0))).unwrap();
+    let both_have_one = Barrier::new(2);
+    let outcomes = thread::scope(|threads| {
+        let run = |first: &'static [u8], second: &'static [u8]| {
+            let (database, both_have_one) = (&database, &both_have_one);
+            threads.spawn(move || {
+                let mut transaction = database.begin();
+                transaction.put(first, b"1").unwrap();
+                both_have_one.wait();
+                transaction.put(second, b"2")?;
+                transaction.commit()
+            })
+        };
+        let threads = [run(b"a", b"b"), run(b"b", b"a")];
+        threads.map(|thread| thread.join().unwrap())
+    });
+    let is_deadlock =
+        |it: &Result<(), _>| matches!(it, Err(Error::Conflict { deadlock: true, .. }));
+    let told = outcomes.iter().filter(|it| is_deadlock(it)).count();
+    assert_eq!(
+        (told, outcomes.iter().filter(|it| it.is_ok()).count()),
+        (1, 1)
+    );
+    assert_eq!(all(&database).len(), 2);
+}
+
+#[test]
+fn transfers_keep_the_sum() {
+    let mut deadlocks = 0;
+    for (background, durability) in [
+        (false, Durability::Synced),
+        (true, Durability::Synced),
+        (true, Durability::Buffered),
+        (true, Durability::None),
+    ] {
+        let disk = FaultyDisk::new(0);
+        let options = || options().background(background).durability(durability);
+        let mut database = options().open_on(parts(&disk)).unwrap();
+        opened(&database);
+        deadlocks += bank(&database, 500);
+        assert_eq!(total(&database), u64::from(ACCOUNTS) * EACH);
+        let report = database.check().unwrap();
+        assert!(report.findings.is_empty(), "{:?}", report.findings);
+        let stats = database.stats();
+        assert!(stats.checkpoints > 5 && stats.rollbacks > 100, "{stats:?}");
+        database.close().unwrap();
+        let database = options().open_on(parts(&disk)).unwrap();
+        assert_eq!(total(&database), u64::from(ACCOUNTS) * EACH);
+        assert!(disk.violations().is_empty());
+    }
+    assert!(deadlocks > 0);
+}
+
+/// What is committed when the power fails is there afterwards, whatever else was under way.
+#[test]
+fn the_power_fails_while_threads_are_at_it() {
+    for round in 0..20u64 {
+        let disk = FaultyDisk::new(round);
+        let background = round % 2 == 0;
+        let database = options()
+            .background(background)
+            .open_on(parts(&disk))
+            .unwrap();
+        opened(&database);
+        database.checkpoint().unwrap();
+        disk.inject(Fault::crash(Operation::Change, round).nth(20 + round * 37));
+        let done: Vec<AtomicU64> = (0..3).map(|_| AtomicU64::new(0)).collect();
+        thread::scope(|threads| {
+            for (thread, done) in done.iter().enumerate() {
+                let database = &database;
+                threads.spawn(move || {
+                    let mut random = fastrand::Rng::with_seed(round * 3 + thread as u64);
+                    // Until the power fails.
+                    for count in 1.. {
+                        match transfer(database, &mut random) {
+                            Ok(()) | Err(Error::Conflict { .. }) => {}
+                            Err(_) => break,
+                        }
+                        let mark = format!("done {thread}");
+                        match database.put(mark.as_bytes(), &u64::to_le_bytes(count)) {
+                            Ok(()) => done.store(count, Ordering::SeqCst),
+                            Err(Error::Conflict { .. }) => {}
+                            Err(_) => break,
+                        }
+                    }
+                });
+            }
+        });
+        assert!(disk.is_off());
+        drop(database);
+        disk.restart();
+        let mut database = options().open_on(parts(&disk)).unwrap();
+        let report = database.check().unwrap();
+        assert!(report.findings.is_empty(), "{:?}", report.findings);
+        for (thread, done) in done.iter().enumerate() {
+            let mark = format!("done {thread}");
+            let found = database.get(mark.as_bytes()).unwrap();
+            let found = found.map_or(0, |it| u64::from_le_bytes(it.try_into().unwrap()));
+            let done = done.load(Ordering::SeqCst);
+            assert!(found >= done && found <= done + 1, "{found}, not {done}");
+            database.delete(mark.as_bytes()).unwrap();
+        }
+        assert_eq!(total(&database), u64::from(ACCOUNTS) * EACH);
+    }
+}
+
+#[test]
+fn databases_and_transactions_go_to_other_threads() {
+    fn is_send<T: Send>() {}
+    fn is_sync<T: Sync>() {}
+    is_send::<Database>();
+    is_sync::<Database>();
+    is_send::<ebbpool_btree::Transaction<'_>>();
+    fn debug<T: std::fmt::Debug>() {}
+    debug::<(Database, ebbpool_btree::Transaction<'_>, Options)>();
+    debug::<(ebbpool_btree::Range<'_>, ebbpool_btree::Parts)>();
+}

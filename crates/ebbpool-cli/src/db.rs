@@ -1,0 +1,132 @@
+//! `ebbpool db`: a small database on the pool.
+
+pub(crate) mod args;
+mod bench;
+mod check;
+mod dump;
+mod get;
+mod lines;
+mod load;
+mod open;
+mod put;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ebbpool_btree::Error;
+use ebbpool_trace::TraceError;
+use ebbpool_trace::workload::WorkloadError;
+
+use crate::Failure;
+use args::{DbArgs, DbCommand};
+
+/// Why something could not be done with a database.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DbError {
+    #[error(transparent)]
+    Database(#[from] Error),
+    #[error("{path}: {source}")]
+    At { path: PathBuf, source: Error },
+    #[error("{file}, line {line}: {problem}")]
+    Line {
+        file: String,
+        line: u64,
+        problem: String,
+    },
+    #[error("{file}: cannot {what}: {source}")]
+    Io {
+        file: String,
+        what: &'static str,
+        source: io::Error,
+    },
+    #[error("cannot write standard output: {0}")]
+    Output(io::Error),
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    #[error("{path} has no key {key}")]
+    NoKey { path: PathBuf, key: String },
+    #[error(
+        "{path}: the key {key} {what} a tab or a newline, which a line cannot show; add --escape"
+    )]
+    NotALine {
+        path: PathBuf,
+        key: String,
+        what: &'static str,
+    },
+    #[error(
+        "{path}: {count} pages or places are not as they should be; restore a copy, or dump what can be read"
+    )]
+    Findings { path: PathBuf, count: usize },
+    #[error(
+        "{path} was not loaded for this workload: {why}; make one with ebbpool db load --workload {workload}"
+    )]
+    OtherWorkload {
+        path: PathBuf,
+        workload: &'static str,
+        why: String,
+    },
+    #[error("interrupted; {0}")]
+    Interrupted(String),
+}
+
+impl DbError {
+    /// True where the command line is wrong, and not the database.
+    pub(crate) fn is_usage(&self) -> bool {
+        match self {
+            DbError::Database(error) | DbError::At { source: error, .. } => {
+                matches!(error, Error::Options(_))
+            }
+            DbError::Workload(error) => !matches!(error, WorkloadError::Memory(_)),
+            DbError::Trace(error) => error.is_usage(),
+            _ => false,
+        }
+    }
+
+    /// With the database's path, where the message has none.
+    fn at(path: &Path) -> impl Fn(Error) -> DbError {
+        move |error| match error {
+            Error::NotADatabase { .. }
+            | Error::Newer { .. }
+            | Error::Locked { .. }
+            | Error::File { .. }
+            | Error::Options(_) => DbError::Database(error),
+            source => DbError::At {
+                path: path.into(),
+                source,
+            },
+        }
+    }
+
+    fn named(self, path: &Path) -> DbError {
+        match self {
+            DbError::Database(error) => DbError::at(path)(error),
+            other => other,
+        }
+    }
+}
+
+/// Runs one of the commands.
+pub(crate) fn db(args: &DbArgs) -> Result<(), Failure> {
+    let done = match &args.command {
+        DbCommand::Load(args) => load::load(args),
+        DbCommand::Put(args) => put::put(args),
+        DbCommand::Get(args) => get::get(args),
+        DbCommand::Dump(args) => dump::dump(args),
+        DbCommand::Check(args) => check::check(args),
+        DbCommand::Bench(args) => bench::bench(args),
+    };
+    done.map_err(|error| match error {
+        DbError::Output(error) => Failure::Output(error),
+        error => Failure::Db(error),
+    })
+}
+
+/// One of the files that a database at this path is kept in.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    name.into()
+}

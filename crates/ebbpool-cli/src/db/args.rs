@@ -1,0 +1,426 @@
+//! Arguments of `ebbpool db`.
+
+use std::ffi::OsString;
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use bytesize::ByteSize;
+use clap::{Args, Subcommand, ValueEnum};
+use ebbpool_btree::Durability;
+use ebbpool_policy::Fraction;
+use ebbpool_trace::workload::{Mix, Skew};
+
+use crate::args::RunFormat;
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  ebbpool db put my.db < my.tsv
+  ebbpool db get my.db apple
+  ebbpool db dump my.db
+  ebbpool db check my.db")]
+pub(crate) struct DbArgs {
+    #[command(subcommand)]
+    pub(crate) command: DbCommand,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum DbCommand {
+    /// Fill an empty database in one go: with records of a workload, or sorted lines
+    #[command(after_help = "\
+Examples:
+  ebbpool db load new.db --records 10000
+  ebbpool db load y.db --workload ycsb --records 10000
+  ebbpool db load fruit.db --from my.tsv")]
+    Load(LoadArgs),
+    /// Put lines key<TAB>value from standard input, each a transaction; prints 'ok key' once it is
+    /// durable
+    #[command(after_help = "\
+Examples:
+  ebbpool db put my.db < my.tsv
+  ebbpool db put my.db --durability buffered < my.tsv
+  ebbpool db put my.db --escape < my.tsv")]
+    Put(PutArgs),
+    /// Print the value of a key
+    #[command(after_help = "\
+Examples:
+  ebbpool db get my.db apple
+  ebbpool db get cfdc.db '\\x00\\x00\\x00\\x07' --escape")]
+    Get(GetArgs),
+    /// Print records in order of their keys, as lines key<TAB>value
+    #[command(after_help = "\
+Examples:
+  ebbpool db dump my.db
+  ebbpool db dump my.db --from b --to d --reverse
+  ebbpool db dump cfdc.db --escape
+  ebbpool db dump my.db --escape | ebbpool db load copy.db --escape --from -")]
+    Dump(DumpArgs),
+    /// Look at every page, and tell what is wrong
+    #[command(after_help = "\
+Examples:
+  ebbpool db check my.db
+  ebbpool db check my.db --format json")]
+    Check(CheckArgs),
+    /// Run a workload and measure it: the CFDC paper's, or one of YCSB's
+    #[command(after_help = "\
+Examples:
+  ebbpool db bench cfdc.db --workload cfdc --queries 1000 --updates 1000 --frames 64
+  ebbpool db bench cfdc.db --workload cfdc --update-intensity 20% --policy cfdc --seconds 1
+  ebbpool db bench ycsb.db --workload ycsb-a --operations 2000 --durability none --threads 2
+  ebbpool db bench cfdc.db --workload cfdc --operations 500 --record as-fixed.parquet")]
+    Bench(Box<BenchArgs>),
+}
+
+/// How a database is opened.
+#[derive(Args)]
+pub(crate) struct Opening {
+    /// Memory: frames, or bytes such as 16MiB
+    #[arg(long, value_name = "N|SIZE", default_value = "4096")]
+    pub(crate) frames: FramesArg,
+    /// The replacement policy, such as lru or cfdc:window=0.5,cluster=64 [default: the pool's,
+    /// casa]
+    #[arg(long, value_name = "P")]
+    pub(crate) policy: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct LoadArgs {
+    /// The database; made if there is none
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
+    /// Load lines key<TAB>value with ascending keys from a file, or - for standard input, instead of
+    /// a workload's records
+    #[arg(long, value_name = "FILE|-", conflicts_with_all = ["workload", "records", "key_bytes", "value_bytes"])]
+    pub(crate) from: Option<PathBuf>,
+    /// The lines have \t \n \\ \xHH in place of bytes that cannot stand in them
+    #[arg(long, requires = "from")]
+    pub(crate) escape: bool,
+    /// Whose records: cfdc has the numbers from 0 as keys, ycsb 8 bytes that look random
+    #[arg(long, value_enum, default_value_t = LoadedArg::Cfdc)]
+    pub(crate) workload: LoadedArg,
+    /// Records
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    pub(crate) records: u64,
+    /// Bytes of a key [default: 4; ycsb has 8]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u8).range(1..=8))]
+    pub(crate) key_bytes: Option<u8>,
+    /// Bytes of a value [default: 256; 1000 for ycsb]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) value_bytes: Option<usize>,
+    /// How full pages become, from 0% to 100% [default: 50% for cfdc, as in the paper; else 90%]
+    #[arg(long, value_name = "P%")]
+    pub(crate) fill: Option<ShareArg>,
+    /// Bytes of a page: a power of two from 512 to 32768
+    #[arg(long, value_name = "BYTES", default_value_t = 4096)]
+    pub(crate) page_size: usize,
+    #[command(flatten)]
+    pub(crate) opening: Opening,
+}
+
+#[derive(Args)]
+pub(crate) struct PutArgs {
+    /// The database; made if there is none
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
+    /// The lines have \t \n \\ \xHH in place of bytes that cannot stand in them
+    #[arg(long)]
+    pub(crate) escape: bool,
+    /// What 'ok' waits for
+    #[arg(long, value_enum, default_value_t = DurabilityArg::Synced)]
+    pub(crate) durability: DurabilityArg,
+    #[command(flatten)]
+    pub(crate) opening: Opening,
+}
+
+#[derive(Args)]
+pub(crate) struct GetArgs {
+    /// The database
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
+    /// The key
+    #[arg(value_name = "KEY")]
+    pub(crate) key: OsString,
+    /// The key has \t \n \\ \xHH in place of other bytes, and the value is printed so
+    #[arg(long)]
+    pub(crate) escape: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct DumpArgs {
+    /// The database
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
+    /// From this key on
+    #[arg(long, value_name = "KEY")]
+    pub(crate) from: Option<OsString>,
+    /// Up to this key, without it
+    #[arg(long, value_name = "KEY")]
+    pub(crate) to: Option<OsString>,
+    /// From the last key to the first
+    #[arg(long)]
+    pub(crate) reverse: bool,
+    /// Print \t \n \\ \xHH in place of bytes that cannot stand in a line; --from and --to have them
+    /// too
+    #[arg(long)]
+    pub(crate) escape: bool,
+    #[command(flatten)]
+    pub(crate) opening: Opening,
+}
+
+#[derive(Args)]
+pub(crate) struct CheckArgs {
+    /// The database
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
+    /// How the result is printed
+    #[arg(long, value_enum, default_value_t = RunFormat::Table)]
+    pub(crate) format: RunFormat,
+    #[command(flatten)]
+    pub(crate) opening: Opening,
+}
+
+const CFDC: &str = "Workload cfdc (DaMoN 2009, section 4.2)";
+const YCSB: &str = "Workloads ycsb-a to ycsb-f";
+
+#[derive(Args)]
+pub(crate) struct BenchArgs {
+    /// A database that 'ebbpool db load' has made for the workload; the workload changes it
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
+    /// The workload
+    #[arg(long, value_enum)]
+    pub(crate) workload: WorkloadArg,
+    #[command(flatten)]
+    pub(crate) opening: Opening,
+    /// Threads that take turns at the workload's operations
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) threads: u16,
+    /// What a commit waits for
+    #[arg(long, value_enum, default_value_t = DurabilityArg::Synced)]
+    pub(crate) durability: DurabilityArg,
+    /// End after so many operations [default: cfdc has as many as its options say; 100000 for ycsb,
+    /// or no end with --seconds]
+    #[arg(long, value_name = "N")]
+    pub(crate) operations: Option<NonZeroU64>,
+    /// End after so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) seconds: Option<f64>,
+    /// Another seed, another workload of the same kind
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Write the references as the pool was asked for them, in the native format
+    #[arg(long, value_name = "FILE.parquet")]
+    pub(crate) record: Option<PathBuf>,
+    /// How the result is printed
+    #[arg(long, value_enum, default_value_t = RunFormat::Table)]
+    pub(crate) format: RunFormat,
+    /// Point queries [default: 100000]
+    #[arg(long, value_name = "N", help_heading = CFDC)]
+    pub(crate) queries: Option<u64>,
+    /// Point updates [default: 100000]
+    #[arg(long, value_name = "N", help_heading = CFDC)]
+    pub(crate) updates: Option<u64>,
+    /// Range queries [default: 200]
+    #[arg(long, value_name = "N", help_heading = CFDC)]
+    pub(crate) scans: Option<u64>,
+    /// Range updates [default: 200]
+    #[arg(long, value_name = "N", help_heading = CFDC)]
+    pub(crate) scan_updates: Option<u64>,
+    /// Share of updates among as many operations
+    #[arg(long, value_name = "P%", help_heading = CFDC)]
+    pub(crate) update_intensity: Option<ShareArg>,
+    /// Records of a range [default: 256; of ycsb-e at most, 100]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) scan_length: Option<u64>,
+    /// Share of the point operations that goes to that share of the records [default: 0.8/0.2]
+    #[arg(long, value_name = "A/B", help_heading = CFDC)]
+    pub(crate) skew: Option<Skew>,
+    /// Popular records lie anywhere; otherwise record 0 is the most popular and its neighbours are
+    /// next
+    #[arg(long, help_heading = CFDC)]
+    pub(crate) scattered: bool,
+    /// Exponent of the Zipf distribution, 0 to 10 [default: 0.99]
+    #[arg(long, value_name = "A", help_heading = YCSB, value_parser = alpha)]
+    pub(crate) alpha: Option<f64>,
+}
+
+impl BenchArgs {
+    /// An option that the workload has no use for.
+    pub(crate) fn misplaced(&self) -> Option<&'static str> {
+        if self.workload.mix().is_none() {
+            return self.alpha.map(|_| "--alpha");
+        }
+        let of_cfdc = [
+            (self.queries.is_some(), "--queries"),
+            (self.updates.is_some(), "--updates"),
+            (self.scans.is_some(), "--scans"),
+            (self.scan_updates.is_some(), "--scan-updates"),
+            (self.update_intensity.is_some(), "--update-intensity"),
+            (self.skew.is_some(), "--skew"),
+            (self.scattered, "--scattered"),
+        ];
+        let given = of_cfdc.into_iter().find(|(given, _)| *given);
+        given.map(|(_, option)| option)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LoadedArg {
+    Cfdc,
+    Ycsb,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WorkloadArg {
+    /// Point and range queries and updates, as in the CFDC paper
+    Cfdc,
+    /// 50 % reads, 50 % updates
+    YcsbA,
+    /// 95 % reads, 5 % updates
+    YcsbB,
+    /// Reads only
+    YcsbC,
+    /// 95 % reads of the latest records, 5 % inserts
+    YcsbD,
+    /// 95 % scans, 5 % inserts
+    YcsbE,
+    /// 50 % reads, 50 % reads and updates of the same record
+    YcsbF,
+}
+
+impl WorkloadArg {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            WorkloadArg::Cfdc => "cfdc",
+            WorkloadArg::YcsbA => "ycsb-a",
+            WorkloadArg::YcsbB => "ycsb-b",
+            WorkloadArg::YcsbC => "ycsb-c",
+            WorkloadArg::YcsbD => "ycsb-d",
+            WorkloadArg::YcsbE => "ycsb-e",
+            WorkloadArg::YcsbF => "ycsb-f",
+        }
+    }
+
+    /// Which of YCSB's it is, if it is one.
+    pub(crate) fn mix(self) -> Option<Mix> {
+        match self {
+            WorkloadArg::Cfdc => None,
+            WorkloadArg::YcsbA => Some(Mix::A),
+            WorkloadArg::YcsbB => Some(Mix::B),
+            WorkloadArg::YcsbC => Some(Mix::C),
+            WorkloadArg::YcsbD => Some(Mix::D),
+            WorkloadArg::YcsbE => Some(Mix::E),
+            WorkloadArg::YcsbF => Some(Mix::F),
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DurabilityArg {
+    /// Nothing: what was committed last is lost when the program ends before its time
+    None,
+    /// The operating system: it survives the end of the program, not a power failure
+    Buffered,
+    /// The device: it survives a power failure
+    Synced,
+}
+
+impl DurabilityArg {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            DurabilityArg::None => "none",
+            DurabilityArg::Buffered => "buffered",
+            DurabilityArg::Synced => "synced",
+        }
+    }
+}
+
+impl From<DurabilityArg> for Durability {
+    fn from(arg: DurabilityArg) -> Self {
+        match arg {
+            DurabilityArg::None => Durability::None,
+            DurabilityArg::Buffered => Durability::Buffered,
+            DurabilityArg::Synced => Durability::Synced,
+        }
+    }
+}
+
+/// Memory for pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FramesArg {
+    Frames(u32),
+    Bytes(u64),
+}
+
+impl FromStr for FramesArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        if text.bytes().all(|byte| byte.is_ascii_digit()) {
+            let frames = text.parse().ok().filter(|&frames| frames > 0);
+            return frames
+                .map(FramesArg::Frames)
+                .ok_or_else(|| format!("'{text}' is no number of frames; give 16 to 1073741824"));
+        }
+        let bytes = text.parse().ok().map(|ByteSize(bytes)| bytes);
+        bytes
+            .map(FramesArg::Bytes)
+            .ok_or_else(|| format!("'{text}' is no memory; give frames, or bytes such as 16MiB"))
+    }
+}
+
+/// A share from 0 to 1.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ShareArg(pub(crate) Fraction);
+
+impl FromStr for ShareArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let share = text.trim().parse().ok();
+        share
+            .filter(|share: &Fraction| !share.exceeds_one())
+            .map(ShareArg)
+            .ok_or_else(|| format!("'{text}' is no share; give per cent from 0% to 100%"))
+    }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    const LONGEST: f64 = 1e6;
+    let seconds = text.trim().parse::<f64>().ok();
+    seconds
+        .filter(|&seconds| seconds > 0.0 && seconds <= LONGEST)
+        .ok_or_else(|| "give a time above 0 and up to 1000000, such as 60".into())
+}
+
+fn alpha(text: &str) -> Result<f64, String> {
+    let alpha = text.trim().parse::<f64>().ok();
+    alpha
+        .filter(|alpha| (0.0..=10.0).contains(alpha))
+        .ok_or_else(|| "give a number from 0 to 10, such as 0.99".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_frames_or_bytes() {
+        assert_eq!("4096".parse(), Ok(FramesArg::Frames(4096)));
+        assert_eq!("16MiB".parse(), Ok(FramesArg::Bytes(16 << 20)));
+        for bad in ["0", "", "-5", "many", "5000000000"] {
+            assert!(bad.parse::<FramesArg>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn shares_are_at_most_all() {
+        let share = |text: &str| text.parse::<ShareArg>().map(|share| share.0.to_f64());
+        assert_eq!(share("20%"), Ok(0.2));
+        assert_eq!(share("0.5"), Ok(0.5));
+        assert!(share("101%").is_err() && share("x").is_err());
+        assert!(seconds("0").is_err() && seconds("nan").is_err() && alpha("-1").is_err());
+    }
+}

@@ -1,0 +1,43 @@
+//! The reference string of the workload, without what was fixed before it.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use ebbpool_trace::{Metadata, TraceError};
+
+use crate::replay::recording::Recording;
+
+type Sink = Box<dyn FnMut(u64, bool) + Send>;
+
+/// Shared with the pool, which tells of each fix from the start.
+#[derive(Clone, Default)]
+pub(super) struct Recorder(Arc<OnceLock<(Recording, Mutex<Sink>)>>);
+
+impl Recorder {
+    /// What the pool is to tell of a fix.
+    pub(super) fn sink(&self) -> impl FnMut(u64, bool) + Send + 'static {
+        let shared = Arc::clone(&self.0);
+        move |page, write| {
+            if let Some((_, sink)) = shared.get() {
+                sink.lock().unwrap_or_else(PoisonError::into_inner)(page, write);
+            }
+        }
+    }
+
+    /// From now on fixes are written.
+    pub(super) fn begin(&self, file: &Path, metadata: &Metadata) -> Result<(), TraceError> {
+        let recording = Recording::create(file, metadata)?;
+        let sink: Sink = Box::new(recording.sink());
+        // There is one beginning.
+        let _ = self.0.set((recording, Mutex::new(sink)));
+        Ok(())
+    }
+
+    /// Puts the file in place; nothing more is written.
+    pub(super) fn finish(&self) -> Result<(), TraceError> {
+        match self.0.get() {
+            Some((recording, _)) => recording.finish().map(|_| ()),
+            None => Ok(()),
+        }
+    }
+}

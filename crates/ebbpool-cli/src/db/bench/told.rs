@@ -1,0 +1,196 @@
+//! What came of a workload.
+
+use std::collections::BTreeMap;
+
+use bytesize::ByteSize;
+use serde::Serialize;
+
+use crate::table;
+
+/// All that is told.
+#[derive(Serialize)]
+pub(super) struct Told {
+    pub(super) path: String,
+    pub(super) workload: &'static str,
+    /// Records at the start.
+    pub(super) records: u64,
+    pub(super) page_size: u64,
+    pub(super) frames: u32,
+    /// Null for the pool's own.
+    pub(super) policy: Option<String>,
+    pub(super) threads: u16,
+    pub(super) durability: &'static str,
+    pub(super) transactions: u64,
+    /// Time from the first transaction to the last.
+    pub(super) seconds: f64,
+    pub(super) transactions_per_second: f64,
+    pub(super) operations: Vec<Latency>,
+    /// Reads of records that were not there, or not yet.
+    pub(super) not_found: u64,
+    /// Transactions that were tried again, since another had a key.
+    pub(super) conflicts: u64,
+    pub(super) commits: u64,
+    /// Fixes of the workload.
+    pub(super) hits: u64,
+    pub(super) misses: u64,
+    pub(super) hit_ratio: f64,
+    /// Pages that were dirty at the end, and written by a last checkpoint. It is part of all that follows.
+    pub(super) dirty_left: u32,
+    pub(super) pages_read: BTreeMap<&'static str, u64>,
+    pub(super) pages_written: BTreeMap<&'static str, u64>,
+    pub(super) log_syncs: u64,
+    pub(super) checkpoints: u64,
+    pub(super) last_checkpoint_seconds: f64,
+    pub(super) bytes_read: u64,
+    pub(super) bytes_written: u64,
+    pub(super) bytes_written_to: Bytes,
+    /// Keys and values that got another value.
+    pub(super) bytes_changed: u64,
+    /// Bytes written for each byte changed; null if none was.
+    pub(super) write_amplification: Option<f64>,
+    /// Lengths at the end.
+    pub(super) files: Files,
+    pub(super) interrupted: bool,
+}
+
+/// How long operations of a kind took, in µs.
+#[derive(Serialize)]
+pub(super) struct Latency {
+    pub(super) kind: &'static str,
+    pub(super) count: u64,
+    pub(super) p50_us: f64,
+    pub(super) p99_us: f64,
+    pub(super) max_us: f64,
+}
+
+/// Bytes written.
+#[derive(Clone, Copy, Serialize)]
+pub(super) struct Bytes {
+    pub(super) pages: u64,
+    pub(super) log: u64,
+    /// Images of pages that were about to be overwritten.
+    pub(super) double_write: u64,
+}
+
+/// Bytes of the database's files.
+#[derive(Clone, Copy, Default, Serialize)]
+pub(super) struct Files {
+    pub(super) pages: u64,
+    pub(super) log: u64,
+    pub(super) double_write: u64,
+}
+
+impl Bytes {
+    pub(super) fn all(&self) -> u64 {
+        self.pages + self.log + self.double_write
+    }
+}
+
+impl Told {
+    pub(super) fn with_files(self, files: Files) -> Self {
+        Told { files, ..self }
+    }
+
+    pub(super) fn interrupted(&self) -> bool {
+        self.interrupted
+    }
+
+    /// As a table for people.
+    pub(super) fn to_table(&self) -> String {
+        let mut table = table::plain();
+        let mut row = |name: &str, value: String| {
+            table::add_row(&mut table, vec![name.into(), value]);
+        };
+        row(
+            "database",
+            format!("{}, {} records", self.path, self.records),
+        );
+        row("workload", self.workload.into());
+        row(
+            "policy",
+            self.policy.clone().unwrap_or_else(|| "the pool's".into()),
+        );
+        let memory = ByteSize(u64::from(self.frames) * self.page_size);
+        row("frames", format!("{} ({memory})", self.frames));
+        row("threads", self.threads.to_string());
+        row("durability", self.durability.into());
+        row("transactions", self.transactions.to_string());
+        row("real time", format!("{:.2} s", self.seconds));
+        let pace = self.transactions_per_second;
+        row("transactions per second", format!("{pace:.0}"));
+        row("hit ratio", format!("{:.4}", self.hit_ratio));
+        row("read", with_causes(self.bytes_read, &self.pages_read));
+        let written = self.bytes_written_to;
+        row(
+            "pages written",
+            with_causes(written.pages, &self.pages_written),
+        );
+        row(
+            "log written",
+            format!("{}, {} syncs", ByteSize(written.log), self.log_syncs),
+        );
+        row("double write", ByteSize(written.double_write).to_string());
+        row("written in all", ByteSize(self.bytes_written).to_string());
+        row("changed", ByteSize(self.bytes_changed).to_string());
+        let amplification = self.write_amplification;
+        row(
+            "write amplification",
+            amplification.map_or_else(|| "-".into(), |written| format!("{written:.2}")),
+        );
+        row(
+            "last checkpoint",
+            format!(
+                "{} dirty pages, {:.2} s",
+                self.dirty_left, self.last_checkpoint_seconds
+            ),
+        );
+        let files = self.files;
+        row(
+            "files",
+            format!(
+                "pages {}, log {}, double write {}",
+                ByteSize(files.pages),
+                ByteSize(files.log),
+                ByteSize(files.double_write)
+            ),
+        );
+        if self.conflicts > 0 {
+            row("tried again", self.conflicts.to_string());
+        }
+        if self.not_found > 0 {
+            row("not found", self.not_found.to_string());
+        }
+        table::finish_left(table) + "\n" + &self.latencies()
+    }
+
+    fn latencies(&self) -> String {
+        let mut table = table::plain();
+        let header = ["µs", "count", "median", "99 %", "longest"];
+        table::add_row(&mut table, header.map(String::from).to_vec());
+        for latency in &self.operations {
+            let [median, p99, longest] =
+                [latency.p50_us, latency.p99_us, latency.max_us].map(|us| format!("{us:.1}"));
+            let cells = vec![
+                latency.kind.into(),
+                latency.count.to_string(),
+                median,
+                p99,
+                longest,
+            ];
+            table::add_row(&mut table, cells);
+        }
+        table::finish(table)
+    }
+}
+
+fn with_causes(bytes: u64, causes: &BTreeMap<&'static str, u64>) -> String {
+    let several: Vec<String> = causes
+        .iter()
+        .filter(|&(_, &pages)| pages > 0)
+        .map(|(cause, pages)| format!("{cause} {pages}"))
+        .collect();
+    match several.is_empty() {
+        true => ByteSize(bytes).to_string(),
+        false => format!("{}: {} pages", ByteSize(bytes), several.join(", ")),
+    }
+}

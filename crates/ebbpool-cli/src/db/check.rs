@@ -1,0 +1,107 @@
+//! `ebbpool db check`: every page.
+
+use std::io::{self, Write};
+
+use ebbpool_btree::Report;
+use serde::Serialize;
+
+use super::DbError;
+use super::args::CheckArgs;
+use super::open::{close, existing};
+use crate::args::RunFormat;
+use crate::table;
+
+/// What was found, as JSON has it.
+#[derive(Serialize)]
+struct Told {
+    path: String,
+    page_size: usize,
+    /// Pages of the file, and those in use.
+    pages: u64,
+    used: u64,
+    height: u8,
+    inner_nodes: u64,
+    leaves: u64,
+    overflow_pages: u64,
+    keys: u64,
+    findings: Vec<Finding>,
+}
+
+#[derive(Serialize)]
+struct Finding {
+    page: u64,
+    what: String,
+}
+
+pub(super) fn check(args: &CheckArgs) -> Result<(), DbError> {
+    let path = &args.path;
+    let mut database = existing(path, args.opening.options_of(path)?)?;
+    let page_size = database.stats().pool.page_size;
+    let report = database.check().map_err(DbError::at(path));
+    let told = Told::of(close(database, path, report)?, args, page_size);
+    print(&told, args.format).map_err(DbError::Output)?;
+    match told.findings.len() {
+        0 => Ok(()),
+        count => Err(DbError::Findings {
+            path: path.clone(),
+            count,
+        }),
+    }
+}
+
+fn print(told: &Told, format: RunFormat) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match format {
+        RunFormat::Json => {
+            serde_json::to_writer_pretty(&mut out, told)?;
+            writeln!(out)
+        }
+        RunFormat::Table => out.write_all(told.to_table().as_bytes()),
+    }
+}
+
+impl Told {
+    fn of(report: Report, args: &CheckArgs, page_size: usize) -> Self {
+        let findings = report.findings.into_iter().map(|finding| Finding {
+            page: finding.page,
+            what: finding.what,
+        });
+        Told {
+            path: args.path.display().to_string(),
+            page_size,
+            pages: report.pages,
+            used: report.used,
+            height: report.shape.height,
+            inner_nodes: report.shape.inner_nodes,
+            leaves: report.shape.leaves,
+            overflow_pages: report.shape.overflow_pages,
+            keys: report.shape.keys,
+            findings: findings.collect(),
+        }
+    }
+
+    fn to_table(&self) -> String {
+        let mut table = table::plain();
+        for (name, value) in [
+            ("keys", self.keys),
+            ("levels", u64::from(self.height)),
+            ("inner nodes", self.inner_nodes),
+            ("leaves", self.leaves),
+            ("overflow pages", self.overflow_pages),
+            ("pages in use", self.used),
+            ("pages", self.pages),
+            ("page size", self.page_size as u64),
+        ] {
+            table::add_row(&mut table, vec![name.into(), value.to_string()]);
+        }
+        let mut text = table::finish_left(table);
+        text.push('\n');
+        for finding in &self.findings {
+            text.push_str(&format!("page {}: {}\n", finding.page, finding.what));
+        }
+        if self.findings.is_empty() {
+            text.push_str("nothing is wrong\n");
+        }
+        text
+    }
+}

@@ -1,0 +1,29 @@
+//! `ebbpool db get`: one value.
+
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+
+use super::DbError;
+use super::args::GetArgs;
+use super::dump::argument;
+use super::lines::{Form, shown};
+use super::open::{at_a_glance, close};
+
+pub(super) fn get(args: &GetArgs) -> Result<(), DbError> {
+    let path = &args.path;
+    let form = Form::of(args.escape);
+    let key = argument("KEY", args.key.as_bytes(), form)?;
+    let database = at_a_glance(path)?;
+    let found = database.get(&key).map_err(DbError::at(path));
+    let value = close(database, path, found)?.ok_or_else(|| DbError::NoKey {
+        path: path.clone(),
+        key: shown(&key),
+    })?;
+    let mut line = Vec::new();
+    form.write(&value, &mut line);
+    line.push(b'\n');
+    io::stdout()
+        .lock()
+        .write_all(&line)
+        .map_err(DbError::Output)
+}

@@ -1,0 +1,64 @@
+//! Opening a database as the command line says.
+
+use std::path::Path;
+
+use ebbpool_btree::{Database, Options};
+
+use super::DbError;
+use super::args::{FramesArg, Opening};
+
+/// Frames of a database that is only opened to know its page size, or for one key.
+const FEW: u32 = 64;
+
+impl Opening {
+    /// For a database with pages of this size.
+    pub(super) fn options(&self, page_size: usize) -> Result<Options, DbError> {
+        let frames = match self.frames {
+            FramesArg::Frames(frames) => frames,
+            FramesArg::Bytes(bytes) => {
+                let frames = bytes / page_size.max(1) as u64;
+                u32::try_from(frames).unwrap_or(u32::MAX)
+            }
+        };
+        let options = Options::new(frames);
+        match &self.policy {
+            Some(policy) => Ok(options.policy(policy)?),
+            None => Ok(options),
+        }
+    }
+
+    /// For a database that exists; it is opened for its page size, if that matters.
+    pub(super) fn options_of(&self, path: &Path) -> Result<Options, DbError> {
+        let page_size = match self.frames {
+            FramesArg::Frames(_) => 0,
+            FramesArg::Bytes(_) => {
+                let database = existing(path, Options::new(FEW))?;
+                let page_size = database.stats().pool.page_size;
+                database.close().map_err(DbError::at(path))?;
+                page_size
+            }
+        };
+        Ok(self.options(page_size)?.create(false))
+    }
+}
+
+/// Opens a database that exists.
+pub(super) fn existing(path: &Path, options: Options) -> Result<Database, DbError> {
+    options.create(false).open(path).map_err(DbError::at(path))
+}
+
+/// Opens one that exists, for a single look.
+pub(super) fn at_a_glance(path: &Path) -> Result<Database, DbError> {
+    existing(path, Options::new(FEW))
+}
+
+/// Ends the work with a database: what failed first is what is told.
+pub(super) fn close<T>(
+    database: Database,
+    path: &Path,
+    outcome: Result<T, DbError>,
+) -> Result<T, DbError> {
+    let closed = database.close().map_err(DbError::at(path));
+    let done = outcome.map_err(|error| error.named(path))?;
+    closed.map(|()| done)
+}

@@ -1,0 +1,824 @@
+//! `ebbpool db` as its users meet it: what was said to be kept is there, and the tree is asked for the
+//! pages that the generator promises.
+#![cfg(unix)]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+fn command(directory: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ebbpool"));
+    command
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .current_dir(directory);
+    command
+}
+
+fn ebbpool(directory: &Path, args: &[&str]) -> Output {
+    command(directory, args).output().expect("ebbpool starts")
+}
+
+fn ok(output: Output) -> Vec<u8> {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    output.stdout
+}
+
+fn stdout(directory: &Path, args: &[&str]) -> String {
+    String::from_utf8(ok(ebbpool(directory, args))).expect("text")
+}
+
+fn json(directory: &Path, args: &[&str]) -> Value {
+    let text = stdout(directory, &[args, &["--format", "json"]].concat());
+    serde_json::from_str(&text).expect("JSON")
+}
+
+fn number(value: &Value) -> u64 {
+    value
+        .as_u64()
+        .unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+/// The command with this on its standard input.
+fn fed(directory: &Path, args: &[&str], input: &[u8]) -> Output {
+    let mut child = command(directory, args)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("ebbpool starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let input = input.to_vec();
+    // It may end before it has read everything.
+    let feeder = std::thread::spawn(move || drop(stdin.write_all(&input)));
+    let output = child.wait_with_output().expect("an end");
+    feeder.join().expect("no panic");
+    output
+}
+
+/// It has failed with this exit code and said all of the words.
+fn said(output: &Output, code: i32, words: &[&str]) {
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{message}");
+    assert_eq!(message.trim_end().lines().count(), 1, "{message}");
+    for word in words {
+        assert!(message.contains(word), "no {word}: {message}");
+    }
+}
+
+fn refused(directory: &Path, args: &[&str], code: i32, words: &[&str]) {
+    said(&ebbpool(directory, args), code, words);
+}
+
+/// Not a memory file system, where direct I/O cannot be had.
+fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
+}
+
+fn files(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).expect("a directory");
+    let mut names: Vec<String> = entries
+        .map(|entry| {
+            entry
+                .expect("an entry")
+                .file_name()
+                .into_string()
+                .expect("a name")
+        })
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn lines_are_put_and_found_again() {
+    let directory = scratch();
+    let directory = directory.path();
+    let put = fed(
+        directory,
+        &["db", "put", "a.db"],
+        b"pear\t3\napple\t1\t2\n\xff\\x\t\npear\t4",
+    );
+    assert_eq!(ok(put), b"ok pear\nok apple\nok \xff\\x\nok pear\n");
+    let dumped = ok(ebbpool(directory, &["db", "dump", "a.db"]));
+    assert_eq!(dumped, b"apple\t1\t2\npear\t4\n\xff\\x\t\n");
+    assert_eq!(stdout(directory, &["db", "get", "a.db", "apple"]), "1\t2\n");
+    let escaped = stdout(directory, &["db", "get", "a.db", "apple", "--escape"]);
+    assert_eq!(escaped, "1\\t2\n");
+    refused(
+        directory,
+        &["db", "get", "a.db", "plum"],
+        1,
+        &["a.db has no key plum"],
+    );
+
+    let put = fed(directory, &["db", "put", "a.db"], b"fig\t5\n\nplum\t6\n");
+    said(&put, 1, &["standard input, line 2", "no tab"]);
+    assert_eq!(put.stdout, b"ok fig\n");
+    assert_eq!(stdout(directory, &["db", "get", "a.db", "fig"]), "5\n");
+    refused(directory, &["db", "get", "a.db", "plum"], 1, &["no key"]);
+    let long = [&vec![b'k'; 4000][..], b"\tv\n"].concat();
+    let put = fed(directory, &["db", "put", "a.db"], &long);
+    said(&put, 1, &["line 1", "4000 bytes is too long"]);
+    assert_eq!(json(directory, &["db", "check", "a.db"])["keys"], 4);
+}
+
+#[test]
+fn every_durability_keeps_what_was_put_when_it_ends_well_or_at_a_bad_line() {
+    let directory = scratch();
+    let directory = directory.path();
+    for durability in ["none", "buffered", "synced"] {
+        let put = ["db", "put", durability, "--durability", durability];
+        said(&fed(directory, &put, b"a\t1\nb\t2\nbad\n"), 1, &["line 3"]);
+        ok(fed(directory, &put, b"c\t3\n"));
+        let dumped = stdout(directory, &["db", "dump", durability]);
+        assert_eq!(dumped, "a\t1\nb\t2\nc\t3\n");
+    }
+}
+
+/// Puts records until it has seen so many `ok`, and kills the process then.
+fn killed_after(directory: &Path, oks: usize) -> Vec<String> {
+    let mut child = command(directory, &["db", "put", "k.db", "--frames", "16"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("ebbpool starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let feeder = std::thread::spawn(move || {
+        for record in 0..1_000_000 {
+            let line = format!("key {:07}\tvalue {record}\n", record * 7919 % 1_000_003);
+            if stdin.write_all(line.as_bytes()).is_err() {
+                break;
+            }
+        }
+    });
+    let out = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut lines = out.lines();
+    let mut told = Vec::new();
+    while told.len() < oks {
+        told.push(lines.next().expect("a line").expect("text"));
+    }
+    child.kill().expect("it runs");
+    child.wait().expect("an end");
+    told.extend(
+        lines
+            .map_while(Result::ok)
+            .filter(|line| line.len() == "ok key 0000000".len()),
+    );
+    feeder.join().expect("no panic");
+    told
+}
+
+#[test]
+fn what_was_ok_is_there_after_a_kill() {
+    let directory = scratch();
+    let directory = directory.path();
+    for oks in [1, 300, 1500] {
+        let told = killed_after(directory, oks);
+        let dumped = stdout(directory, &["db", "dump", "k.db"]);
+        let keys: std::collections::HashSet<&str> = dumped
+            .lines()
+            .filter_map(|line| line.split('\t').next())
+            .collect();
+        for line in &told {
+            let key = line.strip_prefix("ok ").expect("an ok");
+            assert!(keys.contains(key), "{key} of {} is lost", told.len());
+        }
+        let checked = json(directory, &["db", "check", "k.db"]);
+        assert_eq!(checked["findings"], Value::Array(Vec::new()));
+    }
+}
+
+#[test]
+fn a_dump_shows_a_part_either_way_round() {
+    let directory = scratch();
+    let directory = directory.path();
+    ok(fed(
+        directory,
+        &["db", "put", "a.db"],
+        b"a\t1\nb\t2\nc\t3\nd\t4\n",
+    ));
+    let dump = |more: &[&str]| stdout(directory, &[&["db", "dump", "a.db"], more].concat());
+    assert_eq!(dump(&["--from", "b", "--to", "d"]), "b\t2\nc\t3\n");
+    assert_eq!(dump(&["--to", "c", "--reverse"]), "b\t2\na\t1\n");
+    assert_eq!(dump(&["--reverse"]), "d\t4\nc\t3\nb\t2\na\t1\n");
+    assert_eq!(dump(&["--from", "d", "--to", "b"]), "");
+    assert_eq!(dump(&["--from", r"\x63", "--escape"]), "c\t3\nd\t4\n");
+    refused(
+        directory,
+        &["db", "dump", "a.db", "--from", r"\q", "--escape"],
+        2,
+        &["--from", r"\xHH"],
+    );
+    refused(directory, &["db", "dump", "none.db"], 1, &["none.db"]);
+    assert!(!files(directory).iter().any(|name| name.starts_with("none")));
+}
+
+#[test]
+fn any_bytes_make_the_round_trip_escaped() {
+    let directory = scratch();
+    let directory = directory.path();
+    let mut lines = String::new();
+    for byte in 0..=255u8 {
+        // A value that fills pages of its own, too.
+        let value = format!(r"\x{:02x}", 255 - byte).repeat(1 + usize::from(byte) * 60);
+        lines += &format!("\\x{byte:02x}k\t{value}\n");
+    }
+    ok(fed(
+        directory,
+        &["db", "put", "a.db", "--escape"],
+        lines.as_bytes(),
+    ));
+    let dumped = ok(ebbpool(directory, &["db", "dump", "a.db", "--escape"]));
+    let load = ["db", "load", "b.db", "--escape", "--from", "-"];
+    ok(fed(directory, &load, &dumped));
+    assert_eq!(
+        ok(ebbpool(directory, &["db", "dump", "b.db", "--escape"])),
+        dumped
+    );
+    let [a, b] = ["a.db", "b.db"].map(|name| json(directory, &["db", "check", name]));
+    assert_eq!(a["keys"], 256);
+    assert_eq!(b["keys"], 256);
+    assert!(number(&a["overflow_pages"]) > 100, "{a}");
+    assert_eq!(a["overflow_pages"], b["overflow_pages"]);
+    refused(
+        directory,
+        &["db", "dump", "a.db"],
+        1,
+        &[r"the key \tk holds a tab or a newline", "--escape"],
+    );
+    ok(fed(
+        directory,
+        &["db", "put", "v.db", "--escape"],
+        b"key\\x01\ta\\nb\n",
+    ));
+    refused(
+        directory,
+        &["db", "dump", "v.db"],
+        1,
+        &[r"the key key\x01 has a value with", "--escape"],
+    );
+}
+
+#[test]
+fn sorted_lines_are_loaded_and_others_refused() {
+    let directory = scratch();
+    let directory = directory.path();
+    let lines: String = (0..20_000)
+        .map(|at| format!("{at:06}\tvalue of {at}\n"))
+        .collect();
+    fs::write(directory.join("lines.tsv"), &lines).expect("a file");
+    let told = stdout(directory, &["db", "load", "a.db", "--from", "lines.tsv"]);
+    assert!(told.starts_with("a.db: 20000 records in "), "{told}");
+    assert_eq!(stdout(directory, &["db", "dump", "a.db"]), lines);
+    refused(
+        directory,
+        &["db", "load", "a.db", "--from", "lines.tsv"],
+        1,
+        &["a.db", "empty database"],
+    );
+    refused(
+        directory,
+        &["db", "load", "a.db", "--records", "10"],
+        1,
+        &["a.db", "empty database"],
+    );
+    assert_eq!(stdout(directory, &["db", "dump", "a.db"]), lines);
+
+    let load = ["db", "load", "b.db", "--from", "-"];
+    let unsorted = fed(directory, &load, b"a\t1\nc\t2\nb\t3\n");
+    said(
+        &unsorted,
+        1,
+        &[
+            "standard input, line 3",
+            "the key b comes after c",
+            "LC_ALL=C sort",
+        ],
+    );
+    said(
+        &fed(directory, &load, b"a\t1\na\t2\n"),
+        1,
+        &["line 2", "comes twice"],
+    );
+    said(
+        &fed(directory, &load, b"a\t1\nb\n"),
+        1,
+        &["line 2", "no tab"],
+    );
+    // Nothing of these is there.
+    ok(fed(directory, &load, b"x\t1\n"));
+    assert_eq!(stdout(directory, &["db", "dump", "b.db"]), "x\t1\n");
+    refused(
+        directory,
+        &["db", "load", "c.db", "--from", "nowhere.tsv"],
+        1,
+        &["nowhere.tsv", "cannot open"],
+    );
+    assert!(!directory.join("c.db").exists());
+}
+
+#[test]
+fn the_database_of_the_paper_has_its_shape() {
+    let directory = scratch();
+    let directory = directory.path();
+    stdout(
+        directory,
+        &[
+            "db",
+            "load",
+            "c.db",
+            "--records",
+            "50000",
+            "--frames",
+            "1MiB",
+        ],
+    );
+    let told = json(directory, &["db", "check", "c.db"]);
+    assert_eq!(told["keys"], 50_000);
+    // 7 records of a leaf, 126 leaves of a node.
+    assert_eq!(told["leaves"], 7143);
+    assert_eq!(told["inner_nodes"], 57 + 1);
+    assert_eq!(told["height"], 3);
+    assert_eq!(told["findings"], Value::Array(Vec::new()));
+    let value = stdout(
+        directory,
+        &["db", "get", "c.db", r"\x00\x00\xc3\x4f", "--escape"],
+    );
+    assert!(value.len() > 256, "{value}");
+    refused(
+        directory,
+        &["db", "get", "c.db", r"\x00\x00\xc3\x50", "--escape"],
+        1,
+        &["no key"],
+    );
+    refused(
+        directory,
+        &["db", "load", "d.db", "--records", "300", "--key-bytes", "1"],
+        2,
+        &["keys of 1 bytes tell 256 records apart"],
+    );
+    refused(
+        directory,
+        &["db", "load", "d.db", "--records", "0"],
+        2,
+        &["1 to 1000000000 records"],
+    );
+    refused(
+        directory,
+        &["db", "load", "d.db", "--page-size", "1000"],
+        2,
+        &["power of two"],
+    );
+    assert!(!directory.join("d.db").exists());
+}
+
+/// References as lines of text.
+fn references(directory: &Path, trace: &str) -> String {
+    stdout(directory, &["trace", "convert", trace, "references.txt"]);
+    let text = fs::read_to_string(directory.join("references.txt")).expect("text");
+    text.lines()
+        .filter(|line| !line.starts_with('#'))
+        .flat_map(|line| [line, "\n"])
+        .collect()
+}
+
+#[test]
+fn the_tree_is_asked_for_the_pages_that_the_generator_promises() {
+    let shapes = [
+        // Records, key, value, page size, fill in per cent, generator's fill.
+        ("20000", "4", "256", "4096", "50%", "0.5"),
+        ("9000", "3", "20", "512", "80%", "0.8"),
+        ("4000", "8", "90", "512", "40%", "0.4"),
+        ("3", "4", "100", "1024", "100%", "1"),
+        // Two allocation maps.
+        ("30000", "2", "100", "512", "35%", "0.35"),
+    ];
+    for (records, key, value, page_size, fill, share) in shapes {
+        let directory = scratch();
+        let directory = directory.path();
+        let load = [
+            "db",
+            "load",
+            "a.db",
+            "--records",
+            records,
+            "--key-bytes",
+            key,
+            "--value-bytes",
+            value,
+            "--page-size",
+            page_size,
+            "--fill",
+            fill,
+        ];
+        stdout(directory, &load);
+        for (more, parameters, frames) in [
+            (&["--seed", "3"][..], "seed=3", "32"),
+            (
+                &[
+                    "--update-intensity",
+                    "80%",
+                    "--scattered",
+                    "--skew",
+                    "0.9/0.1",
+                    "--scan-length",
+                    "77",
+                ],
+                "intensity=0.8,scattered=true,skew=0.9/0.1,length=77",
+                "4096",
+            ),
+        ] {
+            let bench = [
+                "db",
+                "bench",
+                "a.db",
+                "--workload",
+                "cfdc",
+                "--queries",
+                "300",
+                "--updates",
+                "200",
+                "--scans",
+                "15",
+                "--scan-updates",
+                "10",
+                "--durability",
+                "none",
+                "--frames",
+                frames,
+                "--record",
+                "as-fixed.parquet",
+            ];
+            let told = json(directory, &[&bench[..], more].concat());
+            let spec = format!(
+                "btree:records={records},key={key},value={value},page-size={page_size},fill={share},queries=300,updates=200,scans=15,scan-updates=10,{parameters}"
+            );
+            let promised = references(directory, &spec);
+            let asked = references(directory, "as-fixed.parquet");
+            assert!(promised.lines().count() > 500);
+            let first = promised
+                .lines()
+                .zip(asked.lines())
+                .position(|(a, b)| a != b);
+            assert_eq!(first, None, "{spec}");
+            assert_eq!(promised.lines().count(), asked.lines().count(), "{spec}");
+            let fixes = number(&told["hits"]) + number(&told["misses"]);
+            assert_eq!(fixes, asked.lines().count() as u64, "{spec}");
+        }
+        let checked = json(directory, &["db", "check", "a.db"]);
+        assert_eq!(checked["keys"].to_string(), records);
+        assert_eq!(checked["findings"], Value::Array(Vec::new()));
+    }
+}
+
+#[test]
+fn a_benchmark_tells_what_was_done() {
+    let directory = scratch();
+    let directory = directory.path();
+    stdout(directory, &["db", "load", "c.db", "--records", "20000"]);
+    let bench = [
+        "db",
+        "bench",
+        "c.db",
+        "--workload",
+        "cfdc",
+        "--queries",
+        "3000",
+        "--updates",
+        "2000",
+        "--scans",
+        "20",
+        "--scan-updates",
+        "10",
+        "--frames",
+        "200",
+        "--policy",
+        "cfdc",
+    ];
+    let told = json(directory, &bench);
+    assert_eq!(told["workload"], "cfdc");
+    assert_eq!(told["records"], 20_000);
+    assert_eq!(told["frames"], 200);
+    assert_eq!(told["policy"], "cfdc");
+    assert_eq!(told["durability"], "synced");
+    assert_eq!(told["transactions"], 5030);
+    assert_eq!(told["commits"], 2010);
+    assert_eq!(told["not_found"], 0);
+    assert_eq!(told["conflicts"], 0);
+    assert_eq!(told["interrupted"], false);
+    let counts = |kind: &str| {
+        let operations = told["operations"].as_array().expect("an array");
+        let of_kind = operations.iter().find(|told| told["kind"] == kind);
+        let told = of_kind.unwrap_or_else(|| panic!("no {kind}"));
+        let us = |name: &str| told[name].as_f64().expect("a time");
+        assert!(us("p50_us") > 0.0 && us("p50_us") <= us("p99_us") && us("p99_us") <= us("max_us"));
+        number(&told["count"])
+    };
+    let kinds = ["read", "update", "scan", "scan update"].map(counts);
+    assert_eq!(kinds, [3000, 2000, 20, 10]);
+    // Every commit is synced; so is the log before pages are written.
+    assert!(number(&told["log_syncs"]) >= 2010, "{told}");
+    // Ranges may end with the last record.
+    let changed = number(&told["bytes_changed"]);
+    assert!(
+        changed > 2000 * 260 && changed <= (2000 + 10 * 256) * 260,
+        "{changed}"
+    );
+    let to = &told["bytes_written_to"];
+    let parts = ["pages", "log", "double_write"].map(|part| number(&to[part]));
+    assert!(parts.iter().all(|&bytes| bytes > 0), "{to}");
+    assert_eq!(number(&told["bytes_written"]), parts.iter().sum::<u64>());
+    let causes = told["pages_written"].as_object().expect("causes");
+    let pages: u64 = causes.values().map(number).sum();
+    assert_eq!(pages * 4096, parts[0]);
+    // An image of each page, and lists.
+    assert!(
+        parts[2] > parts[0] && parts[2] < 2 * parts[0] + 4096,
+        "{to}"
+    );
+    let amplification = told["write_amplification"].as_f64().expect("a ratio");
+    let expected = number(&told["bytes_written"]) as f64 / changed as f64;
+    assert!((amplification - expected).abs() < 1e-6);
+    let length = fs::metadata(directory.join("c.db")).expect("a file").len();
+    assert_eq!(number(&told["files"]["pages"]), length);
+    assert!(number(&told["files"]["log"]) > 0);
+    let table = stdout(directory, &bench);
+    for word in [
+        "transactions per second",
+        "write amplification",
+        "hit ratio",
+        "scan update",
+    ] {
+        assert!(table.contains(word), "{table}");
+    }
+    let none = json(
+        directory,
+        &[&bench[..], &["--update-intensity", "0%"]].concat(),
+    );
+    assert_eq!(none["bytes_changed"], 0);
+    assert_eq!(none["write_amplification"], Value::Null);
+    let few = json(directory, &[&bench[..], &["--operations", "100"]].concat());
+    assert_eq!(few["transactions"], 100);
+}
+
+#[test]
+fn ycsb_runs_on_many_threads() {
+    let directory = scratch();
+    let directory = directory.path();
+    stdout(
+        directory,
+        &[
+            "db",
+            "load",
+            "y.db",
+            "--workload",
+            "ycsb",
+            "--records",
+            "3000",
+        ],
+    );
+    let mut records = 3000;
+    for letter in ["a", "b", "c", "d", "e", "f"] {
+        let workload = format!("ycsb-{letter}");
+        let bench = [
+            "db",
+            "bench",
+            "y.db",
+            "--workload",
+            &workload,
+            "--operations",
+            "3000",
+            "--threads",
+            "3",
+            "--durability",
+            "none",
+            "--frames",
+            "128",
+        ];
+        let told = json(directory, &bench);
+        assert_eq!(told["transactions"], 3000, "{workload}");
+        assert_eq!(number(&told["records"]), records, "{workload}");
+        let operations = told["operations"].as_array().expect("an array");
+        let inserts = operations.iter().find(|told| told["kind"] == "insert");
+        let inserts = inserts.map_or(0, |told| number(&told["count"]));
+        assert_eq!(
+            inserts > 50,
+            ["d", "e"].contains(&letter),
+            "{workload}: {inserts}"
+        );
+        records += inserts;
+        let checked = json(directory, &["db", "check", "y.db"]);
+        assert_eq!(number(&checked["keys"]), records, "{workload}");
+        assert_eq!(checked["findings"], Value::Array(Vec::new()), "{workload}");
+    }
+    let short = [
+        "db",
+        "bench",
+        "y.db",
+        "--workload",
+        "ycsb-c",
+        "--seconds",
+        "0.2",
+    ];
+    let told = json(directory, &short);
+    let seconds = told["seconds"].as_f64().expect("a time");
+    assert!(seconds >= 0.2, "{seconds}");
+    assert!(number(&told["transactions"]) > 10);
+}
+
+/// A call of `db bench`.
+fn bench<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&["db", "bench"], more].concat()
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let directory = scratch();
+    let directory = directory.path();
+    stdout(directory, &["db", "load", "c.db", "--records", "500"]);
+    ok(fed(
+        directory,
+        &["db", "put", "t.db"],
+        b"some text\tas key\n",
+    ));
+    for (args, code, words) in [
+        (
+            bench(&["c.db", "--workload", "ycsb-a", "--queries", "5"]),
+            2,
+            &["ycsb-a has no --queries"][..],
+        ),
+        (
+            bench(&["c.db", "--workload", "cfdc", "--alpha", "1"]),
+            2,
+            &["cfdc has no --alpha"],
+        ),
+        (
+            bench(&["c.db", "--workload", "ycsb-a"]),
+            1,
+            &["was not loaded for this workload", "--workload ycsb"],
+        ),
+        (
+            bench(&["t.db", "--workload", "cfdc"]),
+            1,
+            &["t.db was not loaded", "9 bytes, not 1 to 8"],
+        ),
+        (bench(&["none.db", "--workload", "cfdc"]), 1, &["none.db"]),
+        (
+            bench(&["c.db", "--workload", "cfdc", "--policy", "no-such"]),
+            2,
+            &["no-such"],
+        ),
+        (
+            bench(&["c.db", "--workload", "cfdc", "--policy", "belady"]),
+            2,
+            &["belady"],
+        ),
+        (
+            bench(&["c.db", "--workload", "cfdc", "--frames", "2"]),
+            2,
+            &["frames"],
+        ),
+    ] {
+        refused(directory, &args, code, words);
+    }
+    assert!(!files(directory).iter().any(|name| name.starts_with("none")));
+}
+
+#[test]
+fn damage_is_found_and_named() {
+    let directory = scratch();
+    let directory = directory.path();
+    stdout(directory, &["db", "load", "c.db", "--records", "2000"]);
+    let sound = json(directory, &["db", "check", "c.db"]);
+    assert_eq!(sound["findings"], Value::Array(Vec::new()));
+    let table = stdout(directory, &["db", "check", "c.db"]);
+    assert!(table.contains("nothing is wrong"), "{table}");
+    refused(directory, &["db", "check", "none.db"], 1, &["none.db"]);
+    assert!(!directory.join("none.db").exists());
+
+    let path = directory.join("c.db");
+    let mut bytes = fs::read(&path).expect("a file");
+    bytes[40 * 4096 + 1000] ^= 4;
+    fs::write(&path, &bytes).expect("a file");
+    let output = ebbpool(directory, &["db", "check", "c.db"]);
+    said(&output, 1, &["c.db: "]);
+    let table = String::from_utf8(output.stdout).expect("text");
+    assert!(table.contains("\npage 40: "), "{table}");
+    let output = ebbpool(directory, &["db", "check", "c.db", "--format", "json"]);
+    let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(told["findings"][0]["page"], 40);
+    refused(
+        directory,
+        &["db", "dump", "c.db", "--escape"],
+        1,
+        &["page 40"],
+    );
+}
+
+#[test]
+fn a_database_is_open_once() {
+    let directory = scratch();
+    let directory = directory.path();
+    let mut child = command(directory, &["db", "put", "a.db"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("ebbpool starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(b"a\t1\n").expect("it reads");
+    let mut answer = [0; 5];
+    let mut out = child.stdout.take().expect("a pipe");
+    out.read_exact(&mut answer)
+        .expect("it answers while its input is open");
+    assert_eq!(&answer, b"ok a\n");
+    refused(directory, &["db", "dump", "a.db"], 1, &["open elsewhere"]);
+    drop(stdin);
+    assert!(child.wait().expect("an end").success());
+    assert_eq!(stdout(directory, &["db", "dump", "a.db"]), "a\t1\n");
+}
+
+fn interrupted(child: Child) -> Output {
+    let killed = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .expect("kill starts");
+    assert!(killed.success());
+    child.wait_with_output().expect("an end")
+}
+
+#[test]
+fn an_interrupt_ends_a_benchmark_with_what_was_measured() {
+    let directory = scratch();
+    let directory = directory.path();
+    stdout(
+        directory,
+        &[
+            "db",
+            "load",
+            "y.db",
+            "--workload",
+            "ycsb",
+            "--records",
+            "2000",
+        ],
+    );
+    let bench = [
+        "db",
+        "bench",
+        "y.db",
+        "--workload",
+        "ycsb-a",
+        "--seconds",
+        "600",
+        "--format",
+        "json",
+        "--record",
+        "trace.parquet",
+    ];
+    let length = || fs::metadata(directory.join("y.db.log0")).map_or(0, |file| file.len());
+    let (child, began) = (
+        command(directory, &bench).spawn().expect("it starts"),
+        Instant::now(),
+    );
+    let before = length();
+    while length() == before && began.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    let output = interrupted(child);
+    said(&output, 1, &["interrupted"]);
+    let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(told["interrupted"], true);
+    assert!(number(&told["transactions"]) > 0);
+    let checked = json(directory, &["db", "check", "y.db"]);
+    assert_eq!(checked["findings"], Value::Array(Vec::new()));
+    assert!(references(directory, "trace.parquet").lines().count() > 0);
+}
+
+#[test]
+fn an_interrupt_ends_put_while_it_waits() {
+    let directory = scratch();
+    let directory = directory.path();
+    let mut child = command(directory, &["db", "put", "a.db"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("ebbpool starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(b"a\t1\n").expect("it reads");
+    let mut answer = [0; 5];
+    let out = child.stdout.as_mut().expect("a pipe");
+    out.read_exact(&mut answer).expect("an answer");
+    let output = interrupted(child);
+    said(
+        &output,
+        1,
+        &["interrupted", "1 records were put and are kept"],
+    );
+    drop(stdin);
+    assert_eq!(stdout(directory, &["db", "dump", "a.db"]), "a\t1\n");
+}

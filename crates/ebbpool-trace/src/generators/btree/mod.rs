@@ -1,0 +1,295 @@
+//! `btree`: what the workload of the CFDC paper asks of a buffer, through a B+-tree.
+//!
+//! The references are those of `ebbpool db bench --workload cfdc` with one thread, on a database that
+//! `ebbpool db load` has made. A point query reads the nodes from the root to a leaf; a point update
+//! reads the inner ones and writes the leaf; a range query descends once and reads leaf after leaf; a
+//! range update descends for each leaf, and writes it. What is new in records takes no more room than what was there, so the tree
+//! stays as it was loaded.
+
+mod layout;
+
+use std::sync::{Mutex, PoisonError};
+
+use super::arguments::{Arguments, Kind, Parameter, SEED};
+use super::{Entry, Generator, GeneratorInfo};
+use crate::error::TraceError;
+use crate::formats::{Decode, Opened};
+use crate::reference::{Batch, Metadata};
+use crate::workload::{Cfdc, CfdcOperations, Keys, MOST_RECORDS, Operation, Skew, WorkloadError};
+use layout::{Layout, leaf_cell, most_inline_cell};
+
+/// Far below 2^64, so that sums of a few stay below it too.
+const MANY: Kind = Kind::Integer {
+    min: 0,
+    max: 1_000_000_000_000_000_000,
+};
+
+pub(super) static ENTRY: Entry = Entry {
+    info: GeneratorInfo {
+        name: "btree",
+        summary: "point and range queries and updates of records in a B+-tree, as in the CFDC paper",
+        parameters: &[
+            Parameter {
+                name: "records",
+                kind: Kind::Integer {
+                    min: 1,
+                    max: MOST_RECORDS,
+                },
+                default: "1000000",
+                description: "records of the database",
+            },
+            Parameter {
+                name: "key",
+                kind: Kind::Integer { min: 1, max: 8 },
+                default: "4",
+                description: "bytes of a key",
+            },
+            Parameter {
+                name: "value",
+                kind: Kind::Integer {
+                    min: 0,
+                    max: 1 << 15,
+                },
+                default: "256",
+                description: "bytes of a value",
+            },
+            Parameter {
+                name: "page-size",
+                kind: Kind::Choice(&["512", "1024", "2048", "4096", "8192", "16384", "32768"]),
+                default: "4096",
+                description: "bytes of a page",
+            },
+            Parameter {
+                name: "fill",
+                kind: Kind::Decimal { max: 1 },
+                default: "0.5",
+                description: "share of a node that is filled when the records are loaded",
+            },
+            Parameter {
+                name: "queries",
+                kind: MANY,
+                default: "100000",
+                description: "point queries",
+            },
+            Parameter {
+                name: "updates",
+                kind: MANY,
+                default: "100000",
+                description: "point updates",
+            },
+            Parameter {
+                name: "scans",
+                kind: MANY,
+                default: "200",
+                description: "range queries",
+            },
+            Parameter {
+                name: "scan-updates",
+                kind: MANY,
+                default: "200",
+                description: "range updates",
+            },
+            Parameter {
+                name: "intensity",
+                kind: Kind::Decimal { max: 1 },
+                default: "as the four before say",
+                description: "share of the operations that are updates, of as many point operations and scans",
+            },
+            Parameter {
+                name: "length",
+                kind: MANY,
+                default: "256",
+                description: "records of a range; one that reaches the last record ends there",
+            },
+            Parameter {
+                name: "skew",
+                kind: Kind::Skew,
+                default: "0.8/0.2",
+                description: "share of the point operations that goes to that share of the records",
+            },
+            Parameter {
+                name: "scattered",
+                kind: Kind::Boolean,
+                default: "false",
+                description: "popular records lie anywhere; otherwise record 0 is the most popular and its neighbours are next",
+            },
+            SEED,
+        ],
+    },
+    build,
+};
+
+struct Btree {
+    workload: Cfdc,
+    layout: Layout,
+    page_size: u64,
+    /// Made when first needed, then kept: a trace may be opened many times.
+    start: Mutex<Option<CfdcOperations>>,
+}
+
+fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
+    let workload = workload(arguments)?;
+    let (key, value) = (arguments.integer("key")?, arguments.integer("value")?);
+    let keys = Keys::Numbers(key as usize).suffice(workload.records);
+    keys.map_err(|source| arguments.refuse_workload(source))?;
+    let page_size = arguments.choice("page-size")?;
+    let page_size = page_size.parse().unwrap_or(4096);
+    let most = most_inline_cell(page_size);
+    if leaf_cell(key, value) > most {
+        let most = most - leaf_cell(key, 0);
+        return Err(arguments.refuse_value(
+            "value",
+            value,
+            format!(
+                "at most {most} bytes: longer ones are not kept in leaves of {page_size} bytes"
+            ),
+        ));
+    }
+    let fill = arguments.decimal("fill")?.value();
+    Ok(Box::new(Btree {
+        layout: Layout::new(workload.records, key, value, page_size, fill),
+        workload,
+        page_size,
+        start: Mutex::new(None),
+    }))
+}
+
+fn workload(arguments: &Arguments) -> Result<Cfdc, TraceError> {
+    let workload = Cfdc {
+        records: arguments.integer("records")?,
+        queries: arguments.integer("queries")?,
+        updates: arguments.integer("updates")?,
+        scans: arguments.integer("scans")?,
+        update_scans: arguments.integer("scan-updates")?,
+        scan_records: arguments.integer("length")?,
+        skew: Skew::new(arguments.skew("skew")?),
+        scattered: arguments.boolean("scattered")?,
+        seed: arguments.integer("seed")?,
+    };
+    match arguments.is_given("intensity") {
+        false => Ok(workload),
+        true => Ok(workload.with_update_intensity(arguments.decimal("intensity")?.value())),
+    }
+}
+
+impl Generator for Btree {
+    fn open(&self, spec: &str) -> Result<Opened, TraceError> {
+        let operations = self.operations().map_err(|source| TraceError::Workload {
+            spec: spec.to_owned(),
+            source,
+        })?;
+        Ok(Opened {
+            metadata: Metadata {
+                name: Some(spec.to_owned()),
+                page_size: Some(self.page_size),
+                database_pages: Some(self.layout.pages()),
+            },
+            references: None,
+            notes: Vec::new(),
+            decoder: Box::new(Stream {
+                all: operations.size_hint().0,
+                operations,
+                layout: self.layout.clone(),
+                scan: None,
+                path: Vec::new(),
+            }),
+        })
+    }
+}
+
+impl Btree {
+    fn operations(&self) -> Result<CfdcOperations, WorkloadError> {
+        let mut start = self.start.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*start {
+            Some(operations) => Ok(operations.clone()),
+            None => Ok(start.insert(self.workload.operations()?).clone()),
+        }
+    }
+}
+
+struct Stream {
+    operations: CfdcOperations,
+    all: usize,
+    layout: Layout,
+    /// The leaves that the operation at hand is still to go to.
+    scan: Option<Scan>,
+    /// Inner nodes to be read first, the next one last.
+    path: Vec<u64>,
+}
+
+struct Scan {
+    leaf: u64,
+    last: u64,
+    write: bool,
+}
+
+impl Stream {
+    /// Begins the next operation; false if there is none.
+    fn begin(&mut self) -> bool {
+        let Some(operation) = self.operations.next() else {
+            return false;
+        };
+        let (first, records, write) = match operation {
+            Operation::Read { record } => (record, 1, false),
+            Operation::Update { record }
+            | Operation::ReadModifyWrite { record }
+            | Operation::Insert { record } => (record, 1, true),
+            Operation::Scan { first, records } => (first, records, false),
+            Operation::UpdateScan { first, records } => (first, records, true),
+        };
+        if records > 0 {
+            let leaf = self.layout.leaf_of(first);
+            let last = self.layout.leaf_of(first + records - 1);
+            self.scan = Some(Scan { leaf, last, write });
+            self.descend(leaf, write);
+        }
+        true
+    }
+
+    fn descend(&mut self, leaf: u64, write: bool) {
+        self.path.extend(self.layout.above(leaf));
+        self.path.reverse();
+        if write && self.layout.height() == 1 {
+            // That the root is the leaf, and to be latched for writing, shows when it is read.
+            self.path.push(self.layout.page(0, leaf));
+        }
+    }
+
+    /// The next reference of the operation at hand.
+    fn step(&mut self) -> Option<(u64, bool)> {
+        if let Some(page) = self.path.pop() {
+            return Some((page, false));
+        }
+        let scan = self.scan.as_mut()?;
+        let (leaf, write) = (scan.leaf, scan.write);
+        scan.leaf += 1;
+        let next = scan.leaf;
+        if next > scan.last {
+            self.scan = None;
+        } else if write {
+            self.descend(next, write);
+        }
+        Some((self.layout.page(0, leaf), write))
+    }
+}
+
+impl Decode for Stream {
+    fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
+        while batch.len() < max {
+            match self.step() {
+                Some((page, write)) => batch.push(page, write),
+                None if self.begin() => {}
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn progress(&self) -> f64 {
+        let left = self.operations.size_hint().0;
+        match self.all {
+            0 => 1.0,
+            all => 1.0 - left as f64 / all as f64,
+        }
+    }
+}
