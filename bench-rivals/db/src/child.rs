@@ -118,11 +118,11 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
         return engines::load(engine, directory, size.cache, workload.fill, records);
     }
     let engine = engines::open(engine, directory, size.cache, Durability::of(durability))?;
-    work(engine, workload)
+    work(engine, directory, workload)
 }
 
-fn work(mut engine: Box<dyn Engine>, workload: Workload) -> Result<(), Failure> {
-    let before = files::written()?;
+fn work(mut engine: Box<dyn Engine>, directory: &Path, workload: Workload) -> Result<(), Failure> {
+    let before = files::written(directory)?;
     let start = Instant::now();
     let (mut transactions, mut changed, mut seed) = (0u64, 0u64, 0u64);
     let mut value = vec![0; workload.value];
@@ -159,7 +159,7 @@ fn work(mut engine: Box<dyn Engine>, workload: Workload) -> Result<(), Failure> 
     }
     let seconds = start.elapsed().as_secs_f64();
     engine.close()?;
-    let written = files::written()? - before;
+    let written = files::written(directory)? - before;
     println!("{transactions} {seconds} {written} {changed}");
     Ok(())
 }
