@@ -127,7 +127,10 @@ fn defaults() {
             "self-similar",
             "scan-mix",
             "btree",
-            "workload-dynamics"
+            "workload-dynamics",
+            "tpcc",
+            "tpcb",
+            "tatp"
         ]
     );
 }

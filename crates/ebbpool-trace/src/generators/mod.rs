@@ -10,10 +10,14 @@
 pub(crate) mod alias;
 pub(crate) mod arguments;
 mod btree;
+mod database;
 pub(crate) mod power;
 pub(crate) mod random;
 mod scan_mix;
 pub(crate) mod self_similar;
+mod tatp;
+mod tpcb;
+mod tpcc;
 mod uniform;
 mod workload_dynamics;
 pub(crate) mod zipf;
@@ -36,6 +40,9 @@ static ENTRIES: &[&Entry] = &[
     &scan_mix::ENTRY,
     &btree::ENTRY,
     &workload_dynamics::ENTRY,
+    &tpcc::ENTRY,
+    &tpcb::ENTRY,
+    &tatp::ENTRY,
 ];
 
 /// A generator's registry entry.
@@ -74,6 +81,11 @@ trait Draws: Send + Sync {
     /// Pages of the imagined database.
     fn pages(&self) -> u64;
 
+    /// Bytes in a page, if the imagined database says so.
+    fn page_size(&self) -> Option<u64> {
+        None
+    }
+
     /// A stream from the first reference; `spec` is for messages.
     fn start(&self, spec: &str) -> Result<Box<dyn References>, TraceError>;
 }
@@ -95,7 +107,7 @@ impl<D: Draws> Generator for D {
             }),
             metadata: Metadata {
                 name: Some(spec.to_owned()),
-                page_size: None,
+                page_size: self.page_size(),
                 database_pages: Some(self.pages()),
             },
             references: Some(references),

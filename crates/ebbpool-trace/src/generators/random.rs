@@ -19,7 +19,7 @@ pub(crate) struct Chance {
 
 impl Chance {
     /// `numerator` of `denominator`, the latter not 0.
-    pub(crate) fn new(numerator: u64, denominator: u64) -> Chance {
+    pub(crate) const fn new(numerator: u64, denominator: u64) -> Chance {
         Chance {
             numerator,
             denominator,

@@ -1,0 +1,63 @@
+//! What the generators of database benchmarks share: a row store's heap files and
+//! B+-tree indexes, and sessions that run transactions on them.
+//!
+//! The row store is PostgreSQL's, as seen by its buffer manager: a reference is one
+//! request for a page, hit or miss. What is modelled is what such a request depends
+//! on: how many rows and keys a page holds, where the loader left them, the way from
+//! an index's root to a leaf, new versions of rows that stay on their page while
+//! there is room (HOT) or move to the end of the table, pruning of dead versions,
+//! hint bits, and the second try at a row that another session has locked. Rows hold
+//! no values. Not modelled: system catalogs, free-space maps, vacuum, splits in the
+//! middle of an index.
+
+mod heap;
+mod index;
+mod options;
+mod session;
+
+pub(super) use heap::{Heap, HeapSize};
+pub(super) use index::{AppendPoint, Index, IndexSize};
+pub(super) use options::{CLIENTS, HINT_BITS, Options, PAGE_SIZE, REFERENCES, WARMUP};
+#[cfg(test)]
+pub(super) use session::recording::Recorder;
+pub(super) use session::{Benchmark, Sessions, Transaction};
+
+/// Rows that every transaction may update share their pages with old versions of
+/// themselves. The recorded strings' tellers, branches, districts and warehouses have
+/// room for those of about so many transactions.
+pub(super) const HOT_VERSIONS: u64 = 900;
+/// Versions that such a table may put at its end where that is not enough.
+pub(super) const HOT_GROWTH: u64 = 100;
+
+/// Hands out consecutive page numbers to relations.
+#[derive(Debug, Default)]
+pub(super) struct Layout {
+    pages: u64,
+}
+
+impl Layout {
+    /// The first of `pages` page numbers that nobody else has.
+    fn take(&mut self, pages: u64) -> u64 {
+        let first = self.pages;
+        self.pages += pages;
+        first
+    }
+
+    /// Page numbers handed out so far.
+    pub(super) fn pages(&self) -> u64 {
+        self.pages
+    }
+}
+
+/// Bytes of a page that are no header.
+fn payload(page_size: u64) -> u64 {
+    page_size - 24
+}
+
+/// 64 bits that look random and follow from `value` (the finalizer of SplitMix64).
+pub(super) fn mixed(value: u64) -> u64 {
+    let value = value.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    value ^ (value >> 31)
+}

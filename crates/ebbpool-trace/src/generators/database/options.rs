@@ -1,0 +1,88 @@
+//! Parameters that all database benchmarks take.
+
+use super::super::arguments::{Arguments, Kind, Parameter};
+use crate::error::TraceError;
+
+/// Far below 2^64, so that estimates of growth stay below it too.
+const MOST_REFERENCES: u64 = 1_000_000_000_000;
+
+pub(in super::super) const REFERENCES: Parameter = Parameter {
+    name: "refs",
+    kind: Kind::Integer {
+        min: 0,
+        max: MOST_REFERENCES,
+    },
+    default: "1000000",
+    description: "references",
+};
+
+pub(in super::super) const PAGE_SIZE: Parameter = Parameter {
+    name: "page-size",
+    kind: Kind::Choice(&["4096", "8192", "16384", "32768"]),
+    default: "8192",
+    description: "bytes in a page",
+};
+
+pub(in super::super) const CLIENTS: Parameter = Parameter {
+    name: "clients",
+    kind: Kind::Integer { min: 1, max: 1000 },
+    default: "20",
+    description: "sessions, whose statements take turns at random, without think time",
+};
+
+pub(in super::super) const WARMUP: Parameter = Parameter {
+    name: "warmup",
+    kind: Kind::Integer {
+        min: 0,
+        max: 100_000_000,
+    },
+    default: "0",
+    description: "transactions on the fresh database before the first reference",
+};
+
+pub(in super::super) const HINT_BITS: Parameter = Parameter {
+    name: "hint-bits",
+    kind: Kind::Boolean,
+    default: "true",
+    description: "a read that sets hint bits, prunes or kills a dead key is a write",
+};
+
+/// What was given for them.
+#[derive(Debug, Clone, Copy)]
+pub(in super::super) struct Options {
+    /// References in all.
+    pub(in super::super) references: u64,
+    /// Bytes in a page.
+    pub(in super::super) page_size: u64,
+    /// Sessions at a time.
+    pub(in super::super) clients: usize,
+    /// Transactions before the first reference.
+    pub(in super::super) warmup: u64,
+    /// Whether a read that marks the page dirty is a write.
+    pub(in super::super) hint_bits: bool,
+    pub(in super::super) seed: u64,
+}
+
+impl Options {
+    pub(in super::super) fn of(arguments: &Arguments) -> Result<Options, TraceError> {
+        Ok(Options {
+            references: arguments.integer("refs")?,
+            page_size: match arguments.choice("page-size")? {
+                "4096" => 4096,
+                "16384" => 16384,
+                "32768" => 32768,
+                _ => 8192,
+            },
+            clients: arguments.integer("clients")? as usize,
+            warmup: arguments.integer("warmup")?,
+            hint_bits: arguments.boolean("hint-bits")?,
+            seed: arguments.integer("seed")?,
+        })
+    }
+
+    /// No fewer transactions than will be run, if one makes `at_least` references on
+    /// average.
+    pub(in super::super) fn transactions(&self, at_least: u64) -> u64 {
+        self.warmup + self.references / at_least + 2 * self.clients as u64
+    }
+}

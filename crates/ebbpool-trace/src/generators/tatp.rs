@@ -1,0 +1,443 @@
+//! `tatp`: the page requests of TATP (the papers' TM1) on a row store.
+//!
+//! Seven transactions on four tables, in the standard mix and with its non-uniform
+//! choice of subscribers. Which facilities and forwardings a subscriber has at the
+//! start follows from his number, so that none are stored.
+
+use hashbrown::HashMap;
+
+use super::arguments::{Arguments, Kind, Parameter, SEED};
+use super::database::{
+    Benchmark, CLIENTS, HINT_BITS, Heap, HeapSize, Index, IndexSize, Layout, Options, PAGE_SIZE,
+    REFERENCES, Sessions, Transaction, WARMUP, mixed,
+};
+use super::{Draws, Entry, Generator, GeneratorInfo, References};
+use crate::error::TraceError;
+
+/// A transaction makes more references than this on average.
+const FEWEST: u64 = 5;
+/// Of 100 transactions, how many are of this kind or of one before it.
+const MIX: [(u64, Profile); 7] = [
+    (35, Profile::GetSubscriberData),
+    (45, Profile::GetNewDestination),
+    (80, Profile::GetAccessData),
+    (82, Profile::UpdateSubscriberData),
+    (96, Profile::UpdateLocation),
+    (98, Profile::InsertCallForwarding),
+    (100, Profile::DeleteCallForwarding),
+];
+
+#[derive(Debug, Clone, Copy)]
+enum Profile {
+    GetSubscriberData,
+    GetNewDestination,
+    GetAccessData,
+    UpdateSubscriberData,
+    UpdateLocation,
+    InsertCallForwarding,
+    DeleteCallForwarding,
+}
+
+pub(super) static ENTRY: Entry = Entry {
+    info: GeneratorInfo {
+        name: "tatp",
+        summary: "page requests of TATP (TM1) on PostgreSQL's heap files and B+-trees",
+        parameters: &[
+            Parameter {
+                name: "subscribers",
+                kind: Kind::Integer {
+                    min: 1,
+                    max: 1_000_000_000,
+                },
+                default: "500000",
+                description: "rows of the table of subscribers",
+            },
+            REFERENCES,
+            PAGE_SIZE,
+            CLIENTS,
+            WARMUP,
+            HINT_BITS,
+            SEED,
+        ],
+    },
+    build,
+};
+
+struct Tatp {
+    subscribers: u64,
+    options: Options,
+    pages: u64,
+}
+
+fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
+    let subscribers = arguments.integer("subscribers")?;
+    let options = Options::of(arguments)?;
+    Ok(Box::new(Tatp {
+        subscribers,
+        options,
+        pages: Register::new(subscribers, &options).pages,
+    }))
+}
+
+impl Draws for Tatp {
+    fn references(&self) -> u64 {
+        self.options.references
+    }
+
+    fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    fn page_size(&self) -> Option<u64> {
+        Some(self.options.page_size)
+    }
+
+    fn start(&self, _spec: &str) -> Result<Box<dyn References>, TraceError> {
+        let register = Register::new(self.subscribers, &self.options);
+        Ok(Box::new(Sessions::new(register, &self.options)))
+    }
+}
+
+/// A row of a table that has up to four a subscriber.
+#[derive(Debug, Clone, Copy)]
+struct Detail {
+    /// Its place in key order.
+    rank: u64,
+    /// Whether it exists.
+    exists: bool,
+}
+
+/// The database.
+struct Register {
+    subscribers: u64,
+    /// The A of the standard's non-uniform numbers.
+    skew: u64,
+    subscriber: Heap,
+    access_info: Heap,
+    facility: Heap,
+    forwarding: Heap,
+    subscriber_key: Index,
+    number_index: Index,
+    access_info_key: Index,
+    facility_key: Index,
+    forwarding_key: Index,
+    /// Forwardings that were inserted, with their page, or deleted.
+    changed: HashMap<u64, Option<u32>>,
+    pages: u64,
+}
+
+impl Register {
+    fn new(subscribers: u64, options: &Options) -> Register {
+        let mut layout = Layout::default();
+        let transactions = options.transactions(FEWEST);
+        let (details, forwardings) = (subscribers * 5 / 2 + 4, subscribers * 15 / 4 + 8);
+        let mut heap = |rows, bytes, growth| {
+            let size = HeapSize {
+                rows,
+                bytes,
+                versions: 100,
+                growth,
+            };
+            Heap::new(size, options.page_size, options.clients, &mut layout)
+        };
+        let tables = (
+            heap(subscribers, 114, (transactions / 6).min(subscribers / 8)),
+            heap(details, 48, 0),
+            heap(details, 48, (transactions / 50).min(details / 8)),
+            heap(forwardings, 56, transactions / 50),
+        );
+        let mut index = |keys, entry| {
+            let size = IndexSize::built(keys, entry);
+            Index::new(size, options.page_size, &mut layout)
+        };
+        Register {
+            subscribers,
+            skew: match subscribers {
+                0..=1_000_000 => 65_535,
+                1_000_001..=10_000_000 => 1_048_575,
+                _ => 2_097_151,
+            },
+            subscriber: tables.0,
+            access_info: tables.1,
+            facility: tables.2,
+            forwarding: tables.3,
+            subscriber_key: index(subscribers, 20),
+            number_index: index(subscribers, 28),
+            access_info_key: index(details, 20),
+            facility_key: index(details, 20),
+            forwarding_key: index(forwardings, 20),
+            changed: HashMap::new(),
+            pages: layout.pages(),
+        }
+    }
+
+    /// A subscriber, from 0 (standard, 1.8).
+    fn draw_subscriber(&self, transaction: &mut Transaction) -> u64 {
+        let skewed = transaction.random.below(self.skew + 1);
+        let any = 1 + transaction.random.below(self.subscribers);
+        (skewed | any) % self.subscribers
+    }
+
+    fn get_subscriber_data(&mut self, transaction: &mut Transaction) {
+        let subscriber = self.draw_subscriber(transaction);
+        self.subscriber
+            .seek(transaction, &self.subscriber_key, subscriber);
+    }
+
+    fn get_new_destination(&mut self, transaction: &mut Transaction) {
+        let subscriber = self.draw_subscriber(transaction);
+        let facility = detail(subscriber, transaction.random.below(4), FACILITIES);
+        let start = transaction.random.below(3);
+        if !self.seek_facility(transaction, facility) || !is_active(facility.rank) {
+            return;
+        }
+        self.forwarding_key
+            .search(transaction, forwarding_rank(facility.rank), false);
+        let mut last = None;
+        for start in 0..=start {
+            if let Some(page) = self.forwarding_page(facility.rank, start)
+                && last != Some(page)
+            {
+                self.forwarding.visit(transaction, page);
+                last = Some(page);
+            }
+        }
+    }
+
+    fn get_access_data(&mut self, transaction: &mut Transaction) {
+        let subscriber = self.draw_subscriber(transaction);
+        let info = detail(subscriber, transaction.random.below(4), ACCESS_INFOS);
+        self.access_info_key.search(transaction, info.rank, false);
+        if info.exists {
+            self.access_info.fetch(transaction, info.rank);
+        }
+    }
+
+    fn update_subscriber_data(&mut self, transaction: &mut Transaction) {
+        let subscriber = self.draw_subscriber(transaction);
+        let facility = detail(subscriber, transaction.random.below(4), FACILITIES);
+        self.subscriber
+            .seek(transaction, &self.subscriber_key, subscriber);
+        self.change_subscriber(transaction, subscriber);
+        transaction.end_statement();
+        if self.seek_facility(transaction, facility) {
+            let key = (&self.facility_key, facility.rank);
+            let old = self
+                .facility
+                .change_keyed(transaction, facility.rank, &[key]);
+            // What takes part in a foreign key is read again, to see whether the key
+            // changed.
+            self.facility.read(transaction, old);
+        }
+    }
+
+    fn update_location(&mut self, transaction: &mut Transaction) {
+        let subscriber = self.draw_subscriber(transaction);
+        self.seek_number(transaction, subscriber);
+        self.change_subscriber(transaction, subscriber);
+    }
+
+    fn insert_call_forwarding(&mut self, transaction: &mut Transaction) {
+        let subscriber = self.draw_subscriber(transaction);
+        let facility = detail(subscriber, transaction.random.below(4), FACILITIES);
+        let start = transaction.random.below(3);
+        self.seek_number(transaction, subscriber);
+        transaction.end_statement();
+        // All facilities of the subscriber, from the index and the visibility map.
+        self.facility_key.search(transaction, facility.rank, false);
+        self.facility.look_for_visible(transaction, facility.rank);
+        transaction.end_statement();
+        self.facility_key.search(transaction, facility.rank, false);
+        if facility.exists {
+            self.facility.look_for_visible(transaction, facility.rank);
+            self.insert_forwarding(transaction, facility.rank, start);
+        }
+    }
+
+    /// Inserts a forwarding unless there is one with its key.
+    fn insert_forwarding(&mut self, transaction: &mut Transaction, facility: u64, start: u64) {
+        let rank = forwarding_rank(facility);
+        self.forwarding_key.search(transaction, rank, false);
+        if let Some(other) = self.forwarding_page(facility, start) {
+            self.forwarding.visit(transaction, other);
+            return;
+        }
+        let page = self.forwarding.insert(transaction);
+        self.forwarding_key.insert(transaction, rank);
+        // The insertion is confirmed, and its trigger for the foreign key reads it and
+        // locks the facility.
+        self.forwarding.write(transaction, page);
+        self.forwarding.read(transaction, page);
+        self.facility
+            .seek(transaction, &self.facility_key, facility);
+        self.facility.lock(transaction, facility);
+        self.changed.insert(forwarding(facility, start), Some(page));
+    }
+
+    fn delete_call_forwarding(&mut self, transaction: &mut Transaction) {
+        let subscriber = self.draw_subscriber(transaction);
+        let facility = detail(subscriber, transaction.random.below(4), FACILITIES);
+        let start = transaction.random.below(3);
+        self.seek_number(transaction, subscriber);
+        transaction.end_statement();
+        self.forwarding_key
+            .search(transaction, forwarding_rank(facility.rank), false);
+        if facility.exists
+            && let Some(page) = self.forwarding_page(facility.rank, start)
+        {
+            self.forwarding.visit(transaction, page);
+            self.forwarding.delete(transaction, page);
+            self.changed.insert(forwarding(facility.rank, start), None);
+        }
+    }
+
+    fn seek_number(&mut self, transaction: &mut Transaction, subscriber: u64) {
+        self.subscriber
+            .seek(transaction, &self.number_index, subscriber);
+    }
+
+    fn change_subscriber(&mut self, transaction: &mut Transaction, subscriber: u64) {
+        let keys = [
+            (&self.subscriber_key, subscriber),
+            (&self.number_index, subscriber),
+        ];
+        let old = self.subscriber.change_keyed(transaction, subscriber, &keys);
+        self.subscriber.read(transaction, old);
+    }
+
+    /// True if there is one.
+    fn seek_facility(&mut self, transaction: &mut Transaction, facility: Detail) -> bool {
+        if facility.exists {
+            self.facility
+                .seek(transaction, &self.facility_key, facility.rank);
+        } else {
+            self.facility_key.search(transaction, facility.rank, false);
+        }
+        facility.exists
+    }
+
+    /// The page of the forwarding that begins at 8 x `start` o'clock, if there is one.
+    fn forwarding_page(&self, facility: u64, start: u64) -> Option<u32> {
+        if let Some(changed) = self.changed.get(&forwarding(facility, start)) {
+            return *changed;
+        }
+        // None to three of the three, each number equally likely.
+        let bits = mixed(facility ^ FORWARDINGS);
+        let place = (start + (bits >> 8) % 3) % 3;
+        let exists = place < bits % 4;
+        exists.then(|| self.forwarding.home(forwarding_rank(facility) + place / 2))
+    }
+}
+
+impl Benchmark for Register {
+    fn run(&mut self, transaction: &mut Transaction) {
+        let draw = transaction.random.below(100);
+        let profile = MIX.iter().find(|(until, _)| draw < *until);
+        match profile.map_or(Profile::GetSubscriberData, |&(_, profile)| profile) {
+            Profile::GetSubscriberData => self.get_subscriber_data(transaction),
+            Profile::GetNewDestination => self.get_new_destination(transaction),
+            Profile::GetAccessData => self.get_access_data(transaction),
+            Profile::UpdateSubscriberData => self.update_subscriber_data(transaction),
+            Profile::UpdateLocation => self.update_location(transaction),
+            Profile::InsertCallForwarding => self.insert_call_forwarding(transaction),
+            Profile::DeleteCallForwarding => self.delete_call_forwarding(transaction),
+        }
+    }
+}
+
+/// Keep the draws for each table's rows apart.
+const ACCESS_INFOS: u64 = 1 << 60;
+const FACILITIES: u64 = 2 << 60;
+const FORWARDINGS: u64 = 3 << 60;
+
+/// The row of `subscriber` with type `kind` of 4: he has one to four of them, each
+/// number equally likely, 2.5 on average.
+fn detail(subscriber: u64, kind: u64, table: u64) -> Detail {
+    let bits = mixed(subscriber ^ table);
+    let place = (kind + (bits >> 8)) % 4;
+    Detail {
+        rank: subscriber * 5 / 2 + place,
+        exists: place <= bits % 4,
+    }
+}
+
+/// 85 of 100 are.
+fn is_active(facility: u64) -> bool {
+    (mixed(facility ^ FACILITIES) >> 16) % 100 < 85
+}
+
+/// A name for one of the three forwardings that a facility may have.
+fn forwarding(facility: u64, start: u64) -> u64 {
+    facility * 3 + start
+}
+
+/// The place of a facility's forwardings in key order, 1.5 on average.
+fn forwarding_rank(facility: u64) -> u64 {
+    facility * 3 / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::database::Recorder;
+    use super::*;
+
+    #[test]
+    fn the_mix_is_the_standards() {
+        let options = Options {
+            references: 1_000_000,
+            page_size: 8192,
+            clients: 1,
+            warmup: 0,
+            hint_bits: true,
+            seed: 1,
+        };
+        let mut register = Register::new(100_000, &options);
+        let mut recorder = Recorder::new(1);
+        let shares = MIX.map(|(until, _)| until);
+        assert_eq!(shares, [35, 45, 80, 82, 96, 98, 100]);
+        let (mut changes, mut references) = (0, 0);
+        for _ in 0..50_000 {
+            let known = register.changed.len();
+            let made = recorder.record(0, |transaction| register.run(transaction));
+            changes += register.changed.len() - known;
+            references += made.len();
+        }
+        // Of a thousand insertions and a thousand deletions 31.25 % find what they need,
+        // few of them what an earlier one changed.
+        assert!((540..680).contains(&changes), "{changes}");
+        assert!((235_000..265_000).contains(&references), "{references}");
+    }
+
+    /// Facilities 2.5 a subscriber, forwardings 1.5 a facility, 85 % active.
+    #[test]
+    fn subscribers_have_what_the_standard_says() {
+        let options = Options {
+            references: 0,
+            page_size: 8192,
+            clients: 1,
+            warmup: 0,
+            hint_bits: true,
+            seed: 1,
+        };
+        let register = Register::new(40_000, &options);
+        let kinds = (0..40_000).flat_map(|subscriber| (0..4).map(move |kind| (subscriber, kind)));
+        let facilities: Vec<Detail> = kinds
+            .map(|(subscriber, kind)| detail(subscriber, kind, FACILITIES))
+            .filter(|facility| facility.exists)
+            .collect();
+        assert!((99_000..101_000).contains(&facilities.len()));
+        let active = facilities.iter().filter(|one| is_active(one.rank)).count();
+        let share = active as f64 / facilities.len() as f64;
+        assert!((0.84..0.86).contains(&share), "{share}");
+        let forwardings: usize = facilities
+            .iter()
+            .map(|one| {
+                (0..3)
+                    .filter(|&start| register.forwarding_page(one.rank, start).is_some())
+                    .count()
+            })
+            .sum();
+        let mean = forwardings as f64 / facilities.len() as f64;
+        assert!((1.48..1.52).contains(&mean), "{mean}");
+    }
+}

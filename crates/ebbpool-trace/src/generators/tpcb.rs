@@ -1,0 +1,170 @@
+//! `tpcb`: the page requests of TPC-B on a row store, as pgbench makes them.
+//!
+//! A transaction adds an amount to an account, reads its balance, adds the amount to
+//! a teller and to a branch, and appends to the history. Tellers are drawn uniformly;
+//! the account is one of the teller's branch in 85 of 100 transactions, else of
+//! another branch (TPC-B standard, 5.3.4 and 5.3.5).
+
+use super::arguments::{Arguments, Kind, Parameter, SEED};
+use super::database::{
+    Benchmark, CLIENTS, HINT_BITS, HOT_GROWTH, HOT_VERSIONS, Heap, HeapSize, Index, IndexSize,
+    Layout, Options, PAGE_SIZE, REFERENCES, Sessions, Transaction, WARMUP,
+};
+use super::random::Chance;
+use super::{Draws, Entry, Generator, GeneratorInfo, References};
+use crate::error::TraceError;
+
+const TELLERS: u64 = 10;
+const ACCOUNTS: u64 = 100_000;
+const LOCAL: Chance = Chance::new(85, 100);
+/// References of a transaction that finds room on each page.
+const FEWEST: u64 = 23;
+
+pub(super) static ENTRY: Entry = Entry {
+    info: GeneratorInfo {
+        name: "tpcb",
+        summary: "page requests of TPC-B (pgbench) on PostgreSQL's heap files and B+-trees",
+        parameters: &[
+            Parameter {
+                name: "scale",
+                kind: Kind::Integer {
+                    min: 1,
+                    max: 10_000,
+                },
+                default: "150",
+                description: "branches; each has 10 tellers and 100,000 accounts",
+            },
+            REFERENCES,
+            PAGE_SIZE,
+            CLIENTS,
+            WARMUP,
+            HINT_BITS,
+            SEED,
+        ],
+    },
+    build,
+};
+
+struct TpcB {
+    scale: u64,
+    options: Options,
+    pages: u64,
+}
+
+fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
+    let scale = arguments.integer("scale")?;
+    let options = Options::of(arguments)?;
+    Ok(Box::new(TpcB {
+        scale,
+        options,
+        pages: Bank::new(scale, &options).pages,
+    }))
+}
+
+impl Draws for TpcB {
+    fn references(&self) -> u64 {
+        self.options.references
+    }
+
+    fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    fn page_size(&self) -> Option<u64> {
+        Some(self.options.page_size)
+    }
+
+    fn start(&self, _spec: &str) -> Result<Box<dyn References>, TraceError> {
+        let bank = Bank::new(self.scale, &self.options);
+        Ok(Box::new(Sessions::new(bank, &self.options)))
+    }
+}
+
+/// The database.
+struct Bank {
+    scale: u64,
+    accounts: Heap,
+    accounts_key: Index,
+    tellers: Heap,
+    tellers_key: Index,
+    branches: Heap,
+    branches_key: Index,
+    history: Heap,
+    pages: u64,
+}
+
+impl Bank {
+    fn new(scale: u64, options: &Options) -> Bank {
+        let mut layout = Layout::default();
+        let transactions = options.transactions(FEWEST);
+        let mut heap = |rows, bytes, versions, growth| {
+            let size = HeapSize {
+                rows,
+                bytes,
+                versions,
+                growth,
+            };
+            Heap::new(size, options.page_size, options.clients, &mut layout)
+        };
+        let accounts = ACCOUNTS * scale;
+        // Each page's first update moves a row, and few others do.
+        let moved = transactions.min(accounts / 30);
+        let hot = |rows| 100 + 100 * HOT_VERSIONS / rows;
+        let tellers = TELLERS * scale;
+        let tables = (
+            heap(accounts, 128, 100, moved),
+            heap(tellers, 128, hot(tellers), HOT_GROWTH),
+            heap(scale, 128, hot(scale), HOT_GROWTH),
+            heap(0, 48, 100, transactions),
+        );
+        let mut key = |keys| {
+            let size = IndexSize::built(keys, 20);
+            Index::new(size, options.page_size, &mut layout)
+        };
+        Bank {
+            scale,
+            accounts: tables.0,
+            tellers: tables.1,
+            branches: tables.2,
+            history: tables.3,
+            accounts_key: key(accounts),
+            tellers_key: key(tellers),
+            branches_key: key(scale),
+            pages: layout.pages(),
+        }
+    }
+
+    /// The branch of an account, given the teller's.
+    fn account_branch(&self, transaction: &mut Transaction, branch: u64) -> u64 {
+        if self.scale == 1 || transaction.random.happens(LOCAL) {
+            return branch;
+        }
+        let other = transaction.random.below(self.scale - 1);
+        other + u64::from(other >= branch)
+    }
+}
+
+impl Benchmark for Bank {
+    fn run(&mut self, transaction: &mut Transaction) {
+        let teller = transaction.random.below(TELLERS * self.scale);
+        let branch = teller / TELLERS;
+        let account = self.account_branch(transaction, branch) * ACCOUNTS
+            + transaction.random.below(ACCOUNTS);
+
+        self.accounts.seek(transaction, &self.accounts_key, account);
+        self.accounts
+            .change_keyed(transaction, account, &[(&self.accounts_key, account)]);
+        transaction.end_statement();
+        self.accounts.seek(transaction, &self.accounts_key, account);
+        transaction.end_statement();
+        self.tellers.seek(transaction, &self.tellers_key, teller);
+        self.tellers
+            .change_keyed(transaction, teller, &[(&self.tellers_key, teller)]);
+        transaction.end_statement();
+        self.branches.seek(transaction, &self.branches_key, branch);
+        self.branches
+            .change_keyed(transaction, branch, &[(&self.branches_key, branch)]);
+        transaction.end_statement();
+        self.history.insert(transaction);
+    }
+}
