@@ -87,6 +87,14 @@ Examples:
   ebbpool bound my.parquet --frames 1%,3% --asymmetry 1,32 --format json
   ebbpool bound zipf:pages=10000,refs=100000 --frames 310 --at-end flush")]
     Bound(BoundArgs),
+    /// Run the experiments of the five papers: their tables and figures, and what holds of them
+    #[command(after_help = "\
+Examples:
+  ebbpool reproduce --list
+  ebbpool reproduce cikm-table2
+  ebbpool reproduce adlru-fig12 --policy arc,lru-k:k=3 --out figures
+  ebbpool reproduce cikm-table2 cfdc-fig3 --format json")]
+    Reproduce(ReproduceArgs),
     /// Describe, convert and generate traces
     Trace(TraceArgs),
     /// Drive a simulated flash device, or measure a real one
@@ -293,6 +301,43 @@ impl BoundArgs {
 
     pub(crate) fn threads(&self) -> usize {
         self.working.threads()
+    }
+}
+
+#[derive(Args)]
+pub(crate) struct ReproduceArgs {
+    /// Experiments: ids, papers (cikm, tc, adlru, ppe, cfdc), or files of your own [default: all]
+    #[arg(value_name = "ID|FILE.toml")]
+    pub(crate) ids: Vec<String>,
+    /// List the experiments and what they claim
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Run all of an experiment but on less: short traces, few sizes (the default)
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+    /// Run the papers' sizes, as far as they are known
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// More policies for every figure, separated by commas; may be repeated
+    #[arg(long, value_name = "LIST")]
+    pub(crate) policy: Vec<String>,
+    /// Simulations at a time [default: all cores]; the results do not depend on it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    /// Directory for the report: index.html, a picture and a CSV for each figure
+    #[arg(long, value_name = "DIR", default_value = "reproduction")]
+    pub(crate) out: PathBuf,
+    /// Compute everything anew, and keep nothing for the next time
+    #[arg(long)]
+    pub(crate) no_cache: bool,
+    /// How verdicts are printed; json has the points too
+    #[arg(long, value_enum, default_value_t = RunFormat::Table)]
+    pub(crate) format: RunFormat,
+}
+
+impl ReproduceArgs {
+    pub(crate) fn threads(&self) -> usize {
+        Working { threads: self.jobs }.threads()
     }
 }
 

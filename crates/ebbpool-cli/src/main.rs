@@ -21,6 +21,7 @@ mod progress;
 #[cfg(unix)]
 mod replay;
 mod report;
+mod reproduce;
 mod results;
 mod run;
 mod table;
@@ -63,6 +64,8 @@ enum Failure {
     #[cfg(unix)]
     #[error(transparent)]
     Db(db::DbError),
+    #[error(transparent)]
+    Reproduce(#[from] reproduce::ReproduceError),
     #[error("cannot write standard output: {0}")]
     Output(#[from] io::Error),
     #[error("cannot write {path}: {source}")]
@@ -84,6 +87,7 @@ impl Failure {
             | Failure::Flash(_)
             | Failure::Sim(SimError::Flash(_) | SimError::AllWarmup { .. }) => true,
             Failure::Device(error) => error.is_usage(),
+            Failure::Reproduce(error) => error.is_usage(),
             #[cfg(unix)]
             Failure::Measure(error) => error.is_usage(),
             #[cfg(unix)]
@@ -108,6 +112,7 @@ fn main() -> ExitCode {
         #[cfg(unix)]
         Command::Db(args) => db::db(args),
         Command::Bound(args) => bound::bound(args),
+        Command::Reproduce(args) => reproduce::reproduce(args),
         Command::Trace(args) => trace::trace(args),
         Command::Device(args) => device::device(args),
         Command::Policies(args) => policies::policies(args),

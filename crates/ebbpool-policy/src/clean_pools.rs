@@ -99,6 +99,60 @@ impl CleanPools {
     }
 }
 
+/// What Two-Stack estimates of a clean and a dirty pool, window by window (FD-Buffer, section 4.3).
+pub struct PoolEstimator {
+    stacks: TwoStack,
+    frames: u32,
+    writes: u64,
+    present_conditions: bool,
+}
+
+impl PoolEstimator {
+    /// Of two pools with so many frames together, at least 1. Without present conditions a page
+    /// counts as present in every pool whose stack holds it near enough to the top.
+    pub fn new(frames: u32, present_conditions: bool) -> Self {
+        PoolEstimator {
+            stacks: TwoStack::of_pages(frames),
+            frames,
+            writes: 0,
+            present_conditions,
+        }
+    }
+
+    /// A reference to a page. Pages are numbered densely: 16 bytes are kept of each.
+    pub fn reference(&mut self, page: Frame, access: Access) {
+        self.stacks.grow_to(page);
+        self.stacks.observe_hit(page, access);
+        if !self.present_conditions {
+            self.stacks.drop_conditions(page);
+        }
+        self.writes += u64::from(access.is_write());
+    }
+
+    /// The miss ratios Pc and Pd of the two pools, and Pdw of the dirty pool's writes alone, over the
+    /// references since this was last asked, where the clean pool has `clean` frames; nothing if
+    /// there were none, or none of them wrote. Starts a new window.
+    pub fn estimates(&mut self, clean: u32) -> Option<[f64; 3]> {
+        let references = self.stacks.references();
+        let hits = self.stacks.take_hits();
+        let writes = std::mem::take(&mut self.writes);
+        let dirty = self.frames.saturating_sub(clean);
+        let missed = |hits: &[u32], frames: u32, of: u64| {
+            let hits: u64 = hits
+                .iter()
+                .take(frames as usize + 1)
+                .map(|&hits| u64::from(hits))
+                .sum();
+            (of > 0).then(|| 1.0 - hits as f64 / of as f64)
+        };
+        Some([
+            missed(&hits[0], clean, references)?,
+            missed(&hits[1], dirty, references)?,
+            missed(&hits[2], dirty, writes)?,
+        ])
+    }
+}
+
 /// The sum up to each.
 fn sums(values: &[u64]) -> Vec<u64> {
     let add = |sum: &mut u64, value: &u64| {
@@ -106,4 +160,39 @@ fn sums(values: &[u64]) -> Vec<u64> {
         Some(*sum)
     };
     values.iter().scan(0, add).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Page 1 is written, then pushed down by two other writes, then read twice.
+    fn after_a_read_from_far_down(present_conditions: bool, clean: u32) -> Option<[f64; 3]> {
+        let mut pools = PoolEstimator::new(4, present_conditions);
+        for page in [1, 2, 3] {
+            pools.reference(page, Access::Write);
+        }
+        pools.reference(1, Access::Read);
+        pools.estimates(clean);
+        pools.reference(1, Access::Read);
+        pools.reference(4, Access::Write);
+        pools.estimates(clean)
+    }
+
+    #[test]
+    fn a_page_is_present_in_one_pool_with_conditions_and_in_both_without() {
+        // Its distance was 3: with 1 dirty frame it went to the clean pool, with 3 it stayed.
+        assert_eq!(after_a_read_from_far_down(true, 3), Some([0.5, 1.0, 1.0]));
+        assert_eq!(after_a_read_from_far_down(true, 1), Some([1.0, 0.5, 1.0]));
+        assert_eq!(after_a_read_from_far_down(false, 3), Some([0.5, 0.5, 1.0]));
+        assert_eq!(after_a_read_from_far_down(false, 1), Some([0.5, 0.5, 1.0]));
+    }
+
+    #[test]
+    fn a_window_without_writes_has_no_estimate() {
+        let mut pools = PoolEstimator::new(4, true);
+        assert_eq!(pools.estimates(2), None);
+        pools.reference(1, Access::Read);
+        assert_eq!(pools.estimates(2), None);
+    }
 }

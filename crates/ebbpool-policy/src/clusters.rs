@@ -46,11 +46,18 @@ struct Cluster {
 impl Cluster {
     /// CFDC, formula 1: the lowest priority is written first.
     fn priority(&self, global_time: u64) -> f64 {
-        let inter_page_distance = if self.pages == 1 { 1 } else { self.distance };
-        let pages = f64::from(self.pages);
-        let age = global_time.saturating_sub(self.timestamp).max(1);
-        inter_page_distance as f64 / (pages * pages * age as f64)
+        let age = global_time.saturating_sub(self.timestamp);
+        priority(self.pages, self.distance, age)
     }
+}
+
+/// The priority of a cluster of so many pages (CFDC, formula 1): the lowest is written first.
+/// `distance` is the sum of the absolute differences of consecutive page numbers in order of entry,
+/// `age` the dirty pages that entered clusters since its timestamp.
+pub fn priority(pages: u32, distance: u64, age: u64) -> f64 {
+    let inter_page_distance = if pages == 1 { 1 } else { distance };
+    let pages = f64::from(pages);
+    inter_page_distance as f64 / (pages * pages * age.max(1) as f64)
 }
 
 /// The list of the cluster in `slot`.

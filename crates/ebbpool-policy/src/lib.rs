@@ -21,8 +21,9 @@ pub mod registry;
 mod slots;
 mod spec;
 
-pub use clean_pools::{CleanPools, PoolTraffic};
+pub use clean_pools::{CleanPools, PoolEstimator, PoolTraffic};
 pub use clustered::Clustered;
+pub use clusters::priority as cluster_priority;
 pub use fraction::{Fraction, NotAFraction};
 pub use lists::Lists;
 pub use policy::{

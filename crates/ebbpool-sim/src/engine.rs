@@ -125,6 +125,8 @@ pub(crate) struct Engine<P, O> {
     moved: Vec<u64>,
     served: u64,
     dirty: u64,
+    /// Hits of clean pages; counted for a listener only.
+    clean_hits: u64,
     /// Dense numbers of the pages written whose cluster switches are not yet counted.
     written: Vec<u32>,
     last_cluster: Option<u64>,
@@ -157,6 +159,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             moved: Vec::new(),
             served: 0,
             dirty: 0,
+            clean_hits: 0,
             written: Vec::new(),
             last_cluster: None,
             counts: Counts::default(),
@@ -190,6 +193,9 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             // Whether it is a write cannot be predicted, so there is no branch.
             let write = reference & 1;
             let occupant = &mut self.occupants[frame as usize];
+            if O::LISTENS {
+                self.clean_hits += u64::from(!*occupant & 1);
+            }
             self.dirty += u64::from(write & !*occupant);
             *occupant |= write;
         } else {
@@ -409,6 +415,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             writes: self.counts.writes,
             clean: resident - self.dirty,
             dirty: self.dirty,
+            clean_hits: self.clean_hits,
             bill: None,
             asymmetry: self.setup.asymmetry,
             gauges: self.policy.gauges(),
@@ -468,6 +475,7 @@ impl<P: Policy, O: Observer> Drive for Engine<P, O> {
         self.setup.warmup = 0;
         self.written.clear();
         self.counts = Counts::default();
+        self.clean_hits = 0;
         self.last_cluster = None;
         self.observer.counting();
     }

@@ -20,6 +20,8 @@ pub struct Sample {
     pub clean: u64,
     /// Dirty pages in the buffer.
     pub dirty: u64,
+    /// Hits of pages that were clean, since counting began.
+    pub clean_hits: u64,
     /// What a device has charged since counting began, in its unit.
     pub bill: Option<f64>,
     /// Cost of a page write in page reads, as the policy was told it.

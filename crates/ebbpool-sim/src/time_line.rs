@@ -112,6 +112,7 @@ mod tests {
             bill: None,
             clean: references % 7,
             dirty: 7 - references % 7,
+            clean_hits: 0,
             asymmetry: 8.0,
             gauges: Gauges {
                 target: Some(references as f64 + 0.6),

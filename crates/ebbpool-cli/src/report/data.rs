@@ -326,6 +326,7 @@ pub(super) mod tests {
                 bill: Some(2.5 * at as f64),
                 clean: 8 - at,
                 dirty: at,
+                clean_hits: 0,
                 asymmetry: 8.0,
                 gauges: Gauges {
                     target: target(at),

@@ -166,6 +166,12 @@ impl TwoStack {
         self.resident[frame as usize] = record;
     }
 
+    /// From now on the page of `frame` counts as present in the pools of both stacks that hold it,
+    /// whatever their sizes.
+    pub(crate) fn drop_conditions(&mut self, frame: Frame) {
+        self.resident[frame as usize].threshold = [1; 2];
+    }
+
     /// Observes a reference to `page`, which is not resident.
     #[inline]
     pub(crate) fn observe_miss(&mut self, page: Page, ghost: Option<Ghost>, access: Access) {

@@ -1,0 +1,593 @@
+//! `ebbpool reproduce`: the tables and figures of the papers from our runs, and what holds of what
+//! they claim.
+
+mod chart;
+mod data;
+mod estimates;
+mod format;
+mod lab;
+mod metric;
+mod optimum;
+mod ordered;
+mod page;
+mod plan;
+mod point;
+mod shipped;
+mod style;
+mod traces;
+mod verdict;
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use comfy_table::{ContentArrangement, Table, presets};
+use ebbpool_policy::{cluster_priority, split_list};
+use ebbpool_sim::SimError;
+use ebbpool_trace::output::OutputFile;
+use indicatif::ProgressBar;
+use serde_json::json;
+
+use crate::args::{ReproduceArgs, RunFormat, parse};
+use crate::{Failure, progress};
+use format::{Contender, ESTIMATORS, Experiment, FormatError, Kind, Scale};
+use lab::{Lab, Measured};
+use metric::{Metric, Values};
+use plan::{Cell, How, Place, Wanted};
+use point::Point;
+use verdict::{Judged, Verdict};
+
+/// Why there are no results.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReproduceError {
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    #[error("{file}: cannot read: {error}")]
+    Read { file: String, error: io::Error },
+    #[error(
+        "'{id}' is no experiment; `ebbpool reproduce --list` tells them, and a file of your own is named by its path, such as ./my.toml"
+    )]
+    Unknown { id: String },
+    #[error("{failed} of {all} experiments failed; what is wrong is told above")]
+    Failed { failed: usize, all: usize },
+}
+
+impl ReproduceError {
+    /// True where the command line is wrong, and not a file or a run.
+    pub(crate) fn is_usage(&self) -> bool {
+        matches!(self, ReproduceError::Unknown { .. })
+    }
+}
+
+/// An experiment that was run.
+pub(crate) struct Reproduced {
+    experiment: Experiment,
+    /// How it is named on the command line.
+    name: String,
+    scale: Scale,
+    points: Vec<Point>,
+    judged: Vec<Judged>,
+    notes: Vec<String>,
+    /// Title and file of each figure.
+    pictures: Vec<(String, String)>,
+    has_moments: bool,
+    seconds: f64,
+    known: u64,
+    computed: u64,
+}
+
+impl Reproduced {
+    /// What runs it again.
+    fn command(&self) -> String {
+        let full = match self.scale {
+            Scale::Full => " --full",
+            Scale::Quick => "",
+        };
+        format!("ebbpool reproduce {}{full}", self.name)
+    }
+}
+
+/// An experiment and the simulations that it takes.
+struct Planned {
+    experiment: Experiment,
+    name: String,
+    wanted: Vec<Wanted>,
+    cells: Vec<Cell>,
+}
+
+pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<(), Failure> {
+    let experiments = select(&args.ids)?;
+    if args.list {
+        return list(&experiments, args.format);
+    }
+    let scale = match args.full {
+        true => Scale::Full,
+        false => Scale::Quick,
+    };
+    let mut extra = Vec::new();
+    for policy in args.policy.iter().flat_map(|list| split_list(list)) {
+        extra.push(parse(&policy)?.to_string());
+    }
+    fs::create_dir_all(&args.out).map_err(|source| Failure::File {
+        path: args.out.display().to_string(),
+        source,
+    })?;
+    let planned: Vec<Planned> = experiments
+        .into_iter()
+        .map(|(name, experiment)| plan_of(name, experiment, scale, &extra))
+        .collect();
+    let all = planned.len();
+    let ran = run_all(args, planned, scale)?;
+    let index = page::index(&ran.done);
+    write(&args.out, "index.html", index.as_bytes())?;
+    write(
+        &args.out,
+        "verdicts.md",
+        page::markdown(&ran.done).as_bytes(),
+    )?;
+    tell(&ran.done, args)?;
+    if ran.interrupted {
+        return Err(Failure::Interrupted {
+            done: ran.done.len(),
+            all,
+            kept: match args.no_cache {
+                true => "",
+                false => "; the same command goes on from there",
+            },
+        });
+    }
+    match ran.failed {
+        0 => Ok(()),
+        failed => Err(ReproduceError::Failed { failed, all }.into()),
+    }
+}
+
+/// The experiments that are meant, each with its name: all where none is named.
+fn select(ids: &[String]) -> Result<Vec<(String, Experiment)>, Failure> {
+    let shipped = shipped::EXPERIMENTS.iter().map(|(file, text)| {
+        let experiment = Experiment::parse(text, file)?;
+        Ok((experiment.id().to_string(), experiment))
+    });
+    let shipped: Vec<(String, Experiment)> = shipped
+        .collect::<Result<_, FormatError>>()
+        .map_err(ReproduceError::Format)?;
+    if ids.is_empty() {
+        return Ok(shipped);
+    }
+    let mut selected: Vec<(String, Experiment)> = Vec::new();
+    for id in ids {
+        if id.ends_with(".toml") {
+            selected.push((id.clone(), read(id)?));
+            continue;
+        }
+        let before = selected.len();
+        for (name, experiment) in &shipped {
+            let of_paper = name.split('-').next() == Some(id);
+            let new = selected.iter().all(|(known, _)| known != name);
+            if (name == id || of_paper) && new {
+                selected.push((name.clone(), experiment.clone()));
+            }
+        }
+        if selected.len() == before && selected.iter().all(|(known, _)| known != id) {
+            return Err(ReproduceError::Unknown { id: id.clone() }.into());
+        }
+    }
+    Ok(selected)
+}
+
+fn read(file: &str) -> Result<Experiment, ReproduceError> {
+    let text = fs::read_to_string(file).map_err(|error| ReproduceError::Read {
+        file: file.into(),
+        error,
+    })?;
+    Ok(Experiment::parse(&text, file)?)
+}
+
+fn list(experiments: &[(String, Experiment)], format: RunFormat) -> Result<(), Failure> {
+    let claim = |experiment: &Experiment| {
+        let claims = experiment.claims().map(|claim| claim.says.as_str());
+        claims.collect::<Vec<_>>().join("; ")
+    };
+    let mut out = io::stdout().lock();
+    match format {
+        RunFormat::Json => {
+            let all: Vec<_> = experiments
+                .iter()
+                .map(|(_, experiment)| {
+                    json!({
+                        "id": experiment.id(),
+                        "title": experiment.title,
+                        "claim": claim(experiment),
+                    })
+                })
+                .collect();
+            serde_json::to_writer_pretty(&mut out, &all).map_err(io::Error::from)?;
+            writeln!(out)?;
+        }
+        RunFormat::Table => {
+            for (_, experiment) in experiments {
+                writeln!(
+                    out,
+                    "{}: {}, {}: {}\n    {}",
+                    experiment.id(),
+                    experiment.paper.name(),
+                    experiment.number,
+                    experiment.title,
+                    claim(experiment)
+                )?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn plan_of(name: String, experiment: Experiment, scale: Scale, extra: &[String]) -> Planned {
+    let own: Vec<String> = experiment
+        .policies
+        .0
+        .iter()
+        .filter_map(|(_, contender)| match contender.get_ref() {
+            Contender::Policy(policy) => Some(parse(policy).ok()?.to_string()),
+            Contender::Chosen(_) => None,
+        })
+        .collect();
+    let takes_more = matches!(experiment.kind, Kind::Sweep | Kind::Timing);
+    let extra: Vec<String> = extra
+        .iter()
+        .filter(|policy| takes_more && !own.contains(policy))
+        .cloned()
+        .collect();
+    let mut wanted = plan::points(&experiment, scale, &extra);
+    if experiment.kind == Kind::Estimates {
+        let first = experiment
+            .policies
+            .names()
+            .next()
+            .unwrap_or_default()
+            .to_string();
+        wanted.retain(|wanted| wanted.policy == first);
+    }
+    let mut cells: Vec<Cell> = Vec::new();
+    let mut seen = std::collections::HashSet::new();
+    for cell in wanted.iter().flat_map(|wanted| wanted.how.cells()) {
+        if seen.insert(cell) {
+            cells.push(cell.clone());
+        }
+    }
+    Planned {
+        name,
+        wanted,
+        cells,
+        experiment,
+    }
+}
+
+/// What came of a number of experiments.
+struct Ran {
+    done: Vec<Reproduced>,
+    failed: usize,
+    interrupted: bool,
+}
+
+fn run_all(args: &ReproduceArgs, planned: Vec<Planned>, scale: Scale) -> Result<Ran, Failure> {
+    let all = planned.len();
+    let bar = progress::bar("reproduce");
+    let start = Instant::now();
+    // Thousands of references, all cells together.
+    let (served, ahead) = (AtomicU64::new(0), AtomicU64::new(0));
+    let share = || {
+        let served = served.load(Ordering::Relaxed) as f64;
+        (served / ahead.load(Ordering::Relaxed).max(1) as f64).min(1.0)
+    };
+    let advance = |references: f64| {
+        served.fetch_add((references / 1e3) as u64, Ordering::Relaxed);
+        progress::set(&bar, share());
+    };
+    let lab = Lab::new(args.threads(), !args.no_cache, &advance);
+    let mut ran = Ran {
+        done: Vec::new(),
+        failed: 0,
+        interrupted: false,
+    };
+    // A trace that cannot be opened is told when its turn has come.
+    let work: Vec<u64> = planned
+        .iter()
+        .map(|planned| (lab.work(&planned.cells).unwrap_or(0.0) / 1e3) as u64)
+        .collect();
+    ahead.store(work.iter().sum(), Ordering::Relaxed);
+    let mut before = 0;
+    for (at, (planned, work)) in planned.into_iter().zip(&work).enumerate() {
+        let id = planned.experiment.id().to_string();
+        bar.set_message(id.clone());
+        let told = match run_one(&lab, planned, scale, args) {
+            Ok(done) => {
+                let told = told_of(&done);
+                ran.done.push(done);
+                told
+            }
+            Err(Failure::Sim(SimError::Interrupted)) => {
+                ran.interrupted = true;
+                break;
+            }
+            Err(failure) => {
+                ran.failed += 1;
+                format!("failed: {failure}").replace(['\n', '\r'], " ")
+            }
+        };
+        // What was known needed no time.
+        before += work;
+        served.store(before, Ordering::Relaxed);
+        let left = start
+            .elapsed()
+            .mul_f64((1.0 / share().max(1e-3) - 1.0).max(0.0));
+        say(
+            &bar,
+            &format!("[{}/{all}] {id}: {told}{}", at + 1, left_text(left)),
+        );
+        if progress::STOP.load(Ordering::Relaxed) && at + 1 < all {
+            ran.interrupted = true;
+            break;
+        }
+    }
+    bar.finish_and_clear();
+    Ok(ran)
+}
+
+fn told_of(done: &Reproduced) -> String {
+    let count = |verdict: Verdict| {
+        let judged = done
+            .judged
+            .iter()
+            .filter(|judged| judged.verdict == verdict);
+        judged.count()
+    };
+    format!(
+        "{} hold, {} in part, {} not; {} results computed, {} known, {:.1} s",
+        count(Verdict::Holds),
+        count(Verdict::InPart),
+        count(Verdict::DoesNot),
+        done.computed,
+        done.known,
+        done.seconds
+    )
+}
+
+fn left_text(left: Duration) -> String {
+    match left.as_secs() {
+        0 => String::new(),
+        seconds if seconds < 90 => format!("; some {seconds} s left"),
+        seconds => format!("; some {} min left", seconds.div_ceil(60)),
+    }
+}
+
+/// A line on standard error, above the bar if there is one.
+fn say(bar: &ProgressBar, line: &str) {
+    match bar.is_hidden() {
+        // A note that cannot be shown is no reason to fail.
+        true => drop(writeln!(io::stderr(), "{line}")),
+        false => bar.println(line),
+    }
+}
+
+fn run_one(
+    lab: &Lab,
+    planned: Planned,
+    scale: Scale,
+    args: &ReproduceArgs,
+) -> Result<Reproduced, Failure> {
+    let start = Instant::now();
+    let (known, computed) = (lab.known.get(), lab.computed.get());
+    let Planned {
+        experiment,
+        name,
+        wanted,
+        cells,
+    } = planned;
+    let points = match experiment.kind {
+        Kind::Priorities => priorities(&experiment),
+        Kind::Estimates => estimates(lab, &wanted)?,
+        Kind::Sweep => {
+            let measured = lab.run(&cells, experiment.needs_time_lines())?;
+            points_of(&experiment, &wanted, &measured)
+        }
+        Kind::Timing => {
+            let mut measured = lab.run(&cells, experiment.needs_time_lines())?;
+            lab.time(&mut measured)?;
+            points_of(&experiment, &wanted, &measured)
+        }
+    };
+    let judged = experiment
+        .claims()
+        .map(|claim| verdict::judge(&experiment, claim, &points))
+        .collect();
+    let mut done = Reproduced {
+        has_moments: points.iter().any(|point| !point.moments.is_empty()),
+        experiment,
+        name,
+        scale,
+        points,
+        judged,
+        notes: lab.take_notes(),
+        pictures: Vec::new(),
+        seconds: start.elapsed().as_secs_f64(),
+        known: lab.known.get() - known,
+        computed: lab.computed.get() - computed,
+    };
+    write_files(&mut done, &args.out)?;
+    Ok(done)
+}
+
+/// A policy's points out of the simulations.
+fn points_of(
+    experiment: &Experiment,
+    wanted: &[Wanted],
+    measured: &HashMap<Cell, Measured>,
+) -> Vec<Point> {
+    let metric = experiment.metric;
+    let worse_first = |a: f64, b: f64| match metric.more_is_better() {
+        true => a.total_cmp(&b),
+        false => b.total_cmp(&a),
+    };
+    let mut points = Vec::new();
+    for one in wanted {
+        let candidates: Vec<(Option<&str>, &Measured)> = match &one.how {
+            How::Plain(cell) => measured
+                .get(cell)
+                .map(|it| (None, it))
+                .into_iter()
+                .collect(),
+            How::Best(cells) | How::Worst(cells) => cells
+                .iter()
+                .filter_map(|(value, cell)| Some((Some(value.as_str()), measured.get(cell)?)))
+                .collect(),
+        };
+        let value = |it: &Measured| it.values.get(&metric).copied().unwrap_or(f64::NAN);
+        let by_value = |a: &&(Option<&str>, &Measured), b: &&(Option<&str>, &Measured)| {
+            worse_first(value(a.1), value(b.1))
+        };
+        let found = match one.how {
+            How::Worst(_) => candidates.iter().min_by(by_value),
+            _ => candidates.iter().max_by(by_value),
+        };
+        let Some(&(chosen, found)) = found else {
+            continue;
+        };
+        points.push(point(&one.place, &one.policy, found, chosen));
+    }
+    points
+}
+
+fn point(place: &Place, policy: &str, measured: &Measured, chosen: Option<&str>) -> Point {
+    Point {
+        place: place.clone(),
+        policy: policy.into(),
+        spec: measured.spec.clone(),
+        frames: (measured.frames > 0).then_some(measured.frames),
+        chosen: chosen.map(str::to_string),
+        values: measured.values.clone(),
+        asymmetry: measured.asymmetry,
+        read_cost: measured.read_cost,
+        moments: measured.moments.clone(),
+    }
+}
+
+fn estimates(lab: &Lab, wanted: &[Wanted]) -> Result<Vec<Point>, Failure> {
+    let mut points = Vec::new();
+    for one in wanted {
+        for cell in one.how.cells() {
+            let measured = lab.estimates(cell)?;
+            let named = ESTIMATORS.iter().zip(&measured);
+            points.extend(named.map(|(name, measured)| point(&one.place, name, measured, None)));
+        }
+    }
+    Ok(points)
+}
+
+/// A point for each cluster.
+fn priorities(experiment: &Experiment) -> Vec<Point> {
+    let clusters = experiment.clusters.0.iter();
+    clusters
+        .map(|(name, cluster)| {
+            let steps = cluster
+                .pages
+                .windows(2)
+                .map(|pair| pair[0].abs_diff(pair[1]));
+            let pages = u32::try_from(cluster.pages.len()).unwrap_or(u32::MAX);
+            let age = cluster.globaltime.saturating_sub(cluster.timestamp);
+            let priority = cluster_priority(pages, steps.sum(), age);
+            let place = Place {
+                workload: String::new(),
+                at: Vec::new(),
+            };
+            let measured = Measured {
+                values: Values::from([(Metric::Priority, priority)]),
+                spec: "cfdc".into(),
+                ..Measured::default()
+            };
+            point(&place, name, &measured, None)
+        })
+        .collect()
+}
+
+/// Writes the figures and the data of an experiment.
+fn write_files(done: &mut Reproduced, out: &Path) -> Result<(), Failure> {
+    let id = done.experiment.id().to_string();
+    let failed = |name: &str, error: String| Failure::File {
+        path: out.join(name).display().to_string(),
+        source: io::Error::other(error),
+    };
+    let figures: Vec<_> = done.experiment.figures().cloned().collect();
+    for (at, figure) in figures.iter().enumerate() {
+        let name = match figures.len() {
+            1 => format!("{id}.svg"),
+            _ => format!("{id}-{}.svg", at + 1),
+        };
+        let drawn = chart::draw(&done.experiment, figure, &done.points);
+        let drawn = drawn.map_err(|error| failed(&name, error.to_string()))?;
+        if let Some(picture) = drawn {
+            write(out, &name, picture.as_bytes())?;
+            let title = figure
+                .title
+                .clone()
+                .unwrap_or_else(|| done.experiment.title.clone());
+            done.pictures.push((title, name));
+        }
+    }
+    let name = format!("{id}.csv");
+    let csv = data::points_csv(done).map_err(|error| failed(&name, error.to_string()))?;
+    write(out, &name, &csv)?;
+    let name = format!("{id}-over-time.csv");
+    let csv = data::moments_csv(done).map_err(|error| failed(&name, error.to_string()))?;
+    match csv {
+        Some(csv) => write(out, &name, &csv),
+        None => Ok(()),
+    }
+}
+
+fn write(out: &Path, name: &str, content: &[u8]) -> Result<(), Failure> {
+    let path = out.join(name);
+    let mut file = OutputFile::create(&path)?;
+    file.write_all(content).map_err(|source| Failure::File {
+        path: path.display().to_string(),
+        source,
+    })?;
+    file.finish()?;
+    Ok(())
+}
+
+/// Prints the results.
+fn tell(all: &[Reproduced], args: &ReproduceArgs) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match args.format {
+        RunFormat::Json => {
+            let results: Vec<_> = all.iter().map(data::as_json).collect();
+            serde_json::to_writer_pretty(&mut out, &results).map_err(io::Error::from)?;
+            writeln!(out)?;
+        }
+        RunFormat::Table => {
+            let mut table = Table::new();
+            table.load_style(presets::NOTHING);
+            table
+                .set_content_arrangement(ContentArrangement::Dynamic)
+                .set_header(["experiment", "claim", "paper", "ours", "verdict"]);
+            for done in all {
+                for judged in &done.judged {
+                    table.add_row([
+                        done.experiment.id(),
+                        &judged.says,
+                        &judged.paper,
+                        &judged.ours,
+                        judged.verdict.says(),
+                    ]);
+                }
+            }
+            writeln!(out, "{table}\n\n{}", page::summary(all))?;
+            writeln!(out, "report: {}", args.out.join("index.html").display())?;
+        }
+    }
+    out.flush()?;
+    Ok(())
+}

@@ -1,0 +1,268 @@
+//! How far Two-Stack's estimates of miss ratios are from what is measured, window by window
+//! (FD-Buffer CIKM, table 4; TC, table 5).
+
+use ebbpool_policy::{Access, PoolEstimator};
+use ebbpool_sim::{Cell as SimCell, Observer, Options, Progress, Sample, SimError, simulate_one};
+use ebbpool_trace::{Batch, Source};
+use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
+
+use super::format::ESTIMATORS;
+use super::lab::{self, Group, Lab, Measured};
+use super::metric::{Metric, Values};
+use super::plan::Cell;
+use crate::{Failure, progress};
+
+/// References of a window: `interval` of FD-Buffer in the papers, and a multiple of the distance of
+/// samples.
+const WINDOW: u64 = 5000;
+
+/// References from one sample to the next.
+const SAMPLED: u64 = 1000;
+
+/// Mean errors in per cent of Pc, Pd and Pdw, for each of [`ESTIMATORS`].
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Errors([[f64; 3]; 2]);
+
+/// What a window did.
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    /// The clean pool's target while it lasted.
+    target: u32,
+    misses: u64,
+    clean_hits: u64,
+    /// Pages that became dirty.
+    dirtied: u64,
+}
+
+/// Notes each window of a run.
+#[derive(Debug, Default)]
+struct Windows {
+    all: Vec<Window>,
+    target: u32,
+    before: Totals,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Totals {
+    misses: u64,
+    clean_hits: u64,
+    /// Pages written back, and those still dirty.
+    dirtied: u64,
+}
+
+impl Observer for Windows {
+    const LISTENS: bool = true;
+
+    fn counting(&mut self) {}
+
+    fn write(&mut self, _page: u64) {}
+
+    fn evict(&mut self, _page: u64) {}
+
+    fn sample(&mut self, sample: &Sample) {
+        if sample.references.is_multiple_of(WINDOW) {
+            let now = Totals {
+                misses: sample.reads,
+                clean_hits: sample.clean_hits,
+                dirtied: sample.writes + sample.dirty,
+            };
+            self.all.push(Window {
+                target: self.target,
+                misses: now.misses - self.before.misses,
+                clean_hits: now.clean_hits - self.before.clean_hits,
+                dirtied: now.dirtied - self.before.dirtied,
+            });
+            self.before = now;
+        } else if sample.references % WINDOW == WINDOW - SAMPLED {
+            // At the window's end the advisor has set the next one's already.
+            self.target = sample.gauges.target.map_or(0, |target| target as u32);
+        }
+    }
+}
+
+impl Window {
+    /// Pc, Pd and Pdw as they were; nothing where nothing was written.
+    fn measured(&self, writes: u64) -> Option<[f64; 3]> {
+        let references = WINDOW as f64;
+        let clean_misses = WINDOW - self.clean_hits;
+        // A reference hits one pool at most.
+        let dirty_misses = self.misses + self.clean_hits;
+        (writes > 0).then(|| {
+            [
+                clean_misses as f64 / references,
+                dirty_misses as f64 / references,
+                self.dirtied as f64 / writes as f64,
+            ]
+        })
+    }
+}
+
+/// Sums of errors, and how many there are.
+#[derive(Clone, Copy, Debug, Default)]
+struct Summed {
+    sum: [f64; 3],
+    count: [u64; 3],
+}
+
+impl Summed {
+    fn add(&mut self, measured: [f64; 3], estimated: [f64; 3]) {
+        for at in 0..3 {
+            if measured[at] > 0.0 {
+                self.sum[at] += (measured[at] - estimated[at]).abs() / measured[at];
+                self.count[at] += 1;
+            }
+        }
+    }
+
+    fn per_cent(&self) -> [f64; 3] {
+        [0, 1, 2].map(|at| 100.0 * self.sum[at] / self.count[at] as f64)
+    }
+}
+
+impl Lab<'_> {
+    /// The errors over the run that the cell is, one result for each of [`ESTIMATORS`].
+    pub(crate) fn estimates(&self, cell: &Cell) -> Result<Vec<Measured>, Failure> {
+        let around = &cell.surroundings;
+        let source = self.traces.source(&around.trace)?;
+        let resolved = self.resolved(&Group::of(cell), &source)?;
+        let frames = resolved.frames.first().copied().unwrap_or(1);
+        let charge = lab::charge(around, cell.asymmetry.as_deref(), &resolved.metadata)?;
+        let spec = charge.abilities.policy(&cell.policy)?;
+        if spec.entry().name != "fd-buffer" || spec.spelled("interval").as_deref() != Some("5000") {
+            return Err(Failure::Usage(format!(
+                "estimates are those of fd-buffer with interval=5000, and the policy is {spec}"
+            )));
+        }
+        let sim_cell = SimCell {
+            policy: spec.clone(),
+            frames,
+            asymmetry: charge.asymmetry.ratio(),
+        };
+        let store = self.store(&source);
+        let key = format!(
+            "estimates of {spec} {sim_cell:?} warmup={}",
+            resolved.warmup
+        );
+        let known = store.get(&key);
+        let known = known.and_then(|kept| serde_json::from_slice::<Errors>(&kept).ok());
+        let errors = match known {
+            Some(errors) => {
+                self.known.set(self.known.get() + 1);
+                errors
+            }
+            None => {
+                let errors = self.compute(&source, &sim_cell, resolved.warmup)?;
+                if let Ok(value) = serde_json::to_vec(&errors) {
+                    store.put(&key, &value);
+                }
+                self.computed.set(self.computed.get() + 1);
+                errors
+            }
+        };
+        let result = |errors: [f64; 3]| {
+            let metrics = [Metric::PcError, Metric::PdError, Metric::PdwError];
+            Measured {
+                values: Values::from_iter(metrics.into_iter().zip(errors)),
+                spec: spec.to_string(),
+                frames,
+                ..Measured::default()
+            }
+        };
+        debug_assert_eq!(ESTIMATORS.len(), errors.0.len());
+        Ok(errors.0.map(result).into())
+    }
+
+    fn compute(&self, source: &Source, cell: &SimCell, warmup: u64) -> Result<Errors, Failure> {
+        let progress = Progress {
+            report: &|_| {},
+            stop: &progress::STOP,
+        };
+        let options = Options {
+            threads: self.threads,
+            ..Options::default()
+        };
+        let (_, _, windows) = simulate_one(source, cell, &options, &progress, Windows::default())?;
+        let mut summed = [Summed::default(); 2];
+        let mut estimators = Estimators::new(cell.frames);
+        let mut reader = source.open()?;
+        let mut batch = Batch::new();
+        for (at, window) in (0..).zip(&windows.all) {
+            if progress.stop.load(std::sync::atomic::Ordering::Relaxed) {
+                return Err(SimError::Interrupted.into());
+            }
+            if !reader.next_batch(&mut batch, WINDOW as usize)? {
+                break;
+            }
+            let (estimated, writes) = estimators.window(&batch, window.target);
+            let counts = at * WINDOW >= warmup && window.target > 0;
+            let measured = window.measured(writes).filter(|_| counts);
+            for (summed, estimated) in summed.iter_mut().zip(estimated) {
+                if let Some((measured, estimated)) = measured.zip(estimated) {
+                    summed.add(measured, estimated);
+                }
+            }
+            (self.advance)(batch.len() as f64);
+        }
+        Ok(Errors(summed.map(|summed| summed.per_cent())))
+    }
+}
+
+/// Two-Stack with present conditions and without.
+struct Estimators {
+    both: [PoolEstimator; 2],
+    numbers: HashMap<u64, u32>,
+}
+
+impl Estimators {
+    fn new(frames: u64) -> Self {
+        let frames = u32::try_from(frames).unwrap_or(u32::MAX);
+        Estimators {
+            both: [true, false].map(|conditions| PoolEstimator::new(frames, conditions)),
+            numbers: HashMap::new(),
+        }
+    }
+
+    /// Estimates for a clean pool of `target` frames over a window, and the window's writes.
+    fn window(&mut self, batch: &Batch, target: u32) -> ([Option<[f64; 3]>; 2], u64) {
+        let mut writes = 0;
+        for (page, write) in batch.iter() {
+            let next = self.numbers.len() as u32;
+            let number = *self.numbers.entry(page).or_insert(next);
+            writes += u64::from(write);
+            for estimator in &mut self.both {
+                estimator.reference(number, Access::from_write(write));
+            }
+        }
+        (
+            self.both.each_mut().map(|one| one.estimates(target)),
+            writes,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_measured_by_what_went_through_the_pools() {
+        let window = Window {
+            target: 3,
+            misses: 1000,
+            clean_hits: 3000,
+            dirtied: 100,
+        };
+        // 1000 hits are the dirty pool's.
+        assert_eq!(window.measured(400), Some([0.4, 0.8, 0.25]));
+        assert_eq!(window.measured(0), None);
+    }
+
+    #[test]
+    fn errors_are_means_of_relative_errors() {
+        let mut summed = Summed::default();
+        summed.add([0.5, 0.5, 0.0], [0.25, 1.0, 1.0]);
+        summed.add([0.5, 0.5, 0.5], [0.5, 0.5, 0.25]);
+        assert_eq!(summed.per_cent(), [25.0, 50.0, 50.0]);
+    }
+}

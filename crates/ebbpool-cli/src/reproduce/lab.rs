@@ -1,0 +1,558 @@
+//! Runs simulations in as few passes as will do, and keeps what came of them.
+
+use std::cell::{Cell as Shared, RefCell};
+use std::collections::HashMap;
+use std::time::Instant;
+
+use ebbpool_device::Unit;
+use ebbpool_device::changing::AsymmetrySpec;
+use ebbpool_policy::{PolicySpec, SpecError};
+use ebbpool_sim::{
+    AtEnd, Cell as SimCell, Moment, NoObserver, NoStore, Options, Progress, Resolved, Row,
+    SimError, Size, Store, Sweep, Swept, Warmup, simulate_one,
+};
+use ebbpool_trace::{Batch, Source};
+
+use super::metric::{Metric, Values};
+use super::optimum;
+use super::plan::{Cell, Surroundings};
+use super::traces::Traces;
+use crate::args::{SizeArg, WarmupArg};
+use crate::cache::Cache;
+use crate::charge::Charge;
+use crate::results::{OfTrace, Record};
+use crate::{Failure, progress};
+
+/// In the place of a policy: the cheapest schedule that there is.
+pub(crate) const OPTIMUM: &str = "optimum";
+
+/// What one simulation came to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Measured {
+    pub(crate) values: Values,
+    pub(crate) moments: Vec<Moment>,
+    pub(crate) spec: String,
+    pub(crate) frames: u64,
+    /// What policies were told at first that a write costs, in page reads.
+    pub(crate) asymmetry: f64,
+    /// What a read cost at first, in the unit of the moments' bills.
+    pub(crate) read_cost: f64,
+    /// Why its figures are of a part of the trace only.
+    pub(crate) failed: Option<String>,
+}
+
+/// Where simulations are run.
+pub(crate) struct Lab<'a> {
+    pub(crate) traces: Traces,
+    pub(crate) threads: usize,
+    pub(crate) use_cache: bool,
+    /// Called with the references simulated since it was called last, all cells together.
+    pub(crate) advance: &'a (dyn Fn(f64) + Sync),
+    /// How many results were known.
+    pub(crate) known: Shared<u64>,
+    pub(crate) computed: Shared<u64>,
+    notes: RefCell<Vec<String>>,
+}
+
+/// Cells that go through a trace together.
+pub(crate) struct Group {
+    surroundings: Surroundings,
+    policies: Vec<String>,
+    frames: Vec<String>,
+    asymmetries: Vec<Option<String>>,
+}
+
+impl<'a> Lab<'a> {
+    pub(crate) fn new(threads: usize, use_cache: bool, advance: &'a (dyn Fn(f64) + Sync)) -> Self {
+        Lab {
+            traces: Traces::default(),
+            threads,
+            use_cache,
+            advance,
+            known: Shared::new(0),
+            computed: Shared::new(0),
+            notes: RefCell::default(),
+        }
+    }
+
+    /// What there was to note since this was asked last.
+    pub(crate) fn take_notes(&self) -> Vec<String> {
+        std::mem::take(&mut self.notes.borrow_mut())
+    }
+
+    pub(crate) fn note(&self, note: String) {
+        let mut notes = self.notes.borrow_mut();
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+
+    /// Where results over a trace are kept.
+    pub(crate) fn store(&self, source: &Source) -> Box<dyn Store> {
+        match self.use_cache.then(|| Cache::of(source)).flatten() {
+            Some(cache) => Box::new(cache),
+            None => Box::new(NoStore),
+        }
+    }
+
+    /// How many references all cells together serve, roughly.
+    pub(crate) fn work(&self, cells: &[Cell]) -> Result<f64, Failure> {
+        let mut work = 0.0;
+        for group in groups(cells) {
+            let source = self.traces.source(&group.surroundings.trace)?;
+            work += self.references(&source)? * group.cells() as f64;
+        }
+        Ok(work)
+    }
+
+    /// References of a trace, or a guess where it does not tell.
+    fn references(&self, source: &Source) -> Result<f64, Failure> {
+        const GUESS: u64 = 1_000_000;
+        Ok(source.open()?.references().unwrap_or(GUESS) as f64)
+    }
+
+    /// Runs the cells that are not known.
+    pub(crate) fn run(
+        &self,
+        cells: &[Cell],
+        time_lines: bool,
+    ) -> Result<HashMap<Cell, Measured>, Failure> {
+        let mut measured = HashMap::new();
+        for group in groups(cells) {
+            if group.policies == [OPTIMUM] {
+                self.run_optimum(&group, &mut measured)?;
+            } else {
+                self.run_group(&group, time_lines, &mut measured)?;
+            }
+        }
+        Ok(measured)
+    }
+
+    fn run_group(
+        &self,
+        group: &Group,
+        time_lines: bool,
+        measured: &mut HashMap<Cell, Measured>,
+    ) -> Result<(), Failure> {
+        let around = &group.surroundings;
+        let source = self.traces.source(&around.trace)?;
+        let metadata = source.open()?.metadata().clone();
+        let charges = group
+            .asymmetries
+            .iter()
+            .map(|asymmetry| charge(around, asymmetry.as_deref(), &metadata))
+            .collect::<Result<Vec<_>, _>>()?;
+        let Some(first) = charges.first() else {
+            return Ok(());
+        };
+        let specs = group
+            .policies
+            .iter()
+            .map(|policy| first.abilities.policy(policy))
+            .collect::<Result<Vec<PolicySpec>, _>>()?;
+        let sweep = Sweep {
+            policies: specs.clone(),
+            sizes: group
+                .frames
+                .iter()
+                .map(|text| size(text))
+                .collect::<Result<_, _>>()?,
+            asymmetries: charges.iter().map(|charge| charge.asymmetry).collect(),
+            warmup: warmup(&around.warmup)?,
+            options: self.options(around)?,
+            time_lines,
+            device: first.device.clone(),
+        };
+        let swept = self.sweep(&sweep, &source, group.cells())?;
+        let Swept {
+            rows,
+            resolved,
+            facts,
+            ..
+        } = swept;
+        for row in rows {
+            let charge = &charges[row.asymmetry];
+            let of_trace = OfTrace {
+                label: source.label(),
+                metadata: &resolved.metadata,
+                facts,
+                warmup: resolved.warmup,
+            };
+            let spec = specs[row.policy].to_string();
+            let result = told(&of_trace, &spec, charge, &row);
+            if let Some(failed) = &result.failed {
+                self.note(format!(
+                    "{spec} with {} frames: {failed}; its figures end there",
+                    row.frames
+                ));
+            }
+            let cell = Cell {
+                surroundings: around.clone(),
+                policy: group.policies[row.policy].clone(),
+                frames: group.frames[row.size].clone(),
+                asymmetry: group.asymmetries[row.asymmetry].clone(),
+            };
+            measured.insert(cell, result);
+        }
+        Ok(())
+    }
+
+    fn sweep(&self, sweep: &Sweep, source: &Source, cells: usize) -> Result<Swept, Failure> {
+        let store = self.store(source);
+        let work = self.references(source)? * cells as f64;
+        let done = std::sync::Mutex::new(0.0);
+        let report = |share: f64| {
+            let mut done = done
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            (self.advance)((share - *done).max(0.0) * work);
+            *done = share.max(*done);
+        };
+        let progress = Progress {
+            report: &report,
+            stop: &progress::STOP,
+        };
+        let swept = sweep.run(source, store.as_ref(), &progress)?;
+        if swept.interrupted {
+            return Err(SimError::Interrupted.into());
+        }
+        report(1.0);
+        let rows = swept.rows.len();
+        self.known.set(self.known.get() + swept.from_store as u64);
+        let computed = rows - swept.from_store.min(rows);
+        self.computed.set(self.computed.get() + computed as u64);
+        Ok(swept)
+    }
+
+    pub(crate) fn options(&self, around: &Surroundings) -> Result<Options, Failure> {
+        let wrong = |text: &str| {
+            Failure::Usage(format!("'{text}' is no cluster-size; give pages from 1 up"))
+        };
+        let cluster_size = around.cluster_size.parse().ok().filter(|&size| size > 0);
+        Ok(Options {
+            at_end: match around.at_end.as_str() {
+                "free" => AtEnd::Free,
+                "flush" => AtEnd::Flush,
+                other => {
+                    return Err(Failure::Usage(format!(
+                        "at-end is '{other}', and must be free or flush"
+                    )));
+                }
+            },
+            cluster_size: cluster_size.ok_or_else(|| wrong(&around.cluster_size))?,
+            threads: self.threads,
+            ..Options::default()
+        })
+    }
+
+    /// Runs each cell once more, alone and on one thread, and notes the time it takes.
+    pub(crate) fn time(&self, measured: &mut HashMap<Cell, Measured>) -> Result<(), Failure> {
+        let progress = Progress {
+            report: &|_| {},
+            stop: &progress::STOP,
+        };
+        for (cell, result) in measured {
+            let around = &cell.surroundings;
+            let source = self.traces.source(&around.trace)?;
+            let sim_cell = SimCell {
+                policy: result
+                    .spec
+                    .parse()
+                    .map_err(|error: SpecError| Failure::Usage(error.to_string()))?,
+                frames: result.frames,
+                asymmetry: result.asymmetry,
+            };
+            let options = Options {
+                threads: 1,
+                ..self.options(around)?
+            };
+            let start = Instant::now();
+            let (_, facts, NoObserver) =
+                simulate_one(&source, &sim_cell, &options, &progress, NoObserver)?;
+            let ns = start.elapsed().as_secs_f64() * 1e9 / facts.references as f64;
+            result.values.insert(Metric::ComputingNs, ns);
+            if let Some(us) = result.values.get(&Metric::CostUs) {
+                let share = ns / (ns + 1e3 * us);
+                result.values.insert(Metric::ComputingShare, share);
+            }
+        }
+        Ok(())
+    }
+
+    /// The cheapest schedules, by trying all.
+    fn run_optimum(
+        &self,
+        group: &Group,
+        measured: &mut HashMap<Cell, Measured>,
+    ) -> Result<(), Failure> {
+        let around = &group.surroundings;
+        let source = self.traces.source(&around.trace)?;
+        let references = references_of(&source)?;
+        let resolved = self.resolved(group, &source)?;
+        for (frames_told, &frames) in group.frames.iter().zip(&resolved.frames) {
+            for asymmetry_told in &group.asymmetries {
+                let asymmetry =
+                    charge(around, asymmetry_told.as_deref(), &resolved.metadata)?.asymmetry;
+                let skipped = usize::try_from(resolved.warmup).unwrap_or(usize::MAX);
+                let bill = optimum::cheapest(
+                    &references,
+                    usize::try_from(frames).unwrap_or(usize::MAX),
+                    asymmetry.ratio(),
+                    skipped,
+                );
+                let Some(bill) = bill else {
+                    return Err(Failure::Usage(format!(
+                        "the optimum is found by trying all schedules, and {} has too many; leave 'optimum' out, or take a trace of at most {} references",
+                        source.label(),
+                        optimum::MOST_REFERENCES
+                    )));
+                };
+                let counted = references.len().saturating_sub(skipped).max(1) as f64;
+                let values = Values::from([
+                    (Metric::Reads, bill.reads as f64),
+                    (Metric::Writes, bill.writes as f64),
+                    (Metric::Transfers, (bill.reads + bill.writes) as f64),
+                    (Metric::HitRatio, 1.0 - bill.reads as f64 / counted),
+                    (
+                        Metric::Cost,
+                        asymmetry.bill(bill.reads, bill.writes) / counted,
+                    ),
+                ]);
+                let cell = Cell {
+                    surroundings: around.clone(),
+                    policy: OPTIMUM.into(),
+                    frames: frames_told.clone(),
+                    asymmetry: asymmetry_told.clone(),
+                };
+                let found = Measured {
+                    values,
+                    spec: OPTIMUM.into(),
+                    frames,
+                    asymmetry: asymmetry.ratio(),
+                    read_cost: 1.0,
+                    ..Measured::default()
+                };
+                measured.insert(cell, found);
+            }
+        }
+        Ok(())
+    }
+
+    /// What shares of frames and of the warm-up come to.
+    pub(crate) fn resolved(&self, group: &Group, source: &Source) -> Result<Resolved, Failure> {
+        let around = &group.surroundings;
+        let sweep = Sweep {
+            policies: Vec::new(),
+            sizes: group
+                .frames
+                .iter()
+                .map(|text| size(text))
+                .collect::<Result<_, _>>()?,
+            asymmetries: Vec::new(),
+            warmup: warmup(&around.warmup)?,
+            options: self.options(around)?,
+            time_lines: false,
+            device: None,
+        };
+        Ok(self.sweep(&sweep, source, 0)?.resolved)
+    }
+}
+
+impl Group {
+    fn cells(&self) -> usize {
+        self.policies.len() * self.frames.len() * self.asymmetries.len()
+    }
+
+    /// A cell's own.
+    pub(crate) fn of(cell: &Cell) -> Self {
+        Group {
+            surroundings: cell.surroundings.clone(),
+            policies: vec![cell.policy.clone()],
+            frames: vec![cell.frames.clone()],
+            asymmetries: vec![cell.asymmetry.clone()],
+        }
+    }
+}
+
+/// All references of a short trace.
+fn references_of(source: &Source) -> Result<Vec<(u64, bool)>, Failure> {
+    let mut reader = source.open()?;
+    let mut batch = Batch::new();
+    let mut references = Vec::new();
+    while reader.next_batch(&mut batch, optimum::MOST_REFERENCES)? {
+        references.extend(batch.iter());
+        if references.len() > optimum::MOST_REFERENCES {
+            break;
+        }
+    }
+    Ok(references)
+}
+
+fn push_new<T: PartialEq + Clone>(all: &mut Vec<T>, one: &T) {
+    if !all.contains(one) {
+        all.push(one.clone());
+    }
+}
+
+/// The cells as grids: policies with the same surroundings, sizes and asymmetries together, in the
+/// order in which they come first.
+fn groups(cells: &[Cell]) -> Vec<Group> {
+    let mut of_policies: Vec<Group> = Vec::new();
+    let mut place: HashMap<(&Surroundings, &str), usize> = HashMap::new();
+    for cell in cells {
+        let key = (&cell.surroundings, cell.policy.as_str());
+        let at = *place.entry(key).or_insert(of_policies.len());
+        if at == of_policies.len() {
+            of_policies.push(Group::of(cell));
+        } else {
+            push_new(&mut of_policies[at].frames, &cell.frames);
+            push_new(&mut of_policies[at].asymmetries, &cell.asymmetry);
+        }
+    }
+    let mut groups: Vec<Group> = Vec::new();
+    for group in of_policies {
+        let is_optimum = group.policies == [OPTIMUM];
+        let same = groups.iter_mut().find(|other| {
+            other.surroundings == group.surroundings
+                && other.frames == group.frames
+                && other.asymmetries == group.asymmetries
+                && !is_optimum
+                && other.policies != [OPTIMUM]
+        });
+        match same {
+            Some(same) => same.policies.extend(group.policies),
+            None => groups.push(group),
+        }
+    }
+    groups
+}
+
+/// Whom the cells of those surroundings pay.
+pub(crate) fn charge(
+    around: &Surroundings,
+    asymmetry: Option<&str>,
+    trace: &ebbpool_trace::Metadata,
+) -> Result<Charge, Failure> {
+    // A device has an asymmetry of its own.
+    let told = match (&around.changing, &around.device) {
+        (Some(changing), _) => Some(changing.as_str()),
+        (None, Some(_)) => None,
+        (None, None) => asymmetry,
+    };
+    let spec = told
+        .map(|text| text.parse::<AsymmetrySpec>())
+        .transpose()
+        .map_err(|error| Failure::Usage(error.to_string()))?;
+    Charge::new(spec.as_ref(), around.device.as_deref(), trace)
+}
+
+pub(crate) fn size(text: &str) -> Result<Size, Failure> {
+    let size: Result<SizeArg, String> = text.parse();
+    size.map(|size| size.size).map_err(Failure::Usage)
+}
+
+pub(crate) fn warmup(text: &str) -> Result<Warmup, Failure> {
+    let warmup: Result<WarmupArg, String> = text.parse();
+    warmup.map(|warmup| warmup.0).map_err(Failure::Usage)
+}
+
+/// A row's figures.
+fn told(of_trace: &OfTrace, spec: &str, charge: &Charge, row: &Row) -> Measured {
+    let mut record = Record::new(
+        of_trace,
+        spec.into(),
+        row.frames,
+        charge.asymmetry,
+        &row.counts,
+    );
+    if let Some(did) = &row.device {
+        record.charge(charge, did);
+    }
+    let moments: Vec<Moment> = match &row.time_line {
+        Some(line) => line.moments().copied().collect(),
+        None => Vec::new(),
+    };
+    let mut values = Values::new();
+    let mut put = |metric: Metric, value: Option<f64>| {
+        if let Some(value) = value.filter(|value| value.is_finite()) {
+            values.insert(metric, value);
+        }
+    };
+    let (reads, writes) = (record.reads as f64, record.writes as f64);
+    put(Metric::Cost, Some(record.cost));
+    put(Metric::CostUs, record.cost_us);
+    put(Metric::PerSecond, record.cost_us.map(|us| 1e6 / us));
+    put(Metric::Reads, Some(reads));
+    put(Metric::Writes, Some(writes));
+    put(Metric::Transfers, Some(reads + writes));
+    put(Metric::HitRatio, Some(record.hit_ratio));
+    put(
+        Metric::ClusterSwitches,
+        Some(record.cluster_switches as f64),
+    );
+    put(
+        Metric::ClusterSwitchFactor,
+        Some(record.cluster_switch_factor),
+    );
+    put(
+        Metric::PagesPerSwitch,
+        Some(writes / record.cluster_switches as f64),
+    );
+    let frames = row.frames as f64;
+    let clean = mean(moments.iter().map(|moment| Some(moment.clean)));
+    put(Metric::Clean, clean);
+    put(Metric::CleanShare, clean.map(|clean| clean / frames));
+    let target = mean(moments.iter().map(|moment| moment.target));
+    put(Metric::TargetShare, target.map(|target| target / frames));
+    put(
+        Metric::CleanSpread,
+        clean.map(|mean| spread(&moments, mean) / frames),
+    );
+    if let Some(did) = &row.device {
+        let bill = did.report.bill();
+        let timed = bill.unit == Unit::Microseconds;
+        let seconds = timed.then_some(bill.amount / 1e6);
+        put(Metric::Seconds, seconds);
+        put(
+            Metric::UsPerWrite,
+            timed.then_some(did.report.write_cost / did.report.writes as f64),
+        );
+        let joules = did.energy.map(|energy| energy.total_j());
+        put(Metric::Joules, joules);
+        let elapsed = seconds.map(|seconds| seconds + did.idle_us.unwrap_or(0.0) / 1e6);
+        put(Metric::Watts, joules.zip(elapsed).map(|(j, s)| j / s));
+        let flash = did.flash.as_ref();
+        put(Metric::Erases, flash.map(|flash| flash.erases as f64));
+        put(
+            Metric::ErasesPerWrite,
+            flash.map(|flash| flash.erases as f64 / writes),
+        );
+        put(
+            Metric::WriteAmplification,
+            flash.and_then(|flash| flash.write_amplification),
+        );
+    }
+    Measured {
+        values,
+        moments,
+        spec: spec.into(),
+        frames: row.frames,
+        asymmetry: charge.asymmetry.ratio(),
+        read_cost: 1.0 / charge.in_page_reads(1.0),
+        failed: row.device.as_ref().and_then(|did| did.failed.clone()),
+    }
+}
+
+/// The mean; nothing if one is missing, or all are.
+fn mean(values: impl Iterator<Item = Option<u64>>) -> Option<f64> {
+    let values: Vec<u64> = values.collect::<Option<_>>()?;
+    (!values.is_empty()).then(|| values.iter().sum::<u64>() as f64 / values.len() as f64)
+}
+
+/// The standard deviation of the clean pages over time.
+fn spread(moments: &[Moment], mean: f64) -> f64 {
+    let squares = moments
+        .iter()
+        .map(|moment| (moment.clean as f64 - mean).powi(2));
+    (squares.sum::<f64>() / moments.len().max(1) as f64).sqrt()
+}

@@ -1,0 +1,240 @@
+use super::*;
+use crate::reproduce::metric::Values;
+
+/// An experiment with two workloads and a size, and that claim about it.
+fn experiment(claim: &str) -> Experiment {
+    let text = format!(
+        r#"
+id = "test"
+paper = "own"
+number = "Figure 0"
+title = "a test"
+basis = "counts"
+
+[workloads]
+"one" = "uniform:"
+"two" = "uniform:"
+
+[policies]
+"A" = "lru"
+"B" = "fifo"
+
+[vary]
+frames = [1, 2, 3]
+
+[[claim]]
+says = "so"
+{claim}
+"#
+    );
+    Experiment::parse(&text, "test.toml").unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Costs of A and B with 1, 2 and 3 frames, for workload one, then two.
+type Costs = [([f64; 3], [f64; 3]); 2];
+
+fn points(metric: Metric, costs: &Costs) -> Vec<Point> {
+    let mut points = Vec::new();
+    for (workload, (a, b)) in ["one", "two"].iter().zip(costs) {
+        for (policy, values) in [("A", a), ("B", b)] {
+            for (frames, value) in (1..).zip(values) {
+                points.push(Point {
+                    place: Place {
+                        workload: workload.to_string(),
+                        at: vec![("frames".into(), frames.to_string())],
+                    },
+                    policy: policy.into(),
+                    spec: policy.into(),
+                    frames: Some(frames),
+                    chosen: None,
+                    values: Values::from([(metric, *value)]),
+                    asymmetry: 1.0,
+                    read_cost: 1.0,
+                    moments: Vec::new(),
+                });
+            }
+        }
+    }
+    points
+}
+
+fn verdict(claim: &str, costs: &Costs) -> (Verdict, String) {
+    let experiment = experiment(claim);
+    let claim = experiment.claims().next().expect("a claim");
+    let judged = judge(&experiment, claim, &points(experiment.metric, costs));
+    (judged.verdict, judged.ours)
+}
+
+const A_BETTER: Costs = [
+    ([8.0, 6.0, 4.0], [10.0, 8.0, 5.0]),
+    ([9.0, 6.0, 4.0], [10.0, 8.0, 5.0]),
+];
+const A_MOSTLY_BETTER: Costs = [
+    ([8.0, 6.0, 4.0], [10.0, 8.0, 5.0]),
+    ([11.0, 9.0, 4.0], [10.0, 8.0, 5.0]),
+];
+
+#[test]
+fn orders_hold_everywhere_mostly_or_not() {
+    for claim in [r#"order = ["A", "B"]"#, r#"best = { policy = "A" }"#] {
+        assert_eq!(verdict(claim, &A_BETTER).0, Verdict::Holds);
+        let (mostly, ours) = verdict(claim, &A_MOSTLY_BETTER);
+        assert_eq!(mostly, Verdict::InPart);
+        assert_eq!(ours, "4 of 6 comparisons; not A before B at two, frames 1");
+    }
+    assert_eq!(
+        verdict(r#"order = ["B", "A"]"#, &A_MOSTLY_BETTER).0,
+        Verdict::DoesNot
+    );
+    let equal = [([1.0; 3], [1.0; 3]); 2];
+    assert_eq!(verdict(r#"order = ["B", "A"]"#, &equal).0, Verdict::Holds);
+}
+
+#[test]
+fn where_more_is_better_orders_turn_round() {
+    let claim = r#"metric = "hit-ratio"
+order = ["A", "B"]"#;
+    let experiment = experiment(claim);
+    let claim = experiment.claims().next().expect("a claim");
+    let points = points(Metric::HitRatio, &A_BETTER);
+    assert_eq!(judge(&experiment, claim, &points).verdict, Verdict::DoesNot);
+}
+
+#[test]
+fn where_restricts_the_points() {
+    let claim = r#"where = { workload = "two", frames = [1, 2] }
+order = ["B", "A"]"#;
+    assert_eq!(verdict(claim, &A_MOSTLY_BETTER).0, Verdict::Holds);
+}
+
+#[test]
+fn percentages_hold_within_a_factor_of_two() {
+    let of = |percent: &str, take: &str| {
+        let claim = format!(
+            r#"where = {{ workload = "one" }}
+improvement = {{ of = "A", over = "B", percent = {percent}, take = "{take}" }}"#
+        );
+        verdict(&claim, &A_BETTER)
+    };
+    // 20, 25 and 20 % better.
+    assert_eq!(
+        of("25", "most"),
+        (Verdict::Holds, "up to 25 % (one, frames 2)".into())
+    );
+    assert_eq!(of("12.5", "most").0, Verdict::Holds);
+    assert_eq!(of("50", "most").0, Verdict::Holds);
+    assert_eq!(of("12.4", "most").0, Verdict::InPart);
+    assert_eq!(of("51", "most").0, Verdict::InPart);
+    assert_eq!(of("249", "most").0, Verdict::InPart);
+    assert_eq!(of("251", "most").0, Verdict::DoesNot);
+    assert_eq!(of("-25", "most").0, Verdict::DoesNot);
+    assert_eq!(of("40", "least").1, "at least 20 % (one, frames 1)");
+    assert_eq!(of("20", "mean").1, "21.7 %");
+    assert_eq!(
+        of("[10, 30]", "mean"),
+        (Verdict::Holds, "20 to 25 %".into())
+    );
+}
+
+#[test]
+fn a_range_that_should_be_positive_holds_in_part_where_some_of_it_is_not() {
+    let claim = r#"improvement = { of = "A", over = "B", percent = [1, 30] }"#;
+    assert_eq!(verdict(claim, &A_MOSTLY_BETTER).0, Verdict::InPart);
+}
+
+#[test]
+fn trends_are_judged_by_ends_and_steps() {
+    let trend = |goes: &str, costs: &Costs| {
+        let claim = format!(r#"trend = {{ policy = "A", along = "frames", goes = "{goes}" }}"#);
+        verdict(&claim, costs).0
+    };
+    assert_eq!(trend("down", &A_BETTER), Verdict::Holds);
+    assert_eq!(trend("up", &A_BETTER), Verdict::DoesNot);
+    let one_falls = [([1.0, 2.0, 3.0], [0.0; 3]), ([3.0, 2.0, 1.0], [0.0; 3])];
+    assert_eq!(trend("down", &one_falls), Verdict::InPart);
+    let one_step_back = [([3.0, 4.0, 1.0], [0.0; 3]), ([3.0, 4.0, 1.0], [0.0; 3])];
+    assert_eq!(trend("down", &one_step_back), Verdict::InPart);
+}
+
+#[test]
+fn a_peak_lies_between_the_ends() {
+    let peak = |costs: &Costs| {
+        verdict(
+            r#"peak = { policy = "A", over = "B", along = "frames" }"#,
+            costs,
+        )
+        .0
+    };
+    // 20, 25, 20 and 10, 25, 20 %.
+    assert_eq!(peak(&A_BETTER), Verdict::Holds);
+    let rising = [([9.0, 8.0, 7.0], [10.0; 3]), ([9.0, 8.0, 7.0], [10.0; 3])];
+    assert_eq!(peak(&rising), Verdict::DoesNot);
+}
+
+#[test]
+fn values_are_exact_or_rough() {
+    let of = |check: &str| {
+        let claim = format!(
+            r#"where = {{ workload = "one", frames = 2 }}
+value = {{ policy = "A", {check} }}"#
+        );
+        verdict(&claim, &A_BETTER).0
+    };
+    assert_eq!(of("is = 6"), Verdict::Holds);
+    assert_eq!(of("is = 5.5"), Verdict::InPart);
+    assert_eq!(of("is = 5"), Verdict::DoesNot);
+    assert_eq!(of("about = 3"), Verdict::Holds);
+    assert_eq!(of("about = 2"), Verdict::InPart);
+    assert_eq!(of("about = 1"), Verdict::DoesNot);
+}
+
+#[test]
+fn bounds_are_one_sided_and_nearness_is_not() {
+    let bound = r#"bound = { policy = "A", over = "B", percent = 1 }"#;
+    assert_eq!(verdict(bound, &A_BETTER).0, Verdict::Holds);
+    assert_eq!(verdict(bound, &A_MOSTLY_BETTER).0, Verdict::InPart);
+    let near = |percent: u32| {
+        let claim = format!(r#"near = {{ policy = "A", to = "B", percent = {percent} }}"#);
+        verdict(&claim, &A_BETTER).0
+    };
+    assert_eq!(near(1), Verdict::DoesNot);
+    assert_eq!(near(25), Verdict::Holds);
+    assert_eq!(
+        verdict(r#"bound = { policy = "A", at-most = 8 }"#, &A_BETTER).0,
+        Verdict::InPart
+    );
+    assert_eq!(
+        verdict(r#"bound = { policy = "A", at-most = 9 }"#, &A_BETTER).0,
+        Verdict::Holds
+    );
+}
+
+#[test]
+fn flat_curves_and_best_values() {
+    let flat = |percent: u32| {
+        let claim = format!(r#"flat = {{ policy = "A", along = "frames", percent = {percent} }}"#);
+        verdict(&claim, &A_BETTER).0
+    };
+    assert_eq!(flat(80), Verdict::Holds);
+    // The curves change by 67 and by 79 % of their means.
+    assert_eq!(flat(70), Verdict::DoesNot);
+    let best = |is: u32| {
+        let claim = format!(r#"best-at = {{ policy = "A", along = "frames", is = {is} }}"#);
+        verdict(&claim, &A_BETTER).0
+    };
+    assert_eq!(best(3), Verdict::Holds);
+    assert_eq!(best(1), Verdict::DoesNot);
+}
+
+#[test]
+fn nothing_to_judge_by_is_unknown() {
+    let experiment = experiment(r#"order = ["A", "B"]"#);
+    let claim = experiment.claims().next().expect("a claim");
+    assert_eq!(judge(&experiment, claim, &[]).verdict, Verdict::Unknown);
+}
+
+#[test]
+fn numbers_have_three_digits_or_so() {
+    let told = [0.0, 123456.0, 99.96, 12.34, 1.234, 0.12345, -5.0].map(number);
+    assert_eq!(told, ["0", "123456", "100", "12.3", "1.23", "0.1235", "-5"]);
+}

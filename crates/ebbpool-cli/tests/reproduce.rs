@@ -1,0 +1,286 @@
+//! `ebbpool reproduce` as its users run it.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn ebbpool(directory: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ebbpool"));
+    command
+        .current_dir(directory)
+        .env("EBBPOOL_CACHE", directory.join("cache"))
+        .arg("reproduce");
+    command
+}
+
+fn run(directory: &Path, args: &[&str]) -> Output {
+    let output = ebbpool(directory)
+        .args(args)
+        .output()
+        .expect("ebbpool starts");
+    assert!(
+        output.status.success(),
+        "{args:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output
+}
+
+fn json(output: &Output) -> Vec<Value> {
+    match serde_json::from_slice(&output.stdout) {
+        Ok(Value::Array(all)) => all,
+        other => panic!("not an array: {other:?}"),
+    }
+}
+
+fn refused(directory: &Path, args: &[&str], code: i32, says: &str) {
+    let output = ebbpool(directory)
+        .args(args)
+        .output()
+        .expect("ebbpool starts");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {told}");
+    assert!(told.contains(says), "{args:?}: {told}");
+}
+
+/// The values of a metric of a policy, in order.
+fn values(experiment: &Value, policy: &str, metric: &str) -> Vec<f64> {
+    let points = experiment["points"].as_array().expect("points");
+    let of_policy = points.iter().filter(|point| point["policy"] == policy);
+    of_policy
+        .filter_map(|point| point[metric].as_f64())
+        .collect()
+}
+
+#[test]
+fn the_list_is_what_the_contract_says() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let all = json(&run(directory.path(), &["--list", "--format", "json"]));
+    let ids: Vec<&str> = all.iter().filter_map(|one| one["id"].as_str()).collect();
+    for id in [
+        "cikm-table2",
+        "cfdc-fig4",
+        "ppe-fig3",
+        "tc-fig9",
+        "adlru-fig6",
+    ] {
+        assert!(ids.contains(&id), "{id} is missing");
+    }
+    for one in &all {
+        let keys: Vec<&String> = one.as_object().expect("an object").keys().collect();
+        assert_eq!(keys, ["claim", "id", "title"]);
+        assert!(
+            one["claim"].as_str().is_some_and(|claim| !claim.is_empty()),
+            "{one}"
+        );
+    }
+    let table = run(directory.path(), &["--list"]);
+    let table = String::from_utf8(table.stdout).expect("text");
+    assert!(ids.iter().all(|id| table.contains(&format!("{id}: "))));
+    let of_paper = json(&run(
+        directory.path(),
+        &["--list", "--format", "json", "cfdc"],
+    ));
+    assert!(of_paper.len() >= 7 && of_paper.len() < all.len());
+}
+
+#[test]
+fn worked_examples_come_out_as_printed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let output = run(
+        directory.path(),
+        &["cikm-table2", "cfdc-fig3", "--format", "json"],
+    );
+    let all = json(&output);
+    let table = &all[0];
+    assert_eq!(values(table, "Belady", "reads"), [6.0; 7]);
+    assert_eq!(values(table, "Belady", "writes"), [2.0; 7]);
+    assert_eq!(values(table, "FD-Buffer", "reads"), [8.0; 7]);
+    assert_eq!(values(table, "FD-Buffer", "writes"), [1.0; 7]);
+    // Nine references; R is 1, 1.5, 2, 2.5, 4, 8 and 32.
+    let optimum: Vec<f64> = values(table, "optimum", "cost")
+        .iter()
+        .map(|cost| cost * 9.0)
+        .collect();
+    let expected = [8.0, 9.0, 10.0, 10.5, 12.0, 16.0, 40.0];
+    assert!(
+        optimum
+            .iter()
+            .zip(expected)
+            .all(|(ours, cost)| (ours - cost).abs() < 1e-9)
+    );
+    let claims = all
+        .iter()
+        .flat_map(|one| one["claims"].as_array().expect("claims"));
+    for claim in claims {
+        assert_eq!(claim["verdict"], "holds", "{claim}");
+    }
+    let out = directory.path().join("reproduction");
+    for (name, begins) in [
+        ("index.html", "<!DOCTYPE html>"),
+        ("verdicts.md", "13 claims of 2 tables and figures"),
+        ("cikm-table2.svg", "<svg"),
+        ("cikm-table2.csv", "workload,asymmetry,policy,"),
+        ("cfdc-fig3.csv", "workload,policy,"),
+    ] {
+        let text = fs::read_to_string(out.join(name)).expect(name);
+        assert!(text.starts_with(begins), "{name}");
+    }
+    let left: Vec<_> = fs::read_dir(&out).expect("the report").collect();
+    assert_eq!(left.len(), 5, "nothing else is left behind");
+}
+
+#[test]
+fn a_file_of_ones_own_is_run_and_continued() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = r#"
+id = "mine"
+paper = "own"
+number = "Figure 1"
+title = "a small test"
+basis = "counts"
+
+[workloads]
+"Zipf" = "zipf:pages=2000,refs=20000,write={write}"
+"TM1" = { quick = "traces/pg-tatp.parquet", full = "traces/pg-tatp.parquet", quick-limit = 20000 }
+
+[policies]
+"LRU" = "lru"
+"FD" = "fd-buffer:group=64"
+"best static" = { best-of = "fd-static:clean={}", among = [1, 20, 50] }
+
+[setting]
+frames = 100
+asymmetry = 8
+warmup = "10%"
+
+[vary]
+write = [0.1, 0.5]
+
+[[figure]]
+panels = ["workload"]
+x = "write"
+
+[[figure]]
+title = "clean pages over time"
+panels = ["workload", "write"]
+x = "references"
+y = "clean"
+
+[[claim]]
+says = "wrong on purpose: LRU is the best of all"
+where = { workload = "Zipf", write = 0.5 }
+best = { policy = "LRU" }
+why = "it knows nothing of costs"
+"#;
+    fs::write(directory.path().join("mine.toml"), file).expect("a file");
+    let args = [
+        "mine.toml",
+        "--policy",
+        "arc,clock",
+        "--format",
+        "json",
+        "--jobs",
+        "1",
+    ];
+    let first = json(&run(directory.path(), &args));
+    let experiment = &first[0];
+    // 2 workloads, 2 shares of writes, 3 policies and 2 more.
+    assert_eq!(experiment["points"].as_array().map(Vec::len), Some(20));
+    assert_eq!(values(experiment, "arc", "cost").len(), 4);
+    assert_eq!(experiment["claims"][0]["verdict"], "does-not");
+    assert_eq!(experiment["claims"][0]["why"], "it knows nothing of costs");
+    assert_eq!(experiment["results_known"], 0);
+    let computed = experiment["results_computed"].as_u64().expect("a count");
+    assert!(computed >= 14, "{computed}");
+    let statics = values(experiment, "best static", "cost");
+    assert!(statics.iter().all(|cost| *cost > 0.0));
+    let out = directory.path().join("reproduction");
+    for name in ["mine-1.svg", "mine-2.svg", "mine.csv", "mine-over-time.csv"] {
+        assert!(out.join(name).exists(), "{name}");
+    }
+
+    // What is known is not computed again, and gives the same.
+    let again = json(&run(directory.path(), &args));
+    assert_eq!(again[0]["results_computed"], 0);
+    assert_eq!(again[0]["results_known"].as_u64(), Some(computed));
+    assert_eq!(again[0]["points"], experiment["points"]);
+    // One policy more is computed alone, as after an interruption.
+    let more = [
+        "mine.toml",
+        "--policy",
+        "arc,clock,sieve",
+        "--format",
+        "json",
+    ];
+    let more = json(&run(directory.path(), &more));
+    assert_eq!(more[0]["results_known"].as_u64(), Some(computed));
+    assert!(
+        more[0]["results_computed"]
+            .as_u64()
+            .is_some_and(|new| (3..=4).contains(&new))
+    );
+}
+
+#[test]
+fn an_experiment_over_the_samples_needs_no_files() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let output = run(directory.path(), &["cikm-fig2", "--out", "here"]);
+    let told = String::from_utf8(output.stdout).expect("text");
+    assert!(told.contains("claims of 1 tables and figures"), "{told}");
+    assert!(told.contains("report: here/index.html"), "{told}");
+    let csv = fs::read_to_string(directory.path().join("here/cikm-fig2.csv")).expect("the data");
+    assert_eq!(csv.lines().count(), 1 + 3 * 3, "{csv}");
+}
+
+#[test]
+fn mistakes_are_told() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    refused(path, &["no-such"], 2, "'no-such' is no experiment");
+    refused(path, &["no-such.toml"], 1, "no-such.toml: cannot read");
+    refused(
+        path,
+        &["cikm-table2", "--policy", "lruu"],
+        2,
+        "unknown policy 'lruu'",
+    );
+    refused(path, &["--quick", "--full"], 2, "cannot be used with");
+    fs::write(path.join("bad.toml"), "id = \"bad\"\nnonsense = 1\n").expect("a file");
+    refused(
+        path,
+        &["bad.toml"],
+        1,
+        "bad.toml, line 2: unknown field `nonsense`",
+    );
+    let broken = r#"
+id = "broken"
+paper = "own"
+number = "Figure 1"
+title = "a trace that is not there"
+basis = "counts"
+[workloads]
+"none" = "no-such-trace.parquet"
+[policies]
+"LRU" = "lru"
+[setting]
+frames = 10
+"#;
+    fs::write(path.join("broken.toml"), broken).expect("a file");
+    refused(
+        path,
+        &["broken.toml", "cfdc-fig3"],
+        1,
+        "no-such-trace.parquet",
+    );
+    refused(
+        path,
+        &["broken.toml", "cfdc-fig3"],
+        1,
+        "1 of 2 experiments failed",
+    );
+    // The other one is there all the same.
+    assert!(path.join("reproduction/cfdc-fig3.csv").exists());
+}
