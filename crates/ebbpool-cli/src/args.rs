@@ -321,6 +321,11 @@ pub(crate) struct ReproduceArgs {
     /// More policies for every figure, separated by commas; may be repeated
     #[arg(long, value_name = "LIST")]
     pub(crate) policy: Vec<String>,
+    /// A file or block device in the place of the device models, as for `ebbpool replay --create`: only
+    /// experiments with a device are run, in real time
+    #[cfg(unix)]
+    #[arg(long, value_name = "PATH", conflicts_with = "list")]
+    file: Option<PathBuf>,
     /// Simulations at a time [default: all cores]; the results do not depend on it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
@@ -336,6 +341,14 @@ pub(crate) struct ReproduceArgs {
 }
 
 impl ReproduceArgs {
+    /// What takes the place of devices.
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        #[cfg(unix)]
+        return self.file.clone();
+        #[cfg(not(unix))]
+        None
+    }
+
     pub(crate) fn threads(&self) -> usize {
         Working { threads: self.jobs }.threads()
     }

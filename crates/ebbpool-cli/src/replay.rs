@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime};
 
+use clap::Parser;
 use ebbpool::storage::{OpenError, Storage};
 use ebbpool::{Pool, PoolOptions, Stats};
 use ebbpool_device::OperationCosts;
@@ -99,9 +100,53 @@ impl ReplayError {
 
 /// Replays, and prints what came of it.
 pub(crate) fn replay(args: &PoolReplayArgs) -> Result<(), Failure> {
-    let policies = policies_of(args)?;
     let source = args.reading.source(&args.traces)?;
-    let survey = survey::survey(args, &source)?;
+    let ran = run_all(args, &source)?;
+    run::report_notes(&source.late_notes());
+    print(args, &ran.told)?;
+    ran.into_result().map(drop)
+}
+
+/// Replays `source` with the policies of `words`, the arguments of `ebbpool replay`, and prints
+/// nothing.
+pub(crate) fn measured(source: &Source, words: &[String]) -> Result<Vec<Told>, Failure> {
+    #[derive(Parser)]
+    #[command(no_binary_name = true)]
+    struct Words {
+        #[command(flatten)]
+        args: PoolReplayArgs,
+    }
+    let words = Words::try_parse_from(words)
+        .map_err(|error| Failure::Usage(error.to_string().trim_start_matches("error: ").into()))?;
+    run_all(&words.args, source)?.into_result()
+}
+
+/// What several policies did, up to the one that failed.
+struct Ran {
+    told: Vec<Told>,
+    failure: Option<Failure>,
+    references: u64,
+    warmup: u64,
+}
+
+impl Ran {
+    fn into_result(self) -> Result<Vec<Told>, Failure> {
+        match (self.failure, self.told.last()) {
+            (Some(failure), _) => Err(failure),
+            (None, Some(told)) if told.interrupted => Err(ReplayError::Interrupted {
+                done: told.record.warmup + told.record.references,
+                all: self.references,
+                warmup: self.warmup,
+            }
+            .into()),
+            _ => Ok(self.told),
+        }
+    }
+}
+
+fn run_all(args: &PoolReplayArgs, source: &Source) -> Result<Ran, Failure> {
+    let policies = policies_of(args)?;
+    let survey = survey::survey(args, source)?;
     let page_size = page_size(args, &survey.metadata)?;
     let extent = Extent {
         page_size,
@@ -116,7 +161,7 @@ pub(crate) fn replay(args: &PoolReplayArgs) -> Result<(), Failure> {
     let recording = recording.map(|path| Recording::create(path, &metadata));
     let mut replay = Replay {
         args,
-        source: &source,
+        source,
         survey: &survey,
         metadata,
         extent,
@@ -138,18 +183,12 @@ pub(crate) fn replay(args: &PoolReplayArgs) -> Result<(), Failure> {
             break;
         }
     }
-    run::report_notes(&source.late_notes());
-    print(args, &all)?;
-    match (failure, all.last()) {
-        (Some(failure), _) => Err(failure),
-        (None, Some(told)) if told.interrupted => Err(ReplayError::Interrupted {
-            done: told.record.warmup + told.record.references,
-            all: survey.references,
-            warmup: survey.warmup,
-        }
-        .into()),
-        _ => Ok(()),
-    }
+    Ok(Ran {
+        told: all,
+        failure,
+        references: survey.references,
+        warmup: survey.warmup,
+    })
 }
 
 fn print(args: &PoolReplayArgs, all: &[Told]) -> Result<(), Failure> {

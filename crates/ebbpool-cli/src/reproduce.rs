@@ -12,6 +12,8 @@ mod ordered;
 mod page;
 mod plan;
 mod point;
+#[cfg(unix)]
+mod real;
 mod shipped;
 mod style;
 mod traces;
@@ -20,13 +22,12 @@ mod verdict;
 use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use comfy_table::{ContentArrangement, Table, presets};
 use ebbpool_policy::{cluster_priority, split_list};
-use ebbpool_sim::SimError;
 use ebbpool_trace::output::OutputFile;
 use indicatif::ProgressBar;
 use serde_json::json;
@@ -51,6 +52,9 @@ pub(crate) enum ReproduceError {
         "'{id}' is no experiment; `ebbpool reproduce --list` tells them, and a file of your own is named by its path, such as ./my.toml"
     )]
     Unknown { id: String },
+    #[cfg(unix)]
+    #[error("'{id}' has no device in whose place a file could be; leave --file out")]
+    NoDevice { id: String },
     #[error("{failed} of {all} experiments failed; what is wrong is told above")]
     Failed { failed: usize, all: usize },
 }
@@ -58,7 +62,12 @@ pub(crate) enum ReproduceError {
 impl ReproduceError {
     /// True where the command line is wrong, and not a file or a run.
     pub(crate) fn is_usage(&self) -> bool {
-        matches!(self, ReproduceError::Unknown { .. })
+        match self {
+            ReproduceError::Unknown { .. } => true,
+            #[cfg(unix)]
+            ReproduceError::NoDevice { .. } => true,
+            _ => false,
+        }
     }
 }
 
@@ -67,6 +76,8 @@ pub(crate) struct Reproduced {
     experiment: Experiment,
     /// How it is named on the command line.
     name: String,
+    /// What was in the place of devices.
+    file: Option<PathBuf>,
     scale: Scale,
     points: Vec<Point>,
     judged: Vec<Judged>,
@@ -86,7 +97,11 @@ impl Reproduced {
             Scale::Full => " --full",
             Scale::Quick => "",
         };
-        format!("ebbpool reproduce {}{full}", self.name)
+        let file = match &self.file {
+            Some(file) => format!(" --file {}", file.display()),
+            None => String::new(),
+        };
+        format!("ebbpool reproduce {}{full}{file}", self.name)
     }
 }
 
@@ -115,6 +130,11 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<(), Failure> {
         path: args.out.display().to_string(),
         source,
     })?;
+    #[cfg(unix)]
+    let experiments = match args.file() {
+        Some(file) => on_file(experiments, &file, args.ids.is_empty())?,
+        None => experiments,
+    };
     let planned: Vec<Planned> = experiments
         .into_iter()
         .map(|(name, experiment)| plan_of(name, experiment, scale, &extra))
@@ -176,6 +196,24 @@ fn select(ids: &[String]) -> Result<Vec<(String, Experiment)>, Failure> {
         }
     }
     Ok(selected)
+}
+
+/// Those with a device, and the file in its place.
+#[cfg(unix)]
+fn on_file(
+    experiments: Vec<(String, Experiment)>,
+    file: &Path,
+    all: bool,
+) -> Result<Vec<(String, Experiment)>, ReproduceError> {
+    let mut with_device = Vec::new();
+    for (id, mut experiment) in experiments {
+        if real::put(&mut experiment, file) {
+            with_device.push((id, experiment));
+        } else if !all {
+            return Err(ReproduceError::NoDevice { id });
+        }
+    }
+    Ok(with_device)
 }
 
 fn read(file: &str) -> Result<Experiment, ReproduceError> {
@@ -241,6 +279,12 @@ fn plan_of(name: String, experiment: Experiment, scale: Scale, extra: &[String])
         .cloned()
         .collect();
     let mut wanted = plan::points(&experiment, scale, &extra);
+    #[cfg(unix)]
+    for cell in wanted.iter_mut().flat_map(|wanted| wanted.how.cells_mut()) {
+        if real::file_of(&cell.surroundings).is_some() {
+            real::shorten(cell, scale);
+        }
+    }
     if experiment.kind == Kind::Estimates {
         let first = experiment
             .policies
@@ -308,7 +352,7 @@ fn run_all(args: &ReproduceArgs, planned: Vec<Planned>, scale: Scale) -> Result<
                 ran.done.push(done);
                 told
             }
-            Err(Failure::Sim(SimError::Interrupted)) => {
+            Err(_) if progress::STOP.load(Ordering::Relaxed) => {
                 ran.interrupted = true;
                 break;
             }
@@ -407,6 +451,7 @@ fn run_one(
         has_moments: points.iter().any(|point| !point.moments.is_empty()),
         experiment,
         name,
+        file: args.file(),
         scale,
         points,
         judged,

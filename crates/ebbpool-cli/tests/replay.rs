@@ -311,7 +311,7 @@ fn files_of_others_are_left_alone() {
         &["error: /dev/null: is neither a file"],
     );
 
-    // Too short a file is not made longer, and other page sizes are told.
+    // Too short a file and other page sizes are told, and the file is made anew if that is asked for.
     let short = [
         "replay",
         "uniform:pages=64,refs=500",
@@ -324,10 +324,13 @@ fn files_of_others_are_left_alone() {
     stdout(directory, &made);
     let before = fs::read(directory.join("short")).expect("bytes");
     assert_eq!(before.len(), 64 * 4096);
-    refused(directory, &on("short"), 2, &["has 64 pages", "--overwrite"]);
+    refused(directory, &on("short"), 2, &["has 64 pages", "--create"]);
     let other = [&short[..], &["--file", "short", "--page-size", "8192"]].concat();
     refused(directory, &other, 2, &["4096 bytes", "8192"]);
     assert!(fs::read(directory.join("short")).expect("bytes") == before);
+    stdout(directory, &[&other[..], &["--create"]].concat());
+    let anew = fs::read(directory.join("short")).expect("bytes");
+    assert_eq!(anew.len(), 64 * 8192);
 
     // Pages of a pool that are not a replay's are somebody's too.
     let mut pool_of_others = before.clone();

@@ -284,3 +284,75 @@ frames = 10
     // The other one is there all the same.
     assert!(path.join("reproduction/cfdc-fig3.csv").exists());
 }
+
+#[cfg(unix)]
+#[test]
+fn a_file_takes_the_place_of_devices() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    let timed = r#"
+id = "timed"
+paper = "own"
+number = "Figure 1"
+title = "on devices"
+basis = "device-model"
+metric = "us-per-write"
+[workloads]
+"small" = "zipf:pages=200,refs=2000,write=0.5"
+"large" = "zipf:pages=300,refs=2000,write=0.5"
+[policies]
+"LRU" = "lru"
+"CFDC" = "cfdc"
+[setting]
+frames = 20
+[vary]
+device = ["ssd1", "ssd2"]
+[[figure]]
+x = "workload"
+bars = true
+[[claim]]
+says = "of one device"
+where = { device = "ssd1" }
+order = ["LRU", "CFDC"]
+[[claim]]
+says = "a write takes its time"
+bound = { policy = "LRU", at-most = 1e9 }
+"#;
+    fs::write(path.join("timed.toml"), timed).expect("a file");
+    let file = ["timed.toml", "--file", "pages", "--format", "json"];
+    let all = json(&run(path, &file));
+    let claims = all[0]["claims"].as_array().expect("claims");
+    assert_eq!(claims.len(), 1, "{claims:?}");
+    assert_eq!(claims[0]["verdict"], "holds", "{claims:?}");
+    for metric in ["us-per-write", "seconds", "cost-us", "reads", "writes"] {
+        let measured = values(&all[0], "CFDC", metric);
+        assert_eq!(measured.len(), 2, "{metric}");
+        assert!(measured.iter().all(|&value| value > 0.0), "{metric}");
+    }
+    // The same counts as in the simulator.
+    let simulated = json(&run(path, &["timed.toml", "--format", "json"]));
+    let writes = values(&all[0], "LRU", "writes");
+    let mut twice: Vec<f64> = writes.iter().flat_map(|&writes| [writes; 2]).collect();
+    twice.sort_by(f64::total_cmp);
+    let mut simulated = values(&simulated[0], "LRU", "writes");
+    simulated.sort_by(f64::total_cmp);
+    assert_eq!(simulated, twice);
+
+    fs::write(path.join("foreign"), "somebody's").expect("a file");
+    refused(
+        path,
+        &["timed.toml", "--file", "foreign"],
+        1,
+        "is not a file of ebbpool replay",
+    );
+    assert_eq!(
+        fs::read(path.join("foreign")).expect("the file"),
+        b"somebody's"
+    );
+    refused(
+        path,
+        &["cikm-table2", "--file", "pages"],
+        2,
+        "'cikm-table2' has no device",
+    );
+}

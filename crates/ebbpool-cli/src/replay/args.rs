@@ -26,7 +26,8 @@ pub(crate) struct PoolReplayArgs {
     /// Keep the pages in memory instead of a file
     #[arg(long)]
     pub(crate) memory: bool,
-    /// Make the file if it is not there, of the size that the trace needs
+    /// Make the file if it is not there, or if an earlier replay made it for a smaller trace or pages
+    /// of another size
     #[arg(long, requires = "file")]
     pub(crate) create: bool,
     /// Make the file anew, whatever is in it: its contents are lost

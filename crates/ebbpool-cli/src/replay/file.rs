@@ -89,6 +89,27 @@ fn in_memory(extent: Extent) -> Result<Arc<MemoryStorage>, Failure> {
     Ok(Arc::new(storage))
 }
 
+/// Why a file that exists cannot be used as it is.
+enum Unfit {
+    /// A replay made it, for a trace of another kind: nothing in it is missed.
+    Other(Failure),
+    Refused(Failure),
+}
+
+impl From<Failure> for Unfit {
+    fn from(failure: Failure) -> Self {
+        Unfit::Refused(failure)
+    }
+}
+
+impl From<Unfit> for Failure {
+    fn from(unfit: Unfit) -> Self {
+        match unfit {
+            Unfit::Other(failure) | Unfit::Refused(failure) => failure,
+        }
+    }
+}
+
 /// A file, or a block device.
 pub(super) struct Place<'a> {
     args: &'a PoolReplayArgs,
@@ -118,7 +139,10 @@ impl Place<'_> {
                 self.path.display()
             )));
         }
-        self.existing()
+        match self.existing() {
+            Err(Unfit::Other(_)) if self.args.create => self.make_anew(found.is_file()),
+            existing => Ok(existing?),
+        }
     }
 
     fn options(&self) -> FileOptions {
@@ -230,31 +254,36 @@ impl Place<'_> {
     }
 
     /// A file that a replay made, and nothing else.
-    fn existing(&self) -> Result<(), Failure> {
+    fn existing(&self) -> Result<(), Unfit> {
         let path = self.path.display();
         let Extent { page_size, pages } = self.extent;
         let not_ours = |why: &str| {
-            Failure::Usage(format!(
+            Unfit::Refused(Failure::Usage(format!(
                 "{path}: {why}; name another file, or add --overwrite if what is in it may be lost"
-            ))
+            )))
+        };
+        let other = |why: String| {
+            Unfit::Other(Failure::Usage(format!(
+                "{path}: {why}; name another file, or add --create to make this one anew"
+            )))
         };
         let found = self.first_bytes()?;
         let ours = found.get(HEADER_BYTES..).and_then(page::page_size);
         match ours {
             None => return Err(not_ours("exists, and is not a file of ebbpool replay")),
-            Some(other) if other != page_size as u64 => {
-                return Err(not_ours(&format!(
-                    "has pages of {other} bytes, and the trace's have {page_size}"
+            Some(found) if found != page_size as u64 => {
+                return Err(other(format!(
+                    "has pages of {found} bytes, and the trace's have {page_size}"
                 )));
             }
             Some(_) => {}
         }
-        let storage = Arc::new(self.storage()?);
+        let storage = Arc::new(self.storage().map_err(Failure::from)?);
         let there = storage
             .pages()
             .map_err(|error| self.failed("find out its length", error))?;
         if there < pages {
-            return Err(not_ours(&format!(
+            return Err(other(format!(
                 "has {there} pages, and the trace needs {pages}"
             )));
         }

@@ -13,14 +13,14 @@ use crate::table;
 
 /// One result: the fields of `run`, and those of the real thing.
 #[derive(Serialize)]
-pub(super) struct Told {
+pub(crate) struct Told {
     #[serde(flatten)]
-    pub(super) record: Record,
+    pub(crate) record: Record,
     /// What the pages were kept in.
-    pub(super) storage: String,
+    pub(crate) storage: String,
     pub(super) threads: u16,
     /// Time from the first counted reference to the last, and to the end of the flush if there is one.
-    pub(super) real_seconds: f64,
+    pub(crate) real_seconds: f64,
     /// Pages read for each cause, read-ahead and padding included.
     pub(super) pages_read: BTreeMap<&'static str, u64>,
     pub(super) pages_written: BTreeMap<&'static str, u64>,
@@ -28,8 +28,8 @@ pub(super) struct Told {
     pub(super) write_calls: u64,
     pub(super) syncs: u64,
     /// Time that a page read took on average, in µs.
-    pub(super) read_us: Option<f64>,
-    pub(super) write_us: Option<f64>,
+    pub(crate) read_us: Option<f64>,
+    pub(crate) write_us: Option<f64>,
     /// The second in units of the first.
     pub(super) measured_asymmetry: Option<f64>,
     /// Of calls that read, of one page or several, since the pool was opened.

@@ -503,12 +503,16 @@ fn draw_panel<'a>(
         .x_desc(figure.x.as_str())
         .y_desc(y_label)
         .draw()?;
-    let count = panel.series.len() as f64;
+    // Across policies each has a place of its own, and stands in its middle.
+    let together = match figure.x.as_str() {
+        POLICY => 1,
+        _ => panel.series.len(),
+    };
     for (at, series) in panel.series.iter().enumerate() {
         let colour = series.style.colour;
         if figure.bars {
-            let width = 0.8 / count;
-            let left = -0.4 + width * at as f64;
+            let width = 0.8 / together as f64;
+            let left = -0.4 + width * (at % together) as f64;
             chart.draw_series(series.values.iter().map(|&(x, y)| {
                 let corners = [(x + left, 0.0), (x + left + width * 0.92, y)];
                 Rectangle::new(corners, shade(series).filled())

@@ -605,7 +605,7 @@ impl Check<'_> {
     }
 
     /// What it goes along.
-    fn along(&self) -> Option<&str> {
+    pub(crate) fn along(&self) -> Option<&str> {
         match self {
             Check::Trend(it) => Some(&it.along),
             Check::Peak(it) => Some(&it.along),

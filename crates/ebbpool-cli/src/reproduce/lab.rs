@@ -16,6 +16,8 @@ use ebbpool_trace::{Batch, Source};
 use super::metric::{Metric, Values};
 use super::optimum;
 use super::plan::{Cell, Surroundings};
+#[cfg(unix)]
+use super::real;
 use super::traces::Traces;
 use crate::args::{SizeArg, WarmupArg};
 use crate::cache::Cache;
@@ -119,6 +121,11 @@ impl<'a> Lab<'a> {
     ) -> Result<HashMap<Cell, Measured>, Failure> {
         let mut measured = HashMap::new();
         for group in groups(cells) {
+            #[cfg(unix)]
+            if let Some(file) = real::file_of(&group.surroundings) {
+                self.run_on_file(&group, file, &mut measured)?;
+                continue;
+            }
             if group.policies == [OPTIMUM] {
                 self.run_optimum(&group, &mut measured)?;
             } else {
@@ -197,6 +204,24 @@ impl<'a> Lab<'a> {
         Ok(())
     }
 
+    /// On a real file, one after the other; what such a run measures is not kept for the next.
+    #[cfg(unix)]
+    fn run_on_file(
+        &self,
+        group: &Group,
+        file: &str,
+        measured: &mut HashMap<Cell, Measured>,
+    ) -> Result<(), Failure> {
+        let source = self.traces.source(&group.surroundings.trace)?;
+        for cell in group.all() {
+            let result = real::measure(&cell, file, &source)?;
+            measured.insert(cell, result);
+            self.computed.set(self.computed.get() + 1);
+            (self.advance)(self.references(&source)?);
+        }
+        Ok(())
+    }
+
     fn sweep(&self, sweep: &Sweep, source: &Source, cells: usize) -> Result<Swept, Failure> {
         let store = self.store(source);
         let work = self.references(source)? * cells as f64;
@@ -253,6 +278,11 @@ impl<'a> Lab<'a> {
         };
         for (cell, result) in measured {
             let around = &cell.surroundings;
+            #[cfg(unix)]
+            if real::file_of(around).is_some() {
+                // Its time has the computing in it.
+                continue;
+            }
             let source = self.traces.source(&around.trace)?;
             let sim_cell = SimCell {
                 policy: result
@@ -361,6 +391,21 @@ impl<'a> Lab<'a> {
 impl Group {
     fn cells(&self) -> usize {
         self.policies.len() * self.frames.len() * self.asymmetries.len()
+    }
+
+    /// Every one.
+    #[cfg(unix)]
+    fn all(&self) -> impl Iterator<Item = Cell> {
+        self.policies.iter().flat_map(move |policy| {
+            self.frames.iter().flat_map(move |frames| {
+                self.asymmetries.iter().map(move |asymmetry| Cell {
+                    surroundings: self.surroundings.clone(),
+                    policy: policy.clone(),
+                    frames: frames.clone(),
+                    asymmetry: asymmetry.clone(),
+                })
+            })
+        })
     }
 
     /// A cell's own.
@@ -517,6 +562,9 @@ fn told(of_trace: &OfTrace, spec: &str, charge: &Charge, row: &Row) -> Measured 
             Metric::UsPerWrite,
             timed.then_some(did.report.write_cost / did.report.writes as f64),
         );
+        let read = did.report.read_cost / did.report.reads as f64;
+        let write = did.report.write_cost / did.report.writes as f64;
+        put(Metric::ReadInWrites, Some(read / write));
         let joules = did.energy.map(|energy| energy.total_j());
         put(Metric::Joules, joules);
         let elapsed = seconds.map(|seconds| seconds + did.idle_us.unwrap_or(0.0) / 1e6);

@@ -38,6 +38,8 @@ pub(crate) enum Metric {
     Seconds,
     /// Device time per page write, in µs.
     UsPerWrite,
+    /// Device time of a page read over that of a page write.
+    ReadInWrites,
     /// References per second of device time.
     PerSecond,
     /// Energy of device and host, in J.
@@ -86,6 +88,7 @@ impl Metric {
             Metric::CleanSpread => "spread of the clean share over time",
             Metric::Seconds => "device time (s)",
             Metric::UsPerWrite => "time per page write (µs)",
+            Metric::ReadInWrites => "time of a page read (page writes)",
             Metric::PerSecond => "references per second of device time",
             Metric::Joules => "energy (J)",
             Metric::Watts => "power (W)",

@@ -58,6 +58,15 @@ impl How {
         };
         one.into_iter().chain(more.iter().map(|(_, cell)| cell))
     }
+
+    #[cfg(unix)]
+    pub(crate) fn cells_mut(&mut self) -> impl Iterator<Item = &mut Cell> {
+        let (one, more) = match self {
+            How::Plain(cell) => (Some(&mut **cell), &mut [][..]),
+            How::Best(cells) | How::Worst(cells) => (None, cells.as_mut_slice()),
+        };
+        one.into_iter().chain(more.iter_mut().map(|(_, cell)| cell))
+    }
 }
 
 /// All combinations of the values of what varies.

@@ -11,6 +11,7 @@ macro_rules! experiments {
 }
 
 experiments! {
+    "cikm-table1",
     "cikm-table2",
     "cikm-equation4",
     "cikm-table4",
@@ -27,6 +28,7 @@ experiments! {
     "cikm-fig11",
     "cikm-fig12",
     "cikm-fig12-clustering",
+    "tc-table1",
     "tc-table3",
     "tc-table5",
     "tc-fig2",
