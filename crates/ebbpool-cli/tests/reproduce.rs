@@ -324,7 +324,7 @@ bound = { policy = "LRU", at-most = 1e9 }
     let claims = all[0]["claims"].as_array().expect("claims");
     assert_eq!(claims.len(), 1, "{claims:?}");
     assert_eq!(claims[0]["verdict"], "holds", "{claims:?}");
-    for metric in ["us-per-write", "seconds", "cost-us", "reads", "writes"] {
+    for metric in ["us_per_write", "seconds", "cost_us", "reads", "writes"] {
         let measured = values(&all[0], "CFDC", metric);
         assert_eq!(measured.len(), 2, "{metric}");
         assert!(measured.iter().all(|&value| value > 0.0), "{metric}");
