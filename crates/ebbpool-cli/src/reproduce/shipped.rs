@@ -70,12 +70,17 @@ experiments! {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeSet, HashSet};
     use std::fs;
     use std::path::Path;
 
+    use ebbpool_policy::PolicySpec;
+
     use super::*;
-    use crate::reproduce::format::Experiment;
+    use crate::reproduce::format::{Experiment, Scale};
+    use crate::reproduce::lab::{self, OPTIMUM};
+    use crate::reproduce::plan;
+    use crate::reproduce::traces::Traces;
 
     #[test]
     fn all_files_are_listed_and_are_named_after_their_ids() {
@@ -99,6 +104,28 @@ mod tests {
                 Experiment::parse(text, name).unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(*name, format!("experiments/{}.toml", experiment.id()));
             assert!(!experiment.claim.is_empty(), "{name} claims nothing");
+        }
+    }
+
+    #[test]
+    fn all_that_they_name_is_known_at_both_scales() {
+        let traces = Traces::default();
+        let mut sources = HashSet::new();
+        for (file, text) in EXPERIMENTS {
+            let experiment = Experiment::parse(text, file).expect("an experiment");
+            let scales = [Scale::Quick, Scale::Full];
+            let points = scales.map(|scale| plan::points(&experiment, scale, &[]));
+            for cell in points.iter().flatten().flat_map(|point| point.how.cells()) {
+                let around = &cell.surroundings;
+                if sources.insert(around.trace.clone()) {
+                    let source = traces.source(&around.trace);
+                    assert!(source.is_ok(), "{file}: {:?}", around.trace);
+                }
+                let policy = cell.policy.parse::<PolicySpec>();
+                assert!(cell.policy == OPTIMUM || policy.is_ok(), "{file}: {cell:?}");
+                assert!(lab::size(&cell.frames).is_ok(), "{file}: {cell:?}");
+                assert!(lab::warmup(&around.warmup).is_ok(), "{file}: {cell:?}");
+            }
         }
     }
 }
