@@ -364,9 +364,11 @@ fn run_all(args: &ReproduceArgs, planned: Vec<Planned>, scale: Scale) -> Result<
         // What was known needed no time.
         before += work;
         served.store(before, Ordering::Relaxed);
-        let left = start
-            .elapsed()
-            .mul_f64((1.0 / share().max(1e-3) - 1.0).max(0.0));
+        // The beginning says little about the rest.
+        let left = match share() {
+            share if share > 0.02 => start.elapsed().mul_f64(1.0 / share - 1.0),
+            _ => Duration::ZERO,
+        };
         say(
             &bar,
             &format!("[{}/{all}] {id}: {told}{}", at + 1, left_text(left)),

@@ -279,6 +279,9 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> String {
     text.push_str(&of_wear(comparison, usual_size(comparison)));
     text.push_str(&of_energy(comparison));
     let _ = writeln!(text, "\n{}", sentence(comparison));
+    if let Some(advice) = advice(comparison) {
+        let _ = writeln!(text, "{advice}");
+    }
     text
 }
 
@@ -356,6 +359,57 @@ pub(crate) fn sentence(comparison: &Comparison) -> String {
             measure.per
         ),
     }
+}
+
+/// Which policy to take where sizes and asymmetries are not known beforehand: the one whose bills are
+/// the least in the geometric mean. Nothing if there is one size and asymmetry, or one policy.
+pub(crate) fn advice(comparison: &Comparison) -> Option<String> {
+    let blocks: Vec<Block> = comparison.blocks().collect();
+    let places = blocks.len() * comparison.sizes.len();
+    if places < 2 || comparison.policies.len() < 2 || comparison.interrupted {
+        return None;
+    }
+    let (name, ratios) = comparison
+        .policies
+        .iter()
+        .enumerate()
+        .filter_map(|(at, name)| Some((name, above_least(&blocks, at)?)))
+        .min_by(|(_, a), (_, b)| mean_log(a).total_cmp(&mean_log(b)))?;
+    let worst = ratios.iter().copied().fold(1.0, f64::max);
+    let baseline = comparison.policies.iter().position(|it| it == BASELINE);
+    let baseline = baseline.and_then(|at| above_least(&blocks, at));
+    let saved = baseline.filter(|_| name != BASELINE).map(|baseline| {
+        let ratio = (mean_log(&ratios) - mean_log(&baseline)).exp();
+        format!("{} than {BASELINE} on average, ", less_or_more(ratio, 1.0))
+    });
+    let over = match blocks.len() {
+        1 => "sizes",
+        _ => "sizes and asymmetries",
+    };
+    Some(format!(
+        "over all {places} {over} {name} is the one to take: {}at most {:.1} % above the best of each",
+        saved.unwrap_or_default(),
+        100.0 * (worst - 1.0)
+    ))
+}
+
+/// A policy's bills over the least of each place; nothing where one is missing.
+fn above_least(blocks: &[Block], policy: usize) -> Option<Vec<f64>> {
+    let mut ratios = Vec::new();
+    for &block in blocks {
+        for (size, record) in block.rows().nth(policy)?.iter().enumerate() {
+            let record = record.as_ref().filter(|record| !record.failed)?;
+            let least = least(block, size);
+            if least > 0.0 {
+                ratios.push(record.cost / least);
+            }
+        }
+    }
+    (!ratios.is_empty()).then_some(ratios)
+}
+
+fn mean_log(ratios: &[f64]) -> f64 {
+    ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64
 }
 
 pub(crate) fn less_or_more(value: f64, baseline: f64) -> String {

@@ -143,16 +143,71 @@ fn compare_answers_from_the_sample_alike_with_any_number_of_threads() {
 }
 
 #[test]
-fn the_table_fits_80_columns_and_ends_in_a_sentence() {
+fn the_table_fits_80_columns_and_ends_in_sentences() {
     let table = stdout(&["compare", "--asymmetry", "32"]);
-    let narrow = |line: &&str| line.chars().count() > 80 && !line.starts_with("at R=");
-    assert_eq!(table.lines().find(narrow), None);
-    let last = table.lines().last().expect("a last line");
+    let (sentences, rows): (Vec<&str>, Vec<&str>) = table
+        .lines()
+        .partition(|line| line.starts_with("at R=") || line.starts_with("over all "));
+    assert_eq!(rows.iter().find(|row| row.chars().count() > 80), None);
+    let [answer, advice] = sentences[..] else {
+        panic!("not two sentences: {sentences:?}");
+    };
     assert!(
-        last.starts_with("at R=32 and 3 % of the database "),
-        "{last}"
+        answer.starts_with("at R=32 and 3 % of the database "),
+        "{answer}"
     );
-    assert!(last.contains(" less than lru and costs "), "{last}");
+    assert!(answer.contains(" less than lru and costs "), "{answer}");
+    assert!(table.trim_end().ends_with(advice), "{table}");
+}
+
+/// Three policies over one trace, priced by hand from the rows.
+#[test]
+fn the_advice_is_the_least_mean_bill() {
+    let base = [
+        "compare",
+        "zipf:pages=2000,refs=20000,write=0.5",
+        "--policies",
+        "fifo,lru,cflru",
+        "--frames",
+        "1%,5%,20%",
+        "--asymmetry",
+        "1,64",
+    ];
+    let rows = json(&[&base[..], &["--format", "json"]].concat());
+    let rows = rows.as_array().expect("an array");
+    let cost = |row: &Value| row["cost"].as_f64().expect("a cost");
+    let same_place =
+        |a: &Value, b: &Value| a["frames"] == b["frames"] && a["asymmetry"] == b["asymmetry"];
+    let judged: Vec<(f64, f64, &str)> = ["fifo", "lru", "cflru"]
+        .into_iter()
+        .map(|policy| {
+            let own = rows.iter().filter(|row| row["policy"] == policy);
+            let ratios: Vec<f64> = own
+                .map(|row| {
+                    let there = rows.iter().filter(|other| same_place(row, other));
+                    cost(row) / there.map(cost).fold(f64::INFINITY, f64::min)
+                })
+                .collect();
+            assert_eq!(ratios.len(), 6);
+            let product: f64 = ratios.iter().product();
+            (product, ratios.into_iter().fold(1.0, f64::max), policy)
+        })
+        .collect();
+    let (_, worst, best) = judged
+        .iter()
+        .min_by(|a, b| a.0.total_cmp(&b.0))
+        .expect("one");
+    let table = stdout(&base);
+    let last = table.lines().last().expect("a last line");
+    let says = format!("over all 6 sizes and asymmetries {best} is the one to take: ");
+    assert!(last.starts_with(&says), "{last}");
+    let ends = format!(
+        "at most {:.1} % above the best of each",
+        100.0 * (worst - 1.0)
+    );
+    assert!(last.ends_with(&ends), "{last}");
+    let one_place = stdout(&["compare", base[1], "--frames", "5%", "--asymmetry", "8"]);
+    assert!(!one_place.contains("over all"), "{one_place}");
 }
 
 #[test]
@@ -1130,7 +1185,8 @@ fn compare_spans_asymmetries_that_change() {
     ]);
     let long = table.lines().find(|line| line.starts_with("R = rm1"));
     assert_eq!(long, Some("R = rm1:base=25,epoch=2000"));
-    let fits = |line: &str| line.chars().count() <= 80 || line.starts_with("at R=");
+    let sentence = |line: &str| line.starts_with("at R=") || line.starts_with("over all ");
+    let fits = |line: &str| line.chars().count() <= 80 || sentence(line);
     assert!(table.lines().skip(1).all(fits), "{table}");
     for (list, word) in [
         ("8,rm3", "rm3"),

@@ -11,7 +11,7 @@ use crate::compare::Comparison;
 use crate::lifetime;
 use crate::report::Curve;
 use crate::results::Number;
-use crate::table::{BASELINE, memory, sentence, usual_size};
+use crate::table::{BASELINE, advice, memory, sentence, usual_size};
 
 /// All that the page's script is given.
 #[derive(Debug, Serialize)]
@@ -26,6 +26,8 @@ struct Trace {
     name: String,
     /// The answer in a sentence.
     sentence: String,
+    /// Which policy to take whatever size and asymmetry it will be.
+    advice: Option<String>,
     /// What a memory size in per cent is a share of.
     share_of: &'static str,
     references: u64,
@@ -235,6 +237,10 @@ impl Trace {
             sentence: match &comparison.curve {
                 Some(curve) => curve.sentence.clone(),
                 None => sentence(comparison),
+            },
+            advice: match &comparison.curve {
+                Some(_) => None,
+                None => advice(comparison),
             },
             share_of: comparison.share_of,
             references: comparison.facts.references,
