@@ -16,7 +16,7 @@ function factsSection(choice) {
       trace.asymmetries.map((_, at) => trace.ratioText(at)).join(", "),
     ],
   ].filter(([, value]) => value !== null);
-  const sentences = [trace.sentence, trace.advice, trace.lifetime].filter((text) => text !== null);
+  const sentences = [trace.sentence, trace.lifetime, trace.advice].filter((text) => text !== null);
   return [
     ...sentences.map((text, at) =>
       element("p", { class: at === 0 ? "answer" : "answer further" }, ...unbroken(`${text.charAt(0).toUpperCase()}${text.slice(1)}.`)),
