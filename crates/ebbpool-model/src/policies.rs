@@ -17,6 +17,7 @@ mod clock;
 mod cost_belady;
 mod dl_cflru_e;
 mod dulo;
+mod ebb;
 mod fab;
 mod fbr;
 mod fd_buffer;
@@ -187,6 +188,7 @@ fn policy(spec: &mut Spec, m: usize) -> Built {
             let bank = spec.pages("bank", "10%", m);
             plain(m, dulo::Dulo::new(correlation, bank))
         }
+        "ebb" => plain(m, ebb::Ebb::new(m, ebb::Parameters::of(spec, m))),
         "h-arc" => plain(m, h_arc::HArc::new(m)),
         "lru-c" => {
             let batch = spec.number("batch", 64);

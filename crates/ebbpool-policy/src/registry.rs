@@ -94,6 +94,7 @@ registry! {
     wa_landlord::WaLandlord,
     h_arc::HArc,
     lru_c::LruC,
+    ebb::Ebb,
     ace::Ace,
 }
 

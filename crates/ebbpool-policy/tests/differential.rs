@@ -128,6 +128,14 @@ const SPECS: &[&str] = &[
     "lru-c:batch=0",
     "lru-c:batch=1",
     "lru-c:batch=3",
+    "ebb",
+    "ebb:ghosts=0,long_gone=0",
+    "ebb:ghosts=0.3,gmin=1,long_gone=16,corr=0",
+    "ebb:gmin=0,half_life=1,corr=1,memory=1",
+    "ebb:half_life=1000000,memory=1000000,trust_events=1,trust_pages=1000",
+    "ebb:pool=1,looks=1",
+    "ebb:pool=64,looks=1024,trust_events=1000000,trust_pages=1",
+    "ebb:pool=3,looks=5,long_gone=1",
     "ace:policy=cflru-e,batch=3",
     "ace:policy=(fab:block=4),batch=3",
     "ace:policy=(bplru:block=4,padding=true),batch=3",
@@ -150,6 +158,7 @@ const SPECS: &[&str] = &[
     "ace:policy=dulo,batch=2",
     "ace:policy=for,batch=3",
     "ace:policy=(lru-c:batch=3),batch=5",
+    "ace:policy=ebb,batch=4",
 ];
 
 /// The simplest driver: a page table, and frames handed out in order.

@@ -18,6 +18,7 @@ pub(crate) mod cost_belady;
 mod directory;
 pub(crate) mod dl_cflru_e;
 pub(crate) mod dulo;
+pub(crate) mod ebb;
 pub(crate) mod fab;
 pub(crate) mod fbr;
 pub(crate) mod fd_buffer;

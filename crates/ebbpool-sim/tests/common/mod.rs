@@ -68,6 +68,7 @@ pub const SPECS: &[&str] = &[
     "wa-landlord",
     "h-arc",
     "lru-c:batch=8",
+    "ebb",
     "ace:batch=4",
     "ace:policy=(cflru:window=0.75),batch=8",
     "ace:policy=belady,batch=3",

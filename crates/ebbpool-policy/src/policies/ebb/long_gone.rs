@@ -1,0 +1,143 @@
+//! How often pages were referenced whose ghosts are gone.
+
+use prefetch_index::prefetch_index;
+
+use super::counts::LogCount;
+use crate::policy::Page;
+
+/// Entries of a set, among which a page is looked for.
+const WAYS: usize = 4;
+const TAG_BITS: u32 = 11;
+const COUNT_BITS: u32 = 6;
+const TIME_BITS: u32 = u32::BITS - TAG_BITS - COUNT_BITS;
+const MOST_COUNT: u32 = (1 << COUNT_BITS) - 1;
+const TIMES: u32 = 1 << TIME_BITS;
+
+/// Counts of pages that were forgotten, 4 bytes each: some bits of the page number's hash, the count,
+/// and when the page was referenced last, as precisely as the bits allow.
+///
+/// One page may be taken for another, which does little harm: a count is a guess at best.
+pub(super) struct LongGone {
+    sets: Vec<[Entry; WAYS]>,
+    /// References to a unit of time.
+    unit: u64,
+}
+
+/// Tag, count plus 1, and time. 0 if there is none.
+#[derive(Clone, Copy, Default)]
+struct Entry(u32);
+
+impl Entry {
+    fn is_of(self, tag: u32) -> bool {
+        self.0 != 0 && self.0 >> (u32::BITS - TAG_BITS) == tag
+    }
+
+    fn count(self) -> LogCount {
+        LogCount::from_quarters(((self.0 >> TIME_BITS) & MOST_COUNT).saturating_sub(1))
+    }
+
+    /// Units of time until `time`; more than there can be if there is no entry.
+    fn age(self, time: u32) -> u32 {
+        match self.0 {
+            0 => TIMES,
+            _ => time.wrapping_sub(self.0) % TIMES,
+        }
+    }
+}
+
+impl LongGone {
+    /// Room for at least `entries` counts over `frames` frames.
+    pub(super) fn new(entries: u64, frames: u32) -> Self {
+        LongGone {
+            sets: vec![Default::default(); entries.div_ceil(WAYS as u64) as usize],
+            unit: u64::from(frames),
+        }
+    }
+
+    /// What is kept of the page will soon be looked for, or it will be kept.
+    #[inline]
+    pub(super) fn prefetch(&self, page: Page) {
+        prefetch_index(&self.sets, self.place(page).0);
+    }
+
+    /// Keeps a page's count, in place of the set's oldest if there is no room.
+    #[inline]
+    pub(super) fn put(&mut self, page: Page, count: LogCount, referenced_at: u64, now: u64) {
+        if self.sets.is_empty() {
+            return;
+        }
+        let (set, tag) = self.place(page);
+        let (now, time) = (self.time(now), self.time(referenced_at));
+        let set = &mut self.sets[set];
+        let its = set.iter().position(|entry| entry.is_of(tag));
+        let oldest = || {
+            (1..WAYS).fold(0, |a, b| {
+                if set[b].age(now) > set[a].age(now) {
+                    b
+                } else {
+                    a
+                }
+            })
+        };
+        let at = its.unwrap_or_else(oldest);
+        let count = (count.quarters() + 1).min(MOST_COUNT);
+        set[at] = Entry(tag << (u32::BITS - TAG_BITS) | count << TIME_BITS | time);
+    }
+
+    /// Gives up what is kept of the page: its count, and how long ago it was referenced last.
+    #[inline]
+    pub(super) fn take(&mut self, page: Page, now: u64) -> Option<(LogCount, u64)> {
+        if self.sets.is_empty() {
+            return None;
+        }
+        let (set, tag) = self.place(page);
+        let now = self.time(now);
+        let found = self.sets[set].iter_mut().find(|entry| entry.is_of(tag))?;
+        let entry = std::mem::take(found);
+        Some((entry.count(), u64::from(entry.age(now)) * self.unit))
+    }
+
+    #[inline]
+    fn time(&self, references: u64) -> u32 {
+        (references / self.unit % u64::from(TIMES)) as u32
+    }
+
+    /// The set and the tag of a page, by the last step of SplitMix64.
+    #[inline]
+    fn place(&self, page: Page) -> (usize, u32) {
+        let mixed = (page ^ (page >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let mixed = mixed ^ (mixed >> 31);
+        let set = ((mixed >> 32) * self.sets.len() as u64) >> 32;
+        (set as usize, mixed as u32 >> (u32::BITS - TAG_BITS))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_found_once_and_the_oldest_make_room() {
+        let mut gone = LongGone::new(4, 10);
+        let count = LogCount::from_quarters(5);
+        for page in 0..5 {
+            gone.put(page, count, 100 * page, 1000);
+        }
+        assert_eq!(gone.take(0, 1000), None);
+        assert_eq!(gone.take(1, 1000), Some((count, 900)));
+        assert_eq!(gone.take(1, 1000), None);
+        assert_eq!(gone.take(4, 4005), Some((count, 3600)));
+
+        gone.put(2, LogCount::ONE, 990, 1000);
+        assert_eq!(gone.take(2, 1000), Some((LogCount::from_quarters(0), 10)));
+        assert_eq!(gone.take(2, 1000), None);
+    }
+
+    #[test]
+    fn without_room_nothing_is_kept() {
+        let mut gone = LongGone::new(0, 1);
+        gone.put(1, LogCount::ONE, 1, 1);
+        assert_eq!(gone.take(1, 1), None);
+    }
+}
