@@ -13,9 +13,6 @@ use crate::recorder::Sink;
 use crate::replacement::{Event, Listener};
 use crate::storage::Storage;
 
-/// The policy of a pool that names none.
-const USUAL_POLICY: &str = "casa";
-
 /// The most frames: what a policy can number.
 const MOST_FRAMES: u32 = 1 << 30;
 
@@ -66,11 +63,15 @@ pub(crate) struct Limits {
 }
 
 impl PoolOptions {
+    /// The policy of a pool that names none: as good as the best of each place within a few per cent,
+    /// whatever a write costs (`docs/choosing.md`).
+    pub const USUAL_POLICY: &'static str = "ebb";
+
     /// A pool of `frames` frames, at least one, each of a page of the storage.
     pub fn new(frames: u32) -> Self {
         PoolOptions {
             frames,
-            policy: match USUAL_POLICY.parse() {
+            policy: match Self::USUAL_POLICY.parse() {
                 Ok(spec) => Chosen::Spec(spec),
                 Err(_) => Chosen::Spec(PolicySpec::of(&registry::entries()[0])),
             },
@@ -93,7 +94,7 @@ impl PoolOptions {
     }
 
     /// The replacement policy, as `ebbpool policies` lists them: `cflru:window=0.5`. Without it,
-    /// `casa`.
+    /// [`USUAL_POLICY`](Self::USUAL_POLICY).
     ///
     /// # Errors
     ///

@@ -79,9 +79,18 @@ pub(crate) struct Opening {
     #[arg(long, value_name = "N|SIZE", default_value = "4096")]
     pub(crate) frames: FramesArg,
     /// The replacement policy, such as lru or cfdc:window=0.5,cluster=64 [default: the pool's,
-    /// casa]
+    /// ebb]
     #[arg(long, value_name = "P")]
     pub(crate) policy: Option<String>,
+}
+
+impl Opening {
+    /// The policy as asked for, or the pool's.
+    pub(crate) fn policy(&self) -> &str {
+        self.policy
+            .as_deref()
+            .unwrap_or(ebbpool::PoolOptions::USUAL_POLICY)
+    }
 }
 
 #[derive(Args)]

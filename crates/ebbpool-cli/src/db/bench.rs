@@ -141,7 +141,7 @@ impl Run<'_> {
             records: self.subject.records,
             page_size,
             frames: after.pool.frames,
-            policy: self.args.opening.policy.clone(),
+            policy: self.args.opening.policy().into(),
             threads: self.args.threads,
             durability: self.args.durability.name(),
             transactions: done.transactions(),

@@ -17,7 +17,7 @@ pub(super) struct Told {
     pub(super) page_size: u64,
     pub(super) frames: u32,
     /// Null for the pool's own.
-    pub(super) policy: Option<String>,
+    pub(super) policy: String,
     pub(super) threads: u16,
     pub(super) durability: &'static str,
     pub(super) transactions: u64,
@@ -106,10 +106,7 @@ impl Told {
             format!("{}, {} records", self.path, self.records),
         );
         row("workload", self.workload.into());
-        row(
-            "policy",
-            self.policy.clone().unwrap_or_else(|| "the pool's".into()),
-        );
+        row("policy", self.policy.clone());
         let memory = ByteSize(u64::from(self.frames) * self.page_size);
         row("frames", format!("{} ({memory})", self.frames));
         row("threads", self.threads.to_string());
