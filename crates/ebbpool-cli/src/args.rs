@@ -306,7 +306,8 @@ impl BoundArgs {
 
 #[derive(Args)]
 pub(crate) struct ReproduceArgs {
-    /// Experiments: ids, papers (cikm, tc, adlru, ppe, cfdc), or files of your own [default: all]
+    /// Experiments: ids, papers (cikm, tc, adlru, ppe, cfdc), ebb for the study of our own policy, or
+    /// files of your own [default: those of the papers]
     #[arg(value_name = "ID|FILE.toml")]
     pub(crate) ids: Vec<String>,
     /// List the experiments and what they claim

@@ -2,18 +2,22 @@
 //! they claim.
 
 mod chart;
+mod contenders;
 mod data;
 mod estimates;
 mod format;
 mod lab;
+mod lower;
 mod metric;
 mod optimum;
 mod ordered;
 mod page;
 mod plan;
 mod point;
+mod ranking;
 #[cfg(unix)]
 mod real;
+mod seeds;
 mod shipped;
 mod style;
 mod traces;
@@ -34,11 +38,13 @@ use serde_json::json;
 
 use crate::args::{ReproduceArgs, RunFormat, parse};
 use crate::{Failure, progress};
-use format::{Contender, ESTIMATORS, Experiment, FormatError, Kind, Scale};
+use contenders::Is;
+use format::{ESTIMATORS, Experiment, FormatError, Kind, Scale};
 use lab::{Lab, Measured};
 use metric::{Metric, Values};
 use plan::{Cell, How, Place, Wanted};
-use point::Point;
+use point::{Point, means};
+use ranking::Ranked;
 use verdict::{Judged, Verdict};
 
 /// Why there are no results.
@@ -81,6 +87,7 @@ pub(crate) struct Reproduced {
     scale: Scale,
     points: Vec<Point>,
     judged: Vec<Judged>,
+    ranked: Vec<Ranked>,
     notes: Vec<String>,
     /// Title and file of each figure.
     pictures: Vec<(String, String)>,
@@ -91,6 +98,10 @@ pub(crate) struct Reproduced {
 }
 
 impl Reproduced {
+    fn rankings(&self) -> impl Iterator<Item = &Ranked> {
+        self.ranked.iter()
+    }
+
     /// What runs it again.
     fn command(&self) -> String {
         let full = match self.scale {
@@ -114,7 +125,7 @@ struct Planned {
 }
 
 pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<(), Failure> {
-    let experiments = select(&args.ids)?;
+    let experiments = select(&args.ids, args.list)?;
     if args.list {
         return list(&experiments, args.format);
     }
@@ -165,8 +176,9 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<(), Failure> {
     }
 }
 
-/// The experiments that are meant, each with its name: all where none is named.
-fn select(ids: &[String]) -> Result<Vec<(String, Experiment)>, Failure> {
+/// The experiments that are meant, each with its name. Where none is named these are the papers',
+/// or all with `ours_too`.
+fn select(ids: &[String], ours_too: bool) -> Result<Vec<(String, Experiment)>, Failure> {
     let shipped = shipped::EXPERIMENTS.iter().map(|(file, text)| {
         let experiment = Experiment::parse(text, file)?;
         Ok((experiment.id().to_string(), experiment))
@@ -175,7 +187,9 @@ fn select(ids: &[String]) -> Result<Vec<(String, Experiment)>, Failure> {
         .collect::<Result<_, FormatError>>()
         .map_err(ReproduceError::Format)?;
     if ids.is_empty() {
-        return Ok(shipped);
+        let mut all = shipped;
+        all.retain(|(_, experiment)| ours_too || experiment.paper.is_published());
+        return Ok(all);
     }
     let mut selected: Vec<(String, Experiment)> = Vec::new();
     for id in ids {
@@ -263,13 +277,11 @@ fn list(experiments: &[(String, Experiment)], format: RunFormat) -> Result<(), F
 }
 
 fn plan_of(name: String, experiment: Experiment, scale: Scale, extra: &[String]) -> Planned {
-    let own: Vec<String> = experiment
-        .policies
-        .0
-        .iter()
-        .filter_map(|(_, contender)| match contender.get_ref() {
-            Contender::Policy(policy) => Some(parse(policy).ok()?.to_string()),
-            Contender::Chosen(_) => None,
+    let own: Vec<String> = contenders::of(&experiment)
+        .into_iter()
+        .filter_map(|entrant| match entrant.is {
+            Is::One(policy) => Some(parse(&policy).ok()?.to_string()),
+            Is::BestOf(_) | Is::WorstOf(_) => None,
         })
         .collect();
     let takes_more = matches!(experiment.kind, Kind::Sweep | Kind::Timing);
@@ -280,23 +292,24 @@ fn plan_of(name: String, experiment: Experiment, scale: Scale, extra: &[String])
         .collect();
     let mut wanted = plan::points(&experiment, scale, &extra);
     #[cfg(unix)]
-    for cell in wanted.iter_mut().flat_map(|wanted| wanted.how.cells_mut()) {
+    for cell in wanted
+        .iter_mut()
+        .flat_map(|wanted| &mut wanted.runs)
+        .flat_map(How::cells_mut)
+    {
         if real::file_of(&cell.surroundings).is_some() {
             real::shorten(cell, scale);
         }
     }
     if experiment.kind == Kind::Estimates {
-        let first = experiment
-            .policies
-            .names()
-            .next()
-            .unwrap_or_default()
-            .to_string();
+        let first = wanted.first().map(|wanted| wanted.policy.clone());
+        let first = first.unwrap_or_default();
         wanted.retain(|wanted| wanted.policy == first);
     }
     let mut cells: Vec<Cell> = Vec::new();
     let mut seen = std::collections::HashSet::new();
-    for cell in wanted.iter().flat_map(|wanted| wanted.how.cells()) {
+    let runs = wanted.iter().flat_map(|wanted| &wanted.runs);
+    for cell in runs.flat_map(How::cells) {
         if seen.insert(cell) {
             cells.push(cell.clone());
         }
@@ -449,6 +462,10 @@ fn run_one(
         .claims()
         .map(|claim| verdict::judge(&experiment, claim, &points))
         .collect();
+    let ranked = experiment
+        .rankings()
+        .filter_map(|ranking| ranking::rank(&experiment, ranking, &points))
+        .collect();
     let mut done = Reproduced {
         has_moments: points.iter().any(|point| !point.moments.is_empty()),
         experiment,
@@ -457,6 +474,7 @@ fn run_one(
         scale,
         points,
         judged,
+        ranked,
         notes: lab.take_notes(),
         pictures: Vec::new(),
         seconds: start.elapsed().as_secs_f64(),
@@ -473,61 +491,84 @@ fn points_of(
     wanted: &[Wanted],
     measured: &HashMap<Cell, Measured>,
 ) -> Vec<Point> {
-    let metric = experiment.metric;
-    let worse_first = |a: f64, b: f64| match metric.more_is_better() {
-        true => a.total_cmp(&b),
-        false => b.total_cmp(&a),
-    };
     let mut points = Vec::new();
     for one in wanted {
-        let candidates: Vec<(Option<&str>, &Measured)> = match &one.how {
-            How::Plain(cell) => measured
-                .get(cell)
-                .map(|it| (None, it))
-                .into_iter()
-                .collect(),
-            How::Best(cells) | How::Worst(cells) => cells
-                .iter()
-                .filter_map(|(value, cell)| Some((Some(value.as_str()), measured.get(cell)?)))
-                .collect(),
-        };
-        let value = |it: &Measured| it.values.get(&metric).copied().unwrap_or(f64::NAN);
-        let by_value = |a: &&(Option<&str>, &Measured), b: &&(Option<&str>, &Measured)| {
-            worse_first(value(a.1), value(b.1))
-        };
-        let found = match one.how {
-            How::Worst(_) => candidates.iter().min_by(by_value),
-            _ => candidates.iter().max_by(by_value),
-        };
-        let Some(&(chosen, found)) = found else {
+        let runs = one.runs.iter();
+        let runs = runs.map(|how| outcome(how, measured, experiment.metric));
+        let Some(runs) = runs.collect::<Option<Vec<Outcome>>>() else {
             continue;
         };
-        points.push(point(&one.place, &one.policy, found, chosen));
+        points.extend(point(one, &one.policy, &runs));
     }
     points
 }
 
-fn point(place: &Place, policy: &str, measured: &Measured, chosen: Option<&str>) -> Point {
-    Point {
-        place: place.clone(),
-        policy: policy.into(),
-        spec: measured.spec.clone(),
-        frames: (measured.frames > 0).then_some(measured.frames),
-        chosen: chosen.map(str::to_string),
-        values: measured.values.clone(),
-        asymmetry: measured.asymmetry,
-        read_cost: measured.read_cost,
-        moments: measured.moments.clone(),
+/// What came of a simulation, and the value for which it was chosen among several.
+type Outcome<'a> = (Option<&'a str>, &'a Measured);
+
+/// The outcome with one seed.
+fn outcome<'a>(
+    how: &'a How,
+    measured: &'a HashMap<Cell, Measured>,
+    metric: Metric,
+) -> Option<Outcome<'a>> {
+    let of_several = |cells: &'a [(String, Cell)]| -> Vec<Outcome<'a>> {
+        let all = cells.iter();
+        all.filter_map(|(value, cell)| Some((Some(value.as_str()), measured.get(cell)?)))
+            .collect()
+    };
+    let value = |it: &Measured| it.values.get(&metric).copied().unwrap_or(f64::NAN);
+    let worse_first = |a: &Outcome, b: &Outcome| {
+        let (a, b) = (value(a.1), value(b.1));
+        match metric.more_is_better() {
+            true => a.total_cmp(&b),
+            false => b.total_cmp(&a),
+        }
+    };
+    match how {
+        How::Plain(cell) => Some((None, measured.get(cell)?)),
+        How::Best(cells) => of_several(cells).into_iter().max_by(worse_first),
+        How::Worst(cells) => of_several(cells).into_iter().min_by(worse_first),
     }
+}
+
+/// A point of what came of each seed; nothing of nothing.
+fn point(wanted: &Wanted, policy: &str, outcomes: &[Outcome]) -> Option<Point> {
+    let (_, first) = outcomes.first()?;
+    let mut chosen: Vec<&str> = Vec::new();
+    for value in outcomes.iter().filter_map(|(value, _)| *value) {
+        if !chosen.contains(&value) {
+            chosen.push(value);
+        }
+    }
+    let chosen = match chosen.as_slice() {
+        [] => wanted.value.clone(),
+        several => Some(several.join(" or ")),
+    };
+    let runs: Vec<Values> = outcomes.iter().map(|(_, it)| it.values.clone()).collect();
+    let frames: u64 = outcomes.iter().map(|(_, it)| it.frames).sum();
+    let frames = frames / outcomes.len() as u64;
+    Some(Point {
+        place: wanted.place.clone(),
+        policy: policy.into(),
+        spec: first.spec.clone(),
+        frames: (frames > 0).then_some(frames),
+        chosen,
+        values: means(&runs),
+        runs,
+        asymmetry: first.asymmetry,
+        read_cost: first.read_cost,
+        moments: first.moments.clone(),
+    })
 }
 
 fn estimates(lab: &Lab, wanted: &[Wanted]) -> Result<Vec<Point>, Failure> {
     let mut points = Vec::new();
     for one in wanted {
-        for cell in one.how.cells() {
+        for cell in one.runs.iter().flat_map(How::cells) {
             let measured = lab.estimates(cell)?;
             let named = ESTIMATORS.iter().zip(&measured);
-            points.extend(named.map(|(name, measured)| point(&one.place, name, measured, None)));
+            points.extend(named.filter_map(|(name, it)| point(one, name, &[(None, it)])));
         }
     }
     Ok(points)
@@ -537,7 +578,7 @@ fn estimates(lab: &Lab, wanted: &[Wanted]) -> Result<Vec<Point>, Failure> {
 fn priorities(experiment: &Experiment) -> Vec<Point> {
     let clusters = experiment.clusters.0.iter();
     clusters
-        .map(|(name, cluster)| {
+        .filter_map(|(name, cluster)| {
             let steps = cluster
                 .pages
                 .windows(2)
@@ -545,16 +586,21 @@ fn priorities(experiment: &Experiment) -> Vec<Point> {
             let pages = u32::try_from(cluster.pages.len()).unwrap_or(u32::MAX);
             let age = cluster.globaltime.saturating_sub(cluster.timestamp);
             let priority = cluster_priority(pages, steps.sum(), age);
-            let place = Place {
-                workload: String::new(),
-                at: Vec::new(),
+            let wanted = Wanted {
+                place: Place {
+                    workload: String::new(),
+                    at: Vec::new(),
+                },
+                policy: name.clone(),
+                value: None,
+                runs: Vec::new(),
             };
             let measured = Measured {
                 values: Values::from([(Metric::Priority, priority)]),
                 spec: "cfdc".into(),
                 ..Measured::default()
             };
-            point(&place, name, &measured, None)
+            point(&wanted, name, &[(None, &measured)])
         })
         .collect()
 }
@@ -586,11 +632,25 @@ fn write_files(done: &mut Reproduced, out: &Path) -> Result<(), Failure> {
     let name = format!("{id}.csv");
     let csv = data::points_csv(done).map_err(|error| failed(&name, error.to_string()))?;
     write(out, &name, &csv)?;
+    for (at, ranked) in done.ranked.iter().enumerate() {
+        let name = ranking_file(&id, at, done.ranked.len());
+        let csv = ranked.as_csv();
+        let csv = csv.map_err(|error| failed(&name, error.to_string()))?;
+        write(out, &name, &csv)?;
+    }
     let name = format!("{id}-over-time.csv");
     let csv = data::moments_csv(done).map_err(|error| failed(&name, error.to_string()))?;
     match csv {
         Some(csv) => write(out, &name, &csv),
         None => Ok(()),
+    }
+}
+
+/// What the file of a ranking is called.
+fn ranking_file(id: &str, at: usize, all: usize) -> String {
+    match all {
+        1 => format!("{id}-ranking.csv"),
+        _ => format!("{id}-ranking-{}.csv", at + 1),
     }
 }
 
@@ -619,7 +679,7 @@ fn tell(all: &[Reproduced], args: &ReproduceArgs) -> Result<(), Failure> {
             table.load_style(presets::NOTHING);
             table
                 .set_content_arrangement(ContentArrangement::Dynamic)
-                .set_header(["experiment", "claim", "paper", "ours", "verdict"]);
+                .set_header(["experiment", "claim", page::claimed(all), "ours", "verdict"]);
             for done in all {
                 for judged in &done.judged {
                     table.add_row([
@@ -632,9 +692,40 @@ fn tell(all: &[Reproduced], args: &ReproduceArgs) -> Result<(), Failure> {
                 }
             }
             writeln!(out, "{table}\n\n{}", page::summary(all))?;
+            for (done, ranked) in ranking::of_all(all) {
+                writeln!(
+                    out,
+                    "\n{}\n{}",
+                    ranking::heading(done, ranked),
+                    ranked.as_table()
+                )?;
+            }
             writeln!(out, "report: {}", args.out.join("index.html").display())?;
         }
     }
     out.flush()?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_an_id_the_papers_are_meant() {
+        let ids = |ids: &[&str], ours_too| -> Vec<String> {
+            let ids: Vec<String> = ids.iter().map(|id| id.to_string()).collect();
+            let selected = select(&ids, ours_too).unwrap_or_else(|error| panic!("{error}"));
+            selected.into_iter().map(|(name, _)| name).collect()
+        };
+        let of_ebb = ids(&["ebb"], false);
+        let (papers, all) = (ids(&[], false), ids(&[], true));
+        assert!(of_ebb.len() >= 6 && of_ebb.iter().all(|id| id.starts_with("ebb-")));
+        assert!(papers.iter().all(|id| !of_ebb.contains(id)));
+        assert_eq!(all, [papers, of_ebb].concat());
+        assert_eq!(
+            ids(&["ebb-cells", "cikm-table2"], false),
+            ["ebb-cells", "cikm-table2"]
+        );
+    }
 }

@@ -76,6 +76,13 @@ fn the_list_is_what_the_contract_says() {
             "{one}"
         );
     }
+    let ours = json(&run(
+        directory.path(),
+        &["--list", "--format", "json", "ebb"],
+    ));
+    let of_ebb = |one: &Value| one["id"].as_str().is_some_and(|id| id.starts_with("ebb-"));
+    assert!(ours.len() >= 6 && ours.iter().all(of_ebb));
+    assert!(ours.iter().all(|one| all.contains(one)));
     let table = run(directory.path(), &["--list"]);
     let table = String::from_utf8(table.stdout).expect("text");
     assert!(ids.iter().all(|id| table.contains(&format!("{id}: "))));
@@ -222,6 +229,119 @@ why = "it knows nothing of costs"
             .as_u64()
             .is_some_and(|new| (3..=4).contains(&new))
     );
+}
+
+#[test]
+fn points_are_means_over_seeds_beside_bounds_and_families() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = r#"
+id = "mine"
+paper = "own"
+number = "Table 1"
+title = "a small test"
+basis = "counts"
+
+[workloads]
+"Zipf" = "zipf:pages=300,refs=3000,seed={seed}"
+"two days" = { is = ["zipf:pages=300,refs=1500,seed={seed}", "uniform:pages=300,refs=1500"] }
+"always the same" = "uniform:pages=100,refs=1000"
+
+[policies]
+"ebb" = "ebb"
+"published" = { each-of = "{}", among = "published" }
+"hindsight best" = { best-of = "{}", among = "published" }
+"lower bound" = "lower-bound"
+
+[setting]
+frames = 30
+asymmetry = 8
+seeds = [1, 2, 3]
+
+[[figure]]
+x = "workload"
+ratio-to = "lower bound"
+policies = ["ebb", "hindsight best"]
+
+[[ranking]]
+ratio-to = "hindsight best"
+
+[[claim]]
+says = "nothing is below the bound"
+best = { policy = "lower bound" }
+
+[[claim]]
+says = "nothing published is better than the best of it"
+fixed = { policy = "hindsight best", percent = 0 }
+"#;
+    fs::write(directory.path().join("mine.toml"), file).expect("a file");
+    refused(
+        directory.path(),
+        &["mine.toml"],
+        1,
+        "'hindsight best' is not the same policy at all points",
+    );
+    let file = file.replace(
+        r#"fixed = { policy = "hindsight best", percent = 0 }"#,
+        r#"best = { policy = "hindsight best", against = ["published"] }"#,
+    );
+    fs::write(directory.path().join("mine.toml"), file).expect("a file");
+    let args = ["mine.toml", "--format", "json"];
+    let first = json(&run(directory.path(), &args));
+    let experiment = &first[0];
+    for claim in experiment["claims"].as_array().expect("claims") {
+        assert_eq!(claim["verdict"], "holds", "{claim}");
+    }
+    let points = experiment["points"].as_array().expect("points");
+    let of = |workload: &str, policy: &str| {
+        let mut all = points.iter();
+        all.find(|point| point["workload"] == workload && point["policy"] == policy)
+            .unwrap_or_else(|| panic!("{policy} is missing"))
+    };
+    // The mean over the seeds is that of single runs.
+    let alone = |seed: u32| -> f64 {
+        let output = Command::new(env!("CARGO_BIN_EXE_ebbpool"))
+            .args(["run", &format!("zipf:pages=300,refs=3000,seed={seed}")])
+            .args(["--policy", "lru", "--frames", "30", "--asymmetry", "8"])
+            .args(["--format", "json"])
+            .output()
+            .expect("ebbpool starts");
+        let told: Value = serde_json::from_slice(&output.stdout).expect("json");
+        told["cost"].as_f64().expect("a cost")
+    };
+    let costs = [1, 2, 3].map(alone);
+    let mean = costs.iter().sum::<f64>() / 3.0;
+    let lru = of("Zipf", "lru");
+    assert!((lru["cost"].as_f64().expect("a mean") - mean).abs() < 1e-12);
+    let squares: f64 = costs.iter().map(|cost| (cost - mean).powi(2)).sum();
+    // Student's t with 2 degrees of freedom.
+    let half = 4.3027 * (squares / 2.0 / 3.0).sqrt();
+    let told = lru["cost_ci95"].as_f64().expect("an interval");
+    assert!((told / half - 1.0).abs() < 1e-3, "{told}, {half}");
+    for policy in ["ebb", "arc", "lower bound"] {
+        assert_eq!(of("two days", policy)["seeds"], 3, "{policy}");
+        assert_eq!(of("always the same", policy)["seeds"], 1, "{policy}");
+        assert!(of("always the same", policy)["cost_ci95"].is_null());
+    }
+    let out = directory.path().join("reproduction");
+    let ranking = fs::read_to_string(out.join("mine-ranking.csv")).expect("the ranking");
+    let ranked = |name: &str| ranking.lines().any(|line| line.starts_with(name));
+    assert!(ranked("ebb,3,") && ranked("lru,3,") && !ranked("hindsight best"));
+    for (name, says) in [
+        ("mine.svg", "over lower bound"),
+        ("mine.csv", ",seeds,cost,cost_ci95,"),
+        (
+            "verdicts.md",
+            "| policy | geometric mean over hindsight best (worst)",
+        ),
+        ("index.html", "mine-ranking.csv"),
+    ] {
+        let text = fs::read_to_string(out.join(name)).expect(name);
+        assert!(text.contains(says), "{name} has no {says}");
+    }
+    // Bounds are kept like all results.
+    let again = json(&run(directory.path(), &args));
+    assert_eq!(again[0]["results_computed"], 0);
+    assert_eq!(again[0]["points"], experiment["points"]);
 }
 
 #[test]

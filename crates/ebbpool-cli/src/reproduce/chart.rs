@@ -8,17 +8,25 @@ use plotters::element::{Drawable, PointCollection};
 use plotters::prelude::*;
 use plotters_backend::DrawingErrorKind;
 
+use super::contenders;
 use super::format::{AxisScale, Experiment, Figure, POLICY, REFERENCES, WORKLOAD};
 use super::metric::Metric;
 use super::point::Point;
+use super::ranking::times_worse;
+use super::seeds::Estimate;
 use super::style::{self, Mark, Style};
 use super::verdict::number;
+
+/// Lines of one policy that dashes tell apart.
+const MOST_VARIANTS: usize = 4;
 
 /// Of a panel, in pixels.
 const PANEL: (u32, u32) = (400, 300);
 const LEGEND_ROW: u32 = 22;
 const MOST_COLUMNS: usize = 3;
 const MARK: i32 = 4;
+/// Half of what ends a confidence interval, in pixels.
+const CAP: i32 = 3;
 const FONT: &str = "sans-serif";
 
 /// Why there is no picture.
@@ -33,6 +41,16 @@ struct Series {
     /// Of lines that are the same policy with other parameters: the how-manieth.
     variant: usize,
     values: Vec<(f64, f64)>,
+    /// Confidence intervals: where, from and to.
+    intervals: Vec<(f64, f64, f64)>,
+}
+
+impl Series {
+    /// All that has to be within the axes.
+    fn heights(&self) -> impl Iterator<Item = f64> {
+        let ends = self.intervals.iter().flat_map(|&(_, from, to)| [from, to]);
+        self.values.iter().map(|&(_, y)| y).chain(ends)
+    }
 }
 
 struct Panel {
@@ -45,7 +63,11 @@ enum Across {
     /// Numbers, and the texts that they were given as.
     Numbers(Vec<(f64, String)>),
     /// Texts at 0, 1, 2 and so on.
-    Texts(Vec<String>),
+    Texts {
+        all: Vec<String>,
+        /// How all of them begin: what need not be said at each.
+        begin: String,
+    },
     /// The course over the trace.
     References,
 }
@@ -56,6 +78,16 @@ pub(crate) fn draw(
     figure: &Figure,
     points: &[Point],
 ) -> Result<Option<String>, NotDrawn> {
+    let figure = &Figure {
+        policies: contenders::expanded(experiment, &figure.policies),
+        ..figure.clone()
+    };
+    let is_there = |point: &&Point| {
+        let mut wanted = figure.at.0.iter();
+        wanted.all(|(name, wanted)| point.get(name).is_some_and(|value| wanted.has(value)))
+    };
+    let points: Vec<Point> = points.iter().filter(is_there).cloned().collect();
+    let points = points.as_slice();
     let across = across(figure, points);
     let panels = panels(experiment, figure, points, &across);
     if panels.iter().all(|panel| panel.series.is_empty()) {
@@ -121,7 +153,8 @@ fn across(figure: &Figure, points: &[Point]) -> Across {
     if figure.x == REFERENCES {
         return Across::References;
     }
-    let values = distinct(points.iter().filter_map(|point| point.get(&figure.x)));
+    let shown = points.iter().filter(|point| is_shown(figure, point));
+    let values = distinct(shown.filter_map(|point| point.get(&figure.x)));
     let numbers: Option<Vec<(f64, String)>> = values
         .iter()
         .map(|text| Some((numeric(text)?, text.to_string())))
@@ -130,15 +163,33 @@ fn across(figure: &Figure, points: &[Point]) -> Across {
     let is_name = figure.x == WORKLOAD || figure.x == POLICY;
     match numbers.filter(|_| !is_text && !is_name) {
         Some(numbers) => Across::Numbers(numbers),
-        None => Across::Texts(values.iter().map(|text| text.to_string()).collect()),
+        None => Across::Texts {
+            begin: beginning(&values).into(),
+            all: values.iter().map(|text| text.to_string()).collect(),
+        },
     }
+}
+
+/// What several texts have in common up to their last blank, as the members of a group have.
+fn beginning<'a>(texts: &[&'a str]) -> &'a str {
+    let ends = texts
+        .iter()
+        .map(|text| text.rfind(' ').map(|at| &text[..=at]));
+    match ends.collect::<Option<Vec<&str>>>().as_deref() {
+        Some([first, rest @ ..]) if !rest.is_empty() && rest.iter().all(|it| it == first) => first,
+        _ => "",
+    }
+}
+
+fn is_shown(figure: &Figure, point: &Point) -> bool {
+    figure.policies.is_empty() || figure.policies.contains(&point.policy)
 }
 
 impl Across {
     fn place(&self, text: &str) -> Option<f64> {
         match self {
             Across::Numbers(_) => numeric(text),
-            Across::Texts(all) => Some(all.iter().position(|known| known == text)? as f64),
+            Across::Texts { all, .. } => Some(all.iter().position(|known| known == text)? as f64),
             Across::References => None,
         }
     }
@@ -149,10 +200,11 @@ impl Across {
                 let told = all.iter().find(|(number, _)| *number == at);
                 told.map_or_else(|| number(at), |(_, text)| text.clone())
             }
-            Across::Texts(all) => {
+            Across::Texts { all, begin } => {
                 let is_whole = (at - at.round()).abs() < 1e-6 && at >= -0.5;
                 let text = is_whole.then(|| all.get(at.round() as usize)).flatten();
-                text.cloned().unwrap_or_default()
+                let text = text.map(|text| text.strip_prefix(begin.as_str()).unwrap_or(text));
+                text.unwrap_or_default().to_string()
             }
             Across::References if at == 0.0 => "0".into(),
             Across::References if at >= 1e6 => format!("{} M", number(at / 1e6)),
@@ -177,8 +229,7 @@ fn panels(
         });
         parts.collect::<Vec<_>>().join(", ")
     };
-    let shown =
-        |point: &&Point| figure.policies.is_empty() || figure.policies.contains(&point.policy);
+    let shown = |point: &&Point| is_shown(figure, point);
     let mut titles: Vec<String> = Vec::new();
     for point in points.iter().filter(shown) {
         let title = title_of(point);
@@ -225,56 +276,90 @@ fn series(
         let rest = several.filter_map(|name| Some(format!(", {name} {}", point.get(name)?)));
         format!("{line}{}", rest.collect::<String>())
     };
+    let by_base = lines == POLICY;
     let mut all: Vec<Series> = Vec::new();
-    let mut bases: Vec<String> = Vec::new();
+    let mut bases: Vec<&str> = Vec::new();
     for point in of_panel {
-        let values = values(figure, point, points, metric, across);
+        let (values, interval) = match across {
+            Across::References => (course(point, metric), None),
+            _ => match value(figure, point, points, metric, across) {
+                Some((x, y)) => (vec![(x, y.mean)], interval(x, y)),
+                None => continue,
+            },
+        };
         if values.is_empty() {
             continue;
         }
         let name = name_of(point);
         match all.iter_mut().find(|series| series.name == name) {
-            Some(series) => series.values.extend(values),
+            Some(series) => {
+                series.values.extend(values);
+                series.intervals.extend(interval);
+            }
             None => {
-                let base = match lines {
-                    POLICY => point.spec.split(':').next().unwrap_or_default(),
-                    _ => "",
+                let base = match by_base {
+                    true => base(point, of_panel, name_of),
+                    false => "",
                 };
-                let variant = bases.iter().filter(|known| *known == base).count();
+                let variant = bases.iter().filter(|known| **known == base).count();
                 let style = style::of_policy(base).unwrap_or_else(|| style::of_index(all.len()));
                 all.push(Series {
                     name,
                     style,
                     variant: if base.is_empty() { 0 } else { variant },
                     values,
+                    intervals: interval.into_iter().collect(),
                 });
-                bases.push(base.into());
+                bases.push(base);
             }
         }
     }
     all
 }
 
+/// The policy by whose colour a line is known: none of a line of several policies, nor where one has
+/// more lines than dashes tell apart.
+fn base<'a>(point: &'a Point, of_panel: &[&Point], name_of: impl Fn(&Point) -> String) -> &'a str {
+    fn of(point: &Point) -> &str {
+        point.spec.split(':').next().unwrap_or_default()
+    }
+    let base = of(point);
+    let mut same = of_panel.iter().filter(|other| other.policy == point.policy);
+    let lines = of_panel.iter().filter(|other| of(other) == base);
+    let names: Vec<String> = lines.map(|other| name_of(other)).collect();
+    let lines = distinct(names.iter().map(String::as_str)).len();
+    match same.all(|other| of(other) == base) && lines <= MOST_VARIANTS {
+        true => base,
+        false => "",
+    }
+}
+
 /// What a point adds to its line.
-fn values(
+fn value(
     figure: &Figure,
     point: &Point,
     points: &[Point],
     metric: Metric,
     across: &Across,
-) -> Vec<(f64, f64)> {
-    if let Across::References = across {
-        return course(point, metric);
-    }
-    let y = match &figure.improvement_of {
-        None => point.value(metric),
-        Some(policy) => points
-            .iter()
-            .find(|other| other.policy == *policy && other.place == point.place)
-            .and_then(|other| Some(metric.improvement(other.value(metric)?, point.value(metric)?))),
+) -> Option<(f64, Estimate)> {
+    let there = |policy: &String| {
+        let mut of_policy = points.iter().filter(|other| other.policy == *policy);
+        of_policy.find(|other| other.place == point.place)
     };
-    let x = point.get(&figure.x).and_then(|text| across.place(text));
-    x.zip(y).into_iter().collect()
+    let samples = match (&figure.improvement_of, &figure.ratio_to) {
+        (Some(policy), _) => there(policy)?.compared(point, metric, |value, other| {
+            metric.improvement(value, other)
+        }),
+        (None, Some(policy)) => point.compared(there(policy)?, metric, times_worse(metric)),
+        (None, None) => point.samples(metric),
+    };
+    let x = across.place(point.get(&figure.x)?)?;
+    Some((x, Estimate::of(&samples?)?))
+}
+
+fn interval(x: f64, y: Estimate) -> Option<(f64, f64, f64)> {
+    let half = y.half_width?;
+    Some((x, y.mean - half, y.mean + half))
 }
 
 /// The metric over the trace.
@@ -413,7 +498,7 @@ fn x_axis<'a>(figure: &Figure, panel: &Panel, across: &'a Across) -> Axis<'a> {
             }
             (room, log && most > least, ticks)
         }
-        Across::Texts(all) => (
+        Across::Texts { all, .. } => (
             -0.6..(all.len() as f64 - 0.4),
             false,
             (0..all.len()).map(|at| at as f64).collect(),
@@ -433,8 +518,7 @@ fn x_axis<'a>(figure: &Figure, panel: &Panel, across: &'a Across) -> Axis<'a> {
 }
 
 fn y_axis<'a>(figure: &Figure, panel: &Panel) -> Axis<'a> {
-    let values = panel.series.iter().flat_map(|series| &series.values);
-    let (least, most) = extent(values.map(|(_, y)| *y));
+    let (least, most) = extent(panel.series.iter().flat_map(Series::heights));
     let log = figure.y_scale == AxisScale::Log && least > 0.0;
     let label = Box::new(|at: f64| match at.abs() {
         size if size >= 1e6 => format!("{} M", number(at / 1e6)),
@@ -443,6 +527,12 @@ fn y_axis<'a>(figure: &Figure, panel: &Panel) -> Axis<'a> {
     });
     let range = match log {
         true => (least / 1.2)..(most * 1.2),
+        // What counts of a ratio is how far it is from 1.
+        false if figure.ratio_to.is_some() && !figure.bars => {
+            let (least, most) = (least.min(1.0), most.max(1.0));
+            let room = 0.06 * (most - least).max(0.01);
+            (least - room)..(most + room)
+        }
         false => {
             let (least, most) = match (least.min(0.0), most.max(0.0)) {
                 (0.0, 0.0) => (0.0, 1.0),
@@ -477,9 +567,14 @@ fn draw_panel<'a>(
     area: &Area<'a>,
 ) -> Drawn<'a> {
     let metric = figure.y.unwrap_or(experiment.metric);
-    let y_label = match &figure.improvement_of {
-        Some(policy) => format!("{policy} better by (%)"),
-        None => metric.label().to_string(),
+    let y_label = match (&figure.improvement_of, &figure.ratio_to) {
+        (Some(policy), _) => format!("{policy} better by (%)"),
+        (None, Some(policy)) => format!("{} over {policy}'s", metric.key()),
+        (None, None) => metric.label().to_string(),
+    };
+    let x_label = match across {
+        Across::Texts { begin, .. } if !begin.is_empty() => begin.trim_end(),
+        _ => figure.x.as_str(),
     };
     let mut builder = ChartBuilder::on(area);
     builder
@@ -500,7 +595,7 @@ fn draw_panel<'a>(
         .axis_style(RGBColor(90, 90, 90))
         .label_style((FONT, 12))
         .axis_desc_style((FONT, 13))
-        .x_desc(figure.x.as_str())
+        .x_desc(x_label)
         .y_desc(y_label)
         .draw()?;
     // Across policies each has a place of its own, and stands in its middle.
@@ -517,6 +612,11 @@ fn draw_panel<'a>(
                 let corners = [(x + left, 0.0), (x + left + width * 0.92, y)];
                 Rectangle::new(corners, shade(series).filled())
             }))?;
+            let middle = left + width * 0.46;
+            chart.draw_series(series.intervals.iter().map(|&(x, from, to)| Interval {
+                ends: [(x + middle, from), (x + middle, to)],
+                colour: BLACK,
+            }))?;
             continue;
         }
         let line = colour.stroke_width(2);
@@ -531,6 +631,10 @@ fn draw_panel<'a>(
         if let Across::References = across {
             continue;
         }
+        chart.draw_series(series.intervals.iter().map(|&(x, from, to)| Interval {
+            ends: [(x, from), (x, to)],
+            colour,
+        }))?;
         let style = series.style;
         let marks = series.values.iter().map(|&place| Marked { place, style });
         chart.draw_series(marks)?;
@@ -605,6 +709,39 @@ impl<C, DB: DrawingBackend> Drawable<DB> for Marked<C> {
     }
 }
 
+/// A confidence interval.
+struct Interval {
+    ends: [(f64, f64); 2],
+    colour: RGBColor,
+}
+
+impl<'a> PointCollection<'a, (f64, f64)> for &'a Interval {
+    type Point = &'a (f64, f64);
+    type IntoIter = std::slice::Iter<'a, (f64, f64)>;
+
+    fn point_iter(self) -> Self::IntoIter {
+        self.ends.iter()
+    }
+}
+
+impl<DB: DrawingBackend> Drawable<DB> for Interval {
+    fn draw<I: Iterator<Item = (i32, i32)>>(
+        &self,
+        mut places: I,
+        backend: &mut DB,
+        _size: (u32, u32),
+    ) -> Result<(), DrawingErrorKind<DB::ErrorType>> {
+        let (Some(from), Some(to)) = (places.next(), places.next()) else {
+            return Ok(());
+        };
+        backend.draw_line(from, to, &self.colour)?;
+        for (x, y) in [from, to] {
+            backend.draw_line((x - CAP, y), (x + CAP, y), &self.colour)?;
+        }
+        Ok(())
+    }
+}
+
 /// A line of the legend.
 fn draw_key<'a>(series: &Series, bars: bool, place: (i32, i32), area: &Area<'a>) -> Drawn<'a> {
     let (x, y) = place;
@@ -648,6 +785,14 @@ mod tests {
             [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0]
         );
         assert_eq!(log_ticks(1e-4, 1e3).len(), 8);
+    }
+
+    #[test]
+    fn members_of_a_group_are_told_apart_by_their_ends() {
+        assert_eq!(beginning(&["pool 1", "pool 16"]), "pool ");
+        assert_eq!(beginning(&["pool 1", "looks 1"]), "");
+        assert_eq!(beginning(&["pool 1"]), "");
+        assert_eq!(beginning(&["lru", "arc"]), "");
     }
 
     #[test]

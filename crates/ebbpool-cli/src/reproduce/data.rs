@@ -14,15 +14,27 @@ pub(crate) fn metrics(points: &[Point]) -> BTreeSet<Metric> {
     all.copied().collect()
 }
 
-/// A row for each point.
+/// True if points are means over seeds.
+fn is_seeded(done: &Reproduced) -> bool {
+    !done.experiment.seeds(done.scale).is_empty()
+}
+
+/// A row for each point; where there are seeds, with how many and half of each mean's confidence
+/// interval.
 pub(crate) fn points_csv(done: &Reproduced) -> Result<Vec<u8>, csv::Error> {
     let metrics = metrics(&done.points);
     let mut csv = csv::Writer::from_writer(Vec::new());
     let dimensions = done.experiment.dimensions();
     let head = dimensions.iter().map(|name| name.to_string());
     let fixed = ["policy", "spelled", "frames_used", "chosen"].map(str::to_string);
-    let measured = metrics.iter().map(|metric| metric.key().replace('-', "_"));
-    csv.write_record(head.chain(fixed).chain(measured))?;
+    let seeded = is_seeded(done);
+    let measured = metrics.iter().flat_map(|metric| {
+        let key = metric.key().replace('-', "_");
+        let interval = seeded.then(|| format!("{key}_ci95"));
+        std::iter::once(key).chain(interval)
+    });
+    let seeds = seeded.then(|| "seeds".to_string());
+    csv.write_record(head.chain(fixed).chain(seeds).chain(measured))?;
     for point in &done.points {
         let place = dimensions
             .iter()
@@ -36,11 +48,13 @@ pub(crate) fn points_csv(done: &Reproduced) -> Result<Vec<u8>, csv::Error> {
                 .unwrap_or_default(),
             point.chosen.clone().unwrap_or_default(),
         ];
-        let measured = metrics.iter().map(|metric| {
-            let value = point.value(*metric);
-            value.map(|value| value.to_string()).unwrap_or_default()
+        let measured = metrics.iter().flat_map(|metric| {
+            let text = |value: Option<f64>| value.map(|it| it.to_string()).unwrap_or_default();
+            let interval = seeded.then(|| text(point.half_width(*metric)));
+            std::iter::once(text(point.value(*metric))).chain(interval)
         });
-        csv.write_record(place.chain(fixed).chain(measured))?;
+        let seeds = seeded.then(|| point.runs.len().to_string());
+        csv.write_record(place.chain(fixed).chain(seeds).chain(measured))?;
     }
     csv.into_inner().map_err(|error| error.into_error().into())
 }
@@ -103,7 +117,13 @@ pub(crate) fn as_json(done: &Reproduced) -> Value {
         }
         for metric in point.values.keys() {
             let key = metric.key().replace('-', "_");
+            if let Some(half_width) = point.half_width(*metric) {
+                object.insert(format!("{key}_ci95"), json!(half_width));
+            }
             object.insert(key, json!(point.value(*metric)));
+        }
+        if is_seeded(done) {
+            object.insert("seeds".into(), json!(point.runs.len()));
         }
         Value::Object(object)
     };
@@ -118,6 +138,7 @@ pub(crate) fn as_json(done: &Reproduced) -> Value {
         "metric": experiment.metric,
         "points": done.points.iter().map(point).collect::<Vec<_>>(),
         "claims": done.judged,
+        "rankings": done.ranked,
         "notes": done.notes,
         "seconds": done.seconds,
         "results_known": done.known,

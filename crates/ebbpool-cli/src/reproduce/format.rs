@@ -6,6 +6,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
+use super::contenders::{self, Among, Is};
 use super::metric::Metric;
 use super::ordered::{Ordered, Text};
 
@@ -52,6 +53,9 @@ pub(crate) struct Experiment {
     pub(crate) clusters: Ordered<Cluster>,
     #[serde(default)]
     pub(crate) figure: Vec<Spanned<Figure>>,
+    /// Policies in order of their means over all points.
+    #[serde(default)]
+    pub(crate) ranking: Vec<Spanned<Ranking>>,
     #[serde(default)]
     pub(crate) claim: Vec<Spanned<Claim>>,
 }
@@ -73,6 +77,9 @@ pub(crate) enum Paper {
     Ppe,
     #[serde(rename = "CFDC")]
     Cfdc,
+    /// Our own policy.
+    #[serde(rename = "ebb")]
+    Ebb,
     #[serde(rename = "own")]
     Own,
 }
@@ -96,6 +103,7 @@ impl Paper {
             Paper::Cfdc => {
                 "Ou, Härder and Jin, CFDC: a flash-aware replacement policy for database buffer management, DaMoN 2009"
             }
+            Paper::Ebb => "Ebbpool's own policy, see docs/ebb.md",
             Paper::Own => "an experiment of one's own",
         }
     }
@@ -108,8 +116,14 @@ impl Paper {
             Paper::AdLru => "AD-LRU",
             Paper::Ppe => "PPE",
             Paper::Cfdc => "CFDC",
+            Paper::Ebb => "ebb",
             Paper::Own => "own",
         }
+    }
+
+    /// True if somebody published it, so that there is something to reproduce.
+    pub(crate) fn is_published(self) -> bool {
+        !matches!(self, Paper::Ebb | Paper::Own)
     }
 }
 
@@ -158,7 +172,7 @@ pub(crate) enum Kind {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(
     untagged,
-    expecting = "expected a trace such as \"zipf:pages=1000\", or a table with the keys quick and full, or is, or references; and limit, quick-limit, page-size"
+    expecting = "expected a trace such as \"zipf:pages=1000\", or a table with the keys quick and full, or is, or references; and quick-limit"
 )]
 pub(crate) enum Workload {
     /// A trace as on the command line, the same for quick and full.
@@ -170,10 +184,10 @@ pub(crate) enum Workload {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Told {
-    /// The trace, quick and full.
-    pub(crate) is: Option<String>,
-    pub(crate) quick: Option<String>,
-    pub(crate) full: Option<String>,
+    /// The trace, quick and full; of a list one after the other.
+    pub(crate) is: Option<OneOrMore>,
+    pub(crate) quick: Option<OneOrMore>,
+    pub(crate) full: Option<OneOrMore>,
     /// The references themselves: `R A, W B` or `R 1, W 2`.
     pub(crate) references: Option<String>,
     /// References to read at most when quick.
@@ -184,51 +198,84 @@ pub(crate) struct Told {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Trace {
     pub(crate) spec: String,
+    /// Traces that follow it and are part of it.
+    pub(crate) then: Vec<String>,
     /// True if `spec` is the references themselves.
     pub(crate) inline: bool,
     pub(crate) limit: Option<u64>,
+}
+
+impl Trace {
+    /// The trace of that name, whole.
+    pub(crate) fn named(spec: &str) -> Self {
+        Trace {
+            spec: spec.into(),
+            then: Vec::new(),
+            inline: false,
+            limit: None,
+        }
+    }
+
+    /// The same with values in the places of their names.
+    pub(crate) fn filled(&self, values: &[(String, String)]) -> Self {
+        let then = self.then.iter().map(|spec| filled(spec, values));
+        Trace {
+            spec: filled(&self.spec, values),
+            then: then.collect(),
+            ..self.clone()
+        }
+    }
+
+    /// What it is made of.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &str> {
+        let parts = std::iter::once(&self.spec).chain(&self.then);
+        parts.map(String::as_str)
+    }
 }
 
 impl Workload {
     /// The trace of that scale; nothing if none is told.
     pub(crate) fn at(&self, scale: Scale) -> Option<Trace> {
         let told = match self {
-            Workload::Named(name) => {
-                return Some(Trace {
-                    spec: name.clone(),
-                    inline: false,
-                    limit: None,
-                });
-            }
+            Workload::Named(name) => return Some(Trace::named(name)),
             Workload::Told(told) => told,
         };
         if let Some(references) = &told.references {
             return Some(Trace {
-                spec: references.clone(),
                 inline: true,
-                limit: None,
+                ..Trace::named(references)
             });
         }
         let of_scale = match scale {
             Scale::Quick => &told.quick,
             Scale::Full => &told.full,
         };
+        let mut parts = of_scale.as_ref().or(told.is.as_ref())?.values().iter();
         Some(Trace {
-            spec: of_scale.as_ref().or(told.is.as_ref())?.clone(),
-            inline: false,
             limit: told.quick_limit.filter(|_| scale == Scale::Quick),
+            then: parts
+                .clone()
+                .skip(1)
+                .map(|Text(spec)| spec.clone())
+                .collect(),
+            ..Trace::named(&parts.next()?.0)
         })
     }
 
     fn is_whole(&self) -> bool {
         match self {
             Workload::Named(_) => true,
-            Workload::Told(told) => matches!(
-                (&told.is, &told.quick, &told.full, &told.references),
-                (Some(_), None, None, None)
-                    | (None, Some(_), Some(_), None)
-                    | (None, None, None, Some(_))
-            ),
+            Workload::Told(told) => {
+                let parts = [&told.is, &told.quick, &told.full].into_iter().flatten();
+                let empty = parts.into_iter().any(|parts| parts.values().is_empty());
+                let whole = matches!(
+                    (&told.is, &told.quick, &told.full, &told.references),
+                    (Some(_), None, None, None)
+                        | (None, Some(_), Some(_), None)
+                        | (None, None, None, Some(_))
+                );
+                whole && !empty
+            }
         }
     }
 }
@@ -253,21 +300,42 @@ impl Scale {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(
     untagged,
-    expecting = "expected a policy such as \"lru\", or { best-of = \"fd-static:clean={}\", among = [1, 2] } or worst-of in its place"
+    expecting = "expected a policy such as \"lru\", or { best-of = \"fd-static:clean={}\", among = [1, 2] }, or worst-of or each-of in its place; among may be \"online\" or \"published\", and except leaves some out"
 )]
 pub(crate) enum Contender {
     Policy(String),
     Chosen(Chosen),
 }
 
-/// Of several policies the best or the worst at each point, chosen with hindsight.
+/// Several policies: the best or the worst of them at each point, chosen with hindsight, or each.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Chosen {
     /// A policy with `{}` where the values go.
     pub(crate) best_of: Option<String>,
     pub(crate) worst_of: Option<String>,
-    pub(crate) among: Vec<Text>,
+    pub(crate) each_of: Option<String>,
+    pub(crate) among: Among,
+    /// Values that are left out.
+    #[serde(default)]
+    pub(crate) except: Vec<Text>,
+}
+
+impl Chosen {
+    /// The policy with `{}` where the values go; nothing unless exactly one is told.
+    pub(crate) fn template(&self) -> Option<&str> {
+        let all = [&self.best_of, &self.worst_of, &self.each_of];
+        let mut told = all.into_iter().flatten();
+        let template = told.next()?;
+        told.next().is_none().then_some(template)
+    }
+
+    pub(crate) fn values(&self) -> Vec<String> {
+        let left_out = |value: &String| self.except.iter().any(|Text(one)| one == value);
+        let mut values = self.among.values();
+        values.retain(|value| !left_out(value));
+        values
+    }
 }
 
 /// What holds for all points, or for those where it does not vary.
@@ -280,6 +348,8 @@ pub(crate) struct Setting {
     pub(crate) warmup: Option<Text>,
     pub(crate) at_end: Option<Text>,
     pub(crate) cluster_size: Option<Text>,
+    /// What stands for `{seed}`: each point is the mean over these.
+    pub(crate) seeds: Option<Vec<Text>>,
 }
 
 impl Setting {
@@ -340,6 +410,8 @@ pub(crate) struct Figure {
     pub(crate) y: Option<Metric>,
     /// The y axis has by how many per cent this policy is better than that of the line.
     pub(crate) improvement_of: Option<String>,
+    /// The y axis has the ratio to what this policy has.
+    pub(crate) ratio_to: Option<String>,
     /// Shown only if it is one of these.
     #[serde(default)]
     pub(crate) policies: Vec<String>,
@@ -352,6 +424,25 @@ pub(crate) struct Figure {
     pub(crate) bars: bool,
     /// A line for each value of this, in place of a line for each policy.
     pub(crate) lines: Option<String>,
+    /// Only points with these values; a list means any of them.
+    #[serde(default, rename = "where")]
+    pub(crate) at: Ordered<OneOrMore>,
+}
+
+/// Policies in order of the geometric mean of their ratio to another, over all points.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Ranking {
+    pub(crate) title: Option<String>,
+    /// The other one.
+    pub(crate) ratio_to: String,
+    /// The experiment's metric if nothing is said.
+    pub(crate) metric: Option<Metric>,
+    /// Those that are ranked; all if nothing is said.
+    #[serde(default)]
+    pub(crate) policies: Vec<String>,
+    /// A column with the geometric mean for each value of this, beside that of all points.
+    pub(crate) columns: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -390,6 +481,8 @@ pub(crate) struct Claim {
     pub(crate) bound: Option<Bound>,
     pub(crate) flat: Option<Flat>,
     pub(crate) best_at: Option<BestAt>,
+    pub(crate) ratio: Option<Ratio>,
+    pub(crate) fixed: Option<Fixed>,
 }
 
 /// One policy is at least as good as all others, or at most.
@@ -512,6 +605,42 @@ pub(crate) struct BestAt {
     pub(crate) is: Text,
 }
 
+/// A policy's metric is at most so many times another's.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Ratio {
+    pub(crate) of: String,
+    pub(crate) to: String,
+    pub(crate) at_most: f64,
+    #[serde(default)]
+    pub(crate) take: Over,
+}
+
+/// What of a claim's ratios counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Over {
+    /// Every one.
+    #[default]
+    All,
+    /// Their arithmetic mean.
+    Mean,
+    /// Their geometric mean.
+    GeometricMean,
+}
+
+/// One policy, the same at all points, is better than any other one by so many per cent of the
+/// geometric mean.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Fixed {
+    pub(crate) policy: String,
+    /// The others, if not all that are the same policy at all points.
+    #[serde(default)]
+    pub(crate) against: Vec<String>,
+    pub(crate) percent: f64,
+}
+
 /// A value or some.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged, expecting = "expected a value or a list of values")]
@@ -548,6 +677,8 @@ pub(crate) enum Check<'a> {
     Bound(&'a Bound),
     Flat(&'a Flat),
     BestAt(&'a BestAt),
+    Ratio(&'a Ratio),
+    Fixed(&'a Fixed),
 }
 
 impl Claim {
@@ -565,6 +696,8 @@ impl Claim {
             self.bound.as_ref().map(Check::Bound),
             self.flat.as_ref().map(Check::Flat),
             self.best_at.as_ref().map(Check::BestAt),
+            self.ratio.as_ref().map(Check::Ratio),
+            self.fixed.as_ref().map(Check::Fixed),
         ];
         let mut told = checks.into_iter().flatten();
         let check = told.next()?;
@@ -601,6 +734,11 @@ impl Check<'_> {
                 .collect(),
             Check::Flat(it) => vec![&it.policy],
             Check::BestAt(it) => vec![&it.policy],
+            Check::Ratio(it) => vec![&it.of, &it.to],
+            Check::Fixed(it) => {
+                let against = it.against.iter().map(String::as_str);
+                against.chain([it.policy.as_str()]).collect()
+            }
         }
     }
 
@@ -636,6 +774,10 @@ impl Experiment {
         self.figure.iter().map(Spanned::get_ref)
     }
 
+    pub(crate) fn rankings(&self) -> impl Iterator<Item = &Ranking> {
+        self.ranking.iter().map(Spanned::get_ref)
+    }
+
     pub(crate) fn claims(&self) -> impl Iterator<Item = &Claim> {
         self.claim.iter().map(Spanned::get_ref)
     }
@@ -655,6 +797,30 @@ impl Experiment {
             Scale::Quick => None,
         };
         full.or_else(|| self.setting.get(key))
+    }
+
+    /// The values for `{seed}` at that scale; none if nothing depends on chance.
+    pub(crate) fn seeds(&self, scale: Scale) -> &[Text] {
+        let full = match scale {
+            Scale::Full => self.full.setting.seeds.as_deref(),
+            Scale::Quick => None,
+        };
+        full.or(self.setting.seeds.as_deref()).unwrap_or_default()
+    }
+
+    /// True of a policy that is the same at all points, and not the best of several or a bound.
+    pub(crate) fn is_fixed(&self, policy: &str) -> bool {
+        contenders::of(self).iter().any(|entrant| {
+            let is_policy = matches!(&entrant.is, Is::One(one) if !super::lab::stands_for(one));
+            entrant.name == policy && is_policy
+        })
+    }
+
+    /// True of the name of somebody who takes part.
+    pub(crate) fn names(&self, policy: &str) -> bool {
+        contenders::of(self)
+            .iter()
+            .any(|entrant| entrant.name == policy)
     }
 
     /// True if something asks for the state of the buffer over time.
@@ -680,6 +846,8 @@ impl Experiment {
 pub(crate) const REFERENCES: &str = "references";
 pub(crate) const WORKLOAD: &str = "workload";
 pub(crate) const POLICY: &str = "policy";
+/// What stands for a seed in traces and policies.
+pub(crate) const SEED: &str = "seed";
 
 /// What takes the place of policies where Two-Stack is looked at.
 pub(crate) const ESTIMATORS: [&str; 2] = ["with present conditions", "without"];
@@ -721,8 +889,13 @@ impl Document<'_> {
             return Err(self.error(Some(experiment.id.span()), problem));
         }
         self.check_contents(experiment)?;
+        self.check_seeds(experiment)?;
         self.check_varied(experiment)?;
         let known = Known::of(experiment);
+        for ranking in &experiment.ranking {
+            let problem = known.wrong_in_ranking(ranking.get_ref());
+            problem.map_or(Ok(()), |it| Err(self.error(Some(ranking.span()), it)))?;
+        }
         for figure in &experiment.figure {
             let problem = known.wrong_in_figure(figure.get_ref());
             problem.map_or(Ok(()), |it| Err(self.error(Some(figure.span()), it)))?;
@@ -762,16 +935,47 @@ impl Document<'_> {
         }
         for (name, contender) in &experiment.policies.0 {
             if let Contender::Chosen(chosen) = contender.get_ref()
-                && (chosen.best_of.is_some() == chosen.worst_of.is_some()
-                    || chosen.among.is_empty())
+                && (chosen.template().is_none() || chosen.values().is_empty())
             {
                 let problem = format!(
-                    "policy '{name}' has to say best-of or worst-of, and values among which to choose"
+                    "policy '{name}' has to say best-of or worst-of, or each-of, and values among which to choose"
                 );
                 return Err(self.error(Some(contender.span()), problem));
             }
         }
-        Ok(())
+        let mut names = HashSet::new();
+        let all = contenders::of(experiment).into_iter();
+        let twice = all
+            .map(|entrant| entrant.name)
+            .find(|name| !names.insert(name.clone()));
+        twice.map_or(Ok(()), |name| {
+            let problem = format!("two policies are called '{name}'; leave one out with except");
+            Err(self.error(None, problem))
+        })
+    }
+
+    /// Whether seeds are used, and used as such.
+    fn check_seeds(&self, experiment: &Experiment) -> Result<(), FormatError> {
+        let told = [Scale::Quick, Scale::Full].map(|scale| experiment.seeds(scale));
+        if told.iter().all(|seeds| seeds.is_empty()) {
+            return Ok(());
+        }
+        let repeated = |seeds: &[Text]| seeds.iter().collect::<HashSet<_>>().len() < seeds.len();
+        let stands = |(text, _): &(String, _)| text.contains(&format!("{{{SEED}}}"));
+        let problem = if told.iter().any(|seeds| seeds.is_empty()) {
+            "there are seeds with --full only; give the quick ones in [setting]"
+        } else if told.iter().any(|seeds| repeated(seeds)) {
+            "a seed is told twice"
+        } else if !matches!(experiment.kind, Kind::Sweep | Kind::Timing) {
+            "seeds are of experiments of kind sweep or timing"
+        } else if experiment.vary.get(SEED).is_some() {
+            "seed varies, and there are seeds; it can be one of them"
+        } else if !texts(experiment).iter().any(stands) {
+            "there are seeds, but {seed} stands nowhere"
+        } else {
+            return Ok(());
+        };
+        Err(self.error(None, problem.into()))
     }
 
     /// Whether what varies is used, and what is used varies.
@@ -781,8 +985,14 @@ impl Document<'_> {
         for (text, span) in texts(experiment) {
             let mut rest = text.as_str();
             while let Some(name) = place(rest) {
-                if !name.is_empty() && !names.contains(&name) {
-                    let problem = format!("nothing named '{name}' varies, as {{{name}}} says");
+                let is_seed = name == SEED && !experiment.seeds(Scale::Quick).is_empty();
+                if !name.is_empty() && !is_seed && !names.contains(&name) {
+                    let more = match name {
+                        SEED => "; give seeds in [setting]",
+                        _ => "",
+                    };
+                    let problem =
+                        format!("nothing named '{name}' varies, as {{{name}}} says{more}");
                     return Err(self.error(span, problem));
                 }
                 used.insert(name.to_string());
@@ -811,13 +1021,15 @@ fn texts(experiment: &Experiment) -> Vec<(String, Option<Range<usize>>)> {
     let mut texts = Vec::new();
     for (_, workload) in &experiment.workloads.0 {
         for trace in [Scale::Quick, Scale::Full].map(|scale| workload.get_ref().at(scale)) {
-            texts.extend(trace.map(|trace| (trace.spec, Some(workload.span()))));
+            for part in trace.iter().flat_map(Trace::parts) {
+                texts.push((part.to_string(), Some(workload.span())));
+            }
         }
     }
     for (_, contender) in &experiment.policies.0 {
         let text = match contender.get_ref() {
             Contender::Policy(text) => Some(text.clone()),
-            Contender::Chosen(chosen) => chosen.best_of.clone().or(chosen.worst_of.clone()),
+            Contender::Chosen(chosen) => chosen.template().map(str::to_string),
         };
         texts.extend(text.map(|text| (text, Some(contender.span()))));
     }
@@ -830,7 +1042,9 @@ fn texts(experiment: &Experiment) -> Vec<(String, Option<Range<usize>>)> {
 
 /// What figures and claims may speak of.
 struct Known<'a> {
-    policies: Vec<&'a str>,
+    policies: Vec<String>,
+    /// Names that stand for the policies of a group.
+    groups: Vec<&'a str>,
     dimensions: Vec<&'a str>,
     experiment: &'a Experiment,
 }
@@ -838,23 +1052,38 @@ struct Known<'a> {
 impl<'a> Known<'a> {
     fn of(experiment: &'a Experiment) -> Self {
         let policies = match experiment.kind {
-            Kind::Estimates => ESTIMATORS.to_vec(),
-            Kind::Priorities => experiment.clusters.names().collect(),
-            Kind::Sweep | Kind::Timing => experiment.policies.names().collect(),
+            Kind::Estimates => ESTIMATORS.map(str::to_string).to_vec(),
+            Kind::Priorities => experiment.clusters.names().map(str::to_string).collect(),
+            Kind::Sweep | Kind::Timing => {
+                let all = contenders::of(experiment).into_iter();
+                all.map(|entrant| entrant.name).collect()
+            }
         };
+        let is_group = |contender: &Contender| match contender {
+            Contender::Policy(_) => false,
+            Contender::Chosen(chosen) => chosen.each_of.is_some(),
+        };
+        let groups = experiment.policies.0.iter();
+        let groups = groups.filter(|(_, contender)| is_group(contender.get_ref()));
         Known {
             policies,
+            groups: groups.map(|(name, _)| name.as_str()).collect(),
             dimensions: experiment.dimensions(),
             experiment,
         }
     }
 
     fn wrong_policy<'b>(&self, mut named: impl Iterator<Item = &'b str>) -> Option<String> {
-        let unknown = named.find(|name| !self.policies.contains(name))?;
+        let unknown = named.find(|name| !self.policies.iter().any(|known| known == name))?;
         let all = self.policies.join(", ");
         Some(format!(
             "there is no policy '{unknown}' here; there are {all}"
         ))
+    }
+
+    /// As [`wrong_policy`](Self::wrong_policy), where a group may stand for its policies.
+    fn wrong_policy_or_group<'b>(&self, named: impl Iterator<Item = &'b str>) -> Option<String> {
+        self.wrong_policy(named.filter(|name| !self.groups.contains(name)))
     }
 
     fn wrong_dimension<'b>(&self, mut named: impl Iterator<Item = &'b str>) -> Option<String> {
@@ -869,19 +1098,39 @@ impl<'a> Known<'a> {
         let panels = figure.panels.iter().map(String::as_str);
         let panels = panels.filter(|panel| *panel != POLICY);
         let lines = figure.lines.as_deref().filter(|lines| *lines != POLICY);
-        let policies = figure.policies.iter().chain(&figure.improvement_of);
-        self.wrong_dimension(x.into_iter().chain(panels).chain(lines))
-            .or_else(|| self.wrong_policy(policies.map(String::as_str)))
+        let others = figure.improvement_of.iter().chain(&figure.ratio_to);
+        let policies = figure.policies.iter().map(String::as_str);
+        let at = figure.at.names();
+        self.wrong_dimension(x.into_iter().chain(panels).chain(lines).chain(at))
+            .or_else(|| self.wrong_value(&figure.at))
+            .or_else(|| self.wrong_policy(others.map(String::as_str)))
+            .or_else(|| self.wrong_policy_or_group(policies))
+            .or_else(|| {
+                let both = figure.improvement_of.is_some() && figure.ratio_to.is_some();
+                both.then(|| "a figure has improvement-of or ratio-to, not both".into())
+            })
+    }
+
+    fn wrong_in_ranking(&self, ranking: &Ranking) -> Option<String> {
+        let policies = ranking.policies.iter().map(String::as_str);
+        self.wrong_policy([ranking.ratio_to.as_str()].into_iter())
+            .or_else(|| self.wrong_policy_or_group(policies))
+            .or_else(|| self.wrong_dimension(ranking.columns.iter().map(String::as_str)))
     }
 
     fn wrong_in_claim(&self, claim: &Claim) -> Option<String> {
         let Some(check) = claim.check() else {
             return Some(
-                "a claim has exactly one of order, best, worst, improvement, trend, peak, value, near, bound, flat and best-at"
+                "a claim has exactly one of order, best, worst, improvement, trend, peak, value, near, bound, flat, best-at, ratio and fixed"
                     .into(),
             );
         };
-        let wrong = self.wrong_policy(check.policies().into_iter()).or_else(|| {
+        let named = check.policies().into_iter();
+        let wrong = match check {
+            Check::Best(_) | Check::Worst(_) | Check::Fixed(_) => self.wrong_policy_or_group(named),
+            _ => self.wrong_policy(named),
+        };
+        let wrong = wrong.or_else(|| {
             let over_time = matches!(check, Check::Trend(_));
             let along = check
                 .along()
@@ -891,16 +1140,8 @@ impl<'a> Known<'a> {
         if wrong.is_some() {
             return wrong;
         }
-        for (name, wanted) in &claim.at.0 {
-            let known = self.values_of(name);
-            let unknown = wanted
-                .values()
-                .iter()
-                .find(|Text(one)| !known.contains(one));
-            if let Some(Text(unknown)) = unknown {
-                let all = known.join(", ");
-                return Some(format!("{name} is never '{unknown}' here; it is {all}"));
-            }
+        if let Some(unknown) = self.wrong_value(&claim.at) {
+            return Some(unknown);
         }
         match check {
             Check::Value(it) if it.is.is_some() == it.about.is_some() => {
@@ -919,11 +1160,29 @@ impl<'a> Known<'a> {
                 ..
             }) => None,
             Check::Bound(_) => Some("a bound has over and percent, or at-most".into()),
+            Check::Ratio(it) if it.at_most.is_nan() || it.at_most <= 0.0 => {
+                Some("a ratio is at most a number above 0".into())
+            }
+            Check::Fixed(it) if !self.experiment.is_fixed(&it.policy) => Some(format!(
+                "'{}' is not the same policy at all points, and no fixed one",
+                it.policy
+            )),
             Check::Order(order) if order.len() < 2 => {
                 Some("an order has two policies at least".into())
             }
             _ => None,
         }
+    }
+
+    /// A value that a known dimension does not have.
+    fn wrong_value(&self, at: &Ordered<OneOrMore>) -> Option<String> {
+        at.0.iter().find_map(|(name, wanted)| {
+            let known = self.values_of(name);
+            let mut wanted = wanted.values().iter();
+            let Text(unknown) = wanted.find(|Text(one)| !known.contains(one))?;
+            let all = known.join(", ");
+            Some(format!("{name} is never '{unknown}' here; it is {all}"))
+        })
     }
 
     /// The values that a dimension has, quick or full.

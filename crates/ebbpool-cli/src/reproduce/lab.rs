@@ -13,6 +13,7 @@ use ebbpool_sim::{
 };
 use ebbpool_trace::{Batch, Source};
 
+use super::lower::{self, LOWER_BOUND};
 use super::metric::{Metric, Values};
 use super::optimum;
 use super::plan::{Cell, Surroundings};
@@ -27,6 +28,11 @@ use crate::{Failure, progress};
 
 /// In the place of a policy: the cheapest schedule that there is.
 pub(crate) const OPTIMUM: &str = "optimum";
+
+/// True of what stands in the place of a policy and is none.
+pub(crate) fn stands_for(policy: &str) -> bool {
+    [OPTIMUM, LOWER_BOUND].contains(&policy)
+}
 
 /// What one simulation came to.
 #[derive(Clone, Debug, Default)]
@@ -58,10 +64,10 @@ pub(crate) struct Lab<'a> {
 
 /// Cells that go through a trace together.
 pub(crate) struct Group {
-    surroundings: Surroundings,
+    pub(crate) surroundings: Surroundings,
     policies: Vec<String>,
-    frames: Vec<String>,
-    asymmetries: Vec<Option<String>>,
+    pub(crate) frames: Vec<String>,
+    pub(crate) asymmetries: Vec<Option<String>>,
 }
 
 impl<'a> Lab<'a> {
@@ -102,7 +108,11 @@ impl<'a> Lab<'a> {
         let mut work = 0.0;
         for group in groups(cells) {
             let source = self.traces.source(&group.surroundings.trace)?;
-            work += self.references(&source)? * group.cells() as f64;
+            let passes = match group.policies == [LOWER_BOUND] {
+                true => lower::PASSES,
+                false => 1.0,
+            };
+            work += self.references(&source)? * group.cells() as f64 * passes;
         }
         Ok(work)
     }
@@ -128,6 +138,8 @@ impl<'a> Lab<'a> {
             }
             if group.policies == [OPTIMUM] {
                 self.run_optimum(&group, &mut measured)?;
+            } else if group.policies == [LOWER_BOUND] {
+                self.run_lower_bound(&group, &mut measured)?;
             } else {
                 self.run_group(&group, time_lines, &mut measured)?;
             }
@@ -222,17 +234,22 @@ impl<'a> Lab<'a> {
         Ok(())
     }
 
-    fn sweep(&self, sweep: &Sweep, source: &Source, cells: usize) -> Result<Swept, Failure> {
-        let store = self.store(source);
-        let work = self.references(source)? * cells as f64;
+    /// Tells how far work of that size has come, by the share that is done.
+    pub(crate) fn telling(&self, work: f64) -> impl Fn(f64) + Sync {
+        let advance = self.advance;
         let done = std::sync::Mutex::new(0.0);
-        let report = |share: f64| {
+        move |share: f64| {
             let mut done = done
                 .lock()
                 .unwrap_or_else(std::sync::PoisonError::into_inner);
-            (self.advance)((share - *done).max(0.0) * work);
+            advance((share - *done).max(0.0) * work);
             *done = share.max(*done);
-        };
+        }
+    }
+
+    fn sweep(&self, sweep: &Sweep, source: &Source, cells: usize) -> Result<Swept, Failure> {
+        let store = self.store(source);
+        let report = self.telling(self.references(source)? * cells as f64);
         let progress = Progress {
             report: &report,
             stop: &progress::STOP,
@@ -277,6 +294,9 @@ impl<'a> Lab<'a> {
             stop: &progress::STOP,
         };
         for (cell, result) in measured {
+            if stands_for(&cell.policy) {
+                continue;
+            }
             let around = &cell.surroundings;
             #[cfg(unix)]
             if real::file_of(around).is_some() {
@@ -456,13 +476,13 @@ fn groups(cells: &[Cell]) -> Vec<Group> {
     }
     let mut groups: Vec<Group> = Vec::new();
     for group in of_policies {
-        let is_optimum = group.policies == [OPTIMUM];
+        let alone = |group: &Group| group.policies.iter().any(|policy| stands_for(policy));
         let same = groups.iter_mut().find(|other| {
             other.surroundings == group.surroundings
                 && other.frames == group.frames
                 && other.asymmetries == group.asymmetries
-                && !is_optimum
-                && other.policies != [OPTIMUM]
+                && !alone(&group)
+                && !alone(other)
         });
         match same {
             Some(same) => same.policies.extend(group.policies),

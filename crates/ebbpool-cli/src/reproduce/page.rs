@@ -4,15 +4,40 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::Reproduced;
 use super::data;
-use super::format::{Contender, Workload};
+use super::format::{Contender, Paper, Workload};
 use super::metric::Metric;
+use super::ordered::Text;
 use super::point::Point;
-use super::verdict::{Judged, Verdict, number};
+use super::ranking::{self, Ranked};
+use super::seeds;
+use super::verdict::{Judged, Verdict};
 
 const STYLE: &str = include_str!("page.css");
 
 /// Points beyond which a table says less than the figure.
 const MOST_ROWS: usize = 40;
+
+/// True if all are of papers.
+fn of_papers(all: &[Reproduced]) -> bool {
+    all.iter().all(|done| done.experiment.paper.is_published())
+}
+
+/// What the column is called that has what the claim says in figures.
+pub(crate) fn claimed(all: &[Reproduced]) -> &'static str {
+    match of_papers(all) {
+        true => "paper",
+        false => "claimed",
+    }
+}
+
+fn title(all: &[Reproduced]) -> &'static str {
+    let of_ebb = |done: &Reproduced| done.experiment.paper == Paper::Ebb;
+    match all {
+        [_, ..] if all.iter().all(of_ebb) => "ebb, studied",
+        _ if of_papers(all) => "The papers, reproduced",
+        _ => "Experiments",
+    }
+}
 
 /// The page.
 pub(crate) fn index(all: &[Reproduced]) -> String {
@@ -22,11 +47,11 @@ pub(crate) fn index(all: &[Reproduced]) -> String {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                title { "The papers, reproduced" }
+                title { (title(all)) }
                 style { (PreEscaped(STYLE)) }
             }
             body {
-                h1 { "The papers, reproduced" }
+                h1 { (title(all)) }
                 p { (summary(all)) }
                 (verdicts(all))
                 @for done in all { (section(done)) }
@@ -74,7 +99,7 @@ fn verdicts(all: &[Reproduced]) -> Markup {
     html! {
         table.verdicts {
             thead { tr {
-                th { "where" } th { "claim" } th { "paper" } th { "ours" } th { "verdict" } th { "why we think so" }
+                th { "where" } th { "claim" } th { (claimed(all)) } th { "ours" } th { "verdict" } th { "why we think so" }
             } }
             tbody {
                 @for done in all { @for (at, judged) in done.judged.iter().enumerate() {
@@ -111,7 +136,9 @@ fn section(done: &Reproduced) -> Markup {
         section id=(id) {
             h2 { (experiment.paper.name()) ", " (experiment.number) ": " (experiment.title) }
             p.small {
-                (experiment.paper.citation()) ". Ours: " (experiment.basis.says()) "."
+                (experiment.paper.citation())
+                @if experiment.paper.is_published() { ". Ours: " (experiment.basis.says()) }
+                "."
             }
             @if let Some(note) = &experiment.note { p { (note) } }
             @for (title, name) in &done.pictures {
@@ -121,9 +148,10 @@ fn section(done: &Reproduced) -> Markup {
                 }
             }
             @if done.points.len() <= MOST_ROWS || done.pictures.is_empty() { (table(done)) }
+            @for (at, ranked) in done.ranked.iter().enumerate() { (ranking(done, at, ranked)) }
             table.claims {
                 thead { tr {
-                    th { "claim" } th { "paper" } th { "ours" } th { "verdict" } th { "why we think so" }
+                    th { "claim" } th { (claimed(std::slice::from_ref(done))) } th { "ours" } th { "verdict" } th { "why we think so" }
                 } }
                 tbody { @for judged in &done.judged { tr { (cells(judged)) } } }
             }
@@ -140,6 +168,20 @@ fn section(done: &Reproduced) -> Markup {
     }
 }
 
+fn ranking(done: &Reproduced, at: usize, ranked: &Ranked) -> Markup {
+    let file = super::ranking_file(done.experiment.id(), at, done.ranked.len());
+    html! {
+        table.points {
+            caption {
+                (ranked.title.as_deref().unwrap_or(&done.experiment.title))
+                " (" a href=(file) { (file) } ")"
+            }
+            thead { tr { @for head in ranked.heads() { th { (head) } } } }
+            tbody { @for cells in ranked.cells() { tr { @for cell in cells { td { (cell) } } } } }
+        }
+    }
+}
+
 /// What was run.
 fn set_up(done: &Reproduced) -> Markup {
     let experiment = &done.experiment;
@@ -152,19 +194,28 @@ fn set_up(done: &Reproduced) -> Markup {
             let limit = trace
                 .limit
                 .map(|limit| format!(", its first {limit} references"));
+            let parts: Vec<&str> = trace.parts().collect();
             Some((
                 name.clone(),
-                format!("{}{}", trace.spec, limit.unwrap_or_default()),
+                format!("{}{}", parts.join(", then "), limit.unwrap_or_default()),
             ))
         })
         .collect();
     let policies = experiment.policies.0.iter().map(|(name, contender)| {
         let spec = match contender.get_ref() {
             Contender::Policy(spec) => spec.clone(),
-            Contender::Chosen(chosen) => match (&chosen.best_of, &chosen.worst_of) {
-                (Some(best), _) => format!("the best of {best}"),
-                (None, worst) => format!("the worst of {}", worst.as_deref().unwrap_or_default()),
-            },
+            Contender::Chosen(chosen) => {
+                let which = match (&chosen.best_of, &chosen.worst_of) {
+                    (Some(_), _) => "the best of",
+                    (None, Some(_)) => "the worst of",
+                    (None, None) => "each of",
+                };
+                let values = chosen.values().join(", ");
+                format!(
+                    "{which} {} with {values}",
+                    chosen.template().unwrap_or_default()
+                )
+            }
         };
         (name.clone(), spec)
     });
@@ -177,13 +228,19 @@ fn set_up(done: &Reproduced) -> Markup {
         let values: Vec<&str> = values.iter().map(|text| text.0.as_str()).collect();
         (name.to_string(), values.join(", "))
     });
+    let seeds: Vec<&str> = experiment
+        .seeds(done.scale)
+        .iter()
+        .map(|Text(seed)| seed.as_str())
+        .collect();
+    let seeds = (!seeds.is_empty()).then(|| ("seeds".to_string(), seeds.join(", ")));
     html! {
         details {
             summary { "What was run" }
             dl {
                 @for (name, spec) in workloads { dt { (name) } dd { code { (spec) } } }
                 @for (name, spec) in policies { dt { (name) } dd { code { (spec) } } }
-                @for (name, value) in settings.chain(varied) { dt { (name) } dd { (value) } }
+                @for (name, value) in settings.chain(varied).chain(seeds) { dt { (name) } dd { (value) } }
             }
         }
     }
@@ -208,7 +265,7 @@ fn table(done: &Reproduced) -> Markup {
             .value(metric)
             .map_or_else(String::new, |value| match value.fract() == 0.0 {
                 true => value.to_string(),
-                false => number(value),
+                false => seeds::told(value, point.half_width(metric), ""),
             })
     };
     html! {
@@ -234,8 +291,9 @@ fn table(done: &Reproduced) -> Markup {
 pub(crate) fn markdown(all: &[Reproduced]) -> String {
     let cell = |text: &str| text.replace('|', "\\|").replace(['\n', '\r'], " ");
     let mut text = format!(
-        "{}\n\n| where | claim | paper | ours | verdict | why we think so |\n| --- | --- | --- | --- | --- | --- |\n",
-        summary(all)
+        "{}\n\n| where | claim | {} | ours | verdict | why we think so |\n| --- | --- | --- | --- | --- | --- |\n",
+        summary(all),
+        claimed(all)
     );
     for done in all {
         for judged in &done.judged {
@@ -248,6 +306,19 @@ pub(crate) fn markdown(all: &[Reproduced]) -> String {
                 cell(judged.why.as_deref().unwrap_or_default()),
             ];
             text.push_str(&format!("| {} |\n", row.join(" | ")));
+        }
+    }
+    for (done, ranked) in ranking::of_all(all) {
+        let heads: Vec<String> = ranked.heads().iter().map(|head| cell(head)).collect();
+        let rule = vec!["---"; heads.len()].join(" | ");
+        let heading = cell(&ranking::heading(done, ranked));
+        text.push_str(&format!(
+            "\n{heading}\n\n| {} |\n| {rule} |\n",
+            heads.join(" | ")
+        ));
+        for cells in ranked.cells() {
+            let cells: Vec<String> = cells.iter().map(|text| cell(text)).collect();
+            text.push_str(&format!("| {} |\n", cells.join(" | ")));
         }
     }
     text

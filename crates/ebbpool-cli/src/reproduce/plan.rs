@@ -1,6 +1,7 @@
 //! From an experiment to the simulations that it takes.
 
-use super::format::{Contender, Experiment, Kind, Scale, Setting, Trace, filled};
+use super::contenders::{self, Entrant, Is};
+use super::format::{Experiment, Kind, SEED, Scale, Setting, Trace, filled};
 use super::ordered::Text;
 
 /// One simulation.
@@ -30,7 +31,10 @@ pub(crate) struct Surroundings {
 pub(crate) struct Wanted {
     pub(crate) place: Place,
     pub(crate) policy: String,
-    pub(crate) how: How,
+    /// Of a policy of a group: what tells it apart.
+    pub(crate) value: Option<String>,
+    /// Once for each seed; once if no seed makes a difference.
+    pub(crate) runs: Vec<How>,
 }
 
 /// Where a point lies, whoever the policy is.
@@ -41,7 +45,7 @@ pub(crate) struct Place {
     pub(crate) at: Vec<(String, String)>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum How {
     /// By one simulation.
     Plain(Box<Cell>),
@@ -91,49 +95,62 @@ pub(crate) fn points(experiment: &Experiment, scale: Scale, extra: &[String]) ->
     if experiment.kind == Kind::Priorities {
         return points;
     }
-    let extra: Vec<(String, Contender)> = extra
-        .iter()
-        .map(|policy| (policy.clone(), Contender::Policy(policy.clone())))
+    let extra = extra.iter().map(|policy| Entrant {
+        name: policy.clone(),
+        value: None,
+        is: Is::One(policy.clone()),
+    });
+    let entrants: Vec<Entrant> = contenders::of(experiment)
+        .into_iter()
+        .chain(extra)
         .collect();
-    let contenders = || {
-        let own = experiment.policies.0.iter();
-        let own = own.map(|(name, contender)| (name, contender.get_ref()));
-        own.chain(extra.iter().map(|(name, contender)| (name, contender)))
-    };
     for (workload, told) in &experiment.workloads.0 {
         let Some(trace) = told.get_ref().at(scale) else {
             continue;
         };
         for at in combinations(experiment, scale) {
-            let surrounded = Surrounded::new(experiment, scale, &trace, &at);
-            for (name, contender) in contenders() {
-                let how = match contender {
-                    Contender::Policy(policy) => How::Plain(Box::new(surrounded.cell(policy))),
-                    Contender::Chosen(chosen) => {
-                        let template = chosen.best_of.as_ref().or(chosen.worst_of.as_ref());
-                        let template = template.map_or("", String::as_str);
-                        let cells = chosen.among.iter().map(|Text(value)| {
-                            let policy = template.replace("{}", value);
-                            (value.clone(), surrounded.cell(&policy))
-                        });
-                        match chosen.best_of {
-                            Some(_) => How::Best(cells.collect()),
-                            None => How::Worst(cells.collect()),
-                        }
-                    }
-                };
+            let seeded = seeded(experiment, scale, &at);
+            let surrounded: Vec<Surrounded> = seeded
+                .iter()
+                .map(|at| Surrounded::new(experiment, scale, &trace, at))
+                .collect();
+            for entrant in &entrants {
+                let mut runs: Vec<How> = surrounded
+                    .iter()
+                    .map(|around| around.how(&entrant.is))
+                    .collect();
+                // Where there is no chance, each seed gives the same.
+                runs.dedup();
                 points.push(Wanted {
                     place: Place {
                         workload: workload.clone(),
                         at: at.clone(),
                     },
-                    policy: name.clone(),
-                    how,
+                    policy: entrant.name.clone(),
+                    value: entrant.value.clone(),
+                    runs,
                 });
             }
         }
     }
     points
+}
+
+/// The values of a point with each of the seeds; as they are where there are none.
+fn seeded(
+    experiment: &Experiment,
+    scale: Scale,
+    at: &[(String, String)],
+) -> Vec<Vec<(String, String)>> {
+    let with = |Text(seed): &Text| {
+        let mut with = at.to_vec();
+        with.push((SEED.to_string(), seed.clone()));
+        with
+    };
+    match experiment.seeds(scale) {
+        [] => vec![at.to_vec()],
+        seeds => seeds.iter().map(with).collect(),
+    }
 }
 
 /// What a combination of values comes to.
@@ -163,10 +180,7 @@ impl<'a> Surrounded<'a> {
         let is_constant = |text: &String| text.parse::<f64>().is_ok();
         Surrounded {
             surroundings: Surroundings {
-                trace: Trace {
-                    spec: filled(&trace.spec, at),
-                    ..trace.clone()
-                },
+                trace: trace.filled(at),
                 device: get("device").filter(|device| device != "none"),
                 changing: asymmetry.clone().filter(|text| !is_constant(text)),
                 warmup: or("warmup", "0"),
@@ -176,6 +190,20 @@ impl<'a> Surrounded<'a> {
             frames: or("frames", ""),
             asymmetry: asymmetry.filter(is_constant),
             at,
+        }
+    }
+
+    fn how(&self, is: &Is) -> How {
+        let cells = |several: &[(String, String)]| {
+            let cells = several
+                .iter()
+                .map(|(value, policy)| (value.clone(), self.cell(policy)));
+            cells.collect()
+        };
+        match is {
+            Is::One(policy) => How::Plain(Box::new(self.cell(policy))),
+            Is::BestOf(several) => How::Best(cells(several)),
+            Is::WorstOf(several) => How::Worst(cells(several)),
         }
     }
 

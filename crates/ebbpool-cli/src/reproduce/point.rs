@@ -5,6 +5,7 @@ use ebbpool_sim::Moment;
 use super::format::{POLICY, WORKLOAD};
 use super::metric::{Metric, Values};
 use super::plan::Place;
+use super::seeds::Estimate;
 
 /// A policy at a place.
 #[derive(Clone, Debug)]
@@ -15,9 +16,12 @@ pub(crate) struct Point {
     /// In canonical spelling.
     pub(crate) spec: String,
     pub(crate) frames: Option<u64>,
-    /// The value that made it the best or the worst of several.
+    /// The value that made it the best or the worst of several, or that tells it apart in a group.
     pub(crate) chosen: Option<String>,
+    /// Over several seeds the means.
     pub(crate) values: Values,
+    /// Of each seed; of one where there is no chance.
+    pub(crate) runs: Vec<Values>,
     /// What policies were told at first that a write costs, in page reads.
     pub(crate) asymmetry: f64,
     /// What a read cost at first, in the unit of the moments' bills.
@@ -71,4 +75,48 @@ impl Point {
     pub(crate) fn value(&self, metric: Metric) -> Option<f64> {
         self.values.get(&metric).copied().filter(|v| v.is_finite())
     }
+
+    /// The metric's value with each seed.
+    pub(crate) fn samples(&self, metric: Metric) -> Option<Vec<f64>> {
+        let value = |run: &Values| run.get(&metric).copied().filter(|value| value.is_finite());
+        self.runs.iter().map(value).collect()
+    }
+
+    /// Half of the confidence interval of a metric's mean, where it depends on chance.
+    pub(crate) fn half_width(&self, metric: Metric) -> Option<f64> {
+        Estimate::of(&self.samples(metric)?)?.half_width
+    }
+
+    /// What `compare` makes of this point's value and that of another, seed by seed.
+    pub(crate) fn compared(
+        &self,
+        other: &Point,
+        metric: Metric,
+        compare: impl Fn(f64, f64) -> f64,
+    ) -> Option<Vec<f64>> {
+        let (ours, theirs) = (self.samples(metric)?, other.samples(metric)?);
+        let seeds = ours.len().max(theirs.len());
+        let of_seed = |samples: &[f64], seed: usize| match samples {
+            [one] => Some(*one),
+            samples => samples.get(seed).copied(),
+        };
+        let compared = (0..seeds).map(|seed| {
+            let value = compare(of_seed(&ours, seed)?, of_seed(&theirs, seed)?);
+            value.is_finite().then_some(value)
+        });
+        compared.collect()
+    }
+}
+
+/// The means of what several seeds measured, of each metric that all have.
+pub(crate) fn means(runs: &[Values]) -> Values {
+    let [first, rest @ ..] = runs else {
+        return Values::new();
+    };
+    let mean = |(metric, value): (&Metric, &f64)| {
+        let others: Option<Vec<f64>> = rest.iter().map(|run| run.get(metric).copied()).collect();
+        let sum = value + others?.iter().sum::<f64>();
+        Some((*metric, sum / runs.len() as f64))
+    };
+    first.iter().filter_map(mean).collect()
 }

@@ -66,6 +66,12 @@ experiments! {
     "cfdc-fig7",
     "cfdc-fig8",
     "cfdc-fig9",
+    "ebb/ebb-cells",
+    "ebb/ebb-judged",
+    "ebb/ebb-default",
+    "ebb/ebb-bound",
+    "ebb/ebb-sensitivity",
+    "ebb/ebb-ablations",
 }
 
 #[cfg(test)]
@@ -74,23 +80,46 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    use ebbpool_policy::PolicySpec;
+    use ebbpool_policy::{PolicySpec, registry};
 
     use super::*;
-    use crate::reproduce::format::{Experiment, Scale};
-    use crate::reproduce::lab::{self, OPTIMUM};
-    use crate::reproduce::plan;
+    use crate::reproduce::contenders::{self, Is};
+    use crate::reproduce::format::{Experiment, Paper, Scale};
+    use crate::reproduce::lab::{self, stands_for};
+    use crate::reproduce::plan::{self, How};
     use crate::reproduce::traces::Traces;
+
+    fn all() -> impl Iterator<Item = (&'static str, Experiment)> {
+        EXPERIMENTS.iter().map(|(name, text)| {
+            let experiment =
+                Experiment::parse(text, name).unwrap_or_else(|error| panic!("{error}"));
+            (*name, experiment)
+        })
+    }
+
+    /// The experiments in a directory and in those in it.
+    fn files(directory: &Path, name: &str) -> BTreeSet<String> {
+        let mut files = BTreeSet::new();
+        for entry in fs::read_dir(directory).expect(name) {
+            let path = entry.expect("an entry").path();
+            let own = path
+                .file_name()
+                .and_then(|own| own.to_str())
+                .expect("a name");
+            let name = format!("{name}/{own}");
+            if path.is_dir() {
+                files.extend(self::files(&path, &name));
+            } else if name.ends_with(".toml") {
+                files.insert(name);
+            }
+        }
+        files
+    }
 
     #[test]
     fn all_files_are_listed_and_are_named_after_their_ids() {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
-        let files: BTreeSet<String> = fs::read_dir(directory)
-            .expect("experiments/")
-            .filter_map(|entry| entry.expect("an entry").file_name().into_string().ok())
-            .filter(|name| name.ends_with(".toml"))
-            .map(|name| format!("experiments/{name}"))
-            .collect();
+        let files = files(&directory, "experiments");
         let listed: BTreeSet<String> = EXPERIMENTS
             .iter()
             .map(|(name, _)| name.to_string())
@@ -99,10 +128,15 @@ mod tests {
             files, listed,
             "experiments! in shipped.rs has to name each file"
         );
-        for (name, text) in EXPERIMENTS {
-            let experiment =
-                Experiment::parse(text, name).unwrap_or_else(|error| panic!("{error}"));
-            assert_eq!(*name, format!("experiments/{}.toml", experiment.id()));
+        for (name, experiment) in all() {
+            let of_paper = match experiment.paper {
+                Paper::Ebb => "ebb/",
+                _ => "",
+            };
+            assert_eq!(
+                *name,
+                format!("experiments/{of_paper}{}.toml", experiment.id())
+            );
             assert!(!experiment.claim.is_empty(), "{name} claims nothing");
         }
     }
@@ -111,20 +145,55 @@ mod tests {
     fn all_that_they_name_is_known_at_both_scales() {
         let traces = Traces::default();
         let mut sources = HashSet::new();
-        for (file, text) in EXPERIMENTS {
-            let experiment = Experiment::parse(text, file).expect("an experiment");
+        for (file, experiment) in all() {
             let scales = [Scale::Quick, Scale::Full];
             let points = scales.map(|scale| plan::points(&experiment, scale, &[]));
-            for cell in points.iter().flatten().flat_map(|point| point.how.cells()) {
+            for cell in points
+                .iter()
+                .flatten()
+                .flat_map(|point| &point.runs)
+                .flat_map(How::cells)
+            {
                 let around = &cell.surroundings;
                 if sources.insert(around.trace.clone()) {
                     let source = traces.source(&around.trace);
                     assert!(source.is_ok(), "{file}: {:?}", around.trace);
                 }
                 let policy = cell.policy.parse::<PolicySpec>();
-                assert!(cell.policy == OPTIMUM || policy.is_ok(), "{file}: {cell:?}");
+                assert!(
+                    stands_for(&cell.policy) || policy.is_ok(),
+                    "{file}: {cell:?}"
+                );
                 assert!(lab::size(&cell.frames).is_ok(), "{file}: {cell:?}");
                 assert!(lab::warmup(&around.warmup).is_ok(), "{file}: {cell:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn ebb_is_studied_in_all_its_parameters_and_is_no_rival_of_itself() {
+        let entry = registry::entries().iter().find(|entry| entry.name == "ebb");
+        let params = entry.expect("ebb").params;
+        let named = |(name, _): &(&str, Experiment)| name.ends_with("ebb-sensitivity.toml");
+        let (_, sensitivity) = all().find(named).expect("the experiment");
+        let default: PolicySpec = "ebb".parse().expect("ebb");
+        for param in params {
+            let group = contenders::expanded(&sensitivity, &[param.name.to_string()]);
+            assert!(group.len() > 2, "{} has no values", param.name);
+            let same = contenders::of(&sensitivity).into_iter().filter(|entrant| {
+                let Is::One(policy) = &entrant.is else {
+                    return false;
+                };
+                group.contains(&entrant.name) && policy.parse().ok().as_ref() == Some(&default)
+            });
+            assert_eq!(same.count(), 1, "{}: the default is one", param.name);
+        }
+        for (name, experiment) in all().filter(|(_, it)| it.paper == Paper::Ebb) {
+            for entrant in contenders::of(&experiment) {
+                if let Is::BestOf(rivals) = entrant.is {
+                    let ours = rivals.iter().find(|(_, policy)| policy.starts_with("ebb"));
+                    assert_eq!(ours, None, "{name}: {}", entrant.name);
+                }
             }
         }
     }

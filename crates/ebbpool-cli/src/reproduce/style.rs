@@ -45,8 +45,9 @@ const MARKS: [Mark; 7] = [
     Mark::Plus,
 ];
 
-/// Those that the papers draw.
-const OF_THE_PAPERS: [(&str, RGBColor, Mark); 14] = [
+/// Those that the papers draw, and ours.
+const KNOWN: [(&str, RGBColor, Mark); 15] = [
+    ("ebb", PURPLE, Mark::Circle),
     ("lru", BLACK, Mark::Circle),
     ("cflru", ORANGE, Mark::Triangle),
     ("cflru-c", ORANGE, Mark::Down),
@@ -65,12 +66,12 @@ const OF_THE_PAPERS: [(&str, RGBColor, Mark); 14] = [
 
 /// The style of a policy by its name in the registry.
 pub(crate) fn of_policy(name: &str) -> Option<Style> {
-    let known = OF_THE_PAPERS.iter().find(|(known, ..)| *known == name);
+    let known = KNOWN.iter().find(|(known, ..)| *known == name);
     if let Some(&(_, colour, mark)) = known {
         return Some(Style { colour, mark });
     }
     let is_taken = |colour, mark| {
-        let mut all = OF_THE_PAPERS.iter();
+        let mut all = KNOWN.iter();
         all.any(|&(_, c, m)| (c, m) == (colour, mark))
     };
     let free = MARKS.iter().rev().flat_map(|&mark| {
@@ -79,7 +80,7 @@ pub(crate) fn of_policy(name: &str) -> Option<Style> {
     });
     let entries = registry::entries().iter();
     let others = entries.filter(|entry| {
-        let mut all = OF_THE_PAPERS.iter();
+        let mut all = KNOWN.iter();
         !all.any(|(known, ..)| *known == entry.name)
     });
     let mut styled = others.zip(free);

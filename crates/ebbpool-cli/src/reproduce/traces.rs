@@ -40,14 +40,24 @@ impl Traces {
             let path = self.file("references.txt", text_of(&trace.spec)?.as_bytes())?;
             return Ok(Source::parse_with(&path.to_string_lossy(), &options)?);
         }
-        let mut spec = trace.spec.clone();
+        let parts = trace.parts().map(|spec| self.found(spec));
+        let parts = parts.collect::<Result<Vec<String>, _>>()?;
+        match parts.as_slice() {
+            [spec] => Ok(Source::parse_with(spec, &options)?),
+            parts => Ok(Source::concat(parts, &options)?),
+        }
+    }
+
+    /// The trace's name with the samples where they are.
+    fn found(&self, spec: &str) -> Result<String, Failure> {
+        let mut spec = spec.to_string();
         for (name, bytes) in SAMPLES {
             if spec.contains(name) {
                 let path = self.file(name.trim_start_matches("traces/"), bytes)?;
                 spec = spec.replace(name, &path.to_string_lossy());
             }
         }
-        Ok(Source::parse_with(&spec, &options)?)
+        Ok(spec)
     }
 
     /// A file with that content, which is gone when this is.
@@ -118,9 +128,8 @@ mod tests {
         let traces = Traces::default();
         let source = |spec: &str| {
             let trace = Trace {
-                spec: spec.into(),
-                inline: false,
                 limit: Some(3),
+                ..Trace::named(spec)
             };
             traces
                 .source(&trace)

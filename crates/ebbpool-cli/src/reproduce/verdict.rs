@@ -1,8 +1,11 @@
 //! Whether a claim holds. The rules are told in `docs/reproduction.md`.
 
+mod ratios;
+
 use ebbpool_sim::Moment;
 use serde::Serialize;
 
+use super::contenders;
 use super::format::{
     Best, BestAt, Bound, Check, Claim, Experiment, Flat, Goes, Improvement, Near, Peak, Percent,
     REFERENCES, Take, Trend, Value,
@@ -11,6 +14,7 @@ use super::metric::Metric;
 use super::ordered::Text;
 use super::plan::Place;
 use super::point::Point;
+use super::seeds::{self, Estimate};
 
 /// How a claim fared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -66,6 +70,7 @@ pub(crate) fn judge(experiment: &Experiment, claim: &Claim, points: &[Point]) ->
     let points: Vec<&Point> = points.iter().filter(of_claim).collect();
     let metric = claim.metric.unwrap_or(experiment.metric);
     let bench = Bench {
+        experiment,
         points: &points,
         metric,
     };
@@ -81,6 +86,8 @@ pub(crate) fn judge(experiment: &Experiment, claim: &Claim, points: &[Point]) ->
         Some(Check::Bound(it)) => bench.bound(it),
         Some(Check::Flat(it)) => bench.flat(it),
         Some(Check::BestAt(it)) => bench.best_at(it),
+        Some(Check::Ratio(it)) => bench.ratio(it),
+        Some(Check::Fixed(it)) => bench.fixed(it),
         None => None,
     };
     let Finding {
@@ -110,6 +117,28 @@ struct Finding {
 /// A value, and where.
 type At<'a> = (f64, &'a Place);
 
+/// A comparison of two policies at a place.
+struct Compared<'a> {
+    /// With each seed.
+    samples: Vec<f64>,
+    mean: Estimate,
+    place: &'a Place,
+}
+
+impl<'a> Compared<'a> {
+    fn new(samples: Vec<f64>, place: &'a Place) -> Option<Self> {
+        Some(Compared {
+            mean: Estimate::of(&samples)?,
+            samples,
+            place,
+        })
+    }
+
+    fn value(&self) -> f64 {
+        self.mean.mean
+    }
+}
+
 /// A curve along something: its ordered points.
 struct Curve<'a> {
     place: Place,
@@ -117,7 +146,15 @@ struct Curve<'a> {
     values: Vec<(&'a str, f64)>,
 }
 
+/// Whether one policy was no worse than another at a place.
+struct Held<'a, 'b> {
+    held: bool,
+    points: (&'a Point, &'a Point),
+    names: (&'b str, &'b str),
+}
+
 struct Bench<'a> {
+    experiment: &'a Experiment,
     points: &'a [&'a Point],
     metric: Metric,
 }
@@ -131,23 +168,41 @@ impl<'a> Bench<'a> {
         of_policy.filter_map(|point| Some((*point, point.value(self.metric)?)))
     }
 
-    /// The values of two policies wherever both have one.
-    fn pairs(&self, policy: &str, other: &str) -> Vec<(f64, f64, &'a Place)> {
-        let others: Vec<_> = self.of(other).collect();
-        let pair = |(point, value): (&'a Point, f64)| {
-            let same = others.iter().find(|(other, _)| other.place == point.place);
-            same.map(|&(_, other)| (value, other, &point.place))
+    /// Two policies wherever both have a value.
+    fn pairs(&self, policy: &str, other: &str) -> Vec<(&'a Point, &'a Point)> {
+        let others: Vec<_> = self.of(other).map(|(point, _)| point).collect();
+        let pair = |(point, _): (&'a Point, f64)| {
+            let same = others.iter().find(|other| other.place == point.place);
+            same.map(|other| (point, *other))
         };
         self.of(policy).filter_map(pair).collect()
     }
 
+    /// What `compare` makes of two policies' values, place by place.
+    fn compared(
+        &self,
+        policy: &str,
+        other: &str,
+        compare: impl Fn(f64, f64) -> f64,
+    ) -> Vec<Compared<'a>> {
+        let pairs = self.pairs(policy, other).into_iter();
+        let compared = pairs.filter_map(|(point, other)| {
+            let samples = point.compared(other, self.metric, &compare)?;
+            Compared::new(samples, &point.place)
+        });
+        compared.collect()
+    }
+
     /// By how many per cent a policy is better than another, place by place.
-    fn improvements(&self, policy: &str, over: &str) -> Vec<At<'a>> {
-        let pairs = self.pairs(policy, over).into_iter();
-        pairs
-            .map(|(value, other, place)| (self.metric.improvement(value, other), place))
-            .filter(|(improvement, _)| improvement.is_finite())
-            .collect()
+    fn improvements(&self, policy: &str, over: &str) -> Vec<Compared<'a>> {
+        self.compared(policy, over, |value, other| {
+            self.metric.improvement(value, other)
+        })
+    }
+
+    /// The names with those of groups replaced by their members'.
+    fn expanded(&self, names: &[String]) -> Vec<String> {
+        contenders::expanded(self.experiment, names)
     }
 
     fn no_worse(&self, value: f64, other: f64) -> bool {
@@ -158,25 +213,35 @@ impl<'a> Bench<'a> {
         }
     }
 
+    /// Where one policy is no worse than another, and where not.
+    fn held<'b>(&self, first: &'b str, second: &'b str) -> Vec<Held<'a, 'b>> {
+        let held = |(point, other): (&'a Point, &'a Point)| {
+            let (ours, theirs) = (point.value(self.metric)?, other.value(self.metric)?);
+            Some(Held {
+                held: self.no_worse(ours, theirs),
+                points: (point, other),
+                names: (first, second),
+            })
+        };
+        self.pairs(first, second)
+            .into_iter()
+            .filter_map(held)
+            .collect()
+    }
+
     fn order(&self, order: &[String]) -> Option<Finding> {
         let mut held = Vec::new();
         for pair in order.windows(2) {
             let [first, second] = pair else { continue };
-            for (value, other, place) in self.pairs(first, second) {
-                held.push((
-                    self.no_worse(value, other),
-                    place,
-                    first.as_str(),
-                    second.as_str(),
-                ));
-            }
+            held.extend(self.held(first, second));
         }
         self.share(&held, order.join(", then "))
     }
 
     /// The first of all, or the last.
     fn first(&self, best: &Best, last: bool) -> Option<Finding> {
-        let mut rivals: Vec<&str> = best.against.iter().map(String::as_str).collect();
+        let against = self.expanded(&best.against);
+        let mut rivals: Vec<&str> = against.iter().map(String::as_str).collect();
         if rivals.is_empty() {
             for point in self.points {
                 let rival = point.policy.as_str();
@@ -191,62 +256,78 @@ impl<'a> Bench<'a> {
                 false => (best.policy.as_str(), rival),
                 true => (rival, best.policy.as_str()),
             };
-            for (value, other, place) in self.pairs(better, worse) {
-                held.push((self.no_worse(value, other), place, better, worse));
-            }
+            held.extend(self.held(better, worse));
         }
         let end = if last { "worst" } else { "best" };
         self.share(&held, format!("{} {end}", best.policy))
     }
 
     /// All, most or fewer comparisons held.
-    fn share(&self, held: &[(bool, &Place, &str, &str)], paper: String) -> Option<Finding> {
+    fn share(&self, held: &[Held], paper: String) -> Option<Finding> {
         let all = held.len();
-        let yes = held.iter().filter(|(held, ..)| *held).count();
-        let exception = held.iter().find(|(held, ..)| !held);
+        let yes = held.iter().filter(|one| one.held).count();
         Some(Finding {
             paper,
-            ours: match exception {
+            ours: match held.iter().find(|one| !one.held) {
                 None => format!("all {all} comparisons"),
-                Some((_, place, first, second)) => format!(
-                    "{yes} of {all} comparisons; not {first} before {second} at {}",
-                    place.says()
-                ),
+                Some(exception) => format!("{yes} of {all} comparisons; {}", self.not(exception)),
             },
             verdict: of_share(yes, all)?,
         })
     }
 
+    /// A comparison that did not hold; where it depends on chance, by how much.
+    fn not(&self, exception: &Held) -> String {
+        let Held {
+            points: (point, other),
+            names: (first, second),
+            ..
+        } = exception;
+        let improvement = |value, other| self.metric.improvement(value, other);
+        let samples = other.compared(point, self.metric, improvement);
+        let chance = samples.as_deref().and_then(Estimate::of);
+        let chance = chance.filter(|by| by.half_width.is_some());
+        let by = chance.map(|by| format!(", which is {} better", by.told(" %")));
+        format!(
+            "not {first} before {second} at {}{}",
+            point.place.says(),
+            by.unwrap_or_default()
+        )
+    }
+
     fn improvement(&self, it: &Improvement) -> Option<Finding> {
         let found = self.improvements(&it.of, &it.over);
-        let most = found.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
-        let least = found.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
-        let mean = found.iter().map(|(value, _)| value).sum::<f64>() / found.len() as f64;
-        let told = |percent: f64| format!("{} %", number(percent));
+        let most = found
+            .iter()
+            .max_by(|a, b| a.value().total_cmp(&b.value()))?;
+        let least = found
+            .iter()
+            .min_by(|a, b| a.value().total_cmp(&b.value()))?;
+        let mean = seeds::mean_of(found.iter().map(|one| one.samples.as_slice()))?;
         Some(match it.percent {
             Percent::Range([low, high]) => Finding {
-                paper: format!("{} to {}", number(low), told(high)),
+                paper: format!("{} to {} %", number(low), number(high)),
                 ours: match found.len() {
-                    1 => told(most.0),
-                    _ => format!("{} to {}", number(least.0), told(most.0)),
+                    1 => most.mean.told(" %"),
+                    _ => format!("{} to {}", least.mean.told(""), most.mean.told(" %")),
                 },
-                verdict: match of_percent(high, most.0) {
-                    Verdict::Holds if low >= 0.0 && least.0 < 0.0 => Verdict::InPart,
+                verdict: match of_percent(high, most.value()) {
+                    Verdict::Holds if low >= 0.0 && least.value() < 0.0 => Verdict::InPart,
                     verdict => verdict,
                 },
             },
             Percent::One(percent) => {
                 let (ours, words, at) = match it.take {
-                    Take::Most => (most.0, "up to ", Some(most.1)),
-                    Take::Least => (least.0, "at least ", Some(least.1)),
+                    Take::Most => (most.mean, "up to ", Some(most.place)),
+                    Take::Least => (least.mean, "at least ", Some(least.place)),
                     Take::Mean => (mean, "", None),
                 };
                 let at = at.filter(|_| found.len() > 1);
                 let at = at.map(|place| format!(" ({})", place.says()));
                 Finding {
-                    paper: format!("{words}{}", told(percent)),
-                    ours: format!("{words}{}{}", told(ours), at.unwrap_or_default()),
-                    verdict: of_percent(percent, ours),
+                    paper: format!("{words}{} %", number(percent)),
+                    ours: format!("{words}{}{}", ours.told(" %"), at.unwrap_or_default()),
+                    verdict: of_percent(percent, ours.mean),
                 }
             }
         })
@@ -266,7 +347,10 @@ impl<'a> Bench<'a> {
             return thirds.collect();
         }
         let values: Vec<At> = match over {
-            Some(over) => self.improvements(policy, over),
+            Some(over) => {
+                let all = self.improvements(policy, over).into_iter();
+                all.map(|one| (one.value(), one.place)).collect()
+            }
             None => self
                 .of(policy)
                 .map(|(point, value)| (value, &point.place))
@@ -372,39 +456,38 @@ impl<'a> Bench<'a> {
     }
 
     fn value(&self, it: &Value) -> Option<Finding> {
-        let values: Vec<f64> = self.of(&it.policy).map(|(_, value)| value).collect();
-        let mean = values.iter().sum::<f64>() / values.len() as f64;
-        if values.is_empty() {
-            return None;
-        }
+        let (points, values): (Vec<&Point>, Vec<f64>) = self.of(&it.policy).unzip();
+        let samples = points.iter().map(|point| point.samples(self.metric));
+        let samples: Vec<Vec<f64>> = samples.collect::<Option<_>>()?;
+        let mean = seeds::mean_of(samples.iter().map(Vec::as_slice))?;
         let (paper, verdict) = match (it.is, it.about) {
             (Some(is), _) => (is, of_exact(is, &values)),
-            (None, Some(about)) => (about, of_amount(about, mean)),
+            (None, Some(about)) => (about, of_amount(about, mean.mean)),
             (None, None) => return None,
         };
         Some(Finding {
             paper: number(paper),
-            ours: number(mean),
+            ours: mean.told(""),
             verdict,
         })
     }
 
     fn near(&self, it: &Near) -> Option<Finding> {
-        let apart: Vec<At> = self.improvements(&it.policy, &it.to);
+        let apart = self.improvements(&it.policy, &it.to);
         let most = apart
             .iter()
-            .max_by(|a, b| a.0.abs().total_cmp(&b.0.abs()))?;
+            .max_by(|a, b| a.value().abs().total_cmp(&b.value().abs()))?;
         let yes = apart
             .iter()
-            .filter(|(value, _)| value.abs() <= it.percent)
+            .filter(|one| one.value().abs() <= it.percent)
             .count();
         Some(Finding {
             paper: format!("within {} %", number(it.percent)),
             ours: format!(
-                "{yes} of {}; {} % at {}",
+                "{yes} of {}; {} at {}",
                 apart.len(),
-                number(most.0),
-                most.1.says()
+                most.mean.told(" %"),
+                most.place.says()
             ),
             verdict: of_share(yes, apart.len())?,
         })
@@ -412,26 +495,29 @@ impl<'a> Bench<'a> {
 
     fn bound(&self, it: &Bound) -> Option<Finding> {
         if let Some(most) = it.at_most {
-            let values: Vec<f64> = self.of(&it.policy).map(|(_, value)| value).collect();
-            let yes = values.iter().filter(|value| **value <= most).count();
-            let greatest = values.iter().copied().max_by(f64::total_cmp)?;
+            let values: Vec<(&Point, f64)> = self.of(&it.policy).collect();
+            let yes = values.iter().filter(|(_, value)| *value <= most).count();
+            let (point, greatest) = values.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+            let greatest = seeds::told(*greatest, point.half_width(self.metric), "");
             return Some(Finding {
                 paper: format!("at most {}", number(most)),
-                ours: format!("{yes} of {}; up to {}", values.len(), number(greatest)),
+                ours: format!("{yes} of {}; up to {greatest}", values.len()),
                 verdict: of_share(yes, values.len())?,
             });
         }
         let percent = it.percent?;
         let found = self.improvements(&it.policy, it.over.as_deref()?);
-        let worst = found.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
-        let yes = found.iter().filter(|(value, _)| -value <= percent).count();
+        let worst = found
+            .iter()
+            .min_by(|a, b| a.value().total_cmp(&b.value()))?;
+        let yes = found.iter().filter(|one| -one.value() <= percent).count();
         Some(Finding {
             paper: format!("no more than {} % worse", number(percent)),
             ours: format!(
-                "{yes} of {}; at worst {} % at {}",
+                "{yes} of {}; at worst {} at {}",
                 found.len(),
-                number(-worst.0),
-                worst.1.says()
+                seeds::told(-worst.value(), worst.mean.half_width, " %"),
+                worst.place.says()
             ),
             verdict: of_share(yes, found.len())?,
         })

@@ -1,4 +1,5 @@
 use super::*;
+use crate::reproduce::plan;
 
 const GOOD: &str = r#"id = "mine"
 paper = "own"
@@ -176,4 +177,179 @@ fn sections_that_are_missing_are_named() {
 fn places_are_filled() {
     let values = [("a".to_string(), "1".to_string()), ("b".into(), "x".into())];
     assert_eq!(filled("zipf:p={a},q={b},{c}", &values), "zipf:p=1,q=x,{c}");
+}
+
+const SEEDED: &str = r#"id = "mine"
+paper = "own"
+number = "Figure 1"
+title = "a title"
+basis = "counts"
+
+[workloads]
+"one" = "zipf:pages=100,refs=1000,seed={seed}"
+"two" = { quick = ["zipf:pages=100,refs=10,seed=1{seed}", "uniform:"], full = "uniform:" }
+
+[policies]
+"ebb" = "ebb"
+"window" = { each-of = "cflru:window={}", among = [0.25, 0.5] }
+"published" = { each-of = "{}", among = "published", except = ["fifo"] }
+"hindsight best" = { best-of = "{}", among = "published" }
+"lower bound" = "lower-bound"
+
+[setting]
+frames = 10
+seeds = [1, 2, 3]
+
+[full.setting]
+seeds = [1, 2, 3, 4]
+
+[[ranking]]
+ratio-to = "hindsight best"
+policies = ["window", "ebb"]
+columns = "workload"
+
+[[figure]]
+x = "policy"
+policies = ["window"]
+where = { workload = "one" }
+ratio-to = "ebb"
+
+[[claim]]
+says = "so"
+fixed = { policy = "ebb", against = ["window"], percent = 8 }
+
+[[claim]]
+says = "so"
+ratio = { of = "ebb", to = "hindsight best", at-most = 1.01, take = "mean" }
+"#;
+
+#[test]
+fn seeds_groups_and_families_are_understood() {
+    let experiment = Experiment::parse(SEEDED, "my.toml").unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(experiment.seeds(Scale::Quick).len(), 3);
+    assert_eq!(experiment.seeds(Scale::Full).len(), 4);
+    let wanted = plan::points(&experiment, Scale::Quick, &[]);
+    let runs = |workload: &str, policy: &str| -> Vec<String> {
+        let mut points = wanted.iter();
+        let point = points
+            .find(|wanted| wanted.place.workload == workload && wanted.policy == policy)
+            .unwrap_or_else(|| panic!("{policy} takes no part"));
+        let cells = point.runs.iter().filter_map(|how| how.cells().next());
+        let traces = cells.map(|cell| &cell.surroundings.trace);
+        traces
+            .map(|trace| trace.parts().collect::<Vec<_>>().join(" then "))
+            .collect()
+    };
+    assert_eq!(
+        runs("one", "ebb"),
+        [1, 2, 3].map(|seed| format!("zipf:pages=100,refs=1000,seed={seed}"))
+    );
+    assert_eq!(
+        runs("two", "window 0.5"),
+        [11, 12, 13].map(|seed| format!("zipf:pages=100,refs=10,seed={seed} then uniform:"))
+    );
+    assert_eq!(runs("two", "arc").len(), 3);
+    assert!(wanted.iter().all(|wanted| wanted.policy != "fifo"));
+    // Seeds are no dimension, and where there is no chance there is one run.
+    assert_eq!(experiment.dimensions(), ["workload"]);
+    let full = plan::points(&experiment, Scale::Full, &[]);
+    let mut of_two = full.iter().filter(|one| one.place.workload == "two");
+    assert!(of_two.all(|wanted| wanted.runs.len() == 1));
+    assert!(experiment.is_fixed("ebb") && experiment.is_fixed("window 0.25"));
+    assert!(!experiment.is_fixed("hindsight best") && !experiment.is_fixed("lower bound"));
+}
+
+#[test]
+fn mistakes_with_seeds_groups_and_rankings_are_told() {
+    for (from, to, says) in [
+        (
+            "frames = 10\nseeds = [1, 2, 3]",
+            "frames = 10",
+            "there are seeds with --full only",
+        ),
+        ("[1, 2, 3]\n", "[1, 2, 2]\n", "a seed is told twice"),
+        (
+            "[setting]",
+            "[vary]\nseed = [1, 2]\n\n[setting]",
+            "seed varies, and there are seeds",
+        ),
+        (
+            "basis = \"counts\"",
+            "basis = \"counts\"\nkind = \"estimates\"",
+            "seeds are of experiments of kind sweep or timing",
+        ),
+        (
+            "each-of = \"cflru:window={}\"",
+            "each-of = \"cflru:window={}\", best-of = \"lru\"",
+            "line 13: policy 'window' has to say best-of or worst-of, or each-of",
+        ),
+        (
+            "among = \"published\", except",
+            "among = \"unpublished\", except",
+            "line 14: expected a policy such as",
+        ),
+        (
+            "[0.25, 0.5]",
+            "[0.25], except = [0.25]",
+            "line 13: policy 'window' has to say",
+        ),
+        (
+            "among = \"published\", except",
+            "among = \"online\", except",
+            "two policies are called 'ebb'; leave one out with except",
+        ),
+        (
+            "ratio-to = \"hindsight best\"",
+            "ratio-to = \"published\"",
+            "line 25: there is no policy 'published' here",
+        ),
+        (
+            "columns = \"workload\"",
+            "columns = \"frames\"",
+            "line 25: 'frames' does not vary here",
+        ),
+        (
+            "where = { workload = \"one\" }",
+            "where = { workload = \"three\" }",
+            "line 30: workload is never 'three' here; it is one, two",
+        ),
+        (
+            "ratio-to = \"ebb\"",
+            "ratio-to = \"ebb\"\nimprovement-of = \"ebb\"",
+            "line 30: a figure has improvement-of or ratio-to, not both",
+        ),
+        (
+            "fixed = { policy = \"ebb\"",
+            "fixed = { policy = \"hindsight best\"",
+            "line 36: 'hindsight best' is not the same policy at all points",
+        ),
+        (
+            "at-most = 1.01",
+            "at-most = 0",
+            "line 40: a ratio is at most a number above 0",
+        ),
+        (
+            "full = \"uniform:\"",
+            "full = []",
+            "line 9: workload 'two' has to say is, or quick and full",
+        ),
+    ] {
+        assert!(SEEDED.contains(from), "{from}");
+        match Experiment::parse(&SEEDED.replacen(from, to, 1), "my.toml") {
+            Ok(_) => panic!("{to} is accepted"),
+            Err(error) => assert!(error.to_string().contains(says), "{to}: {error}"),
+        }
+    }
+    let unused = SEEDED.replace("{seed}", "7");
+    let error = Experiment::parse(&unused, "my.toml").expect_err("seeds without a place");
+    assert!(
+        error.to_string().contains("{seed} stands nowhere"),
+        "{error}"
+    );
+    let nowhere = GOOD.replace("write={write}", "write={write},seed={seed}");
+    let error = Experiment::parse(&nowhere, "my.toml").expect_err("no seeds");
+    assert!(
+        error.to_string().contains("give seeds in [setting]"),
+        "{error}"
+    );
 }

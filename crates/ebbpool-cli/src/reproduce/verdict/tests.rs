@@ -48,6 +48,7 @@ fn points(metric: Metric, costs: &Costs) -> Vec<Point> {
                     frames: Some(frames),
                     chosen: None,
                     values: Values::from([(metric, *value)]),
+                    runs: vec![Values::from([(metric, *value)])],
                     asymmetry: 1.0,
                     read_cost: 1.0,
                     moments: Vec::new(),
@@ -237,4 +238,137 @@ fn nothing_to_judge_by_is_unknown() {
 fn numbers_have_three_digits_or_so() {
     let told = [0.0, 123456.0, 99.96, 12.34, 1.234, 0.12345, -5.0].map(number);
     assert_eq!(told, ["0", "123456", "100", "12.3", "1.23", "0.1235", "-5"]);
+}
+
+/// Points of A and B at three sizes of one workload; A's costs with three seeds, B's with one.
+fn seeded() -> Vec<Point> {
+    let mut points = points(Metric::Cost, &A_BETTER);
+    points.retain(|point| point.place.workload == "one");
+    for point in points.iter_mut().filter(|point| point.policy == "A") {
+        let mean = point.values[&Metric::Cost];
+        let runs = [-0.1, 0.0, 0.1].map(|by| Values::from([(Metric::Cost, mean + by)]));
+        point.runs = runs.to_vec();
+    }
+    points
+}
+
+fn judged(claim: &str, points: &[Point]) -> (Verdict, String) {
+    let experiment = experiment(claim);
+    let claim = experiment.claims().next().expect("a claim");
+    let judged = judge(&experiment, claim, points);
+    (judged.verdict, judged.ours)
+}
+
+#[test]
+fn what_depends_on_chance_is_told_with_its_interval() {
+    let told = |claim: &str| judged(claim, &seeded()).1;
+    // 8 of 10, 6 of 8 and 4 of 5, each with a deviation of 0.1; t with 2 degrees of freedom 4.303.
+    assert_eq!(
+        told(r#"improvement = { of = "A", over = "B", percent = 20, take = "least" }"#),
+        "at least 20 ± 2.5 % (one, frames 1)"
+    );
+    // The means of the seeds are 21.667 -+ 1.417 %.
+    assert_eq!(
+        told(r#"improvement = { of = "A", over = "B", percent = 20 }"#),
+        "21.7 ± 3.5 %"
+    );
+    assert_eq!(
+        told(
+            r#"where = { frames = 1 }
+value = { policy = "A", is = 8 }"#
+        ),
+        "8 ± 0.25"
+    );
+    assert_eq!(
+        told(r#"order = ["B", "A"]"#),
+        "0 of 3 comparisons; not B before A at one, frames 1, which is 20 ± 2.5 % better"
+    );
+    assert_eq!(
+        told(
+            r#"where = { frames = [1, 2] }
+ratio = { of = "A", to = "B", at-most = 0.9 }"#
+        ),
+        "2 of 2; up to 0.800 ± 0.025 at one, frames 1"
+    );
+    // Without chance nothing is said of it.
+    let plain = judged(
+        r#"where = { workload = "one" }
+improvement = { of = "A", over = "B", percent = 20 }"#,
+        &points(Metric::Cost, &A_BETTER),
+    );
+    assert_eq!(plain.1, "21.7 %");
+}
+
+#[test]
+fn ratios_are_limits() {
+    let ratio = |at_most: f64, take: &str| {
+        let claim =
+            format!(r#"ratio = {{ of = "A", to = "B", at-most = {at_most}, take = "{take}" }}"#);
+        verdict(&claim, &A_MOSTLY_BETTER)
+    };
+    // 0.8, 0.75, 0.8; 1.1, 1.125, 0.8: on the mean 0.896, geometrically 0.8834.
+    let (holds, ours) = ratio(0.9, "mean");
+    assert_eq!((holds, ours.as_str()), (Verdict::Holds, "mean 0.896 of 6"));
+    assert_eq!(ratio(0.8, "mean").0, Verdict::InPart);
+    assert_eq!(ratio(0.79, "mean").0, Verdict::DoesNot);
+    assert_eq!(ratio(0.884, "geometric-mean").0, Verdict::Holds);
+    assert_eq!(ratio(0.883, "geometric-mean").0, Verdict::InPart);
+    let (part, ours) = ratio(1.01, "all");
+    assert_eq!(part, Verdict::InPart);
+    assert_eq!(ours, "4 of 6; up to 1.125 at two, frames 2");
+    assert_eq!(ratio(1.13, "all").0, Verdict::Holds);
+    assert_eq!(ratio(0.79, "all").0, Verdict::DoesNot);
+    // A mean above 1 that may be above 1 by less.
+    let worse = r#"ratio = { of = "B", to = "A", at-most = 1.1, take = "mean" }"#;
+    assert_eq!(verdict(worse, &A_MOSTLY_BETTER).0, Verdict::InPart);
+}
+
+#[test]
+fn where_more_is_better_ratios_turn_round() {
+    let claim = r#"metric = "hit-ratio"
+ratio = { of = "A", to = "B", at-most = 1 }"#;
+    let points = points(Metric::HitRatio, &A_BETTER);
+    let (verdict, ours) = judged(claim, &points);
+    assert_eq!(verdict, Verdict::DoesNot);
+    assert_eq!(ours, "0 of 6; up to 1.333 at two, frames 2");
+}
+
+#[test]
+fn a_fixed_policy_is_compared_with_the_next_best() {
+    let mut points = points(Metric::Cost, &A_BETTER);
+    // C is half as good as B everywhere, D is A by another name.
+    for (name, factor, spec, like) in [("C", 2.0, "C", "B"), ("D", 1.0, "A", "A")] {
+        let like: Vec<Point> = points
+            .iter()
+            .filter(|point| point.policy == like)
+            .cloned()
+            .collect();
+        points.extend(like.into_iter().map(|mut point| {
+            point.policy = name.into();
+            point.spec = spec.into();
+            for values in point.runs.iter_mut().chain([&mut point.values]) {
+                values.values_mut().for_each(|value| *value *= factor);
+            }
+            point
+        }));
+    }
+    let fixed = |percent: f64, against: &str| {
+        let claim = format!(r#"fixed = {{ policy = "A", percent = {percent}{against} }}"#);
+        judged(&claim, &points)
+    };
+    // Ratios of 0.8, 0.75, 0.8, 0.9, 0.75 and 0.8: geometrically 0.7985.
+    assert_eq!(
+        fixed(20.0, ""),
+        (Verdict::Holds, "20.2 % better than B".into())
+    );
+    assert_eq!(fixed(40.0, "").0, Verdict::InPart);
+    assert_eq!(fixed(41.0, "").0, Verdict::DoesNot);
+    assert_eq!(fixed(8.0, r#", against = ["B"]"#).0, Verdict::Holds);
+    let worse = |percent: f64| {
+        let claim = format!(r#"fixed = {{ policy = "B", against = ["A"], percent = {percent} }}"#);
+        judged(&claim, &points)
+    };
+    assert_eq!(worse(-26.0), (Verdict::Holds, "25.2 % worse than A".into()));
+    assert_eq!(worse(-13.0).0, Verdict::InPart);
+    assert_eq!(worse(-12.0).0, Verdict::DoesNot);
 }

@@ -1,0 +1,108 @@
+//! Claims on how many times as much as another a policy costs, and on policies that stay the same.
+
+use super::{Bench, Compared, FACTOR, Finding, Verdict, of_share};
+use crate::reproduce::format::{Fixed, Over, Ratio};
+use crate::reproduce::ranking::times_worse;
+use crate::reproduce::seeds::{self, Estimate};
+
+impl Bench<'_> {
+    pub(super) fn ratio(&self, it: &Ratio) -> Option<Finding> {
+        let found = self.compared(&it.of, &it.to, times_worse(self.metric));
+        let worst = found
+            .iter()
+            .max_by(|a, b| a.value().total_cmp(&b.value()))?;
+        let samples = || found.iter().map(|one| one.samples.as_slice());
+        let (words, mean) = match it.take {
+            Over::All => return self.each(it, &found, worst),
+            Over::Mean => ("mean", seeds::mean_of(samples())?),
+            Over::GeometricMean => ("geometric mean", seeds::geometric_mean(samples())?),
+        };
+        Some(Finding {
+            paper: format!("{words} at most {}", it.at_most),
+            ours: format!("{words} {} of {}", told(mean), found.len()),
+            verdict: of_limit(it.at_most - 1.0, mean.mean - 1.0),
+        })
+    }
+
+    /// The ratio at every point.
+    fn each(&self, it: &Ratio, found: &[Compared], worst: &Compared) -> Option<Finding> {
+        let yes = found.iter().filter(|one| one.value() <= it.at_most).count();
+        Some(Finding {
+            paper: format!("at most {}", it.at_most),
+            ours: format!(
+                "{yes} of {}; up to {} at {}",
+                found.len(),
+                told(worst.mean),
+                worst.place.says()
+            ),
+            verdict: of_share(yes, found.len())?,
+        })
+    }
+
+    /// A policy against each of the others, where one has to do at all points.
+    pub(super) fn fixed(&self, it: &Fixed) -> Option<Finding> {
+        let mut rivals = self.expanded(&it.against);
+        if rivals.is_empty() {
+            for point in self.points {
+                let is_new = point.policy != it.policy && !rivals.contains(&point.policy);
+                if is_new && self.is_one_policy(&point.policy) {
+                    rivals.push(point.policy.clone());
+                }
+            }
+        }
+        let next_best = match rivals.as_slice() {
+            [_] => "",
+            _ => " than the next best",
+        };
+        let is_other = |rival: &String| {
+            let pairs = self.pairs(&it.policy, rival);
+            pairs.iter().any(|(ours, other)| ours.spec != other.spec)
+        };
+        rivals.retain(is_other);
+        let against = |rival: String| {
+            let found = self.compared(&it.policy, &rival, times_worse(self.metric));
+            let mean = seeds::geometric_mean(found.iter().map(|one| one.samples.as_slice()))?;
+            Some((mean, rival))
+        };
+        let all = rivals.into_iter().filter_map(against);
+        let (next, rival) = all.max_by(|a, b| a.0.mean.total_cmp(&b.0.mean))?;
+        let better = Estimate {
+            mean: 100.0 * (1.0 - next.mean),
+            half_width: next.half_width.map(|half| 100.0 * half),
+        };
+        Some(Finding {
+            paper: match it.percent < 0.0 {
+                true => format!("at most {} % worse{next_best}", -it.percent),
+                false => format!("at least {} % better{next_best}", it.percent),
+            },
+            ours: match better.mean < 0.0 {
+                true => format!("{} worse than {rival}", better.opposite().told(" %")),
+                false => format!("{} better than {rival}", better.told(" %")),
+            },
+            verdict: of_limit(-it.percent, -better.mean),
+        })
+    }
+
+    /// True of a policy that is the same at all points; those of the command line are.
+    fn is_one_policy(&self, name: &str) -> bool {
+        self.experiment.is_fixed(name) || !self.experiment.names(name)
+    }
+}
+
+/// A ratio in words: what is beyond the third digit matters here.
+fn told(ratio: Estimate) -> String {
+    format!("{:.3}{}", ratio.mean, seeds::around(ratio.half_width))
+}
+
+/// What is at most so much: holds; within a factor of two on the same side of nothing; or not.
+fn of_limit(most: f64, ours: f64) -> Verdict {
+    let in_part = match most < 0.0 {
+        true => most / FACTOR,
+        false => most * FACTOR,
+    };
+    match ours {
+        _ if ours <= most => Verdict::Holds,
+        _ if ours <= in_part => Verdict::InPart,
+        _ => Verdict::DoesNot,
+    }
+}
