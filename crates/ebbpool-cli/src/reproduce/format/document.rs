@@ -1,0 +1,359 @@
+//! Whether all that a file says fits together, and where it does not.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use super::super::contenders;
+use super::super::ordered::Text;
+use super::*;
+
+/// The first place `{name}` of a text.
+fn place(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once('{')?;
+    rest.split_once('}').map(|(name, _)| name)
+}
+
+/// A file's text and what it is called, for messages.
+pub(super) struct Document<'a> {
+    pub(super) text: &'a str,
+    pub(super) label: &'a str,
+}
+
+impl Document<'_> {
+    pub(super) fn error(&self, span: Option<Range<usize>>, problem: String) -> FormatError {
+        let before = span.and_then(|span| self.text.get(..span.start));
+        let place = match before {
+            Some(before) => format!("{}, line {}", self.label, before.matches('\n').count() + 1),
+            None => self.label.into(),
+        };
+        FormatError { place, problem }
+    }
+
+    pub(super) fn check(&self, experiment: &Experiment) -> Result<(), FormatError> {
+        let id = experiment.id.get_ref();
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        if id.is_empty() || !id.chars().all(plain) {
+            let problem = format!("'{id}' is no id; use lower-case letters, digits and hyphens");
+            return Err(self.error(Some(experiment.id.span()), problem));
+        }
+        self.check_contents(experiment)?;
+        self.check_seeds(experiment)?;
+        self.check_varied(experiment)?;
+        let known = Known::of(experiment);
+        for ranking in &experiment.ranking {
+            let problem = known.wrong_in_ranking(ranking.get_ref());
+            problem.map_or(Ok(()), |it| Err(self.error(Some(ranking.span()), it)))?;
+        }
+        for figure in &experiment.figure {
+            let problem = known.wrong_in_figure(figure.get_ref());
+            problem.map_or(Ok(()), |it| Err(self.error(Some(figure.span()), it)))?;
+        }
+        for claim in &experiment.claim {
+            let problem = known.wrong_in_claim(claim.get_ref());
+            problem.map_or(Ok(()), |it| Err(self.error(Some(claim.span()), it)))?;
+        }
+        Ok(())
+    }
+
+    /// Whether there is all that its kind needs.
+    fn check_contents(&self, experiment: &Experiment) -> Result<(), FormatError> {
+        let missing = |what: &str| Err(self.error(None, format!("there is no {what}")));
+        if experiment.kind == Kind::Priorities {
+            return match experiment.clusters.0.is_empty() {
+                true => missing("[clusters]"),
+                false => Ok(()),
+            };
+        }
+        if experiment.workloads.0.is_empty() {
+            return missing("[workloads]");
+        }
+        if experiment.policies.0.is_empty() {
+            return missing("[policies]");
+        }
+        if experiment.vary.get("frames").is_none() && experiment.setting.frames.is_none() {
+            return missing("number of frames; give frames in [setting] or in [vary]");
+        }
+        for (name, workload) in &experiment.workloads.0 {
+            if !workload.get_ref().is_whole() {
+                let problem = format!(
+                    "workload '{name}' has to say is, or quick and full, or references, and nothing else"
+                );
+                return Err(self.error(Some(workload.span()), problem));
+            }
+        }
+        for (name, contender) in &experiment.policies.0 {
+            if let Contender::Chosen(chosen) = contender.get_ref()
+                && (chosen.template().is_none() || chosen.values().is_empty())
+            {
+                let problem = format!(
+                    "policy '{name}' has to say best-of or worst-of, or each-of, and values among which to choose"
+                );
+                return Err(self.error(Some(contender.span()), problem));
+            }
+        }
+        let mut names = HashSet::new();
+        let all = contenders::of(experiment).into_iter();
+        let twice = all
+            .map(|entrant| entrant.name)
+            .find(|name| !names.insert(name.clone()));
+        twice.map_or(Ok(()), |name| {
+            let problem = format!("two policies are called '{name}'; leave one out with except");
+            Err(self.error(None, problem))
+        })
+    }
+
+    /// Whether seeds are used, and used as such.
+    fn check_seeds(&self, experiment: &Experiment) -> Result<(), FormatError> {
+        let told = [Scale::Quick, Scale::Full].map(|scale| experiment.seeds(scale));
+        if told.iter().all(|seeds| seeds.is_empty()) {
+            return Ok(());
+        }
+        let repeated = |seeds: &[Text]| seeds.iter().collect::<HashSet<_>>().len() < seeds.len();
+        let stands = |(text, _): &(String, _)| text.contains(&format!("{{{SEED}}}"));
+        let problem = if told.iter().any(|seeds| seeds.is_empty()) {
+            "there are seeds with --full only; give the quick ones in [setting]"
+        } else if told.iter().any(|seeds| repeated(seeds)) {
+            "a seed is told twice"
+        } else if !matches!(experiment.kind, Kind::Sweep | Kind::Timing) {
+            "seeds are of experiments of kind sweep or timing"
+        } else if experiment.vary.get(SEED).is_some() {
+            "seed varies, and there are seeds; it can be one of them"
+        } else if !texts(experiment).iter().any(stands) {
+            "there are seeds, but {seed} stands nowhere"
+        } else {
+            return Ok(());
+        };
+        Err(self.error(None, problem.into()))
+    }
+
+    /// Whether what varies is used, and what is used varies.
+    fn check_varied(&self, experiment: &Experiment) -> Result<(), FormatError> {
+        let mut used: HashSet<String> = HashSet::new();
+        let names: Vec<&str> = experiment.vary.names().collect();
+        for (text, span) in texts(experiment) {
+            let mut rest = text.as_str();
+            while let Some(name) = place(rest) {
+                let is_seed = name == SEED && !experiment.seeds(Scale::Quick).is_empty();
+                if !name.is_empty() && !is_seed && !names.contains(&name) {
+                    let more = match name {
+                        SEED => "; give seeds in [setting]",
+                        _ => "",
+                    };
+                    let problem =
+                        format!("nothing named '{name}' varies, as {{{name}}} says{more}");
+                    return Err(self.error(span, problem));
+                }
+                used.insert(name.to_string());
+                rest = rest.split_once('}').map_or("", |(_, rest)| rest);
+            }
+        }
+        let all = experiment.vary.0.iter().chain(&experiment.full.vary.0);
+        for (name, values) in all {
+            let problem = if values.get_ref().is_empty() {
+                format!("{name} has no values")
+            } else if !names.contains(&name.as_str()) {
+                format!("{name} varies with --full only; give its quick values in [vary]")
+            } else if !used.contains(name) && !Setting::KEYS.contains(&name.as_str()) {
+                format!("{name} varies, but {{{name}}} stands nowhere")
+            } else {
+                continue;
+            };
+            return Err(self.error(Some(values.span()), problem));
+        }
+        Ok(())
+    }
+}
+
+/// All texts in which places may be, with where they stand.
+fn texts(experiment: &Experiment) -> Vec<(String, Option<Range<usize>>)> {
+    let mut texts = Vec::new();
+    for (_, workload) in &experiment.workloads.0 {
+        for trace in [Scale::Quick, Scale::Full].map(|scale| workload.get_ref().at(scale)) {
+            for part in trace.iter().flat_map(Trace::parts) {
+                texts.push((part.to_string(), Some(workload.span())));
+            }
+        }
+    }
+    for (_, contender) in &experiment.policies.0 {
+        let text = match contender.get_ref() {
+            Contender::Policy(text) => Some(text.clone()),
+            Contender::Chosen(chosen) => chosen.template().map(str::to_string),
+        };
+        texts.extend(text.map(|text| (text, Some(contender.span()))));
+    }
+    for setting in [&experiment.setting, &experiment.full.setting] {
+        let told = Setting::KEYS.iter().filter_map(|key| setting.get(key));
+        texts.extend(told.map(|text| (text.to_string(), None)));
+    }
+    texts
+}
+
+/// What figures and claims may speak of.
+struct Known<'a> {
+    policies: Vec<String>,
+    /// Names that stand for the policies of a group.
+    groups: Vec<&'a str>,
+    dimensions: Vec<&'a str>,
+    experiment: &'a Experiment,
+}
+
+impl<'a> Known<'a> {
+    fn of(experiment: &'a Experiment) -> Self {
+        let policies = match experiment.kind {
+            Kind::Estimates => ESTIMATORS.map(str::to_string).to_vec(),
+            Kind::Priorities => experiment.clusters.names().map(str::to_string).collect(),
+            Kind::Sweep | Kind::Timing => {
+                let all = contenders::of(experiment).into_iter();
+                all.map(|entrant| entrant.name).collect()
+            }
+        };
+        let is_group = |contender: &Contender| match contender {
+            Contender::Policy(_) => false,
+            Contender::Chosen(chosen) => chosen.each_of.is_some(),
+        };
+        let groups = experiment.policies.0.iter();
+        let groups = groups.filter(|(_, contender)| is_group(contender.get_ref()));
+        Known {
+            policies,
+            groups: groups.map(|(name, _)| name.as_str()).collect(),
+            dimensions: experiment.dimensions(),
+            experiment,
+        }
+    }
+
+    fn wrong_policy<'b>(&self, mut named: impl Iterator<Item = &'b str>) -> Option<String> {
+        let unknown = named.find(|name| !self.policies.iter().any(|known| known == name))?;
+        let all = self.policies.join(", ");
+        Some(format!(
+            "there is no policy '{unknown}' here; there are {all}"
+        ))
+    }
+
+    /// As [`wrong_policy`](Self::wrong_policy), where a group may stand for its policies.
+    fn wrong_policy_or_group<'b>(&self, named: impl Iterator<Item = &'b str>) -> Option<String> {
+        self.wrong_policy(named.filter(|name| !self.groups.contains(name)))
+    }
+
+    fn wrong_dimension<'b>(&self, mut named: impl Iterator<Item = &'b str>) -> Option<String> {
+        let unknown = named.find(|name| !self.dimensions.contains(name))?;
+        let all = self.dimensions.join(", ");
+        Some(format!("'{unknown}' does not vary here; what does: {all}"))
+    }
+
+    fn wrong_in_figure(&self, figure: &Figure) -> Option<String> {
+        let special = [REFERENCES, POLICY];
+        let x = Some(figure.x.as_str()).filter(|x| !special.contains(x));
+        let panels = figure.panels.iter().map(String::as_str);
+        let panels = panels.filter(|panel| *panel != POLICY);
+        let lines = figure.lines.as_deref().filter(|lines| *lines != POLICY);
+        let others = figure.improvement_of.iter().chain(&figure.ratio_to);
+        let policies = figure.policies.iter().map(String::as_str);
+        let at = figure.at.names();
+        self.wrong_dimension(x.into_iter().chain(panels).chain(lines).chain(at))
+            .or_else(|| self.wrong_value(&figure.at))
+            .or_else(|| self.wrong_policy(others.map(String::as_str)))
+            .or_else(|| self.wrong_policy_or_group(policies))
+            .or_else(|| {
+                let both = figure.improvement_of.is_some() && figure.ratio_to.is_some();
+                both.then(|| "a figure has improvement-of or ratio-to, not both".into())
+            })
+    }
+
+    fn wrong_in_ranking(&self, ranking: &Ranking) -> Option<String> {
+        let policies = ranking.policies.iter().map(String::as_str);
+        self.wrong_policy([ranking.ratio_to.as_str()].into_iter())
+            .or_else(|| self.wrong_policy_or_group(policies))
+            .or_else(|| self.wrong_dimension(ranking.columns.iter().map(String::as_str)))
+    }
+
+    fn wrong_in_claim(&self, claim: &Claim) -> Option<String> {
+        let Some(check) = claim.check() else {
+            return Some(
+                "a claim has exactly one of order, best, worst, improvement, trend, peak, value, near, bound, flat, best-at, ratio and fixed"
+                    .into(),
+            );
+        };
+        let named = check.policies().into_iter();
+        let wrong = match check {
+            Check::Best(_) | Check::Worst(_) | Check::Fixed(_) => self.wrong_policy_or_group(named),
+            _ => self.wrong_policy(named),
+        };
+        let wrong = wrong.or_else(|| {
+            let over_time = matches!(check, Check::Trend(_));
+            let along = check
+                .along()
+                .filter(|along| !over_time || *along != REFERENCES);
+            self.wrong_dimension(along.into_iter().chain(claim.at.names()))
+        });
+        if wrong.is_some() {
+            return wrong;
+        }
+        if let Some(unknown) = self.wrong_value(&claim.at) {
+            return Some(unknown);
+        }
+        match check {
+            Check::Value(it) if it.is.is_some() == it.about.is_some() => {
+                Some("a value is either exact (is) or rough (about)".into())
+            }
+            Check::Bound(Bound {
+                over: Some(_),
+                percent: Some(_),
+                at_most: None,
+                ..
+            })
+            | Check::Bound(Bound {
+                over: None,
+                percent: None,
+                at_most: Some(_),
+                ..
+            }) => None,
+            Check::Bound(_) => Some("a bound has over and percent, or at-most".into()),
+            Check::Ratio(it) if it.at_most.is_nan() || it.at_most <= 0.0 => {
+                Some("a ratio is at most a number above 0".into())
+            }
+            Check::Fixed(it) if !self.experiment.is_fixed(&it.policy) => Some(format!(
+                "'{}' is not the same policy at all points, and no fixed one",
+                it.policy
+            )),
+            Check::Order(order) if order.len() < 2 => {
+                Some("an order has two policies at least".into())
+            }
+            _ => None,
+        }
+    }
+
+    /// A value that a known dimension does not have.
+    fn wrong_value(&self, at: &Ordered<OneOrMore>) -> Option<String> {
+        at.0.iter().find_map(|(name, wanted)| {
+            let known = self.values_of(name);
+            let mut wanted = wanted.values().iter();
+            let Text(unknown) = wanted.find(|Text(one)| !known.contains(one))?;
+            let all = known.join(", ");
+            Some(format!("{name} is never '{unknown}' here; it is {all}"))
+        })
+    }
+
+    /// The values that a dimension has, quick or full.
+    fn values_of(&self, name: &str) -> Vec<String> {
+        if name == WORKLOAD {
+            return self
+                .experiment
+                .workloads
+                .names()
+                .map(str::to_string)
+                .collect();
+        }
+        let scales = [Scale::Quick, Scale::Full];
+        let varied = scales
+            .iter()
+            .flat_map(|&scale| self.experiment.varied(scale));
+        let values = varied.filter(|(varied, _)| *varied == name);
+        let mut all: Vec<String> = Vec::new();
+        for Text(value) in values.flat_map(|(_, values)| values) {
+            if !all.contains(value) {
+                all.push(value.clone());
+            }
+        }
+        all
+    }
+}
