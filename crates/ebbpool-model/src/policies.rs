@@ -4,6 +4,7 @@ mod ace;
 mod acr;
 mod ad_lru;
 mod arc;
+mod auto;
 mod belady;
 mod bplru;
 mod car;
@@ -47,7 +48,7 @@ mod example;
 
 use crate::Model;
 use crate::buffer::{Buffer, Policy};
-use crate::spec::Spec;
+use crate::spec::{Spec, items};
 
 /// A policy and what lies over it.
 struct Built {
@@ -208,8 +209,46 @@ fn policy(spec: &mut Spec, m: usize) -> Built {
             );
             plain(m, ace::Ace::new(built.policy, batch))
         }
+        "auto" => {
+            let experts = spec.text("experts", "(ebb,w-tinylfu,s3-fifo,h-arc)");
+            let experts = listed(&experts);
+            let parameters = auto::Parameters::of(spec, &experts, m);
+            let expert = |text: &String, frames: usize| {
+                let mut expert = Spec::parse(text);
+                let built = policy(&mut expert, frames);
+                expert.finish();
+                assert_eq!(
+                    built.cluster, 0,
+                    "write clustering under auto is not modelled"
+                );
+                built.policy
+            };
+            let twice = |text| (expert(text, m), expert(text, parameters.part));
+            let experts = experts.iter().map(twice).collect();
+            plain(m, auto::Auto::new(experts, parameters))
+        }
         other => panic!("unknown policy `{other}`"),
     }
+}
+
+/// The policies of a list in parentheses, in which an item with `=` and no `:` before it continues
+/// the policy before it.
+fn listed(text: &str) -> Vec<String> {
+    let inside = text
+        .strip_prefix('(')
+        .and_then(|rest| rest.strip_suffix(')'));
+    let mut policies: Vec<String> = Vec::new();
+    for item in items(inside.unwrap_or(text)) {
+        let before_value = item.split('=').next().unwrap_or(item);
+        match policies.last_mut() {
+            Some(last) if item.contains('=') && !before_value.contains(':') => {
+                last.push(',');
+                last.push_str(item);
+            }
+            _ => policies.push(item.to_string()),
+        }
+    }
+    policies
 }
 
 /// A policy without write clustering.

@@ -66,7 +66,7 @@ impl Spec {
 }
 
 /// The items between the commas that stand in no parentheses.
-fn items(text: &str) -> Vec<&str> {
+pub(crate) fn items(text: &str) -> Vec<&str> {
     let mut depth = 0;
     let at_comma = |letter: char| {
         depth += i32::from(letter == '(') - i32::from(letter == ')');

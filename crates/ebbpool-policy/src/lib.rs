@@ -15,6 +15,7 @@ mod ghost_queues;
 mod ghosts;
 mod heap;
 mod lists;
+mod miniature;
 mod policies;
 mod policy;
 pub mod registry;

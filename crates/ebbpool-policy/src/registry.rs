@@ -95,13 +95,15 @@ registry! {
     h_arc::HArc,
     lru_c::LruC,
     ebb::Ebb,
+    auto::Auto,
     ace::Ace,
 }
 
-/// What the policy of `spec`, or the one it wraps, must be told of the future.
+/// What the policy of `spec`, or one that it wraps, must be told of the future.
 pub fn foresight(spec: &PolicySpec) -> Foresight {
-    let wrapped = spec.wrapped().map(foresight).unwrap_or_default();
-    own_foresight(spec).max(wrapped)
+    spec.wrapped()
+        .map(foresight)
+        .fold(own_foresight(spec), Foresight::max)
 }
 
 fn build<P: Build, V: Visitor>(spec: &PolicySpec, frames: u32, visitor: V) -> V::Out {

@@ -108,6 +108,11 @@ pub enum Kind {
     Word(&'static [&'static str]),
     /// Another policy, in parentheses if it has parameters.
     Policy,
+    /// Other policies, in parentheses.
+    Policies {
+        /// How many there can be.
+        most: usize,
+    },
 }
 
 /// The write-clustering parameter of TC sections 4.5 and 5.1, shared by many policies.
@@ -156,6 +161,27 @@ pub enum Value {
     Word(&'static str),
     /// A policy with its parameters.
     Policy(Box<PolicySpec>),
+    /// Policies with their parameters.
+    Policies(Vec<PolicySpec>),
+}
+
+impl Value {
+    /// The policies that the value consists of.
+    fn policies(&self) -> &[PolicySpec] {
+        match self {
+            Value::Policy(spec) => std::slice::from_ref(&**spec),
+            Value::Policies(specs) => specs,
+            _ => &[],
+        }
+    }
+
+    fn policies_mut(&mut self) -> &mut [PolicySpec] {
+        match self {
+            Value::Policy(spec) => std::slice::from_mut(&mut **spec),
+            Value::Policies(specs) => specs,
+            _ => &mut [],
+        }
+    }
 }
 
 /// Why a value was refused.
@@ -196,24 +222,45 @@ impl Kind {
                 .find(|word| **word == text)
                 .map(|word| Value::Word(word)),
             Kind::Policy => return self.parse_policy(text),
+            Kind::Policies { most } => return self.parse_policies(text, *most),
         };
         value.ok_or_else(|| Refusal::NotOf(self.range()))
     }
 
     fn parse_policy(&self, text: &str) -> Result<Value, Refusal> {
+        let spec = self.parse_wrapped(self.unwrap(text)?)?;
+        Ok(Value::Policy(Box::new(spec)))
+    }
+
+    fn parse_policies(&self, text: &str, most: usize) -> Result<Value, Refusal> {
+        let specs = split_list(self.unwrap(text)?)
+            .iter()
+            .map(|text| self.parse_wrapped(text))
+            .collect::<Result<Vec<_>, _>>()?;
+        let can_be_tried = |spec: &PolicySpec| spec.online() && !spec.asks_erase_counts();
+        match (1..=most).contains(&specs.len()) && specs.iter().all(can_be_tried) {
+            true => Ok(Value::Policies(specs)),
+            false => Err(Refusal::NotOf(self.range())),
+        }
+    }
+
+    /// What stands in the parentheses, which a single name needs not.
+    fn unwrap<'a>(&self, text: &'a str) -> Result<&'a str, Refusal> {
         let inside = text.strip_prefix('(').map(|rest| rest.strip_suffix(')'));
-        let text = match inside {
-            Some(Some(inside)) => inside.trim(),
-            None if !text.contains([':', '(', ')']) => text,
-            _ => return Err(Refusal::NotOf(self.range())),
-        };
+        match inside {
+            Some(Some(inside)) => Ok(inside.trim()),
+            None if !text.contains([':', '(', ')']) => Ok(text),
+            _ => Err(Refusal::NotOf(self.range())),
+        }
+    }
+
+    fn parse_wrapped(&self, text: &str) -> Result<PolicySpec, Refusal> {
         // Looked at before the rest is read, so that no text makes this call itself at depth.
         let name = text.split(':').next().unwrap_or("").trim();
         if named(name).is_some_and(|(entry, _)| entry.wraps_a_policy()) {
             return Err(Refusal::NotOf(self.range()));
         }
-        let spec = text.parse().map_err(Refusal::Policy)?;
-        Ok(Value::Policy(Box::new(spec)))
+        text.parse().map_err(Refusal::Policy)
     }
 
     /// The values allowed, in words.
@@ -232,6 +279,9 @@ impl Kind {
             Kind::Policy => {
                 "a policy that wraps none itself, in parentheses if it has parameters".into()
             }
+            Kind::Policies { most } => format!(
+                "1 to {most} online policies that wrap none themselves and ask for no erase counts, in parentheses"
+            ),
         }
     }
 
@@ -245,15 +295,19 @@ impl Kind {
                 spelled if spelled.contains(':') => format!("({spelled})"),
                 name => name,
             },
+            (_, Value::Policies(specs)) => {
+                let spelled: Vec<String> = specs.iter().map(PolicySpec::to_string).collect();
+                format!("({})", spelled.join(","))
+            }
         }
     }
 }
 
 impl Entry {
-    /// True if one of its parameters is a policy.
-    fn wraps_a_policy(&self) -> bool {
+    /// True if one of its parameters is a policy, or policies.
+    pub fn wraps_a_policy(&self) -> bool {
         let mut kinds = self.params.iter().map(|param| &param.kind);
-        kinds.any(|kind| matches!(kind, Kind::Policy))
+        kinds.any(|kind| matches!(kind, Kind::Policy | Kind::Policies { .. }))
     }
 }
 
@@ -377,28 +431,25 @@ impl PolicySpec {
         Some(param.kind.spell(&self.value(name)?))
     }
 
-    /// The policy that this one wraps, if it wraps one.
-    pub fn wrapped(&self) -> Option<&PolicySpec> {
-        self.values.iter().find_map(|value| match value {
-            Value::Policy(spec) => Some(&**spec),
-            _ => None,
-        })
+    /// The policies that this one wraps.
+    pub fn wrapped(&self) -> impl Iterator<Item = &PolicySpec> {
+        self.values.iter().flat_map(Value::policies)
     }
 
-    /// False if the policy, or the one it wraps, looks into the future.
+    /// False if the policy, or one that it wraps, looks into the future.
     pub fn online(&self) -> bool {
-        self.entry.online && self.wrapped().is_none_or(PolicySpec::online)
+        self.entry.online && self.wrapped().all(PolicySpec::online)
     }
 
-    /// True if the costs of a read and a write change the choices of the policy, or of the one it
+    /// True if the costs of a read and a write change the choices of the policy, or of one that it
     /// wraps.
     pub fn looks_at_costs(&self) -> bool {
-        self.entry.looks_at_costs || self.wrapped().is_some_and(PolicySpec::looks_at_costs)
+        self.entry.looks_at_costs || self.wrapped().any(PolicySpec::looks_at_costs)
     }
 
-    /// True if the policy, or the one it wraps, must be told erase counts.
+    /// True if the policy, or one that it wraps, must be told erase counts.
     pub fn asks_erase_counts(&self) -> bool {
-        self.entry.asks_erase_counts || self.wrapped().is_some_and(PolicySpec::asks_erase_counts)
+        self.entry.asks_erase_counts || self.wrapped().any(PolicySpec::asks_erase_counts)
     }
 
     /// The exact share of `frames` that a parameter stands for; 0 if there is none.
@@ -426,7 +477,7 @@ impl PolicySpec {
 
     /// True if the size of the device's erase block is part of what was asked for.
     pub fn asks_erase_block(&self) -> bool {
-        self.is("cluster", "auto") || self.wrapped().is_some_and(PolicySpec::asks_erase_block)
+        self.is("cluster", "auto") || self.wrapped().any(PolicySpec::asks_erase_block)
     }
 
     /// The policy for a device whose erase blocks have so many pages, which `cluster=auto` stands
@@ -438,20 +489,24 @@ impl PolicySpec {
                 Value::Word(_) if auto && param.name == "cluster" => {
                     *value = Value::Whole(pages.clamp(1, MAX_PAGES));
                 }
-                Value::Policy(wrapped) => **wrapped = wrapped.clone().on_erase_blocks(pages),
-                _ => {}
+                _ => {
+                    for wrapped in value.policies_mut() {
+                        *wrapped = wrapped.clone().on_erase_blocks(pages);
+                    }
+                }
             }
         }
         self
     }
 
-    /// The policy with other values where `change` has one, also of the policy that it wraps. A
+    /// The policy with other values where `change` has one, also of those that it wraps. A
     /// value is to be of its parameter's kind and in its range.
     pub fn with_values(mut self, change: &impl Fn(&Param, &Value) -> Option<Value>) -> Self {
         for (param, value) in self.entry.params.iter().zip(&mut self.values) {
-            if let Value::Policy(wrapped) = value {
-                **wrapped = wrapped.clone().with_values(change);
-            } else if let Some(changed) = change(param, value) {
+            for wrapped in value.policies_mut() {
+                *wrapped = wrapped.clone().with_values(change);
+            }
+            if let Some(changed) = change(param, value) {
                 *value = changed;
             }
         }
@@ -655,6 +710,11 @@ mod tests {
                 "ace:policy=(fd-buffer:interval=9,group=4,cost=exact)",
             ),
             ("ace:policy=(cflru:window=50%)", "ace:policy=cflru"),
+            ("auto:experts=lru", "auto:experts=(lru)"),
+            (
+                "auto:lead=9,experts=(cflru:window=.25,cluster=4,lru)",
+                "auto:experts=(cflru:window=0.25,cluster=4,lru),lead=9",
+            ),
         ] {
             assert_eq!(canonical(text).as_deref(), Ok(spelled));
         }
@@ -675,6 +735,8 @@ mod tests {
         assert!(message("ace:policy=(cflru:window=2)").contains("cflru: window=2 is out of range"));
         assert!(message("ace:policy=cflru:window=1").contains("in parentheses"));
         for depth in [2, 100_000] {
+            let nested = "auto:experts=(".repeat(depth) + "lru" + &")".repeat(depth);
+            assert!(message(&nested).contains("that wrap none themselves"));
             let nested = "ace:policy=(".repeat(depth) + "lru" + &")".repeat(depth);
             assert!(message(&nested).contains("a policy that wraps none itself"));
         }
@@ -688,6 +750,12 @@ mod tests {
             "ace:policy=()",
             "ace:policy=(lru",
             "ace:policy=lru)",
+            "auto:experts=()",
+            "auto:experts=(lru",
+            "auto:experts=(belady)",
+            "auto:experts=(cflru-e)",
+            "auto:experts=(lru,ace)",
+            "auto:experts=(lru,lru,lru,lru,lru,lru,lru,lru,lru)",
         ] {
             assert!(!message(text).contains('\n'), "{text}");
         }

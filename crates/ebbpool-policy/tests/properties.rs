@@ -116,11 +116,22 @@ fn value(param: &Param) -> BoxedStrategy<String> {
         }
         Kind::Word(words) => prop::sample::select(words).prop_map(str::to_string).boxed(),
         Kind::Policy => {
-            let wraps = |entry: &Entry| entry.params.iter().any(|p| matches!(p.kind, Kind::Policy));
-            let plain = registry::entries().iter().filter(|entry| !wraps(entry));
+            let plain = registry::entries()
+                .iter()
+                .filter(|entry| !entry.wraps_a_policy());
             prop::sample::select(plain.collect::<Vec<_>>())
                 .prop_flat_map(spec_of)
                 .prop_map(|wrapped| format!("({wrapped})"))
+                .boxed()
+        }
+        Kind::Policies { most } => {
+            let suits = |entry: &&Entry| {
+                !entry.wraps_a_policy() && entry.online && !entry.asks_erase_counts
+            };
+            let suitable = registry::entries().iter().filter(suits);
+            let expert = prop::sample::select(suitable.collect::<Vec<_>>());
+            prop::collection::vec(expert.prop_flat_map(spec_of), 1..=most)
+                .prop_map(|experts| format!("({})", experts.join(",")))
                 .boxed()
         }
     }

@@ -4,6 +4,7 @@ pub(crate) mod ace;
 pub(crate) mod acr;
 pub(crate) mod ad_lru;
 pub(crate) mod arc;
+pub(crate) mod auto;
 pub(crate) mod belady;
 pub(crate) mod bplru;
 pub(crate) mod car;

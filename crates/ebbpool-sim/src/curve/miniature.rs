@@ -1,30 +1,21 @@
 //! A policy in miniature: what it takes for a buffer of few frames over a sample to behave as the
 //! whole one does over the trace (Waldspurger et al. 2017).
 
-use ebbpool_policy::{Fraction, Kind, Param, PolicySpec, Value};
+use ebbpool_policy::PolicySpec;
 
 use super::shards::PageSample;
 
 /// The fewest frames of a miniature: with fewer, chance decides too much.
 pub const FEWEST_FRAMES: u64 = 64;
 
-/// Pages that DULO takes for a sequence have to be sampled together.
-const SEQUENCE: u64 = 64;
-
-/// Parameters in numbers of pages or blocks, of which a sample has fewer.
-const NUMBERS: &[&str] = &["group", "batch", "victims", "clean", "correlation", "bank"];
-
-/// Parameters that are a rate per reference, of which a sample has fewer.
-const PER_REFERENCE: &[&str] = &["lambda"];
-
 /// The sample over which the policy's miniatures of `frames` are run: the share of `rate`, doubled
 /// until each has [`FEWEST_FRAMES`]; all pages where that comes to more than half, and for
 /// policies that do not come in miniature.
 pub(crate) fn sample(policy: &PolicySpec, frames: u64, rate: f64) -> PageSample {
-    if measures_windows(policy) {
+    if policy.measures_windows() {
         return PageSample::ALL;
     }
-    let grain = grain(policy);
+    let grain = policy.grain();
     // A miniature buffer of a few blocks is as much a matter of chance as one of a few pages.
     let fewest = FEWEST_FRAMES.saturating_mul(grain.isqrt()) as f64;
     let mut sample = PageSample { rate, grain };
@@ -37,13 +28,6 @@ pub(crate) fn sample(policy: &PolicySpec, frames: u64, rate: f64) -> PageSample 
     }
 }
 
-/// True if the policy, or the one it wraps, acts on what it measures over a number of references. A
-/// window as small as the sample measures too little, and one as long as the whole one's comes too
-/// late: bills of fd-buffer were half as high again either way.
-fn measures_windows(policy: &PolicySpec) -> bool {
-    policy.value("interval").is_some() || policy.wrapped().is_some_and(measures_windows)
-}
-
 /// Frames of each part's miniature of `frames`.
 pub(crate) fn frames(sample: PageSample, frames: u64) -> u64 {
     match sample.is_all() {
@@ -52,49 +36,12 @@ pub(crate) fn frames(sample: PageSample, frames: u64) -> u64 {
     }
 }
 
-/// Neighbouring pages that the policy, or the one it wraps, treats as one.
-fn grain(policy: &PolicySpec) -> u64 {
-    let sequence = match policy.entry().name {
-        "dulo" => SEQUENCE,
-        _ => 1,
-    };
-    let number = |name| match policy.value(name) {
-        Some(Value::Whole(pages)) => pages,
-        _ => 1,
-    };
-    let wrapped = policy.wrapped().map_or(1, grain);
-    [sequence, number("cluster"), number("block"), wrapped]
-        .into_iter()
-        .fold(1, u64::max)
-}
-
 /// The policy with the parameters that stand for a number of pages, or per reference, as small as a
 /// part of the sample.
 pub(crate) fn policy(policy: &PolicySpec, sample: PageSample) -> PolicySpec {
     match sample.is_all() {
         true => policy.clone(),
-        false => policy
-            .clone()
-            .with_values(&|param, value| scaled_down(param, value, sample.part_rate())),
-    }
-}
-
-fn scaled_down(param: &Param, value: &Value, rate: f64) -> Option<Value> {
-    match value {
-        Value::Whole(number) if NUMBERS.contains(&param.name) => {
-            let (least, most) = match param.kind {
-                Kind::Whole { min, max, .. } => (min.max(1), max),
-                _ => (1, u64::MAX),
-            };
-            let scaled = (*number as f64 * rate).round() as u64;
-            (*number > 0).then(|| Value::Whole(scaled.clamp(least, most)))
-        }
-        Value::Fraction(share) if PER_REFERENCE.contains(&param.name) => {
-            let scaled = (share.to_f64() / rate).min(1.0);
-            let scaled: Fraction = format!("{scaled:.9}").parse().ok()?;
-            Some(Value::Fraction(scaled))
-        }
-        _ => None,
+        false => policy.in_miniature(sample.part_rate()),
     }
 }
 

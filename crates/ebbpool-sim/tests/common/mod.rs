@@ -69,6 +69,7 @@ pub const SPECS: &[&str] = &[
     "h-arc",
     "lru-c:batch=8",
     "ebb",
+    "auto:experts=(lru,casa,w-tinylfu),lead=20,patience=1",
     "ace:batch=4",
     "ace:policy=(cflru:window=0.75),batch=8",
     "ace:policy=belady,batch=3",

@@ -1,0 +1,329 @@
+//! auto, as the `how` of its entry in the registry reads it.
+
+use std::collections::BTreeSet;
+
+use crate::Event;
+use crate::Model;
+use crate::buffer::{Buffer, Policy};
+use crate::spec::{Spec, items};
+
+/// Pages that change hands at a miss.
+const HANDED_OVER_TOGETHER: usize = 8;
+
+/// The parameters, but for the experts.
+pub(crate) struct Parameters {
+    /// Frames of a miniature.
+    pub(crate) part: usize,
+    pub(crate) frames: usize,
+    pub(crate) grain: u64,
+    pub(crate) window: u64,
+    pub(crate) lead: u64,
+    pub(crate) patience: u64,
+}
+
+impl Parameters {
+    /// `experts` are as they are written, one by one.
+    pub(crate) fn of(spec: &mut Spec, experts: &[String], m: usize) -> Parameters {
+        let given = |expert: &String| {
+            let (_, parameters) = expert.split_once(':').unwrap_or((expert, ""));
+            let pages = items(parameters).into_iter().filter_map(|item| {
+                let number = item
+                    .strip_prefix("block=")
+                    .or(item.strip_prefix("cluster="));
+                number.map(|number| number.parse::<u64>().expect("a number of pages"))
+            });
+            pages.max().unwrap_or(1)
+        };
+        let grain = experts.iter().map(given).max().unwrap_or(1).max(1);
+        let fewest = spec.number("fewest", 512) * grain.isqrt();
+        let share = spec.fraction("sample", "6.25%").of(m);
+        Parameters {
+            part: share.max(fewest as usize).min(m),
+            frames: m,
+            grain,
+            window: spec.number("window", 256),
+            lead: spec.number("lead", 150),
+            patience: spec.number("patience", 1),
+        }
+    }
+}
+
+/// One expert on the sample.
+struct Miniature {
+    buffer: Box<dyn Model>,
+    /// In this round.
+    reads: u64,
+    writes: u64,
+    /// By how much the one in charge has read and written more, faded.
+    lead: (f64, f64),
+}
+
+/// The experts over the frames, which hold the pages, and once more over the sample.
+pub(crate) struct Auto {
+    parameters: Parameters,
+    experts: Vec<Box<dyn Policy>>,
+    in_charge: usize,
+    before: usize,
+    miniatures: Vec<Miniature>,
+    misses: usize,
+    /// Since the beginning or the last switch.
+    rounds: u64,
+    /// Reads, writes and rounds of those in charge, faded.
+    paid: (f64, f64, f64),
+    asymmetry: f64,
+    /// Whose page was chosen as victim last, until a page comes in.
+    gives: Option<usize>,
+}
+
+impl Auto {
+    /// Each expert comes twice, over the frames and in miniature.
+    pub(crate) fn new(
+        experts: Vec<(Box<dyn Policy>, Box<dyn Policy>)>,
+        parameters: Parameters,
+    ) -> Auto {
+        let mut over_the_frames = Vec::new();
+        let mut miniatures = Vec::new();
+        for (expert, in_miniature) in experts {
+            over_the_frames.push(expert);
+            miniatures.push(Miniature {
+                buffer: Box::new(Buffer::new(parameters.part, in_miniature, 0)),
+                reads: 0,
+                writes: 0,
+                lead: (0.0, 0.0),
+            });
+        }
+        Auto {
+            parameters,
+            experts: over_the_frames,
+            in_charge: 0,
+            before: 0,
+            miniatures,
+            misses: 0,
+            rounds: 0,
+            paid: (0.0, 0.0, 0.0),
+            asymmetry: 1.0,
+            gives: None,
+        }
+    }
+
+    /// Whether the page is in the sample.
+    fn sampled(&self, page: u64) -> bool {
+        let grain = page / self.parameters.grain;
+        let hash = (grain ^ (grain >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // hash / 2^64 < part / frames
+        u128::from(hash) < ((self.parameters.part as u128) << 64) / self.parameters.frames as u128
+    }
+
+    fn owner(&self, page: u64) -> usize {
+        let mut experts = self.experts.iter();
+        let its = experts.position(|expert| dirty(&**expert, page).is_some());
+        its.expect("a resident page")
+    }
+
+    fn handing_over(&self) -> bool {
+        self.before != self.in_charge && !self.experts[self.before].resident().is_empty()
+    }
+
+    fn try_out(&mut self, page: u64, write: bool) {
+        if !self.sampled(page) {
+            return;
+        }
+        let before = self.miniatures[self.in_charge].reads;
+        for miniature in &mut self.miniatures {
+            let events = miniature
+                .buffer
+                .reference(page, write, None, &BTreeSet::new());
+            for event in events {
+                match event {
+                    Event::Read(_) | Event::Pad(_) => miniature.reads += 1,
+                    Event::Write(_) => miniature.writes += 1,
+                    Event::Evict(_) => {}
+                }
+            }
+        }
+        if self.miniatures[self.in_charge].reads > before {
+            self.misses += 1;
+        }
+        if self.misses == self.parameters.part {
+            self.misses = 0;
+            self.end_round();
+        }
+    }
+
+    fn bill(&self, reads: f64, writes: f64) -> f64 {
+        reads + writes * self.asymmetry
+    }
+
+    fn end_round(&mut self) {
+        let fading = 1.0 - 1.0 / self.parameters.window as f64;
+        let reads = self.miniatures[self.in_charge].reads as f64;
+        let writes = self.miniatures[self.in_charge].writes as f64;
+        self.paid.0 = self.paid.0 * fading + reads;
+        self.paid.1 = self.paid.1 * fading + writes;
+        self.paid.2 = self.paid.2 * fading + 1.0;
+        for at in 0..self.miniatures.len() {
+            let rival = &self.miniatures[at];
+            let lead = (
+                rival.lead.0 * fading + (reads - rival.reads as f64),
+                rival.lead.1 * fading + (writes - rival.writes as f64),
+            );
+            let is_behind = self.bill(lead.0, lead.1) < 0.0;
+            let rival = &mut self.miniatures[at];
+            rival.lead = if is_behind { (0.0, 0.0) } else { lead };
+            rival.reads = 0;
+            rival.writes = 0;
+        }
+        self.rounds += 1;
+        if self.rounds <= self.parameters.patience {
+            return;
+        }
+        let saved = |one: &Miniature| self.bill(one.lead.0, one.lead.1);
+        let leads: Vec<f64> = self.miniatures.iter().map(saved).collect();
+        let longest = leads.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let first = leads.iter().position(|lead| *lead == longest);
+        let of_a_round = self.bill(self.paid.0, self.paid.1) / self.paid.2;
+        let enough = self.parameters.lead as f64 / 100.0 * of_a_round;
+        if longest > enough && !self.handing_over() {
+            self.before = self.in_charge;
+            self.in_charge = first.expect("there are experts");
+            self.rounds = 0;
+            self.forget_leads();
+        }
+    }
+
+    fn forget_leads(&mut self) {
+        for miniature in &mut self.miniatures {
+            miniature.lead = (0.0, 0.0);
+        }
+    }
+
+    fn hand_over(&mut self, write: bool) {
+        for _ in 0..HANDED_OVER_TOGETHER {
+            if !self.handing_over() {
+                return;
+            }
+            let page = self.experts[self.before].victim(write, &BTreeSet::new());
+            let was_dirty = dirty(&*self.experts[self.before], page).expect("it is resident");
+            self.experts[self.before].evict(page);
+            self.experts[self.in_charge].miss(page, was_dirty);
+            self.experts[self.in_charge].admit(page, was_dirty);
+        }
+    }
+}
+
+fn dirty(policy: &dyn Policy, page: u64) -> Option<bool> {
+    let resident = policy.resident();
+    let found = resident.iter().find(|held| held.0 == page);
+    found.map(|held| held.1)
+}
+
+impl Policy for Auto {
+    fn hit(&mut self, page: u64, write: bool) {
+        self.try_out(page, write);
+        let owner = self.owner(page);
+        self.experts[owner].hit(page, write);
+    }
+
+    fn miss(&mut self, page: u64, write: bool) {
+        self.try_out(page, write);
+        self.hand_over(write);
+        self.experts[self.in_charge].miss(page, write);
+    }
+
+    fn victim(&mut self, write: bool, pinned: &BTreeSet<u64>) -> u64 {
+        let resident = self.experts[self.in_charge].resident();
+        let somebody_may_go = resident.iter().any(|(page, _)| !pinned.contains(page));
+        let expert = match somebody_may_go {
+            true => self.in_charge,
+            false => self.before,
+        };
+        self.gives = Some(expert);
+        self.experts[expert].victim(write, pinned)
+    }
+
+    fn also_leaving(&self, victim: u64) -> Vec<u64> {
+        self.experts[self.owner(victim)].also_leaving(victim)
+    }
+
+    fn padding(&self) -> Option<u64> {
+        self.experts[self.gives?].padding()
+    }
+
+    fn written_with(&self, victim: u64) -> Vec<u64> {
+        self.experts[self.owner(victim)].written_with(victim)
+    }
+
+    fn admit(&mut self, page: u64, write: bool) {
+        self.gives = None;
+        self.experts[self.in_charge].admit(page, write);
+    }
+
+    fn evict(&mut self, page: u64) {
+        let owner = self.owner(page);
+        self.experts[owner].evict(page);
+    }
+
+    fn clean(&mut self, page: u64) {
+        let owner = self.owner(page);
+        self.experts[owner].clean(page);
+        // What is cleaned with a victim is the wish of the expert that chose it.
+        if self.gives.is_none() && self.sampled(page) {
+            for miniature in &mut self.miniatures {
+                if miniature.buffer.resident().contains(&(page, true)) {
+                    miniature.buffer.clean(page);
+                    miniature.writes += 1;
+                }
+            }
+        }
+    }
+
+    fn costs(&mut self, asymmetry: f64) {
+        self.asymmetry = asymmetry;
+        for expert in &mut self.experts {
+            expert.costs(asymmetry);
+        }
+        for miniature in &mut self.miniatures {
+            miniature.buffer.costs(asymmetry);
+        }
+    }
+
+    fn resident(&self) -> Vec<(u64, bool)> {
+        let all = self.experts.iter().map(|expert| expert.resident());
+        all.flatten().collect()
+    }
+
+    fn target(&self) -> Option<f64> {
+        self.experts[self.in_charge].target()
+    }
+
+    fn estimates(&self) -> Option<[f64; 3]> {
+        self.experts[self.in_charge].estimates()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tests::victims;
+
+    #[test]
+    fn one_expert_is_that_expert() {
+        let trace = "R1 R2 R3 R1 W4 R5 R2 R6 R1 R4 R7";
+        assert_eq!(
+            victims("auto:experts=(lru)", 3, trace),
+            victims("lru", 3, trace)
+        );
+    }
+
+    #[test]
+    fn the_cheaper_one_takes_over_and_nothing_leaves_for_it() {
+        // Rounds of two misses, and a window of one. 9 is read again and again: fifo reads it again
+        // after every two others, lru never.
+        let auto = "auto:experts=(fifo,lru),window=1,lead=0,patience=0";
+        let trace = "R9 R1 R9 R2 R9 R3 R9 R4";
+        assert_eq!(victims("fifo", 2, trace), [9, 1, 2, 9]);
+        assert_eq!(victims("lru", 2, trace), [1, 2, 3]);
+        // The first round ends with 1, when both have missed twice; the second with 9's second read,
+        // that only fifo needs: lru takes over, of pages 1 and 2 in that order.
+        assert_eq!(victims(auto, 2, trace), [9, 1, 2, 3]);
+    }
+}

@@ -1,0 +1,66 @@
+//! What it takes for a policy over a sample of the pages to behave as the whole one does over all
+//! (Waldspurger et al. 2017).
+
+use crate::fraction::Fraction;
+use crate::spec::{Kind, Param, PolicySpec, Value};
+
+/// Pages that DULO takes for a sequence have to be sampled together.
+const SEQUENCE: u64 = 64;
+
+/// Parameters in numbers of pages or blocks, of which a sample has fewer.
+const NUMBERS: &[&str] = &["group", "batch", "victims", "clean", "correlation", "bank"];
+
+/// Parameters that are a rate per reference, of which a sample has fewer.
+const PER_REFERENCE: &[&str] = &["lambda"];
+
+impl PolicySpec {
+    /// True if the policy, or one that it wraps, acts on what it measures over a number of
+    /// references, so that there is no miniature of it. A window as small as the sample measures too
+    /// little, and one as long as the whole one's comes too late: bills of fd-buffer were half as
+    /// high again either way.
+    pub fn measures_windows(&self) -> bool {
+        self.value("interval").is_some() || self.wrapped().any(PolicySpec::measures_windows)
+    }
+
+    /// Neighbouring pages that the policy, or one that it wraps, treats as one, and that must be in
+    /// a sample together.
+    pub fn grain(&self) -> u64 {
+        let sequence = match self.entry().name {
+            "dulo" => SEQUENCE,
+            _ => 1,
+        };
+        let number = |name| match self.value(name) {
+            Some(Value::Whole(pages)) => pages,
+            _ => 1,
+        };
+        let own = [sequence, number("cluster"), number("block")];
+        let wrapped = self.wrapped().map(PolicySpec::grain);
+        own.into_iter().chain(wrapped).fold(1, u64::max)
+    }
+
+    /// The policy for a sample of this share of the pages: the parameters that stand for a number of
+    /// pages, or per reference, are as small as the sample.
+    pub fn in_miniature(&self, share: f64) -> PolicySpec {
+        self.clone()
+            .with_values(&|param, value| scaled_down(param, value, share))
+    }
+}
+
+fn scaled_down(param: &Param, value: &Value, share: f64) -> Option<Value> {
+    match value {
+        Value::Whole(number) if NUMBERS.contains(&param.name) => {
+            let (least, most) = match param.kind {
+                Kind::Whole { min, max, .. } => (min.max(1), max),
+                _ => (1, u64::MAX),
+            };
+            let scaled = (*number as f64 * share).round() as u64;
+            (*number > 0).then(|| Value::Whole(scaled.clamp(least, most)))
+        }
+        Value::Fraction(fraction) if PER_REFERENCE.contains(&param.name) => {
+            let scaled = (fraction.to_f64() / share).min(1.0);
+            let scaled: Fraction = format!("{scaled:.9}").parse().ok()?;
+            Some(Value::Fraction(scaled))
+        }
+        _ => None,
+    }
+}
