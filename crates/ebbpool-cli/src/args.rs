@@ -137,6 +137,9 @@ Examples:
 const OF_THE_PAPERS: &str = "fifo,lru,clock,cflru,cflru-c,lru-wsr,ccf-lru,ad-lru,casa,ref,cfdc,\
                              fd-static,fd-buffer";
 
+/// The policy to take when one does not want to choose (`docs/choosing.md`).
+const RECOMMENDED: &str = "ebb";
+
 #[derive(Args)]
 pub(crate) struct CompareArgs {
     /// Traces: files, - for standard input, or generators such as zipf:pages=10000,refs=1000000
@@ -144,7 +147,7 @@ pub(crate) struct CompareArgs {
     #[arg(value_name = "TRACE")]
     pub(crate) traces: Vec<String>,
     /// Policies, separated by commas; may be repeated; 'all' is every online policy
-    /// [default: the online policies of the five papers]
+    /// [default: the online policies of the five papers; the table also has ebb]
     #[arg(long, value_name = "LIST")]
     policies: Vec<String>,
     /// Memory sizes: frames, or per cent of the database's pages
@@ -500,7 +503,12 @@ impl CompareArgs {
 
     /// The policies asked for on a device of those abilities; see [`policies`].
     pub(crate) fn policies(&self, abilities: &Abilities) -> Result<Vec<PolicySpec>, Failure> {
-        policies(&self.policies, abilities)
+        let mut specs = policies(&self.policies, abilities)?;
+        // The papers' policies are what programs expect; a reader should not miss what is better.
+        if self.policies.is_empty() && matches!(self.format, CompareFormat::Table) {
+            specs.push(abilities.policy(RECOMMENDED)?);
+        }
+        Ok(specs)
     }
 }
 
