@@ -375,17 +375,24 @@ pub(crate) fn advice(comparison: &Comparison) -> Option<String> {
         .enumerate()
         .filter_map(|(at, name)| Some((name, above_least(&blocks, at)?)))
         .min_by(|(_, a), (_, b)| mean_log(a).total_cmp(&mean_log(b)))?;
-    let worst = ratios.iter().copied().fold(1.0, f64::max);
-    let baseline = comparison.policies.iter().position(|it| it == BASELINE);
-    let baseline = baseline.and_then(|at| above_least(&blocks, at));
-    let saved = baseline.filter(|_| name != BASELINE).map(|baseline| {
-        let ratio = (mean_log(&ratios) - mean_log(&baseline)).exp();
-        format!("{} than {BASELINE} on average, ", less_or_more(ratio, 1.0))
-    });
     let over = match blocks.len() {
         1 => "sizes",
         _ => "sizes and asymmetries",
     };
+    let baseline = comparison.policies.iter().position(|it| it == BASELINE);
+    let baseline = baseline.and_then(|at| above_least(&blocks, at));
+    if let Some(baseline) = baseline.as_deref()
+        && mean_log(baseline) <= mean_log(&ratios)
+    {
+        return Some(format!(
+            "over all {places} {over} no policy costs less than {BASELINE} on average"
+        ));
+    }
+    let worst = ratios.iter().copied().fold(1.0, f64::max);
+    let saved = baseline.map(|baseline| {
+        let ratio = (mean_log(&ratios) - mean_log(&baseline)).exp();
+        format!("{} than {BASELINE} on average, ", less_or_more(ratio, 1.0))
+    });
     Some(format!(
         "over all {places} {over} {name} is the one to take: {}at most {:.1} % above the best of each",
         saved.unwrap_or_default(),

@@ -206,6 +206,17 @@ fn the_advice_is_the_least_mean_bill() {
         100.0 * (worst - 1.0)
     );
     assert!(last.ends_with(&ends), "{last}");
+    let alike = [
+        "--policies",
+        "fifo,lru",
+        "--frames",
+        "2000,3000",
+        "--asymmetry",
+        "8",
+    ];
+    let alike = stdout(&[&base[..2], &alike[..]].concat());
+    let last = "over all 2 sizes no policy costs less than lru on average";
+    assert_eq!(alike.lines().last(), Some(last));
     let one_place = stdout(&["compare", base[1], "--frames", "5%", "--asymmetry", "8"]);
     assert!(!one_place.contains("over all"), "{one_place}");
 }
