@@ -1,5 +1,6 @@
 //! What a pool consists of, and how pages come and go.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,8 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::background::Signal;
 use crate::error::Error;
-use crate::frames::{Claimed, Copied, Exclusive, Frames, Refusal, Shared, Taken};
+use crate::frames::{Awaited, Claimed, Copied, Exclusive, Frames, Refusal, Shared, Taken, Wish};
+use crate::log::Lsn;
 use crate::options::Limits;
 use crate::read_ahead::ReadAhead;
 use crate::recorder::Recorder;
@@ -22,6 +24,9 @@ use crate::transfer::{Incoming, Outgoing, Transfer};
 /// How often somebody who waits for an unpinned frame looks again, at first and at last.
 const FIRST_LOOK: Duration = Duration::from_micros(50);
 const LAST_LOOK: Duration = Duration::from_millis(10);
+
+/// Victims that a miss tries to write before it fails.
+const MOST_VICTIMS: usize = 8;
 
 /// Everything that the threads of a pool share.
 pub(crate) struct Core {
@@ -39,6 +44,26 @@ pub(crate) struct Core {
     pub(crate) signal: Option<Signal>,
     /// Pages that the storage has.
     pub(crate) pages: AtomicU64,
+    pub(crate) discarded: Discarded,
+}
+
+/// What a miss came to.
+enum BroughtIn<'c> {
+    /// The page is in this frame, latched for the caller.
+    Here(Claimed<'c>),
+    /// Another thread has brought it in, into this frame.
+    By(u32),
+    /// The caller has waited and asks again.
+    Again,
+}
+
+/// Where a page is, for a caller that needs to know for certain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whereabouts {
+    Resident(u32),
+    /// It is being written because it has to leave.
+    Leaving,
+    NotResident,
 }
 
 /// What a page is brought in for.
@@ -98,18 +123,30 @@ impl Core {
         }
     }
 
-    fn noticed(&self, latched: u32, page: u64, fresh: bool, access: Access) {
-        if fresh {
-            // The policy took its coming for a fix for reading.
-            match access {
-                Access::Read => self.transfer.counters.hits_of_read_ahead.add(1),
-                Access::Write => self.note_hit(latched, page, access),
-            }
-            if let Some(read_ahead) = &self.read_ahead {
-                read_ahead.fixed(page);
-            }
-        } else {
-            self.note_hit(latched, page, access);
+    /// A page was fixed for the first time since it was brought in ahead of time. The policy took its
+    /// admission for a fix for reading.
+    #[cold]
+    fn fixed_ahead(&self, frame: u32, page: u64, access: Access) {
+        match access {
+            Access::Read => self.transfer.counters.hits_of_read_ahead.add(1),
+            Access::Write => self.note_hit(frame, page, access),
+        }
+        if let Some(read_ahead) = &self.read_ahead {
+            read_ahead.fixed(page);
+        }
+    }
+
+    /// Where a page is. Without a lock a search may overlook a page, so the answer is asked for under the
+    /// policy's where it would be that the page is not resident.
+    pub(crate) fn whereabouts(&self, page: u64) -> Whereabouts {
+        if let Some(frame) = self.table.find(page, &self.frames) {
+            return Whereabouts::Resident(frame);
+        }
+        let policy = self.policy();
+        match self.table.find_locked(page, &self.frames) {
+            Some(frame) => Whereabouts::Resident(frame),
+            None if policy.is_leaving(page) => Whereabouts::Leaving,
+            None => Whereabouts::NotResident,
         }
     }
 
@@ -120,10 +157,13 @@ impl Core {
             recorder.note(page, Access::Read);
         }
         if let Some(frame) = self.table.find(page, &self.frames)
-            && let Ok((latch, false)) = self.frames.share(frame, true)
+            && let Ok((latch, fresh)) = self.frames.share(frame, true)
             && latch.page() == page
         {
-            self.note_hit(frame, page, Access::Read);
+            match fresh && latch.take_fresh() {
+                false => self.note_hit(frame, page, Access::Read),
+                true => self.fixed_ahead(frame, page, Access::Read),
+            }
             return Ok(latch);
         }
         self.share_slowly(page, reuse)
@@ -132,26 +172,41 @@ impl Core {
     #[cold]
     fn share_slowly(&self, page: u64, mut reuse: Option<&mut Scan>) -> Result<Shared<'_>, Error> {
         let mut waiting = Waiting::new(self);
-        let mut polite = true;
+        let mut known = None;
+        let mut first_asked = None;
         loop {
-            let Some(frame) = self.table.find(page, &self.frames) else {
+            let found = known.take().or_else(|| self.table.find(page, &self.frames));
+            let Some(frame) = found else {
                 let purpose = Purpose::Fix(Access::Read);
                 match self.bring_in(page, purpose, reuse.as_deref_mut(), &mut waiting)? {
-                    Some(claimed) => return Ok(claimed.into_shared()),
-                    None => continue,
+                    BroughtIn::Here(claimed) => return Ok(claimed.into_shared()),
+                    BroughtIn::By(frame) => known = Some(frame),
+                    BroughtIn::Again => {}
                 }
+                continue;
             };
-            match self.frames.share(frame, polite) {
+            let version = self.frames.version_now(frame);
+            let since = match first_asked {
+                Some((of, since)) if of == frame => since,
+                _ => version,
+            };
+            first_asked = Some((frame, since));
+            // Once a writer has had its turn, this reader does not let another one go first.
+            match self.frames.share(frame, version == since) {
                 Ok((latch, fresh)) if latch.page() == page => {
-                    self.noticed(frame, page, fresh, Access::Read);
+                    match fresh && latch.take_fresh() {
+                        false => self.note_hit(frame, page, Access::Read),
+                        true => self.fixed_ahead(frame, page, Access::Read),
+                    }
                     return Ok(latch);
                 }
                 Ok(_) | Err(Refusal::Empty) => {}
-                Err(Refusal::Abandoned) => return Err(Error::Abandoned { page }),
+                Err(Refusal::Abandoned) if self.frames.page_in(frame) == page => {
+                    return Err(Error::Abandoned { page });
+                }
+                Err(Refusal::Abandoned) => {}
                 Err(Refusal::Busy) => {
-                    waiting.for_latch(frame, page, false)?;
-                    // A waiting writer was let go first once.
-                    polite = false;
+                    waiting.for_latch(frame, page, Awaited::Shared { since })?;
                 }
             }
         }
@@ -196,10 +251,15 @@ impl Core {
     fn exclude_resident(&self, page: u64, frame: u32) -> Result<Option<Exclusive<'_>>, Error> {
         match self.frames.exclude(frame) {
             Ok((latch, fresh)) if latch.page() == page => {
-                self.noticed(frame, page, fresh, Access::Write);
+                match fresh && latch.take_fresh() {
+                    false => self.note_hit(frame, page, Access::Write),
+                    true => self.fixed_ahead(frame, page, Access::Write),
+                }
                 Ok(Some(latch))
             }
-            Err(Refusal::Abandoned) => Err(Error::Abandoned { page }),
+            Err(Refusal::Abandoned) if self.frames.page_in(frame) == page => {
+                Err(Error::Abandoned { page })
+            }
             _ => Ok(None),
         }
     }
@@ -207,66 +267,83 @@ impl Core {
     #[cold]
     fn exclude_slowly(&self, page: u64, purpose: Purpose) -> Result<Exclusive<'_>, Error> {
         let mut waiting = Waiting::new(self);
+        let mut known = None;
         loop {
-            let Some(frame) = self.table.find(page, &self.frames) else {
+            let found = known.take().or_else(|| self.table.find(page, &self.frames));
+            let Some(frame) = found else {
                 match self.bring_in(page, purpose, None, &mut waiting)? {
-                    Some(claimed) => return Ok(claimed.into_exclusive()),
-                    None => continue,
+                    BroughtIn::Here(claimed) => return Ok(claimed.into_exclusive()),
+                    BroughtIn::By(frame) => known = Some(frame),
+                    BroughtIn::Again => {}
                 }
+                continue;
             };
             if self.frames.page_in(frame) == page {
                 if let Some(latch) = self.exclude_resident(page, frame)? {
                     return Ok(latch);
                 }
-                waiting.for_latch(frame, page, true)?;
+                waiting.for_latch(frame, page, Awaited::Exclusive)?;
             }
         }
     }
 
-    /// Brings a page in that is not resident; nothing if somebody else does, or did.
-    fn bring_in(
-        &self,
+    /// Brings a page in that is not resident. Where the page that had to make room cannot be written, others
+    /// are tried: it is not the caller's.
+    fn bring_in<'c>(
+        &'c self,
         page: u64,
         purpose: Purpose,
         mut reuse: Option<&mut Scan>,
-        waiting: &mut Waiting<'_>,
-    ) -> Result<Option<Claimed<'_>>, Error> {
-        let instead = reuse.as_mut().and_then(|reuse| reuse.instead(&self.frames));
-        let coming = {
-            let mut policy = self.policy();
-            if let Some(costs) = self.transfer.news_of_costs(policy.costs_told_at()) {
-                policy.policy().costs(costs);
-            }
-            match policy.plan(page, purpose.access(), instead, self.place()) {
-                Plan::Resident => return Ok(None),
-                Plan::Leaving => {
-                    waiting.for_write(&mut policy, page)?;
-                    return Ok(None);
+        waiting: &mut Waiting<'c>,
+    ) -> Result<BroughtIn<'c>, Error> {
+        let mut tried = Vec::new();
+        let mut coming = loop {
+            let instead = reuse.as_mut().and_then(|reuse| reuse.instead(self));
+            let coming = {
+                let mut policy = self.policy();
+                if let Some(costs) = self.transfer.news_of_costs(policy.costs_told_at()) {
+                    policy.policy().costs(costs);
                 }
-                Plan::AllPinned => {
-                    drop(policy);
-                    waiting.for_frame()?;
-                    return Ok(None);
+                match policy.plan(page, purpose.access(), instead, self.place()) {
+                    Plan::Resident(frame) => return Ok(BroughtIn::By(frame)),
+                    Plan::Leaving => {
+                        waiting.for_write(&mut policy, page)?;
+                        return Ok(BroughtIn::Again);
+                    }
+                    Plan::AllPinned => {
+                        drop(policy);
+                        waiting.for_frame()?;
+                        return Ok(BroughtIn::Again);
+                    }
+                    Plan::Coming(coming) => *coming,
                 }
-                Plan::Coming(coming) => *coming,
+            };
+            self.tell_erases(&coming);
+            let victim = coming.replaced.map(|old| old.page);
+            match self.make_room(coming) {
+                Ok(coming) => break coming,
+                Err(error) => {
+                    let is_hopeless = tried.len() >= MOST_VICTIMS || tried.contains(&victim);
+                    if is_hopeless || self.transfer.check_writable().is_err() {
+                        return Err(error);
+                    }
+                    tried.push(victim);
+                }
             }
         };
         self.transfer.counters.misses.add(1);
-        self.tell_erases(&coming);
-        let mut coming = match self.make_room(coming)? {
-            coming if purpose == Purpose::New => coming,
-            coming => self.read(coming, ReadCause::Miss)?,
-        };
         if purpose == Purpose::New {
             coming.frame.loaded(0, false);
+        } else {
+            coming = self.read(coming, ReadCause::Miss)?;
         }
         if let Some(reuse) = reuse {
-            reuse.brought_in(coming.frame.frame(), &self.frames);
+            reuse.brought_in(coming.frame.frame(), self);
         }
         if let (Some(read_ahead), Purpose::Fix(_)) = (&self.read_ahead, purpose) {
             read_ahead.missed(page);
         }
-        Ok(Some(coming.frame))
+        Ok(BroughtIn::Here(coming.frame))
     }
 
     /// Brings pages in that will probably be fixed soon, as far as there is room for them.
@@ -589,12 +666,14 @@ fn copies<'c>(latches: Vec<Shared<'c>>, room: Vec<Copied<'c>>) -> Vec<(Copied<'c
     taken.collect()
 }
 
-/// Somebody who waits, and not for ever.
+/// A thread that waits, and not for ever.
 pub(crate) struct Waiting<'c> {
     core: &'c Core,
     since: Instant,
     deadline: Instant,
     next_look: Duration,
+    /// That readers let this thread go first.
+    wish: Option<Wish<'c>>,
 }
 
 impl<'c> Waiting<'c> {
@@ -605,23 +684,32 @@ impl<'c> Waiting<'c> {
             since,
             deadline: since + core.limits.patience,
             next_look: FIRST_LOOK,
+            wish: None,
         }
     }
 
-    /// Waits for the latch of a frame that is thought to hold the page.
+    fn too_long(&self, page: u64) -> Error {
+        Error::Latched {
+            page,
+            waited: self.since.elapsed(),
+        }
+    }
+
+    /// Waits for the latch of a frame that is thought to hold the page, or for a copy of it to land.
     pub(crate) fn for_latch(
         &mut self,
         frame: u32,
         page: u64,
-        to_change: bool,
+        awaited: Awaited,
     ) -> Result<(), Error> {
-        self.core.transfer.counters.waits_for_latches.add(1);
-        match self.core.frames.wait(frame, to_change, self.deadline) {
+        let core = self.core;
+        core.transfer.counters.waits_for_latches.add(1);
+        match core
+            .frames
+            .wait(frame, awaited, &mut self.wish, self.deadline)
+        {
             true => Ok(()),
-            false => Err(Error::Latched {
-                page,
-                waited: self.since.elapsed(),
-            }),
+            false => Err(self.too_long(page)),
         }
     }
 
@@ -634,24 +722,9 @@ impl<'c> Waiting<'c> {
         self.core.transfer.counters.waits_for_writes.add(1);
         while policy.is_leaving(page) {
             if self.core.left.wait_until(policy, self.deadline).timed_out() {
-                return Err(Error::Latched {
-                    page,
-                    waited: self.since.elapsed(),
-                });
+                return Err(self.too_long(page));
             }
         }
-        Ok(())
-    }
-
-    /// Waits for what nobody tells the end of.
-    pub(crate) fn a_moment(&mut self, page: u64) -> Result<(), Error> {
-        if Instant::now() >= self.deadline {
-            return Err(Error::Latched {
-                page,
-                waited: self.since.elapsed(),
-            });
-        }
-        std::thread::sleep(FIRST_LOOK);
         Ok(())
     }
 
@@ -673,5 +746,32 @@ impl<'c> Waiting<'c> {
                 return Ok(());
             }
         }
+    }
+}
+
+/// Pages that were discarded with changes that storage does not have, and the LSN of the first of them:
+/// recovery needs the log from there until the caller has redone them.
+#[derive(Debug, Default)]
+pub(crate) struct Discarded(Mutex<BTreeMap<u64, Lsn>>);
+
+impl Discarded {
+    pub(crate) fn note(&self, page: u64, first: Lsn) {
+        if first != 0 {
+            let mut discarded = self.0.lock();
+            let noted = discarded.entry(page).or_insert(first);
+            *noted = first.min(*noted);
+        }
+    }
+
+    pub(crate) fn first_of(&self, page: u64) -> Option<Lsn> {
+        self.0.lock().get(&page).copied()
+    }
+
+    pub(crate) fn forget(&self, page: u64) {
+        self.0.lock().remove(&page);
+    }
+
+    pub(crate) fn first(&self) -> Option<Lsn> {
+        self.0.lock().values().min().copied()
     }
 }

@@ -16,6 +16,9 @@ use crate::storage::Storage;
 /// The most frames: what a policy can number.
 const MOST_FRAMES: u32 = 1 << 30;
 
+/// Longer times are as good as for ever, and no sum with one overflows.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
 /// How a pool is to be: frames, policy, and what it promises.
 ///
 /// ```
@@ -255,9 +258,9 @@ impl PoolOptions {
 
     pub(crate) fn limits(&self) -> Limits {
         Limits {
-            patience: self.patience,
+            patience: self.patience.min(LONGEST),
             dirty_budget: (f64::from(self.frames) * self.dirty_budget) as usize,
-            most_delay: self.most_delay,
+            most_delay: self.most_delay.min(LONGEST),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -11,11 +12,12 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::background::{self, Duties, Signal};
 use crate::checkpoint::Checkpoint;
-use crate::core::{Core, Waiting};
+use crate::core::{Core, Discarded, Waiting};
 use crate::double_write::DoubleWriteArea;
 use crate::error::Error;
-use crate::frames::{Frames, Refusal};
+use crate::frames::{Awaited, Frames, Refusal};
 use crate::guard::{ReadGuard, WriteGuard};
+use crate::log::Lsn;
 use crate::optimistic::Optimistic;
 use crate::options::PoolOptions;
 use crate::read_ahead::ReadAhead;
@@ -25,6 +27,7 @@ use crate::rings::Rings;
 use crate::scan::Scan;
 use crate::stats::{ReadCause, Stats, WriteCause};
 use crate::storage::Storage;
+use crate::sync::hash_key;
 use crate::table::PageTable;
 use crate::transfer::{Transfer, as_told};
 
@@ -88,7 +91,7 @@ impl PoolOptions {
             }
             false => (None, None),
         };
-        let table = PageTable::new(self.frames, self.dense_pages);
+        let table = PageTable::new(self.frames, self.dense_pages, hash_key());
         let transfer = Transfer::new(storage, area, self.format, self.log, self.costs);
         let mut policy = self.policy.into_policy(self.frames);
         policy.costs(as_told(transfer.costs()));
@@ -104,6 +107,7 @@ impl PoolOptions {
             read_ahead,
             signal: self.background.then(Signal::default),
             pages: AtomicU64::new(pages),
+            discarded: Discarded::default(),
         });
         let mut threads = Vec::new();
         if self.background {
@@ -185,6 +189,7 @@ impl Pool {
     /// As [`Pool::fix_read`], and [`Error::Poisoned`] as soon as a sync has failed.
     #[inline]
     pub fn fix_write(&self, page: u64) -> Result<WriteGuard<'_>, Error> {
+        self.note_in_use(page);
         let latch = self.core.exclude(page)?;
         Ok(WriteGuard::new(latch, self.payload()))
     }
@@ -196,6 +201,7 @@ impl Pool {
     ///
     /// As [`Pool::fix_write`].
     pub fn fix_new(&self, page: u64) -> Result<WriteGuard<'_>, Error> {
+        self.note_in_use(page);
         let latch = self.core.exclude_new(page)?;
         Ok(WriteGuard::new(latch, self.payload()))
     }
@@ -207,8 +213,8 @@ impl Pool {
         Optimistic::begin(&self.core, page)
     }
 
-    /// A page that nobody uses, fixed for writing, all zeros: one that was freed, the smallest first, or
-    /// the one after the storage's last, which grows by it.
+    /// A page that is not in use, fixed for writing, all zeros: one that was freed, the smallest first, or
+    /// the one after the last that the storage has or that was fixed for writing. The storage grows by it.
     ///
     /// # Errors
     ///
@@ -216,11 +222,37 @@ impl Pool {
     pub fn allocate(&self) -> Result<WriteGuard<'_>, Error> {
         self.core.transfer.check_writable()?;
         let freed = self.free_pages.lock().pop_first();
-        let page = freed.unwrap_or_else(|| self.next_page.fetch_add(1, Ordering::Relaxed));
+        let page = match freed {
+            Some(page) => page,
+            None => self.take_next_page()?,
+        };
         let fixed = self.grow(page.saturating_add(1));
         fixed.and_then(|()| self.fix_new(page)).inspect_err(|_| {
             self.free_pages.lock().insert(page);
         })
+    }
+
+    fn take_next_page(&self) -> Result<u64, Error> {
+        let next = |page: u64| page.checked_add(1);
+        let taken = self
+            .next_page
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        taken.map_err(|pages| Error::Grow {
+            pages,
+            source: io::Error::new(
+                io::ErrorKind::StorageFull,
+                "the page with the largest number is in use",
+            ),
+        })
+    }
+
+    /// A page beyond all others may be fixed for writing without being allocated first.
+    #[inline]
+    fn note_in_use(&self, page: u64) {
+        if page >= self.next_page.load(Ordering::Relaxed) {
+            self.next_page
+                .fetch_max(page.saturating_add(1), Ordering::Relaxed);
+        }
     }
 
     /// Pages of the storage: how many it had when the pool was opened, and those by which it has
@@ -247,28 +279,49 @@ impl Pool {
     }
 
     /// Gives a page back, whose content does not matter any more. It is not written. Which pages are free
-    /// is forgotten with the pool: keep that in pages of your own, and free them again after opening.
+    /// is forgotten with the pool: keep that in pages of your own, and free them again after opening. Until
+    /// [`allocate`](Self::allocate) hands the page out again, do not fix it for writing.
     ///
     /// # Errors
     ///
-    /// [`Error::Latched`] if somebody has it fixed.
+    /// [`Error::Latched`] if another guard has it fixed.
     pub fn free(&self, page: u64) -> Result<(), Error> {
-        self.drop_page(page)?;
+        self.drop_page(page, false)?;
+        self.core.discarded.forget(page);
         self.free_pages.lock().insert(page);
         Ok(())
     }
 
     /// Forgets what is in memory of a page, so that the next fix reads it from storage: changes that were
-    /// not written are lost. The way back for an abandoned page whose changes the log can redo.
+    /// not written are lost. The way back for an abandoned page whose changes the log can redo. Redo them,
+    /// and then say so with [`redone`](Self::redone): until then no checkpoint covers them.
     ///
     /// # Errors
     ///
-    /// [`Error::Latched`] if somebody has it fixed.
+    /// [`Error::Latched`] if another guard has it fixed.
     pub fn discard(&self, page: u64) -> Result<(), Error> {
-        self.drop_page(page)
+        self.drop_page(page, true)
     }
 
-    fn drop_page(&self, page: u64) -> Result<(), Error> {
+    /// The caller has redone from its log all changes of a page that [`discard`](Self::discard) lost, or
+    /// does not need them: checkpoints may cover them again.
+    pub fn redone(&self, page: u64) {
+        let core = &*self.core;
+        // Under the policy's lock the page neither comes nor leaves.
+        let _policy = core.policy();
+        if let Some(first) = core.discarded.first_of(page) {
+            if let Some(frame) = core.table.find_locked(page, &core.frames)
+                && core.frames.state(frame).is_changed()
+            {
+                // What was redone is not in storage, whatever LSNs it was given.
+                core.frames.note_first_lsn(frame, first);
+            }
+            // Last, so that a checkpoint finds the LSN in one place or the other.
+            core.discarded.forget(page);
+        }
+    }
+
+    fn drop_page(&self, page: u64, may_be_redone: bool) -> Result<(), Error> {
         let core = &*self.core;
         let mut waiting = Waiting::new(core);
         loop {
@@ -277,19 +330,22 @@ impl Pool {
             if policy.is_leaving(page) {
                 waiting.for_write(&mut policy, page)?;
             }
-            let Some(frame) = core.table.find(page, &core.frames) else {
+            let Some(frame) = core.table.find_locked(page, &core.frames) else {
                 return Ok(());
             };
             match core.frames.claim_to_drop(frame) {
                 Ok(claimed) => {
+                    if may_be_redone && core.frames.state(frame).is_changed() {
+                        // Before the page leaves the dirty ones, where checkpoints look first.
+                        core.discarded.note(page, core.frames.first_lsn(frame));
+                    }
                     policy.drop_page(claimed, page, core.place());
                     return Ok(());
                 }
                 Err(Refusal::Empty) => {}
                 Err(Refusal::Busy | Refusal::Abandoned) => {
                     drop(policy);
-                    waiting.for_latch(frame, page, true)?;
-                    waiting.a_moment(page)?;
+                    waiting.for_latch(frame, page, Awaited::Drop)?;
                 }
             }
         }
@@ -309,10 +365,16 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// As [`Pool::flush`]; pages that could not be written stay dirty.
+    /// As [`Pool::flush`]; pages that could not be written stay dirty. [`Error::Abandoned`] if a page is
+    /// abandoned and there is no log: all others are written then.
     pub fn checkpoint(&self) -> Result<Checkpoint, Error> {
         let _span = tracing::debug_span!("checkpoint").entered();
-        self.core.checkpoint()
+        let (checkpoint, abandoned) = self.core.checkpoint()?;
+        match abandoned {
+            // Without a log nothing else has its changes.
+            Some(page) if checkpoint.covered == Lsn::MAX => Err(Error::Abandoned { page }),
+            _ => Ok(checkpoint),
+        }
     }
 
     /// What the pool has done so far.
@@ -324,11 +386,17 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// As [`Pool::checkpoint`]. The pool comes back, for its dirty pages are nowhere else.
+    /// As [`Pool::checkpoint`], and [`Error::Abandoned`] if a page is abandoned: discard it first. The pool
+    /// comes back, for its dirty pages are nowhere else.
     pub fn close(self) -> Result<(), (Pool, Error)> {
-        match self.checkpoint() {
-            Ok(_) => Ok(()),
-            Err(error) => Err((self, error)),
+        loop {
+            match self.core.checkpoint() {
+                Ok((_, Some(page))) => return Err((self, Error::Abandoned { page })),
+                // A page could not be written meanwhile: this says whether it can be now.
+                Ok((Checkpoint { covered: 0, .. }, None)) => {}
+                Ok(_) => return Ok(()),
+                Err(error) => return Err((self, error)),
+            }
         }
     }
 }

@@ -61,8 +61,8 @@ pub(crate) struct Coming<'f> {
 
 /// What became of a wish to bring a page in.
 pub(crate) enum Plan<'f> {
-    /// It is there, or about to be.
-    Resident,
+    /// It is in this frame, or about to be.
+    Resident(Frame),
     /// It is being written because it had to leave.
     Leaving,
     /// There is no frame for it.
@@ -142,7 +142,9 @@ impl Replacement {
 
     /// Pages that are being written because they have to leave.
     pub(crate) fn all_leaving(&self) -> Vec<u64> {
-        self.leaving.iter().copied().collect()
+        let mut pages: Vec<u64> = self.leaving.iter().copied().collect();
+        pages.sort_unstable();
+        pages
     }
 
     pub(crate) fn is_leaving(&self, page: u64) -> bool {
@@ -224,8 +226,8 @@ impl Replacement {
         place: Place<'f>,
     ) -> Plan<'f> {
         let Place { frames, table, .. } = place;
-        if table.find(page, frames).is_some() {
-            return Plan::Resident;
+        if let Some(frame) = table.find_locked(page, frames) {
+            return Plan::Resident(frame);
         }
         if self.leaving.contains(&page) {
             return Plan::Leaving;
@@ -377,7 +379,7 @@ impl Replacement {
             if written.contains(&page) || self.leaving.contains(&page) {
                 continue;
             }
-            match place.table.find(page, place.frames) {
+            match place.table.find_locked(page, place.frames) {
                 None => missing.push(page),
                 Some(frame) => {
                     if let Ok((latch, _)) = place.frames.share(frame, false)

@@ -154,6 +154,11 @@ impl Rings {
         }
     }
 
+    /// The number of the pool, which no other one of the process has.
+    pub(crate) fn pool(&self) -> u64 {
+        self.pool
+    }
+
     /// Notes a hit of the calling thread.
     #[inline]
     pub(crate) fn note(&self, hit: Hit) -> Next {

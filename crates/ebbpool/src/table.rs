@@ -5,8 +5,8 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// No frame.
 const NONE: u32 = u32::MAX;
 
-/// Frames that a search passes before it gives up: more than a chain ever has unless it leads into
-/// another one that is being changed.
+/// Frames that a search without the lock passes before it gives up: more than most chains have, unless one
+/// leads into another that is being changed.
 const LONGEST_SEARCH: usize = 64;
 
 /// What the table needs of each frame.
@@ -18,35 +18,43 @@ pub(crate) trait Entries {
 }
 
 /// Page numbers to frames. Frames of pages whose numbers share a hash form a chain; pages below
-/// `dense` need no hash.
+/// `dense` need no hash. The hash has a key that callers do not know, so that no choice of page numbers
+/// makes chains long.
 ///
-/// A search may run while a chain is changed: it may then miss a page that is there, and whoever
-/// finds none asks again under the lock that all changes are made under. It may find a frame whose
-/// page is about to leave: whoever latches it compares the number again.
+/// A search without the lock ([`find`](Self::find)) may overlook a page that is there: it gives up in a long
+/// chain, and a chain may be changed meanwhile. A thread to which it matters asks again under the lock that all
+/// changes are made under ([`find_locked`](Self::find_locked)). It may also find a frame whose page is about
+/// to leave: the thread that latches it compares the number again.
 #[derive(Debug)]
 pub(crate) struct PageTable {
     dense: Box<[AtomicU32]>,
     chains: Box<[AtomicU32]>,
     /// 64 less the bits of a chain's number.
     shift: u32,
+    /// What is added to a number, and what the sum is multiplied with.
+    key: [u64; 2],
 }
 
 impl PageTable {
-    /// For so many frames.
-    pub(crate) fn new(frames: u32, dense: usize) -> Self {
+    /// For a number of frames. Pages below `dense` are not hashed; for the others `key` should be random.
+    pub(crate) fn new(frames: u32, dense: usize, key: [u64; 2]) -> Self {
         let chains = (frames as usize * 2).next_power_of_two().max(2);
         let empty = |count: usize| (0..count).map(|_| AtomicU32::new(NONE)).collect();
         PageTable {
             dense: empty(dense),
             chains: empty(chains),
             shift: 64 - chains.trailing_zeros(),
+            // An even factor would lose the upper bits of numbers.
+            key: [key[0], key[1] | 1],
         }
     }
 
     #[inline]
     fn chain(&self, page: u64) -> &AtomicU32 {
-        // Multiplying by 2^64 over the golden ratio spreads neighbours widely (Knuth, 6.4).
-        let hash = page.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // Both halves of the product, folded: numbers at equal distances are spread for all but a few factors
+        // (Dietzfelbinger et al. 1997, multiply-shift hashing).
+        let product = u128::from(page.wrapping_add(self.key[0])) * u128::from(self.key[1]);
+        let hash = (product >> 64) as u64 ^ product as u64;
         &self.chains[(hash >> self.shift) as usize]
     }
 
@@ -73,6 +81,19 @@ impl PageTable {
             frame = entries.next(frame).load(Ordering::Acquire);
         }
         None
+    }
+
+    /// The frame that holds the page. Under the lock.
+    pub(crate) fn find_locked(&self, page: u64, entries: &impl Entries) -> Option<u32> {
+        if let Some(frame) = self.dense(page) {
+            let frame = frame.load(Ordering::Relaxed);
+            return (frame != NONE).then_some(frame);
+        }
+        let mut frame = self.chain(page).load(Ordering::Relaxed);
+        while frame != NONE && entries.page(frame).load(Ordering::Relaxed) != page {
+            frame = entries.next(frame).load(Ordering::Relaxed);
+        }
+        (frame != NONE).then_some(frame)
     }
 
     /// The frame that holds the page, of which its number was set before, is `frame` from now on.

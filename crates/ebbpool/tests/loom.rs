@@ -21,7 +21,7 @@ use loom::thread;
 
 use sync::{AtomicU32, AtomicU64, Ordering, fence};
 use table::{Entries, PageTable};
-use word::{State, Word};
+use word::{Awaited, State, Word};
 
 fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -146,7 +146,7 @@ fn a_page_changed_while_it_is_written_stays_dirty() {
             }
             frame.word.unshare();
         }
-        let said_clean = copy.is_some() && frame.word.written();
+        let said_clean = copy.is_some() && frame.word.written().clean;
         let changed = writer.join().expect("a writer");
         let bytes = frame.bytes();
         assert_eq!(bytes, (1, if changed { 2 } else { 1 }));
@@ -179,112 +179,241 @@ fn a_write_back_that_failed_leaves_the_page_dirty() {
     });
 }
 
-/// A frame, and the waiting room that `Frames::wait` and `Frames::wake` make of a lock and a
-/// condition variable.
-struct Awaited {
+/// A thread panics while it changes the page, at any moment of a copy's flight.
+#[test]
+fn an_abandoned_page_keeps_its_frame_until_its_copy_has_landed() {
+    check(4, || {
+        let frame = Arc::new(Frame::holding(1));
+        assert!(frame.change());
+        let panics = thread::spawn({
+            let frame = Arc::clone(&frame);
+            move || {
+                let excluded = frame.word.exclude().is_ok();
+                if excluded {
+                    frame.word.abandon();
+                    frame.word.unexclude();
+                }
+                excluded
+            }
+        });
+        let mut in_flight = false;
+        if frame.word.share(false).is_ok() {
+            in_flight = frame.word.begin_write();
+            frame.word.unshare();
+        }
+        if in_flight {
+            // The caller who discards the page comes before the copy has landed.
+            assert!(frame.word.claim_to_drop().is_err());
+            assert!(frame.word.claim_victim().is_none());
+            frame.word.written();
+        }
+        let abandoned = panics.join().expect("a thread");
+        let state = frame.word.state();
+        assert_eq!(state == State::Abandoned, abandoned, "{state:?}");
+        assert_eq!(frame.word.claim_to_drop(), Ok(()));
+        frame.word.vacate();
+        assert_eq!(frame.word.state(), State::Free);
+    });
+}
+
+/// A frame, and the waiting room that `frames/waiting.rs` makes of a lock and a condition variable: the
+/// lock has how many writers wish for the latch.
+struct Waited {
     frame: Frame,
-    lock: Mutex<()>,
+    wishes: Mutex<u32>,
     woken: Condvar,
 }
 
-impl Awaited {
+impl Waited {
     fn new() -> Arc<Self> {
-        Arc::new(Awaited {
+        Arc::new(Waited {
             frame: Frame::holding(1),
-            lock: Mutex::new(()),
+            wishes: Mutex::new(0),
             woken: Condvar::new(),
         })
     }
 
     fn wake_if(&self, wanted: bool) {
         if wanted {
-            drop(self.lock.lock().expect("the lock"));
+            drop(self.wishes.lock().expect("the lock"));
             self.woken.notify_all();
         }
     }
 
-    fn wait(&self, to_change: bool) {
-        let lock = self.lock.lock().expect("the lock");
-        if self.frame.word.note_waiter(to_change) {
-            drop(self.woken.wait(lock).expect("the lock"));
+    fn wait(&self, awaited: Awaited, wish: &mut bool) {
+        let mut wishes = self.wishes.lock().expect("the lock");
+        if self.frame.word.note_waiter(awaited) {
+            if awaited.is_writer() && !*wish {
+                *wishes += 1;
+                *wish = true;
+            }
+            drop(self.woken.wait(wishes).expect("the lock"));
         }
     }
 
-    /// Waits for the exclusive latch as long as need be. Nobody else takes the latch again after
-    /// he has given it back, so that a flag which got lost is a deadlock, and loom tells.
-    fn change(&self) {
-        while self.frame.word.exclude().is_err() {
-            self.wait(true);
+    fn end(&self, wish: bool) {
+        if !wish {
+            return;
         }
+        let mut wishes = self.wishes.lock().expect("the lock");
+        *wishes -= 1;
+        if *wishes == 0 && self.frame.word.no_longer_wanted() {
+            drop(wishes);
+            self.woken.notify_all();
+        }
+    }
+
+    /// Waits for the exclusive latch as long as need be. No thread takes the latch again after it has given
+    /// it back, so that a flag which got lost is a deadlock, which loom finds.
+    fn change(&self) {
+        let mut wish = false;
+        while self.frame.word.exclude().is_err() {
+            self.wait(Awaited::Exclusive, &mut wish);
+        }
+        self.end(wish);
         let (page, changes) = self.frame.bytes();
         self.frame.set_bytes((page, changes + 1));
         self.wake_if(self.frame.word.unexclude());
     }
 
+    /// Waits for the exclusive latch once, and then gives up.
+    fn give_up(&self) {
+        let mut wish = false;
+        if self.frame.word.exclude().is_ok() {
+            self.wake_if(self.frame.word.unexclude());
+            return;
+        }
+        let mut wishes = self.wishes.lock().expect("the lock");
+        if self.frame.word.note_waiter(Awaited::Exclusive) {
+            *wishes += 1;
+            wish = true;
+        }
+        drop(wishes);
+        self.end(wish);
+    }
+
     fn read(&self) -> u32 {
-        let mut polite = true;
-        while self.frame.word.share(polite).is_err() {
-            self.wait(false);
-            polite = false;
+        let since = self.frame.word.version_now();
+        loop {
+            let polite = self.frame.word.version_now() == since;
+            if self.frame.word.share(polite).is_ok() {
+                break;
+            }
+            self.wait(Awaited::Shared { since }, &mut false);
         }
         let (_, changes) = self.frame.bytes();
         self.wake_if(self.frame.word.unshare());
         changes
     }
+
+    /// Readers that come now need not wait, and no later one will.
+    fn assert_quiet(&self) {
+        assert_eq!(*self.wishes.lock().expect("the lock"), 0);
+        assert_eq!(self.frame.word.share(true), Ok(false));
+        assert!(!self.frame.word.unshare());
+    }
+}
+
+#[test]
+fn a_wish_ends_with_its_writer() {
+    check(2, || {
+        let waited = Waited::new();
+        let writer = thread::spawn({
+            let waited = Arc::clone(&waited);
+            move || waited.change()
+        });
+        let impatient = thread::spawn({
+            let waited = Arc::clone(&waited);
+            move || waited.give_up()
+        });
+        assert!(waited.read() <= 1);
+        writer.join().expect("a writer");
+        impatient.join().expect("a writer");
+        waited.assert_quiet();
+    });
+}
+
+#[test]
+fn a_thread_that_waits_for_a_copy_to_land_is_woken() {
+    check(3, || {
+        let waited = Waited::new();
+        assert!(waited.frame.change());
+        assert!(waited.frame.word.share(false).is_ok());
+        assert!(waited.frame.word.begin_write());
+        waited.frame.word.unshare();
+        let drops = thread::spawn({
+            let waited = Arc::clone(&waited);
+            move || {
+                let mut wish = false;
+                while waited.frame.word.claim_to_drop().is_err() {
+                    waited.wait(Awaited::Drop, &mut wish);
+                }
+                waited.end(wish);
+                waited.wake_if(waited.frame.word.vacate());
+            }
+        });
+        let landed = waited.frame.word.write_failed();
+        assert!(!landed.clean);
+        waited.wake_if(landed.wake);
+        drops.join().expect("a thread");
+        assert_eq!(waited.frame.word.state(), State::Free);
+    });
 }
 
 #[test]
 fn a_writer_is_woken_by_the_last_of_two_readers() {
     check(2, || {
-        let awaited = Awaited::new();
+        let waited = Waited::new();
         let readers = [0, 1].map(|_| {
-            let awaited = Arc::clone(&awaited);
-            thread::spawn(move || awaited.read())
+            let waited = Arc::clone(&waited);
+            thread::spawn(move || waited.read())
         });
-        awaited.change();
+        waited.change();
         for reader in readers {
             assert!(reader.join().expect("a reader") <= 1);
         }
-        assert_eq!(awaited.frame.bytes(), (1, 1));
+        assert_eq!(waited.frame.bytes(), (1, 1));
     });
 }
 
 #[test]
-fn whoever_waits_for_a_writer_is_woken() {
+fn threads_that_wait_for_a_writer_are_woken() {
     check(2, || {
-        let awaited = Awaited::new();
+        let waited = Waited::new();
         let writer = thread::spawn({
-            let awaited = Arc::clone(&awaited);
-            move || awaited.change()
+            let waited = Arc::clone(&waited);
+            move || waited.change()
         });
         let reader = thread::spawn({
-            let awaited = Arc::clone(&awaited);
-            move || awaited.read()
+            let waited = Arc::clone(&waited);
+            move || waited.read()
         });
-        awaited.change();
+        waited.change();
         writer.join().expect("a writer");
         assert!(reader.join().expect("a reader") <= 2);
-        assert_eq!(awaited.frame.bytes(), (1, 2));
+        assert_eq!(waited.frame.bytes(), (1, 2));
     });
 }
 
 #[test]
-fn whoever_waits_for_a_page_to_come_is_woken() {
+fn a_thread_that_waits_for_a_page_to_come_is_woken() {
     check(3, || {
-        let awaited = Awaited::new();
-        assert_eq!(awaited.frame.word.claim_victim(), Some(false));
-        awaited.frame.word.begin_load();
+        let waited = Waited::new();
+        assert_eq!(waited.frame.word.claim_victim(), Some(false));
+        waited.frame.word.begin_load();
         let reader = thread::spawn({
-            let awaited = Arc::clone(&awaited);
-            move || awaited.read()
+            let waited = Arc::clone(&waited);
+            move || waited.read()
         });
-        awaited.frame.set_bytes((1, 7));
-        awaited.frame.word.loaded(false);
-        awaited.wake_if(awaited.frame.word.downgrade());
+        waited.frame.set_bytes((1, 7));
+        waited.frame.word.loaded(false);
+        waited.wake_if(waited.frame.word.downgrade());
         assert_eq!(reader.join().expect("a reader"), 7);
-        assert!(!awaited.frame.word.unshare());
+        assert!(!waited.frame.word.unshare());
     });
 }
+
+const KEY: [u64; 2] = [0, 0x9e37_79b9_7f4a_7c15];
 
 /// Page numbers and chains of three frames.
 struct Chained {
@@ -304,7 +433,10 @@ impl Entries for Chained {
 
 /// Pages of which the first four share a chain where there are two, and the next are in the other.
 fn two_chains() -> ([u64; 4], [u64; 4]) {
-    let first_bit = |&page: &u64| page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63;
+    let first_bit = |&page: &u64| {
+        let product = u128::from(page) * u128::from(KEY[1]);
+        ((product >> 64) as u64 ^ product as u64) >> 63
+    };
     let (some, others): (Vec<u64>, Vec<u64>) = (1..20).partition(|page| first_bit(page) == 0);
     let four = |pages: Vec<u64>| [pages[0], pages[1], pages[2], pages[3]];
     (four(some), four(others))
@@ -313,7 +445,7 @@ fn two_chains() -> ([u64; 4], [u64; 4]) {
 impl Chained {
     fn holding(pages: &[u64], dense: usize) -> Arc<Self> {
         let chained = Chained {
-            table: PageTable::new(1, dense),
+            table: PageTable::new(1, dense, KEY),
             pages: std::array::from_fn(|_| AtomicU64::new(0)),
             next: std::array::from_fn(|_| AtomicU32::new(u32::MAX)),
         };

@@ -96,19 +96,22 @@ pub(crate) struct Taken {
 impl Taken {
     /// The copy has reached storage; true if the page is clean now.
     pub(crate) fn written(self, frames: &Frames) -> bool {
-        let clean = frames.header(self.frame).word.written();
-        if clean {
+        let landed = frames.header(self.frame).word.written();
+        if landed.clean {
             frames.became_clean(self.frame);
         }
-        clean
+        if landed.wake {
+            frames.wake(self.frame);
+        }
+        landed.clean
     }
 
     /// The copy has not reached storage.
     pub(crate) fn failed(self, frames: &Frames) {
-        let first = &frames.changes[self.frame as usize].first;
-        if self.first_lsn != 0 {
-            first.store(self.first_lsn, Ordering::Release);
+        // Before the page is dirty again: a checkpoint that finds it so asks for the first LSN then.
+        frames.note_first_lsn(self.frame, self.first_lsn);
+        if frames.header(self.frame).word.write_failed().wake {
+            frames.wake(self.frame);
         }
-        frames.header(self.frame).word.write_failed();
     }
 }

@@ -47,7 +47,7 @@ impl Frames {
         let _ = frame;
     }
 
-    /// A shared latch, and true if the page was fresh.
+    /// A shared latch, and true if the page is fresh. A `polite` reader lets waiting writers go first.
     #[inline]
     pub(crate) fn share(&self, frame: u32, polite: bool) -> Result<(Shared<'_>, bool), Refusal> {
         self.prefetch(frame);
@@ -61,7 +61,7 @@ impl Frames {
         ))
     }
 
-    /// The exclusive latch, to change the page, and true if the page was fresh.
+    /// The exclusive latch, to change the page, and true if the page is fresh.
     #[inline]
     pub(crate) fn exclude(&self, frame: u32) -> Result<(Exclusive<'_>, bool), Refusal> {
         self.prefetch(frame);
@@ -69,7 +69,7 @@ impl Frames {
         if excluded.was_clean {
             self.became_dirty(frame);
         }
-        Ok((Exclusive::new(self, frame), excluded.was_fresh))
+        Ok((Exclusive::new(self, frame), excluded.fresh))
     }
 
     /// An empty frame for a page to come.
@@ -109,6 +109,12 @@ macro_rules! latch {
             #[inline]
             pub(crate) fn page(&self) -> u64 {
                 self.frames.page_in(self.frame)
+            }
+
+            /// The page was brought in ahead of time and is fixed now: true for the first that asks.
+            #[allow(dead_code)]
+            pub(crate) fn take_fresh(&self) -> bool {
+                self.frames.header(self.frame).word.take_fresh()
             }
 
             /// Of the page's latest change.
@@ -170,10 +176,7 @@ impl<'f> Exclusive<'f> {
     pub(crate) fn set_lsn(&mut self, lsn: Lsn) {
         let details = self.frames.details(self.frame);
         details.lsn.store(lsn, Ordering::Relaxed);
-        let first = &self.frames.changes[self.frame as usize].first;
-        if first.load(Ordering::Relaxed) == 0 {
-            first.store(lsn, Ordering::Release);
-        }
+        self.frames.note_first_lsn(self.frame, lsn);
     }
 
     /// Others may read now.
@@ -192,6 +195,8 @@ impl Drop for Exclusive<'_> {
     fn drop(&mut self) {
         let word = &self.frames.header(self.frame).word;
         if thread::panicking() && !self.panicking {
+            // Before the latch is given back: a checkpoint that waits for it asks for the first LSN then.
+            self.frames.note_unknown_lsn(self.frame);
             word.abandon();
         }
         if word.unexclude() {

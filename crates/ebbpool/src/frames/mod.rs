@@ -4,13 +4,11 @@ mod copies;
 mod dirty;
 mod latches;
 mod memory;
+mod waiting;
 mod word;
 
 use std::sync::Arc;
 use std::time::Instant;
-
-use crossbeam_utils::CachePadded;
-use parking_lot::{Condvar, Mutex};
 
 use crate::error::Error;
 use crate::log::Lsn;
@@ -21,10 +19,8 @@ pub(crate) use copies::{Copied, Taken};
 pub(crate) use dirty::DirtySet;
 pub(crate) use latches::{Claimed, Exclusive, Shared};
 pub use memory::{ALIGNMENT, Memory};
-pub(crate) use word::{Refusal, State, Word};
-
-/// Waiters for latches share so many locks.
-const WAITING_ROOMS: usize = 64;
+pub(crate) use waiting::Wish;
+pub(crate) use word::{Awaited, Refusal, State, Word};
 
 /// What a fix looks at: four frames' in a line of the processor's cache.
 #[derive(Debug)]
@@ -50,8 +46,26 @@ struct Details {
 struct Changes {
     /// The LSN of the first; 0 if there is none.
     first: AtomicU64,
-    /// When it was first changed, in milliseconds since the pool was opened.
+    /// When it was first changed, in milliseconds since the pool was opened, without the upper bits.
     since_ms: AtomicU32,
+}
+
+impl Changes {
+    /// The page has a change of this LSN that storage does not have. The thread that changes the page and the
+    /// one whose copy could not be written may come at the same time: the smaller LSN stays.
+    #[inline]
+    fn note_first(&self, lsn: Lsn) {
+        let mut first = self.first.load(Ordering::Relaxed);
+        while lsn != 0 && (first == 0 || lsn < first) {
+            let noted =
+                self.first
+                    .compare_exchange(first, lsn, Ordering::AcqRel, Ordering::Relaxed);
+            match noted {
+                Ok(_) => return,
+                Err(now) => first = now,
+            }
+        }
+    }
 }
 
 /// All frames, and memory for copies on their way to storage.
@@ -62,14 +76,10 @@ pub(crate) struct Frames {
     dirty: DirtySet,
     memory: Arc<Memory>,
     copies: copies::Slots,
-    rooms: Box<[CachePadded<WaitingRoom>]>,
+    rooms: waiting::Rooms,
+    /// Every change up to this LSN that was logged while its page was fixed is in storage.
+    covered: AtomicU64,
     opened: Instant,
-}
-
-#[derive(Default)]
-struct WaitingRoom {
-    lock: Mutex<()>,
-    woken: Condvar,
 }
 
 impl Frames {
@@ -96,7 +106,8 @@ impl Frames {
             dirty: DirtySet::new(count),
             memory: Arc::new(memory),
             copies: copies::Slots::new(count..count + copies),
-            rooms: (0..WAITING_ROOMS).map(|_| CachePadded::default()).collect(),
+            rooms: waiting::Rooms::default(),
+            covered: AtomicU64::new(0),
             opened: Instant::now(),
         })
     }
@@ -142,6 +153,11 @@ impl Frames {
         self.header(frame).word.may_leave()
     }
 
+    /// The version of a frame, whatever it holds.
+    pub(crate) fn version_now(&self, frame: u32) -> u32 {
+        self.header(frame).word.version_now()
+    }
+
     /// The version of the page in a frame, for reading it without a latch.
     #[inline]
     pub(crate) fn version(&self, frame: u32) -> Result<u32, Refusal> {
@@ -154,8 +170,9 @@ impl Frames {
         self.memory.copy_unlatched(frame, from, into);
     }
 
+    /// The lower bits: differences are right for 49 days, however long the pool has been open.
     fn now_ms(&self) -> u32 {
-        u32::try_from(self.opened.elapsed().as_millis()).unwrap_or(u32::MAX)
+        self.opened.elapsed().as_millis() as u32
     }
 
     /// How long a dirty page has been dirty, in milliseconds.
@@ -163,7 +180,7 @@ impl Frames {
         let since = self.changes[frame as usize]
             .since_ms
             .load(Ordering::Relaxed);
-        self.now_ms().saturating_sub(since)
+        self.now_ms().wrapping_sub(since)
     }
 
     /// The LSN of the first change of a page since it was last written; 0 if there is none.
@@ -178,40 +195,26 @@ impl Frames {
     }
 
     fn became_clean(&self, frame: u32) {
-        // Whoever has changed the page since then found it among the dirty ones.
-        self.dirty.remove_unless(frame, || {
-            matches!(
-                self.state(frame),
-                State::Dirty | State::Writing | State::Redirtied
-            )
-        });
+        // A thread that has changed the page since then found it among the dirty ones.
+        self.dirty
+            .remove_unless(frame, || self.state(frame).is_changed());
     }
 
-    fn room(&self, frame: u32) -> &WaitingRoom {
-        &self.rooms[frame as usize % WAITING_ROOMS]
+    /// A checkpoint that began at this LSN has covered all changes up to it.
+    pub(crate) fn note_covered(&self, begin: Lsn) {
+        self.covered.fetch_max(begin, Ordering::Relaxed);
     }
 
-    #[cold]
-    fn wake(&self, frame: u32) {
-        let room = self.room(frame);
-        drop(room.lock.lock());
-        room.woken.notify_all();
+    /// The page in a frame has a change from `lsn` on that storage does not have.
+    pub(crate) fn note_first_lsn(&self, frame: u32, lsn: Lsn) {
+        self.changes[frame as usize].note_first(lsn);
     }
 
-    /// Waits until the latch of a frame may be free; false once `deadline` has passed.
-    #[cold]
-    pub(crate) fn wait(&self, frame: u32, wants_to_change: bool, deadline: Instant) -> bool {
-        let word = &self.header(frame).word;
-        let room = self.room(frame);
-        let mut lock = room.lock.lock();
-        if !word.note_waiter(wants_to_change) {
-            return true;
-        }
-        let timed_out = room.woken.wait_until(&mut lock, deadline).timed_out();
-        if timed_out && wants_to_change {
-            word.no_longer_wanted();
-        }
-        !timed_out
+    /// A thread panics that may have logged a change and not said where: any LSN after the latest checkpoint's
+    /// begin is possible, since that checkpoint waited for every page that was fixed for writing before.
+    fn note_unknown_lsn(&self, frame: u32) {
+        let covered = self.covered.load(Ordering::Relaxed);
+        self.note_first_lsn(frame, covered.saturating_add(1));
     }
 }
 

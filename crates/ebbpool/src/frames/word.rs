@@ -2,29 +2,44 @@
 //!
 //! ```text
 //! bits 63..32  version: grows when an exclusive latch is given back and when the page leaves
+//! bits 31..23  unused
 //! bits 22..20  state
-//! bit  19      wanted: somebody waits for the exclusive latch
+//! bit  19      wanted: a writer waits for the exclusive latch, and readers let it go first
 //! bit  18      fresh: brought in ahead of time, and not fixed since
-//! bit  17      waiters: somebody waits for the latch, and wants to be woken
+//! bit  17      waiters: a thread waits for the latch, or for a copy to land, and is to be woken
 //! bit  16      latched exclusively
 //! bits 15..0   shared latches: the pins of readers
 //! ```
 //!
-//! | from | transition | to |
-//! | --- | --- | --- |
-//! | free | [`claim`](Word::claim): somebody will bring a page in | loading, latched exclusively |
-//! | clean, dirty | [`claim_victim`](Word::claim_victim): unpinned, and about to leave | the same, latched exclusively |
-//! | clean, dirty | [`begin_load`](Word::begin_load): its page has left | loading |
-//! | loading | [`loaded`](Word::loaded): the page is here | clean |
-//! | loading | [`vacate`](Word::vacate): it could not be read | free |
-//! | clean | [`exclude`](Word::exclude) to change it | dirty |
-//! | dirty | [`begin_write`](Word::begin_write): a copy was made to be written | writing |
-//! | writing | [`exclude`](Word::exclude) to change it | redirtied |
-//! | writing | [`written`](Word::written) | clean |
-//! | redirtied | [`written`](Word::written): the copy is in storage, the page has changed since | dirty |
-//! | writing, redirtied | [`write_failed`](Word::write_failed) | dirty |
-//! | dirty, redirtied | [`abandon`](Word::abandon): a thread panicked while it changed the page | abandoned |
-//! | clean, dirty, abandoned | [`vacate`](Word::vacate): the page is dropped | free |
+//! A *copy in flight* is a copy of the page on its way to storage. Its owner is the one `Taken` that
+//! [`begin_write`](Word::begin_write) made; only [`written`](Word::written) and
+//! [`write_failed`](Word::write_failed), which consume it, end the flight. Until then the frame keeps its
+//! page: no transition out of a state with a copy in flight leads to loading or free.
+//!
+//! | from | transition | to | copy in flight |
+//! | --- | --- | --- | --- |
+//! | free | [`claim`](Word::claim): a page will be brought in | loading, latched exclusively | no |
+//! | clean, dirty | [`claim_victim`](Word::claim_victim): unpinned, and about to leave | the same, latched exclusively | no |
+//! | clean, dirty | [`begin_load`](Word::begin_load): its page has left | loading | no |
+//! | loading | [`loaded`](Word::loaded): the page is here | clean | no |
+//! | loading | [`vacate`](Word::vacate): it could not be read | free | no |
+//! | clean | [`exclude`](Word::exclude) to change it | dirty | no |
+//! | dirty | [`begin_write`](Word::begin_write): a copy is made to be written | writing | begins |
+//! | writing | [`exclude`](Word::exclude) to change it | redirtied | goes on |
+//! | writing | [`written`](Word::written) | clean | ends |
+//! | redirtied | [`written`](Word::written): the copy is in storage, the page has changed since | dirty | ends |
+//! | writing, redirtied | [`write_failed`](Word::write_failed) | dirty | ends |
+//! | dirty | [`abandon`](Word::abandon): a thread panicked while it changed the page | abandoned | no |
+//! | redirtied | [`abandon`](Word::abandon) | abandoned in flight | goes on |
+//! | abandoned in flight | [`written`](Word::written), [`write_failed`](Word::write_failed) | abandoned | ends |
+//! | clean, dirty, abandoned | [`vacate`](Word::vacate): the page is dropped | free | no |
+//!
+//! *Wanted* belongs to the writers that wait: `Frames` counts them for each frame under the lock of the
+//! frame's waiting room. The first one to wait sets the bit ([`note_waiter`](Word::note_waiter)), and the last
+//! one that stops waiting, because it has the latch or because it gives up, takes it away
+//! ([`no_longer_wanted`](Word::no_longer_wanted)). No other transition touches it. A reader that finds the bit
+//! set waits for one turn of a writer, which it recognises by the version, and then passes; so writers do not
+//! starve beside readers, nor readers beside writers.
 
 use crate::sync::{AtomicU64, Ordering, fence};
 
@@ -55,6 +70,53 @@ pub(crate) enum State {
     Redirtied,
     /// Left half changed by a thread that panicked.
     Abandoned,
+    /// The same, and a copy that was made before is on its way to storage.
+    AbandonedInFlight,
+}
+
+impl State {
+    /// True if the frame has changes that storage does not have, as far as it knows.
+    pub(crate) fn is_changed(self) -> bool {
+        !matches!(self, State::Free | State::Loading | State::Clean)
+    }
+
+    /// True if a copy of the page is on its way to storage.
+    pub(crate) fn is_in_flight(self) -> bool {
+        matches!(
+            self,
+            State::Writing | State::Redirtied | State::AbandonedInFlight
+        )
+    }
+}
+
+/// What a thread waits for that cannot have a latch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    /// The shared latch. `since` is the version when the thread first asked: it lets waiting writers go
+    /// first until the version is another one.
+    Shared { since: u32 },
+    /// The exclusive latch, to change the page.
+    Exclusive,
+    /// The exclusive latch of a page that no copy in flight is of, to drop the page.
+    Drop,
+    /// That no copy of the page is in flight.
+    Landing,
+}
+
+impl Awaited {
+    /// True if readers let this thread go first.
+    pub(crate) fn is_writer(self) -> bool {
+        matches!(self, Awaited::Exclusive | Awaited::Drop)
+    }
+}
+
+/// What the end of a copy's flight came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Landed {
+    /// The page is clean now.
+    pub(crate) clean: bool,
+    /// A thread waits and is to be woken.
+    pub(crate) wake: bool,
 }
 
 /// Why a latch cannot be had.
@@ -73,8 +135,8 @@ pub(crate) enum Refusal {
 pub(crate) struct Excluded {
     /// The page was clean until now.
     pub(crate) was_clean: bool,
-    /// Nobody had fixed it since it was brought in ahead of time.
-    pub(crate) was_fresh: bool,
+    /// It was brought in ahead of time; see [`Word::take_fresh`].
+    pub(crate) fresh: bool,
 }
 
 /// See the [module](self).
@@ -119,8 +181,7 @@ impl Word {
         word & HELD == 0 && matches!(state(word), State::Clean | State::Dirty)
     }
 
-    /// Takes a shared latch; true if the page was fresh. A `polite` reader lets a waiting writer go
-    /// first.
+    /// Takes a shared latch; true if the page is fresh. A `polite` reader lets waiting writers go first.
     #[inline]
     pub(crate) fn share(&self, polite: bool) -> Result<bool, Refusal> {
         let stopped = if polite {
@@ -136,15 +197,20 @@ impl Word {
             if word & SHARED == SHARED {
                 return Err(Refusal::Busy);
             }
-            let next = (word & !FRESH) + 1;
             match self
                 .0
-                .compare_exchange_weak(word, next, Ordering::Acquire, Ordering::Relaxed)
+                .compare_exchange_weak(word, word + 1, Ordering::Acquire, Ordering::Relaxed)
             {
                 Ok(_) => return Ok(word & FRESH != 0),
                 Err(now) => word = now,
             }
         }
+    }
+
+    /// The page that was brought in ahead of time is fixed now, which the caller has verified under a
+    /// latch. True for the first that asks.
+    pub(crate) fn take_fresh(&self) -> bool {
+        self.0.fetch_and(!FRESH, Ordering::Relaxed) & FRESH != 0
     }
 
     /// After the exclusive latch was taken: whoever reads without a latch and sees a byte of what
@@ -168,7 +234,7 @@ impl Word {
                 State::Redirtied => State::Redirtied,
                 _ => State::Dirty,
             };
-            let next = with_state(word & !(FRESH | WANTED), becomes) | EXCLUSIVE;
+            let next = with_state(word, becomes) | EXCLUSIVE;
             match self
                 .0
                 .compare_exchange_weak(word, next, Ordering::Acquire, Ordering::Relaxed)
@@ -177,7 +243,7 @@ impl Word {
                     Self::before_changes();
                     return Ok(Excluded {
                         was_clean: was == State::Clean,
-                        was_fresh: word & FRESH != 0,
+                        fresh: word & FRESH != 0,
                     });
                 }
                 Err(now) => word = now,
@@ -185,11 +251,12 @@ impl Word {
         }
     }
 
-    /// Gives a shared latch back; true if somebody is to be woken.
+    /// Gives a shared latch back; true if a thread is to be woken: a writer when it was the last one, a
+    /// reader when there were as many as there can be.
     #[inline]
     pub(crate) fn unshare(&self) -> bool {
         let before = self.0.fetch_sub(1, Ordering::Release);
-        before & SHARED == 1 && before & WAITERS != 0 && self.no_more_waiters()
+        before & WAITERS != 0 && matches!(before & SHARED, 1 | SHARED) && self.no_more_waiters()
     }
 
     fn no_more_waiters(&self) -> bool {
@@ -215,21 +282,27 @@ impl Word {
         before.is_some_and(|word| word & WAITERS != 0)
     }
 
-    /// Whoever waits for the latch says so, while he holds the lock that wakers take too; false if
-    /// there is nothing to wait for. A writer `wants` readers to let him go first.
-    pub(crate) fn note_waiter(&self, wants: bool) -> bool {
-        let held = if wants { HELD } else { EXCLUSIVE };
-        let flags = if wants { WAITERS | WANTED } else { WAITERS };
-        let waits = |word: u64| {
-            let full = word & SHARED == SHARED;
-            (word & held != 0 || full || state(word) == State::Loading).then_some(word | flags)
+    /// The version, whatever the state.
+    pub(crate) fn version_now(&self) -> u32 {
+        (self.load() >> VERSION_SHIFT) as u32
+    }
+
+    /// Notes that a thread waits, which holds the lock that wakers take too; false if there is nothing to
+    /// wait for. A writer asks readers to let it go first.
+    pub(crate) fn note_waiter(&self, awaited: Awaited) -> bool {
+        let flags = match awaited.is_writer() {
+            true => WAITERS | WANTED,
+            false => WAITERS,
         };
+        let waits = |word: u64| awaits(word, awaited).then_some(word | flags);
         self.update(waits).is_some()
     }
 
-    /// A writer who waited gives up.
-    pub(crate) fn no_longer_wanted(&self) {
-        self.0.fetch_and(!WANTED, Ordering::Relaxed);
+    /// The last writer that waited has stopped waiting; true if readers may have waited for it. Under the
+    /// lock that waiters are counted under.
+    pub(crate) fn no_longer_wanted(&self) -> bool {
+        let before = self.0.fetch_and(!WANTED, Ordering::Relaxed);
+        before & (WAITERS | EXCLUSIVE) == WAITERS
     }
 
     /// Latches an empty frame for a page to be brought in; false if it is not empty.
@@ -287,12 +360,7 @@ impl Word {
     /// Empties a frame that is latched exclusively, and gives the latch back; true if somebody is to
     /// be woken.
     pub(crate) fn vacate(&self) -> bool {
-        self.give_back(|word| {
-            with_state(
-                next_version(word) & !(EXCLUSIVE | FRESH | WANTED),
-                State::Free,
-            )
-        })
+        self.give_back(|word| with_state(next_version(word) & !(EXCLUSIVE | FRESH), State::Free))
     }
 
     /// A copy of the page is about to be written; the caller holds a shared latch, and copies
@@ -302,27 +370,47 @@ impl Word {
         self.update(begun).is_some()
     }
 
-    /// The copy has reached storage; true if the page is clean now.
-    pub(crate) fn written(&self) -> bool {
-        let before = self.update(|word| match state(word) {
-            State::Writing => Some(with_state(word, State::Clean)),
-            State::Redirtied => Some(with_state(word, State::Dirty)),
-            _ => None,
-        });
-        before.is_some_and(|word| state(word) == State::Writing)
+    /// The copy has reached storage.
+    pub(crate) fn written(&self) -> Landed {
+        self.land(|state| match state {
+            State::Writing => State::Clean,
+            State::Redirtied => State::Dirty,
+            State::AbandonedInFlight => State::Abandoned,
+            other => other,
+        })
     }
 
     /// The copy has not reached storage.
-    pub(crate) fn write_failed(&self) {
-        self.update(|word| match state(word) {
-            State::Writing | State::Redirtied => Some(with_state(word, State::Dirty)),
-            _ => None,
-        });
+    pub(crate) fn write_failed(&self) -> Landed {
+        self.land(|state| match state {
+            State::Writing | State::Redirtied => State::Dirty,
+            State::AbandonedInFlight => State::Abandoned,
+            other => other,
+        })
     }
 
-    /// Whoever holds the exclusive latch panics, and is about to give it back.
+    fn land(&self, becomes: impl Fn(State) -> State) -> Landed {
+        let before = self.update(|word| {
+            let landed = with_state(word, becomes(state(word)));
+            Some(landed & !WAITERS)
+        });
+        let before = before.unwrap_or_default();
+        debug_assert!(state(before).is_in_flight(), "no copy was in flight");
+        Landed {
+            clean: becomes(state(before)) == State::Clean,
+            wake: before & WAITERS != 0,
+        }
+    }
+
+    /// The thread that holds the exclusive latch panics, and is about to give it back.
     pub(crate) fn abandon(&self) {
-        self.update(|word| Some(with_state(word, State::Abandoned)));
+        self.update(|word| {
+            let abandoned = match state(word) {
+                State::Redirtied => State::AbandonedInFlight,
+                _ => State::Abandoned,
+            };
+            Some(with_state(word, abandoned))
+        });
     }
 
     /// The version of a page that can be read without a latch.
@@ -345,7 +433,8 @@ fn state(word: u64) -> State {
         3 => State::Dirty,
         4 => State::Writing,
         5 => State::Redirtied,
-        _ => State::Abandoned,
+        6 => State::Abandoned,
+        _ => State::AbandonedInFlight,
     }
 }
 
@@ -359,6 +448,7 @@ fn bits(state: State) -> u64 {
         State::Writing => 4,
         State::Redirtied => 5,
         State::Abandoned => 6,
+        State::AbandonedInFlight => 7,
     };
     number << STATE_SHIFT
 }
@@ -379,7 +469,23 @@ fn refusal(word: u64, others: u64) -> Option<Refusal> {
     match state(word) {
         State::Free => Some(Refusal::Empty),
         State::Loading => Some(Refusal::Busy),
-        State::Abandoned => Some(Refusal::Abandoned),
+        State::Abandoned | State::AbandonedInFlight => Some(Refusal::Abandoned),
         _ => (word & others != 0).then_some(Refusal::Busy),
+    }
+}
+
+/// True if a thread that wants this has to wait as long as the word is this.
+fn awaits(word: u64, awaited: Awaited) -> bool {
+    let state = state(word);
+    let excluded = word & EXCLUSIVE != 0;
+    match awaited {
+        Awaited::Shared { since } => {
+            let lets_go_first = word & WANTED != 0 && (word >> VERSION_SHIFT) as u32 == since;
+            let full = word & SHARED == SHARED;
+            excluded || full || lets_go_first || state == State::Loading
+        }
+        Awaited::Exclusive => word & HELD != 0 || state == State::Loading,
+        Awaited::Drop => word & HELD != 0 || state == State::Loading || state.is_in_flight(),
+        Awaited::Landing => state.is_in_flight(),
     }
 }
