@@ -749,3 +749,164 @@ fn after_the_power_has_failed_every_call_says_so() {
     assert!(off(pool.flush(0).unwrap_err()));
     assert!(off(pool.allocate().map(drop).unwrap_err()));
 }
+
+// 11. A thread panics while a copy of its page is on its way.
+
+fn panics_while_changing(pool: &Pool, page: u64) {
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let mut fixed = pool.fix_write(page).unwrap();
+        fixed[0] = 77;
+        panic!("on purpose");
+    }));
+    assert!(outcome.is_err());
+}
+
+#[test]
+fn a_page_abandoned_in_flight_is_discarded_when_its_copy_has_landed() {
+    for errno in [None, Some(EIO)] {
+        let disk = FaultyDisk::new(1);
+        let pool = Arc::new(pool(&disk, 1));
+        put(&pool, 0, 5).unwrap();
+        if let Some(errno) = errno {
+            disk.inject(Fault::failing(Operation::Write, errno));
+        }
+        let theirs = Arc::clone(&pool);
+        let thread = during_the_write_of(&disk, 0, move |go_on| {
+            panics_while_changing(&theirs, 0);
+            let waits = theirs.stats().waits_for_latches;
+            std::thread::scope(|scope| {
+                let discards = scope.spawn(|| theirs.discard(0));
+                while theirs.stats().waits_for_latches == waits {
+                    std::thread::yield_now();
+                }
+                assert!(!discards.is_finished(), "the old copy is still to land");
+                go_on();
+                discards.join().unwrap().unwrap();
+            });
+        });
+        let flushed = pool.flush(0);
+        assert_eq!(flushed.is_err(), errno.is_some());
+        joined(&thread);
+        // What the copy had is there, and nothing of it lands on what comes after.
+        assert_eq!(get(&pool, 0).unwrap(), if errno.is_some() { 0 } else { 5 });
+        put(&pool, 0, 6).unwrap();
+        pool.flush(0).unwrap();
+        pool.discard(0).unwrap();
+        assert_eq!(get(&pool, 0).unwrap(), 6, "an acknowledged flush is lost");
+        put(&pool, 1, 9).unwrap();
+        assert_eq!(pool.stats().dirty, 1, "another page's copy made it clean");
+        assert_eq!(get(&pool, 1).unwrap(), 9);
+    }
+}
+
+// 12. What a checkpoint covers.
+
+/// A log that is always durable, and ends where it is told.
+#[derive(Default)]
+struct EndsAt(AtomicU64);
+
+impl Log for EndsAt {
+    fn durable_lsn(&self) -> Lsn {
+        Lsn::MAX
+    }
+    fn force(&self, _: Lsn) -> io::Result<()> {
+        Ok(())
+    }
+    fn end_lsn(&self) -> Lsn {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+fn pool_with_log(disk: &FaultyDisk, end: Lsn) -> (Pool, Arc<EndsAt>) {
+    let end = Arc::new(EndsAt(AtomicU64::new(end)));
+    let log: Arc<dyn Log> = end.clone();
+    let pool = options(4).log(log).open(disk.pages("data", PAGE)).unwrap();
+    (pool, end)
+}
+
+fn covered(pool: &Pool) -> Lsn {
+    pool.checkpoint().unwrap().covered
+}
+
+#[test]
+fn a_checkpoint_covers_no_change_of_an_abandoned_page() {
+    for says_where in [false, true] {
+        let disk = FaultyDisk::new(1);
+        let (pool, end) = pool_with_log(&disk, 50);
+        assert_eq!(covered(&pool), 50);
+        end.0.store(55, Ordering::SeqCst);
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            let mut fixed = pool.fix_write(3).unwrap();
+            end.0.store(60, Ordering::SeqCst); // appended
+            fixed[0] = 1;
+            if says_where {
+                fixed.set_lsn(60);
+            }
+            panic!("on purpose");
+        }));
+        assert!(outcome.is_err());
+        end.0.store(70, Ordering::SeqCst);
+        assert!(covered(&pool) < 60, "abandoned");
+        pool.discard(3).unwrap();
+        assert!(covered(&pool) < 60, "discarded");
+        put_at(&pool, 3, 1, 60);
+        assert!(covered(&pool) < 60, "not all of it may be redone yet");
+        pool.redone(3);
+        assert_eq!(covered(&pool), 70);
+    }
+}
+
+#[test]
+fn what_is_redone_counts_from_its_first_change_until_it_is_in_storage() {
+    let disk = FaultyDisk::new(1);
+    let (pool, _) = pool_with_log(&disk, 70);
+    put_at(&pool, 3, 1, 60);
+    put_at(&pool, 3, 2, 65);
+    pool.discard(3).unwrap();
+    assert!(covered(&pool) < 60);
+    // Redo gives the page the LSN of the last record only.
+    put_at(&pool, 3, 2, 65);
+    pool.redone(3);
+    disk.inject(Fault::failing(Operation::Write, EIO));
+    assert!(pool.checkpoint().is_err());
+    let first = catch_unwind(AssertUnwindSafe(|| {
+        let _fixed = pool.fix_write(3).unwrap();
+        panic!("on purpose, so that the page cannot be written");
+    }));
+    assert!(first.is_err());
+    assert!(covered(&pool) < 60);
+}
+
+#[test]
+fn a_page_that_is_given_back_need_not_be_redone() {
+    let disk = FaultyDisk::new(1);
+    let (pool, _) = pool_with_log(&disk, 70);
+    put_at(&pool, 3, 1, 60);
+    pool.discard(3).unwrap();
+    pool.free(3).unwrap();
+    assert_eq!(covered(&pool), 70);
+}
+
+// 13. Pages that cannot be written, and others that only need a frame.
+
+#[test]
+fn pages_are_read_while_some_others_cannot_be_written() {
+    let disk = FaultyDisk::new(1);
+    let pool = pool(&disk, 64);
+    for page in 0..4 {
+        put(&pool, page, 1).unwrap();
+        disk.inject(
+            Fault::failing(Operation::Write, ENOSPC)
+                .at_page(page)
+                .forever(),
+        );
+    }
+    for page in 100..1000 {
+        assert_eq!(get(&pool, page).unwrap(), 0);
+    }
+    assert_eq!(pool.stats().dirty, 4);
+    disk.heal();
+    pool.close().map_err(|(_, error)| error).unwrap();
+    let pool = self::pool(&disk, 2);
+    (0..4).for_each(|page| assert_eq!(get(&pool, page).unwrap(), 1));
+}

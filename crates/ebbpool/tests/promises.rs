@@ -1,0 +1,242 @@
+//! What callers may rely on whatever page numbers, options and threads they bring.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ebbpool::storage::{MemoryStorage, Storage};
+use ebbpool::{Error, Pool, PoolOptions, Scan};
+
+const PAGE_SIZE: usize = 512;
+
+/// As many readers as a page can have at a time.
+const MOST_READERS: usize = 0xffff;
+
+fn options(frames: u32) -> PoolOptions {
+    PoolOptions::new(frames)
+        .policy("lru")
+        .expect("a policy")
+        .background(false)
+        .dirty_budget(1.0, Duration::ZERO)
+}
+
+fn pool(frames: u32) -> Pool {
+    let storage = MemoryStorage::new(PAGE_SIZE);
+    options(frames).open(storage).expect("a pool")
+}
+
+fn put(pool: &Pool, page: u64, number: u64) -> Result<(), Error> {
+    pool.fix_write(page)?[..8].copy_from_slice(&number.to_le_bytes());
+    Ok(())
+}
+
+fn get(pool: &Pool, page: u64) -> u64 {
+    let guard = pool.fix_read(page).expect("a page");
+    u64::from_le_bytes(guard[..8].try_into().expect("8 bytes"))
+}
+
+/// Numbers that the factor of Fibonacci hashing sends to neighbouring places.
+fn in_one_chain_of_fibonacci_hashing() -> impl Iterator<Item = u64> {
+    let golden: u64 = 0x9e37_79b9_7f4a_7c15;
+    // Newton's method: each step doubles the number of right bits.
+    let inverse = (0..6).fold(golden, |x, _| {
+        x.wrapping_mul(2u64.wrapping_sub(golden.wrapping_mul(x)))
+    });
+    (1..).map(move |n: u64| inverse.wrapping_mul(n))
+}
+
+#[test]
+fn no_choice_of_page_numbers_loses_a_change() {
+    let strides = [75_025, 121_393, 196_418, 1_346_269, 1 << 32, 1 << 52];
+    let mut choices: Vec<Vec<u64>> = strides
+        .iter()
+        .map(|stride| (1..=1000).map(|n| n * stride).collect())
+        .collect();
+    choices.push(in_one_chain_of_fibonacci_hashing().take(1000).collect());
+    for pages in choices {
+        let storage = ebbpool::storage::FaultyDisk::new(1);
+        let pool = options(1024)
+            .open(storage.pages("data", PAGE_SIZE))
+            .expect("a pool");
+        for (number, &page) in (1..).zip(&pages) {
+            put(&pool, page, number).expect("a page");
+        }
+        let resident = pool.stats().resident as usize;
+        assert_eq!(resident, pages.len(), "a page was brought in twice");
+        for (number, &page) in (1..).zip(&pages) {
+            assert_eq!(get(&pool, page), number, "page {page}");
+        }
+    }
+}
+
+#[test]
+fn a_page_that_was_fixed_for_writing_is_not_allocated() {
+    let pool = pool(4);
+    put(&pool, 0, 42).expect("a page");
+    put(&pool, 5, 43).expect("a page");
+    pool.checkpoint().expect("a checkpoint");
+    for page in 6..10 {
+        assert_eq!(pool.allocate().expect("a page").page(), page);
+    }
+    assert_eq!((get(&pool, 0), get(&pool, 5)), (42, 43));
+    pool.free(7).expect("it is not fixed");
+    assert_eq!(pool.allocate().expect("a page").page(), 7);
+}
+
+#[test]
+fn where_the_last_page_number_is_in_use_none_is_left_to_allocate() {
+    // Its storage takes any number.
+    let disk = ebbpool::storage::FaultyDisk::new(1);
+    let pool = options(4)
+        .open(disk.pages("data", PAGE_SIZE))
+        .expect("a pool");
+    drop(pool.fix_new(u64::MAX).expect("a page"));
+    for _ in 0..2 {
+        assert!(matches!(pool.allocate(), Err(Error::Grow { .. })));
+    }
+}
+
+#[test]
+fn a_scan_goes_on_in_another_pool() {
+    let (large, small) = (pool(1024), pool(8));
+    let mut scan = Scan::new();
+    for (pool, pages) in [(&large, 40), (&small, 100), (&large, 40)] {
+        for page in 0..pages {
+            drop(pool.fix_scan(page, &mut scan).expect("a page"));
+        }
+    }
+}
+
+#[test]
+fn times_may_be_as_long_as_they_can_be() {
+    let pool = options(2)
+        .patience(Duration::MAX)
+        .dirty_budget(0.0, Duration::MAX)
+        .max_dirty_age(Duration::MAX)
+        .open(MemoryStorage::new(PAGE_SIZE))
+        .expect("a pool");
+    put(&pool, 0, 1).expect("a page");
+    assert_eq!(get(&pool, 0), 1);
+    pool.checkpoint().expect("a checkpoint");
+}
+
+/// A writer asks for a page that some readers have at any time.
+#[test]
+fn a_writer_gets_a_page_that_is_never_without_readers() {
+    let pool = pool(4);
+    drop(pool.fix_read(1).expect("a page"));
+    let (stop, written) = (AtomicBool::new(false), AtomicU64::new(0));
+    // Each reader goes on until the other one has the page too, so that it never is without one, unless
+    // readers let a writer go first.
+    let turns = [AtomicU64::new(0), AtomicU64::new(0)];
+    thread::scope(|scope| {
+        for own in 0..2 {
+            let (pool, stop, turns) = (&pool, &stop, &turns);
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let guard = pool.fix_read(1).expect("a page");
+                    turns[own].fetch_add(1, Ordering::Relaxed);
+                    let other = turns[1 - own].load(Ordering::Relaxed);
+                    let end = Instant::now() + Duration::from_millis(2);
+                    while turns[1 - own].load(Ordering::Relaxed) == other && Instant::now() < end {
+                        thread::yield_now();
+                    }
+                    drop(guard);
+                }
+            });
+        }
+        for n in 1..=20 {
+            put(&pool, 1, n).expect("readers let the writer go first");
+            written.store(n, Ordering::Relaxed);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(get(&pool, 1), 20);
+}
+
+#[test]
+fn a_reader_gets_one_of_65535_pins_when_two_are_dropped() {
+    let pool = pool(2);
+    let guards: Vec<_> = (0..MOST_READERS)
+        .map(|_| pool.fix_read(1).expect("a page"))
+        .collect();
+    let waits = pool.stats().waits_for_latches;
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| pool.fix_read(1).map(drop));
+        while pool.stats().waits_for_latches == waits {
+            thread::yield_now();
+        }
+        // It is woken by either of them, whichever comes after it began to sleep.
+        let mut guards = guards;
+        while !reader.is_finished() {
+            guards.truncate(MOST_READERS - 2);
+            thread::yield_now();
+        }
+        reader.join().expect("a reader").expect("a pin");
+    });
+}
+
+/// Writers wait, give up, and have pages leave under them; after that one thread alone reads without waiting.
+#[test]
+fn no_writers_wish_outlives_it() {
+    for seed in 0..10u64 {
+        let pool = options(5)
+            .patience(Duration::from_millis(1))
+            .open(MemoryStorage::new(PAGE_SIZE))
+            .expect("a pool");
+        thread::scope(|scope| {
+            for n in 0..6 {
+                let pool = &pool;
+                scope.spawn(move || {
+                    let mut random = fastrand::Rng::with_seed(seed * 10 + n);
+                    for _ in 0..200 {
+                        let page = random.u64(0..8);
+                        // Failing for lack of patience is part of it.
+                        match random.u8(0..20) {
+                            0..9 => drop(pool.fix_write(page)),
+                            9..18 => drop(pool.fix_read(page)),
+                            18 => drop(pool.flush(page)),
+                            _ => drop(pool.discard(page + 100)),
+                        }
+                    }
+                });
+            }
+        });
+        let waits = pool.stats().waits_for_latches;
+        for page in (0..8).cycle().take(100) {
+            drop(pool.fix_read(page).expect("a page"));
+        }
+        assert_eq!(pool.stats().waits_for_latches, waits, "seed {seed}");
+    }
+}
+
+#[test]
+fn pages_fixed_for_reading_are_read_ahead_of_as_those_fixed_for_writing() {
+    for write in [false, true] {
+        let storage = MemoryStorage::new(PAGE_SIZE);
+        storage.grow(20_000).expect("room");
+        let pool = PoolOptions::new(4096)
+            .policy("lru")
+            .expect("a policy")
+            .read_ahead(32)
+            .open(Arc::new(storage))
+            .expect("a pool");
+        for page in 0..2000 {
+            match write {
+                true => drop(pool.fix_write(page).expect("a page")),
+                false => drop(pool.fix_read(page).expect("a page")),
+            }
+            // The reading thread keeps up where it goes on reading ahead, and never does where it stopped.
+            let ahead = Instant::now() + Duration::from_millis(20);
+            while pool.read_optimistically(page + 1).is_none() && Instant::now() < ahead {
+                thread::yield_now();
+                if page < 3 || page > 1990 {
+                    break;
+                }
+            }
+        }
+        let misses = pool.stats().misses;
+        assert!(misses < 200, "write {write}: {misses} of 2000 missed");
+    }
+}
