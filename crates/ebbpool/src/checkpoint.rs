@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::frames::{Refusal, State};
 use crate::log::Lsn;
 use crate::stats::WriteCause;
+use crate::sync::thread;
 
 /// How often it is looked whether somebody else's write of a page has ended.
 const LOOK_EVERY: Duration = Duration::from_micros(100);
@@ -102,7 +103,7 @@ impl Core {
                     });
                 }
                 tries -= 1;
-                std::thread::sleep(LOOK_EVERY);
+                thread::sleep(LOOK_EVERY);
             }
         }
         let mut policy = self.policy();

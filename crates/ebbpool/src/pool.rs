@@ -3,11 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
-
-use parking_lot::{Condvar, Mutex};
 
 use crate::background::{self, Duties, Signal};
 use crate::checkpoint::Checkpoint;
@@ -25,6 +21,8 @@ use crate::rings::Rings;
 use crate::scan::Scan;
 use crate::stats::{ReadCause, Stats, WriteCause};
 use crate::storage::Storage;
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
 use crate::table::PageTable;
 use crate::transfer::{Transfer, as_told};
 
@@ -128,7 +126,7 @@ impl PoolOptions {
 }
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
-    let named = std::thread::Builder::new().name(name.into());
+    let named = thread::Builder::new().name(name.into());
     named.spawn(work).map_err(|source| Error::Storage {
         what: "a thread of the pool cannot be started",
         source,

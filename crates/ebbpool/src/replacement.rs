@@ -140,9 +140,11 @@ impl Replacement {
         self.resident() == frames.count()
     }
 
-    /// Pages that are being written because they have to leave.
+    /// Pages that are being written because they have to leave, in ascending order.
     pub(crate) fn all_leaving(&self) -> Vec<u64> {
-        self.leaving.iter().copied().collect()
+        let mut leaving: Vec<u64> = self.leaving.iter().copied().collect();
+        leaving.sort_unstable();
+        leaving
     }
 
     pub(crate) fn is_leaving(&self, page: u64) -> bool {

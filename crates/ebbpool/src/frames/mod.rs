@@ -7,14 +7,12 @@ mod memory;
 mod word;
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
-use parking_lot::{Condvar, Mutex};
 
 use crate::error::Error;
 use crate::log::Lsn;
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Condvar, Instant, Mutex, Ordering};
 use crate::table::Entries;
 
 pub(crate) use copies::{Copied, Taken};
