@@ -27,7 +27,7 @@ impl WaitTimeoutResult {
 }
 
 impl Condvar {
-    /// Nobody waits.
+    /// No thread waits.
     pub const fn new() -> Self {
         Condvar {
             waiting: AtomicUsize::new(0),

@@ -70,7 +70,7 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Its job is done, and nobody will grant it a turn for the old one.
+    /// Its job is done: it may have another one, if it waits for more.
     pub(crate) fn give_back(self: Arc<Self>) {
         if self.lasts {
             IDLE.lock().push(self);

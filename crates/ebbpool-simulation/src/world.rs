@@ -13,7 +13,7 @@ use crate::random::Random;
 use crate::strategy::Strategy;
 use crate::worker::Worker;
 
-/// Steps after which a run that has not ended fails, unless told otherwise.
+/// Steps after which a run that has not ended fails, unless the caller says otherwise.
 const STEP_LIMIT: u64 = 5_000_000;
 
 /// One in so many switches wakes a waiter for no reason.
@@ -204,7 +204,7 @@ impl Simulation {
         }
     }
 
-    /// A run that has not ended after so many steps fails (5 million, unless told otherwise).
+    /// A run that has not ended after so many steps fails (5 million without this).
     pub fn step_limit(mut self, steps: u64) -> Self {
         self.step_limit = steps;
         self
@@ -297,7 +297,7 @@ pub fn is_simulated() -> bool {
 
 /// Any number, from a stream of the run's own, for what the scenario draws while it runs; 0 outside a run.
 pub fn random() -> u64 {
-    current().map_or(0, |it| it.world.state.lock().scenario.next())
+    current().map_or(0, |it| it.world.state.lock().scenario.any())
 }
 
 /// Steps that the run has made so far; 0 outside a run.
@@ -461,7 +461,7 @@ impl World {
         work: Box<dyn FnOnce() + Send>,
     ) -> std::io::Result<usize> {
         // The job needs to know its worker and its number, which are known only afterwards.
-        let own: Arc<Mutex<Option<(usize, Arc<Worker>)>>> = Arc::default();
+        let own = Arc::new(Mutex::new(None::<(usize, Arc<Worker>)>));
         let (world, known) = (Arc::clone(self), Arc::clone(&own));
         let worker = Worker::with_job(Box::new(move || {
             let found = known.lock().take();
@@ -636,7 +636,7 @@ impl World {
 
 impl State {
     fn add(&mut self, name: &str, worker: Arc<Worker>) -> usize {
-        let priority = self.lowest_priority + self.random.next() / 2;
+        let priority = self.lowest_priority + self.random.any() / 2;
         self.tasks.push(Task {
             name: name.into(),
             status: Status::Runnable,
