@@ -11,13 +11,13 @@ pub(crate) mod fixture;
 mod tests;
 
 use ebbpool::{Pool, WriteGuard};
-use parking_lot::Mutex;
 
 use crate::change::{Change, Content};
 use crate::error::Error;
 use crate::log::{Record, Undo, Wal};
 use crate::page::map::Maps;
 use crate::page::{Kind, ROOT};
+use crate::sync::Mutex;
 use crate::tree::Author;
 
 /// Gives out pages, and takes them back. A page that is given out is marked in its map by the same log

@@ -1,15 +1,14 @@
 //! Checkpoints: the log becomes shorter.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::JoinHandle;
 
 use ebbpool::{Log, Lsn};
-use parking_lot::{Condvar, Mutex};
 
 use crate::database::Inner;
 use crate::error::Error;
 use crate::log::{Position, Record};
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
 
 /// When checkpoints are due, and what came of them.
 #[derive(Debug)]
@@ -158,7 +157,7 @@ impl Checkpointer {
             return Ok(None);
         };
         let (theirs, heard) = (Arc::clone(inner), Arc::clone(&signal));
-        let named = std::thread::Builder::new().name("ebbpool-log".into());
+        let named = thread::Builder::new().name("ebbpool-log".into());
         let thread = named.spawn(move || {
             while heard.wait() {
                 theirs.checkpoint_unasked();

@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::RangeBounds;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use ebbpool::Log;
-use parking_lot::Mutex;
 
 use crate::check::{self, Report};
 use crate::checkpoint::{Checkpointer, Checkpoints};
@@ -16,6 +14,7 @@ use crate::locks::Locks;
 use crate::log::{Position, TxnId, Wal};
 use crate::options::Durability;
 use crate::range::Range;
+use crate::sync::{AtomicU64, Mutex, Ordering};
 use crate::transaction::Transaction;
 use crate::tree::Tree;
 

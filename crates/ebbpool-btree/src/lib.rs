@@ -21,6 +21,7 @@ mod place;
 mod range;
 mod recovery;
 mod rollback;
+mod sync;
 mod transaction;
 mod tree;
 

@@ -5,15 +5,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hashbrown::HashTable;
-use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::Error;
 use crate::log::TxnId;
+use crate::sync::{
+    AtomicBool, AtomicU64, AtomicUsize, Condvar, Instant, Mutex, MutexGuard, Ordering, RwLock,
+};
 
 const SHARDS: usize = 64;
 

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::ops::{ControlFlow, RangeBounds};
-use std::sync::atomic::Ordering;
 
 use ebbpool::{Log, Lsn};
 
@@ -15,6 +14,7 @@ use crate::options::Durability;
 use crate::page::cell::{Value, most_key_bytes};
 use crate::range::Range;
 use crate::rollback;
+use crate::sync::Ordering;
 use crate::tree::{Author, Old};
 
 /// Bytes of the longest value.

@@ -2,15 +2,13 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant};
-
-use parking_lot::{Condvar, Mutex};
+use std::time::Duration;
 
 use crate::core::Core;
 use crate::frames::State;
 use crate::stats::WriteCause;
+use crate::sync::mpsc::{Receiver, RecvTimeoutError};
+use crate::sync::{AtomicBool, Condvar, Instant, Mutex, Ordering};
 
 /// How long the writer sleeps where nobody calls it.
 const NAP: Duration = Duration::from_millis(50);

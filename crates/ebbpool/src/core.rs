@@ -1,11 +1,9 @@
 //! What a pool consists of, and how pages come and go.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ebbpool_policy::Access;
-use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::background::Signal;
 use crate::error::Error;
@@ -18,6 +16,7 @@ use crate::replacement::{Coming, Leaving, Place, Plan, Replacement};
 use crate::rings::{Hit, Next, Rings};
 use crate::scan::Scan;
 use crate::stats::{ReadCause, WriteCause};
+use crate::sync::{AtomicU64, Condvar, Instant, Mutex, MutexGuard, Ordering, thread};
 use crate::table::PageTable;
 use crate::transfer::{Incoming, Outgoing, Transfer};
 
@@ -643,7 +642,7 @@ impl Core {
             .counters
             .delayed_us
             .add(delay.as_micros() as u64);
-        std::thread::sleep(delay);
+        thread::sleep(delay);
     }
 
     /// Writes dirty pages that nobody is changing at this moment.
@@ -740,7 +739,7 @@ impl<'c> Waiting<'c> {
                     waited: self.since.elapsed(),
                 });
             }
-            std::thread::sleep(self.next_look.min(self.deadline - now));
+            thread::sleep(self.next_look.min(self.deadline - now));
             self.next_look = (self.next_look * 2).min(LAST_LOOK);
             if (0..core.frames.count()).any(|frame| core.frames.may_leave(frame)) {
                 return Ok(());

@@ -2,6 +2,7 @@
 //! again.
 
 use crate::core::Core;
+use crate::sync::{Ordering, fence};
 
 /// A resident page as of a moment, to be read without a latch.
 ///
@@ -45,7 +46,7 @@ impl<'p> Optimistic<'p> {
     /// True if all that was read so far was the page's, as it was at one moment.
     pub fn validate(&self) -> bool {
         // What was read before must not be read after the version.
-        std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
+        fence(Ordering::Acquire);
         self.core.frames.version(self.frame) == Ok(self.version)
     }
 }

@@ -4,11 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
-
-use parking_lot::{Condvar, Mutex};
 
 use crate::background::{self, Duties, Signal};
 use crate::checkpoint::Checkpoint;
@@ -27,7 +23,8 @@ use crate::rings::Rings;
 use crate::scan::Scan;
 use crate::stats::{ReadCause, Stats, WriteCause};
 use crate::storage::Storage;
-use crate::sync::hash_key;
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, hash_key};
 use crate::table::PageTable;
 use crate::transfer::{Transfer, as_told};
 
@@ -132,7 +129,7 @@ impl PoolOptions {
 }
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
-    let named = std::thread::Builder::new().name(name.into());
+    let named = thread::Builder::new().name(name.into());
     named.spawn(work).map_err(|source| Error::Storage {
         what: "a thread of the pool cannot be started",
         source,

@@ -1,9 +1,9 @@
 //! Reading ahead of sequential fixes, which direct I/O took from the kernel.
 
 use std::ops::Range;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
+use crate::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 /// Sequences that are followed at a time.
 const STREAMS: usize = 16;

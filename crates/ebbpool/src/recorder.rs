@@ -1,7 +1,8 @@
 //! The reference string of a running pool.
 
 use ebbpool_policy::Access;
-use parking_lot::Mutex;
+
+use crate::sync::Mutex;
 
 /// Somebody who is told of fixes: the page, and whether for writing.
 pub(crate) type Sink = Box<dyn FnMut(u64, bool) + Send>;

@@ -140,7 +140,7 @@ impl Replacement {
         self.resident() == frames.count()
     }
 
-    /// Pages that are being written because they have to leave.
+    /// Pages that are being written because they have to leave, in ascending order.
     pub(crate) fn all_leaving(&self) -> Vec<u64> {
         let mut pages: Vec<u64> = self.leaving.iter().copied().collect();
         pages.sort_unstable();

@@ -6,11 +6,11 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
 use ebbpool_policy::Access;
-use parking_lot::Mutex;
+
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
 
 /// Hits that a ring has room for.
 const CAPACITY: usize = 128;

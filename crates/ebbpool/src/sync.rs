@@ -1,12 +1,38 @@
-//! The atomics that frame words and the page table are made of, and what a run must not depend on. The model
-//! checker puts its own in their place (`tests/loom.rs`).
+//! Locks, atomics, threads, channels and the clock: those of `parking_lot` and the standard library. Two
+//! others take their place: the model checker's atomics (`tests/loom.rs`), and the whole of
+//! `ebbpool-simulation` in the package `ebbpool-simulated`, which compiles these sources once more.
 
-use std::hash::{BuildHasher, RandomState};
+#[cfg(not(feature = "simulation"))]
+mod plain {
+    pub(crate) use std::sync::atomic::{
+        AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
+    pub(crate) use std::sync::mpsc;
+    pub(crate) use std::thread;
+    pub(crate) use std::time::Instant;
 
-pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+    pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
+}
 
-/// The key of a hash, which nobody outside the process can guess.
+#[cfg(not(feature = "simulation"))]
+pub(crate) use plain::*;
+
+#[cfg(feature = "simulation")]
+pub(crate) use ebbpool_simulation::{
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Condvar, Instant, Mutex, MutexGuard, Ordering,
+    fence, mpsc, thread,
+};
+
+/// The key of a hash, which no caller can guess.
+#[cfg(not(feature = "simulation"))]
 pub(crate) fn hash_key() -> [u64; 2] {
+    use std::hash::{BuildHasher, RandomState};
     let random = RandomState::new();
     [random.hash_one(0), random.hash_one(1)]
+}
+
+/// One that simulated clients know: they choose page numbers that share a chain.
+#[cfg(feature = "simulation")]
+pub(crate) fn hash_key() -> [u64; 2] {
+    [0, 0x9e37_79b9_7f4a_7c15]
 }

@@ -2,12 +2,11 @@
 
 use std::io;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ebbpool_device::measured::MeasuredCosts;
 use ebbpool_device::{OperationCosts, Unit};
 use ebbpool_policy::Costs;
-use parking_lot::Mutex;
 
 use crate::double_write::{DoubleWriteArea, InPlace};
 use crate::error::Error;
@@ -16,6 +15,7 @@ use crate::page::{Damage, PageFormat};
 use crate::recent::RecentWrites;
 use crate::stats::{Counters, ReadCause, WriteCause};
 use crate::storage::{Read, Storage, Write};
+use crate::sync::{Instant, Mutex};
 
 /// A page on its way to storage.
 pub(crate) struct Outgoing<'a> {

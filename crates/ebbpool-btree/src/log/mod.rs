@@ -21,12 +21,11 @@ mod tests;
 
 use std::io;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use ebbpool::{Log, Lsn};
-use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::error::Error;
+use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, RwLock};
 use header::Header;
 use scan::Frames;
 use tail::Tail;

@@ -8,11 +8,10 @@ mod tests;
 use std::collections::HashMap;
 use std::io;
 
-use parking_lot::{Condvar, Mutex};
-
 use crate::error::Error;
 use crate::page::{Damage, PageFormat};
 use crate::storage::{Read, Storage, Write};
+use crate::sync::{Condvar, Mutex};
 
 use aligned::AlignedPages;
 use record::{Image, LEAST_PAGE, Record, capacity};

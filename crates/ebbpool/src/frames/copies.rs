@@ -4,10 +4,8 @@
 
 use std::ops::Range;
 
-use parking_lot::{Condvar, Mutex};
-
 use super::Frames;
-use crate::sync::Ordering;
+use crate::sync::{Condvar, Mutex, Ordering};
 
 /// Slots of the memory after those of the frames.
 pub(super) struct Slots {

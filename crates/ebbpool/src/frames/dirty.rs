@@ -1,8 +1,6 @@
 //! Which frames are dirty, so that a checkpoint need not look at the others.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-
-use parking_lot::Mutex;
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
 
 const BITS: usize = u64::BITS as usize;
 

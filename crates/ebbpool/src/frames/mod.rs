@@ -8,11 +8,10 @@ mod waiting;
 mod word;
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use crate::error::Error;
 use crate::log::Lsn;
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Instant, Ordering};
 use crate::table::Entries;
 
 pub(crate) use copies::{Copied, Taken};

@@ -1,11 +1,9 @@
 //! Waiting for a latch, or for a copy to land.
 
-use std::time::Instant;
-
 use crossbeam_utils::CachePadded;
-use parking_lot::{Condvar, Mutex};
 
 use super::{Awaited, Frames};
+use crate::sync::{Condvar, Instant, Mutex};
 
 /// Frames share this many waiting rooms.
 const ROOMS: usize = 64;

@@ -1,0 +1,207 @@
+//! Simulated threads. Outside a run they are plain ones.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::io;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+pub use std::thread::{Result, panicking};
+
+use crate::time::Instant;
+use crate::world::{self, On, step};
+
+/// As `std::thread::Builder`.
+#[derive(Debug, Default)]
+pub struct Builder {
+    name: Option<String>,
+}
+
+/// As `std::thread::JoinHandle`.
+pub struct JoinHandle<T>(Handle<T>);
+
+enum Handle<T> {
+    Plain(std::thread::JoinHandle<T>),
+    Simulated {
+        task: usize,
+        answer: Arc<Mutex<Option<T>>>,
+    },
+}
+
+impl Builder {
+    /// A thread without a name.
+    pub fn new() -> Self {
+        Builder::default()
+    }
+
+    /// Its name, for reports.
+    pub fn name(mut self, name: String) -> Self {
+        self.name = Some(name);
+        self
+    }
+
+    /// Starts the thread. A panic that leaves it ends the run.
+    ///
+    /// # Errors
+    ///
+    /// If the system has no threads left.
+    pub fn spawn<T: Send + 'static>(
+        self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<JoinHandle<T>> {
+        let Some(run) = world::blocking() else {
+            let plain = std::thread::Builder::new();
+            let plain = match self.name {
+                Some(name) => plain.name(name),
+                None => plain,
+            };
+            return plain.spawn(work).map(|it| JoinHandle(Handle::Plain(it)));
+        };
+        let answer = Arc::new(Mutex::new(None));
+        let into = Arc::clone(&answer);
+        let work = move || {
+            let found = work();
+            *into.lock() = Some(found);
+        };
+        let name = self.name.as_deref().unwrap_or("without a name");
+        let task = run.start(name, Box::new(work))?;
+        step();
+        Ok(JoinHandle(Handle::Simulated { task, answer }))
+    }
+}
+
+/// As `std::thread::spawn`.
+///
+/// # Panics
+///
+/// If the system has no threads left.
+pub fn spawn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    Builder::new().spawn(work).expect("a thread can be started")
+}
+
+impl<T> JoinHandle<T> {
+    /// Waits for the thread's end; answers what it answered.
+    ///
+    /// # Errors
+    ///
+    /// If a panic left the thread.
+    #[track_caller]
+    pub fn join(self) -> Result<T> {
+        match self.0 {
+            Handle::Plain(plain) => plain.join(),
+            Handle::Simulated { task, answer } => {
+                wait_for_end(task, Location::caller());
+                let answer = answer.lock().take();
+                answer.ok_or_else(|| Box::new("its run has failed") as Box<dyn Any + Send>)
+            }
+        }
+    }
+
+    /// True if it has ended.
+    pub fn is_finished(&self) -> bool {
+        match &self.0 {
+            Handle::Plain(plain) => plain.is_finished(),
+            Handle::Simulated { task, .. } => {
+                step();
+                world::blocking().is_none_or(|run| run.has_ended(*task))
+            }
+        }
+    }
+}
+
+fn wait_for_end(task: usize, at: &'static Location<'static>) {
+    step();
+    while let Some(run) = world::blocking() {
+        if run.has_ended(task) {
+            return;
+        }
+        run.block(On::End(task), None, at);
+    }
+}
+
+/// As `std::thread::sleep`, by the run's clock.
+#[track_caller]
+pub fn sleep(time: Duration) {
+    let Some(run) = world::blocking() else {
+        return std::thread::sleep(time);
+    };
+    let until = Instant::now().checked_add(time).map(Instant::since_begin);
+    run.block(On::Time, until, Location::caller());
+}
+
+/// As `std::thread::yield_now`: a step, after which any thread may go on.
+#[track_caller]
+pub fn yield_now() {
+    sleep(Duration::ZERO);
+}
+
+/// Threads that may borrow what is around them. See [`scope`].
+pub struct Scope<'scope, 'env: 'scope> {
+    plain: &'scope std::thread::Scope<'scope, 'env>,
+    tasks: RefCell<Vec<usize>>,
+}
+
+/// As `std::thread::ScopedJoinHandle`.
+pub struct ScopedJoinHandle<'scope, T> {
+    plain: std::thread::ScopedJoinHandle<'scope, Option<T>>,
+    task: Option<usize>,
+}
+
+/// As `std::thread::scope`, but only the calling thread spawns. These threads are started anew each time,
+/// which takes longer than a short run does: for many runs, use [`spawn`].
+#[track_caller]
+pub fn scope<'env, R>(work: impl for<'scope> FnOnce(&Scope<'scope, 'env>) -> R) -> R {
+    let at = Location::caller();
+    std::thread::scope(|plain| {
+        let scope = Scope {
+            plain,
+            tasks: RefCell::default(),
+        };
+        let outcome = catch_unwind(AssertUnwindSafe(|| work(&scope)));
+        for task in scope.tasks.take() {
+            wait_for_end(task, at);
+        }
+        outcome.unwrap_or_else(|panic| resume_unwind(panic))
+    })
+}
+
+impl<'scope> Scope<'scope, '_> {
+    /// Starts a thread.
+    pub fn spawn<T: Send + 'scope>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'scope,
+    ) -> ScopedJoinHandle<'scope, T> {
+        let place = world::blocking().map(|run| run.adopt("scoped"));
+        let task = place.as_ref().map(|place| place.task);
+        self.tasks.borrow_mut().extend(task);
+        let plain = self.plain.spawn(move || match place {
+            None => Some(work()),
+            Some(place) => {
+                let mut answer = None;
+                place.run(|| answer = Some(work()));
+                answer
+            }
+        });
+        step();
+        ScopedJoinHandle { plain, task }
+    }
+}
+
+impl<T> ScopedJoinHandle<'_, T> {
+    /// Waits for the thread's end; answers what it answered.
+    ///
+    /// # Errors
+    ///
+    /// If a panic left the thread.
+    #[track_caller]
+    pub fn join(self) -> Result<T> {
+        if let Some(task) = self.task {
+            wait_for_end(task, Location::caller());
+        }
+        let answer = self.plain.join()?;
+        answer.ok_or_else(|| Box::new("its run has failed") as Box<dyn Any + Send>)
+    }
+}
