@@ -20,6 +20,7 @@
 
 mod background;
 mod checkpoint;
+mod contained;
 mod core;
 mod double_write;
 mod error;

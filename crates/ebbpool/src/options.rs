@@ -6,6 +6,7 @@ use std::time::Duration;
 use ebbpool_device::OperationCosts;
 use ebbpool_policy::{DynPolicy, PolicySpec, registry};
 
+use crate::contained::{ContainedLog, ContainedPolicy, ContainedStorage};
 use crate::error::Error;
 use crate::log::{Log, NoLog};
 use crate::page::{HEADER_BYTES, PageFormat};
@@ -115,7 +116,8 @@ impl PoolOptions {
         Ok(self)
     }
 
-    /// A policy of your own, for as many frames as the pool has.
+    /// A policy of your own, for as many frames as the pool has. If it panics, or names a victim that it does
+    /// not hold, `lru` takes its place.
     pub fn own_policy(mut self, policy: impl DynPolicy + Send + 'static) -> Self {
         self.policy = Chosen::Own(Box::new(policy));
         self
@@ -129,7 +131,7 @@ impl PoolOptions {
 
     /// The write-ahead log: no page is written before the log is durable up to the page's LSN.
     pub fn log(mut self, log: Arc<dyn Log>) -> Self {
-        self.log = log;
+        self.log = Arc::new(ContainedLog(log));
         self
     }
 
@@ -137,7 +139,7 @@ impl PoolOptions {
     /// torn by a crash are restored when the pool is opened. Costs a second write of each page and a
     /// sync of each batch. Without it a torn page is reported.
     pub fn double_write(mut self, area: impl Storage + 'static) -> Self {
-        self.double_write = Some(Box::new(area));
+        self.double_write = Some(Box::new(ContainedStorage(area)));
         self
     }
 
@@ -205,7 +207,7 @@ impl PoolOptions {
     }
 
     /// Tells of each write-back and each page that leaves, in the order in which they are decided.
-    /// Called under the policy's lock.
+    /// Called under the policy's lock. A listener that panics is not called again.
     pub fn on_event(mut self, listener: impl FnMut(Event) + Send + 'static) -> Self {
         self.listener = Some(Box::new(listener));
         self
@@ -273,7 +275,7 @@ impl Chosen {
     pub(crate) fn into_policy(self, frames: u32) -> Box<dyn DynPolicy + Send> {
         match self {
             Chosen::Spec(spec) => registry::boxed(&spec, frames),
-            Chosen::Own(policy) => policy,
+            Chosen::Own(policy) => Box::new(ContainedPolicy::new(policy, frames)),
         }
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::background::{self, Duties, Signal};
 use crate::checkpoint::Checkpoint;
+use crate::contained::ContainedStorage;
 use crate::core::{Core, Discarded, Waiting};
 use crate::double_write::DoubleWriteArea;
 use crate::error::Error;
@@ -54,7 +55,7 @@ impl PoolOptions {
     /// frames, and what the storage fails with.
     pub fn open(mut self, storage: impl Storage + 'static) -> Result<Pool, Error> {
         self.check(&storage)?;
-        let storage: Box<dyn Storage> = Box::new(storage);
+        let storage: Box<dyn Storage> = Box::new(ContainedStorage(storage));
         let page_size = storage.page_size();
         let frames = Frames::new(self.frames, self.batch.max(1), page_size)?;
         storage.register(frames.memory());

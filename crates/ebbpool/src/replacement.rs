@@ -10,6 +10,7 @@ use std::cell::Cell;
 use ebbpool_policy::{Access, DynPolicy, Frame, Gauges};
 use hashbrown::HashSet;
 
+use crate::contained::contained;
 use crate::frames::{Claimed, Frames, Shared, State};
 use crate::ghosts::Ghosts;
 use crate::log::Lsn;
@@ -157,8 +158,11 @@ impl Replacement {
     }
 
     fn tell(&mut self, event: Event) {
-        if let Some(listener) = &mut self.listener {
-            listener(event);
+        if let Some(listener) = &mut self.listener
+            && contained("the listener of events", || listener(event)).is_err()
+        {
+            let failed = self.listener.take();
+            let _ = contained("its destructor", || drop(failed));
         }
     }
 

@@ -1,0 +1,287 @@
+//! Panics of foreign code. A caller's storage, log, policy or listener runs while frames are claimed and the
+//! policy's lock is held; a panic that unwound from there would leave both behind for ever. So it ends here, as
+//! an error or as a replacement for what panicked, and the program's log names it.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::io;
+use std::num::NonZeroU64;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use ebbpool_device::{OperationCosts, Unit};
+use ebbpool_policy::{
+    Access, Costs, DynPolicy, Frame, Gauges, Ghost, NextUse, Page, PolicySpec, registry,
+};
+
+use crate::frames::Memory;
+use crate::log::{Log, Lsn};
+use crate::storage::{Read, Storage, Write};
+
+/// Victims in a row that may not go, after which a policy is taken for one that does not know what it holds.
+/// Threads may pin a frame after the policy asked about it, but not so often.
+const MOST_REFUSED: u32 = 1000;
+
+/// What a call answers, or what it panicked with.
+pub(crate) fn contained<R>(what: &str, call: impl FnOnce() -> R) -> Result<R, String> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
+        let message = message(&*panic);
+        tracing::error!("{what} panicked: {message}");
+        format!("{what} panicked: {message}")
+    })
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or(panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("without a message")
+}
+
+/// A storage whose panics are failures of what it was asked for.
+pub(crate) struct ContainedStorage<S>(pub(crate) S);
+
+impl<S: Storage> ContainedStorage<S> {
+    fn fallible<R>(&self, call: impl FnOnce(&S) -> io::Result<R>) -> io::Result<R> {
+        contained("the storage", || call(&self.0)).unwrap_or_else(|why| Err(io::Error::other(why)))
+    }
+}
+
+impl<S: Storage> Storage for ContainedStorage<S> {
+    fn page_size(&self) -> usize {
+        self.0.page_size()
+    }
+    fn pages(&self) -> io::Result<u64> {
+        self.fallible(S::pages)
+    }
+    fn grow(&self, pages: u64) -> io::Result<()> {
+        self.fallible(|storage| storage.grow(pages))
+    }
+    fn read(&self, reads: &mut [Read<'_>]) -> Option<f64> {
+        contained("the storage", || self.0.read(reads)).unwrap_or_else(|why| {
+            for read in reads {
+                read.outcome = Err(io::Error::other(why.as_str()));
+            }
+            None
+        })
+    }
+    fn write(&self, writes: &mut [Write<'_>]) -> Option<f64> {
+        contained("the storage", || self.0.write(writes)).unwrap_or_else(|why| {
+            for write in writes {
+                write.outcome = Err(io::Error::other(why.as_str()));
+            }
+            None
+        })
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.fallible(S::sync)
+    }
+    fn register(&self, memory: &Arc<Memory>) {
+        self.0.register(memory);
+    }
+    fn unit(&self) -> Unit {
+        self.0.unit()
+    }
+    fn assumed_costs(&self) -> OperationCosts {
+        self.0.assumed_costs()
+    }
+    fn erases_of(&self, page: u64) -> Option<u32> {
+        contained("the storage", || self.0.erases_of(page)).unwrap_or_default()
+    }
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+}
+
+/// A log whose panics are failures: nothing is durable then.
+pub(crate) struct ContainedLog(pub(crate) Arc<dyn Log>);
+
+impl Log for ContainedLog {
+    fn durable_lsn(&self) -> Lsn {
+        contained("the log", || self.0.durable_lsn()).unwrap_or(0)
+    }
+    fn force(&self, lsn: Lsn) -> io::Result<()> {
+        contained("the log", || self.0.force(lsn)).unwrap_or_else(|why| Err(io::Error::other(why)))
+    }
+    fn end_lsn(&self) -> Lsn {
+        // Not 0, which a pool without a log answers: a checkpoint would cover everything.
+        contained("the log", || self.0.end_lsn()).unwrap_or(1)
+    }
+}
+
+/// A caller's policy. If it panics, or names frames that it does not hold, `lru` takes its place for as long as
+/// the pool lives.
+pub(crate) struct ContainedPolicy {
+    policy: Box<dyn DynPolicy + Send>,
+    /// `lru` has taken its place.
+    failed: bool,
+    /// It panicked where it could not be replaced; the next call that may change something does that.
+    fails: Cell<bool>,
+    /// What the policy was told of each frame: its page, and the access that made it what it is.
+    held: Vec<Option<(Page, Access)>>,
+    /// Victims in a row that may not go.
+    refused: u32,
+    costs: Costs,
+}
+
+impl ContainedPolicy {
+    pub(crate) fn new(policy: Box<dyn DynPolicy + Send>, frames: u32) -> Self {
+        ContainedPolicy {
+            policy,
+            failed: false,
+            fails: Cell::new(false),
+            held: vec![None; frames as usize],
+            refused: 0,
+            costs: Costs::default(),
+        }
+    }
+
+    /// What the policy answers, or the one that takes its place because it panics.
+    fn call<R>(&mut self, call: impl Fn(&mut dyn DynPolicy) -> R) -> R {
+        if !self.failed && !self.fails.get() {
+            match contained("the policy", || call(&mut *self.policy)) {
+                Ok(answer) => return answer,
+                Err(_) => self.fails.set(true),
+            }
+        }
+        if !self.failed {
+            self.replace();
+        }
+        call(&mut *self.policy)
+    }
+
+    fn ask<R: Default>(&self, call: impl Fn(&dyn DynPolicy) -> R) -> R {
+        match (self.failed, self.fails.get()) {
+            (true, _) => call(&*self.policy),
+            (false, true) => R::default(),
+            (false, false) => {
+                contained("the policy", || call(&*self.policy)).unwrap_or_else(|_| {
+                    self.fails.set(true);
+                    R::default()
+                })
+            }
+        }
+    }
+
+    fn replace(&mut self) {
+        let frames = self.held.len() as u32;
+        tracing::error!("lru replaces pages from now on, since the policy failed");
+        let lru = registry::entries().iter().find(|entry| entry.name == "lru");
+        let spec = PolicySpec::of(lru.unwrap_or(&registry::entries()[0]));
+        let failed = std::mem::replace(&mut self.policy, registry::boxed(&spec, frames));
+        let _ = contained("the policy's destructor", || drop(failed));
+        self.failed = true;
+        self.policy.costs(self.costs);
+        for (frame, held) in (0..).zip(&self.held) {
+            if let &Some((page, access)) = held {
+                self.policy.miss(page, None, access);
+                self.policy.admit(frame, page, access);
+            }
+        }
+    }
+
+    fn holds(&self, frame: Frame) -> bool {
+        matches!(self.held.get(frame as usize), Some(Some(_)))
+    }
+}
+
+impl DynPolicy for ContainedPolicy {
+    fn hit(&mut self, frame: Frame, access: Access) {
+        self.call(|policy| policy.hit(frame, access));
+        if let (Some((_, held)), Access::Write) = (&mut self.held[frame as usize], access) {
+            *held = Access::Write;
+        }
+    }
+    fn miss(&mut self, page: Page, ghost: Option<Ghost>, access: Access) {
+        self.call(|policy| policy.miss(page, ghost, access));
+    }
+    fn prefetch(&self, frame: Frame) {
+        self.ask(|policy| policy.prefetch(frame));
+    }
+    fn prefetch_ghost(&self, ghost: Ghost) {
+        self.ask(|policy| policy.prefetch_ghost(ghost));
+    }
+    fn victim(
+        &mut self,
+        incoming: Option<(Page, Access)>,
+        may_go: &dyn Fn(Frame) -> bool,
+    ) -> Option<Frame> {
+        let victim = self.call(|policy| policy.victim(incoming, may_go));
+        match victim {
+            Some(frame) if !self.failed => {
+                if self.holds(frame) {
+                    self.refused = if may_go(frame) { 0 } else { self.refused + 1 };
+                    if self.refused < MOST_REFUSED {
+                        return victim;
+                    }
+                }
+                tracing::error!(frame, "the policy's victim may not go");
+                self.replace();
+                self.policy.victim(incoming, may_go)
+            }
+            victim => victim,
+        }
+    }
+    fn also_leaving(&self, victim: Frame, leaving: &mut Vec<Frame>) {
+        *leaving = self.ask(|policy| {
+            let mut leaving = Vec::new();
+            policy.also_leaving(victim, &mut leaving);
+            leaving
+        });
+        leaving.retain(|&frame| self.holds(frame));
+    }
+    fn padding(&self, victim: Frame) -> Option<NonZeroU64> {
+        self.ask(|policy| policy.padding(victim))
+    }
+    fn admit(&mut self, frame: Frame, page: Page, access: Access) {
+        self.call(|policy| policy.admit(frame, page, access));
+        self.held[frame as usize] = Some((page, access));
+    }
+    fn refused(&mut self) -> Option<Ghost> {
+        self.call(|policy| policy.refused())
+    }
+    fn remember(&mut self, frame: Frame) -> Option<Ghost> {
+        self.call(|policy| policy.remember(frame))
+    }
+    fn evicted(&mut self, frame: Frame) {
+        self.call(|policy| policy.evicted(frame));
+        self.held[frame as usize] = None;
+    }
+    fn cleaned(&mut self, frame: Frame) {
+        self.call(|policy| policy.cleaned(frame));
+        if let Some((_, held)) = &mut self.held[frame as usize] {
+            *held = Access::Read;
+        }
+    }
+    fn write_with(&self, victim: Frame, max: usize, together: &mut Vec<Frame>) {
+        let from = together.len();
+        together.extend(self.ask(|policy| {
+            let mut together = Vec::new();
+            policy.write_with(victim, max, &mut together);
+            together
+        }));
+        let mut at = 0;
+        together.retain(|&frame| {
+            at += 1;
+            at <= from || self.holds(frame)
+        });
+    }
+    fn costs(&mut self, costs: Costs) {
+        self.costs = costs;
+        self.call(|policy| policy.costs(costs));
+    }
+    fn asks_erase_counts(&self) -> bool {
+        self.ask(|policy| policy.asks_erase_counts())
+    }
+    fn erase_count(&mut self, frame: Frame, erases: u32) {
+        self.call(|policy| policy.erase_count(frame, erases));
+    }
+    fn next_use(&mut self, next: NextUse) {
+        self.call(|policy| policy.next_use(next));
+    }
+    fn prices(&mut self, prices: Arc<[f64]>) {
+        self.call(|policy| policy.prices(Arc::clone(&prices)));
+    }
+    fn gauges(&self) -> Gauges {
+        self.ask(|policy| policy.gauges())
+    }
+}
