@@ -47,6 +47,11 @@ pub(crate) fn open(path: &Path, options: &Options) -> Result<Place, Error> {
     Ok(Place::of_files(path.into(), head, [log, other]))
 }
 
+/// The file of the images of pages.
+pub(crate) fn area(path: &Path) -> PathBuf {
+    beside(path, "torn")
+}
+
 fn beside(path: &Path, extension: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(".");
@@ -172,7 +177,7 @@ pub(crate) fn storages(path: &Path, page_size: usize, wanted: bool) -> Result<St
         }
     };
     let pages = open(path)?;
-    let area = beside(path, "torn");
+    let area = area(path);
     let wanted = wanted || fs::metadata(&area).is_ok_and(|found| found.len() > 0);
     let area = wanted.then(|| open(&area));
     Ok((pages, area.transpose()?))

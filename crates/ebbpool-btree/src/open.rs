@@ -23,17 +23,20 @@ pub(crate) fn open(mut options: Options, place: Place) -> Result<Database, Error
     let page_size = opened.identity.page_size as usize;
     let wal = Arc::new(opened.wal);
     let log: Arc<dyn Log> = wal.clone();
+    let identity = opened.identity.number;
     let pool = options.take_pool()?.format(PageFormat::Checked).log(log);
+    let pool = pool.identity(identity);
+    let foreign = place.foreign_area();
     let (pages, area) = place.storages(page_size, options.double_write)?;
     let pool = match area {
         Some(area) if options.double_write => pool.double_write(area),
         Some(area) => {
-            place::retire(area, &*pages)?;
+            place::retire(area, &*pages, identity).map_err(&foreign)?;
             pool
         }
         None => pool,
     };
-    let pool = pool.open(pages)?;
+    let pool = pool.open(pages).map_err(&foreign)?;
     let allocation = Allocation::new(pool.payload_size());
     let tree = Tree {
         pool,

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ebbpool::storage::{Read, Storage, Write};
+use ebbpool::storage::{Read, Storage};
 use ebbpool::{ALIGNMENT, DoubleWriteArea, HEADER_BYTES, PageFormat};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -97,6 +97,31 @@ impl Place {
                 pages,
                 double_write,
             } => Ok((pages, double_write)),
+        }
+    }
+
+    /// Makes an error of the pool one of the database: that the images of pages are another's is to be said
+    /// of the file that they are in.
+    pub(crate) fn foreign_area(&self) -> impl Fn(ebbpool::Error) -> Error + use<> {
+        let path = self.path.clone();
+        let area = match &self.pages {
+            #[cfg(unix)]
+            Pages::Files => files::area(&path).display().to_string(),
+            Pages::Opened { double_write, .. } => double_write
+                .as_ref()
+                .map_or_else(String::new, |area| area.describe()),
+        };
+        move |error| match error {
+            ebbpool::Error::ForeignArea {
+                found, expected, ..
+            } => Error::NotADatabase {
+                path: path.clone(),
+                what: format!(
+                    "the images of pages in {area} are those of database {found:#x}, and this one is \
+                     {expected:#x}; put its own back, or remove that file if its database is gone"
+                ),
+            },
+            error => Error::Pool(error),
         }
     }
 
@@ -205,35 +230,13 @@ fn first_page(of: &dyn Storage) -> io::Result<Vec<u8>> {
 
 /// Restores torn pages from an area that will not be told of further writes, and makes it forget its
 /// images: they would be taken for the latest when the area is used again.
-///
-/// # Errors
-///
-/// [`Error::Pool`].
-pub(crate) fn retire(area: Arc<dyn Storage>, pages: &dyn Storage) -> Result<(), Error> {
-    let failed = |source| ebbpool::Error::Storage {
-        what: "the double-write area cannot be emptied",
-        source,
-    };
-    if first_page(&*area)
-        .map_err(failed)?
-        .iter()
-        .all(|&byte| byte == 0)
-    {
-        return Ok(());
-    }
-    let images = DoubleWriteArea::open(Box::new(Arc::clone(&area)), 0)?;
-    images.restore(pages, PageFormat::Checked)?;
-    // Images are looked for from the first page on.
-    let (room, place) = aligned(area.page_size());
-    let mut writes = [Write {
-        page: 0,
-        buffer: &room[place],
-        outcome: Ok(()),
-    }];
-    area.write(&mut writes);
-    let [write] = writes;
-    write.outcome.and_then(|()| area.sync()).map_err(failed)?;
-    Ok(())
+pub(crate) fn retire(
+    area: Arc<dyn Storage>,
+    pages: &dyn Storage,
+    identity: u64,
+) -> Result<(), ebbpool::Error> {
+    let images = DoubleWriteArea::open(Box::new(area), 0, identity)?;
+    images.retire(pages, PageFormat::Checked).map(drop)
 }
 
 fn kind(bytes: &[u8]) -> HeadKind {

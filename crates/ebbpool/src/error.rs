@@ -105,6 +105,19 @@ pub enum Error {
         /// What the storage says.
         source: io::Error,
     },
+    /// The double-write area has the images of other data: they would overwrite this data's pages.
+    #[error(
+        "the double-write area ({area}) is that of data with the identity {found:#x}, and this data has {}; give it its own area, or remove this one if its data is gone",
+        identity(*expected)
+    )]
+    ForeignArea {
+        /// What the area is.
+        area: String,
+        /// The identity of the data whose images it has.
+        found: u64,
+        /// The identity of the data that it was opened for; 0 for none.
+        expected: u64,
+    },
     /// Another call to the storage failed.
     #[error("{what}: {source}")]
     Storage {
@@ -113,4 +126,11 @@ pub enum Error {
         /// What the storage says.
         source: io::Error,
     },
+}
+
+fn identity(number: u64) -> String {
+    match number {
+        0 => "none".into(),
+        number => format!("{number:#x}"),
+    }
 }

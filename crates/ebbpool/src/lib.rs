@@ -26,6 +26,7 @@ mod double_write;
 mod error;
 mod frames;
 mod ghosts;
+mod group_sync;
 mod guard;
 mod log;
 mod optimistic;

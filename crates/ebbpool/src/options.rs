@@ -37,6 +37,7 @@ pub struct PoolOptions {
     pub(crate) format: PageFormat,
     pub(crate) log: Arc<dyn Log>,
     pub(crate) double_write: Option<Box<dyn Storage>>,
+    pub(crate) identity: u64,
     pub(crate) costs: Option<OperationCosts>,
     pub(crate) patience: Duration,
     pub(crate) dense_pages: usize,
@@ -82,6 +83,7 @@ impl PoolOptions {
             format: PageFormat::Checked,
             log: Arc::new(NoLog),
             double_write: None,
+            identity: 0,
             costs: None,
             patience: Duration::from_secs(10),
             dense_pages: 0,
@@ -140,6 +142,15 @@ impl PoolOptions {
     /// sync of each batch. Without it a torn page is reported.
     pub fn double_write(mut self, area: impl Storage + 'static) -> Self {
         self.double_write = Some(Box::new(ContainedStorage(area)));
+        self
+    }
+
+    /// A number of the data's own, which the double-write area keeps: the area is refused from then on
+    /// for data with another identity, or with none, whose pages it would overwrite. A copy of the
+    /// data keeps its identity. Data without one, 0, is to be opened with its own area by the caller's
+    /// care.
+    pub fn identity(mut self, identity: u64) -> Self {
+        self.identity = identity;
         self
     }
 

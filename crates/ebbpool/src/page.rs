@@ -49,6 +49,9 @@ pub enum Damage {
         /// The LSN with which it was written.
         written: Lsn,
     },
+    /// It is all zeros, as a page that was never written, and the pool has written it.
+    #[error("it is all zeros, and was written")]
+    Zeros,
 }
 
 impl PageFormat {
@@ -100,6 +103,12 @@ impl PageFormat {
             said => Err(Damage::Misplaced(said)),
         }
     }
+
+    /// True for a page that was never written, of which [`check`](Self::check) has nothing to say.
+    /// A raw page of zeros may have been written so.
+    pub(crate) fn is_blank(self, bytes: &[u8]) -> bool {
+        self == PageFormat::Checked && bytes[MAGIC..VERSION] != MAGIC_BYTES
+    }
 }
 
 fn number(bytes: &[u8]) -> u64 {
@@ -124,6 +133,9 @@ mod tests {
     fn a_page_tells_its_lsn_and_zeros_are_a_page_never_written() {
         assert_eq!(CHECKED.check(&sealed(7, 99), 7), Ok(99));
         assert_eq!(CHECKED.check(&[0; 512], 7), Ok(0));
+        let blank = |format: PageFormat, bytes: &[u8]| format.is_blank(bytes);
+        assert!(blank(CHECKED, &[0; 512]) && !blank(CHECKED, &sealed(7, 0)));
+        assert!(!blank(PageFormat::Raw, &[0; 512]));
     }
 
     #[test]

@@ -62,7 +62,7 @@ impl PoolOptions {
         let area = match self.double_write.take() {
             Some(area) => {
                 let length = (u64::from(self.batch) + 2) * DOUBLE_WRITE_BATCHES;
-                let area = DoubleWriteArea::open(area, length)?;
+                let area = DoubleWriteArea::open(area, length, self.identity)?;
                 let restored = area.restore(&*storage, self.format)?;
                 if !restored.is_empty() {
                     tracing::warn!(pages = restored.len(), "torn pages were restored");

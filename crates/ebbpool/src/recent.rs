@@ -7,9 +7,14 @@ use hashbrown::HashMap;
 
 use crate::log::Lsn;
 
-/// Pages that are remembered: 2 MB at most.
+/// Pages that are remembered: 3 MB at most.
 const MOST: usize = 1 << 16;
 
+/// The LSNs of the latest writes, 0 for pages without one.
+///
+/// A page may be written with a smaller LSN than before, or with none: it was freed and made anew,
+/// and its new life has nothing to do with the former one. So it is the latest write that counts,
+/// and not the highest LSN.
 #[derive(Debug)]
 pub(crate) struct RecentWrites {
     lsns: HashMap<u64, Lsn>,
@@ -25,10 +30,8 @@ impl RecentWrites {
         }
     }
 
+    /// The storage has acknowledged a write.
     pub(crate) fn note(&mut self, page: u64, lsn: Lsn) {
-        if lsn == 0 {
-            return;
-        }
         if self.lsns.insert(page, lsn).is_some() {
             return;
         }
@@ -37,6 +40,14 @@ impl RecentWrites {
             && let Some(oldest) = self.order.pop_front()
         {
             self.lsns.remove(&oldest);
+        }
+    }
+
+    /// A write has failed. It may have reached the storage all the same, and so the page is either
+    /// as of the write before or as of this one.
+    pub(crate) fn note_failed(&mut self, page: u64, lsn: Lsn) {
+        if let Some(before) = self.lsns.get_mut(&page) {
+            *before = lsn.min(*before);
         }
     }
 
@@ -55,9 +66,32 @@ mod tests {
         recent.note(7, 1);
         recent.note(7, 5);
         recent.note(8, 0);
-        assert_eq!((recent.lsn_of(7), recent.lsn_of(8)), (Some(5), None));
+        assert_eq!((recent.lsn_of(7), recent.lsn_of(8)), (Some(5), Some(0)));
         (0..MOST as u64).for_each(|page| recent.note(100 + page, 9));
-        assert_eq!(recent.lsn_of(7), None);
+        assert_eq!((recent.lsn_of(7), recent.lsn_of(8)), (None, None));
         assert_eq!(recent.lsn_of(100), Some(9));
+    }
+
+    #[test]
+    fn a_page_made_anew_is_not_held_to_the_lsn_of_its_former_life() {
+        let mut recent = RecentWrites::new();
+        recent.note(7, 100);
+        recent.note(7, 3);
+        assert_eq!(recent.lsn_of(7), Some(3));
+        recent.note(7, 100);
+        recent.note(7, 0);
+        assert_eq!(recent.lsn_of(7), Some(0));
+    }
+
+    #[test]
+    fn after_a_failed_write_a_page_may_be_as_before_or_as_written() {
+        let mut recent = RecentWrites::new();
+        recent.note_failed(7, 4);
+        assert_eq!(recent.lsn_of(7), None);
+        recent.note(7, 5);
+        recent.note_failed(7, 9);
+        assert_eq!(recent.lsn_of(7), Some(5));
+        recent.note_failed(7, 0);
+        assert_eq!(recent.lsn_of(7), Some(0));
     }
 }

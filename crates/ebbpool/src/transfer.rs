@@ -1,7 +1,7 @@
 //! Pages between frames and storage: the only place that reads, writes and syncs.
 
 use std::io;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ebbpool_device::measured::MeasuredCosts;
@@ -10,6 +10,7 @@ use ebbpool_policy::Costs;
 
 use crate::double_write::{DoubleWriteArea, InPlace};
 use crate::error::Error;
+use crate::group_sync::{GroupSync, NotSynced};
 use crate::log::{Log, Lsn};
 use crate::page::{Damage, PageFormat};
 use crate::recent::RecentWrites;
@@ -43,8 +44,7 @@ pub(crate) struct Transfer {
     area: Option<DoubleWriteArea>,
     format: PageFormat,
     log: Arc<dyn Log>,
-    /// Why nothing is written any more.
-    poisoned: OnceLock<String>,
+    syncs: GroupSync,
     fixed: Option<OperationCosts>,
     measured: Mutex<MeasuredCosts>,
     recent: Mutex<RecentWrites>,
@@ -64,7 +64,7 @@ impl Transfer {
             area,
             format,
             log,
-            poisoned: OnceLock::new(),
+            syncs: GroupSync::default(),
             fixed,
             measured: Mutex::new(MeasuredCosts::default()),
             recent: Mutex::new(RecentWrites::new()),
@@ -86,23 +86,17 @@ impl Transfer {
 
     /// An error if nothing is written any more.
     pub(crate) fn check_writable(&self) -> Result<(), Error> {
-        match self.poisoned.get() {
+        match self.syncs.poisoned() {
             None => Ok(()),
             Some(cause) => Err(Error::Poisoned {
-                cause: cause.clone(),
+                cause: cause.into(),
             }),
         }
     }
 
     /// Why nothing is written any more.
     pub(crate) fn poisoned(&self) -> Option<String> {
-        self.poisoned.get().cloned()
-    }
-
-    fn poison(&self, error: &io::Error) {
-        if self.poisoned.set(error.to_string()).is_ok() {
-            tracing::error!(%error, "a sync failed; the pool no longer writes");
-        }
+        self.syncs.poisoned().map(str::to_owned)
     }
 
     /// Reads pages, and answers each one's LSN.
@@ -147,13 +141,24 @@ impl Transfer {
     }
 
     fn check(&self, bytes: &[u8], page: u64) -> Result<Lsn, Damage> {
-        let lsn = self.format.check(bytes, page)?;
+        let found = self.format.check(bytes, page)?;
         match self.recent.lock().lsn_of(page) {
-            Some(written) if written > lsn => Err(Damage::Lost {
-                found: lsn,
-                written,
-            }),
-            _ => Ok(lsn),
+            Some(written) if written > found => Err(Damage::Lost { found, written }),
+            Some(_) if self.format.is_blank(bytes) => Err(Damage::Zeros),
+            _ => Ok(found),
+        }
+    }
+
+    /// Remembers a write, to hold the page to it. A raw page carries no LSN, so that nothing can be
+    /// held against it.
+    fn remember(&self, page: u64, lsn: Lsn, result: &io::Result<()>) {
+        if self.format == PageFormat::Raw {
+            return;
+        }
+        let mut recent = self.recent.lock();
+        match result {
+            Ok(()) => recent.note(page, lsn),
+            Err(_) => recent.note_failed(page, lsn),
         }
     }
 
@@ -229,7 +234,7 @@ impl Transfer {
         if writes.is_empty() {
             return;
         }
-        let _in_place = match self.save_images(&writes) {
+        let in_place = match self.save_images(&writes) {
             Ok(in_place) => in_place,
             Err(error) => return fail_all(pages, order, outcomes, &error),
         };
@@ -239,16 +244,18 @@ impl Transfer {
         self.counters.write_calls.add(1);
         self.counters.write_latency.record(took);
         self.record(cost, took, writes.len(), MeasuredCosts::record_write);
+        if let Some(in_place) = in_place {
+            let written = writes.iter().filter(|write| write.outcome.is_ok());
+            in_place.finish(written.map(|write| write.page));
+        }
         let results: Vec<io::Result<()>> = writes.into_iter().map(|write| write.outcome).collect();
         for (&at, result) in order.iter().zip(results) {
             let page = &pages[at];
             self.counters.write(page.cause).add(1);
-            match result {
-                Ok(()) => self.recent.lock().note(page.page, page.lsn),
-                Err(source) => {
-                    let page = page.page;
-                    outcomes[at] = Err(Error::Write { page, source });
-                }
+            self.remember(page.page, page.lsn, &result);
+            if let Err(source) = result {
+                let page = page.page;
+                outcomes[at] = Err(Error::Write { page, source });
             }
         }
     }
@@ -264,10 +271,10 @@ impl Transfer {
             return Ok(None);
         };
         let images: Vec<(u64, &[u8])> = writes.iter().map(|it| (it.page, it.buffer)).collect();
-        let saved = area.before(&images, || self.sync_storage());
+        let saved = area.before(&images, || Ok(self.sync_storage()?));
         saved.map(Some).inspect_err(|error| {
             if area.is_broken() {
-                self.poison(error);
+                self.syncs.poison(error.to_string());
             }
         })
     }
@@ -291,25 +298,29 @@ impl Transfer {
 
     /// Makes everything written so far survive a crash.
     pub(crate) fn sync(&self) -> Result<(), Error> {
-        self.check_writable()?;
-        self.sync_storage().map_err(|source| Error::Storage {
-            what: "the storage cannot be synced, and the pool no longer writes",
-            source,
+        self.sync_storage().map_err(|why| match why {
+            NotSynced::Failed(source) => Error::Storage {
+                what: "the storage cannot be synced, and the pool no longer writes",
+                source,
+            },
+            NotSynced::Poisoned(cause) => Error::Poisoned { cause },
         })
     }
 
-    fn sync_storage(&self) -> io::Result<()> {
-        let mark = self.area.as_ref().map(|area| (area, area.mark()));
-        let start = Instant::now();
-        let synced = self.storage.sync();
-        self.counters.syncs.add(1);
-        self.counters.sync_latency.record(start.elapsed());
-        match (&synced, mark) {
-            (Err(error), _) => self.poison(error),
-            (Ok(()), Some((area, mark))) => area.settled(mark),
-            (Ok(()), None) => {}
-        }
-        synced
+    /// Every acknowledgement of the pool comes through here: of a flush, a checkpoint and a close,
+    /// of the background writer, and of the images that may be overwritten.
+    fn sync_storage(&self) -> Result<(), NotSynced> {
+        self.syncs.sync(|| {
+            let mark = self.area.as_ref().map(|area| (area, area.mark()));
+            let start = Instant::now();
+            let synced = self.storage.sync();
+            self.counters.syncs.add(1);
+            self.counters.sync_latency.record(start.elapsed());
+            if let (Ok(()), Some((area, mark))) = (&synced, mark) {
+                area.settled(mark);
+            }
+            synced
+        })
     }
 
     /// What a read and a write of a page cost lately.

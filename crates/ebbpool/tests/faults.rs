@@ -14,7 +14,7 @@ use std::time::Duration;
 use ebbpool::storage::{
     EINTR, EIO, ENOSPC, Fault, FaultyDisk, Operation, PowerOff, SECTOR, Violation, page_lsn,
 };
-use ebbpool::{Damage, Error, Log, Lsn, Pool, PoolOptions};
+use ebbpool::{Damage, Error, Log, Lsn, PageFormat, Pool, PoolOptions};
 
 use ebbpool_policy::{Access, Frame, Page, Policy};
 
@@ -315,7 +315,93 @@ fn a_sync_that_fails_poisons_the_pool_though_later_ones_would_succeed() {
     }
 }
 
+#[test]
+fn a_sync_that_succeeds_beside_one_that_failed_acknowledges_nothing() {
+    type Acknowledges = fn(&Pool) -> bool;
+    let calls: [Acknowledges; 2] = [
+        |pool| pool.flush(0).is_ok(),
+        |pool| pool.checkpoint().is_ok(),
+    ];
+    let (mut lost, mut refused) = (0, 0);
+    for (seed, call) in (0..24).zip(calls.into_iter().cycle()) {
+        let disk = FaultyDisk::new(seed);
+        let pool = Arc::new(self::pool(&disk, 4));
+        put(&pool, 0, 1).unwrap();
+        pool.flush(0).unwrap();
+        put(&pool, 0, 2).unwrap();
+        put(&pool, 1, 2).unwrap();
+        disk.inject(Fault::sync_that_drops(EIO).of("data"));
+        let other = Arc::new(Mutex::new(None));
+        let (begun, shared) = (Arc::clone(&other), Arc::clone(&pool));
+        disk.observe(move |io| {
+            let mut begun = begun.lock().unwrap();
+            if io.operation != Operation::Sync || begun.is_some() {
+                return;
+            }
+            // The kernel has dropped writes, and has not said so yet.
+            let pool = Arc::clone(&shared);
+            let (ended, end) = channel();
+            let thread = std::thread::spawn(move || {
+                let acknowledged = call(&pool);
+                let _ = ended.send(());
+                acknowledged
+            });
+            *begun = Some(thread);
+            drop(begun);
+            // Where syncs may overlap, the other one ends now.
+            let _ = end.recv_timeout(Duration::from_millis(10));
+        });
+        assert!(pool.flush(1).is_err());
+        let other = other.lock().unwrap().take();
+        let acknowledged = other.expect("it was synced").join().unwrap();
+        disk.observe_no_more();
+        assert!(pool.stats().poisoned.is_some());
+        assert!(matches!(pool.checkpoint(), Err(Error::Poisoned { .. })));
+        drop(pool);
+        restarted(&disk, seed);
+        let found = get(&self::pool(&disk, 4), 0);
+        let is_lost = !matches!(found, Ok(2));
+        assert!(!(acknowledged && is_lost), "seed {seed}: {found:?}");
+        lost += u32::from(is_lost);
+        refused += u32::from(!acknowledged);
+    }
+    assert!(lost > 5 && refused == 24, "{lost}, {refused}");
+}
+
 // 6.
+
+#[test]
+fn a_write_that_fails_and_tears_a_page_is_mended_from_the_area_after_a_crash() {
+    for seed in 0..40 {
+        for failing in [1, 3] {
+            let disk = FaultyDisk::new(seed);
+            let open = |disk: &FaultyDisk| {
+                let options = options(8).double_write(disk.pages("area", PAGE)).batch(4);
+                options.open(disk.pages("data", PAGE)).unwrap()
+            };
+            let pool = open(&disk);
+            (0..failing).for_each(|page| put(&pool, page, 1).unwrap());
+            pool.checkpoint().unwrap();
+            (0..failing).for_each(|page| put(&pool, page, 2).unwrap());
+            disk.inject(Fault::torn_write(EIO).of("data").forever());
+            assert!(pool.checkpoint().is_err());
+            disk.heal();
+            // Images of other pages go round in the area meanwhile.
+            for turn in 0..20 {
+                let page = 3 + turn % 4;
+                put(&pool, page, 9).unwrap();
+                pool.flush(page).unwrap();
+            }
+            drop(pool);
+            restarted(&disk, seed);
+            let pool = open(&disk);
+            for page in 0..failing {
+                let found = get(&pool, page);
+                assert!(matches!(found, Ok(1 | 2)), "seed {seed}: {found:?}");
+            }
+        }
+    }
+}
 
 #[test]
 fn a_page_that_cannot_be_written_stays_and_another_makes_room_if_it_can() {
@@ -383,6 +469,125 @@ fn damage_is_reported_and_never_returned() {
     disk.inject(Fault::flipped_read());
     assert!(damage(5).is_some(), "a flipped bit passed");
     assert_eq!(damage(5), None, "it was only read wrongly");
+}
+
+#[test]
+fn a_page_made_anew_is_not_held_to_the_lsn_of_its_former_life() {
+    for lsn in [0, 3] {
+        let disk = FaultyDisk::new(1);
+        let pool = self::pool(&disk, 2);
+        let page = pool.allocate().unwrap().page();
+        put_at(&pool, page, 1, 100);
+        pool.checkpoint().unwrap();
+        pool.free(page).unwrap();
+        assert_eq!(pool.allocate().unwrap().page(), page);
+        put_at(&pool, page, 2, lsn);
+        pool.checkpoint().unwrap();
+        pool.discard(page).unwrap();
+        assert_eq!(get(&pool, page).unwrap(), 2);
+        // Its new life is watched as its former one was.
+        disk.inject(Fault::lost_write().at_page(page));
+        put_at(&pool, page, 3, lsn + 1);
+        pool.flush(page).unwrap();
+        pool.discard(page).unwrap();
+        let lost = Damage::Lost {
+            found: lsn,
+            written: lsn + 1,
+        };
+        match get(&pool, page) {
+            Err(Error::Damaged { damage, .. }) => assert_eq!(damage, lost),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_write_that_failed_and_arrived_is_no_damage() {
+    let disk = FaultyDisk::new(1);
+    let pool = self::pool(&disk, 2);
+    put_at(&pool, 0, 1, 100);
+    pool.flush(0).unwrap();
+    let old = disk.bytes("data").read_all().unwrap();
+    pool.free(0).unwrap();
+    pool.fix_new(0).unwrap().fill(2);
+    // The pool hears of a failure, and the page is there.
+    disk.inject(Fault::failing(Operation::Write, EIO));
+    assert!(pool.flush(0).is_err());
+    pool.discard(0).unwrap();
+    assert_eq!(get(&pool, 0).unwrap(), 1);
+    put_at(&pool, 0, 3, 7);
+    pool.flush(0).unwrap();
+    let new = disk.bytes("data").read_all().unwrap();
+    put_at(&pool, 0, 1, 100);
+    pool.flush(0).unwrap();
+    assert_eq!(disk.bytes("data").read_all().unwrap(), old);
+    put_at(&pool, 0, 3, 7);
+    disk.inject(Fault::failing(Operation::Write, EIO));
+    assert!(pool.flush(0).is_err());
+    disk.bytes("data").write_at(0, &new).unwrap();
+    pool.discard(0).unwrap();
+    assert_eq!(get(&pool, 0).unwrap(), 3);
+}
+
+#[test]
+fn raw_pages_with_lsns_are_read_again() {
+    let disk = FaultyDisk::new(1);
+    let pool = options(2).format(PageFormat::Raw);
+    let pool = pool.open(disk.pages("data", PAGE)).unwrap();
+    put_at(&pool, 7, 1, 100);
+    put_at(&pool, 8, 0, 101);
+    pool.checkpoint().unwrap();
+    pool.discard(7).unwrap();
+    pool.discard(8).unwrap();
+    assert_eq!(get(&pool, 7).unwrap(), 1);
+    assert_eq!(get(&pool, 8).unwrap(), 0, "zeros are what was written");
+}
+
+#[test]
+fn a_page_that_was_written_and_is_zeros_is_damaged() {
+    for lsn in [0, 20] {
+        let disk = FaultyDisk::new(1);
+        let pool = self::pool(&disk, 2);
+        put_at(&pool, 3, 0, lsn);
+        pool.flush(3).unwrap();
+        pool.discard(3).unwrap();
+        assert_eq!(get(&pool, 3).unwrap(), 0);
+        pool.discard(3).unwrap();
+        let zeros = [0; PAGE];
+        disk.bytes("data")
+            .write_at(3 * PAGE as u64, &zeros)
+            .unwrap();
+        let damage = match get(&pool, 3) {
+            Err(Error::Damaged { page: 3, damage }) => damage,
+            other => panic!("{other:?}"),
+        };
+        match lsn {
+            0 => assert_eq!(damage, Damage::Zeros),
+            written => assert_eq!(damage, Damage::Lost { found: 0, written }),
+        }
+        // It can be made anew, and what was never written is zeros.
+        pool.fix_new(3).unwrap().fill(4);
+        pool.flush(3).unwrap();
+        assert_eq!(get(&pool, 3).unwrap(), 4);
+        assert_eq!(get(&pool, 2).unwrap(), 0);
+    }
+}
+
+#[test]
+fn a_write_of_a_page_without_lsn_that_never_happens_is_found_where_nothing_was_before() {
+    let disk = FaultyDisk::new(1);
+    let pool = self::pool(&disk, 2);
+    disk.inject(Fault::lost_write().at_page(0));
+    put(&pool, 0, 1).unwrap();
+    pool.flush(0).unwrap();
+    pool.discard(0).unwrap();
+    assert!(matches!(
+        get(&pool, 0),
+        Err(Error::Damaged {
+            page: 0,
+            damage: Damage::Zeros
+        })
+    ));
 }
 
 // 8.

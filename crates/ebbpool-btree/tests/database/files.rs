@@ -458,6 +458,35 @@ fn images_of_pages_do_not_outlive_a_time_without_them() {
     assert!(damaged > 5, "{damaged}");
 }
 
+/// A copied directory is a database; the images of another one's pages would overwrite its own.
+#[test]
+fn a_copy_opens_with_its_images_and_not_with_those_of_another() {
+    let (place, other, copy) = (
+        Place::with_database(200, true),
+        Place::with_database(100, true),
+        Place::new(),
+    );
+    for extension in ["", "log0", "log1", "torn"] {
+        fs::copy(place.file(extension), copy.file(extension)).unwrap();
+    }
+    assert_eq!(count(&copy.open().unwrap()), 200);
+    fs::copy(other.file("torn"), copy.file("torn")).unwrap();
+    let before = copy.bytes();
+    let without = || options().double_write(false).open(copy.path());
+    for opened in [copy.open(), without()] {
+        match opened.map(drop) {
+            Err(error @ Error::NotADatabase { .. }) => {
+                let told = error.to_string();
+                assert!(told.contains("a.db.torn"), "{told}");
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(copy.bytes() == before, "nothing was changed");
+    }
+    fs::remove_file(copy.file("torn")).unwrap();
+    assert_eq!(count(&copy.open().unwrap()), 200);
+}
+
 /// A page that was torn under a database that kept images is restored, whoever opens it next.
 #[test]
 fn torn_pages_are_restored_without_keeping_images_on() {

@@ -1,12 +1,35 @@
 //! Pages that a crash tore, restored from a second place that they were written to before.
+//!
+//! Images lie one after the other, each *batch* behind *records*, pages that list them. A batch is synced
+//! before its pages are written in place. Where the next batch would lie behind the area's length, the
+//! data is synced and the next batch *starts over* from an earlier place. What makes this right:
+//!
+//! 1. A page is written in place only after its image, and the record that lists it, have been synced.
+//! 2. An image is *needed* from then on until its page was written in place without an error, and synced;
+//!    or until a later image of the same page is in the area, which is needed in its place. A write that
+//!    failed may have torn the page, and so keeps the image needed however often the data is synced.
+//! 3. Only the batch that starts over lies where images were before. It begins when no page is being
+//!    written in place and all that were written have been synced, so that by 2 the images that are needed
+//!    are those of failed writes. It has these images too (it *carries on*), or newer ones of the same
+//!    pages, and lies where none of the batches lies that may have to be found if it does not arrive
+//!    whole. If no image is needed it may lie anywhere.
+//! 4. Each record names the last record of the batch before it, but for one that starts over with nothing
+//!    needed. Numbers of records never come again, also not those of batches that could not be written.
+//! 5. So from the record with the highest number, back to the first batch that carries on and is not the
+//!    last batch, are all images that are needed, later ones of a page first. Only the last batch may not
+//!    be whole, and then none of its pages was written in place.
+//!
+//! An image is restored only where the page in place is not whole, and only the latest that there is.
 
 mod aligned;
 mod record;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
 use std::io;
+use std::ops::Range;
 
 use crate::error::Error;
 use crate::page::{Damage, PageFormat};
@@ -14,24 +37,27 @@ use crate::storage::{Read, Storage, Write};
 use crate::sync::{Condvar, Mutex};
 
 use aligned::AlignedPages;
-use record::{Image, LEAST_PAGE, Record, capacity};
+use record::{Decoded, FARTHEST, Image, LEAST_PAGE, Links, Record, VERSION_NOW, capacity};
+
+/// Pages of the area that are read at a time.
+const READ_AT_ONCE: u64 = 64;
 
 /// A small storage that takes the images of pages before they are written in place, so that of each
 /// page one of the two is whole after a crash.
 ///
-/// Images lie one after the other, each batch behind a page that lists them, and are synced before
-/// the batch is written in place; that is one more write of each page and one sync of a batch.
-/// Places are used again only after the data was synced. InnoDB's doublewrite buffer works so.
+/// That is one more write of each page and one sync of a batch. Places are used again only after the
+/// data was synced, and the images of pages that could not be written in place are kept until they
+/// could. InnoDB's doublewrite buffer works so.
 ///
 /// A writer does, in this order:
 ///
 /// ```text
 /// let in_place = area.before(&images, || data.sync())?;   // nothing is written in place on an error
 /// data.write(&mut writes);
-/// drop(in_place);
+/// in_place.finish(pages_written_without_an_error);
 /// ```
 ///
-/// and whoever syncs the data:
+/// and a thread that syncs the data:
 ///
 /// ```text
 /// let mark = area.mark();
@@ -41,9 +67,14 @@ use record::{Image, LEAST_PAGE, Record, capacity};
 ///
 /// When data and area are opened, [`restore`](Self::restore) comes first, before anything is read. All
 /// writes of the data have to go through the same area from then on: images are believed to be the
-/// latest of their pages.
+/// latest of their pages. Syncs of the data must not overlap, or one that succeeds proves nothing: a
+/// kernel reports a failure once.
 pub struct DoubleWriteArea {
     storage: Box<dyn Storage>,
+    /// Pages after which a batch starts over.
+    length: u64,
+    /// Of the data, 0 for none.
+    identity: u64,
     end: Mutex<End>,
     batches: Mutex<Batches>,
     written: Condvar,
@@ -51,12 +82,14 @@ pub struct DoubleWriteArea {
 
 /// Where the area goes on.
 struct End {
-    /// Pages that it takes.
-    length: u64,
-    /// The page after the latest record.
-    next: u64,
+    /// The pages of the latest batch that carries on and of those after it.
+    used: Range<u64>,
     /// What the next record is to be numbered.
     sequence: u64,
+    /// The last record of the latest batch.
+    last: Option<u64>,
+    /// The data has been synced since the last batch was written in place: the next one starts over.
+    starts_over: bool,
     /// Why nothing can be trusted any more.
     broken: Option<String>,
 }
@@ -69,12 +102,26 @@ struct Batches {
     in_place: usize,
     /// Pages that they took, lists included.
     pages: u64,
+    /// Where the images are of pages that are being written in place, and of those for which that
+    /// failed.
+    needed: HashMap<u64, Saved>,
 }
 
-/// A batch that is being written in place. To be dropped when its writes have their outcomes: until
-/// then its images are kept.
-#[must_use = "the images may be overwritten as soon as this is dropped; keep it until the pages are written"]
-pub struct InPlace<'a>(&'a DoubleWriteArea);
+/// An image in the area.
+#[derive(Clone, Copy)]
+struct Saved {
+    at: u64,
+    image: Image,
+}
+
+/// A batch that is being written in place: until this is dropped its images are kept, and after that
+/// those of the pages that [`finish`](Self::finish) was not told of.
+#[must_use = "the images may be overwritten as soon as this is finished; keep it until the pages are written"]
+pub struct InPlace<'a> {
+    area: &'a DoubleWriteArea,
+    /// With where their images are.
+    pages: Vec<(u64, u64)>,
+}
 
 /// What a sync that begins now will cover. See [`DoubleWriteArea::mark`].
 #[derive(Clone, Copy, Debug)]
@@ -86,20 +133,31 @@ pub struct Mark {
 /// A place where an image may be.
 #[derive(Clone, Copy)]
 struct Candidate {
-    at: u64,
-    image: Image,
+    saved: Saved,
     batch: u64,
+}
+
+/// A record, and where it is.
+struct Placed {
+    at: u64,
+    record: Record,
 }
 
 impl DoubleWriteArea {
     /// An area of `length` pages, of the data's page size. It grows if a batch needs more: one page
-    /// for each of the batch's, and a few for the lists.
+    /// for each of the batch's, and a few for the lists; and for the images of pages that cannot be
+    /// written in place.
+    ///
+    /// `identity` is a number of the data's own, 0 if it has none. It is kept in the area, which is
+    /// refused from then on for data with another one: pages would be overwritten with images of
+    /// other data. A copy of the data keeps its identity.
     ///
     /// # Errors
     ///
-    /// [`Error::Options`] if pages are too small, [`Error::Grow`] and [`Error::Storage`] if the
-    /// storage fails.
-    pub fn open(storage: Box<dyn Storage>, length: u64) -> Result<Self, Error> {
+    /// [`Error::Options`] if pages are too small or the area was written by a later version,
+    /// [`Error::ForeignArea`] if it belongs to other data, [`Error::Grow`] and [`Error::Storage`] if
+    /// the storage fails.
+    pub fn open(storage: Box<dyn Storage>, length: u64, identity: u64) -> Result<Self, Error> {
         let page_size = storage.page_size();
         if page_size < LEAST_PAGE {
             return Err(Error::Options(format!(
@@ -114,37 +172,69 @@ impl DoubleWriteArea {
                 source,
             })?;
         }
-        let length = pages.max(length);
         let mut area = DoubleWriteArea {
             storage,
+            length,
+            identity,
             end: Mutex::new(End {
-                length,
                 // Full, so that the data is synced before the first image is overwritten.
-                next: length,
+                used: 0..length.max(pages),
                 sequence: 1,
+                last: None,
+                starts_over: false,
                 broken: None,
             }),
             batches: Mutex::default(),
             written: Condvar::new(),
         };
-        area.end.get_mut().sequence = area.highest_sequence(pages)? + 1;
+        // Of all records there are, those that are not needed any more included (4).
+        let records = area.records()?;
+        let Some(latest) = records.iter().max_by_key(|it| it.record.sequence) else {
+            return Ok(area);
+        };
+        area.check_identity(&latest.record)?;
+        area.end.get_mut().sequence = latest.record.sequence + 1;
         Ok(area)
     }
 
-    /// Of all records there are, those that nobody needs any more included: a number that was used
-    /// once must not come again.
-    fn highest_sequence(&self, pages: u64) -> Result<u64, Error> {
-        let mut highest = 0;
+    fn check_identity(&self, latest: &Record) -> Result<(), Error> {
+        match latest.links {
+            Some(links) if links.identity != 0 && links.identity != self.identity => {
+                Err(Error::ForeignArea {
+                    area: self.storage.describe(),
+                    found: links.identity,
+                    expected: self.identity,
+                })
+            }
+            // An area from before the data had an identity is taken for its own.
+            _ => Ok(()),
+        }
+    }
+
+    /// All records that are in the area, needed or not.
+    fn records(&self) -> Result<Vec<Placed>, Error> {
+        let pages = self.storage.pages().map_err(unreadable)?;
+        let mut records = Vec::new();
         let mut at = 0;
         while at < pages {
-            let count = (pages - at).min(64) as usize;
-            let mut buffers = AlignedPages::new(count, self.storage.page_size());
+            let count = (pages - at).min(READ_AT_ONCE);
+            let mut buffers = AlignedPages::new(count as usize, self.storage.page_size());
             self.read(at, &mut buffers)?;
-            let records = buffers.iter().filter_map(Record::decode);
-            highest = records.map(|it| it.sequence).fold(highest, u64::max);
-            at += count as u64;
+            for (bytes, at) in buffers.iter().zip(at..) {
+                match Record::decode(bytes) {
+                    Decoded::Record(record) => records.push(Placed { at, record }),
+                    Decoded::Newer(version) => {
+                        return Err(Error::Options(format!(
+                            "the double-write area is of version {version}, and this program knows \
+                             versions up to {VERSION_NOW}; open it with the program that wrote it"
+                        )));
+                    }
+                    Decoded::None => {}
+                }
+            }
+            at += count;
         }
-        Ok(highest)
+        Ok(records)
     }
 
     fn read(&self, from: u64, into: &mut AlignedPages) -> Result<(), Error> {
@@ -164,31 +254,103 @@ impl DoubleWriteArea {
         pages: &[(u64, &[u8])],
         sync_data: impl FnOnce() -> io::Result<()>,
     ) -> io::Result<InPlace<'_>> {
-        let mut end = self.end.lock();
+        let end = &mut *self.end.lock();
         if let Some(cause) = &end.broken {
             let why = format!("the double-write area could not be synced once: {cause}; reopen it");
             return Err(io::Error::other(why));
         }
-        let lists = pages.len().div_ceil(capacity(self.storage.page_size()));
-        let needed = (pages.len() + lists) as u64;
-        if end.length - end.next < needed {
+        if end.used.end.saturating_add(self.room_for(pages.len())) > self.length && !end.starts_over
+        {
             self.wait_for_writers();
             sync_data()?;
-            end.next = 0;
-            end.length = end.length.max(needed);
+            // Until the next batch is in the area: none is begun before.
+            end.starts_over = true;
         }
-        self.write(&end, pages)?;
+        let (needed, carried) = match end.starts_over {
+            true => self.carried(pages)?,
+            false => (true, Vec::new()),
+        };
+        let carried = carried.iter().flat_map(|(page, bytes)| {
+            let bytes = bytes.iter();
+            bytes.map(move |bytes| (*page, bytes))
+        });
+        let images: Vec<(u64, &[u8])> = carried.chain(pages.iter().copied()).collect();
+        let room = self.room_for(images.len());
+        let at = match end.starts_over && (!needed || room <= end.used.start) {
+            // Before those that are needed, if any is (3).
+            true => 0,
+            false => end.used.end,
+        };
+        let links = Links {
+            before: end.last.filter(|_| needed),
+            carries_on: end.starts_over,
+            identity: self.identity,
+        };
+        let first = end.sequence;
+        if links.before.is_some_and(|before| first - before > FARTHEST) {
+            let why = "the double-write area could not be written too often; reopen it";
+            return Err(io::Error::other(why));
+        }
+        let lists = room - images.len() as u64;
+        // Also if this fails, for some of it may be in the area then (4).
+        end.sequence += lists;
+        let saved = self.write(at, first, links, &images)?;
         if let Err(error) = self.storage.sync() {
             end.broken = Some(error.to_string());
             return Err(in_area("synced", &error));
         }
-        end.next += needed;
-        end.sequence += lists as u64;
+        end.used = match end.starts_over {
+            true => at..at + room,
+            false => end.used.start..at + room,
+        };
+        end.last = Some(first + lists - 1);
+        end.starts_over = false;
+        let own = saved.len() - pages.len();
+        let own = saved[own..].iter().map(|it| (it.image.page, it.at));
         let mut batches = self.batches.lock();
         batches.begun += 1;
         batches.in_place += 1;
-        batches.pages += needed;
-        Ok(InPlace(self))
+        batches.pages += room;
+        let saved = saved.iter().map(|it| (it.image.page, *it));
+        batches.needed.extend(saved);
+        Ok(InPlace {
+            area: self,
+            pages: own.collect(),
+        })
+    }
+
+    /// Pages that a batch takes.
+    fn room_for(&self, images: usize) -> u64 {
+        (images + images.div_ceil(capacity(self.storage.page_size()))) as u64
+    }
+
+    /// Whether an image is needed while no page is being written in place, and those of them that the
+    /// batch to come has no newer ones of.
+    fn carried(&self, coming: &[(u64, &[u8])]) -> io::Result<(bool, Vec<(u64, AlignedPages)>)> {
+        let mut needed: Vec<Saved> = self.batches.lock().needed.values().copied().collect();
+        if needed.is_empty() {
+            return Ok((false, Vec::new()));
+        }
+        let coming: HashSet<u64> = coming.iter().map(|&(page, _)| page).collect();
+        needed.retain(|it| !coming.contains(&it.image.page));
+        needed.sort_unstable_by_key(|it| it.image.page);
+        let mut carried = Vec::with_capacity(needed.len());
+        for Saved { at, image } in needed {
+            let mut bytes = AlignedPages::new(1, self.storage.page_size());
+            let read = read_pages(&*self.storage, at, &mut bytes);
+            read.map_err(|(_, error)| in_area("read", &error))?;
+            if bytes.iter().any(|bytes| image.is(bytes)) {
+                carried.push((image.page, bytes));
+                continue;
+            }
+            let page = image.page;
+            tracing::error!(
+                page,
+                "the image of a page that could not be written in place has rotted"
+            );
+            self.batches.lock().needed.remove(&page);
+        }
+        Ok((true, carried))
     }
 
     /// True if a sync of the area has failed: it takes no more images.
@@ -208,25 +370,44 @@ impl DoubleWriteArea {
         }
     }
 
-    fn write(&self, end: &End, pages: &[(u64, &[u8])]) -> io::Result<()> {
+    /// Writes a batch, whose records are numbered from `first` on.
+    fn write(
+        &self,
+        at: u64,
+        first: u64,
+        links: Links,
+        pages: &[(u64, &[u8])],
+    ) -> io::Result<Vec<Saved>> {
         let page_size = self.storage.page_size();
-        let chunks = pages.chunks(capacity(page_size));
+        let most = capacity(page_size);
+        let chunks = pages.chunks(most);
         let mut lists = AlignedPages::new(chunks.len(), page_size);
-        for ((list, chunk), sequence) in lists.iter_mut().zip(chunks.clone()).zip(end.sequence..) {
+        let mut saved = Vec::with_capacity(pages.len());
+        let mut list_at = at;
+        for ((list, chunk), sequence) in lists.iter_mut().zip(chunks.clone()).zip(first..) {
             let images = chunk.iter().map(|&(page, bytes)| Image::of(page, bytes));
             let record = Record {
                 sequence,
-                batch: end.sequence,
+                batch: first,
+                links: Some(links),
                 images: images.collect(),
             };
             record.encode(list);
+            let places = (list_at + 1..).zip(&record.images);
+            saved.extend(places.map(|(at, &image)| Saved { at, image }));
+            list_at += record.pages();
         }
         let buffers = lists.iter().zip(chunks).flat_map(|(list, chunk)| {
             let images = chunk.iter().map(|&(_, bytes)| bytes);
             std::iter::once(list).chain(images)
         });
+        self.write_pages(at, buffers)?;
+        Ok(saved)
+    }
+
+    fn write_pages<'b>(&self, at: u64, buffers: impl Iterator<Item = &'b [u8]>) -> io::Result<()> {
         let mut writes: Vec<Write<'_>> = buffers
-            .zip(end.next..)
+            .zip(at..)
             .map(|(buffer, page)| Write {
                 page,
                 buffer,
@@ -249,14 +430,14 @@ impl DoubleWriteArea {
     }
 
     /// The data has been synced since the mark was taken. If no batch was being written then or has
-    /// begun since, the area is empty from now on; else it goes on filling up.
+    /// begun since, the next one starts over; else the area goes on filling up.
     pub fn settled(&self, mark: Mark) {
-        // Whoever has the lock is about to begin a batch.
+        // A thread that has the lock is about to begin a batch.
         if let Some(mut end) = self.end.try_lock()
             && mark.quiet
             && self.batches.lock().begun == mark.begun
         {
-            end.next = 0;
+            end.starts_over = true;
         }
     }
 
@@ -281,7 +462,7 @@ impl DoubleWriteArea {
             )));
         }
         let mut end = self.end.lock();
-        let (candidates, last_batch) = self.candidates(end.length)?;
+        let (candidates, last_batch) = self.candidates()?;
         let mut pages: Vec<u64> = candidates.keys().copied().collect();
         pages.sort_unstable();
         let mut restored = Vec::new();
@@ -295,35 +476,67 @@ impl DoubleWriteArea {
             what: "the data cannot be synced after torn pages were restored; reopen it",
             source,
         })?;
-        end.next = 0;
+        // All pages are whole in place, but for those of which there is no image.
+        end.starts_over = true;
+        Ok(restored)
+    }
+
+    /// [Restores](Self::restore) torn pages for the last time, and makes the area forget its images:
+    /// the data may be written without it from then on, and with it again after that.
+    ///
+    /// # Errors
+    ///
+    /// As [`restore`](Self::restore).
+    pub fn retire(self, data: &dyn Storage, format: PageFormat) -> Result<Vec<u64>, Error> {
+        let restored = self.restore(data, format)?;
+        let number = self.end.lock().sequence;
+        if number > 1 {
+            let record = Record {
+                sequence: number,
+                batch: number,
+                links: Some(Links {
+                    before: None,
+                    carries_on: true,
+                    identity: self.identity,
+                }),
+                images: Vec::new(),
+            };
+            let mut list = AlignedPages::new(1, self.storage.page_size());
+            list.iter_mut().for_each(|list| record.encode(list));
+            let written = self.write_pages(0, list.iter());
+            let emptied = written.and_then(|()| self.storage.sync());
+            emptied.map_err(|source| Error::Storage {
+                what: "the double-write area cannot be emptied",
+                source,
+            })?;
+        }
         Ok(restored)
     }
 
     /// Where the images of each page are, latest first, and which batch is the last one.
-    fn candidates(&self, length: u64) -> Result<(HashMap<u64, Vec<Candidate>>, u64), Error> {
-        let mut found: HashMap<u64, Vec<Candidate>> = HashMap::new();
-        let mut list = AlignedPages::new(1, self.storage.page_size());
-        let mut before: Option<Record> = None;
-        let mut at = 0;
-        while at < length {
-            self.read(at, &mut list)?;
-            let record = list.iter().next().and_then(Record::decode);
-            let follows = |record: &Record| match &before {
-                Some(before) => record.sequence == before.sequence + 1,
-                None => true,
-            };
-            let Some(record) = record.filter(follows) else {
-                break;
-            };
-            for (&image, at) in record.images.iter().zip(at + 1..) {
-                let batch = record.batch;
-                let candidate = Candidate { at, image, batch };
-                found.entry(image.page).or_default().insert(0, candidate);
+    fn candidates(&self) -> Result<(HashMap<u64, Vec<Candidate>>, u64), Error> {
+        let records = self.records()?;
+        let latest = records.iter().max_by_key(|it| it.record.sequence);
+        let (last_batch, live) = match latest {
+            None => (0, Vec::new()),
+            Some(latest) if latest.record.links.is_some() => {
+                (latest.record.batch, linked(&records, latest))
             }
-            at += record.pages();
-            before = Some(record);
+            Some(_) => {
+                let live = in_a_row(&records);
+                (live.first().map_or(0, |latest| latest.record.batch), live)
+            }
+        };
+        let mut found: HashMap<u64, Vec<Candidate>> = HashMap::new();
+        for Placed { at, record } in live {
+            for (&image, at) in record.images.iter().zip(at + 1..) {
+                let saved = Saved { at, image };
+                let batch = record.batch;
+                let candidates = found.entry(image.page).or_default();
+                candidates.push(Candidate { saved, batch });
+            }
         }
-        Ok((found, before.map_or(0, |record| record.batch)))
+        Ok((found, last_batch))
     }
 
     /// False if there is no whole image of the page.
@@ -336,15 +549,15 @@ impl DoubleWriteArea {
     ) -> Result<bool, Error> {
         let mut image = AlignedPages::new(1, self.storage.page_size());
         for candidate in candidates {
-            self.read(candidate.at, &mut image)?;
+            self.read(candidate.saved.at, &mut image)?;
             let bytes = image.iter().next().unwrap_or_default();
-            let whole = candidate.image.is(bytes);
+            let whole = candidate.saved.image.is(bytes);
             if whole && PageFormat::Checked.check(bytes, page).is_ok() {
                 write_page(data, page, bytes)?;
                 return Ok(true);
             }
-            // Only of the last batch the images need not be whole, and then nothing of it was
-            // written in place. An image before a lost one is older than the page should be.
+            // Only the images of the last batch need not be whole (5). An image before a lost one is
+            // older than the page should be.
             if candidate.batch != last_batch {
                 break;
             }
@@ -353,14 +566,80 @@ impl DoubleWriteArea {
     }
 }
 
-impl Drop for InPlace<'_> {
-    fn drop(&mut self) {
-        let mut batches = self.0.batches.lock();
-        batches.in_place -= 1;
-        if batches.in_place == 0 {
-            self.0.written.notify_all();
+impl InPlace<'_> {
+    /// The images of these pages are no longer needed once the data is synced: they were written in
+    /// place without an error. Those of the batch's other pages are kept.
+    pub fn finish(self, written: impl IntoIterator<Item = u64>) {
+        let written: HashSet<u64> = written.into_iter().collect();
+        let mut batches = self.area.batches.lock();
+        for (page, at) in self.pages.iter().filter(|(page, _)| written.contains(page)) {
+            if batches
+                .needed
+                .get(page)
+                .is_some_and(|saved| saved.at == *at)
+            {
+                batches.needed.remove(page);
+            }
         }
     }
+}
+
+impl Drop for InPlace<'_> {
+    fn drop(&mut self) {
+        let mut batches = self.area.batches.lock();
+        batches.in_place -= 1;
+        if batches.in_place == 0 {
+            self.area.written.notify_all();
+        }
+    }
+}
+
+/// The records whose images may be needed (5), the latest first.
+fn linked<'r>(records: &'r [Placed], latest: &'r Placed) -> Vec<&'r Placed> {
+    let mut batches: HashMap<u64, Vec<&Placed>> = HashMap::new();
+    for placed in records {
+        batches.entry(placed.record.batch).or_default().push(placed);
+    }
+    let mut last = latest;
+    let mut live = Vec::new();
+    loop {
+        let number = last.record.batch;
+        let mut batch = batches.remove(&number).unwrap_or_default();
+        batch.sort_unstable_by_key(|it| Reverse(it.record.sequence));
+        // Where a record is lost, later images of older records' pages may be, too.
+        let is_whole = batch.len() as u64 > last.record.sequence - number;
+        let is_last = number == latest.record.batch;
+        live.append(&mut batch);
+        let before = last.record.links.filter(|links| match is_last {
+            true => true,
+            false => is_whole && !links.carries_on,
+        });
+        let before = before.and_then(|links| links.before).and_then(|before| {
+            let mut records = records.iter();
+            records.find(|it| it.record.sequence == before)
+        });
+        match before {
+            Some(before) => last = before,
+            None => return live,
+        }
+    }
+}
+
+/// The records of version 1 that may be needed, the latest first: from the first page on, each behind the
+/// images of the one before.
+fn in_a_row(records: &[Placed]) -> Vec<&Placed> {
+    let mut live: Vec<&Placed> = Vec::new();
+    let mut at = 0;
+    while let Some(next) = records.iter().find(|it| it.at == at)
+        && live
+            .last()
+            .is_none_or(|last| next.record.sequence == last.record.sequence + 1)
+    {
+        at += next.record.pages();
+        live.push(next);
+    }
+    live.reverse();
+    live
 }
 
 fn is_torn(data: &dyn Storage, page: u64) -> Result<bool, Error> {

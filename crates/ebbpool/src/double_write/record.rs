@@ -3,18 +3,29 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Where the parts begin: checksum over all after it, sequence number, batch, magic, version, count,
-/// entries.
+/// link to the batch before, identity of the data, entries.
 const SEQUENCE: usize = 8;
 const BATCH: usize = 16;
 const MAGIC: usize = 24;
 const VERSION: usize = 28;
 const COUNT: usize = 32;
-const ENTRIES: usize = 40;
+const LINK: usize = 36;
+const IDENTITY: usize = 40;
+const ENTRIES: usize = 48;
 const ENTRY: usize = 16;
+
+/// In version 1 the count was as long as count and link, and entries began where the identity is.
+const ENTRIES_OF_VERSION_1: usize = 40;
 
 /// Where a page of a pool has its own, another one: an image is never taken for a record.
 const MAGIC_BYTES: [u8; 4] = *b"EbbD";
-const VERSION_NOW: u64 = 1;
+pub(super) const VERSION_NOW: u32 = 2;
+
+/// No area lives to see a higher number; so what comes after it can be numbered too.
+const HIGHEST: u64 = 1 << 62;
+
+/// The bit of a link that says that the batch carries on.
+const CARRIES_ON: u32 = 1 << 31;
 
 /// The least bytes of a page in which a record of one image fits.
 pub(super) const LEAST_PAGE: usize = ENTRIES + ENTRY;
@@ -31,11 +42,34 @@ pub(super) struct Image {
 /// See the [module](self).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Record {
-    /// One more than that of the record before it.
+    /// No other record of the area has it, and later ones have higher ones.
     pub(super) sequence: u64,
     /// The sequence number of the first record that was synced together with this one.
     pub(super) batch: u64,
+    /// Nothing in a record of version 1.
+    pub(super) links: Option<Links>,
     pub(super) images: Vec<Image>,
+}
+
+/// What a batch says of those before it, the same in each of its records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Links {
+    /// The sequence number of the last record of the batch before; nothing if that does not matter.
+    pub(super) before: Option<u64>,
+    /// No batch before this one is needed once all of this one is in the area.
+    pub(super) carries_on: bool,
+    /// Of the data; 0 for data without one.
+    pub(super) identity: u64,
+}
+
+/// A page that may be a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Decoded {
+    Record(Record),
+    /// A whole record of a version that is not known here.
+    Newer(u32),
+    /// An image, or a page that is not whole.
+    None,
 }
 
 /// Images that a record can list in a page of this size.
@@ -54,6 +88,27 @@ impl Image {
     }
 }
 
+/// The most numbers that may lie between the last record of a batch and the first of the next: those
+/// of batches that could not be written.
+pub(super) const FARTHEST: u64 = (CARRIES_ON - 1) as u64;
+
+impl Links {
+    fn encode(self, batch: u64) -> u32 {
+        let distance = self.before.map_or(0, |before| batch - before);
+        debug_assert!(distance <= FARTHEST);
+        (distance & FARTHEST) as u32 | if self.carries_on { CARRIES_ON } else { 0 }
+    }
+
+    fn decode(link: u32, batch: u64, identity: u64) -> Self {
+        let distance = u64::from(link & !CARRIES_ON);
+        Links {
+            before: batch.checked_sub(distance).filter(|_| distance > 0),
+            carries_on: link & CARRIES_ON != 0,
+            identity,
+        }
+    }
+}
+
 impl Record {
     /// Pages in the area, the list itself included.
     pub(super) fn pages(&self) -> u64 {
@@ -62,28 +117,56 @@ impl Record {
 
     pub(super) fn encode(&self, into: &mut [u8]) {
         into.fill(0);
-        put(into, SEQUENCE, self.sequence);
-        put(into, BATCH, self.batch);
-        into[MAGIC..VERSION].copy_from_slice(&MAGIC_BYTES);
-        into[VERSION..COUNT].copy_from_slice(&(VERSION_NOW as u32).to_le_bytes());
-        put(into, COUNT, self.images.len() as u64);
-        for (image, at) in self.images.iter().zip((ENTRIES..).step_by(ENTRY)) {
-            put(into, at, image.page);
-            put(into, at + 8, image.checksum);
+        put(into, SEQUENCE, &self.sequence.to_le_bytes());
+        put(into, BATCH, &self.batch.to_le_bytes());
+        put(into, MAGIC, &MAGIC_BYTES);
+        let entries = match self.links {
+            None => {
+                put(into, VERSION, &1_u32.to_le_bytes());
+                ENTRIES_OF_VERSION_1
+            }
+            Some(links) => {
+                put(into, VERSION, &VERSION_NOW.to_le_bytes());
+                put(into, LINK, &links.encode(self.batch).to_le_bytes());
+                put(into, IDENTITY, &links.identity.to_le_bytes());
+                ENTRIES
+            }
+        };
+        put(into, COUNT, &(self.images.len() as u32).to_le_bytes());
+        for (image, at) in self.images.iter().zip((entries..).step_by(ENTRY)) {
+            put(into, at, &image.page.to_le_bytes());
+            put(into, at + 8, &image.checksum.to_le_bytes());
         }
         let checksum = xxh3_64(&into[SEQUENCE..]);
-        put(into, 0, checksum);
+        put(into, 0, &checksum.to_le_bytes());
     }
 
-    /// Nothing if the page is none, or not whole.
-    pub(super) fn decode(bytes: &[u8]) -> Option<Record> {
-        let version = u32::from_le_bytes(bytes.get(VERSION..COUNT)?.try_into().ok()?);
-        let ours = bytes[MAGIC..VERSION] == MAGIC_BYTES && u64::from(version) == VERSION_NOW;
-        if !ours || xxh3_64(&bytes[SEQUENCE..]) != get(bytes, 0)? {
+    pub(super) fn decode(bytes: &[u8]) -> Decoded {
+        let whole = bytes.len() > ENTRIES_OF_VERSION_1
+            && bytes[MAGIC..VERSION] == MAGIC_BYTES
+            && get(bytes, 0) == Some(xxh3_64(&bytes[SEQUENCE..]));
+        match get_short(bytes, VERSION).filter(|_| whole) {
+            Some(version) if version > VERSION_NOW => Decoded::Newer(version),
+            Some(version) => Record::known(bytes, version).map_or(Decoded::None, Decoded::Record),
+            None => Decoded::None,
+        }
+    }
+
+    fn known(bytes: &[u8], version: u32) -> Option<Record> {
+        let (sequence, batch) = (get(bytes, SEQUENCE)?, get(bytes, BATCH)?);
+        if sequence > HIGHEST || batch > sequence {
             return None;
         }
-        let count = usize::try_from(get(bytes, COUNT)?).ok()?;
-        if count > capacity(bytes.len()) {
+        let count = get_short(bytes, COUNT)? as usize;
+        let (entries, links) = match version {
+            1 => (ENTRIES_OF_VERSION_1, None),
+            _ => {
+                let identity = get(bytes, IDENTITY)?;
+                let links = Links::decode(get_short(bytes, LINK)?, batch, identity);
+                (ENTRIES, Some(links))
+            }
+        };
+        if count > bytes.len().saturating_sub(entries) / ENTRY {
             return None;
         }
         let image = |at| {
@@ -93,9 +176,10 @@ impl Record {
             })
         };
         Some(Record {
-            sequence: get(bytes, SEQUENCE)?,
-            batch: get(bytes, BATCH)?,
-            images: (ENTRIES..)
+            sequence,
+            batch,
+            links,
+            images: (entries..)
                 .step_by(ENTRY)
                 .take(count)
                 .map(image)
@@ -104,11 +188,16 @@ impl Record {
     }
 }
 
-fn put(into: &mut [u8], at: usize, number: u64) {
-    into[at..at + 8].copy_from_slice(&number.to_le_bytes());
+fn put(into: &mut [u8], at: usize, bytes: &[u8]) {
+    into[at..at + bytes.len()].copy_from_slice(bytes);
 }
 
 fn get(bytes: &[u8], at: usize) -> Option<u64> {
     let bytes = bytes.get(at..at + 8)?;
     Some(u64::from_le_bytes(bytes.try_into().ok()?))
+}
+
+fn get_short(bytes: &[u8], at: usize) -> Option<u32> {
+    let bytes = bytes.get(at..at + 4)?;
+    Some(u32::from_le_bytes(bytes.try_into().ok()?))
 }

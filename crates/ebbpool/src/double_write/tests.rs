@@ -31,10 +31,20 @@ fn lsn(data: &dyn Storage, page: u64) -> Result<u64, Damage> {
 
 /// Writes a batch as a pool does.
 fn write(area: &DoubleWriteArea, data: &dyn Storage, batch: &[(u64, u64)]) -> io::Result<()> {
+    let outcomes = write_each(area, data, batch)?;
+    outcomes.into_iter().try_for_each(|(_, outcome)| outcome)
+}
+
+/// The same, with what came of each page.
+fn write_each(
+    area: &DoubleWriteArea,
+    data: &dyn Storage,
+    batch: &[(u64, u64)],
+) -> io::Result<Vec<(u64, io::Result<()>)>> {
     let pages: Vec<AlignedPages> = batch.iter().map(|&(page, lsn)| sealed(page, lsn)).collect();
     let numbers = batch.iter().map(|&(page, _)| page);
     let images: Vec<(u64, &[u8])> = numbers.zip(pages.iter().flat_map(|it| it.iter())).collect();
-    let _in_place = area.before(&images, || data.sync())?;
+    let in_place = area.before(&images, || data.sync())?;
     let mut writes: Vec<Write<'_>> = images
         .iter()
         .map(|&(page, buffer)| Write {
@@ -44,7 +54,16 @@ fn write(area: &DoubleWriteArea, data: &dyn Storage, batch: &[(u64, u64)]) -> io
         })
         .collect();
     data.write(&mut writes);
-    writes.into_iter().try_for_each(|write| write.outcome)
+    let written = writes.iter().filter(|write| write.outcome.is_ok());
+    in_place.finish(written.map(|write| write.page));
+    let outcomes = writes.into_iter().map(|write| (write.page, write.outcome));
+    Ok(outcomes.collect())
+}
+
+/// All pages of the batch were written in place.
+fn done(in_place: InPlace<'_>) {
+    let pages: Vec<u64> = in_place.pages.iter().map(|&(page, _)| page).collect();
+    in_place.finish(pages);
 }
 
 fn sync(area: &DoubleWriteArea, data: &dyn Storage) -> io::Result<()> {
@@ -56,7 +75,7 @@ fn sync(area: &DoubleWriteArea, data: &dyn Storage) -> io::Result<()> {
 
 fn open(disk: &FaultyDisk, length: u64) -> (DoubleWriteArea, FaultyStorage) {
     let area = Box::new(disk.pages("area", PAGE));
-    let area = DoubleWriteArea::open(area, length).unwrap();
+    let area = DoubleWriteArea::open(area, length, 0).unwrap();
     (area, disk.pages("data", PAGE))
 }
 
@@ -121,7 +140,7 @@ fn the_data_is_synced_before_the_first_image_is_overwritten() {
             syncs.set(syncs.get() + 1);
             data.sync()
         };
-        drop(area.before(&images, counted).unwrap());
+        done(area.before(&images, counted).unwrap());
         syncs.get()
     };
     // Opened, it counts as full; then four batches of a list and an image fit.
@@ -141,10 +160,11 @@ fn a_sync_that_began_too_early_settles_nothing() {
     let synced = Cell::new(false);
     let full = || {
         synced.set(false);
-        drop(area.before(&images, || {
+        let in_place = area.before(&images, || {
             synced.set(true);
             Ok(())
-        }));
+        });
+        done(in_place.unwrap());
         synced.get()
     };
     full();
@@ -157,7 +177,7 @@ fn a_sync_that_began_too_early_settles_nothing() {
         area.before(&images, || data.sync()).unwrap()
     };
     let early = area.mark();
-    drop(in_place);
+    done(in_place);
     area.settled(early);
     assert!(full(), "a batch was being written");
     area.settled(area.mark());
@@ -179,14 +199,14 @@ fn whoever_needs_room_waits_for_batches_that_are_being_written() {
                 assert!(written.load(std::sync::atomic::Ordering::SeqCst));
                 Ok(())
             };
-            area.before(images, check).map(drop)
+            area.before(images, check).map(done)
         });
         while !area.end.is_locked() {
             std::thread::yield_now();
         }
         std::thread::sleep(std::time::Duration::from_millis(5));
         written.store(true, std::sync::atomic::Ordering::SeqCst);
-        drop(in_place);
+        done(in_place);
         other.join().unwrap().unwrap();
     });
 }
@@ -268,7 +288,7 @@ fn nothing_may_be_written_in_place_if_the_area_or_the_sync_fails() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let area = |page_size| DoubleWriteArea::open(Box::new(MemoryStorage::new(page_size)), 4);
+    let area = |page_size| DoubleWriteArea::open(Box::new(MemoryStorage::new(page_size)), 4, 0);
     assert!(matches!(area(32), Err(Error::Options(_))));
     let data = MemoryStorage::new(PAGE);
     let refused = |page_size, format| {
@@ -280,16 +300,20 @@ fn what_does_not_fit_is_refused() {
     assert!(!refused(PAGE, FORMAT));
 }
 
-/// Pages in place have to be as of a write that was begun, and not older than the last sync.
+/// Pages in place have to be as of a write that was begun, and not older than the last sync after they
+/// were written without an error.
+#[derive(Default)]
 struct Model {
     synced: HashMap<u64, u64>,
+    written: HashMap<u64, u64>,
     begun: HashMap<u64, u64>,
 }
 
-/// Random batches and syncs until the disk fails; answers what has to be there.
-fn run(disk: &FaultyDisk, seed: u64, model: &mut Model) {
+/// Random batches and syncs until the power fails; answers what has to be there. Writes fail and tear pages
+/// now and then, and the area cannot be written.
+fn run(disk: &FaultyDisk, seed: u64, model: &mut Model, with_faults: bool) {
     let area = Box::new(disk.pages("area", PAGE));
-    let Ok(area) = DoubleWriteArea::open(area, 3 + seed % 9) else {
+    let Ok(area) = DoubleWriteArea::open(area, 3 + seed % 9, 0) else {
         return;
     };
     let data = disk.pages("data", PAGE);
@@ -305,14 +329,22 @@ fn run(disk: &FaultyDisk, seed: u64, model: &mut Model) {
     }
     // It has synced what it found.
     model.begun = check(&data, model);
+    model.written.clone_from(&model.begun);
     model.synced.clone_from(&model.begun);
-    for _ in 0..12 {
+    for _ in 0..16 {
         if roll(4) == 0 {
-            if sync(&area, &data).is_err() {
-                return;
+            match sync(&area, &data) {
+                Ok(()) => model.synced.clone_from(&model.written),
+                Err(_) => return,
             }
-            model.synced.clone_from(&model.begun);
             continue;
+        }
+        if with_faults && roll(3) == 0 {
+            let fault = match roll(5) {
+                0 => Fault::torn_write(EIO).of("area"),
+                _ => Fault::torn_write(EIO).of("data"),
+            };
+            disk.inject(fault.nth(1 + roll(3)));
         }
         let first = roll(6);
         let batch = (0..1 + roll(3)).map(|more| {
@@ -321,7 +353,12 @@ fn run(disk: &FaultyDisk, seed: u64, model: &mut Model) {
         });
         let batch: Vec<(u64, u64)> = batch.collect();
         model.begun.extend(batch.iter().copied());
-        if write(&area, &data, &batch).is_err() {
+        for (page, outcome) in write_each(&area, &data, &batch).unwrap_or_default() {
+            if outcome.is_ok() {
+                model.written.insert(page, model.begun[&page]);
+            }
+        }
+        if disk.is_off() {
             return;
         }
     }
@@ -344,28 +381,252 @@ fn check(data: &dyn Storage, model: &Model) -> HashMap<u64, u64> {
 
 #[test]
 fn after_any_crash_every_page_is_whole_and_not_older_than_the_last_sync() {
-    let mut restored = 0;
-    for seed in 0..3000_u64 {
-        let disk = FaultyDisk::new(seed);
-        let mut model = Model {
-            synced: HashMap::new(),
-            begun: HashMap::new(),
-        };
-        // The second and third crash come during restore, often.
-        for (round, within) in [60, 6, 6, 40].into_iter().enumerate() {
-            let crash_seed = seed * 4 + round as u64;
-            let at = 1 + crash_seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % within;
-            disk.inject(Fault::crash(Operation::Change, crash_seed).nth(at));
-            run(&disk, crash_seed, &mut model);
-            disk.heal();
-            disk.crash(crash_seed);
-            disk.restart();
+    for with_faults in [false, true] {
+        let mut restored = 0;
+        for seed in 0..3000_u64 {
+            let disk = FaultyDisk::new(seed);
+            let mut model = Model::default();
+            // The second and third crash come during restore, often.
+            for (round, within) in [60, 6, 6, 40].into_iter().enumerate() {
+                let crash_seed = seed * 4 + round as u64;
+                let at = 1 + crash_seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % within;
+                disk.inject(Fault::crash(Operation::Change, crash_seed).nth(at));
+                run(&disk, crash_seed, &mut model, with_faults);
+                disk.heal();
+                disk.crash(crash_seed);
+                disk.restart();
+            }
+            let (area, data) = open(&disk, 4);
+            restored += area.restore(&data, FORMAT).unwrap().len();
+            check(&data, &model);
         }
-        let (area, data) = open(&disk, 4);
-        restored += area.restore(&data, FORMAT).unwrap().len();
-        check(&data, &model);
+        assert!(restored > 300, "{restored} pages were restored");
     }
-    assert!(restored > 300, "{restored} pages were restored");
+}
+
+/// An in-place write that fails and tears these pages, then rounds of other pages.
+fn torn_and_gone_round(seed: u64, length: u64, failed: u64, rounds: u64) -> (FaultyDisk, u64) {
+    let disk = FaultyDisk::new(seed);
+    let (area, data) = open(&disk, length);
+    let all = |lsn| (0..failed).map(|page| (page, lsn)).collect::<Vec<_>>();
+    write(&area, &data, &all(1)).unwrap();
+    sync(&area, &data).unwrap();
+    disk.inject(Fault::torn_write(EIO).of("data").forever());
+    let outcomes = write_each(&area, &data, &all(2)).unwrap();
+    assert!(outcomes.iter().all(|(_, outcome)| outcome.is_err()));
+    disk.heal();
+    for round in 0..rounds {
+        write(&area, &data, &[(100, round), (101, round)]).unwrap();
+        if round % 3 == seed % 3 {
+            sync(&area, &data).unwrap();
+        }
+    }
+    let pages = disk.bytes("area").len().unwrap() / PAGE as u64;
+    (disk, pages)
+}
+
+#[test]
+fn the_image_of_a_page_that_could_not_be_written_outlives_the_round() {
+    let mut restored = 0;
+    for seed in 0..60 {
+        for failed in [1, 2, 5] {
+            for rounds in [1, 2, 7, 20] {
+                let (disk, _) = torn_and_gone_round(seed, 4 + seed % 7, failed, rounds);
+                disk.crash(seed);
+                disk.restart();
+                let (area, data) = open(&disk, 4);
+                restored += area.restore(&data, FORMAT).unwrap().len();
+                for page in 0..failed {
+                    let found = lsn(&data, page);
+                    assert!(matches!(found, Ok(1 | 2)), "seed {seed}: {found:?}");
+                }
+            }
+        }
+    }
+    assert!(restored > 100, "{restored}");
+}
+
+#[test]
+fn images_that_are_kept_take_no_more_room_the_longer_they_are() {
+    for (length, failed) in [(4, 1), (8, 1), (8, 5), (16, 3), (30, 5)] {
+        for seed in 0..3 {
+            let pages = |rounds| torn_and_gone_round(seed, length, failed, rounds).1;
+            assert_eq!(pages(40), pages(400), "{length}, {failed}, {seed}");
+            assert!(pages(40) <= length + 3 * (failed + 3));
+        }
+    }
+}
+
+#[test]
+fn the_image_of_a_page_goes_once_the_page_is_written_and_synced() {
+    let disk = FaultyDisk::new(3);
+    let (area, data) = open(&disk, 30);
+    let took = |batch: &[(u64, u64)]| {
+        let before = area.pages_written();
+        let _ = write_each(&area, &data, batch).unwrap();
+        area.pages_written() - before
+    };
+    write(&area, &data, &[(1, 1), (2, 1)]).unwrap();
+    disk.inject(Fault::torn_write(EIO).of("data").at_page(1));
+    assert_eq!(took(&[(1, 2), (2, 2)]), 3);
+    sync(&area, &data).unwrap();
+    assert_eq!(took(&[(3, 3)]), 3, "with the image of page 1");
+    assert_eq!(took(&[(3, 4)]), 2, "it is there already");
+    sync(&area, &data).unwrap();
+    disk.inject(Fault::torn_write(EIO).of("data").at_page(1));
+    assert_eq!(took(&[(1, 5)]), 2, "a later one takes its place");
+    sync(&area, &data).unwrap();
+    assert_eq!(took(&[(4, 6)]), 3, "which is kept in turn");
+    assert_eq!(took(&[(1, 7)]), 2);
+    sync(&area, &data).unwrap();
+    assert_eq!(took(&[(4, 8)]), 2);
+}
+
+#[test]
+fn of_a_page_that_failed_twice_the_later_image_is_restored() {
+    for seed in 0..30 {
+        let disk = FaultyDisk::new(seed);
+        let (area, data) = open(&disk, 5);
+        write(&area, &data, &[(1, 1)]).unwrap();
+        sync(&area, &data).unwrap();
+        for lsn in [2, 3] {
+            disk.inject(Fault::torn_write(EIO).of("data"));
+            assert!(write(&area, &data, &[(1, lsn)]).is_err());
+            write(&area, &data, &[(7, lsn)]).unwrap();
+            sync(&area, &data).unwrap();
+        }
+        overwrite(&data, 1, &[9; PAGE]);
+        let (area, data) = open(&disk, 5);
+        assert_eq!(area.restore(&data, FORMAT).unwrap(), [1]);
+        assert_eq!(lsn(&data, 1), Ok(3));
+    }
+}
+
+#[test]
+fn a_batch_that_was_never_finished_keeps_its_images() {
+    let disk = FaultyDisk::new(1);
+    let (area, data) = open(&disk, 4);
+    let page = sealed(1, 5);
+    let images: Vec<(u64, &[u8])> = page.iter().map(|bytes| (1, bytes)).collect();
+    drop(area.before(&images, || data.sync()).unwrap());
+    for lsn in 0..9 {
+        write(&area, &data, &[(2, lsn)]).unwrap();
+        sync(&area, &data).unwrap();
+    }
+    overwrite(&data, 1, &[9; PAGE]);
+    let (area, data) = open(&disk, 4);
+    assert_eq!(area.restore(&data, FORMAT).unwrap(), [1]);
+    assert_eq!(lsn(&data, 1), Ok(5));
+}
+
+/// As version 1 wrote it: from the first page on, without links.
+fn area_of_version_1(disk: &FaultyDisk, batches: &[&[(u64, u64)]]) {
+    let mut at = 0;
+    for (batch, sequence) in batches.iter().zip(1..) {
+        let pages: Vec<AlignedPages> = batch.iter().map(|&(page, lsn)| sealed(page, lsn)).collect();
+        let images = pages.iter().flat_map(|it| it.iter()).zip(batch.iter());
+        let images = images.map(|(bytes, &(page, _))| Image::of(page, bytes));
+        let record = Record {
+            sequence,
+            batch: sequence,
+            links: None,
+            images: images.collect(),
+        };
+        let mut list = AlignedPages::new(1, PAGE);
+        list.iter_mut().for_each(|list| record.encode(list));
+        let area = disk.pages("area", PAGE);
+        for bytes in list.iter().chain(pages.iter().flat_map(|it| it.iter())) {
+            write_page(&area, at, bytes).unwrap();
+            at += 1;
+        }
+        area.sync().unwrap();
+    }
+}
+
+#[test]
+fn pages_are_restored_from_an_area_of_version_1() {
+    let disk = FaultyDisk::new(0);
+    area_of_version_1(&disk, &[&[(1, 1), (2, 1)], &[(1, 2)]]);
+    let torn = |data: &dyn Storage| [1, 2].map(|page| overwrite(data, page, &[9; PAGE]));
+    let (area, data) = open(&disk, 8);
+    torn(&data);
+    assert_eq!(area.restore(&data, FORMAT).unwrap(), [1, 2]);
+    assert_eq!([lsn(&data, 1), lsn(&data, 2)], [Ok(2), Ok(1)]);
+    // What is written now goes before what is left of it.
+    write(&area, &data, &[(3, 3)]).unwrap();
+    torn(&data);
+    overwrite(&data, 3, &[9; PAGE]);
+    let (area, data) = open(&disk, 8);
+    assert_eq!(area.restore(&data, FORMAT).unwrap(), [3]);
+}
+
+#[test]
+fn an_area_of_a_later_version_is_refused() {
+    let disk = FaultyDisk::new(0);
+    area_of_version_1(&disk, &[&[(1, 1)]]);
+    let area = disk.pages("area", PAGE);
+    let mut list = read(&area, 0);
+    list[28] = 3;
+    let checksum = xxhash_rust::xxh3::xxh3_64(&list[8..]);
+    list[..8].copy_from_slice(&checksum.to_le_bytes());
+    overwrite(&area, 0, &list);
+    match DoubleWriteArea::open(Box::new(area), 4, 0).map(drop) {
+        Err(Error::Options(why)) => assert!(why.contains("version 3"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn an_area_is_only_for_the_data_whose_images_it_has() {
+    let disk = FaultyDisk::new(0);
+    let open = |identity| {
+        let area = Box::new(disk.pages("area", PAGE));
+        DoubleWriteArea::open(area, 4, identity)
+    };
+    let data = disk.pages("data", PAGE);
+    // Without an identity it is anybody's, as one of version 1.
+    write(&open(0).unwrap(), &data, &[(1, 1)]).unwrap();
+    write(&open(7).unwrap(), &data, &[(1, 2)]).unwrap();
+    for other in [0, 8] {
+        match open(other).map(drop) {
+            Err(
+                error @ Error::ForeignArea {
+                    found: 7, expected, ..
+                },
+            ) if expected == other => {
+                let told = error.to_string();
+                let has = if other == 0 { "has none" } else { "has 0x8" };
+                assert!(told.contains("0x7") && told.contains(has), "{told}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    overwrite(&data, 1, &[9; PAGE]);
+    assert_eq!(open(7).unwrap().restore(&data, FORMAT).unwrap(), [1]);
+    assert_eq!(lsn(&data, 1), Ok(2));
+}
+
+#[test]
+fn an_area_that_was_retired_restores_nothing() {
+    for seed in 0..20 {
+        let disk = FaultyDisk::new(seed);
+        let (area, data) = open(&disk, 5);
+        // Several rounds, so that there are images all over it.
+        for lsn in 1..10 {
+            let batch: Vec<(u64, u64)> = (0..1 + lsn % 3).map(|page| (page, lsn)).collect();
+            disk.inject(Fault::torn_write(EIO).of("data").nth(1 + seed % 4));
+            let _ = write_each(&area, &data, &batch).unwrap();
+            disk.heal();
+        }
+        let (area, data) = open(&disk, 5);
+        area.retire(&data, FORMAT).unwrap();
+        for page in 0..3 {
+            assert!(lsn(&data, page).is_ok());
+            overwrite(&data, page, &[9; PAGE]);
+        }
+        let (area, data) = open(&disk, 5);
+        assert_eq!(area.restore(&data, FORMAT).unwrap(), []);
+    }
 }
 
 #[test]
@@ -384,19 +645,25 @@ fn a_crash_in_restore_is_told() {
 proptest! {
     #[test]
     fn records_are_read_as_written_and_never_from_damaged_bytes(
-        sequence: u64,
-        batch: u64,
+        sequence in 1..1_u64 << 62,
+        batches in (any::<bool>(), any::<bool>(), 1..=FARTHEST, any::<u64>()),
+        of_version_1: bool,
         images in prop::collection::vec(any::<(u64, u64)>(), 1..=capacity(512)),
         bit in 0..512 * 8usize,
     ) {
         let image = |(page, checksum)| Image { page, checksum };
         let images = images.into_iter().map(image).collect();
-        let record = Record { sequence, batch, images };
+        let (is_linked, carries_on, distance, identity) = batches;
+        let batch = sequence - sequence / 3;
+        let before = batch.checked_sub(distance).filter(|_| is_linked);
+        let links = Links { before, carries_on, identity };
+        let links = Some(links).filter(|_| !of_version_1);
+        let record = Record { sequence, batch, links, images };
         let mut bytes = [0; 512];
         record.encode(&mut bytes);
-        prop_assert_eq!(Record::decode(&bytes), Some(record));
+        prop_assert_eq!(Record::decode(&bytes), Decoded::Record(record));
         bytes[bit / 8] ^= 1 << (bit % 8);
-        prop_assert_eq!(Record::decode(&bytes), None);
-        prop_assert_eq!(Record::decode(&bytes[..bit / 8]), None);
+        prop_assert_eq!(Record::decode(&bytes), Decoded::None);
+        prop_assert_eq!(Record::decode(&bytes[..bit / 8]), Decoded::None);
     }
 }

@@ -103,7 +103,7 @@ impl Fault {
     }
 
     /// A sync fails with this error number, part of what was to be synced is dropped, and syncs
-    /// after it succeed; reads show what was dropped as long as the power lasts. So Linux does when
+    /// after it or at the same time succeed; reads show what was dropped as long as the power lasts. So Linux does when
     /// it cannot write a page of its cache (Rebello et al., Can applications recover from fsync
     /// failures?, ATC 2020).
     pub fn sync_that_drops(errno: i32) -> Self {

@@ -374,23 +374,30 @@ impl Handle {
     }
 
     fn sync(&self) -> io::Result<()> {
-        let effect = self.lock().begin(Operation::Sync, self, None)?;
+        let effect = {
+            let state = &mut *self.lock();
+            let effect = state.begin(Operation::Sync, self, None)?;
+            if let Some(Effect::SyncDrops(_)) = effect {
+                // At once, so that a sync that begins while this one is under way finds nothing left
+                // to do, and succeeds, as with a kernel that reports an error once.
+                let platter = &mut state.files[self.file].1;
+                platter.sync_and_drop(&mut state.dice);
+            }
+            effect
+        };
         self.show(Operation::Sync, None);
         let state = &mut *self.lock();
         state.check_power(self.start)?;
-        let platter = &mut state.files[self.file].1;
         match effect {
             Some(Effect::SyncLies) => {}
-            Some(Effect::Fail(errno)) => return Err(io::Error::from_raw_os_error(errno)),
-            Some(Effect::SyncDrops(errno)) => {
-                platter.sync_and_drop(&mut state.dice);
+            Some(Effect::Fail(errno) | Effect::SyncDrops(errno)) => {
                 return Err(io::Error::from_raw_os_error(errno));
             }
             Some(Effect::Crash { seed }) => {
                 state.crash(seed);
                 return Err(PowerOff.into());
             }
-            _ => platter.sync(),
+            _ => state.files[self.file].1.sync(),
         }
         Ok(())
     }
