@@ -90,11 +90,13 @@ impl Allocation {
         }
     }
 
-    /// Looks whether a map was lost that is empty: then the pages that it is the first to cover, or the
-    /// next map, are not.
+    /// Looks whether a map was lost that is empty: then some page that it is the first to cover, or a
+    /// later map, is not. There are few such pages where none was lost, since a map is made with the first
+    /// page that it covers.
     fn check_unmapped(&self, pool: &Pool, map: u64) -> Result<(), Error> {
         let later = self.maps.below(pool.pages()).skip_while(|&m| m <= map);
-        for page in [map - 1, map + 1].into_iter().chain(later) {
+        let covered = map - 1..pool.pages().min(map - 1 + self.maps.span);
+        for page in covered.filter(|&page| page != map).chain(later) {
             if Kind::of(&pool.fix_read(page)?) != Some(Kind::Nothing) {
                 return Err(Error::corrupt(
                     map,

@@ -10,6 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::database::Inner;
 use crate::error::Error;
 use crate::log::{Position, Record};
+use crate::page::META;
 
 /// When checkpoints are due, and what came of them.
 #[derive(Debug)]
@@ -124,19 +125,25 @@ impl Inner {
     }
 
     fn take_checkpoint(&self, latest: &mut Option<Taken>) -> Result<(), Error> {
+        // Pages may lack changes that the log has: it must not become shorter, or say that they do not.
+        self.check_whole()?;
+        let _broken = self.broken_by_panic();
         let (wal, pool) = (&*self.tree.wal, &self.tree.pool);
         let begin = wal.end_lsn();
         self.checkpoints.tried_at.store(begin, Ordering::Relaxed);
         if latest.is_some_and(|it| it.is_all(begin)) {
             return Ok(());
         }
+        self.note_in_first_page(begin)?;
         let covered = pool.checkpoint()?.covered.min(begin);
+        self.check_whole()?;
         // Those that have ended by now are in the log before the checkpoint's record, and durable with it.
         let first = self.live.first();
         // The record says so: what is missing before that is not the end of the log, but damage.
         wal.sync(covered)?;
         let appended = wal.append(&Record::Checkpoint { redo_from: covered })?;
         wal.sync(appended.lsn)?;
+        wal.witness_in_both()?;
         *latest = Some(Taken {
             covered,
             position: appended.position,
@@ -144,6 +151,15 @@ impl Inner {
         });
         self.checkpoints.taken.fetch_add(1, Ordering::Relaxed);
         wal.truncate(first.map_or(covered, |first| first.min(covered)))
+    }
+}
+
+impl Inner {
+    /// Gives the first page the LSN at which the log ends: an older log beside these pages is found out
+    /// by it, also where nothing else in the pages says so.
+    fn note_in_first_page(&self, end: Lsn) -> Result<(), Error> {
+        self.tree.pool.fix_write(META)?.set_lsn(end);
+        Ok(())
     }
 }
 

@@ -6,12 +6,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use ebbpool::{HEADER_BYTES, Log, Lsn};
+use ebbpool::{Damage, HEADER_BYTES, Lsn};
 
 use crate::change::{Change, Content};
 use crate::checkpoint::Taken;
 use crate::error::Error;
-use crate::log::{Position, Record, TxnId, Wal};
+use crate::log::{FIRST, Position, Record, TxnId, Wal};
 use crate::page::map::Maps;
 use crate::page::{META, ROOT};
 use crate::rollback;
@@ -191,18 +191,67 @@ impl Analysis {
         Ok(done)
     }
 
-    /// Looks whether pages that everything depends on are later than the log.
+    /// As [`recover`](Self::recover), in a database that is only read: what cannot be done is left out.
+    /// Answers how many steps that were.
+    pub(crate) fn recover_what_there_is(self, tree: &Tree) -> u64 {
+        let mut skipped = 0;
+        let mut left_out = |error: Error| {
+            tracing::warn!(%error, "a step of recovery is left out");
+            skipped += 1;
+        };
+        let complete = self.redo_from >= tree.wal.begin() || tree.wal.begin() == FIRST;
+        match complete {
+            // Without its earlier changes a page cannot take the later ones.
+            false => left_out(Error::LogDamaged {
+                position: self.redo_from,
+                durable: tree.wal.begin(),
+            }),
+            true => {
+                if let Err(error) = self.redo_each(tree, &mut |error| {
+                    left_out(error);
+                    Ok(())
+                }) {
+                    left_out(error);
+                }
+            }
+        }
+        // A rollback may need pages, and so has to know which are free.
+        if let Err(error) = tree.allocation.begin(&tree.pool, &|_| true) {
+            left_out(error);
+            return skipped;
+        }
+        for (txn, fate) in self.open {
+            if let Fate::Loses { from } = fate
+                && let Err(error) = rollback::roll_back(tree, txn, from, None)
+            {
+                left_out(error);
+            }
+        }
+        skipped
+    }
+
+    /// Looks whether pages that everything depends on are later than the log. The first page is as late
+    /// as the latest checkpoint, so that a log is found out of which both files are older copies.
     fn check_age(&self, tree: &Tree) -> Result<(), Error> {
         let maps = tree.allocation.maps.below(tree.pool.pages());
         for page in [META, ROOT].into_iter().chain(maps) {
             if !self.makes_anew(page) {
-                check_age(tree, page, tree.pool.fix_read(page)?.lsn())?;
+                tree.pool.fix_read(page).map_err(of_a_cut_log)?;
             }
         }
         Ok(())
     }
 
     fn redo(&self, tree: &Tree) -> Result<u64, Error> {
+        self.redo_each(tree, &mut Err)
+    }
+
+    /// Answers how often a page was changed; `failed` is asked what to do about a page that cannot be.
+    fn redo_each(
+        &self,
+        tree: &Tree,
+        failed: &mut dyn FnMut(Error) -> Result<(), Error>,
+    ) -> Result<u64, Error> {
         let mut redone = 0;
         tree.wal.scan(&mut |_, lsn, record| {
             if lsn <= self.redo_from {
@@ -213,8 +262,12 @@ impl Analysis {
             changes.sort_by_key(|(page, _)| *page);
             for of_one in changes.chunk_by(|a, b| a.0 == b.0) {
                 let page = of_one[0].0;
-                if !self.is_over(page, lsn) {
-                    redone += u64::from(redo(tree, page, lsn, of_one)?);
+                if self.is_over(page, lsn) {
+                    continue;
+                }
+                match redo(tree, page, lsn, of_one) {
+                    Ok(done) => redone += u64::from(done),
+                    Err(error) => failed(error)?,
                 }
             }
             Ok(())
@@ -230,9 +283,7 @@ fn redo(tree: &Tree, page: u64, lsn: Lsn, changes: &[&(u64, Change<'_>)]) -> Res
         // What storage has of it may be anything.
         true => tree.pool.fix_new(page)?,
         false => {
-            let found = tree.pool.fix_read(page)?.lsn();
-            check_age(tree, page, found)?;
-            if found >= lsn {
+            if tree.pool.fix_read(page).map_err(of_a_cut_log)?.lsn() >= lsn {
                 return Ok(false);
             }
             tree.pool.fix_write(page)?
@@ -245,18 +296,18 @@ fn redo(tree: &Tree, page: u64, lsn: Lsn, changes: &[&(u64, Change<'_>)]) -> Res
     Ok(true)
 }
 
-fn check_age(tree: &Tree, page: u64, found: Lsn) -> Result<(), Error> {
-    let end = tree.wal.end_lsn();
-    if found <= end {
-        return Ok(());
+/// What a page that is ahead of the log says of the log.
+fn of_a_cut_log(error: ebbpool::Error) -> Error {
+    match error {
+        ebbpool::Error::Damaged {
+            damage: Damage::Ahead { found, end },
+            ..
+        } => Error::LogCut {
+            end,
+            durable: found,
+        },
+        error => error.into(),
     }
-    Err(Error::corrupt(
-        page,
-        format!(
-            "it is as of LSN {found}, and the log beside it is older: it ends at {end}; put the \
-             log back that belongs to it"
-        ),
-    ))
 }
 
 impl Done {

@@ -49,6 +49,16 @@ pub enum Damage {
         /// The LSN with which it was written.
         written: Lsn,
     },
+    /// It has changes that the log does not have: the log lost its end, or is another one.
+    #[error(
+        "it is as of LSN {found}, and the log ends at {end}: the log lost its end, or is older than the page"
+    )]
+    Ahead {
+        /// Its LSN.
+        found: Lsn,
+        /// The LSN at which the log ends.
+        end: Lsn,
+    },
 }
 
 impl PageFormat {

@@ -148,6 +148,11 @@ impl Transfer {
 
     fn check(&self, bytes: &[u8], page: u64) -> Result<Lsn, Damage> {
         let lsn = self.format.check(bytes, page)?;
+        let end = self.log.end_lsn();
+        // 0 is no log, or one in which nothing was ever logged.
+        if end > 0 && lsn > end {
+            return Err(Damage::Ahead { found: lsn, end });
+        }
         match self.recent.lock().lsn_of(page) {
             Some(written) if written > lsn => Err(Damage::Lost {
                 found: lsn,
