@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::database::Inner;
 use crate::error::Error;
 use crate::log::{Position, Record};
-use crate::page::META;
+use crate::recovery;
 
 /// When checkpoints are due, and what came of them.
 #[derive(Debug)]
@@ -129,12 +129,13 @@ impl Inner {
         self.check_whole()?;
         let _broken = self.broken_by_panic();
         let (wal, pool) = (&*self.tree.wal, &self.tree.pool);
-        let begin = wal.end_lsn();
-        self.checkpoints.tried_at.store(begin, Ordering::Relaxed);
-        if latest.is_some_and(|it| it.is_all(begin)) {
+        let end = wal.end_lsn();
+        self.checkpoints.tried_at.store(end, Ordering::Relaxed);
+        if latest.is_some_and(|it| it.is_all(end)) {
             return Ok(());
         }
-        self.note_in_first_page(begin)?;
+        recovery::renew_first_page(&self.tree)?;
+        let begin = wal.end_lsn();
         let covered = pool.checkpoint()?.covered.min(begin);
         self.check_whole()?;
         // Those that have ended by now are in the log before the checkpoint's record, and durable with it.
@@ -151,15 +152,6 @@ impl Inner {
         });
         self.checkpoints.taken.fetch_add(1, Ordering::Relaxed);
         wal.truncate(first.map_or(covered, |first| first.min(covered)))
-    }
-}
-
-impl Inner {
-    /// Gives the first page the LSN at which the log ends: an older log beside these pages is found out
-    /// by it, also where nothing else in the pages says so.
-    fn note_in_first_page(&self, end: Lsn) -> Result<(), Error> {
-        self.tree.pool.fix_write(META)?.set_lsn(end);
-        Ok(())
     }
 }
 

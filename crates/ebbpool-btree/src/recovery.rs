@@ -13,6 +13,7 @@ use crate::checkpoint::Taken;
 use crate::error::Error;
 use crate::log::{FIRST, Position, Record, TxnId, Wal};
 use crate::page::map::Maps;
+use crate::page::meta::Meta;
 use crate::page::{META, ROOT};
 use crate::rollback;
 use crate::tree::Tree;
@@ -235,8 +236,11 @@ impl Analysis {
     fn check_age(&self, tree: &Tree) -> Result<(), Error> {
         let maps = tree.allocation.maps.below(tree.pool.pages());
         for page in [META, ROOT].into_iter().chain(maps) {
-            if !self.makes_anew(page) {
-                tree.pool.fix_read(page).map_err(of_a_cut_log)?;
+            match tree.pool.fix_read(page).map_err(of_a_cut_log) {
+                // What else is wrong with a page that is made anew does not matter.
+                Err(error) if !self.makes_anew(page) => return Err(error),
+                Err(error @ Error::LogCut { .. }) => return Err(error),
+                _ => {}
             }
         }
         Ok(())
@@ -314,6 +318,31 @@ impl Done {
     pub(crate) fn is_nothing(&self) -> bool {
         *self == Done::default()
     }
+}
+
+/// Writes the first page anew, so that its LSN is as late as the checkpoint that begins: an older log
+/// beside these pages is found out by it, also where no other page that is looked at says so. The log has
+/// all of the page, lest a crash tears it.
+///
+/// # Errors
+///
+/// What the pool and the log fail with.
+pub(crate) fn renew_first_page(tree: &Tree) -> Result<(), Error> {
+    let mut page = tree.pool.fix_write(META)?;
+    let Meta {
+        page_size,
+        identity,
+        ..
+    } = Meta::read(&page)?;
+    let change = Change::Format(Content::Meta {
+        page_size,
+        identity,
+    });
+    let changes = vec![(META, change.clone())];
+    let appended = tree.wal.append(&Record::Structure { changes })?;
+    change.apply(META, &mut page)?;
+    page.set_lsn(appended.lsn);
+    Ok(())
 }
 
 /// Begins the log of a database that is new: recovery makes its pages of it.

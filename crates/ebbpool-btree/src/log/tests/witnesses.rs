@@ -161,9 +161,9 @@ fn an_old_copy_of_one_file_is_found_out() {
         for (file, name) in NAMES.iter().enumerate() {
             let disk = disk.fork(0);
             replace(&disk, name, &copy[file]);
-            // What it lacks may not be needed.
+            // What it lacks may not be needed, and it may still have what is not needed any more.
             match open(&disk.fork(0), TURN) {
-                Ok(wal) => assert_eq!(found(&wal), all),
+                Ok(wal) => assert!(found(&wal).ends_with(&all)),
                 Err(_) => {
                     assert!(salvaged(&disk).lost().is_some());
                     refused += 1;
