@@ -60,58 +60,67 @@ pub struct Lost {
     pub log_end: Lsn,
     /// How far it was durable once, at least.
     pub durable: Lsn,
+    /// A part of the log before its end cannot be read.
+    pub beginning: bool,
     /// Pages with changes that the log does not have, of those that were read so far. They are shown as
     /// they are.
     pub pages_ahead: u64,
-    /// Records that could not be redone, and transactions that could not be rolled back.
+    /// Changes that could not be redone, and transactions that could not be rolled back.
     pub skipped: u64,
 }
 
 impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Lost {
-            log_end,
-            durable,
-            pages_ahead,
-            skipped,
-        } = self;
-        let missing = durable.saturating_sub(*log_end);
+        let missing = self.durable.saturating_sub(self.log_end);
+        write!(f, "the log ends at byte {}", self.log_end)?;
+        if missing > 0 {
+            write!(f, ", {missing} bytes that were durable once are missing")?;
+        }
+        if self.beginning {
+            f.write_str(", a part before its end is missing")?;
+        }
         write!(
             f,
-            "the log ends at byte {log_end}, and {missing} bytes that were durable once are missing; \
-             {pages_ahead} of the pages read so far are ahead of it; {skipped} steps of recovery were \
-             left out"
-        )
+            "; of the pages read, {} are ahead of it",
+            self.pages_ahead
+        )?;
+        match self.skipped {
+            0 => Ok(()),
+            skipped => write!(f, "; {skipped} steps of recovery were left out"),
+        }
     }
 }
 
 /// A database that is only read.
 pub(crate) struct OnlyRead {
-    log_end: Lsn,
-    durable: Lsn,
+    lost: Lost,
     pages: Arc<OverlayPages>,
-    skipped: u64,
 }
 
 impl OnlyRead {
+    /// `log_end`: before recovery, which goes on with the log in memory.
     pub(crate) fn new(wal: &Wal, log_end: Lsn, pages: Arc<OverlayPages>, skipped: u64) -> Self {
+        let lost = wal.lost();
         OnlyRead {
-            log_end,
-            durable: wal.lost().map_or(log_end, |lost| lost.durable),
+            lost: Lost {
+                log_end,
+                durable: lost.map_or(log_end, |lost| lost.durable),
+                beginning: lost.is_some_and(|lost| lost.beginning),
+                pages_ahead: 0,
+                skipped,
+            },
             pages,
-            skipped,
         }
     }
 
     fn lost(&self) -> Option<Lost> {
+        let pages_ahead = self.pages.ahead_of_log();
         let lost = Lost {
-            log_end: self.log_end,
-            durable: self.durable,
-            pages_ahead: self.pages.ahead_of_log(),
-            skipped: self.skipped,
+            pages_ahead,
+            ..self.lost
         };
-        let nothing = lost.durable <= lost.log_end && lost.pages_ahead == 0 && lost.skipped == 0;
-        (!nothing).then_some(lost)
+        let something = lost.durable > lost.log_end || lost.beginning || pages_ahead > 0;
+        (something || lost.skipped > 0).then_some(lost)
     }
 }
 

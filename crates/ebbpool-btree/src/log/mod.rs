@@ -70,6 +70,8 @@ pub(crate) struct Lost {
     pub(crate) end: Position,
     /// How far it was durable once, at least.
     pub(crate) durable: Lsn,
+    /// What one of the files had is not there.
+    pub(crate) beginning: bool,
 }
 
 /// What is to become of a log that is damaged.

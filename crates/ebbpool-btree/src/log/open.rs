@@ -57,8 +57,8 @@ pub(super) fn find(files: &Files, damaged: Damaged) -> Result<Option<Found>, Err
                 "one of its two files has no header that can be read, so it was damaged or replaced; restore both from one backup",
             );
             return match (damaged, one, other) {
-                (Damaged::Salvage, Some(header), None) => salvage(files, 0, header).map(Some),
-                (Damaged::Salvage, None, Some(header)) => salvage(files, 1, header).map(Some),
+                (Damaged::Salvage, Some(header), None) => salvage(files, 0, header, 0).map(Some),
+                (Damaged::Salvage, None, Some(header)) => salvage(files, 1, header, 0).map(Some),
                 _ => Err(error),
             };
         }
@@ -73,7 +73,7 @@ pub(super) fn find(files: &Files, damaged: Damaged) -> Result<Option<Found>, Err
     if older.turn + 1 != younger.turn || older.start > younger.start {
         // One of the two is an old copy, and the younger one's records follow on none of it.
         return match damaged {
-            Damaged::Salvage => salvage(files, current, younger).map(Some),
+            Damaged::Salvage => salvage(files, current, younger, 0).map(Some),
             Damaged::Refuse => Err(Error::LogDamaged {
                 position: older.start,
                 durable: younger.start,
@@ -87,7 +87,7 @@ pub(super) fn find(files: &Files, damaged: Damaged) -> Result<Option<Found>, Err
     let (end, _) = walk(&mut frames.up_to(younger.start)).map_err(unreadable)?;
     if end != younger.start {
         return match damaged {
-            Damaged::Salvage => salvage(files, 1 - current, older).map(Some),
+            Damaged::Salvage => salvage(files, 1 - current, older, younger.start).map(Some),
             Damaged::Refuse => Err(Error::LogDamaged {
                 position: end,
                 durable: younger.start,
@@ -102,7 +102,11 @@ pub(super) fn find(files: &Files, damaged: Damaged) -> Result<Option<Found>, Err
         Some(durable) => Some(durable.max(witnessed)),
         None => Some(witnessed).filter(|&durable| durable > end),
     };
-    let lost = lost.map(|durable| Lost { end, durable });
+    let lost = lost.map(|durable| Lost {
+        end,
+        durable,
+        beginning: false,
+    });
     match (lost, damaged) {
         (Some(Lost { durable, .. }), Damaged::Refuse) => Err(match behind {
             Some(_) => Error::LogDamaged {
@@ -122,13 +126,13 @@ pub(super) fn find(files: &Files, damaged: Damaged) -> Result<Option<Found>, Err
     }
 }
 
-/// What can be read of one file alone.
-fn salvage(files: &Files, file: usize, header: Header) -> Result<Found, Error> {
+/// What can be read of one file alone; the log was durable up to `durable` at least.
+fn salvage(files: &Files, file: usize, header: Header, durable: Lsn) -> Result<Found, Error> {
     let witnesses = witnesses(files, &header)?;
     let seed = header.identity.number;
     let mut frames = Frames::new(&*files[file], seed, header.start).map_err(unreadable)?;
     let (end, _) = walk(&mut frames).map_err(unreadable)?;
-    let durable = witnessed(&witnesses).max(end);
+    let durable = witnessed(&witnesses).max(durable).max(end);
     Ok(Found {
         current: file,
         // The other one counts as empty.
@@ -136,7 +140,11 @@ fn salvage(files: &Files, file: usize, header: Header) -> Result<Found, Error> {
         end,
         durable: end,
         witnesses,
-        lost: Some(Lost { end, durable }),
+        lost: Some(Lost {
+            end,
+            durable,
+            beginning: durable == end,
+        }),
     })
 }
 
