@@ -10,7 +10,7 @@ pub(crate) mod fixture;
 #[cfg(test)]
 mod tests;
 
-use ebbpool::{Pool, WriteGuard};
+use ebbpool::{Log, Pool, WriteGuard};
 
 use crate::change::{Change, Content};
 use crate::error::Error;
@@ -90,11 +90,13 @@ impl Allocation {
         }
     }
 
-    /// Looks whether a map was lost that is empty: then the pages that it is the first to cover, or the
-    /// next map, are not.
+    /// Looks whether a map was lost that is empty: then some page that it is the first to cover, or a
+    /// later map, is not. There are few such pages where none was lost, since a map is made with the first
+    /// page that it covers.
     fn check_unmapped(&self, pool: &Pool, map: u64) -> Result<(), Error> {
         let later = self.maps.below(pool.pages()).skip_while(|&m| m <= map);
-        for page in [map - 1, map + 1].into_iter().chain(later) {
+        let covered = map - 1..pool.pages().min(map - 1 + self.maps.span);
+        for page in covered.filter(|&page| page != map).chain(later) {
             if Kind::of(&pool.fix_read(page)?) != Some(Kind::Nothing) {
                 return Err(Error::corrupt(
                     map,
@@ -115,18 +117,18 @@ impl Allocation {
     /// Nothing is taken then.
     pub(crate) fn take<'p>(&self, pool: &'p Pool, wal: &Wal) -> Result<Taken<'p>, Error> {
         let mut mapped = self.mapped.lock();
-        let page = pool.allocate()?;
+        let page = fresh(pool, wal)?;
         if page.page() < *mapped {
             drop(mapped);
             return self.with_map(pool, page);
         }
         // Pages come in order: this one is the first that has no map, and the next one is its map, unless
         // another was freed meanwhile.
-        let next = match pool.allocate() {
+        let next = match fresh(pool, wal) {
             Ok(next) => next,
             Err(error) => {
                 put_back(pool, page);
-                return Err(error.into());
+                return Err(error);
             }
         };
         if next.page() < *mapped {
@@ -275,6 +277,14 @@ impl Allocation {
             false => Ok(()),
         }
     }
+}
+
+/// A free page, all zeros. The log may not have durably that it is free, and what it held before is needed
+/// then: the page's LSN keeps the zeros from being written sooner.
+fn fresh<'p>(pool: &'p Pool, wal: &Wal) -> Result<WriteGuard<'p>, Error> {
+    let mut page = pool.allocate()?;
+    page.set_lsn(wal.end_lsn());
+    Ok(page)
 }
 
 fn free_between(pool: &Pool, from: u64, to: u64) -> Result<(), Error> {

@@ -7,6 +7,7 @@ use ebbpool::{Log, Lsn};
 use crate::database::Inner;
 use crate::error::Error;
 use crate::log::{Position, Record};
+use crate::recovery;
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
 
@@ -123,19 +124,26 @@ impl Inner {
     }
 
     fn take_checkpoint(&self, latest: &mut Option<Taken>) -> Result<(), Error> {
+        // Pages may lack changes that the log has: it must not become shorter, or say that they do not.
+        self.check_whole()?;
+        let _broken = self.broken_by_panic();
         let (wal, pool) = (&*self.tree.wal, &self.tree.pool);
-        let begin = wal.end_lsn();
-        self.checkpoints.tried_at.store(begin, Ordering::Relaxed);
-        if latest.is_some_and(|it| it.is_all(begin)) {
+        let end = wal.end_lsn();
+        self.checkpoints.tried_at.store(end, Ordering::Relaxed);
+        if latest.is_some_and(|it| it.is_all(end)) {
             return Ok(());
         }
+        recovery::renew_first_page(&self.tree)?;
+        let begin = wal.end_lsn();
         let covered = pool.checkpoint()?.covered.min(begin);
+        self.check_whole()?;
         // Those that have ended by now are in the log before the checkpoint's record, and durable with it.
         let first = self.live.first();
         // The record says so: what is missing before that is not the end of the log, but damage.
         wal.sync(covered)?;
         let appended = wal.append(&Record::Checkpoint { redo_from: covered })?;
         wal.sync(appended.lsn)?;
+        wal.witness_in_both()?;
         *latest = Some(Taken {
             covered,
             position: appended.position,

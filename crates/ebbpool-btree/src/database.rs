@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::RangeBounds;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, OnceLock};
 
-use ebbpool::Log;
+use ebbpool::{Log, Lsn};
 
 use crate::check::{self, Report};
 use crate::checkpoint::{Checkpointer, Checkpoints};
@@ -13,10 +14,12 @@ use crate::error::Error;
 use crate::locks::Locks;
 use crate::log::{Position, TxnId, Wal};
 use crate::options::Durability;
+use crate::overlay::OverlayPages;
+use crate::page::cell::Value;
 use crate::range::Range;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use crate::transaction::Transaction;
-use crate::tree::Tree;
+use crate::tree::{Long, Tree};
 
 /// A database: keys in order, each with a value. For many threads.
 ///
@@ -48,6 +51,78 @@ pub struct DatabaseStats {
     pub checkpoints: u64,
 }
 
+/// What a database that is only read is missing: it is no state after a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Lost {
+    /// Where the log ends, in bytes of all that was ever logged.
+    pub log_end: Lsn,
+    /// How far it was durable once, at least.
+    pub durable: Lsn,
+    /// A part of the log before its end cannot be read.
+    pub beginning: bool,
+    /// Pages with changes that the log does not have, of those that were read so far. They are shown as
+    /// they are.
+    pub pages_ahead: u64,
+    /// Changes that could not be redone, and transactions that could not be rolled back.
+    pub skipped: u64,
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let missing = self.durable.saturating_sub(self.log_end);
+        write!(f, "the log ends at byte {}", self.log_end)?;
+        if missing > 0 {
+            write!(f, ", {missing} bytes that were durable once are missing")?;
+        }
+        if self.beginning {
+            f.write_str(", a part before its end is missing")?;
+        }
+        write!(
+            f,
+            "; of the pages read, {} are ahead of it",
+            self.pages_ahead
+        )?;
+        match self.skipped {
+            0 => Ok(()),
+            skipped => write!(f, "; {skipped} steps of recovery were left out"),
+        }
+    }
+}
+
+/// A database that is only read.
+pub(crate) struct OnlyRead {
+    lost: Lost,
+    pages: Arc<OverlayPages>,
+}
+
+impl OnlyRead {
+    /// `log_end`: before recovery, which goes on with the log in memory.
+    pub(crate) fn new(wal: &Wal, log_end: Lsn, pages: Arc<OverlayPages>, skipped: u64) -> Self {
+        let lost = wal.lost();
+        OnlyRead {
+            lost: Lost {
+                log_end,
+                durable: lost.map_or(log_end, |lost| lost.durable),
+                beginning: lost.is_some_and(|lost| lost.beginning),
+                pages_ahead: 0,
+                skipped,
+            },
+            pages,
+        }
+    }
+
+    fn lost(&self) -> Option<Lost> {
+        let pages_ahead = self.pages.ahead_of_log();
+        let lost = Lost {
+            pages_ahead,
+            ..self.lost
+        };
+        let something = lost.durable > lost.log_end || lost.beginning || pages_ahead > 0;
+        (something || lost.skipped > 0).then_some(lost)
+    }
+}
+
 /// What transactions and the thread for checkpoints share.
 pub(crate) struct Inner {
     pub(crate) tree: Tree,
@@ -59,6 +134,7 @@ pub(crate) struct Inner {
     pub(crate) rollbacks: AtomicU64,
     next_txn: AtomicU64,
     broken: OnceLock<String>,
+    only_read: Option<OnlyRead>,
 }
 
 /// Transactions of which the log has something that recovery would need.
@@ -101,23 +177,47 @@ impl Inner {
             rollbacks: AtomicU64::new(0),
             next_txn: AtomicU64::new(first_txn),
             broken: OnceLock::new(),
+            only_read: None,
         }
+    }
+
+    /// The same, of a database that is only read.
+    pub(crate) fn only_read(self, only_read: OnlyRead) -> Self {
+        let only_read = Some(only_read);
+        Inner { only_read, ..self }
     }
 
     /// # Errors
     ///
-    /// [`Error::Broken`] if nothing may be changed any more.
+    /// [`Error::ReadOnly`] if nothing was ever to be changed, [`Error::Broken`] if nothing may be any
+    /// more.
     pub(crate) fn check_whole(&self) -> Result<(), Error> {
+        if self.only_read.is_some() {
+            return Err(Error::ReadOnly);
+        }
         match self.broken.get() {
             Some(why) => Err(Error::Broken(why.clone())),
             None => Ok(()),
         }
     }
 
+    /// To be held while pages are changed: if the thread panics meanwhile (in a storage or a log that is
+    /// not ours, say), a page may be abandoned, or lack a change that the log has.
+    pub(crate) fn broken_by_panic(&self) -> BrokenByPanic<'_> {
+        BrokenByPanic {
+            inner: self,
+            panicking: std::thread::panicking(),
+        }
+    }
+
     /// Lets nothing be changed from now on, and answers with the reason, which may be an earlier one.
     pub(crate) fn broken_by(&self, what: &str, error: &Error) -> Error {
         tracing::error!(%error, "{what}: the database takes no more changes");
-        let why = self.broken.get_or_init(|| format!("{what}: {error}"));
+        self.break_down(format!("{what}: {error}"))
+    }
+
+    fn break_down(&self, why: String) -> Error {
+        let why = self.broken.get_or_init(|| why);
         self.locks.give_up();
         Error::Broken(why.clone())
     }
@@ -134,18 +234,78 @@ impl Inner {
 
     /// The value of a key, as a transaction sees it, or as whoever is none (0).
     pub(crate) fn get(&self, txn: TxnId, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        let mut tries = 0;
         loop {
             let found = self.tree.look_up(key, |value| {
                 if self.locks.is_locked(txn, key) {
-                    return Ok(None);
+                    return Ok(Seen::Locked);
                 }
-                let value = value.map(|value| self.tree.read_value(value));
-                value.transpose().map(Some)
+                match value {
+                    Some(value) if tries < MOST_TRIES => self.see(value),
+                    Some(value) => Ok(Seen::Value(Some(self.tree.read_value(value)?))),
+                    None => Ok(Seen::Value(None)),
+                }
             })?;
             match found {
-                Some(value) => return Ok(value),
-                None => self.wait_for(txn, key)?,
+                Seen::Value(value) => return Ok(value),
+                Seen::Locked => self.wait_for(txn, key)?,
+                Seen::Long(long) => {
+                    if let Some(value) = self.read_long(key, long)? {
+                        return Ok(Some(value));
+                    }
+                    tries += 1;
+                }
             }
+        }
+    }
+
+    /// A value under its leaf's latch; not all of it if it is long.
+    fn see(&self, value: Value<'_>) -> Result<Seen, Error> {
+        match self.tree.long(value)? {
+            Some(long) => Ok(Seen::Long(long)),
+            None => Ok(Seen::Value(Some(self.tree.read_value(value)?))),
+        }
+    }
+
+    /// A long value, read without its leaf's latch, so that nobody who changes the leaf has to wait for
+    /// so many pages; nothing if it was replaced meanwhile, and its pages may have been others'.
+    pub(crate) fn read_long(&self, key: &[u8], long: Long) -> Result<Option<Vec<u8>>, Error> {
+        let read = self.tree.read_value(long.value());
+        let now = self.tree.look_up(key, |value| {
+            value.map_or(Ok(None), |value| self.tree.long(value))
+        })?;
+        match now == Some(long) {
+            true => read.map(Some),
+            // What it failed with is no damage, perhaps.
+            false => Ok(None),
+        }
+    }
+}
+
+/// What a look at a key has come to.
+enum Seen {
+    /// Another transaction has it.
+    Locked,
+    Value(Option<Vec<u8>>),
+    Long(Long),
+}
+
+/// How often a long value is read without its leaf's latch before it is read with it.
+pub(crate) const MOST_TRIES: u32 = 4;
+
+/// See [`Inner::broken_by_panic`].
+pub(crate) struct BrokenByPanic<'d> {
+    inner: &'d Inner,
+    /// The thread was panicking already, and is cleaning up.
+    panicking: bool,
+}
+
+impl Drop for BrokenByPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() && !self.panicking {
+            let why = "a thread panicked in the middle of a change";
+            tracing::error!("{why}: the database takes no more changes");
+            self.inner.break_down(why.into());
         }
     }
 }
@@ -220,7 +380,7 @@ impl Database {
     ///
     /// [`Error::NotEmpty`], [`Error::Unsorted`], [`Error::KeyTooLong`], [`Error::ValueTooLong`],
     /// [`Error::Options`] for another `fill`, what `records` fails with, what the pool fails with, and
-    /// what [`Transaction::commit`] does. The database is empty then.
+    /// what [`Transaction::commit`] does. The database is empty then, also if `records` panics.
     pub fn load<E: From<Error>>(
         &mut self,
         records: impl IntoIterator<Item = Result<(Vec<u8>, Vec<u8>), E>>,
@@ -230,10 +390,20 @@ impl Database {
             let why = format!("leaves are filled to more than 0 and at most 1, not {fill}");
             return Err(Error::Options(why).into());
         }
-        let mut failure = None;
+        let (mut failure, mut panicked) = (None, None);
         let mut records = records.into_iter();
         let mut records = std::iter::from_fn(|| {
-            Some(records.next()?.map_err(|error| {
+            // What is loaded so far is taken back before a panic goes on.
+            let next = panic::catch_unwind(AssertUnwindSafe(|| records.next()));
+            let next = next.map_err(|payload| {
+                panicked = Some(payload);
+                Error::Options("what gives the records to be loaded panicked".into())
+            });
+            let next = match next {
+                Ok(next) => next?,
+                Err(error) => return Some(Err(error)),
+            };
+            Some(next.map_err(|error| {
                 failure = Some(error);
                 Error::Options("the records to be loaded ended in an error".into())
             }))
@@ -244,9 +414,10 @@ impl Database {
             // Whoever comes next is told if that is not possible.
             Err(error) => transaction.rollback().and(Err(error)),
         };
-        match failure {
-            Some(failure) => Err(failure),
-            None => Ok(outcome?),
+        match (panicked, failure) {
+            (Some(payload), _) => panic::resume_unwind(payload),
+            (None, Some(failure)) => Err(failure),
+            (None, None) => Ok(outcome?),
         }
     }
 
@@ -255,7 +426,8 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// What the pool and the log fail with, now or in a checkpoint that was taken since the last call.
+    /// What the pool and the log fail with, now or in a checkpoint that was taken since the last call;
+    /// [`Error::Broken`], [`Error::ReadOnly`].
     pub fn checkpoint(&self) -> Result<(), Error> {
         self.inner.checkpoint()
     }
@@ -268,6 +440,13 @@ impl Database {
     /// Damage is no error, but in the report. What the pool fails with otherwise.
     pub fn check(&mut self) -> Result<Report, Error> {
         check::check(&self.inner.tree)
+    }
+
+    /// What is missing of a database that was opened with
+    /// [`Options::read_only`](crate::Options::read_only), as far as is known by now; nothing if all of it
+    /// is there.
+    pub fn lost(&self) -> Option<Lost> {
+        self.inner.only_read.as_ref()?.lost()
     }
 
     /// The log, as the pool sees it: for tests that watch the order of writes
@@ -295,14 +474,17 @@ impl Database {
         }
     }
 
-    /// Takes a checkpoint and ends.
+    /// Takes a checkpoint and ends. One that is only read just ends.
     ///
     /// # Errors
     ///
     /// As [`checkpoint`](Self::checkpoint). What was committed is in the log in any case.
     pub fn close(mut self) -> Result<(), Error> {
         self.checkpointer = None;
-        self.inner.checkpoint()
+        match self.inner.only_read {
+            Some(_) => Ok(()),
+            None => self.inner.checkpoint(),
+        }
     }
 }
 

@@ -69,9 +69,10 @@ pub enum Error {
         /// What the system says.
         source: io::Error,
     },
-    /// The log has a hole where it was durable once.
+    /// The log has a hole where it was durable once. [`Options::read_only`](crate::Options::read_only)
+    /// shows what is left.
     #[error(
-        "the log is damaged at byte {position}: what was durable up to byte {durable} is gone; nothing was changed"
+        "the log is damaged at byte {position}: what was durable up to byte {durable} is gone; nothing was changed. Put the log back from a backup, or open the database read-only (Options::read_only)"
     )]
     LogDamaged {
         /// Where the first unreadable record begins, in bytes of all that was ever logged.
@@ -79,6 +80,22 @@ pub enum Error {
         /// How far it was once durable.
         durable: Lsn,
     },
+    /// The log lost its end: pages may have been written that need what is missing, and what would be
+    /// logged now would be taken for it. [`Options::read_only`](crate::Options::read_only) shows what is
+    /// left.
+    #[error(
+        "the log ends at byte {end}, and was durable up to byte {durable} once: {} bytes are missing; nothing was changed. Put the log back from a backup, or open the database read-only (Options::read_only)",
+        .durable.saturating_sub(*.end)
+    )]
+    LogCut {
+        /// Where it ends, in bytes of all that was ever logged.
+        end: Lsn,
+        /// How far it was once durable, at least.
+        durable: Lsn,
+    },
+    /// The database was opened only to be read.
+    #[error("the database is open read-only; open it without Options::read_only to change it")]
+    ReadOnly,
     /// Rollback or what follows a commit failed, and pages hold what they should not. Reopen the
     /// database, which recovers.
     #[error("the database takes no more changes, since {0}; reopen it to recover")]

@@ -28,7 +28,7 @@ pub(crate) fn open(path: &Path, options: &Options) -> Result<Place, Error> {
             made(&first)?
         }
     };
-    lock(&log, path, &first)?;
+    locked(log.try_lock(), path, &first)?;
     // Only now nobody else makes a database here.
     let head = head(path)?;
     let other = match existing(&second)? {
@@ -44,7 +44,37 @@ pub(crate) fn open(path: &Path, options: &Options) -> Result<Place, Error> {
             made(&second)?
         }
     };
-    Ok(Place::of_files(path.into(), head, [log, other]))
+    Ok(Place::of_files(
+        path.into(),
+        head,
+        [Arc::new(log), Arc::new(other)],
+    ))
+}
+
+/// Finds a database at a path, of which nothing is to be changed; files are opened for reading only, and
+/// none is made. Others may have it open to read it, too.
+///
+/// # Errors
+///
+/// [`Error::File`], [`Error::Locked`], [`Error::NotADatabase`].
+pub(crate) fn open_to_read(path: &Path) -> Result<Place, Error> {
+    let [first, second] = ["log0", "log1"].map(|extension| beside(path, extension));
+    let open = |log: &Path| match File::open(log) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed(log, "open it")(error)),
+    };
+    let Some(log) = open(&first)? else {
+        return Err(match head(path)?.kind {
+            HeadKind::Empty => failed(path, "open it")(io::ErrorKind::NotFound.into()),
+            HeadKind::Ours(_) | HeadKind::Damaged => not_a_database(path, missing(&first)),
+            HeadKind::Foreign => not_a_database(path, FOREIGN.into()),
+        });
+    };
+    locked(log.try_lock_shared(), path, &first)?;
+    let other = open(&second)?.ok_or_else(|| not_a_database(path, missing(&second)))?;
+    let place = Place::of_files(path.into(), head(path)?, [Arc::new(log), Arc::new(other)]);
+    place.read_only()
 }
 
 /// The file of the images of pages.
@@ -139,8 +169,8 @@ fn sync_directory(of: &Path) -> io::Result<()> {
     }
 }
 
-fn lock(log: &File, path: &Path, name: &Path) -> Result<(), Error> {
-    log.try_lock().map_err(|error| match error {
+fn locked(outcome: Result<(), TryLockError>, path: &Path, name: &Path) -> Result<(), Error> {
+    outcome.map_err(|error| match error {
         TryLockError::WouldBlock => Error::Locked { path: path.into() },
         TryLockError::Error(error) => failed(name, "lock it")(error),
     })
@@ -163,22 +193,37 @@ fn patiently(open: impl Fn() -> Result<FileStorage, OpenError>) -> Result<FileSt
 /// Opens the pages and the area for images of pages, which are made if they are not there; the area only if
 /// it is wanted.
 pub(crate) fn storages(path: &Path, page_size: usize, wanted: bool) -> Result<Storages, Error> {
-    let open = |path: &Path| -> Result<Arc<dyn Storage>, Error> {
-        let options = FileOptions {
-            page_size,
-            create: true,
-            ..FileOptions::default()
-        };
-        match patiently(|| FileStorage::open(path, &options)) {
-            Ok(storage) => Ok(Arc::new(storage)),
-            Err(OpenError::InUse(path)) => Err(Error::Locked { path }),
-            Err(OpenError::Io { path, what, source }) => Err(Error::File { path, what, source }),
-            Err(error) => Err(Error::Options(error.to_string())),
-        }
+    let options = FileOptions {
+        page_size,
+        create: true,
+        ..FileOptions::default()
     };
-    let pages = open(path)?;
+    let pages = storage(path, &options)?;
     let area = area(path);
-    let wanted = wanted || fs::metadata(&area).is_ok_and(|found| found.len() > 0);
-    let area = wanted.then(|| open(&area));
-    Ok((pages, area.transpose()?))
+    let area = (wanted || has_bytes(&area)).then(|| storage(&area, &options));
+    Ok((Some(pages), area.transpose()?))
+}
+
+/// Opens the pages and the area for images of pages for reading, as far as they are there.
+pub(crate) fn storages_to_read(path: &Path, page_size: usize) -> Result<Storages, Error> {
+    let options = FileOptions {
+        page_size,
+        read_only: true,
+        ..FileOptions::default()
+    };
+    let open = |path: &Path| has_bytes(path).then(|| storage(path, &options));
+    Ok((open(path).transpose()?, open(&area(path)).transpose()?))
+}
+
+fn has_bytes(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.len() > 0)
+}
+
+fn storage(path: &Path, options: &FileOptions) -> Result<Arc<dyn Storage>, Error> {
+    match patiently(|| FileStorage::open(path, options)) {
+        Ok(storage) => Ok(Arc::new(storage)),
+        Err(OpenError::InUse(path)) => Err(Error::Locked { path }),
+        Err(OpenError::Io { path, what, source }) => Err(Error::File { path, what, source }),
+        Err(error) => Err(Error::Options(error.to_string())),
+    }
 }

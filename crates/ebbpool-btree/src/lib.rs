@@ -16,6 +16,7 @@ mod locks;
 mod log;
 mod open;
 mod options;
+mod overlay;
 mod page;
 mod place;
 mod range;
@@ -32,7 +33,7 @@ pub mod fuzzing {
 }
 
 pub use check::{Finding, Report};
-pub use database::{Database, DatabaseStats};
+pub use database::{Database, DatabaseStats, Lost};
 pub use error::Error;
 pub use log::LogFile;
 pub use options::{Durability, Options, Parts};

@@ -3,18 +3,19 @@
 use std::io;
 use std::sync::Arc;
 
-use ebbpool::{Log, PageFormat};
+use ebbpool::{Log, PageFormat, Pool, PoolOptions};
 
 use crate::allocation::Allocation;
 use crate::checkpoint::{Checkpointer, Checkpoints};
-use crate::database::{Database, Inner};
+use crate::database::{Database, Inner, OnlyRead};
 use crate::error::Error;
 use crate::locks::Locks;
-use crate::log::{Identity, Wal};
+use crate::log::{Damaged, Identity, Wal};
 use crate::options::{Options, is_page_size};
+use crate::overlay::OverlayPages;
 use crate::page::META;
 use crate::page::meta::FORMAT;
-use crate::place::{self, FOREIGN, HeadKind, Place};
+use crate::place::{self, FOREIGN, HeadKind, Place, Storages};
 use crate::recovery::{self, Analysis};
 use crate::tree::Tree;
 
@@ -22,21 +23,26 @@ pub(crate) fn open(mut options: Options, place: Place) -> Result<Database, Error
     let opened = Opened::find_or_make(&options, &place)?;
     let page_size = opened.identity.page_size as usize;
     let wal = Arc::new(opened.wal);
-    let log: Arc<dyn Log> = wal.clone();
     let identity = opened.identity.number;
-    let pool = options.take_pool()?.format(PageFormat::Checked).log(log);
-    let pool = pool.identity(identity);
+    let pool = options
+        .take_pool()?
+        .format(PageFormat::Checked)
+        .identity(identity);
     let foreign = place.foreign_area();
-    let (pages, area) = place.storages(page_size, options.double_write)?;
-    let pool = match area {
-        Some(area) if options.double_write => pool.double_write(area),
-        Some(area) => {
-            place::retire(area, &*pages, identity).map_err(&foreign)?;
-            pool
+    let storages = place.storages(page_size, options.double_write)?;
+    let (pool, only_read) = match options.read_only {
+        true => {
+            let pages = to_read(storages, page_size, &wal, identity, &foreign)?;
+            // Without the log: pages that are ahead of it are shown as they are, and counted.
+            (pool.open(Arc::clone(&pages))?, Some(pages))
         }
-        None => pool,
+        false => {
+            let log: Arc<dyn Log> = wal.clone();
+            let pool = pool.log(log);
+            let area = options.double_write;
+            (to_change(storages, pool, area, identity, &foreign)?, None)
+        }
     };
-    let pool = pool.open(pages).map_err(&foreign)?;
     let allocation = Allocation::new(pool.payload_size());
     let tree = Tree {
         pool,
@@ -45,20 +51,68 @@ pub(crate) fn open(mut options: Options, place: Place) -> Result<Database, Error
     };
     let first_txn = opened.analysis.highest_txn.saturating_add(1);
     let latest = opened.analysis.checkpoint;
-    let done = opened.analysis.recover(&tree)?;
     let (every, background) = (options.checkpoint_every, options.background);
-    let inner = Arc::new(Inner::new(
-        tree,
-        Locks::new(options.patience),
-        options.durability,
-        Checkpoints::new(every, background, wal.end_lsn(), latest),
-        first_txn,
-    ));
+    let checkpoints = |background| Checkpoints::new(every, background, wal.end_lsn(), latest);
+    let locks = Locks::new(options.patience);
+    if let Some(pages) = only_read {
+        let log_end = wal.end_lsn();
+        let skipped = opened.analysis.recover_what_there_is(&tree);
+        let lost = OnlyRead::new(&wal, log_end, pages, skipped);
+        let checkpoints = checkpoints(false);
+        let inner = Inner::new(tree, locks, options.durability, checkpoints, first_txn);
+        return Ok(Database::new(Arc::new(inner.only_read(lost)), None));
+    }
+    let done = opened.analysis.recover(&tree)?;
+    let checkpoints = checkpoints(background);
+    let inner = Inner::new(tree, locks, options.durability, checkpoints, first_txn);
+    let inner = Arc::new(inner);
     if !done.is_nothing() {
         inner.checkpoint()?;
     }
     let checkpointer = Checkpointer::start(&inner)?;
     Ok(Database::new(inner, checkpointer))
+}
+
+fn to_change(
+    (pages, area): Storages,
+    pool: PoolOptions,
+    double_write: bool,
+    identity: u64,
+    foreign: &dyn Fn(ebbpool::Error) -> Error,
+) -> Result<Pool, Error> {
+    let pages = pages.ok_or_else(|| Error::Options("there is no storage of pages".into()))?;
+    let pool = match area {
+        Some(area) if double_write => pool.double_write(area),
+        Some(area) => {
+            place::retire(area, &*pages, identity).map_err(foreign)?;
+            pool
+        }
+        None => pool,
+    };
+    pool.open(pages).map_err(foreign)
+}
+
+/// Pages whose changes stay in memory, torn ones restored.
+fn to_read(
+    (pages, area): Storages,
+    page_size: usize,
+    wal: &Wal,
+    identity: u64,
+    foreign: &dyn Fn(ebbpool::Error) -> Error,
+) -> Result<Arc<OverlayPages>, Error> {
+    let overlaid = |base| {
+        let overlay = OverlayPages::new(base, page_size, wal.end_lsn());
+        let overlay = overlay.map_err(|source| ebbpool::Error::Storage {
+            what: "the storage cannot say how long it is",
+            source,
+        });
+        overlay.map(Arc::new)
+    };
+    let pages = overlaid(pages)?;
+    if let Some(area) = area {
+        place::retire(overlaid(Some(area))?, &*pages, identity).map_err(foreign)?;
+    }
+    Ok(pages)
 }
 
 /// A log, and what it says.
@@ -80,6 +134,9 @@ impl Opened {
         }
         match Self::find(options, place) {
             Ok(Some(opened)) => Ok(opened),
+            Ok(None) if options.read_only => Err(place.not_a_database(
+                "its log is empty, so it was never finished being made or lost its log",
+            )),
             Ok(None) => Self::make(options, place),
             // Of two things that are wrong, this is the one that explains the other.
             Err(error) if place.head.kind == HeadKind::Foreign && is_damage(&error) => {
@@ -91,7 +148,12 @@ impl Opened {
 
     /// Nothing if there is no log, or only the beginning of one.
     fn find(options: &Options, place: &Place) -> Result<Option<Self>, Error> {
-        let Some((wal, identity)) = Wal::open(place.log(), options.checkpoint_every)? else {
+        let damaged = match options.read_only {
+            true => Damaged::Salvage,
+            false => Damaged::Refuse,
+        };
+        let Some((wal, identity)) = Wal::open(place.log(), options.checkpoint_every, damaged)?
+        else {
             return Ok(None);
         };
         let page_size = identity.page_size as usize;
@@ -221,7 +283,7 @@ impl Opened {
 /// True if a log is not one, and false if only nobody could look.
 fn is_damage(error: &Error) -> bool {
     match error {
-        Error::LogDamaged { .. } => true,
+        Error::LogDamaged { .. } | Error::LogCut { .. } => true,
         Error::Log { source, .. } => source.kind() == io::ErrorKind::InvalidData,
         _ => false,
     }

@@ -63,6 +63,7 @@ pub struct Options {
     pub(crate) patience: Duration,
     pub(crate) background: bool,
     pub(crate) create: bool,
+    pub(crate) read_only: bool,
     adjustments: Vec<Box<dyn FnOnce(PoolOptions) -> PoolOptions>>,
 }
 
@@ -91,6 +92,7 @@ impl Options {
             patience: Duration::from_secs(1),
             background: true,
             create: true,
+            read_only: false,
             adjustments: Vec::new(),
         }
     }
@@ -156,6 +158,18 @@ impl Options {
         self
     }
 
+    /// Whether the database is only to be read; false unless told. No byte of its files is changed, which
+    /// may be on a file system that takes no writes: recovery happens in memory. Others may read it at
+    /// the same time. Changes and checkpoints fail with [`Error::ReadOnly`].
+    ///
+    /// A database that is refused otherwise, since its log lost its end or has a hole, is shown as far as
+    /// it can be read; [`Database::lost`] says what is missing. Do not take it for the state after some
+    /// transaction then.
+    pub fn read_only(mut self, read_only: bool) -> Self {
+        self.read_only = read_only;
+        self
+    }
+
     /// Changes what the pool is opened with. Format, log and double-write area are the database's.
     pub fn pool(mut self, adjust: impl FnOnce(PoolOptions) -> PoolOptions + 'static) -> Self {
         self.adjustments.push(Box::new(adjust));
@@ -168,12 +182,15 @@ impl Options {
     /// # Errors
     ///
     /// [`Error::Options`], [`Error::NotADatabase`], [`Error::Newer`], [`Error::Locked`], [`Error::File`],
-    /// [`Error::LogDamaged`], [`Error::Corrupt`], and what the pool fails with. Files that are not ours
-    /// are left as they are.
+    /// [`Error::LogDamaged`], [`Error::LogCut`], [`Error::Corrupt`], and what the pool fails with. Files
+    /// that are not ours are left as they are.
     #[cfg(unix)]
     pub fn open(self, path: impl AsRef<Path>) -> Result<Database, Error> {
         self.check()?;
-        let place = files::open(path.as_ref(), &self)?;
+        let place = match self.read_only {
+            true => files::open_to_read(path.as_ref())?,
+            false => files::open(path.as_ref(), &self)?,
+        };
         open::open(self, place)
     }
 
@@ -184,7 +201,11 @@ impl Options {
     /// As [`open`](Self::open).
     pub fn open_on(self, parts: Parts) -> Result<Database, Error> {
         self.check()?;
-        open::open(self, Place::of(parts)?)
+        let place = Place::of(parts)?;
+        match self.read_only {
+            true => open::open(self, place.read_only()?),
+            false => open::open(self, place),
+        }
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -218,7 +239,10 @@ impl Options {
 
     /// The pool's options but for log and double-write area.
     pub(crate) fn take_pool(&mut self) -> Result<PoolOptions, Error> {
-        let mut pool = PoolOptions::new(self.frames).background(self.background);
+        let mut pool = PoolOptions::new(self.frames)
+            .background(self.background)
+            // Not under a parent's latch: operations do it before they begin.
+            .throttle_at_fix(false);
         if let Some(spec) = &self.policy {
             pool = pool.policy(spec).map_err(of_pool)?;
         }
@@ -252,6 +276,7 @@ impl fmt::Debug for Options {
             .field("lock_patience", &self.patience)
             .field("background", &self.background)
             .field("create", &self.create)
+            .field("read_only", &self.read_only)
             .finish_non_exhaustive()
     }
 }

@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::files;
 use crate::log::LogFile;
 use crate::options::{Parts, is_page_size};
+use crate::overlay::OverlayFile;
 use crate::page::META;
 use crate::page::meta::{FORMAT, Meta};
 
@@ -26,6 +27,8 @@ pub(crate) struct Place {
     pub(crate) head: Head,
     log: [Arc<dyn LogFile>; 2],
     pages: Pages,
+    /// Nothing of it is to be changed.
+    read_only: bool,
 }
 
 enum Pages {
@@ -38,8 +41,8 @@ enum Pages {
     },
 }
 
-/// Pages, and the area for images of pages if there is one.
-pub(crate) type Storages = (Arc<dyn Storage>, Option<Arc<dyn Storage>>);
+/// Pages, unless they are only to be read and missing, and the area for images of pages if there is one.
+pub(crate) type Storages = (Option<Arc<dyn Storage>>, Option<Arc<dyn Storage>>);
 
 impl Place {
     /// # Errors
@@ -55,16 +58,39 @@ impl Place {
                 pages: Arc::from(parts.pages),
                 double_write: parts.double_write.map(Arc::from),
             },
+            read_only: false,
+        })
+    }
+
+    /// The same place, with all that is written to it kept in memory.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Log`] if the log cannot be read.
+    pub(crate) fn read_only(self) -> Result<Self, Error> {
+        let overlaid = |file| -> Result<Arc<dyn LogFile>, Error> {
+            let file = OverlayFile::new(Some(file));
+            let what = "read";
+            Ok(Arc::new(
+                file.map_err(|source| Error::Log { what, source })?,
+            ))
+        };
+        let [first, second] = self.log;
+        Ok(Place {
+            log: [overlaid(first)?, overlaid(second)?],
+            read_only: true,
+            ..self
         })
     }
 
     #[cfg(unix)]
-    pub(crate) fn of_files(path: PathBuf, head: Head, log: [std::fs::File; 2]) -> Self {
+    pub(crate) fn of_files(path: PathBuf, head: Head, log: [Arc<dyn LogFile>; 2]) -> Self {
         Place {
             path,
             head,
-            log: log.map(|file| Arc::new(file) as Arc<dyn LogFile>),
+            log,
             pages: Pages::Files,
+            read_only: false,
         }
     }
 
@@ -92,11 +118,13 @@ impl Place {
     pub(crate) fn storages(self, page_size: usize, wanted: bool) -> Result<Storages, Error> {
         match self.pages {
             #[cfg(unix)]
+            Pages::Files if self.read_only => files::storages_to_read(&self.path, page_size),
+            #[cfg(unix)]
             Pages::Files => files::storages(&self.path, page_size, wanted),
             Pages::Opened {
                 pages,
                 double_write,
-            } => Ok((pages, double_write)),
+            } => Ok((Some(pages), double_write)),
         }
     }
 

@@ -4,11 +4,12 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::ops::{Bound, ControlFlow, RangeBounds};
 
-use crate::database::Inner;
+use crate::database::{Inner, MOST_TRIES};
 use crate::error::Error;
 use crate::locks;
 use crate::log::TxnId;
 use crate::page::cell::Value;
+use crate::tree::Long;
 
 /// Records of the first batch: about a leaf of them.
 const FIRST_BATCH: usize = 16;
@@ -52,6 +53,8 @@ struct Batch {
     more: bool,
     /// The key behind the last record, where somebody has it locked.
     locked: Option<Vec<u8>>,
+    /// The key behind the last record, where its value is to be read without the leaf's latch.
+    long: Option<(Vec<u8>, Long)>,
 }
 
 impl<'d> Range<'d> {
@@ -112,9 +115,19 @@ impl<'d> Range<'d> {
     /// least, if there are any.
     fn read_whole(&self, end: End, mut size: usize) -> Result<Batch, Error> {
         let locks = &self.inner.locks;
+        let mut tries = 0;
         loop {
             let brought_back = locks.brought_back();
-            let batch = self.read(end, size)?;
+            let mut batch = self.read(end, size, tries < MOST_TRIES)?;
+            if batch.records.is_empty()
+                && let Some((key, long)) = batch.long.take()
+            {
+                let Some(value) = self.inner.read_long(&key, long)? else {
+                    tries += 1;
+                    continue;
+                };
+                batch.records.push((key, value));
+            }
             if let Some(key) = batch.locked.as_ref().filter(|_| batch.records.is_empty()) {
                 self.inner.wait_for(self.txn, key)?;
             } else if let Some(key) = self.missing(end, &batch) {
@@ -127,7 +140,8 @@ impl<'d> Range<'d> {
         }
     }
 
-    fn read(&self, end: End, size: usize) -> Result<Batch, Error> {
+    /// Long values are left to be read later if they `may_wait`.
+    fn read(&self, end: End, size: usize, may_wait: bool) -> Result<Batch, Error> {
         let (inner, txn) = (self.inner, self.txn);
         let (near, far) = match end {
             End::Front => (slice(&self.from), slice(&self.to)),
@@ -140,6 +154,11 @@ impl<'d> Range<'d> {
             }
             if inner.locks.is_locked(txn, key) {
                 batch.locked = Some(key.to_vec());
+                batch.more = true;
+                return Ok(ControlFlow::Break(()));
+            }
+            if may_wait && let Some(long) = inner.tree.long(value)? {
+                batch.long = Some((key.to_vec(), long));
                 batch.more = true;
                 return Ok(ControlFlow::Break(()));
             }

@@ -6,13 +6,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use ebbpool::{HEADER_BYTES, Log, Lsn};
+use ebbpool::{Damage, HEADER_BYTES, Lsn};
 
 use crate::change::{Change, Content};
 use crate::checkpoint::Taken;
 use crate::error::Error;
-use crate::log::{Position, Record, TxnId, Wal};
+use crate::log::{FIRST, Position, Record, TxnId, Wal};
 use crate::page::map::Maps;
+use crate::page::meta::Meta;
 use crate::page::{META, ROOT};
 use crate::rollback;
 use crate::tree::Tree;
@@ -191,18 +192,70 @@ impl Analysis {
         Ok(done)
     }
 
-    /// Looks whether pages that everything depends on are later than the log.
+    /// As [`recover`](Self::recover), in a database that is only read: what cannot be done is left out.
+    /// Answers how many steps that were.
+    pub(crate) fn recover_what_there_is(self, tree: &Tree) -> u64 {
+        let mut skipped = 0;
+        let mut left_out = |error: Error| {
+            tracing::warn!(%error, "a step of recovery is left out");
+            skipped += 1;
+        };
+        let complete = self.redo_from >= tree.wal.begin() || tree.wal.begin() == FIRST;
+        match complete {
+            // Without its earlier changes a page cannot take the later ones.
+            false => left_out(Error::LogDamaged {
+                position: self.redo_from,
+                durable: tree.wal.begin(),
+            }),
+            true => {
+                if let Err(error) = self.redo_each(tree, &mut |error| {
+                    left_out(error);
+                    Ok(())
+                }) {
+                    left_out(error);
+                }
+            }
+        }
+        // A rollback may need pages, and so has to know which are free.
+        if let Err(error) = tree.allocation.begin(&tree.pool, &|_| true) {
+            left_out(error);
+            return skipped;
+        }
+        for (txn, fate) in self.open {
+            if let Fate::Loses { from } = fate
+                && let Err(error) = rollback::roll_back(tree, txn, from, None)
+            {
+                left_out(error);
+            }
+        }
+        skipped
+    }
+
+    /// Looks whether pages that everything depends on are later than the log. The first page is as late
+    /// as the latest checkpoint, so that a log is found out of which both files are older copies.
     fn check_age(&self, tree: &Tree) -> Result<(), Error> {
         let maps = tree.allocation.maps.below(tree.pool.pages());
         for page in [META, ROOT].into_iter().chain(maps) {
-            if !self.makes_anew(page) {
-                check_age(tree, page, tree.pool.fix_read(page)?.lsn())?;
+            match tree.pool.fix_read(page).map_err(of_a_cut_log) {
+                // What else is wrong with a page that is made anew does not matter.
+                Err(error) if !self.makes_anew(page) => return Err(error),
+                Err(error @ Error::LogCut { .. }) => return Err(error),
+                _ => {}
             }
         }
         Ok(())
     }
 
     fn redo(&self, tree: &Tree) -> Result<u64, Error> {
+        self.redo_each(tree, &mut Err)
+    }
+
+    /// Answers how often a page was changed; `failed` is asked what to do about a page that cannot be.
+    fn redo_each(
+        &self,
+        tree: &Tree,
+        failed: &mut dyn FnMut(Error) -> Result<(), Error>,
+    ) -> Result<u64, Error> {
         let mut redone = 0;
         tree.wal.scan(&mut |_, lsn, record| {
             if lsn <= self.redo_from {
@@ -213,8 +266,12 @@ impl Analysis {
             changes.sort_by_key(|(page, _)| *page);
             for of_one in changes.chunk_by(|a, b| a.0 == b.0) {
                 let page = of_one[0].0;
-                if !self.is_over(page, lsn) {
-                    redone += u64::from(redo(tree, page, lsn, of_one)?);
+                if self.is_over(page, lsn) {
+                    continue;
+                }
+                match redo(tree, page, lsn, of_one) {
+                    Ok(done) => redone += u64::from(done),
+                    Err(error) => failed(error)?,
                 }
             }
             Ok(())
@@ -230,9 +287,7 @@ fn redo(tree: &Tree, page: u64, lsn: Lsn, changes: &[&(u64, Change<'_>)]) -> Res
         // What storage has of it may be anything.
         true => tree.pool.fix_new(page)?,
         false => {
-            let found = tree.pool.fix_read(page)?.lsn();
-            check_age(tree, page, found)?;
-            if found >= lsn {
+            if tree.pool.fix_read(page).map_err(of_a_cut_log)?.lsn() >= lsn {
                 return Ok(false);
             }
             tree.pool.fix_write(page)?
@@ -245,24 +300,49 @@ fn redo(tree: &Tree, page: u64, lsn: Lsn, changes: &[&(u64, Change<'_>)]) -> Res
     Ok(true)
 }
 
-fn check_age(tree: &Tree, page: u64, found: Lsn) -> Result<(), Error> {
-    let end = tree.wal.end_lsn();
-    if found <= end {
-        return Ok(());
+/// What a page that is ahead of the log says of the log.
+fn of_a_cut_log(error: ebbpool::Error) -> Error {
+    match error {
+        ebbpool::Error::Damaged {
+            damage: Damage::Ahead { found, end },
+            ..
+        } => Error::LogCut {
+            end,
+            durable: found,
+        },
+        error => error.into(),
     }
-    Err(Error::corrupt(
-        page,
-        format!(
-            "it is as of LSN {found}, and the log beside it is older: it ends at {end}; put the \
-             log back that belongs to it"
-        ),
-    ))
 }
 
 impl Done {
     pub(crate) fn is_nothing(&self) -> bool {
         *self == Done::default()
     }
+}
+
+/// Writes the first page anew, so that its LSN is as late as the checkpoint that begins: an older log
+/// beside these pages is found out by it, also where no other page that is looked at says so. The log has
+/// all of the page, lest a crash tears it.
+///
+/// # Errors
+///
+/// What the pool and the log fail with.
+pub(crate) fn renew_first_page(tree: &Tree) -> Result<(), Error> {
+    let mut page = tree.pool.fix_write(META)?;
+    let Meta {
+        page_size,
+        identity,
+        ..
+    } = Meta::read(&page)?;
+    let change = Change::Format(Content::Meta {
+        page_size,
+        identity,
+    });
+    let changes = vec![(META, change.clone())];
+    let appended = tree.wal.append(&Record::Structure { changes })?;
+    change.apply(META, &mut page)?;
+    page.set_lsn(appended.lsn);
+    Ok(())
 }
 
 /// Begins the log of a database that is new: recovery makes its pages of it.

@@ -50,6 +50,7 @@ pub(crate) fn roll_back(
     let mut next = from;
     let mut count = 0;
     while let Some(position) = next.filter(|_| next != until) {
+        tree.pool.throttle();
         next = match tree.wal.read(position, &mut buffer)? {
             Record::Update {
                 txn: by,

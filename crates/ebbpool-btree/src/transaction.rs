@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::{ControlFlow, RangeBounds};
+use std::panic::{self, AssertUnwindSafe};
 
 use ebbpool::{Log, Lsn};
 
@@ -11,6 +12,7 @@ use crate::error::Error;
 use crate::locks::{Held, Locks};
 use crate::log::{Position, Record, TxnId, Undo, Wal};
 use crate::options::Durability;
+use crate::page::ROOT;
 use crate::page::cell::{Value, most_key_bytes};
 use crate::range::Range;
 use crate::rollback;
@@ -151,7 +153,9 @@ impl<'d> Transaction<'d> {
     /// answers, as long as the value, replaces the value. Answers how many keys there were, which
     /// nobody else changes until the transaction ends.
     ///
-    /// `update` is called while nobody else gets at the key's page: it must not use the database.
+    /// `update` is called while nobody else gets at the key's page: it must not use the database. If it
+    /// panics, what this call has changed is taken back before the panic goes on, and the transaction
+    /// may be used further.
     ///
     /// # Errors
     ///
@@ -163,7 +167,18 @@ impl<'d> Transaction<'d> {
         count: u64,
         mut update: impl FnMut(&[u8], &[u8]) -> Option<Vec<u8>>,
     ) -> Result<u64, Error> {
-        self.all_or_nothing(|this| {
+        let mut panicked = None;
+        let outcome = self.all_or_nothing(|this| {
+            let mut update = |key: &[u8], old: &[u8]| {
+                // A panic must not meet the page's latch: the pool would take the page for changed by
+                // halves.
+                let answer = panic::catch_unwind(AssertUnwindSafe(|| update(key, old)));
+                let answer = answer.map_err(|payload| {
+                    panicked = Some(payload);
+                    Error::Options("the update of a record panicked".into())
+                });
+                same_length(answer?, old)
+            };
             let mut from = from.to_vec();
             let mut seen = 0;
             while seen < count {
@@ -174,15 +189,24 @@ impl<'d> Transaction<'d> {
                         this.lock(&key)?;
                         from = key;
                     }
-                    Step::Long(mut key, value) => {
-                        this.put_locked(&key, &value)?;
+                    Step::Long(mut key) => {
+                        let old = this.get(&key)?.ok_or_else(|| {
+                            Error::corrupt(ROOT, "a locked key is no longer in the tree under it")
+                        })?;
+                        if let Some(new) = update(&key, &old)? {
+                            this.put_locked(&key, &new)?;
+                        }
                         key.push(0);
                         from = key;
                     }
                 }
             }
             Ok(seen)
-        })
+        });
+        match panicked {
+            Some(payload) => panic::resume_unwind(payload),
+            None => outcome,
+        }
     }
 
     fn update_leaf(
@@ -190,7 +214,7 @@ impl<'d> Transaction<'d> {
         from: &[u8],
         count: u64,
         seen: &mut u64,
-        update: &mut impl FnMut(&[u8], &[u8]) -> Option<Vec<u8>>,
+        update: &mut impl FnMut(&[u8], &[u8]) -> Result<Option<Vec<u8>>, Error>,
     ) -> Result<Step, Error> {
         let (locks, tree) = (&self.inner.locks, &self.inner.tree);
         let (txn, held) = (self.chain.txn, &mut self.held);
@@ -204,20 +228,16 @@ impl<'d> Transaction<'d> {
                 return Ok(ControlFlow::Break(()));
             }
             *seen += 1;
-            let new = match value {
-                Value::Inline(old) => same_length(update(key, old), old)?,
+            match value {
+                Value::Inline(old) => Ok(ControlFlow::Continue(update(key, old)?)),
+                // Its pages are read and written without the leaf's latch: the key is locked.
                 Value::Overflow { .. } => {
-                    let old = tree.read_value(value)?;
-                    if let Some(new) = same_length(update(key, &old), &old)? {
-                        // It needs pages, and those are not to be had under the leaf's latch.
-                        stopped = Some(Step::Long(key.to_vec(), new));
-                        return Ok(ControlFlow::Break(()));
-                    }
-                    None
+                    stopped = Some(Step::Long(key.to_vec()));
+                    Ok(ControlFlow::Break(()))
                 }
-            };
-            Ok(ControlFlow::Continue(new))
+            }
         };
+        tree.pool.throttle();
         let next = tree.update_leaf(from, &mut each, &mut self.chain)?;
         Ok(stopped.unwrap_or_else(|| next.map_or(Step::End, Step::Leaf)))
     }
@@ -234,6 +254,7 @@ impl<'d> Transaction<'d> {
         fill: f64,
     ) -> Result<u64, Error> {
         self.inner.check_whole()?;
+        let _broken = self.inner.broken_by_panic();
         self.inner.tree.load(records, fill, &mut self.chain)
     }
 
@@ -271,6 +292,8 @@ impl<'d> Transaction<'d> {
         operation: impl FnOnce(&mut Self) -> Result<R, Error>,
     ) -> Result<R, Error> {
         self.inner.check_whole()?;
+        self.inner.tree.pool.throttle();
+        let _broken = self.inner.broken_by_panic();
         let (before, frees) = (self.chain.last, self.frees.len());
         let outcome = operation(self);
         if outcome.is_err() {
@@ -305,6 +328,7 @@ impl<'d> Transaction<'d> {
             self.inner.check_whole()?;
             // Whatever comes of it, there is no way back.
             self.ended = true;
+            let _broken = self.inner.broken_by_panic();
             let made = self.make_it_count(durability);
             made.inspect_err(|error| _ = self.inner.broken_by("a commit failed", error))?;
             self.tidy_up();
@@ -381,6 +405,11 @@ impl<'d> Transaction<'d> {
             return self.inner.check_whole();
         }
         self.ended = true;
+        if self.chain.begun {
+            // Its chain may lack a record that the log has, or a page its change: recovery sees to it.
+            self.inner.check_whole()?;
+        }
+        let _broken = self.inner.broken_by_panic();
         let Chain { txn, last, .. } = self.chain;
         rollback::roll_back(&self.inner.tree, txn, last, None).map_err(|error| {
             self.inner
@@ -407,8 +436,8 @@ enum Step {
     End,
     /// Somebody has this key.
     Locked(Vec<u8>),
-    /// This key's value is too long to be replaced where it is.
-    Long(Vec<u8>, Vec<u8>),
+    /// This key's value is not in the leaf.
+    Long(Vec<u8>),
 }
 
 fn same_length(new: Option<Vec<u8>>, old: &[u8]) -> Result<Option<Vec<u8>>, Error> {

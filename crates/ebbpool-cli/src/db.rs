@@ -68,6 +68,10 @@ pub(crate) enum DbError {
         workload: &'static str,
         why: String,
     },
+    #[error(
+        "{path}: {what}; put the log back from a backup, or look at what is left: ebbpool db dump {path} --read-only"
+    )]
+    LostLog { path: PathBuf, what: String },
     #[error("interrupted; {0}")]
     Interrupted(String),
 }
@@ -93,6 +97,22 @@ impl DbError {
             | Error::Locked { .. }
             | Error::File { .. }
             | Error::Options(_) => DbError::Database(error),
+            Error::LogCut { end, durable } => {
+                let missing = durable.saturating_sub(end);
+                let what = format!(
+                    "the log ends at byte {end}, and was durable up to byte {durable} once: {missing} \
+                     bytes are missing"
+                );
+                let path = path.into();
+                DbError::LostLog { path, what }
+            }
+            Error::LogDamaged { position, durable } => {
+                let what = format!(
+                    "the log is damaged at byte {position}: what was durable up to byte {durable} is gone"
+                );
+                let path = path.into();
+                DbError::LostLog { path, what }
+            }
             source => DbError::At {
                 path: path.into(),
                 source,

@@ -613,6 +613,13 @@ impl Core {
     /// being full of them.
     #[inline]
     fn hold_up(&self) {
+        if self.frames.dirty().count() > self.limits.dirty_budget_of_fixes {
+            self.hold_up_by_excess();
+        }
+    }
+
+    /// As each fix for writing does it, unless the caller wanted to say when.
+    pub(crate) fn throttle(&self) {
         if self.frames.dirty().count() > self.limits.dirty_budget {
             self.hold_up_by_excess();
         }

@@ -45,6 +45,7 @@ pub struct PoolOptions {
     pub(crate) reserve: Option<u32>,
     pub(crate) dirty_budget: f64,
     pub(crate) most_delay: Duration,
+    pub(crate) throttle_at_fix: bool,
     pub(crate) max_dirty_age: Option<Duration>,
     pub(crate) read_ahead: u32,
     pub(crate) batch: u32,
@@ -64,6 +65,8 @@ pub(crate) struct Limits {
     pub(crate) patience: Duration,
     /// Dirty pages from which on those who make more are slowed down.
     pub(crate) dirty_budget: usize,
+    /// The same where a fix for writing looks at it.
+    pub(crate) dirty_budget_of_fixes: usize,
     pub(crate) most_delay: Duration,
 }
 
@@ -91,6 +94,7 @@ impl PoolOptions {
             reserve: None,
             dirty_budget: 0.9,
             most_delay: Duration::from_millis(20),
+            throttle_at_fix: true,
             max_dirty_age: None,
             read_ahead: 32,
             batch: 64,
@@ -196,6 +200,15 @@ impl PoolOptions {
         self
     }
 
+    /// Whether each fix for writing slows its caller down beyond the
+    /// [`dirty_budget`](Self::dirty_budget); true unless told. A caller that fixes pages while it holds
+    /// others, for which threads wait, switches this off and calls
+    /// [`Pool::throttle`](crate::Pool::throttle) where it holds none.
+    pub fn throttle_at_fix(mut self, throttle: bool) -> Self {
+        self.throttle_at_fix = throttle;
+        self
+    }
+
     /// The loss window: a page that has been dirty for so long is written and synced by the background
     /// writer. Without it pages stay dirty until they have to make room, or a checkpoint.
     pub fn max_dirty_age(mut self, age: Duration) -> Self {
@@ -270,9 +283,14 @@ impl PoolOptions {
     }
 
     pub(crate) fn limits(&self) -> Limits {
+        let dirty_budget = (f64::from(self.frames) * self.dirty_budget) as usize;
         Limits {
             patience: self.patience.min(LONGEST),
-            dirty_budget: (f64::from(self.frames) * self.dirty_budget) as usize,
+            dirty_budget,
+            dirty_budget_of_fixes: match self.throttle_at_fix {
+                true => dirty_budget,
+                false => usize::MAX,
+            },
             most_delay: self.most_delay.min(LONGEST),
         }
     }

@@ -52,6 +52,16 @@ pub enum Damage {
     /// It is all zeros, as a page that was never written, and the pool has written it.
     #[error("it is all zeros, and was written")]
     Zeros,
+    /// It has changes that the log does not have: the log lost its end, or is another one.
+    #[error(
+        "it is as of LSN {found}, and the log ends at {end}: the log lost its end, or is older than the page"
+    )]
+    Ahead {
+        /// Its LSN.
+        found: Lsn,
+        /// The LSN at which the log ends.
+        end: Lsn,
+    },
 }
 
 impl PageFormat {

@@ -375,6 +375,13 @@ impl Pool {
         }
     }
 
+    /// Slows the caller down where too many pages are dirty, as
+    /// [`PoolOptions::dirty_budget`](crate::PoolOptions::dirty_budget) says. For callers that have
+    /// [`throttle_at_fix`](crate::PoolOptions::throttle_at_fix) off: to be called where they hold no page.
+    pub fn throttle(&self) {
+        self.core.throttle();
+    }
+
     /// What the pool has done so far.
     pub fn stats(&self) -> Stats {
         stats(&self.core)

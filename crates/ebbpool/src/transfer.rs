@@ -142,6 +142,11 @@ impl Transfer {
 
     fn check(&self, bytes: &[u8], page: u64) -> Result<Lsn, Damage> {
         let found = self.format.check(bytes, page)?;
+        let end = self.log.end_lsn();
+        // 0 is no log, or one in which nothing was ever logged.
+        if end > 0 && found > end {
+            return Err(Damage::Ahead { found, end });
+        }
         match self.recent.lock().lsn_of(page) {
             Some(written) if written > found => Err(Damage::Lost { found, written }),
             Some(_) if self.format.is_blank(bytes) => Err(Damage::Zeros),

@@ -8,7 +8,7 @@ use ebbpool::{Log as _, Lsn, Pool, PoolOptions};
 use super::Allocation;
 use crate::change::{Change, Content};
 use crate::error::Error;
-use crate::log::{Identity, LogFile, Record, Undo, Wal};
+use crate::log::{Damaged, Identity, LogFile, Record, Undo, Wal};
 use crate::page::{META, ROOT};
 use crate::tree::{Author, Tree};
 
@@ -90,7 +90,7 @@ pub(crate) fn create(disk: &FaultyDisk, frames: u32) -> Result<Tree, Error> {
 
 /// Opens it again, with all that the log has redone; nothing if there is no log yet.
 pub(crate) fn open(disk: &FaultyDisk, frames: u32) -> Result<Option<Tree>, Error> {
-    let Some((wal, _)) = Wal::open(log_files(disk), 1 << 30)? else {
+    let Some((wal, _)) = Wal::open(log_files(disk), 1 << 30, Damaged::Refuse)? else {
         return Ok(None);
     };
     let wal = Arc::new(wal);

@@ -3,7 +3,7 @@
 use ebbpool::Log;
 use ebbpool::storage::FaultyDisk;
 
-use super::{Identity, LogFile, Position, Record, Wal, frame, header};
+use super::{Damaged, Identity, LogFile, Position, Record, Wal, frame, header};
 
 const NAMES: [&str; 2] = ["log0", "log1"];
 
@@ -62,7 +62,7 @@ pub fn log(input: &[u8]) -> Result<(), String> {
 
 fn open(disk: &FaultyDisk) -> Result<Option<(Wal, Identity)>, crate::Error> {
     let files = NAMES.map(|name| Box::new(disk.bytes(name)) as Box<dyn LogFile>);
-    Wal::open(files, 1000)
+    Wal::open(files, 1000, Damaged::Refuse)
 }
 
 /// Where records begin; all of them are read one by one, too.

@@ -1,7 +1,8 @@
 //! The first bytes of a log's file: whose it is, and which part of the log it has.
 //!
 //! There are two places for it, each in a block of its own, and turns write them in turn: if the power
-//! fails meanwhile, the header before is still there.
+//! fails meanwhile, the header before is still there. Of the rest of each block one sector is the
+//! [witness](super::witness)'s.
 
 use std::io;
 
@@ -16,7 +17,7 @@ use crate::error::Error;
 pub(super) const LENGTH: u64 = 2 * PLACE;
 
 /// What devices write at once, or a multiple of it.
-const PLACE: u64 = 4096;
+pub(super) const PLACE: u64 = 4096;
 
 const MAGIC: [u8; 8] = *b"EBBPLOG\n";
 
@@ -27,10 +28,10 @@ pub(super) const BYTES: usize = 48;
 pub(super) const SUMMED: usize = BYTES - 8;
 
 /// What crashes leave together: a header that was never written whole is a multiple of it long.
-const SECTOR: u64 = 512;
+pub(super) const SECTOR: u64 = 512;
 
 /// No log comes so far. Below it no position overflows.
-const FAR: u64 = 1 << 60;
+pub(super) const FAR: u64 = 1 << 60;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {

@@ -18,6 +18,7 @@ mod scan;
 mod tail;
 #[cfg(test)]
 mod tests;
+mod witness;
 
 use std::io;
 use std::sync::OnceLock;
@@ -29,12 +30,13 @@ use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, RwLock};
 use header::Header;
 use scan::Frames;
 use tail::Tail;
+use witness::Witness;
 
 pub use file::LogFile;
 pub(crate) use record::{Position, Record, TxnId, Undo};
 
 /// A log begins here, so that no LSN is 0.
-const FIRST: Position = 64;
+pub(crate) const FIRST: Position = 64;
 
 /// Whoever appends writes what is not written yet when there is more than this, unless somebody else
 /// does.
@@ -60,6 +62,26 @@ pub(crate) struct Appended {
     pub(crate) lsn: Lsn,
 }
 
+/// What a log is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lost {
+    /// Where what can be read ends.
+    pub(crate) end: Position,
+    /// How far it was durable once, at least.
+    pub(crate) durable: Lsn,
+    /// What one of the files had is not there.
+    pub(crate) beginning: bool,
+}
+
+/// What is to become of a log that is damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Damaged {
+    /// It is refused.
+    Refuse,
+    /// It is opened as far as it can be read: nothing is to be written to it.
+    Salvage,
+}
+
 /// The log, for many threads.
 pub(crate) struct Wal {
     files: [Box<dyn LogFile>; 2],
@@ -73,6 +95,10 @@ pub(crate) struct Wal {
     synced: Condvar,
     /// Changed only by who has `writer`.
     layout: RwLock<Layout>,
+    /// By file, how far it says that the log was durable.
+    witnesses: Mutex<[Witness; 2]>,
+    /// What is missing of a log that was opened to save what is left.
+    lost: Option<Lost>,
     end: AtomicU64,
     durable: AtomicU64,
     failure: OnceLock<Failure>,
@@ -170,13 +196,14 @@ impl Wal {
     ///
     /// # Errors
     ///
-    /// [`Error::Log`], [`Error::LogDamaged`], and [`Error::Newer`], whose path is `the log`. Nothing was
-    /// changed then, unless it is cutting off or syncing what was found that failed.
+    /// [`Error::Log`], [`Error::LogDamaged`], [`Error::LogCut`], and [`Error::Newer`], whose path is `the
+    /// log`. Nothing was changed then, unless it is cutting off or syncing what was found that failed.
     pub(crate) fn open(
         files: [Box<dyn LogFile>; 2],
         turn_bytes: u64,
+        damaged: Damaged,
     ) -> Result<Option<(Self, Identity)>, Error> {
-        let Some(found) = open::find(&files)? else {
+        let Some(found) = open::find(&files, damaged)? else {
             return Ok(None);
         };
         let headers = found.headers;
@@ -186,8 +213,10 @@ impl Wal {
             turn: headers[found.current].turn,
             starts: headers.map(|header| header.start),
         };
-        let wal = Wal::new(files, identity, turn_bytes, layout, found.end);
+        let mut wal = Wal::new(files, identity, turn_bytes, layout, found.end);
         wal.durable.store(found.durable, Ordering::Release);
+        wal.witnesses = Mutex::new(found.witnesses);
+        wal.lost = found.lost;
         wal.settle(found.end)?;
         Ok(Some((wal, identity)))
     }
@@ -208,6 +237,8 @@ impl Wal {
             syncing: Mutex::new(false),
             synced: Condvar::new(),
             layout: RwLock::new(layout),
+            witnesses: Mutex::default(),
+            lost: None,
             end: AtomicU64::new(end),
             durable: AtomicU64::new(end),
             failure: OnceLock::new(),
@@ -411,6 +442,23 @@ impl Wal {
         self.take_turn(layout, *written)
     }
 
+    /// What is missing, if the log was opened though it is damaged.
+    pub(crate) fn lost(&self) -> Option<Lost> {
+        self.lost
+    }
+
+    /// Has both files say how far the log is durable, so that one that loses its end is found out by
+    /// either.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Log`].
+    pub(crate) fn witness_in_both(&self) -> Result<(), Error> {
+        self.check()?;
+        let durable = self.durable_lsn();
+        (0..2).try_for_each(|file| self.witness(file, durable))
+    }
+
     /// Where the log begins now.
     pub(crate) fn begin(&self) -> Position {
         self.layout.read().begin()
@@ -448,7 +496,19 @@ impl Wal {
             self.renew(&layout, written);
             return Err(self.fail("synced", error));
         }
+        // Before anybody acts on it, such as the pool, which writes pages that need the log so far.
+        // To the other file, so that the next sync of this one has no more to write for it.
+        self.witness(layout.other(), written)?;
         self.durable.fetch_max(written, Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn witness(&self, file: usize, durable: Lsn) -> Result<(), Error> {
+        let witness = &mut self.witnesses.lock()[file];
+        let raised = witness.raise(&*self.files[file], durable, self.identity.number);
+        let bytes = raised.map_err(|error| self.fail("written", error))?;
+        self.bytes_written
+            .fetch_add(bytes as u64, Ordering::Relaxed);
         Ok(())
     }
 

@@ -29,8 +29,11 @@
 //!
 //! Pages that are taken come in ascending order from the first one that is free, without those of
 //! allocation maps. Taking one fixes it (new, for writing), then its map (for writing); a log
-//! record marks it (undo `Free`). What is written to it later is not logged, and it has no LSN. The
-//! root's new content is logged (undo `Empty`).
+//! record marks it (undo `Free`). What is written to it later is not logged; its LSN is that of the
+//! record which marked it, and so greater than any that the page had in a former life. The root's new
+//! content is logged (undo `Empty`).
+
+use ebbpool::Lsn;
 
 use super::descend::node_of;
 use super::restructure::{apply, mark};
@@ -46,6 +49,8 @@ use crate::page::node::{Node, SLOT};
 struct Open {
     level: u8,
     page: u64,
+    /// Of the record that took the page.
+    lsn: Lsn,
     /// The first key under it.
     first: Vec<u8>,
     cells: Vec<u8>,
@@ -132,6 +137,7 @@ impl Open {
 
 impl Loader<'_, '_> {
     fn add(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        self.tree.pool.throttle();
         // A key that is too long is found before anything is stored.
         self.tree.cell(key, Value::Inline(&[]))?;
         let value = match self.tree.overflows(key, value) {
@@ -205,6 +211,7 @@ impl Loader<'_, '_> {
         let nothing = Open {
             level: 0,
             page: 0,
+            lsn: 0,
             first: Vec::new(),
             cells: Vec::new(),
             count: 0,
@@ -213,16 +220,19 @@ impl Loader<'_, '_> {
     }
 
     fn open_node(&mut self, level: u8, first: &[u8]) -> Result<Open, Error> {
+        let (page, lsn) = self.take_page()?;
         Ok(Open {
             level,
-            page: self.take_page()?,
+            page,
+            lsn,
             first: first.to_vec(),
             cells: Vec::new(),
             count: 0,
         })
     }
 
-    fn take_page(&mut self) -> Result<u64, Error> {
+    /// Answers the LSN of the record that marks it, too.
+    fn take_page(&mut self) -> Result<(u64, Lsn), Error> {
         let (pool, wal) = (&self.tree.pool, &self.tree.wal);
         let mut taken = self.tree.allocation.take(pool, wal)?;
         let page = taken.page.page();
@@ -232,13 +242,15 @@ impl Loader<'_, '_> {
             count: 1,
         };
         match self.by.log(wal, undo, vec![(map, mark.clone())]) {
-            Ok(lsn) => apply(&mark, &mut taken.map, lsn)?,
+            Ok(lsn) => {
+                apply(&mark, &mut taken.map, lsn)?;
+                Ok((page, lsn))
+            }
             Err(error) => {
                 self.tree.allocation.give_back(pool, taken);
-                return Err(error);
+                Err(error)
             }
         }
-        Ok(page)
     }
 
     fn write(&self, node: &Open, next: u64) -> Result<(), Error> {
@@ -248,6 +260,6 @@ impl Loader<'_, '_> {
             next,
             cells: &node.cells,
         });
-        format.apply(node.page, &mut guard)
+        apply(&format, &mut guard, node.lsn)
     }
 }

@@ -25,6 +25,8 @@ use crate::error::Error;
 use crate::log::{Undo, Wal};
 use crate::page::cell::Value;
 
+pub(crate) use overflow::Long;
+
 /// Who logs a change, and as what: a transaction, or a rollback.
 pub(crate) trait Author {
     /// Appends a record for these changes, and answers its LSN.

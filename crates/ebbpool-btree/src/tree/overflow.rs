@@ -1,6 +1,8 @@
 //! Long values: chains of overflow pages, stored from the last part to the first, so that each page
 //! names one that is there already.
 
+use ebbpool::Lsn;
+
 use super::restructure::{apply, mark};
 use super::{Author, Tree};
 use crate::change::{Change, Content};
@@ -11,6 +13,28 @@ use crate::page::overflow::Part;
 
 /// The longest value, in bytes.
 pub(crate) const MOST_VALUE_BYTES: usize = 64 << 20;
+
+/// A value in more pages than this is read without its leaf's latch.
+const MOST_PARTS_UNDER_LATCH: usize = 16;
+
+/// A value in many pages, as a leaf had it. Its pages stay as they are until the leaf has another value for
+/// the key and the transaction that saw to it has committed; and pages that are used again get greater
+/// LSNs. So if a leaf has it once more with the same first page of the same LSN, it was there all the
+/// time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Long {
+    first: u64,
+    length: u32,
+    /// Of the first page.
+    lsn: Lsn,
+}
+
+impl Long {
+    pub(crate) fn value(self) -> Value<'static> {
+        let Long { first, length, .. } = self;
+        Value::Overflow { first, length }
+    }
+}
 
 impl Tree {
     /// Whether a value is too long for a leaf.
@@ -35,6 +59,7 @@ impl Tree {
         };
         let mut first = 0;
         for part in value.chunks(self.most_in_part()).rev() {
+            self.pool.throttle();
             first = self.store_part(part, first, by)?;
         }
         Ok(Value::Overflow { first, length })
@@ -83,6 +108,23 @@ impl Tree {
                     whole.len()
                 ),
             )),
+        }
+    }
+
+    /// A value of which a leaf is latched, if it is in many pages.
+    ///
+    /// # Errors
+    ///
+    /// What the pool fails with, and [`Error::Corrupt`].
+    pub(crate) fn long(&self, value: Value<'_>) -> Result<Option<Long>, Error> {
+        match value {
+            Value::Overflow { first, length }
+                if length as usize > MOST_PARTS_UNDER_LATCH * self.most_in_part() =>
+            {
+                let lsn = self.pool.fix_read(first)?.lsn();
+                Ok(Some(Long { first, length, lsn }))
+            }
+            _ => Ok(None),
         }
     }
 

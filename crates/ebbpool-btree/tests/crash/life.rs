@@ -75,6 +75,9 @@ impl Life<'_> {
     pub fn session(&mut self, session: &Session) -> Result<(), End> {
         let mut database = self.open()?;
         self.judge(&mut database)?;
+        if session.clear {
+            self.clear(&database)?;
+        }
         if let Some(records) = session.load {
             self.load(&mut database, records)?;
         }
@@ -127,6 +130,23 @@ impl Life<'_> {
         }
         self.tally.recoveries += 1;
         self.tally.deepest = self.tally.deepest.max(report.shape.height);
+        Ok(())
+    }
+
+    fn clear(&mut self, database: &Database) -> Result<(), End> {
+        let keys = self.model.now().into_keys();
+        let effects: Effects = keys.map(|key| (key, None)).collect();
+        let mut transaction = database.begin();
+        for key in effects.keys() {
+            if !self.tell(transaction.delete(key))? {
+                return Err(End::Wrong(format!("key {key:?} is not there")));
+            }
+        }
+        self.model.commit(effects);
+        self.tell(transaction.commit())?;
+        if self.setting.durability == Durability::Synced {
+            self.model.acknowledge();
+        }
         Ok(())
     }
 

@@ -123,6 +123,7 @@ impl Case {
             at = 1 + chance.below(30);
         }
         let look = Session {
+            clear: false,
             load: None,
             steps: Vec::new(),
             close: true,

@@ -64,6 +64,8 @@ pub enum Step {
 /// From opening the database to closing it.
 #[derive(Clone, Debug)]
 pub struct Session {
+    /// Whether all records are removed at first, so that pages of theirs are loaded into.
+    pub clear: bool,
     /// Records to load at first, if there are none.
     pub load: Option<u64>,
     pub steps: Vec<Step>,
@@ -133,6 +135,7 @@ impl Setting {
             let steps = 1 + chance.usize(length);
             length -= steps;
             sessions.push(Session {
+                clear: chance.one_in(3),
                 load: (!chance.one_in(3)).then(|| chance.below(60)),
                 steps: (0..steps).map(|_| self.step(chance)).collect(),
                 close: !chance.one_in(3),

@@ -3,6 +3,8 @@
 mod failures;
 mod files;
 mod isolation;
+mod lost;
 mod model;
+mod panics;
 mod parts;
 mod threads;

@@ -507,3 +507,29 @@ fn the_log_does_not_grow_for_ever() {
     let lengths = ["log0", "log1"].map(|name| disk.bytes(name).len().unwrap());
     assert!(lengths.iter().sum::<u64>() < 160 << 10, "{lengths:?}");
 }
+
+/// Pages that are loaded into had a life before.
+#[test]
+fn what_is_loaded_after_everything_was_removed_can_be_read() {
+    let disk = FaultyDisk::new(0);
+    let mut database = open(&disk).unwrap();
+    let key = |number: u32| number.to_be_bytes().to_vec();
+    for number in 0..2000 {
+        database.put(&key(number), &[7; 40]).unwrap();
+    }
+    database.checkpoint().unwrap();
+    for number in 0..2000 {
+        database.delete(&key(number)).unwrap();
+    }
+    database.checkpoint().unwrap();
+    let records: Vec<_> = (0..2000).map(|number| (key(number), vec![9; 40])).collect();
+    let loaded = database.load(records.iter().cloned().map(Ok::<_, Error>), 0.9);
+    assert_eq!(loaded.unwrap(), 2000);
+    assert!(all(&database) == records);
+    check(&mut database);
+    for (key, value) in &records {
+        assert_eq!(database.get(key).unwrap().as_ref(), Some(value));
+    }
+    database.close().unwrap();
+    assert!(all(&open(&disk).unwrap()) == records);
+}

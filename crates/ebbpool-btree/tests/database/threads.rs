@@ -1,7 +1,7 @@
 //! Many threads at once, and the power that fails while they are at it.
 
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -248,4 +248,39 @@ fn databases_and_transactions_go_to_other_threads() {
     fn debug<T: std::fmt::Debug>() {}
     debug::<(Database, ebbpool_btree::Transaction<'_>, Options)>();
     debug::<(ebbpool_btree::Range<'_>, ebbpool_btree::Parts)>();
+}
+
+/// Values of many pages are read without their leaf's latch.
+#[test]
+fn a_put_beside_readers_of_a_long_value_comes_to_its_turn() {
+    let disk = FaultyDisk::new(1);
+    let options = Options::new(4096).background(false).page_size(512);
+    let database = options.open_on(parts(&disk)).unwrap();
+    let long = |byte: u8| vec![byte; 1 << 20];
+    database.put(b"a", &long(0)).unwrap();
+    database.put(b"b", b"").unwrap();
+    let done = AtomicBool::new(false);
+    thread::scope(|threads| {
+        for reader in 0..3 {
+            let (database, done) = (&database, &done);
+            threads.spawn(move || {
+                while !done.load(Ordering::Relaxed) {
+                    let value = match reader {
+                        0 => database.get(b"a").unwrap().unwrap(),
+                        _ => database.range("a".."b").next().unwrap().unwrap().1,
+                    };
+                    assert!(value.iter().all(|&byte| byte == value[0]), "of two halves");
+                    assert_eq!(value.len(), 1 << 20);
+                }
+            });
+        }
+        for round in 1..=20 {
+            database.put(b"b", &[round]).unwrap();
+            if round % 5 == 0 {
+                database.put(b"a", &long(round)).unwrap();
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(database.get(b"a").unwrap().unwrap(), long(20));
 }

@@ -46,7 +46,8 @@ Examples:
     #[command(after_help = "\
 Examples:
   ebbpool db get my.db apple
-  ebbpool db get cfdc.db '\\x00\\x00\\x00\\x07' --escape")]
+  ebbpool db get cfdc.db '\\x00\\x00\\x00\\x07' --escape
+  ebbpool db get my.db apple --read-only")]
     Get(GetArgs),
     /// Print records in order of their keys, as lines key<TAB>value
     #[command(after_help = "\
@@ -54,12 +55,14 @@ Examples:
   ebbpool db dump my.db
   ebbpool db dump my.db --from b --to d --reverse
   ebbpool db dump cfdc.db --escape
-  ebbpool db dump my.db --escape | ebbpool db load copy.db --escape --from -")]
+  ebbpool db dump my.db --escape | ebbpool db load copy.db --escape --from -
+  ebbpool db dump my.db --read-only --escape | ebbpool db load saved.db --escape --from -")]
     Dump(DumpArgs),
     /// Look at every page, and tell what is wrong
     #[command(after_help = "\
 Examples:
   ebbpool db check my.db
+  ebbpool db check my.db --read-only
   ebbpool db check my.db --format json")]
     Check(CheckArgs),
     /// Run a workload and measure it: the CFDC paper's, or one of YCSB's
@@ -153,6 +156,10 @@ pub(crate) struct GetArgs {
     /// The key has \t \n \\ \xHH in place of other bytes, and the value is printed so
     #[arg(long)]
     pub(crate) escape: bool,
+    /// Change no byte of its files, which may be on a file system that takes no writes; also shows what
+    /// is left of a database whose log lost its end
+    #[arg(long)]
+    pub(crate) read_only: bool,
 }
 
 #[derive(Args)]
@@ -173,6 +180,10 @@ pub(crate) struct DumpArgs {
     /// too
     #[arg(long)]
     pub(crate) escape: bool,
+    /// Change no byte of its files, which may be on a file system that takes no writes; also shows what
+    /// is left of a database whose log lost its end
+    #[arg(long)]
+    pub(crate) read_only: bool,
     #[command(flatten)]
     pub(crate) opening: Opening,
 }
@@ -182,6 +193,10 @@ pub(crate) struct CheckArgs {
     /// The database
     #[arg(value_name = "PATH")]
     pub(crate) path: PathBuf,
+    /// Change no byte of its files, which may be on a file system that takes no writes; also shows what
+    /// is left of a database whose log lost its end
+    #[arg(long)]
+    pub(crate) read_only: bool,
     /// How the result is printed
     #[arg(long, value_enum, default_value_t = RunFormat::Table)]
     pub(crate) format: RunFormat,

@@ -33,7 +33,7 @@ pub(super) fn bench(args: &BenchArgs) -> Result<(), DbError> {
     }
     let path = &args.path;
     let recorder = args.record.as_ref().map(|_| Recorder::default());
-    let mut options = args.opening.options_of(path)?;
+    let mut options = args.opening.options_of(path, false)?;
     options = options.durability(args.durability.into());
     if let Some(recorder) = &recorder {
         let sink = recorder.sink();

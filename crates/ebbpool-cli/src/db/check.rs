@@ -25,6 +25,9 @@ struct Told {
     overflow_pages: u64,
     keys: u64,
     findings: Vec<Finding>,
+    /// What its log is missing, if it was only read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lost: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -35,12 +38,13 @@ struct Finding {
 
 pub(super) fn check(args: &CheckArgs) -> Result<(), DbError> {
     let path = &args.path;
-    let mut database = existing(path, args.opening.options_of(path)?)?;
+    let mut database = existing(path, args.opening.options_of(path, args.read_only)?)?;
     let page_size = database.stats().pool.page_size;
     let report = database.check().map_err(DbError::at(path));
-    let told = Told::of(close(database, path, report)?, args, page_size);
+    let lost = database.lost().map(|lost| lost.to_string());
+    let told = Told::of(close(database, path, report)?, lost, args, page_size);
     print(&told, args.format).map_err(DbError::Output)?;
-    match told.findings.len() {
+    match told.findings.len() + usize::from(told.lost.is_some()) {
         0 => Ok(()),
         count => Err(DbError::Findings {
             path: path.clone(),
@@ -61,7 +65,7 @@ fn print(told: &Told, format: RunFormat) -> io::Result<()> {
 }
 
 impl Told {
-    fn of(report: Report, args: &CheckArgs, page_size: usize) -> Self {
+    fn of(report: Report, lost: Option<String>, args: &CheckArgs, page_size: usize) -> Self {
         let findings = report.findings.into_iter().map(|finding| Finding {
             page: finding.page,
             what: finding.what,
@@ -77,6 +81,7 @@ impl Told {
             overflow_pages: report.shape.overflow_pages,
             keys: report.shape.keys,
             findings: findings.collect(),
+            lost,
         }
     }
 
@@ -99,7 +104,9 @@ impl Told {
         for finding in &self.findings {
             text.push_str(&format!("page {}: {}\n", finding.page, finding.what));
         }
-        if self.findings.is_empty() {
+        if let Some(lost) = &self.lost {
+            text.push_str(&format!("log: {lost}\n"));
+        } else if self.findings.is_empty() {
             text.push_str("nothing is wrong\n");
         }
         text

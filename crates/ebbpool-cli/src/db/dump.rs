@@ -25,7 +25,7 @@ pub(super) fn dump(args: &DumpArgs) -> Result<(), DbError> {
         text.transpose()
     };
     let (from, to) = (key("--from", &args.from)?, key("--to", &args.to)?);
-    let database = existing(path, args.opening.options_of(path)?)?;
+    let database = existing(path, args.opening.options_of(path, args.read_only)?)?;
     let outcome = match (&from, &to) {
         (Some(from), Some(to)) if from >= to => Ok(()),
         _ => {

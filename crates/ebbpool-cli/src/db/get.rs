@@ -13,7 +13,7 @@ pub(super) fn get(args: &GetArgs) -> Result<(), DbError> {
     let path = &args.path;
     let form = Form::of(args.escape);
     let key = argument("KEY", args.key.as_bytes(), form)?;
-    let database = at_a_glance(path)?;
+    let database = at_a_glance(path, args.read_only)?;
     let found = database.get(&key).map_err(DbError::at(path));
     let value = close(database, path, found)?.ok_or_else(|| DbError::NoKey {
         path: path.clone(),

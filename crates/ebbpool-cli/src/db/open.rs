@@ -1,5 +1,6 @@
 //! Opening a database as the command line says.
 
+use std::io::{self, Write};
 use std::path::Path;
 
 use ebbpool_btree::{Database, Options};
@@ -28,17 +29,17 @@ impl Opening {
     }
 
     /// For a database that exists; it is opened for its page size, if that matters.
-    pub(super) fn options_of(&self, path: &Path) -> Result<Options, DbError> {
+    pub(super) fn options_of(&self, path: &Path, read_only: bool) -> Result<Options, DbError> {
         let page_size = match self.frames {
             FramesArg::Frames(_) => 0,
             FramesArg::Bytes(_) => {
-                let database = existing(path, Options::new(FEW))?;
+                let database = at_a_glance(path, read_only)?;
                 let page_size = database.stats().pool.page_size;
                 database.close().map_err(DbError::at(path))?;
                 page_size
             }
         };
-        Ok(self.options(page_size)?.create(false))
+        Ok(self.options(page_size)?.create(false).read_only(read_only))
     }
 }
 
@@ -48,16 +49,25 @@ pub(super) fn existing(path: &Path, options: Options) -> Result<Database, DbErro
 }
 
 /// Opens one that exists, for a single look.
-pub(super) fn at_a_glance(path: &Path) -> Result<Database, DbError> {
-    existing(path, Options::new(FEW))
+pub(super) fn at_a_glance(path: &Path, read_only: bool) -> Result<Database, DbError> {
+    existing(path, Options::new(FEW).read_only(read_only))
 }
 
-/// Ends the work with a database: what failed first is what is told.
+/// Ends the work with a database: what failed first is what is told. What one that was only read is
+/// missing is said on standard error.
 pub(super) fn close<T>(
     database: Database,
     path: &Path,
     outcome: Result<T, DbError>,
 ) -> Result<T, DbError> {
+    if let Some(lost) = database.lost() {
+        let path = path.display();
+        // Nothing is left to be done if standard error is gone.
+        let _ = writeln!(
+            io::stderr(),
+            "ebbpool: note: {path} is shown as it was left: {lost}"
+        );
+    }
     let closed = database.close().map_err(DbError::at(path));
     let done = outcome.map_err(|error| error.named(path))?;
     closed.map(|()| done)

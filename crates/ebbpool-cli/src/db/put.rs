@@ -28,7 +28,7 @@ type Received = Result<Line, DbError>;
 pub(super) fn put(args: &PutArgs) -> Result<(), DbError> {
     let path = &args.path;
     let options = match args.opening.frames {
-        FramesArg::Bytes(_) if exists(path) => args.opening.options_of(path)?.create(true),
+        FramesArg::Bytes(_) if exists(path) => args.opening.options_of(path, false)?.create(true),
         _ => args.opening.options(PAGE_SIZE)?,
     };
     let options = options.durability(args.durability.into());

@@ -29,7 +29,9 @@ fn what_is_appended_is_read_and_found(files: impl Fn() -> [Box<dyn LogFile>; 2])
     assert_eq!(found(&wal), there);
     assert_eq!(wal.end_lsn(), appended[59].1);
     drop(wal);
-    let (wal, identity) = Wal::open(files(), 4000).unwrap().expect("a log");
+    let (wal, identity) = Wal::open(files(), 4000, Damaged::Refuse)
+        .unwrap()
+        .expect("a log");
     assert_eq!((identity, found(&wal)), (IDENTITY, there));
     assert_eq!(wal.durable_lsn(), wal.end_lsn());
     let next = wal.append(&update(61, b"key")).unwrap();

@@ -95,7 +95,8 @@ fn after_a_crash_at_any_moment_there_is_a_prefix_with_all_that_was_synced() {
                 let mut story = Story::default();
                 story.play(&disk, play).unwrap_err();
                 disk.restart();
-                let Some((wal, identity)) = Wal::open(files(&disk), TURN).unwrap() else {
+                let Some((wal, identity)) = Wal::open(files(&disk), TURN, Damaged::Refuse).unwrap()
+                else {
                     assert!(!story.made);
                     create(&disk, TURN).unwrap();
                     unmade += 1;

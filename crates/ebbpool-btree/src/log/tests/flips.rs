@@ -96,8 +96,17 @@ fn a_file_cut_short_is_damage_where_it_was_durable() {
         disk.bytes(NAMES[file]).set_len(offset + 9).unwrap();
         match open(&disk, TURN) {
             Err(Error::LogDamaged { .. }) => assert!(position < turned),
-            // Nothing behind the cut says that there was more.
-            outcome => assert_eq!(outcome.unwrap().end_lsn(), position),
+            Err(Error::LogCut {
+                end,
+                durable: up_to,
+            }) => {
+                assert!(turned <= position && position < durable);
+                assert_eq!((end, up_to), (position, durable));
+            }
+            outcome => {
+                assert!(durable <= position);
+                assert_eq!(outcome.unwrap().end_lsn(), position);
+            }
         }
     }
     assert!(turned < durable);

@@ -6,7 +6,7 @@ use super::*;
 
 fn refused(disk: &FaultyDisk) -> Error {
     let before = bytes(disk);
-    let opened = Wal::open(files(disk), 1000);
+    let opened = Wal::open(files(disk), 1000, Damaged::Refuse);
     let Err(error) = opened else {
         panic!("{disk:?} was opened");
     };
@@ -28,13 +28,21 @@ fn log_of(records: u64) -> FaultyDisk {
 #[test]
 fn empty_files_and_headers_half_made_are_a_log_that_was_never_finished() {
     let disk = FaultyDisk::new(0);
-    assert!(Wal::open(files(&disk), 1000).unwrap().is_none());
+    assert!(
+        Wal::open(files(&disk), 1000, Damaged::Refuse)
+            .unwrap()
+            .is_none()
+    );
     for length in [0, 512, 4096, header::LENGTH] {
         let disk = log_of(0);
         let second = disk.bytes("log1");
         second.set_len(0).unwrap();
         second.set_len(length).unwrap();
-        assert!(Wal::open(files(&disk), 1000).unwrap().is_none());
+        assert!(
+            Wal::open(files(&disk), 1000, Damaged::Refuse)
+                .unwrap()
+                .is_none()
+        );
         let wal = create(&disk, 1000).unwrap();
         assert_eq!(found(&wal), []);
     }
@@ -43,7 +51,11 @@ fn empty_files_and_headers_half_made_are_a_log_that_was_never_finished() {
     // Made once more, and interrupted before the first file was there again.
     let disk = log_of(0);
     disk.bytes("log0").set_len(0).unwrap();
-    assert!(Wal::open(files(&disk), 1000).unwrap().is_none());
+    assert!(
+        Wal::open(files(&disk), 1000, Damaged::Refuse)
+            .unwrap()
+            .is_none()
+    );
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod flips;
 mod headers;
 mod records;
 mod threads;
+mod witnesses;
 
 use ebbpool::storage::FaultyDisk;
 
@@ -32,7 +33,7 @@ fn create(disk: &FaultyDisk, turn_bytes: u64) -> Result<Wal, Error> {
 }
 
 fn open(disk: &FaultyDisk, turn_bytes: u64) -> Result<Wal, Error> {
-    let (wal, identity) = Wal::open(files(disk), turn_bytes)?.expect("a log");
+    let (wal, identity) = Wal::open(files(disk), turn_bytes, Damaged::Refuse)?.expect("a log");
     assert_eq!(identity, IDENTITY);
     Ok(wal)
 }

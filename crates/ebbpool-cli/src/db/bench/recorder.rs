@@ -14,11 +14,14 @@ type Sink = Box<dyn FnMut(u64, bool) + Send>;
 pub(super) struct Recorder(Arc<OnceLock<(Recording, Mutex<Sink>)>>);
 
 impl Recorder {
-    /// What the pool is to tell of a fix.
+    /// What the pool is to tell of a fix. The first page is no part of the workload: only checkpoints fix
+    /// it.
     pub(super) fn sink(&self) -> impl FnMut(u64, bool) + Send + 'static {
         let shared = Arc::clone(&self.0);
         move |page, write| {
-            if let Some((_, sink)) = shared.get() {
+            if page > 0
+                && let Some((_, sink)) = shared.get()
+            {
                 sink.lock().unwrap_or_else(PoisonError::into_inner)(page, write);
             }
         }

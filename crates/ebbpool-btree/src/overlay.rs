@@ -1,0 +1,227 @@
+//! Files and pages that are only read: what is written to them stays in memory, so that a database can
+//! be recovered and looked at without changing a byte of it.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io;
+use std::sync::Arc;
+
+use ebbpool::Lsn;
+use ebbpool::storage::{Read, Storage, Write, page_lsn};
+
+use crate::log::LogFile;
+use crate::sync::{Mutex, RwLock};
+
+/// Bytes of a log that are copied when one of them is written.
+const BLOCK: u64 = 4096;
+
+/// A log's file, and what was written to it since.
+pub(crate) struct OverlayFile {
+    /// Nothing where the file is missing.
+    base: Option<Arc<dyn LogFile>>,
+    written: Mutex<Written>,
+}
+
+struct Written {
+    length: u64,
+    /// Bytes of the file itself that still count.
+    of_base: u64,
+    /// By their number.
+    blocks: BTreeMap<u64, Vec<u8>>,
+}
+
+impl OverlayFile {
+    /// # Errors
+    ///
+    /// If the file's length cannot be had.
+    pub(crate) fn new(base: Option<Arc<dyn LogFile>>) -> io::Result<Self> {
+        let length = base.as_ref().map_or(Ok(0), |base| base.len())?;
+        let written = Mutex::new(Written {
+            length,
+            of_base: length,
+            blocks: BTreeMap::new(),
+        });
+        Ok(OverlayFile { base, written })
+    }
+
+    /// Reads bytes of one block.
+    fn read_part(&self, written: &Written, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        if let Some(block) = written.blocks.get(&(offset / BLOCK)) {
+            let at = (offset % BLOCK) as usize;
+            into.copy_from_slice(&block[at..at + into.len()]);
+            return Ok(());
+        }
+        into.fill(0);
+        let there = written.of_base.saturating_sub(offset);
+        let there = into.len().min(usize::try_from(there).unwrap_or(usize::MAX));
+        match &self.base {
+            Some(base) if there > 0 => base.read_at(offset, &mut into[..there]).map(drop),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The parts of a range of bytes that are in one block each: where they begin, how long they are.
+fn parts(offset: u64, length: usize) -> impl Iterator<Item = (u64, usize)> {
+    let end = offset.saturating_add(length as u64);
+    let mut next = offset;
+    std::iter::from_fn(move || {
+        let from = next;
+        next = (from - from % BLOCK + BLOCK).min(end);
+        (from < end).then_some((from, (next - from) as usize))
+    })
+}
+
+impl LogFile for OverlayFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.written.lock().length)
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        let written = self.written.lock();
+        let there = written.length.saturating_sub(offset);
+        let there = into.len().min(usize::try_from(there).unwrap_or(usize::MAX));
+        let mut rest = &mut into[..there];
+        for (from, length) in parts(offset, there) {
+            let (part, after) = rest.split_at_mut(length);
+            self.read_part(&written, from, part)?;
+            rest = after;
+        }
+        Ok(there)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut written = self.written.lock();
+        let mut rest = bytes;
+        for (from, length) in parts(offset, bytes.len()) {
+            let (part, after) = rest.split_at(length);
+            let (number, at) = (from / BLOCK, (from % BLOCK) as usize);
+            if !written.blocks.contains_key(&number) {
+                let mut block = vec![0; BLOCK as usize];
+                self.read_part(&written, number * BLOCK, &mut block)?;
+                written.blocks.insert(number, block);
+            }
+            if let Some(block) = written.blocks.get_mut(&number) {
+                block[at..at + length].copy_from_slice(part);
+            }
+            rest = after;
+        }
+        written.length = written
+            .length
+            .max(offset.saturating_add(bytes.len() as u64));
+        Ok(())
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        let written = &mut *self.written.lock();
+        written.length = length;
+        written.of_base = written.of_base.min(length);
+        drop(written.blocks.split_off(&length.div_ceil(BLOCK)));
+        if let Some(block) = written.blocks.get_mut(&(length / BLOCK)) {
+            block[(length % BLOCK) as usize..].fill(0);
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Pages, and those that were written since.
+pub(crate) struct OverlayPages {
+    /// Nothing where the file is missing.
+    base: Option<Arc<dyn Storage>>,
+    page_size: usize,
+    written: RwLock<Changed>,
+    /// Where the log ended when it was opened.
+    log_end: Lsn,
+    ahead: Mutex<HashSet<u64>>,
+}
+
+struct Changed {
+    count: u64,
+    pages: HashMap<u64, Box<[u8]>>,
+}
+
+impl OverlayPages {
+    /// # Errors
+    ///
+    /// If the storage cannot say how many pages it has.
+    pub(crate) fn new(
+        base: Option<Arc<dyn Storage>>,
+        page_size: usize,
+        log_end: Lsn,
+    ) -> io::Result<Self> {
+        let count = base.as_ref().map_or(Ok(0), |base| base.pages())?;
+        Ok(OverlayPages {
+            base,
+            page_size,
+            written: RwLock::new(Changed {
+                count,
+                pages: HashMap::new(),
+            }),
+            log_end,
+            ahead: Mutex::default(),
+        })
+    }
+
+    /// How many of the pages that were read so far have changes that the log does not have.
+    pub(crate) fn ahead_of_log(&self) -> u64 {
+        self.ahead.lock().len() as u64
+    }
+}
+
+impl Storage for OverlayPages {
+    fn page_size(&self) -> usize {
+        self.page_size
+    }
+
+    fn pages(&self) -> io::Result<u64> {
+        Ok(self.written.read().count)
+    }
+
+    fn grow(&self, pages: u64) -> io::Result<()> {
+        let mut written = self.written.write();
+        written.count = written.count.max(pages);
+        Ok(())
+    }
+
+    fn read(&self, reads: &mut [Read<'_>]) -> Option<f64> {
+        let written = self.written.read();
+        for read in reads {
+            read.outcome = Ok(());
+            match (written.pages.get(&read.page), &self.base) {
+                (Some(page), _) => read.buffer.copy_from_slice(page),
+                (None, None) => read.buffer.fill(0),
+                (None, Some(base)) => {
+                    base.read(std::slice::from_mut(read));
+                    if page_lsn(read.buffer).is_some_and(|lsn| lsn > self.log_end) {
+                        self.ahead.lock().insert(read.page);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    fn write(&self, writes: &mut [Write<'_>]) -> Option<f64> {
+        let mut written = self.written.write();
+        for write in writes {
+            written.pages.insert(write.page, write.buffer.into());
+            written.count = written.count.max(write.page.saturating_add(1));
+            write.outcome = Ok(());
+        }
+        None
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn describe(&self) -> String {
+        match &self.base {
+            Some(base) => format!("{}, read-only", base.describe()),
+            None => "nothing, read-only".into(),
+        }
+    }
+}
