@@ -492,8 +492,10 @@ fn of_a_page_that_failed_twice_the_later_image_is_restored() {
         for lsn in [2, 3] {
             disk.inject(Fault::torn_write(EIO).of("data"));
             assert!(write(&area, &data, &[(1, lsn)]).is_err());
-            write(&area, &data, &[(7, lsn)]).unwrap();
-            sync(&area, &data).unwrap();
+            for _ in 0..3 {
+                write(&area, &data, &[(7, lsn)]).unwrap();
+                sync(&area, &data).unwrap();
+            }
         }
         overwrite(&data, 1, &[9; PAGE]);
         let (area, data) = open(&disk, 5);
