@@ -229,6 +229,120 @@ fn grown_pages_are_zeros_and_a_file_never_shrinks() {
 }
 
 #[test]
+fn a_file_that_grows_page_by_page_is_as_long_as_its_pages_and_keeps_no_more_room_when_it_is_closed()
+{
+    use std::os::unix::fs::MetadataExt;
+
+    let directory = directory();
+    let path = directory.path().join("pages");
+    let storage = FileStorage::open(&path, &options(Engine::Auto, true, 4096)).expect("it opens");
+    for pages in 1..=2000 {
+        storage.grow(pages).expect("room");
+        assert_eq!(storage.pages().expect("pages"), pages);
+        let length = std::fs::metadata(&path).expect("a file").len();
+        assert_eq!(length, pages * 4096);
+    }
+    write(&storage, &[1999], 1)
+        .remove(0)
+        .expect("it is written");
+    storage.sync().expect("synced");
+    drop(storage);
+    let found = std::fs::metadata(&path).expect("a file");
+    assert_eq!(found.len(), 2000 * 4096);
+    assert!(found.blocks() * 512 < found.len() + (512 << 10));
+    let reader = FileStorage::open(&path, &FileOptions::default()).expect("it opens");
+    assert_eq!(read(&reader, &[1999])[0], content(1999, 1, 4096));
+    assert!(read(&reader, &[1998])[0].iter().all(|&byte| byte == 0));
+}
+
+/// In a process of its own, which inherits nothing but the path.
+const PATH_TO_OPEN: &str = "EBBPOOL_TEST_PATH_TO_OPEN";
+
+/// Not a test by itself: what [`opened_by_another_process`] has the other process do.
+#[test]
+fn the_other_process() {
+    let Some(path) = std::env::var_os(PATH_TO_OPEN) else {
+        return;
+    };
+    let create = FileOptions {
+        create: true,
+        ..FileOptions::default()
+    };
+    match FileStorage::open(Path::new(&path), &create) {
+        Ok(_) => println!("it opened"),
+        Err(OpenError::InUse(_)) => println!("it is in use"),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn opened_by_another_process(path: &Path) -> bool {
+    let test = std::env::current_exe().expect("the test's program");
+    let output = std::process::Command::new(test)
+        .args(["the_other_process", "--exact", "--nocapture"])
+        .env(PATH_TO_OPEN, path)
+        .output()
+        .expect("it runs");
+    let told = String::from_utf8_lossy(&output.stdout);
+    match (told.contains("it opened"), told.contains("it is in use")) {
+        (true, false) => true,
+        (false, true) => false,
+        _ => panic!("{told}"),
+    }
+}
+
+#[test]
+fn a_file_is_opened_once_by_whatever_name_and_in_whatever_process() {
+    let directory = directory();
+    let path = directory.path().join("pages");
+    let names = ["hard", "soft"].map(|name| directory.path().join(name));
+    let storage = FileStorage::open(&path, &options(Engine::Auto, true, 4096)).expect("it opens");
+    std::fs::hard_link(&path, &names[0]).expect("a link");
+    std::os::unix::fs::symlink(&path, &names[1]).expect("a link");
+    std::fs::create_dir(directory.path().join("sub")).expect("a directory");
+    let [hard, soft] = names;
+    let names = [
+        path.clone(),
+        hard,
+        soft,
+        directory.path().join("sub/../pages"),
+        directory.path().join("./pages"),
+    ];
+    for name in &names {
+        for engine in [Engine::Auto, Engine::Threads] {
+            match FileStorage::open(name, &options(engine, true, 4096)) {
+                Err(OpenError::InUse(told)) => assert_eq!(&told, name),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(!opened_by_another_process(name), "{}", name.display());
+    }
+    drop(storage);
+    assert!(opened_by_another_process(&path));
+}
+
+#[test]
+fn the_file_of_a_pool_is_nobody_elses_and_neither_is_its_area() {
+    use ebbpool::PoolOptions;
+
+    let directory = directory();
+    let [pages, area] = ["pages", "area"].map(|name| directory.path().join(name));
+    let open = |path: &Path| FileStorage::open(path, &options(Engine::Auto, true, 4096));
+    let in_use = |path: &Path| matches!(open(path), Err(OpenError::InUse(_)));
+    let storage = open(&pages).expect("it opens");
+    assert!(in_use(&pages), "pages cannot be their own area");
+    let pool = PoolOptions::new(8).double_write(open(&area).expect("it opens"));
+    let pool = pool.open(storage).expect("a pool");
+    pool.allocate().expect("a page").fill(1);
+    for path in [&pages, &area] {
+        assert!(in_use(path) && !opened_by_another_process(path));
+    }
+    pool.close().map_err(|(_, error)| error).expect("it closes");
+    for path in [&pages, &area] {
+        assert!(!in_use(path) && opened_by_another_process(path));
+    }
+}
+
+#[test]
 fn a_file_that_ends_within_a_page_is_read_with_zeros_behind() {
     let directory = directory();
     let path = directory.path().join("pages");

@@ -123,6 +123,7 @@ impl FileStorage {
 
 impl Drop for FileStorage {
     fn drop(&mut self) {
+        self.extent.close(&self.file);
         // The lock is the open file's, and the kernel takes its time to let go of a ring's.
         let _ = self.file.unlock();
     }

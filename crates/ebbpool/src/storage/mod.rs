@@ -57,7 +57,12 @@ pub struct Write<'a> {
 ///
 /// A page is read and written whole. What was written may be lost in a crash until `sync` has
 /// returned; part of a page may be lost, and pages written later may survive those written before.
-/// Two writes of one page, or a read and a write of it, are never asked for at the same time.
+/// Two writes of one page, or a read and a write of it, are never asked for at the same time, and a pool
+/// has one sync under way at a time.
+///
+/// A storage belongs to one pool at a time: two would overwrite each other's pages. A
+/// [`FileStorage`] sees to it for its file; an `Arc` of a storage is for looking at it beside the pool,
+/// not for a second pool.
 pub trait Storage: Send + Sync {
     /// Bytes of a page.
     fn page_size(&self) -> usize;

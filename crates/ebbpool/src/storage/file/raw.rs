@@ -17,7 +17,11 @@ pub(crate) trait Raw: Send + Sync {
     /// Makes it longer, with its blocks reserved; `Unsupported` where that cannot be had.
     fn allocate(&self, from: u64, to: u64) -> io::Result<()>;
 
-    /// Makes it so long, with holes.
+    /// Reserves blocks and leaves its length as it is; `Unsupported` where that cannot be had.
+    fn reserve(&self, from: u64, to: u64) -> io::Result<()>;
+
+    /// Makes it so long, with holes where no blocks are reserved. Blocks that were reserved behind
+    /// its end stay reserved if it becomes longer, and are given back else.
     fn truncate(&self, length: u64) -> io::Result<()>;
 
     /// Makes its bytes durable.
@@ -52,6 +56,17 @@ impl Raw for File {
 
     #[cfg(not(target_os = "linux"))]
     fn allocate(&self, _from: u64, _to: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    #[cfg(target_os = "linux")]
+    fn reserve(&self, from: u64, to: u64) -> io::Result<()> {
+        let flags = rustix::fs::FallocateFlags::KEEP_SIZE;
+        Ok(rustix::fs::fallocate(self, flags, from, to - from)?)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn reserve(&self, _from: u64, _to: u64) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

@@ -13,6 +13,7 @@ pub(crate) enum Call {
     Read,
     Write,
     Allocate,
+    Reserve,
     SyncData,
     SyncAll,
 }
@@ -33,6 +34,8 @@ struct State {
     bad: Vec<(std::ops::Range<usize>, Errno)>,
     /// How often each byte was written.
     written: Vec<u32>,
+    /// Where the blocks end that are reserved.
+    reserved: usize,
 }
 
 #[derive(Debug, Default)]
@@ -71,6 +74,10 @@ impl Scripted {
 
     pub(crate) fn bytes(&self) -> Vec<u8> {
         self.0.lock().bytes.clone()
+    }
+
+    pub(crate) fn reserved(&self) -> usize {
+        self.0.lock().reserved
     }
 
     pub(crate) fn times_written(&self, at: usize) -> u32 {
@@ -137,11 +144,25 @@ impl Raw for Scripted {
         state.set_length((from + (to - from) / 2) as usize);
         state.most(Call::Allocate, from, 0)?;
         state.set_length(to as usize);
+        state.reserved = state.reserved.max(to as usize);
+        Ok(())
+    }
+
+    fn reserve(&self, from: u64, to: u64) -> io::Result<()> {
+        let mut state = self.0.lock();
+        state.reserved = state.reserved.max((from + (to - from) / 2) as usize);
+        state.most(Call::Reserve, from, 0)?;
+        state.reserved = to as usize;
         Ok(())
     }
 
     fn truncate(&self, length: u64) -> io::Result<()> {
-        self.0.lock().set_length(length as usize);
+        let mut state = self.0.lock();
+        let length = length as usize;
+        if length <= state.bytes.len() {
+            state.reserved = state.reserved.min(length);
+        }
+        state.set_length(length);
         Ok(())
     }
 

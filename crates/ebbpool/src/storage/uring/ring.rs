@@ -84,6 +84,18 @@ impl Ring {
         self.memory = registered.is_ok().then(|| Arc::clone(memory));
     }
 
+    /// Has the buffers that another ring has registered, without registering them once more: each
+    /// time counts in full against the limit of locked memory, and takes 16 bytes of the kernel's for
+    /// each 4096 of the memory's. Only Linux 6.12 and later can.
+    fn share(&mut self, source: RawFd, memory: &Arc<Memory>) {
+        let shared = self.ring.submitter().register_buffers_clone(source);
+        self.memory = shared.is_ok().then(|| Arc::clone(memory));
+    }
+
+    fn fd(&self) -> RawFd {
+        self.ring.as_raw_fd()
+    }
+
     /// The number of the registered buffer that holds all of these bytes.
     fn buffer(&self, at: *const u8, bytes: usize) -> Option<u16> {
         let (start, length) = self.memory.as_ref()?.extent();
@@ -184,8 +196,27 @@ struct Shelf {
     memory: Option<Arc<Memory>>,
     /// The kernel has taken it.
     registered: bool,
+    /// The ring that it was registered with, as long as there is that one: others share its buffers.
+    source: Option<RawFd>,
     /// Why rings are no longer used.
     broken: Option<String>,
+}
+
+impl Shelf {
+    /// A ring, with the memory registered if there is one.
+    fn best(&mut self) -> Option<Ring> {
+        let best = self.rings.iter().rposition(|ring| ring.memory.is_some());
+        let best = best.or(self.rings.len().checked_sub(1))?;
+        Some(self.rings.swap_remove(best))
+    }
+
+    /// A ring is about to be taken down, and its number may soon be another file's.
+    fn lose(&mut self, ring: &Ring) {
+        self.count -= 1;
+        if self.source == Some(ring.fd()) {
+            self.source = None;
+        }
+    }
 }
 
 /// Rings for one file, made when they are needed.
@@ -218,10 +249,12 @@ impl Rings {
     pub(crate) fn register(&self, memory: &Arc<Memory>) {
         let mut shelf = self.shelf.lock();
         shelf.memory = Some(Arc::clone(memory));
-        for ring in &mut shelf.rings {
-            ring.register(memory);
-        }
-        shelf.registered = shelf.rings.iter().any(|ring| ring.memory.is_some());
+        let Some(first) = shelf.rings.first_mut() else {
+            return;
+        };
+        first.register(memory);
+        shelf.source = first.memory.is_some().then(|| first.fd());
+        shelf.registered = shelf.source.is_some();
     }
 
     /// Whether the kernel has taken the memory that was to be registered, where any was.
@@ -268,7 +301,7 @@ impl Rings {
             if shelf.broken.is_some() {
                 return None;
             }
-            if let Some(ring) = shelf.rings.pop() {
+            if let Some(ring) = shelf.best() {
                 return Some(Lent {
                     ring: Some(ring),
                     rings: self,
@@ -291,8 +324,15 @@ impl Rings {
 
     fn another(&self, file: &File, shelf: &mut Shelf) -> Option<Ring> {
         let mut ring = Ring::new(file, self.depth).ok()?;
-        if let Some(memory) = &shelf.memory {
-            ring.register(memory);
+        // Where the first could not register the memory, another one cannot either.
+        if let Some(memory) = shelf.memory.as_ref().filter(|_| shelf.registered) {
+            match shelf.source {
+                Some(source) => ring.share(source, memory),
+                None => {
+                    ring.register(memory);
+                    shelf.source = ring.memory.is_some().then(|| ring.fd());
+                }
+            }
         }
         shelf.count += 1;
         Some(ring)
@@ -310,6 +350,7 @@ impl Lent<'_> {
     fn break_down(mut self, why: &io::Error) {
         let mut shelf = self.rings.shelf.lock();
         shelf.broken = Some(why.to_string());
+        shelf.source = None;
         shelf.rings.clear();
         shelf.count -= 1;
         self.ring = None;
@@ -353,7 +394,11 @@ impl Drop for Lent<'_> {
         // One that was left while unwinding may hold operations that the kernel must never see.
         match ring.untold() == 0 && shelf.broken.is_none() {
             true => shelf.rings.push(ring),
-            false => shelf.count -= 1,
+            false => {
+                shelf.lose(&ring);
+                // While the lock is held, so that the source is not shared once it is gone.
+                drop(ring);
+            }
         }
         self.rings.returned.notify_one();
     }
@@ -362,5 +407,74 @@ impl Drop for Lent<'_> {
 impl std::fmt::Debug for Rings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Rings").field("depth", &self.depth).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes that this process has had pinned, as the kernel counts them against the limit.
+    fn pinned() -> usize {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmPin:"));
+        let kilobytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse().ok());
+        kilobytes.unwrap_or(0) << 10
+    }
+
+    #[test]
+    fn many_rings_pin_the_memory_once() {
+        const BYTES: usize = 32 << 20;
+        let file = tempfile::tempfile().expect("a file");
+        let Ok(rings) = Rings::new(&file, 8) else {
+            // The kernel does not let it be used.
+            return;
+        };
+        let memory = Arc::new(Memory::new(BYTES / 4096, 4096).expect("memory"));
+        let before = pinned();
+        rings.register(&memory);
+        let one = pinned().saturating_sub(before);
+        let taken: Vec<_> = (0..MOST_RINGS).map(|_| rings.take(&file, true)).collect();
+        assert!(taken.iter().all(Option::is_some));
+        let all = pinned().saturating_sub(before);
+        assert!(
+            all < one + BYTES / 2,
+            "one ring: {one} bytes, {all} for all"
+        );
+        let has_memory = |ring: &&Option<Lent<'_>>| {
+            let ring = ring.as_ref().and_then(|lent| lent.ring.as_ref());
+            ring.is_some_and(|ring| ring.memory.is_some())
+        };
+        let sharing = taken.iter().filter(has_memory).count();
+        // All, or the first where the kernel cannot share, or none where memory must not be locked.
+        assert!([0, 1, MOST_RINGS].contains(&sharing), "{sharing}");
+        assert_eq!(rings.is_registered(), Some(sharing > 0));
+        drop(taken);
+        // The first that is taken next has it.
+        let next = rings.take(&file, true);
+        assert_eq!(has_memory(&&next), sharing > 0);
+    }
+
+    #[test]
+    fn a_ring_that_is_lost_is_not_shared_with() {
+        let file = tempfile::tempfile().expect("a file");
+        let Ok(rings) = Rings::new(&file, 8) else {
+            return;
+        };
+        rings.register(&Arc::new(Memory::new(4, 4096).expect("memory")));
+        let mut lent = rings.take(&file, true).expect("a ring");
+        let nothing = Operation::Write {
+            from: std::ptr::null(),
+            bytes: 0,
+            offset: 0,
+        };
+        // SAFETY: the kernel is never told of it, and it names no bytes.
+        assert!(unsafe { lent.push(nothing, 0) });
+        drop(lent);
+        assert_eq!(rings.shelf.lock().source, None);
+        let registered = rings.is_registered();
+        let lent = rings.take(&file, true).expect("another ring");
+        let has_memory = lent.ring.as_ref().is_some_and(|ring| ring.memory.is_some());
+        assert_eq!(Some(has_memory), registered);
     }
 }
