@@ -17,7 +17,7 @@ struct Content {
     references: Vec<(u64, bool)>,
     /// Reading ended with an error. What its message counts depends on the batches.
     failed: bool,
-    /// False if there was more than [`MOST_REFERENCES`].
+    /// False if reading stopped at [`MOST_REFERENCES`].
     whole: bool,
 }
 
@@ -184,12 +184,14 @@ fn read_all(mut reader: Reader, most: usize) -> Content {
     let stated = reader.references();
     let mut batch = Batch::new();
     loop {
+        // Batches of every size stop at the same reference: one that reaches past it may hold an
+        // error that the others do not come to.
+        let most = most.min(MOST_REFERENCES - content.references.len());
         match reader.next_batch(&mut batch, most) {
             Ok(true) => {
                 assert!((1..=most).contains(&batch.len()));
                 content.references.extend(batch.iter());
-                if content.references.len() >= MOST_REFERENCES {
-                    content.references.truncate(MOST_REFERENCES);
+                if content.references.len() == MOST_REFERENCES {
                     content.whole = false;
                     return content;
                 }
