@@ -95,7 +95,9 @@ pub(crate) fn device_profile(input: &[u8]) {
         Ok(profile) => {
             let printed = profile.to_toml().expect("a profile prints");
             let (_again, path) = file("device.toml", printed.as_bytes());
-            assert!(DeviceProfile::find(&path).is_ok(), "{printed}");
+            let again = DeviceProfile::find(&path).ok();
+            let again = again.and_then(|again| again.to_toml().ok());
+            assert_eq!(again.as_ref(), Some(&printed));
             let mut device = profile.device();
             let cost = device.read(0).expect("no failure");
             assert!(cost >= 0.0 && device.write(0).expect("no failure") >= 0.0);

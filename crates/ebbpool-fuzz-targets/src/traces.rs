@@ -17,7 +17,7 @@ struct Content {
     references: Vec<(u64, bool)>,
     /// Reading ended with an error. What its message counts depends on the batches.
     failed: bool,
-    /// False if there was more than [`MOST_REFERENCES`].
+    /// False if reading stopped at [`MOST_REFERENCES`].
     whole: bool,
 }
 
@@ -140,6 +140,7 @@ pub(crate) fn check_source(source: &Source) {
         (Format::Native, "again.parquet"),
         (Format::Text, "again.txt.zst"),
         (Format::U32, "again.u32"),
+        (Format::Csv, "again.csv"),
     ] {
         if format == Format::U32 && most.is_some_and(|page| page >= 1 << 31) {
             continue;
@@ -150,7 +151,13 @@ pub(crate) fn check_source(source: &Source) {
         match content.references.is_empty() {
             // An empty file has no format.
             true => assert!(again.is_none_or(|again| again.references.is_empty())),
-            false => assert_eq!(again.as_ref(), Some(&content), "as {name}"),
+            false => {
+                let mut again = again.expect("a trace that was written can be read");
+                if !format.keeps_metadata() {
+                    again.metadata = content.metadata.clone();
+                }
+                assert_eq!(again, content, "as {name}");
+            }
         }
     }
 }
@@ -184,12 +191,14 @@ fn read_all(mut reader: Reader, most: usize) -> Content {
     let stated = reader.references();
     let mut batch = Batch::new();
     loop {
+        // Batches of every size stop at the same reference: one that reaches past it may hold an
+        // error that the others do not come to.
+        let most = most.min(MOST_REFERENCES - content.references.len());
         match reader.next_batch(&mut batch, most) {
             Ok(true) => {
                 assert!((1..=most).contains(&batch.len()));
                 content.references.extend(batch.iter());
-                if content.references.len() >= MOST_REFERENCES {
-                    content.references.truncate(MOST_REFERENCES);
+                if content.references.len() == MOST_REFERENCES {
                     content.whole = false;
                     return content;
                 }

@@ -25,6 +25,16 @@ fn corpus(target: &Target) -> Vec<(PathBuf, Vec<u8>)> {
     seeds
 }
 
+/// Has the targets put their files into memory where there is a file system in memory: they write
+/// thousands of traces, and each is made durable.
+fn write_into_memory() {
+    let memory = Path::new("/dev/shm");
+    if tempfile::tempfile_in(memory).is_ok() {
+        // An error says that another test has already chosen, and it has chosen the same.
+        let _ = tempfile::env::override_temp_dir(memory);
+    }
+}
+
 /// Runs the target; a fault is reported with a file that holds the input.
 fn check(target: &Target, from: &Path, input: &[u8]) {
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| (target.check)(input)));
@@ -41,6 +51,7 @@ fn check(target: &Target, from: &Path, input: &[u8]) {
 
 #[test]
 fn seeds_show_no_fault() {
+    write_into_memory();
     for target in TARGETS {
         let seeds = corpus(target);
         assert!(seeds.len() >= 3, "{} has few seeds", target.name);
@@ -113,6 +124,7 @@ impl Random {
 
 #[test]
 fn mutations_show_no_fault() {
+    write_into_memory();
     for target in TARGETS {
         let seeds = corpus(target);
         let mut random = Random(0x9e37_79b9_7f4a_7c15);

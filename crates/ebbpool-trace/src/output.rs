@@ -9,6 +9,9 @@ use tempfile::NamedTempFile;
 use crate::error::{TraceError, one_line};
 
 const BUFFER: usize = 1 << 17;
+/// Where Linux has a file system in memory; its files are like any others,
+/// although they lie among the devices.
+const SHARED_MEMORY: &str = "/dev/shm";
 /// As many links as Linux follows.
 const MOST_LINKS: usize = 40;
 
@@ -22,7 +25,7 @@ const MOST_LINKS: usize = 40;
 /// is removed and the target is as it was.
 ///
 /// Anything else (a pipe, a device, `/dev/stdout` whatever it leads to) is
-/// written in place.
+/// written in place; files in `/dev/shm` are regular files.
 #[derive(Debug)]
 pub struct OutputFile {
     label: String,
@@ -180,7 +183,8 @@ fn resolve(path: &Path) -> io::Result<Option<PathBuf>> {
         // `/dev/stdout` and its like lead to what some process has open; another
         // file in its place would not be what that process reads or goes on
         // writing.
-        if target.starts_with("/dev") || target.starts_with("/proc") {
+        let among_devices = target.starts_with("/dev") || target.starts_with("/proc");
+        if among_devices && !target.starts_with(SHARED_MEMORY) {
             return Ok(None);
         }
         match fs::symlink_metadata(&target) {
@@ -342,6 +346,21 @@ mod tests {
         write(&pipe, "through").unwrap();
         assert_eq!(reader.join().unwrap(), b"through");
         assert_eq!(names(directory.path()), ["pipe"]);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn files_in_shared_memory_are_files() {
+        // Some containers have none.
+        let Ok(directory) = tempfile::tempdir_in(SHARED_MEMORY) else {
+            return;
+        };
+        let path = directory.path().join("out");
+        write(&path, "one").unwrap();
+        write(&path, "two").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        assert_eq!(names(directory.path()), ["out"]);
+        assert!(OutputFile::create(&path).unwrap().is_regular());
     }
 
     #[test]

@@ -365,6 +365,27 @@ fn pages_fold_by_what_the_trace_states() {
 }
 
 #[test]
+fn what_lies_behind_the_limit_is_not_looked_at() {
+    let scratch = Scratch::new();
+    // A request of 1000 pages, then a line that is none.
+    let path = scratch.file("a.spc", "0,0,4096000,R,0.1\nbroken\n");
+    for limit in [1, 999, 1000, 1001] {
+        let options = ReadOptions {
+            limit: Some(limit),
+            ..options("", 4096)
+        };
+        let source = Source::parse_with(&path, &options).unwrap();
+        for most in [1, 7, 300, 4096] {
+            let read = read_from(&source, most);
+            match limit <= 1000 {
+                true => assert_eq!(read.unwrap().len() as u64, limit),
+                false => assert!(read.is_err(), "in batches of {most}"),
+            }
+        }
+    }
+}
+
+#[test]
 fn parts_are_one_trace() {
     let scratch = Scratch::new();
     let (first, second) = (some(1000, 50), some(2000, 60));

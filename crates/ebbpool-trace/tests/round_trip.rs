@@ -90,20 +90,28 @@ fn several_row_groups_and_buffers() {
     }
 }
 
+/// Names of any characters, and often of those that mean something in a file.
+fn name() -> impl Strategy<Value = String> {
+    let letters = prop_oneof![any::<char>(), prop::sample::select(&MEANINGFUL)];
+    prop::collection::vec(letters, 0..30).prop_map(String::from_iter)
+}
+
+const MEANINGFUL: [char; 12] = [
+    '\n', '\r', '\t', '\0', '\u{85}', '\u{2028}', ' ', '"', '\\', '#', '=', 'a',
+];
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
     fn anything_survives(
         references in prop::collection::vec((any::<u64>(), any::<bool>()), 0..3000),
-        name in prop::option::of("[^\\p{Cc}]{0,30}"),
+        name in prop::option::of(name()),
         page_size in prop::option::of(any::<u64>()),
         max in 1..500usize,
     ) {
         let wide: Batch = references.iter().copied().collect();
         let narrow: Batch = references.iter().map(|&(page, write)| (page >> 33, write)).collect();
-        // Blanks around a name do not survive in a comment.
-        let name = name.map(|name| name.trim().to_owned());
         let metadata = Metadata { name, page_size, database_pages: None };
         round_trip(Format::Native, &wide, &metadata, max);
         round_trip(Format::Text, &wide, &metadata, max);
@@ -113,12 +121,78 @@ proptest! {
 }
 
 #[test]
-fn names_with_control_characters_do_not_break_text() {
+fn any_name_survives() {
+    let all = Batch::from_iter([(1, true), (2, false)]);
+    let long = "long ".repeat(10_000);
+    for name in [
+        "",
+        " ",
+        " blanks around \t",
+        "a\nR 5\r\n#",
+        "\u{1} # ebbpool.page_size=4096",
+        "a\n# ebbpool.page_size=4096\n# ebbpool.name=b",
+        "\"quoted\"",
+        "\"begun",
+        "back\\slash \\n",
+        "\u{FEFF}mark \u{85}\u{2028}\u{7F}",
+        &long,
+    ] {
+        for format in written() {
+            round_trip(format, &all, &metadata(Some(name)), 10);
+        }
+    }
+}
+
+#[test]
+fn a_name_that_text_cannot_hold_is_refused_before_anything_is_written() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("trace.txt");
+    let name = "x".repeat(1 << 18);
+    let error = Writer::create(&path, Format::Text, &metadata(Some(&name))).unwrap_err();
+    let message = common::one_line(&path, &error);
+    assert!(message.contains("shorten the trace's name"), "{message}");
+    assert!(!path.exists());
     let all = Batch::from_iter([(1, true)]);
-    write(&path, Format::Text, &metadata(Some("a\nR 5\r\n#")), &all).unwrap();
-    assert_eq!(read(&path, None).unwrap(), all);
+    for format in [Format::Native, Format::U32] {
+        round_trip(format, &all, &metadata(Some(&name)), 10);
+    }
+}
+
+#[test]
+fn metadata_of_text_as_people_write_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("trace.txt");
+    let metadata = |text: &str| {
+        fs::write(&path, text).unwrap();
+        let reader = source(&path, Some(Format::Text)).unwrap().open().unwrap();
+        reader.metadata().clone()
+    };
+    let named = |name: &str| Metadata {
+        name: Some(name.to_owned()),
+        ..Metadata::default()
+    };
+    assert_eq!(metadata("#ebbpool.name = a b \r\nR 1\n"), named("a b"));
+    // What is no JSON string to its end is a name as it stands there.
+    for name in ["\"a\" b", "\"a", "\"\\x\"", "'a'"] {
+        assert_eq!(
+            metadata(&format!("# ebbpool.name={name}\nR 1\n")),
+            named(name)
+        );
+    }
+    assert_eq!(
+        metadata("\u{FEFF}# ebbpool.name=marked\nR 1\n"),
+        named("marked")
+    );
+    assert_eq!(metadata("R 1\n# ebbpool.name=late\n"), Metadata::default());
+    assert_eq!(metadata("# ebbpool.name=alone"), named("alone"));
+    // Behind many comments, and never a number of which the end is cut off.
+    let comment = "# ebbpool.page_size=1048576\n";
+    let most = (1 << 18) - comment.len();
+    for before in [100, 8180, 200_000, most - 2, most, most + 2, 1 << 19] {
+        let text = format!("{}{comment}R 1\n", "#\n".repeat(before / 2));
+        let expected = (before <= most).then_some(1 << 20);
+        assert_eq!(metadata(&text).page_size, expected, "behind {before} bytes");
+    }
 }
 
 fn data(name: &str) -> std::path::PathBuf {

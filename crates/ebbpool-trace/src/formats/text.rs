@@ -1,7 +1,8 @@
 //! *text*: a line `R 123` or `W 123` per reference; `#` starts a comment.
 //!
 //! Metadata travels in leading comments, `# ebbpool.page_size=8192`, which every
-//! other reader of the format skips.
+//! other reader of the format skips. A name that a line cannot hold as it is
+//! stands there as a JSON string, `# ebbpool.name="two\nlines"`.
 
 use std::io::Write;
 
@@ -24,8 +25,12 @@ pub(super) static ENTRY: Entry = Entry {
     create: Some(create),
 };
 
-/// How far into a file metadata comments are looked for, in bytes.
+/// How far into a file metadata comments are looked for at first, in bytes; the
+/// whole buffer is searched if all that is comments.
 const METADATA_HEAD: usize = 1 << 13;
+/// Most bytes of metadata comments that are written: they must fit into the
+/// buffer, or they could not be read again.
+const LONGEST_METADATA: usize = BUFFER / 2;
 /// Longest line that is read without looking for its end first: a letter, a
 /// space, 19 digits (which cannot overflow), `\r\n`.
 const FAST_LINE: usize = 1 + 1 + 19 + 2;
@@ -41,10 +46,9 @@ fn resembles(head: &[u8]) -> bool {
         .is_some_and(|first| first.is_ok())
 }
 
-fn open(mut stream: Stream, decoding: &Decoding) -> Result<Opened, TraceError> {
-    let head = stream.head(METADATA_HEAD)?;
-    let metadata = metadata_in(head);
-    let lines = Lines::new(stream, decoding)?;
+fn open(stream: Stream, decoding: &Decoding) -> Result<Opened, TraceError> {
+    let mut lines = Lines::new(stream, decoding)?;
+    let metadata = metadata_in(leading_comments(&mut lines.stream)?);
     Ok(Opened {
         decoder: Box::new(TextDecoder { lines }),
         metadata,
@@ -53,11 +57,36 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<Opened, TraceError> {
     })
 }
 
-fn metadata_in(head: &[u8]) -> Metadata {
+/// The whole lines of comments at the front; the last line of a file need not end.
+fn leading_comments(stream: &mut Stream) -> Result<&[u8], TraceError> {
+    let comments = |head: &[u8], at_end: bool| -> (usize, bool) {
+        let mut length = 0;
+        for line in head.split_inclusive(|&byte| byte == b'\n') {
+            let is_whole = at_end || line.ends_with(b"\n");
+            if !line.starts_with(b"#") || !is_whole {
+                return (length, is_whole);
+            }
+            length += line.len();
+        }
+        (length, at_end)
+    };
+    let mut length = 0;
+    for most in [METADATA_HEAD, BUFFER] {
+        let head = stream.head(most)?;
+        let (found, no_more) = comments(head, head.len() < most);
+        length = found;
+        if no_more {
+            break;
+        }
+    }
+    Ok(&stream.bytes()[..length])
+}
+
+fn metadata_in(comments: &[u8]) -> Metadata {
     let mut metadata = Metadata::default();
-    let comments = head
+    let comments = comments
         .split(|&byte| byte == b'\n')
-        .map_while(|line| line.strip_prefix(b"#"));
+        .filter_map(|line| line.strip_prefix(b"#"));
     for comment in comments {
         let Ok(comment) = std::str::from_utf8(comment) else {
             continue;
@@ -69,14 +98,34 @@ fn metadata_in(head: &[u8]) -> Metadata {
         else {
             continue;
         };
+        let value = value.trim();
         match key.trim() {
-            "name" => metadata.name = Some(value.trim().to_owned()),
-            "page_size" => metadata.page_size = value.trim().parse().ok(),
-            "database_pages" => metadata.database_pages = value.trim().parse().ok(),
+            "name" => metadata.name = Some(name_of(value)),
+            "page_size" => metadata.page_size = value.parse().ok(),
+            "database_pages" => metadata.database_pages = value.parse().ok(),
             _ => {}
         }
     }
     metadata
+}
+
+/// The name that stands in a comment; what is no JSON string is the name itself.
+fn name_of(value: &str) -> String {
+    match value.starts_with('"') {
+        true => serde_json::from_str(value).unwrap_or_else(|_| value.to_owned()),
+        false => value.to_owned(),
+    }
+}
+
+/// A name as it stands in a comment, so that [`name_of`] gives it back: line breaks
+/// would end the comment, and blanks around the name belong to the comment.
+fn comment_of(name: &str) -> String {
+    let is_plain =
+        name.trim() == name && !name.starts_with('"') && !name.contains(char::is_control);
+    match is_plain {
+        true => name.to_owned(),
+        false => serde_json::Value::from(name).to_string(),
+    }
 }
 
 /// The reference in one line without its end, none if it is blank or a comment.
@@ -185,21 +234,25 @@ fn create(target: Target) -> Result<Box<dyn Encode>, TraceError> {
     } = target.metadata;
     let mut lines = Vec::with_capacity(BUFFER);
     let mut comment = |key: &str, value: &str| {
-        // A line break in a name must not end the comment.
-        let value: String = value
-            .chars()
-            .map(|letter| if letter.is_control() { ' ' } else { letter })
-            .collect();
         lines.extend_from_slice(format!("# ebbpool.{key}={value}\n").as_bytes());
     };
     if let Some(name) = name {
-        comment("name", name);
+        comment("name", &comment_of(name));
     }
     if let Some(page_size) = page_size {
         comment("page_size", &page_size.to_string());
     }
     if let Some(database_pages) = database_pages {
         comment("database_pages", &database_pages.to_string());
+    }
+    if lines.len() > LONGEST_METADATA {
+        return Err(TraceError::Metadata {
+            file: target.sink.file().label().to_owned(),
+            problem: format!(
+                "it has {} bytes as comments, text holds at most {LONGEST_METADATA}; shorten the trace's name or write another format",
+                lines.len()
+            ),
+        });
     }
     Ok(Box::new(TextEncoder {
         sink: target.sink,
