@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+extern crate ebbpool_simulated as ebbpool;
+
 use ebbpool::storage::FaultyDisk;
 use ebbpool_btree_simulated::{Options, Parts};
 use ebbpool_simulation::{Failure, Outcome, simulate, thread};
