@@ -16,6 +16,9 @@ use crate::worker::Worker;
 /// Steps after which a run that has not ended fails, unless the caller says otherwise.
 const STEP_LIMIT: u64 = 5_000_000;
 
+/// More steps than anything makes undisturbed.
+const UNDISTURBED: u64 = 1 << 40;
+
 /// One in so many switches wakes a waiter for no reason.
 const SPURIOUS: u64 = 64;
 
@@ -313,9 +316,10 @@ fn current() -> Option<Current> {
     current.ok().flatten()
 }
 
-/// The calling thread is about to do something that other threads can see.
+/// A step of the calling thread: another one may get the turn. Every operation on a primitive is one; a scenario
+/// adds its own where threads meet otherwise.
 #[inline]
-pub(crate) fn step() {
+pub fn step() {
     let asks = STEPS.with(|steps| {
         let left = steps.left.get();
         steps.left.set(left.saturating_sub(1));
@@ -332,6 +336,30 @@ fn ask() {
         Some(it) => it.world.step(it.task),
         None => grant(u64::MAX),
     }
+}
+
+/// Does `work` without giving the turn away, unless it blocks: for what a scenario does by the way, or very
+/// often.
+pub fn undisturbed<R>(work: impl FnOnce() -> R) -> R {
+    if !is_simulated() {
+        return work();
+    }
+    let left = STEPS.with(|steps| {
+        let left = steps.left.get();
+        steps.granted.set(steps.granted.get() + UNDISTURBED);
+        steps.left.set(left + UNDISTURBED);
+        left
+    });
+    let answer = work();
+    STEPS.with(|steps| {
+        // What was made meanwhile counts for the clock and the limit, and the rest is taken back.
+        let rest = steps.left.get().saturating_sub(left);
+        if rest <= UNDISTURBED && steps.left.get() > left {
+            steps.granted.set(steps.granted.get() - rest);
+            steps.left.set(left);
+        }
+    });
+    answer
 }
 
 fn grant(stretch: u64) {
