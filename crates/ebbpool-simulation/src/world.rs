@@ -1,6 +1,7 @@
 //! A run: its threads, its clock, and who has the turn.
 
 use std::any::Any;
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::cell::{Cell, RefCell};
 use std::fmt::{self, Write};
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
@@ -110,7 +111,7 @@ struct Current {
 thread_local! {
     static STEPS: Steps = const { Steps { left: Cell::new(0), granted: Cell::new(0) } };
     static CURRENT: RefCell<Option<Current>> = const { RefCell::new(None) };
-    static LAST_PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+    static LAST_PANIC: RefCell<Option<(String, Backtrace)>> = const { RefCell::new(None) };
 }
 
 /// The payload with which threads unwind when their run has failed.
@@ -904,7 +905,11 @@ impl State {
 }
 
 fn message(payload: Box<dyn Any + Send>) -> String {
-    if let Some(message) = LAST_PANIC.take() {
+    if let Some((mut message, trace)) = LAST_PANIC.take() {
+        // Making the trace readable takes long, and most panics are expected.
+        if trace.status() == BacktraceStatus::Captured {
+            let _ = write!(message, "\n{trace}");
+        }
         return message;
     }
     let payload = match payload.downcast::<String>() {
@@ -925,12 +930,11 @@ fn catch_panic_messages() {
             if shown || !is_simulated() {
                 before(info);
             }
-            let trace = std::backtrace::Backtrace::capture();
-            let mut text = info.to_string();
-            if trace.status() == std::backtrace::BacktraceStatus::Captured {
-                let _ = write!(text, "\n{trace}");
-            }
-            let _ = LAST_PANIC.try_with(|last| last.replace(Some(text)));
+            let what = info.payload_as_str().unwrap_or("a payload that is no text");
+            let at = info.location().map(|at| format!(", at {at}"));
+            let message = format!("{what}{}", at.unwrap_or_default());
+            let last = (message, Backtrace::capture());
+            let _ = LAST_PANIC.try_with(|it| it.replace(Some(last)));
         }));
     });
 }

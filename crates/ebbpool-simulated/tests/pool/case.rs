@@ -27,7 +27,7 @@ const POLICIES: [&str; 20] = [
     "ace",
     "lru-c",
     "ad-lru",
-    "two-stack",
+    "wa-landlord",
 ];
 
 /// 2^64 over the golden ratio has this inverse: its multiples have small hashes in the page table.

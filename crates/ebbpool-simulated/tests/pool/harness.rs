@@ -26,8 +26,6 @@ pub trait Scenario: Clone + Debug + Send + Sync + 'static {
     /// The same with less in it, the most promising first.
     fn smaller(&self) -> Vec<Self>;
 
-    fn size(&self) -> usize;
-
     fn add(total: &mut Self::Tally, tally: &Self::Tally);
 }
 

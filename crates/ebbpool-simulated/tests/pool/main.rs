@@ -75,13 +75,6 @@ impl Scenario for Case {
         smaller
     }
 
-    fn size(&self) -> usize {
-        let lives = self.lives.iter();
-        lives
-            .map(|life| 1 + life.scripts.iter().map(Vec::len).sum::<usize>())
-            .sum()
-    }
-
     fn add(total: &mut Tally, tally: &Tally) {
         total.add(tally);
     }
