@@ -1,6 +1,7 @@
 //! A run: its threads, its clock, and who has the turn.
 
 use std::any::Any;
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::cell::{Cell, RefCell};
 use std::fmt::{self, Write};
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
@@ -15,6 +16,9 @@ use crate::worker::Worker;
 
 /// Steps after which a run that has not ended fails, unless the caller says otherwise.
 const STEP_LIMIT: u64 = 5_000_000;
+
+/// More steps than anything makes undisturbed.
+const UNDISTURBED: u64 = 1 << 40;
 
 /// One in so many switches wakes a waiter for no reason.
 const SPURIOUS: u64 = 64;
@@ -107,7 +111,7 @@ struct Current {
 thread_local! {
     static STEPS: Steps = const { Steps { left: Cell::new(0), granted: Cell::new(0) } };
     static CURRENT: RefCell<Option<Current>> = const { RefCell::new(None) };
-    static LAST_PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+    static LAST_PANIC: RefCell<Option<(String, Backtrace)>> = const { RefCell::new(None) };
 }
 
 /// The payload with which threads unwind when their run has failed.
@@ -313,9 +317,10 @@ fn current() -> Option<Current> {
     current.ok().flatten()
 }
 
-/// The calling thread is about to do something that other threads can see.
+/// A step of the calling thread: another one may get the turn. Every operation on a primitive is one; a scenario
+/// adds its own where threads meet otherwise.
 #[inline]
-pub(crate) fn step() {
+pub fn step() {
     let asks = STEPS.with(|steps| {
         let left = steps.left.get();
         steps.left.set(left.saturating_sub(1));
@@ -332,6 +337,30 @@ fn ask() {
         Some(it) => it.world.step(it.task),
         None => grant(u64::MAX),
     }
+}
+
+/// Does `work` without giving the turn away, unless it blocks: for what a scenario does by the way, or very
+/// often.
+pub fn undisturbed<R>(work: impl FnOnce() -> R) -> R {
+    if !is_simulated() {
+        return work();
+    }
+    let left = STEPS.with(|steps| {
+        let left = steps.left.get();
+        steps.granted.set(steps.granted.get() + UNDISTURBED);
+        steps.left.set(left + UNDISTURBED);
+        left
+    });
+    let answer = work();
+    STEPS.with(|steps| {
+        // What was made meanwhile counts for the clock and the limit, and the rest is taken back.
+        let rest = steps.left.get().saturating_sub(left);
+        if rest <= UNDISTURBED && steps.left.get() > left {
+            steps.granted.set(steps.granted.get() - rest);
+            steps.left.set(left);
+        }
+    });
+    answer
 }
 
 fn grant(stretch: u64) {
@@ -876,7 +905,11 @@ impl State {
 }
 
 fn message(payload: Box<dyn Any + Send>) -> String {
-    if let Some(message) = LAST_PANIC.take() {
+    if let Some((mut message, trace)) = LAST_PANIC.take() {
+        // Making the trace readable takes long, and most panics are expected.
+        if trace.status() == BacktraceStatus::Captured {
+            let _ = write!(message, "\n{trace}");
+        }
         return message;
     }
     let payload = match payload.downcast::<String>() {
@@ -897,12 +930,11 @@ fn catch_panic_messages() {
             if shown || !is_simulated() {
                 before(info);
             }
-            let trace = std::backtrace::Backtrace::capture();
-            let mut text = info.to_string();
-            if trace.status() == std::backtrace::BacktraceStatus::Captured {
-                let _ = write!(text, "\n{trace}");
-            }
-            let _ = LAST_PANIC.try_with(|last| last.replace(Some(text)));
+            let what = info.payload_as_str().unwrap_or("a payload that is no text");
+            let at = info.location().map(|at| format!(", at {at}"));
+            let message = format!("{what}{}", at.unwrap_or_default());
+            let last = (message, Backtrace::capture());
+            let _ = LAST_PANIC.try_with(|it| it.replace(Some(last)));
         }));
     });
 }

@@ -1,0 +1,441 @@
+//! What a seed stands for: options, pages, scripts, and what goes wrong.
+
+use std::time::Duration;
+
+use ebbpool_simulation::Random;
+
+use crate::disk::Troubles;
+use crate::model::SLOTS;
+
+const POLICIES: [&str; 20] = [
+    "lru",
+    "ebb",
+    "cflru",
+    "fd-buffer:group=1",
+    "cfdc:cluster=4",
+    "bplru:block=4",
+    "clock",
+    "cflru-c",
+    "lru-wsr",
+    "casa",
+    "arc",
+    "2q",
+    "fab:block=4",
+    "lirs",
+    "s3-fifo",
+    "sieve",
+    "ace",
+    "lru-c",
+    "ad-lru",
+    "wa-landlord",
+];
+
+/// 2^64 over the golden ratio has this inverse: its multiples have small hashes in the page table.
+pub const INVERSE_GOLDEN: u64 = 0xf1de_83e1_9937_733d;
+
+/// One call of the pool, or a few that belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    Read {
+        page: u64,
+        hold: u64,
+    },
+    Write {
+        page: u64,
+        slot: u64,
+        value: u64,
+        hold: u64,
+        /// The log gets it before the page does.
+        log_first: bool,
+    },
+    /// Fixed anew: all zeros.
+    New {
+        page: u64,
+    },
+    Downgrade {
+        page: u64,
+        value: u64,
+        hold: u64,
+    },
+    /// Both are held at a time.
+    Two {
+        page: u64,
+        other: u64,
+        write: bool,
+        hold: u64,
+    },
+    Optimistic {
+        page: u64,
+    },
+    Scan {
+        from: u64,
+        count: u64,
+    },
+    Allocate,
+    /// Of the pages that the client has allocated.
+    WriteOwn {
+        which: u64,
+        value: u64,
+    },
+    /// Made anew without a record in the log, and flushed.
+    Unlogged {
+        which: u64,
+        value: u64,
+    },
+    Free {
+        which: u64,
+    },
+    Flush {
+        page: u64,
+    },
+    Checkpoint,
+    Commit,
+    /// A panic in the middle of a change; then, perhaps later, the page is discarded and redone.
+    Panic {
+        page: u64,
+        value: u64,
+        when: When,
+        repair_after: u64,
+    },
+    /// Forgets what is in memory, and redoes it.
+    Discard {
+        page: u64,
+        redo_after: u64,
+    },
+    Sleep {
+        time: u64,
+    },
+    Stats,
+}
+
+/// When a thread panics that changes a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    BeforeAppend,
+    AfterAppend,
+    AfterSetLsn,
+}
+
+/// From one opening of the pool to its end.
+#[derive(Clone, Debug)]
+pub struct Life {
+    pub frames: u32,
+    pub batch: u32,
+    pub background: bool,
+    pub read_ahead: u32,
+    pub reserve: u32,
+    pub budget: f64,
+    pub most_delay: Duration,
+    pub max_dirty_age: Option<Duration>,
+    pub dense_pages: usize,
+    pub patience: Duration,
+    pub fixed_costs: bool,
+    /// The power fails at the so-manieth change of the disk.
+    pub crash_at: Option<u64>,
+    pub crash_seed: u64,
+    pub closes: bool,
+    pub troubles: Troubles,
+    /// By client.
+    pub scripts: Vec<Vec<Step>>,
+}
+
+/// What a case is mainly about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Clients with scripts.
+    General,
+    /// As that, with more frames than a chain of the page table was meant for, all in one.
+    Chain,
+    /// A writer among readers.
+    Readers,
+    /// A waiter where all pins of a page are taken.
+    Pins,
+    /// Fixes in sequence, with read-ahead.
+    Sequence,
+    /// A thread-local that uses the pool when its thread ends.
+    Farewell,
+}
+
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub seed: u64,
+    pub kind: Kind,
+    pub policy: &'static str,
+    pub page_size: usize,
+    pub area: bool,
+    pub raw: bool,
+    pub logged: bool,
+    /// The pages that all clients use.
+    pub pages: Vec<u64>,
+    /// Their numbers are as far apart as they like.
+    pub scattered: bool,
+    /// The storage is made long enough for them at first.
+    pub grown: bool,
+    pub lives: Vec<Life>,
+}
+
+impl Case {
+    pub fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed ^ 0x0070_6f6f_6c00);
+        let kind = match random.below(100) {
+            0..4 => Kind::Chain,
+            4..8 => Kind::Readers,
+            8 => Kind::Pins,
+            9..12 => Kind::Sequence,
+            12 => Kind::Farewell,
+            _ => Kind::General,
+        };
+        let count = match kind {
+            Kind::Chain => 66 + random.below(60),
+            _ => random.pick(&[2, 4, 6, 8, 12, 20]),
+        };
+        let (pages, scattered) = numbers(&mut random, kind, count);
+        let raw = random.one_in(12);
+        let logged = !random.one_in(8);
+        let lives = match kind {
+            Kind::General => 1 + random.below(3),
+            _ => 1,
+        };
+        let mut case = Case {
+            seed,
+            kind,
+            policy: random.pick(&POLICIES),
+            page_size: random.pick(&[512, 512, 1024]),
+            area: !raw && random.one_in(2),
+            raw,
+            logged,
+            pages,
+            scattered,
+            grown: !random.one_in(6),
+            lives: Vec::new(),
+        };
+        let mix = Mix::new(&mut random, &case);
+        let calm = random.one_in(3);
+        case.lives = (0..lives)
+            .map(|life| case.life(&mut random, &mix, calm, life + 1 == lives))
+            .collect();
+        case
+    }
+
+    fn life(&self, random: &mut Random, mix: &Mix, calm: bool, last: bool) -> Life {
+        let count = self.pages.len() as u64;
+        let frames = match self.kind {
+            Kind::Chain => count as u32 + random.below(20) as u32,
+            _ if random.one_in(6) => 24 + random.below(60) as u32,
+            _ => 1 + random.below(16) as u32,
+        };
+        let clients = 1 + random.below(4);
+        let length = match self.kind {
+            Kind::Chain => 60,
+            _ => random.pick(&[4, 8, 16, 30]),
+        };
+        let mut script = || {
+            let steps = 1 + random.below(length);
+            (0..steps).map(|_| mix.step(random, self)).collect()
+        };
+        let scripts = (0..clients).map(|_| script()).collect();
+        let crashes = !last || random.one_in(2);
+        Life {
+            frames,
+            batch: 1 + random.below(4) as u32,
+            background: random.one_in(2),
+            read_ahead: random.pick(&[0, 4, 32]),
+            reserve: random.below(3) as u32,
+            budget: random.pick(&[0.25, 0.5, 0.9, 1.0]),
+            most_delay: Duration::from_micros(random.pick(&[0, 50, 20_000])),
+            max_dirty_age: random
+                .one_in(4)
+                .then(|| Duration::from_millis(random.pick(&[1, 10, 200]))),
+            dense_pages: random.pick(&[0, 0, 4, 64]),
+            patience: match random.below(40) {
+                0 => Duration::MAX,
+                1 => Duration::from_secs(1 << 40),
+                _ => Duration::from_secs(10),
+            },
+            fixed_costs: random.one_in(2),
+            crash_at: (crashes && random.one_in(2)).then(|| 1 + random.below(80)),
+            crash_seed: random.any(),
+            closes: random.one_in(2),
+            troubles: troubles(random, calm),
+            scripts,
+        }
+    }
+
+    /// True if guards and transfers can take all frames, so that a thread may wait for one in vain.
+    pub fn is_tight(&self, life: &Life) -> bool {
+        let clients = life.scripts.len() as u32;
+        // Two for each client, and what is latched at a time for being written or read ahead.
+        life.frames < clients * 3 + 2 * life.batch + 8
+    }
+}
+
+fn numbers(random: &mut Random, kind: Kind, count: u64) -> (Vec<u64>, bool) {
+    let draw = match kind {
+        Kind::Chain => 2 + random.below(4),
+        Kind::Sequence | Kind::Pins | Kind::Farewell => 0,
+        _ => random.below(8),
+    };
+    let stride = |stride: u64| (1..=count).map(|at| stride.wrapping_mul(at)).collect();
+    match draw {
+        2 | 3 => (stride(INVERSE_GOLDEN), true),
+        4 => {
+            let from = random.below(1 << 20);
+            let pages = (from..from + count).map(|at| INVERSE_GOLDEN.wrapping_mul(at));
+            (pages.collect(), true)
+        }
+        5 => (
+            stride(random.pick(&[75_025, 121_393, 196_418, 1_346_269])),
+            true,
+        ),
+        6 => {
+            let ends = [u64::MAX, u64::MAX - 7, 1 << 63, 1 << 32, (1 << 32) - 1, 0];
+            let near = |at: u64| ends[at as usize % ends.len()].wrapping_sub(at / 6 * 3);
+            ((0..count).map(near).collect(), true)
+        }
+        _ => ((0..count).collect(), false),
+    }
+}
+
+fn troubles(random: &mut Random, calm: bool) -> Troubles {
+    let slow = random.pick(&[0, 20, 200, 2000]);
+    let mut troubles = Troubles {
+        slow,
+        reorder: random.pick(&[0, 2]),
+        ..Troubles::default()
+    };
+    if calm {
+        return troubles;
+    }
+    for _ in 0..random.below(3) {
+        let often = random.pick(&[3, 8, 20, 60]);
+        match random.below(7) {
+            0 => troubles.read_error = often,
+            1 => troubles.write_error = often,
+            2 => troubles.torn = often,
+            3 => troubles.lost = often,
+            4 => troubles.flipped = often,
+            5 => troubles.sync_error = often,
+            _ => troubles.log_error = often,
+        }
+    }
+    troubles
+}
+
+/// Which steps a case has, and how often: some cases have only a few of them.
+struct Mix {
+    weights: Vec<(u64, fn(&mut Random, &Case) -> Step)>,
+    total: u64,
+}
+
+fn page(random: &mut Random, case: &Case) -> u64 {
+    // Some pages are busier than others.
+    let count = case.pages.len() as u64;
+    let at = match case.kind {
+        Kind::Chain => random.below(count),
+        _ => random.below(count).min(random.below(count)),
+    };
+    case.pages[at as usize]
+}
+
+fn hold(random: &mut Random) -> u64 {
+    random.pick(&[0, 0, 0, 10, 100, 1000, 5000])
+}
+
+impl Mix {
+    fn new(random: &mut Random, case: &Case) -> Self {
+        let all: [fn(&mut Random, &Case) -> Step; 17] = [
+            |random, case| Step::Write {
+                page: page(random, case),
+                slot: random.below(SLOTS as u64),
+                value: random.any(),
+                hold: hold(random),
+                log_first: random.one_in(2),
+            },
+            |random, case| Step::Read {
+                page: page(random, case),
+                hold: hold(random),
+            },
+            |random, case| Step::Flush {
+                page: page(random, case),
+            },
+            |_, _| Step::Checkpoint,
+            |random, case| Step::New {
+                page: page(random, case),
+            },
+            |random, case| Step::Downgrade {
+                page: page(random, case),
+                value: random.any(),
+                hold: hold(random),
+            },
+            |random, case| Step::Two {
+                page: page(random, case),
+                other: page(random, case),
+                write: random.one_in(2),
+                hold: hold(random),
+            },
+            |random, case| Step::Optimistic {
+                page: page(random, case),
+            },
+            |random, case| Step::Scan {
+                from: random.below(case.pages.len() as u64),
+                count: 1 + random.below(8),
+            },
+            |_, _| Step::Allocate,
+            |random, _| Step::WriteOwn {
+                which: random.below(4),
+                value: random.any(),
+            },
+            |random, _| Step::Unlogged {
+                which: random.below(4),
+                value: random.any(),
+            },
+            |random, _| Step::Free {
+                which: random.below(4),
+            },
+            |_, _| Step::Commit,
+            |random, case| Step::Panic {
+                page: page(random, case),
+                value: random.any(),
+                when: random.pick(&[When::BeforeAppend, When::AfterAppend, When::AfterSetLsn]),
+                repair_after: random.pick(&[0, 0, 100, 5000]),
+            },
+            |random, case| Step::Discard {
+                page: page(random, case),
+                redo_after: random.pick(&[0, 0, 100, 5000]),
+            },
+            |random, _| match random.below(3) {
+                0 => Step::Stats,
+                _ => Step::Sleep {
+                    time: random.pick(&[1, 50, 1000, 60_000]),
+                },
+            },
+        ];
+        let mut weights = Vec::new();
+        for (at, make) in all.into_iter().enumerate() {
+            let always = at < 2;
+            // Pages to be handed out have no place among numbers at the ends of their range.
+            let possible = !case.scattered || !(9..13).contains(&at);
+            if possible && (always || random.one_in(3)) {
+                let weight = if always {
+                    4 + random.below(8)
+                } else {
+                    1 + random.below(5)
+                };
+                weights.push((weight, make));
+            }
+        }
+        let total = weights.iter().map(|(weight, _)| weight).sum();
+        Mix { weights, total }
+    }
+
+    fn step(&self, random: &mut Random, case: &Case) -> Step {
+        let mut at = random.below(self.total);
+        for (weight, make) in &self.weights {
+            if at < *weight {
+                return make(random, case);
+            }
+            at -= weight;
+        }
+        Step::Stats
+    }
+}

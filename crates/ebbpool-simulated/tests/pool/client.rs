@@ -1,0 +1,748 @@
+//! What the threads of a life do with the pool, and what they hold it to.
+
+use std::error::Error as _;
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ebbpool::storage::{FaultyDisk, PowerOff};
+use ebbpool::{Error, Log, Lsn, Pool, ReadGuard, Scan, WriteGuard};
+use ebbpool_simulation::{step, thread};
+
+use crate::case::{Case, Life, Step, When};
+use crate::disk::Mishaps;
+use crate::model::{Content, Model};
+use crate::wal::{Record, Wal, ZEROS};
+
+/// The power is off: the thread ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Off;
+
+/// The payload of a panic that the script has.
+struct Scripted;
+
+/// How often a repair is tried while the disk fails.
+const TRIES: u64 = 30;
+
+/// What the threads of a life share.
+pub struct Shared {
+    pub case: Arc<Case>,
+    pub life: usize,
+    pub pool: Pool,
+    pub wal: Arc<Wal>,
+    pub model: Arc<Model>,
+    pub disk: FaultyDisk,
+    pub mishaps: Arc<Mishaps>,
+    /// By client, from life to life.
+    pub scans: Arc<Mutex<Vec<Scan>>>,
+}
+
+fn says_power_off(error: &Error) -> bool {
+    let off = PowerOff.to_string();
+    let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(inner) = source {
+        // What was wrapped in another error is known by its message.
+        if inner.is::<PowerOff>() || inner.to_string().contains(&off) {
+            return true;
+        }
+        source = inner.source();
+    }
+    error
+        .source()
+        .is_some_and(|it| it.to_string().contains(&off))
+}
+
+fn sleep(microseconds: u64) {
+    if microseconds > 0 {
+        thread::sleep(Duration::from_micros(microseconds));
+    }
+}
+
+impl Shared {
+    fn options(&self) -> &Life {
+        &self.case.lives[self.life]
+    }
+
+    /// Whether the pool may answer so, given what has gone wrong.
+    pub fn judge(&self, error: Error) -> Result<(), Off> {
+        if self.disk.is_off() {
+            return Err(Off);
+        }
+        assert!(
+            !says_power_off(&error),
+            "the power is said to be off, and is not: {error}"
+        );
+        let set = |flag: &std::sync::atomic::AtomicBool| flag.load(Ordering::SeqCst);
+        let allowed = match &error {
+            Error::Poisoned { .. } => set(&self.mishaps.sync_failed),
+            Error::Read { .. }
+            | Error::Write { .. }
+            | Error::Log { .. }
+            | Error::Grow { .. }
+            | Error::Storage { .. } => set(&self.mishaps.any),
+            Error::Damaged { page, .. } => {
+                let torn = set(&self.mishaps.torn);
+                let explained =
+                    |page: &mut crate::model::Page| page.excused || torn && page.breaks > 0;
+                set(&self.mishaps.flipped) || self.model.page(*page, explained)
+            }
+            Error::Latched { .. } | Error::AllPinned { .. } => self.case.is_tight(self.options()),
+            Error::Abandoned { page } => self.model.page(*page, |page| page.broken),
+            _ => false,
+        };
+        assert!(allowed, "nothing explains the error: {error}");
+        let tally = &mut self.model.state().tally;
+        tally.refused += 1;
+        tally.poisoned += u64::from(matches!(error, Error::Poisoned { .. }));
+        tally.damaged += u64::from(matches!(error, Error::Damaged { .. }));
+        Ok(())
+    }
+
+    /// The script of one client.
+    pub fn client(&self, client: usize) {
+        let mut own = Vec::new();
+        for &step in &self.options().scripts[client] {
+            self.model.state().tally.operations += 1;
+            if self.step(client, step, &mut own).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn step(&self, client: usize, step: Step, own: &mut Vec<u64>) -> Result<(), Off> {
+        match step {
+            Step::Read { page, hold } => self.read(page, hold),
+            Step::Write {
+                page,
+                slot,
+                value,
+                hold,
+                log_first,
+            } => self.write(page, slot, value, hold, log_first),
+            Step::New { page } => self.new_page(page),
+            Step::Downgrade { page, value, hold } => self.downgrade(page, value, hold),
+            Step::Two {
+                page,
+                other,
+                write,
+                hold,
+            } => self.two(page.min(other), page.max(other), write, hold),
+            Step::Optimistic { page } => {
+                self.optimistic(page);
+                Ok(())
+            }
+            Step::Scan { from, count } => self.scan(client, from as usize, count),
+            Step::Allocate => self.allocate(own),
+            Step::WriteOwn { which, value } => match pick(own, which) {
+                Some(page) => self.write(page, value % 4, value, 0, true),
+                None => Ok(()),
+            },
+            Step::Unlogged { which, value } => match pick(own, which) {
+                Some(page) => self.unlogged(page, value),
+                None => Ok(()),
+            },
+            Step::Free { which } => match pick(own, which) {
+                Some(page) => self.free(page, own),
+                None => Ok(()),
+            },
+            Step::Flush { page } => self.flush(page),
+            Step::Checkpoint => self.checkpoint(),
+            Step::Commit => self.commit(),
+            Step::Panic {
+                page,
+                value,
+                when,
+                repair_after,
+            } => self.panic(page, value, when, repair_after),
+            Step::Discard { page, redo_after } => self.discard(page, redo_after),
+            Step::Sleep { time } => {
+                sleep(time);
+                Ok(())
+            }
+            Step::Stats => {
+                self.stats();
+                Ok(())
+            }
+        }
+    }
+
+    fn fix_read(&self, page: u64) -> Result<Option<ReadGuard<'_>>, Off> {
+        match self.pool.fix_read(page) {
+            Ok(guard) => {
+                assert_eq!(guard.page(), page, "another page was fixed");
+                Ok(Some(guard))
+            }
+            Err(error) => self.judge(error).map(|()| None),
+        }
+    }
+
+    /// Nothing also if the page is another thread's to repair.
+    fn fix_write(&self, page: u64) -> Result<Option<WriteGuard<'_>>, Off> {
+        match self.pool.fix_write(page) {
+            Ok(guard) => {
+                assert_eq!(guard.page(), page, "another page was fixed");
+                let broken = self.model.page(page, |known| known.broken);
+                Ok((!broken).then_some(guard))
+            }
+            Err(error) => self.judge(error).map(|()| None),
+        }
+    }
+
+    fn read(&self, page: u64, hold: u64) -> Result<(), Off> {
+        let Some(guard) = self.fix_read(page)? else {
+            return Ok(());
+        };
+        let found = Content::of(&guard);
+        self.model.check(page, &found);
+        sleep(hold);
+        assert_eq!(
+            Content::of(&guard),
+            found,
+            "page {page} changed under a reader's latch"
+        );
+        Ok(())
+    }
+
+    fn append(&self, record: Record) -> Lsn {
+        match self.case.logged {
+            true => self.wal.append(record),
+            false => 0,
+        }
+    }
+
+    /// Makes a change that a guard was had for.
+    pub fn change(&self, guard: &mut WriteGuard<'_>, slot: u64, value: u64, log_first: bool) {
+        let page = guard.page();
+        let before = self.model.page(page, |known| *known.now());
+        if slot != ZEROS {
+            assert_eq!(
+                Content::of(guard),
+                before,
+                "page {page} is not as it was left"
+            );
+        }
+        let record = Record {
+            page,
+            version: before.version + 1,
+            slot,
+            value,
+        };
+        if !log_first {
+            guard[..8].copy_from_slice(&record.version.to_le_bytes());
+            step();
+        }
+        let lsn = self.append(record);
+        let after = before.after(&record, lsn);
+        after.write(guard);
+        if lsn > 0 {
+            guard.set_lsn(lsn);
+        }
+        self.model.page(page, |known| known.states.push(after));
+        self.model.state().in_use.insert(page);
+    }
+
+    fn write(
+        &self,
+        page: u64,
+        slot: u64,
+        value: u64,
+        hold: u64,
+        log_first: bool,
+    ) -> Result<(), Off> {
+        if let Some(mut guard) = self.fix_write(page)? {
+            self.change(&mut guard, slot, value, log_first);
+            sleep(hold);
+        }
+        Ok(())
+    }
+
+    fn new_page(&self, page: u64) -> Result<(), Off> {
+        // It loses what it held: no other thread is to repair it meanwhile.
+        if self.model.page(page, |known| known.broken) {
+            return Ok(());
+        }
+        match self.pool.fix_new(page) {
+            Ok(mut guard) => {
+                assert!(
+                    guard.iter().all(|&byte| byte == 0),
+                    "a new page is not zeros"
+                );
+                self.change(&mut guard, ZEROS, 0, true);
+                Ok(())
+            }
+            Err(error) => self.judge(error),
+        }
+    }
+
+    fn downgrade(&self, page: u64, value: u64, hold: u64) -> Result<(), Off> {
+        if let Some(mut guard) = self.fix_write(page)? {
+            self.change(&mut guard, 1, value, true);
+            let guard = guard.downgrade();
+            sleep(hold);
+            self.model.check(page, &Content::of(&guard));
+        }
+        Ok(())
+    }
+
+    fn two(&self, page: u64, other: u64, write: bool, hold: u64) -> Result<(), Off> {
+        if page == other {
+            return self.read(page, hold);
+        }
+        if write {
+            let Some(mut guard) = self.fix_write(page)? else {
+                return Ok(());
+            };
+            self.change(&mut guard, 2, hold, true);
+            self.read(other, hold)
+        } else {
+            let Some(guard) = self.fix_read(page)? else {
+                return Ok(());
+            };
+            self.model.check(page, &Content::of(&guard));
+            self.write(other, 3, hold, hold, true)
+        }
+    }
+
+    fn optimistic(&self, page: u64) {
+        let first = self.model.page(page, |known| known.version());
+        let Some(reading) = self.pool.read_optimistically(page) else {
+            return;
+        };
+        let size = self.pool.payload_size();
+        let mut bytes = vec![0; size];
+        let third = size / 3;
+        for from in [0, third, 2 * third] {
+            let to = if from == 2 * third {
+                size
+            } else {
+                from + third
+            };
+            assert!(reading.read(from, &mut bytes[from..to]));
+            step();
+        }
+        if !reading.validate() {
+            return;
+        }
+        let found = Content::of(&bytes);
+        self.model.page(page, |known| {
+            let states = known.states.get(first as usize..).unwrap_or_default();
+            assert!(
+                known.broken || known.free || known.breaks > 0 || states.contains(&found),
+                "page {page} was read without a latch as it never was: {found:?}"
+            );
+        });
+    }
+
+    fn scan(&self, client: usize, from: usize, count: u64) -> Result<(), Off> {
+        let mut scan = {
+            let mut scans = self.scans.lock().unwrap_or_else(PoisonError::into_inner);
+            if scans.len() <= client {
+                scans.resize_with(client + 1, Scan::new);
+            }
+            std::mem::take(&mut scans[client])
+        };
+        for at in from..from + count as usize {
+            let page = self.case.pages[at % self.case.pages.len()];
+            match self.pool.fix_scan(page, &mut scan) {
+                Ok(guard) => self.model.check(page, &Content::of(&guard)),
+                Err(error) => self.judge(error)?,
+            }
+        }
+        self.scans.lock().unwrap_or_else(PoisonError::into_inner)[client] = scan;
+        Ok(())
+    }
+
+    fn allocate(&self, own: &mut Vec<u64>) -> Result<(), Off> {
+        let in_use = self.model.state().in_use.clone();
+        match self.pool.allocate() {
+            Ok(mut guard) => {
+                let page = guard.page();
+                assert!(
+                    !in_use.contains(&page),
+                    "page {page} is in use, and was handed out"
+                );
+                assert!(
+                    guard.iter().all(|&byte| byte == 0),
+                    "a new page is not zeros"
+                );
+                self.model.page(page, |known| known.free = false);
+                self.change(&mut guard, ZEROS, 0, true);
+                own.push(page);
+                Ok(())
+            }
+            Err(error) => self.judge(error),
+        }
+    }
+
+    /// As a bulk load does: all of it is durable after this, and the log does not have it.
+    fn unlogged(&self, page: u64, value: u64) -> Result<(), Off> {
+        let mut guard = match self.pool.fix_new(page) {
+            Ok(guard) => guard,
+            Err(error) => return self.judge(error),
+        };
+        let lsn = self.wal.end_lsn();
+        self.model.page(page, |known| {
+            known.unlogged.get_or_insert(known.version() + 1);
+            let content = Content {
+                version: known.version() + 1,
+                lsn,
+                slots: [value; 4],
+            };
+            known.states.push(content);
+        });
+        let content = self.model.page(page, |known| *known.now());
+        content.write(&mut guard);
+        drop(guard);
+        self.flush(page)?;
+        if self
+            .model
+            .page(page, |known| known.floor == content.version)
+        {
+            // It is in storage, and so memory may forget it.
+            if let Err(error) = self.pool.discard(page) {
+                self.judge(error)?;
+            }
+            self.read(page, 0)?;
+        }
+        Ok(())
+    }
+
+    fn free(&self, page: u64, own: &mut Vec<u64>) -> Result<(), Off> {
+        self.model.page(page, |known| known.free = true);
+        self.model.state().in_use.remove(&page);
+        match self.pool.free(page) {
+            Ok(()) => own.retain(|&other| other != page),
+            Err(error) => {
+                self.model.page(page, |known| known.free = false);
+                self.model.state().in_use.insert(page);
+                return self.judge(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// What a call will have made durable if it succeeds.
+    fn before(&self, page: u64) -> Option<(u64, u64)> {
+        let whole = |page: &mut crate::model::Page| (page.version(), page.breaks);
+        let broken = self.model.page(page, |known| known.broken);
+        (!broken).then(|| self.model.page(page, whole))
+    }
+
+    fn is_durable(&self, page: u64, before: Option<(u64, u64)>) {
+        if let Some((version, breaks)) = before {
+            self.model.page(page, |known| {
+                if known.breaks == breaks && !known.free {
+                    known.floor = known.floor.max(version);
+                }
+            });
+        }
+    }
+
+    fn flush(&self, page: u64) -> Result<(), Off> {
+        let before = self.before(page);
+        match self.pool.flush(page) {
+            Ok(()) => self.is_durable(page, before),
+            Err(error) => self.judge(error)?,
+        }
+        Ok(())
+    }
+
+    pub fn all_before(&self) -> Vec<(u64, Option<(u64, u64)>)> {
+        let pages: Vec<u64> = self.model.state().pages.keys().copied().collect();
+        pages
+            .into_iter()
+            .map(|page| (page, self.before(page)))
+            .collect()
+    }
+
+    pub fn all_durable(&self, before: Vec<(u64, Option<(u64, u64)>)>) {
+        before
+            .into_iter()
+            .for_each(|(page, before)| self.is_durable(page, before));
+    }
+
+    pub fn checkpoint(&self) -> Result<(), Off> {
+        let before = self.all_before();
+        let end = self.wal.end_lsn();
+        match self.pool.checkpoint() {
+            Ok(done) => {
+                self.model.state().tally.checkpoints += 1;
+                if self.case.logged && done.covered != Lsn::MAX {
+                    self.model.covers(done.covered);
+                }
+                assert!(
+                    done.covered != Lsn::MAX || !self.case.logged || end == 0,
+                    "a checkpoint covers changes that there will be"
+                );
+                if done.covered > 0 {
+                    self.all_durable(before);
+                }
+                Ok(())
+            }
+            Err(error) => self.judge(error),
+        }
+    }
+
+    pub fn commit(&self) -> Result<(), Off> {
+        let end = self.wal.end_lsn();
+        match self.wal.force(end) {
+            Ok(()) => {
+                let mut state = self.model.state();
+                state.acknowledged = state.acknowledged.max(end);
+                Ok(())
+            }
+            Err(_) if self.disk.is_off() => Err(Off),
+            Err(error) => {
+                let explained = self.mishaps.any.load(Ordering::SeqCst);
+                assert!(explained, "nothing explains the log's error: {error}");
+                Ok(())
+            }
+        }
+    }
+
+    /// Claims a page for a repair; false if another thread has it, or its changes are nowhere but in it.
+    fn begin_break(&self, page: u64) -> bool {
+        self.model.page(page, |known| {
+            let free = !known.broken;
+            if free {
+                known.broken = true;
+                known.breaks += 1;
+            }
+            free
+        })
+    }
+
+    fn panic(&self, page: u64, value: u64, when: When, repair_after: u64) -> Result<(), Off> {
+        let Some(mut guard) = self.fix_write(page)? else {
+            return Ok(());
+        };
+        if !self.begin_break(page) {
+            return Ok(());
+        }
+        let before = self.model.page(page, |known| *known.now());
+        let record = Record {
+            page,
+            version: before.version + 1,
+            slot: value % 4,
+            value,
+        };
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            if when == When::BeforeAppend {
+                guard[..8].copy_from_slice(&record.version.to_le_bytes());
+                step();
+                drop_in_panic(guard);
+            }
+            let lsn = self.append(record);
+            if lsn > 0 {
+                let after = before.after(&record, lsn);
+                self.model.page(page, |known| known.states.push(after));
+            }
+            guard[..8].copy_from_slice(&record.version.to_le_bytes());
+            step();
+            if when == When::AfterSetLsn && lsn > 0 {
+                guard.set_lsn(lsn);
+            }
+            drop_in_panic(guard)
+        }));
+        if let Err(payload) = outcome
+            && !payload.is::<Scripted>()
+        {
+            resume_unwind(payload);
+        }
+        self.model.state().tally.abandoned += 1;
+        sleep(repair_after);
+        self.repair(page, 0)
+    }
+
+    fn discard(&self, page: u64, redo_after: u64) -> Result<(), Off> {
+        match self.begin_break(page) {
+            true => self.repair(page, redo_after),
+            false => Ok(()),
+        }
+    }
+
+    /// Discards a page, and redoes from the log what it has lost. Where there is no log the model learns
+    /// what is left.
+    pub fn repair(&self, page: u64, redo_after: u64) -> Result<(), Off> {
+        let mut discarded = false;
+        for _ in 0..TRIES {
+            if !discarded {
+                match self.pool.discard(page) {
+                    Ok(()) => discarded = true,
+                    Err(error) => {
+                        self.judge(error)?;
+                        sleep(1000);
+                        continue;
+                    }
+                }
+                sleep(redo_after);
+            }
+            match self.pool.fix_write(page) {
+                Ok(mut guard) => {
+                    self.redo(&mut guard);
+                    return Ok(());
+                }
+                Err(error @ Error::Damaged { .. }) => {
+                    self.judge(error)?;
+                    match self.pool.fix_new(page) {
+                        Ok(mut guard) => {
+                            self.rebuild(&mut guard);
+                            return Ok(());
+                        }
+                        Err(error) => self.judge(error)?,
+                    }
+                }
+                Err(error) => self.judge(error)?,
+            }
+            sleep(1000);
+        }
+        Ok(())
+    }
+
+    /// A page as it is in storage gets the changes that it lacks.
+    pub fn redo(&self, guard: &mut WriteGuard<'_>) {
+        let page = guard.page();
+        let found = Content::of(guard);
+        let missing = self.model.page(page, |known| {
+            known.broken = false;
+            let state = known.states.get(found.version as usize).copied();
+            if known.excused {
+                // What was lost is lost: the history begins anew.
+                known.adopt(found);
+                return Vec::new();
+            }
+            assert!(
+                state == Some(found),
+                "page {page} is in storage as it never was: {found:?}, and should be {state:?}, of {} versions",
+                known.version()
+            );
+            assert!(
+                found.version >= known.floor,
+                "page {page} is in storage as of version {}, and version {} was acknowledged as durable",
+                found.version,
+                known.floor
+            );
+            let missing = known.states.split_off(found.version as usize + 1);
+            if self.case.logged {
+                known.states.extend(&missing);
+                return missing;
+            }
+            Vec::new()
+        });
+        self.model.state().tally.redone += missing.len() as u64;
+        for state in missing {
+            state.write(guard);
+            guard.set_lsn(state.lsn);
+        }
+    }
+
+    /// A page that is damaged in storage is made anew from the log, of which nothing is ever thrown away.
+    pub fn rebuild(&self, guard: &mut WriteGuard<'_>) {
+        let page = guard.page();
+        let states = self.model.page(page, |known| {
+            known.broken = false;
+            if !self.case.logged || known.unlogged.is_some() || known.excused {
+                known.states = vec![Content::default()];
+                known.floor = 0;
+            }
+            known.states.clone()
+        });
+        for state in &states[1..] {
+            state.write(guard);
+            guard.set_lsn(state.lsn);
+        }
+    }
+
+    fn stats(&self) {
+        let stats = self.pool.stats();
+        assert!(
+            stats.resident <= stats.frames && stats.dirty <= stats.frames,
+            "{} resident and {} dirty pages in {} frames",
+            stats.resident,
+            stats.dirty,
+            stats.frames
+        );
+    }
+
+    /// After all clients have ended well.
+    pub fn quiet(&self) -> Result<(), Off> {
+        let pages: Vec<u64> = self.model.state().pages.keys().copied().collect();
+        for &page in &pages {
+            if self.model.page(page, |known| known.broken) {
+                self.repair(page, 0)?;
+                let broken = self.model.page(page, |known| known.broken);
+                assert!(!broken, "page {page} cannot be repaired");
+            }
+        }
+        for &page in &pages {
+            if self.model.page(page, |known| known.free) {
+                continue;
+            }
+            match self.pool.fix_read(page) {
+                Ok(guard) => self.model.check(page, &Content::of(&guard)),
+                Err(error @ Error::Damaged { .. }) => self.judge(error)?,
+                Err(error) => {
+                    if self.disk.is_off() {
+                        return Err(Off);
+                    }
+                    panic!("all is quiet, and page {page} cannot be fixed: {error}");
+                }
+            }
+            if !self.options().background && self.pool.read_optimistically(page).is_some() {
+                let before = self.pool.stats().waits_for_latches;
+                for _ in 0..2 {
+                    drop(self.fix_read(page)?);
+                }
+                let waits = self.pool.stats().waits_for_latches - before;
+                assert!(
+                    waits == 0,
+                    "the only thread waited {waits} times for the latch of page {page}, which it read"
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// After [`quiet`](Self::quiet).
+    pub fn last_checkpoint(&self) -> Result<(), Off> {
+        let before = self.all_before();
+        let end = self.wal.end_lsn();
+        let damaged = self.model.state().tally.damaged;
+        match self.pool.checkpoint() {
+            Ok(done) => {
+                self.all_durable(before);
+                if self.case.logged && end > 0 {
+                    self.model.covers(done.covered);
+                    assert!(
+                        done.covered == end,
+                        "all is quiet, and a checkpoint covers {} of {end}",
+                        done.covered
+                    );
+                }
+            }
+            Err(_) if self.disk.is_off() => return Err(Off),
+            Err(error) => panic!("all is quiet, and a checkpoint fails: {error}"),
+        }
+        if self.options().background {
+            sleep(500_000);
+        }
+        let stats = self.pool.stats();
+        assert!(
+            stats.dirty == 0 || damaged > 0,
+            "{} pages are dirty after a checkpoint",
+            stats.dirty
+        );
+        Ok(())
+    }
+}
+
+fn drop_in_panic(guard: WriteGuard<'_>) -> ! {
+    let _guard = guard;
+    panic_any(Scripted)
+}
+
+fn pick(own: &[u64], which: u64) -> Option<u64> {
+    let at = usize::try_from(which).ok()?.checked_rem(own.len())?;
+    own.get(at).copied()
+}

@@ -1,0 +1,298 @@
+//! A run: one life of the pool after the other, each of which begins with a recovery.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ebbpool::storage::{Fault, FaultyDisk, Operation, page_lsn};
+use ebbpool::{Error, Log, PageFormat, PoolOptions};
+use ebbpool_device::{OperationCosts, Unit};
+use ebbpool_simulation::thread;
+
+use crate::case::{Case, Life};
+use crate::client::{Off, Shared};
+use crate::disk::{Mishaps, Places, Troubled, Troubles};
+use crate::model::{Content, Model, Tally};
+use crate::wal::Wal;
+
+/// What lasts from life to life.
+pub struct World {
+    pub case: Arc<Case>,
+    pub disk: FaultyDisk,
+    pub model: Arc<Model>,
+    places: Option<Arc<Places>>,
+    scans: Arc<Mutex<Vec<ebbpool::Scan>>>,
+}
+
+pub fn run(case: &Arc<Case>) -> Tally {
+    let world = World {
+        case: Arc::clone(case),
+        disk: FaultyDisk::new(case.seed),
+        model: Arc::new(Model::new(case.logged && !case.raw)),
+        places: case.scattered.then(Arc::default),
+        scans: Arc::default(),
+    };
+    for life in 0..case.lives.len() {
+        // An interrupted life is followed by the next one, as a finished one is.
+        let _ = world.live(life);
+        world.crash(case.lives[life].crash_seed);
+    }
+    let _ = world.last_look();
+    let tally = world.model.state().tally;
+    tally
+}
+
+impl World {
+    fn crash(&self, seed: u64) {
+        if let Some(violation) = self.disk.violations().first() {
+            panic!("{violation}");
+        }
+        self.disk.heal();
+        self.disk.crash(seed);
+        self.disk.restart();
+        self.model.state().tally.crashes += 1;
+    }
+
+    fn live(&self, life: usize) -> Result<(), Off> {
+        let options = &self.case.lives[life];
+        if let Some(at) = options.crash_at {
+            let crash = Fault::crash(Operation::Change, options.crash_seed);
+            self.disk.inject(crash.nth(at));
+        }
+        let mishaps = Arc::new(Mishaps::default());
+        let shared = Arc::new(self.open(life, options, &mishaps)?);
+        shared.recover(life == 0)?;
+        if options.troubles.log_error > 0 {
+            let at = 1 + options.troubles.log_error / 4;
+            let fault = Fault::failing(Operation::Sync, ebbpool::storage::EIO);
+            self.disk.inject(fault.of("log").nth(at));
+            mishaps.any.store(true, Ordering::SeqCst);
+        }
+        mishaps.armed.store(true, Ordering::SeqCst);
+        let clients = (0..options.scripts.len()).map(|client| {
+            let shared = Arc::clone(&shared);
+            let named = thread::Builder::new().name(format!("client {client}"));
+            named
+                .spawn(move || shared.client(client))
+                .expect("a thread can be started")
+        });
+        let clients: Vec<_> = clients.collect();
+        for client in clients {
+            client.join().expect("a panic ends the run");
+        }
+        mishaps.armed.store(false, Ordering::SeqCst);
+        self.model.state().tally.faults += mishaps.count.load(Ordering::SeqCst);
+        if self.disk.is_off() {
+            return Err(Off);
+        }
+        if options.crash_at.is_none() {
+            self.disk.heal();
+        }
+        if mishaps.sync_failed.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        shared.quiet()?;
+        shared.last_checkpoint()?;
+        if options.closes {
+            let before = shared.all_before();
+            let shared = Arc::into_inner(shared).expect("all clients have ended");
+            let Shared { pool, model, .. } = shared;
+            match pool.close() {
+                Ok(()) => Shared::durable(&model, before),
+                Err(_) if self.disk.is_off() => return Err(Off),
+                Err((_, error)) => panic!("all is quiet, and the pool cannot be closed: {error}"),
+            }
+        }
+        Ok(())
+    }
+
+    /// All pages, after all lives.
+    fn last_look(&self) -> Result<(), Off> {
+        let calm = Life {
+            frames: 8,
+            batch: 2,
+            background: false,
+            read_ahead: 0,
+            reserve: 0,
+            budget: 1.0,
+            most_delay: Duration::ZERO,
+            max_dirty_age: None,
+            dense_pages: 0,
+            patience: Duration::from_secs(10),
+            fixed_costs: true,
+            crash_at: None,
+            crash_seed: 0,
+            closes: false,
+            troubles: Troubles::default(),
+            scripts: Vec::new(),
+        };
+        let mishaps = Arc::new(Mishaps::default());
+        let mut shared = self.open(0, &calm, &mishaps)?;
+        shared.life = 0;
+        shared.recover(false)?;
+        shared.quiet_for_the_last_time();
+        Ok(())
+    }
+
+    fn storage(&self, name: &'static str, options: &Life, mishaps: &Arc<Mishaps>) -> Troubled {
+        let data = name == "data";
+        Troubled {
+            disk: self.disk.clone(),
+            name,
+            inner: self.disk.pages(name, self.case.page_size),
+            troubles: options.troubles,
+            mishaps: Arc::clone(mishaps),
+            model: Arc::clone(&self.model),
+            places: self.places.clone().filter(|_| data),
+            in_flight: Mutex::default(),
+        }
+    }
+
+    fn open(&self, life: usize, options: &Life, mishaps: &Arc<Mishaps>) -> Result<Shared, Off> {
+        let case = &self.case;
+        let opened = Wal::open(self.disk.bytes("log"), options.troubles.slow);
+        let (wal, records) = opened.map_err(|error| {
+            assert!(self.disk.is_off(), "the log cannot be opened: {error}");
+            Off
+        })?;
+        self.model.log_was_found(&records, case.logged);
+        let wal = Arc::new(wal);
+        let mut pool = PoolOptions::new(options.frames)
+            .policy(case.policy)
+            .expect("the policy is known")
+            .background(options.background)
+            .batch(options.batch)
+            .read_ahead(options.read_ahead)
+            .clean_reserve(options.reserve)
+            .dirty_budget(options.budget, options.most_delay)
+            .dense_pages(options.dense_pages)
+            .patience(options.patience);
+        if case.logged {
+            let log: Arc<dyn Log> = wal.clone();
+            self.disk.watch(&log, page_lsn);
+            pool = pool.log(log);
+        }
+        if case.raw {
+            pool = pool.format(PageFormat::Raw);
+        }
+        if let Some(age) = options.max_dirty_age {
+            pool = pool.max_dirty_age(age);
+        }
+        if options.fixed_costs {
+            pool = pool.fixed_costs(OperationCosts {
+                read: 1.0,
+                write: 8.0,
+                unit: Unit::PageReads,
+            });
+        }
+        if case.area {
+            pool = pool.double_write(self.storage("area", options, mishaps));
+        }
+        let opened = pool.open(self.storage("data", options, mishaps));
+        let pool = opened.map_err(|error| {
+            assert!(self.disk.is_off(), "the pool cannot be opened: {error}");
+            Off
+        })?;
+        Ok(Shared {
+            case: Arc::clone(case),
+            life,
+            pool,
+            wal,
+            model: Arc::clone(&self.model),
+            disk: self.disk.clone(),
+            mishaps: Arc::clone(mishaps),
+            scans: Arc::clone(&self.scans),
+        })
+    }
+}
+
+impl Shared {
+    fn durable(model: &Model, before: Vec<(u64, Option<(u64, u64)>)>) {
+        for (page, version) in before {
+            if let Some((version, _)) = version {
+                model.page(page, |known| {
+                    if !known.free {
+                        known.floor = known.floor.max(version);
+                    }
+                });
+            }
+        }
+    }
+
+    /// Only the disk that is off may make a call fail.
+    fn succeeds<T>(&self, what: &str, outcome: Result<T, Error>) -> Result<T, Off> {
+        outcome.map_err(|error| {
+            assert!(self.disk.is_off(), "{what}: {error}");
+            Off
+        })
+    }
+
+    /// Every page gets what it lacks; what was promised has to be there before that.
+    fn recover(&self, first: bool) -> Result<(), Off> {
+        if first {
+            let pages = &self.case.pages;
+            if self.case.grown && !self.case.scattered {
+                self.succeeds("the storage grows", self.pool.grow(pages.len() as u64))?;
+                self.model.state().in_use.extend(pages);
+            } else {
+                for &page in pages {
+                    let mut guard = self.succeeds("a first change", self.pool.fix_write(page))?;
+                    self.change(&mut guard, 0, 1, true);
+                }
+            }
+            return Ok(());
+        }
+        if !self.case.scattered {
+            let last = self.model.state().in_use.last().copied();
+            self.succeeds(
+                "the storage grows",
+                self.pool.grow(last.map_or(0, |last| last + 1)),
+            )?;
+        }
+        let pages: Vec<u64> = self.model.state().pages.keys().copied().collect();
+        for page in pages {
+            if self.model.page(page, |known| known.free) {
+                continue;
+            }
+            match self.pool.fix_write(page) {
+                Ok(mut guard) => {
+                    self.model.page(page, |known| {
+                        if known.unlogged.is_some() {
+                            known.excused = true;
+                        }
+                        if known.excused {
+                            known.adopt(Content::of(&guard));
+                        }
+                    });
+                    self.redo(&mut guard);
+                }
+                Err(Error::Damaged { damage, .. }) if !self.disk.is_off() => {
+                    let excused = self.model.page(page, |known| known.excused);
+                    assert!(
+                        !self.case.area || excused,
+                        "page {page} is damaged after a crash, although there is a double-write area: {damage}"
+                    );
+                    self.model.state().tally.damaged += 1;
+                    let mut guard = self.succeeds("a page made anew", self.pool.fix_new(page))?;
+                    self.rebuild(&mut guard);
+                }
+                Err(error) => self.succeeds("a recovery", Err(error))?,
+            }
+        }
+        self.model.state().tally.recoveries += 1;
+        self.checkpoint()
+    }
+
+    fn quiet_for_the_last_time(&self) {
+        let pages: Vec<u64> = self.model.state().pages.keys().copied().collect();
+        for page in pages {
+            if self.model.page(page, |known| known.free) {
+                continue;
+            }
+            match self.pool.fix_read(page) {
+                Ok(guard) => self.model.check(page, &Content::of(&guard)),
+                Err(error) => panic!("all is over, and page {page} cannot be fixed: {error}"),
+            }
+        }
+    }
+}

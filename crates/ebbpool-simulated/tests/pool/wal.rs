@@ -1,0 +1,136 @@
+//! A write-ahead log of physical redo records, for simulated threads.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use ebbpool::storage::FaultyFile;
+use ebbpool::{Log, Lsn};
+use ebbpool_simulation::{Mutex, random, step, thread};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Bytes of a record: page, version, slot, value, and a checksum over these and its LSN.
+pub const RECORD: u64 = 40;
+
+/// A change of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    pub page: u64,
+    /// Of the page, after the change.
+    pub version: u64,
+    /// [`ZEROS`]: all slots become zero.
+    pub slot: u64,
+    pub value: u64,
+}
+
+/// In place of a slot.
+pub const ZEROS: u64 = u64::MAX;
+
+impl Record {
+    /// An LSN is where in the file its record ends.
+    fn encode(self, lsn: Lsn) -> [u8; RECORD as usize] {
+        let mut bytes = [0; RECORD as usize];
+        let parts = [self.page, self.version, self.slot, self.value, lsn];
+        for (into, part) in bytes.chunks_exact_mut(8).zip(parts) {
+            into.copy_from_slice(&part.to_le_bytes());
+        }
+        let checksum = xxh3_64(&bytes);
+        bytes[32..].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8], lsn: Lsn) -> Option<Record> {
+        let part = |at: usize| {
+            let bytes = bytes[at..at + 8].try_into().unwrap_or_default();
+            u64::from_le_bytes(bytes)
+        };
+        let record = Record {
+            page: part(0),
+            version: part(8),
+            slot: part(16),
+            value: part(24),
+        };
+        (record.encode(lsn) == bytes).then_some(record)
+    }
+}
+
+pub struct Wal {
+    file: FaultyFile,
+    state: Mutex<State>,
+    /// Not simulated: the disk asks while it looks for violations, and that is no step.
+    durable: AtomicU64,
+    /// Syncs take so long at most, in microseconds.
+    slow: u64,
+}
+
+struct State {
+    /// Not in the file yet.
+    buffer: Vec<u8>,
+    end: Lsn,
+}
+
+impl Wal {
+    /// The log, and what of it has survived. What comes after that is cut off, and this is synced: else
+    /// records that were lost could reappear behind later ones.
+    pub fn open(file: FaultyFile, slow: u64) -> io::Result<(Wal, Vec<Record>)> {
+        let bytes = file.read_all()?;
+        let found = bytes.chunks_exact(RECORD as usize).zip(1..);
+        let records = found.map_while(|(bytes, number)| Record::decode(bytes, number * RECORD));
+        let records: Vec<Record> = records.collect();
+        let end = records.len() as u64 * RECORD;
+        file.set_len(end)?;
+        file.sync()?;
+        let wal = Wal {
+            file,
+            state: Mutex::new(State {
+                buffer: Vec::new(),
+                end,
+            }),
+            durable: AtomicU64::new(end),
+            slow,
+        };
+        Ok((wal, records))
+    }
+
+    pub fn append(&self, record: Record) -> Lsn {
+        let mut state = self.state.lock();
+        state.end += RECORD;
+        let lsn = state.end;
+        state.buffer.extend(record.encode(lsn));
+        lsn
+    }
+
+    fn write(&self) -> io::Result<Lsn> {
+        let mut state = self.state.lock();
+        if !state.buffer.is_empty() {
+            self.file.append(&state.buffer)?;
+            state.buffer.clear();
+        }
+        Ok(state.end)
+    }
+}
+
+impl Log for Wal {
+    fn durable_lsn(&self) -> Lsn {
+        self.durable.load(Ordering::SeqCst)
+    }
+
+    fn force(&self, lsn: Lsn) -> io::Result<()> {
+        let written = self.write()?;
+        assert!(
+            lsn <= written,
+            "LSN {lsn} is asked for, and the log ends at {written}"
+        );
+        if self.slow > 0 {
+            thread::sleep(Duration::from_micros(random() % self.slow));
+        }
+        self.file.sync()?;
+        self.durable.fetch_max(written, Ordering::SeqCst);
+        step();
+        Ok(())
+    }
+
+    fn end_lsn(&self) -> Lsn {
+        self.state.lock().end
+    }
+}
