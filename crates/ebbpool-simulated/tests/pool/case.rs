@@ -193,7 +193,8 @@ impl Case {
         let raw = random.one_in(12);
         let logged = !random.one_in(8);
         let lives = match kind {
-            Kind::General => 1 + random.below(3),
+            // Nothing tells whether a raw page is whole after a crash.
+            Kind::General if !raw => 1 + random.below(3),
             _ => 1,
         };
         let mut case = Case {
@@ -253,10 +254,10 @@ impl Case {
                 _ => Duration::from_secs(10),
             },
             fixed_costs: random.one_in(2),
-            crash_at: (crashes && random.one_in(2)).then(|| 1 + random.below(80)),
+            crash_at: (crashes && !self.raw && random.one_in(2)).then(|| 1 + random.below(80)),
             crash_seed: random.any(),
             closes: random.one_in(2),
-            troubles: troubles(random, calm),
+            troubles: troubles(random, calm, self.raw),
             scripts,
         }
     }
@@ -296,7 +297,7 @@ fn numbers(random: &mut Random, kind: Kind, count: u64) -> (Vec<u64>, bool) {
     }
 }
 
-fn troubles(random: &mut Random, calm: bool) -> Troubles {
+fn troubles(random: &mut Random, calm: bool, raw: bool) -> Troubles {
     let slow = random.pick(&[0, 20, 200, 2000]);
     let mut troubles = Troubles {
         slow,
@@ -308,7 +309,7 @@ fn troubles(random: &mut Random, calm: bool) -> Troubles {
     }
     for _ in 0..random.below(3) {
         let often = random.pick(&[3, 8, 20, 60]);
-        match random.below(7) {
+        match random.below(if raw { 2 } else { 7 }) {
             0 => troubles.read_error = often,
             1 => troubles.write_error = often,
             2 => troubles.torn = often,

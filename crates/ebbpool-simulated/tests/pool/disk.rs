@@ -40,6 +40,15 @@ pub struct Mishaps {
 }
 
 impl Mishaps {
+    /// Notes one, if there may be any.
+    pub fn happens(&self) -> bool {
+        let armed = self.armed.load(Ordering::SeqCst);
+        if armed {
+            self.note(None);
+        }
+        armed
+    }
+
     fn note(&self, which: Option<&AtomicBool>) {
         self.any.store(true, Ordering::SeqCst);
         self.count.fetch_add(1, Ordering::SeqCst);

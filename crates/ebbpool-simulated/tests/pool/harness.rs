@@ -12,8 +12,9 @@ use rustix::time::{ClockId, clock_gettime};
 /// Processor time for all seeds.
 const SECONDS: u64 = 60;
 
-/// Runs for making a failing script smaller.
+/// Runs for making a failing script smaller, and processor time.
 const SHRINKING_RUNS: usize = 3000;
+const SHRINKING_SECONDS: u64 = 60;
 
 /// What a seed stands for.
 pub trait Scenario: Clone + Debug + Send + Sync + 'static {
@@ -48,7 +49,9 @@ fn class(failure: &Failure) -> String {
         Cause::NoProgress { .. } => "the run does not end",
     };
     let mut class = String::new();
-    for character in text.chars().take(400) {
+    // A trace may follow, and differs by who called.
+    let text = text.split("\n   0: ").next().unwrap_or(text);
+    for character in text.chars() {
         let digit = character.is_ascii_digit();
         if digit && class.ends_with('#') {
             continue;
@@ -129,6 +132,7 @@ fn report<S: Scenario>(failure: &Failure, which: &str) -> ! {
     let seed = failure.seed;
     let wanted = class(failure);
     let mut runs = 0;
+    let begin = processor_time();
     let mut fails = |scenario: &S, simulation: &Simulation| {
         runs += 1;
         let failed = scenario.run(simulation).err();
@@ -145,7 +149,8 @@ fn report<S: Scenario>(failure: &Failure, which: &str) -> ! {
                     (smallest, schedule, last) = (scenario, other, failed);
                     continue 'smaller;
                 }
-                if runs > SHRINKING_RUNS {
+                let took = processor_time() - begin;
+                if runs > SHRINKING_RUNS || took.as_secs() > SHRINKING_SECONDS {
                     break 'smaller;
                 }
             }

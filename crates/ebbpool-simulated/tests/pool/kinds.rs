@@ -94,7 +94,7 @@ pub fn in_sequence(case: &Case) -> Tally {
             false => pool.fix_read(page).map(drop),
         };
         fixed.expect("nothing goes wrong");
-        thread::sleep(Duration::from_millis(1));
+        thread::sleep(Duration::from_millis(50));
     }
     let stats = pool.stats();
     assert!(

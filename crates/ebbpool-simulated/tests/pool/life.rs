@@ -62,12 +62,6 @@ impl World {
         let mishaps = Arc::new(Mishaps::default());
         let shared = Arc::new(self.open(life, options, &mishaps)?);
         shared.recover(life == 0)?;
-        if options.troubles.log_error > 0 {
-            let at = 1 + options.troubles.log_error / 4;
-            let fault = Fault::failing(Operation::Sync, ebbpool::storage::EIO);
-            self.disk.inject(fault.of("log").nth(at));
-            mishaps.any.store(true, Ordering::SeqCst);
-        }
         mishaps.armed.store(true, Ordering::SeqCst);
         let clients = (0..options.scripts.len()).map(|client| {
             let shared = Arc::clone(&shared);
@@ -150,7 +144,7 @@ impl World {
 
     fn open(&self, life: usize, options: &Life, mishaps: &Arc<Mishaps>) -> Result<Shared, Off> {
         let case = &self.case;
-        let opened = Wal::open(self.disk.bytes("log"), options.troubles.slow);
+        let opened = Wal::open(self.disk.bytes("log"), options.troubles, mishaps);
         let (wal, records) = opened.map_err(|error| {
             assert!(self.disk.is_off(), "the log cannot be opened: {error}");
             Off

@@ -1,13 +1,16 @@
 //! A write-ahead log of physical redo records, for simulated threads.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ebbpool::storage::FaultyFile;
+use ebbpool::storage::{EIO, FaultyFile};
 use ebbpool::{Log, Lsn};
 use ebbpool_simulation::{Mutex, random, step, thread};
 use xxhash_rust::xxh3::xxh3_64;
+
+use crate::disk::{Mishaps, Troubles};
 
 /// Bytes of a record: page, version, slot, value, and a checksum over these and its LSN.
 pub const RECORD: u64 = 40;
@@ -59,8 +62,9 @@ pub struct Wal {
     state: Mutex<State>,
     /// Not simulated: the disk asks while it looks for violations, and that is no step.
     durable: AtomicU64,
-    /// Syncs take so long at most, in microseconds.
-    slow: u64,
+    /// Its syncs take as long as the pages', and fail on their own.
+    troubles: Troubles,
+    mishaps: Arc<Mishaps>,
 }
 
 struct State {
@@ -72,7 +76,11 @@ struct State {
 impl Wal {
     /// The log, and what of it has survived. What comes after that is cut off, and this is synced: else
     /// records that were lost could reappear behind later ones.
-    pub fn open(file: FaultyFile, slow: u64) -> io::Result<(Wal, Vec<Record>)> {
+    pub fn open(
+        file: FaultyFile,
+        troubles: Troubles,
+        mishaps: &Arc<Mishaps>,
+    ) -> io::Result<(Wal, Vec<Record>)> {
         let bytes = file.read_all()?;
         let found = bytes.chunks_exact(RECORD as usize).zip(1..);
         let records = found.map_while(|(bytes, number)| Record::decode(bytes, number * RECORD));
@@ -87,7 +95,8 @@ impl Wal {
                 end,
             }),
             durable: AtomicU64::new(end),
-            slow,
+            troubles,
+            mishaps: Arc::clone(mishaps),
         };
         Ok((wal, records))
     }
@@ -121,8 +130,12 @@ impl Log for Wal {
             lsn <= written,
             "LSN {lsn} is asked for, and the log ends at {written}"
         );
-        if self.slow > 0 {
-            thread::sleep(Duration::from_micros(random() % self.slow));
+        if self.troubles.slow > 0 {
+            thread::sleep(Duration::from_micros(random() % self.troubles.slow));
+        }
+        let often = self.troubles.log_error;
+        if often > 0 && random().is_multiple_of(often) && self.mishaps.happens() {
+            return Err(io::Error::from_raw_os_error(EIO));
         }
         self.file.sync()?;
         self.durable.fetch_max(written, Ordering::SeqCst);
