@@ -2,7 +2,7 @@
 
 use crate::core::{Core, Waiting, Whereabouts};
 use crate::error::Error;
-use crate::frames::{Awaited, Refusal};
+use crate::frames::{Awaited, Refusal, State};
 use crate::log::Lsn;
 use crate::stats::WriteCause;
 
@@ -74,25 +74,27 @@ impl Core {
                 let mut waiting = Waiting::new(self);
                 loop {
                     let since = self.frames.version_now(frame);
-                    match self.frames.share(frame, false) {
-                        Ok((latch, _)) if latch.page() == page => latches.push(latch),
+                    let awaited = match self.frames.share(frame, false) {
+                        // Another thread writes a copy that does not have the page's latest changes.
+                        Ok((latch, _)) if latch.page() == page && self.is_redirtied(frame) => {
+                            Awaited::Landing
+                        }
+                        Ok((latch, _)) if latch.page() == page => {
+                            latches.push(latch);
+                            break;
+                        }
                         Err(Refusal::Abandoned) if self.frames.page_in(frame) == page => {
                             abandoned.get_or_insert(page);
+                            break;
                         }
                         // It has left, and so it was written, or it was discarded.
-                        Ok(_) | Err(Refusal::Empty | Refusal::Abandoned) => {}
-                        Err(Refusal::Busy) => {
-                            if !latches.is_empty() {
-                                // No thread is to wait for these because this one waits for another.
-                                let latched = std::mem::take(&mut latches);
-                                written +=
-                                    self.write_latched(latched, WriteCause::Checkpoint, true)?;
-                            }
-                            waiting.for_latch(frame, page, Awaited::Shared { since })?;
-                            continue;
-                        }
-                    }
-                    break;
+                        Ok(_) | Err(Refusal::Empty | Refusal::Abandoned) => break,
+                        Err(Refusal::Busy) => Awaited::Shared { since },
+                    };
+                    // No thread is to wait for these because this one waits for another.
+                    let latched = std::mem::take(&mut latches);
+                    written += self.write_latched(latched, WriteCause::Checkpoint, true)?;
+                    waiting.for_latch(frame, page, awaited)?;
                 }
             }
             written += self.write_latched(latches, WriteCause::Checkpoint, true)?;
@@ -107,6 +109,10 @@ impl Core {
         let first = first.filter(|&lsn| lsn > 0).min();
         // In this order: a page that is discarded in between is noted there before it leaves here.
         first.into_iter().chain(self.discarded.first()).min()
+    }
+
+    fn is_redirtied(&self, frame: u32) -> bool {
+        self.frames.state(frame) == State::Redirtied
     }
 
     /// Copies that other threads had taken before may still be on their way.

@@ -661,7 +661,7 @@ fn read_pages(
 ) -> Result<(), (u64, io::Error)> {
     let mut reads: Vec<Read<'_>> = into
         .iter_mut()
-        .zip(from..)
+        .zip(from..=u64::MAX)
         .map(|(buffer, page)| Read {
             page,
             buffer,
