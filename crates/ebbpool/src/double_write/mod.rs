@@ -441,14 +441,15 @@ impl DoubleWriteArea {
         }
     }
 
-    /// Writes back the image of each page that is not whole in place, and syncs the data; answers
-    /// which pages these were, in ascending order. It can be repeated, also after a crash that
+    /// Writes back the image of each page that is not whole in place, or cannot be read there, and syncs
+    /// the data; answers which pages these were, in ascending order. It can be repeated, also after a crash that
     /// interrupted it.
     ///
     /// # Errors
     ///
     /// [`Error::Options`] if the pages have no checksum ([`PageFormat::Raw`]) or not the size of the
-    /// area's; [`Error::Read`], [`Error::Write`] and [`Error::Storage`] if a storage fails.
+    /// area's; [`Error::Read`] if a page cannot be read and has no whole image, and
+    /// [`Error::Storage`] if a storage fails otherwise.
     pub fn restore(&self, data: &dyn Storage, format: PageFormat) -> Result<Vec<u64>, Error> {
         let page_size = self.storage.page_size();
         if format != PageFormat::Checked {
@@ -467,9 +468,16 @@ impl DoubleWriteArea {
         pages.sort_unstable();
         let mut restored = Vec::new();
         for page in pages {
-            let images = &candidates[&page];
-            if is_torn(data, page)? && self.restore_page(data, page, images, last_batch)? {
-                restored.push(page);
+            // A page that cannot be read is torn too: a write that failed may have left it so.
+            let torn = match is_torn(data, page) {
+                Ok(false) => continue,
+                Ok(true) => Ok(()),
+                Err(unreadable @ Error::Read { .. }) => Err(unreadable),
+                Err(error) => return Err(error),
+            };
+            match self.restore_page(data, page, &candidates[&page], last_batch)? {
+                true => restored.push(page),
+                false => torn?,
             }
         }
         data.sync().map_err(|source| Error::Storage {

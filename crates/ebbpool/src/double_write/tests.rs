@@ -510,6 +510,26 @@ fn of_a_page_that_failed_twice_the_later_image_is_restored() {
 }
 
 #[test]
+fn a_page_that_cannot_be_read_is_restored_if_there_is_an_image() {
+    for has_image in [true, false] {
+        let disk = FaultyDisk::new(1);
+        let (area, data) = open(&disk, 8);
+        write(&area, &data, &[(1, 1)]).unwrap();
+        if !has_image {
+            assert!(disk.flip("area", PAGE as u64 + 700, 0));
+        }
+        let (area, data) = open(&disk, 8);
+        disk.inject(Fault::failing(Operation::Read, EIO).of("data"));
+        match (area.restore(&data, FORMAT), has_image) {
+            (Ok(restored), true) => assert_eq!(restored, [1]),
+            (Err(Error::Read { page: 1, .. }), false) => {}
+            (other, _) => panic!("{other:?}"),
+        }
+        assert_eq!(lsn(&data, 1), Ok(1));
+    }
+}
+
+#[test]
 fn a_batch_that_was_never_finished_keeps_its_images() {
     let disk = FaultyDisk::new(1);
     let (area, data) = open(&disk, 4);
