@@ -117,7 +117,11 @@ pub fn test<S: Scenario>(which: &str) {
                 "{count:6} x, first seed {} after {at:?}: {class}",
                 failure.seed
             );
+            if !matches!(failure.cause, Cause::Panic { .. }) {
+                println!("{failure}");
+            }
         }
+        assert!(failed.is_empty(), "{} kinds of failures", failed.len());
     }
     if let Some((_, failure, _)) = failed
         .into_values()
