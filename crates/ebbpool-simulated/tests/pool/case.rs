@@ -261,8 +261,8 @@ impl Case {
             scripts,
         };
         if self.is_tight(&life) {
-            // Threads that hold all frames and wait for one wait for ever else.
-            life.patience = Duration::from_secs(10);
+            // Threads that hold all frames and wait for one may wait in vain.
+            life.patience = Duration::from_millis(200);
         }
         life
     }

@@ -333,7 +333,11 @@ impl Shared {
         self.model.page(page, |known| {
             let states = known.states.get(first as usize..).unwrap_or_default();
             assert!(
-                known.broken || known.free || known.breaks > 0 || states.contains(&found),
+                known.broken
+                    || known.free
+                    || known.excused
+                    || known.breaks > 0
+                    || states.contains(&found),
                 "page {page} was read without a latch as it never was: {found:?}"
             );
         });
