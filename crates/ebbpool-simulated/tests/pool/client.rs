@@ -673,8 +673,9 @@ impl Shared {
             known.broken = false;
             if !self.case.logged || known.unlogged.is_some() || known.excused {
                 known.adopt(Content::default());
-                // In storage there is still something else.
+                // In storage there is still something else, and no LSN tells.
                 known.excused = true;
+                known.unlogged.get_or_insert(0);
             }
             known.states.clone()
         });
