@@ -236,7 +236,7 @@ impl Case {
         };
         let scripts = (0..clients).map(|_| script()).collect();
         let crashes = !last || random.one_in(2);
-        Life {
+        let mut life = Life {
             frames,
             batch: 1 + random.below(4) as u32,
             background: random.one_in(2),
@@ -259,7 +259,12 @@ impl Case {
             closes: random.one_in(2),
             troubles: troubles(random, calm, self.raw),
             scripts,
+        };
+        if self.is_tight(&life) {
+            // Threads that hold all frames and wait for one may wait in vain.
+            life.patience = Duration::from_millis(200);
         }
+        life
     }
 
     /// True if guards and transfers can take all frames, so that a thread may wait for one in vain.

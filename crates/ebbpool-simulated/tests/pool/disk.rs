@@ -259,9 +259,11 @@ impl Storage for Troubled {
 
     fn sync(&self) -> io::Result<()> {
         let fails = self.goes_wrong(self.troubles.sync_error);
-        self.pause();
         if fails {
             self.mishaps.note(Some(&self.mishaps.sync_failed));
+        }
+        self.pause();
+        if fails {
             self.disk.inject(Fault::sync_that_drops(EIO).of(self.name));
         }
         let outcome = self.inner.sync();

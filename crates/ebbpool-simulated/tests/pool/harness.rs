@@ -24,6 +24,9 @@ pub trait Scenario: Clone + Debug + Send + Sync + 'static {
 
     fn run(&self, simulation: &Simulation) -> Result<Outcome<Self::Tally>, Failure>;
 
+    /// What it is mainly about.
+    fn label(&self) -> String;
+
     /// The same with less in it, the most promising first.
     fn smaller(&self) -> Vec<Self>;
 
@@ -86,7 +89,8 @@ pub fn test<S: Scenario>(which: &str) {
                     if over {
                         return;
                     }
-                    match S::new(seed).run(&Simulation::new(seed)) {
+                    let scenario = S::new(seed);
+                    match scenario.run(&Simulation::new(seed)) {
                         Ok(outcome) => {
                             let (total, runs, steps) = &mut *done.lock().unwrap();
                             S::add(total, &outcome.value);
@@ -97,7 +101,8 @@ pub fn test<S: Scenario>(which: &str) {
                             stop.store(!survey, Ordering::Relaxed);
                             let took = processor_time() - begin;
                             let mut failed = failed.lock().unwrap();
-                            let known = failed.entry(class(&failure));
+                            let known =
+                                failed.entry(format!("{}: {}", scenario.label(), class(&failure)));
                             known.or_insert((0, failure, took)).0 += 1;
                         }
                     }
@@ -117,7 +122,11 @@ pub fn test<S: Scenario>(which: &str) {
                 "{count:6} x, first seed {} after {at:?}: {class}",
                 failure.seed
             );
+            if !matches!(failure.cause, Cause::Panic { .. }) {
+                println!("{failure}");
+            }
         }
+        assert!(failed.is_empty(), "{} kinds of failures", failed.len());
     }
     if let Some((_, failure, _)) = failed
         .into_values()

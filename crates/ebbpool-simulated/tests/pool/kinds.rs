@@ -82,7 +82,7 @@ pub fn in_sequence(case: &Case) -> Tally {
     const PAGES: u64 = 300;
     let storage = MemoryStorage::new(512);
     storage.grow(PAGES).expect("there is memory");
-    let pool = PoolOptions::new(256)
+    let pool = PoolOptions::new(512)
         .read_ahead(32)
         .policy(case.policy)
         .and_then(|it| it.open(storage));

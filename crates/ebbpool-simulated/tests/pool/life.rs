@@ -237,11 +237,14 @@ impl Shared {
             return Ok(());
         }
         if !self.case.scattered {
-            let last = self.model.state().in_use.last().copied();
-            self.succeeds(
-                "the storage grows",
-                self.pool.grow(last.map_or(0, |last| last + 1)),
-            )?;
+            let last = {
+                let mut state = self.model.state();
+                // Also if the power failed before all of them were written.
+                state.in_use.extend(&self.case.pages);
+                state.in_use.last().copied()
+            };
+            let wanted = last.map_or(0, |last| last + 1);
+            self.succeeds("the storage grows", self.pool.grow(wanted))?;
         }
         let pages: Vec<u64> = self.model.state().pages.keys().copied().collect();
         for page in pages {

@@ -42,6 +42,10 @@ impl Scenario for Case {
         })
     }
 
+    fn label(&self) -> String {
+        format!("{:?}", self.kind)
+    }
+
     /// Each without one life, or without some steps of a client.
     fn smaller(&self) -> Vec<Self> {
         let mut smaller = Vec::new();
