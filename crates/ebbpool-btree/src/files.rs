@@ -187,11 +187,7 @@ fn patiently(open: impl Fn() -> Result<FileStorage, OpenError>) -> Result<FileSt
 
 /// Opens the pages and the area for images of pages, which are made if they are not there; the area only if
 /// it is wanted.
-pub(crate) fn storages(
-    path: &Path,
-    page_size: usize,
-    wanted: bool,
-) -> Result<(Arc<dyn Storage>, Option<Arc<dyn Storage>>), Error> {
+pub(crate) fn storages(path: &Path, page_size: usize, wanted: bool) -> Result<Storages, Error> {
     let options = FileOptions {
         page_size,
         create: true,
@@ -200,7 +196,7 @@ pub(crate) fn storages(
     let pages = storage(path, &options)?;
     let area = beside(path, "torn");
     let area = (wanted || has_bytes(&area)).then(|| storage(&area, &options));
-    Ok((pages, area.transpose()?))
+    Ok((Some(pages), area.transpose()?))
 }
 
 /// Opens the pages and the area for images of pages for reading, as far as they are there.

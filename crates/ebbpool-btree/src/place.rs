@@ -120,10 +120,7 @@ impl Place {
             #[cfg(unix)]
             Pages::Files if self.read_only => files::storages_to_read(&self.path, page_size),
             #[cfg(unix)]
-            Pages::Files => {
-                let (pages, area) = files::storages(&self.path, page_size, wanted)?;
-                Ok((Some(pages), area))
-            }
+            Pages::Files => files::storages(&self.path, page_size, wanted),
             Pages::Opened {
                 pages,
                 double_write,
