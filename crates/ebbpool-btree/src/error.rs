@@ -84,7 +84,7 @@ pub enum Error {
     /// logged now would be taken for it. [`Options::read_only`](crate::Options::read_only) shows what is
     /// left.
     #[error(
-        "the log ends at byte {end}, and was durable up to byte {durable} once: {} bytes are missing; nothing was changed. Put the log back from a backup, or open the database read-only (Options::read_only)",
+        "the log ends at byte {end}, and was durable up to byte {durable} once: {} bytes are missing. Put the log back from a backup, or open the database read-only (Options::read_only)",
         .durable.saturating_sub(*.end)
     )]
     LogCut {

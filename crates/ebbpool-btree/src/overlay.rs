@@ -90,6 +90,9 @@ impl LogFile for OverlayFile {
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
         let mut written = self.written.lock();
         let mut rest = bytes;
         for (from, length) in parts(offset, bytes.len()) {
@@ -222,6 +225,73 @@ impl Storage for OverlayPages {
         match &self.base {
             Some(base) => format!("{}, read-only", base.describe()),
             None => "nothing, read-only".into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebbpool::storage::FaultyDisk;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Write(u64, Vec<u8>),
+        SetLen(u64),
+        Read(u64, usize),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let offset = || 0..20_000u64;
+        let bytes = prop::collection::vec(any::<u8>(), 0..6000);
+        prop_oneof![
+            (offset(), bytes).prop_map(|(offset, bytes)| Step::Write(offset, bytes)),
+            offset().prop_map(Step::SetLen),
+            (offset(), 0..9000usize).prop_map(|(offset, length)| Step::Read(offset, length)),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_file_behind_an_overlay_is_a_file_and_does_not_change(
+            length in 0..12_000usize,
+            steps in prop::collection::vec(step(), 0..20),
+        ) {
+            let disk = FaultyDisk::new(0);
+            let before: Vec<u8> = (0..length).map(|at| (at % 251) as u8 + 1).collect();
+            disk.bytes("log").append(&before).unwrap();
+            let overlay = OverlayFile::new(Some(Arc::new(disk.bytes("log")))).unwrap();
+            let mut model = before.clone();
+            for step in steps {
+                match step {
+                    Step::Write(offset, bytes) => {
+                        let end = offset as usize + bytes.len();
+                        // A write of nothing makes nothing longer.
+                        if !bytes.is_empty() && model.len() < end {
+                            model.resize(end, 0);
+                        }
+                        if !bytes.is_empty() {
+                            model[offset as usize..end].copy_from_slice(&bytes);
+                        }
+                        overlay.write_at(offset, &bytes).unwrap();
+                    }
+                    Step::SetLen(length) => {
+                        model.resize(length as usize, 0);
+                        overlay.set_len(length).unwrap();
+                    }
+                    Step::Read(offset, length) => {
+                        let mut found = vec![7; length];
+                        let there = overlay.read_at(offset, &mut found).unwrap();
+                        let from = model.len().min(offset as usize);
+                        let to = model.len().min(offset as usize + length);
+                        prop_assert_eq!(&found[..there], &model[from..to]);
+                    }
+                }
+                prop_assert_eq!(overlay.len().unwrap(), model.len() as u64);
+            }
+            prop_assert_eq!(disk.bytes("log").read_all().unwrap(), before);
         }
     }
 }

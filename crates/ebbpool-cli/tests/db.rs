@@ -722,6 +722,61 @@ fn damage_is_found_and_named() {
 }
 
 #[test]
+fn a_log_that_lost_its_end_is_refused_and_shown_read_only() {
+    let directory = scratch();
+    let directory = directory.path();
+    stdout(directory, &["db", "load", "c.db", "--records", "2000"]);
+    let contents = || {
+        let names = files(directory).into_iter();
+        let content = |name: String| (fs::read(directory.join(&name)).expect("a file"), name);
+        names.map(content).collect::<Vec<_>>()
+    };
+    let read_only = |args: &[&str]| ebbpool(directory, &[args, &["--read-only"]].concat());
+    let key = r"\x00\x00\x00\x07";
+    let get = &["db", "get", "c.db", key, "--escape"];
+    let (value, before) = (stdout(directory, get), contents());
+    let whole = read_only(get);
+    assert_eq!(String::from_utf8_lossy(&whole.stdout), value);
+    assert!(whole.stderr.is_empty());
+    read_only(&["db", "check", "c.db"]);
+    assert!(contents() == before, "reading has changed files");
+
+    let log = directory.join("c.db.log0");
+    let length = fs::metadata(&log).expect("a log").len();
+    let log = fs::OpenOptions::new().write(true).open(log);
+    log.expect("a log").set_len(length - 30).expect("shorter");
+    let cut = contents();
+    let why = &["bytes are missing", "--read-only"];
+    refused(directory, get, 1, why);
+    refused(directory, &["db", "check", "c.db"], 1, why);
+    refused(
+        directory,
+        &["db", "bench", "c.db", "--workload", "cfdc"],
+        1,
+        why,
+    );
+    let left = read_only(get);
+    assert!(left.status.success());
+    assert_eq!(String::from_utf8_lossy(&left.stdout), value);
+    let note = String::from_utf8_lossy(&left.stderr);
+    assert!(
+        note.contains("bytes that were durable once are missing"),
+        "{note}"
+    );
+    let dumped = read_only(&["db", "dump", "c.db", "--escape", "--frames", "1MiB"]);
+    assert!(dumped.status.success());
+    assert_eq!(
+        dumped.stdout.iter().filter(|&&byte| byte == b'\n').count(),
+        2000
+    );
+    let checked = read_only(&["db", "check", "c.db", "--format", "json"]);
+    assert_eq!(checked.status.code(), Some(1));
+    let told: Value = serde_json::from_slice(&checked.stdout).expect("JSON");
+    assert!(told["lost"].as_str().expect("a text").contains("missing"));
+    assert!(contents() == cut, "looking has changed files");
+}
+
+#[test]
 fn a_database_is_open_once() {
     let directory = scratch();
     let directory = directory.path();
@@ -736,7 +791,9 @@ fn a_database_is_open_once() {
     out.read_exact(&mut answer)
         .expect("it answers while its input is open");
     assert_eq!(&answer, b"ok a\n");
-    refused(directory, &["db", "dump", "a.db"], 1, &["open elsewhere"]);
+    let open = &["open elsewhere"];
+    refused(directory, &["db", "dump", "a.db"], 1, open);
+    refused(directory, &["db", "dump", "a.db", "--read-only"], 1, open);
     drop(stdin);
     assert!(child.wait().expect("an end").success());
     assert_eq!(stdout(directory, &["db", "dump", "a.db"]), "a\t1\n");

@@ -128,6 +128,29 @@ fn beyond_the_budget_dirty_pages_are_written_and_those_who_make_them_are_slowed_
 }
 
 #[test]
+fn a_caller_that_wants_to_is_slowed_down_only_where_it_says() {
+    let pool = PoolOptions::new(10)
+        .policy("lru")
+        .expect("a policy")
+        .background(false)
+        .dirty_budget(0.2, Duration::ZERO)
+        .throttle_at_fix(false)
+        .open(storage(10))
+        .expect("a pool");
+    (0..10).for_each(|page| change(&pool, page));
+    assert_eq!((pool.stats().dirty, pool.stats().writes()), (10, 0));
+    // Without a writer in the background the caller writes.
+    pool.throttle();
+    assert!(pool.stats().writes() > 0);
+    while pool.stats().dirty > 2 {
+        pool.throttle();
+    }
+    let written = pool.stats().writes();
+    pool.throttle();
+    assert_eq!(pool.stats().writes(), written);
+}
+
+#[test]
 fn a_sequence_is_read_ahead_of() {
     let pool = PoolOptions::new(64)
         .read_ahead(16)

@@ -920,6 +920,37 @@ fn no_page_is_written_whose_log_is_not_durable_whatever_the_log_says() {
 }
 
 #[test]
+fn a_page_that_is_ahead_of_the_log_is_not_shown() {
+    let disk = FaultyDisk::new(1);
+    let pool = self::pool(&disk, 2);
+    for (page, lsn) in [(3, 100), (4, 101)] {
+        put_at(&pool, page, 7, lsn);
+    }
+    pool.close().unwrap();
+    let log = Crooked {
+        durable: AtomicU64::new(100),
+        fails: false,
+    };
+    let log: Arc<dyn Log> = Arc::new(log);
+    let pool = options(2).log(log).open(disk.pages("data", PAGE)).unwrap();
+    assert_eq!(get(&pool, 3).unwrap(), 7);
+    let ahead = Damage::Ahead {
+        found: 101,
+        end: 100,
+    };
+    for _ in 0..2 {
+        let error = get(&pool, 4).unwrap_err();
+        assert!(
+            matches!(error, Error::Damaged { page: 4, damage } if damage == ahead),
+            "{error}"
+        );
+    }
+    // What is there does not matter to one who writes all of it.
+    pool.fix_new(4).unwrap().fill(8);
+    assert_eq!(get(&pool, 4).unwrap(), 8);
+}
+
+#[test]
 fn the_disk_itself_notices_a_page_ahead_of_its_log() {
     let disk = FaultyDisk::new(1);
     let honest: Arc<dyn Log> = Arc::new(Crooked {

@@ -166,6 +166,23 @@ impl Drop for TurnToSync<'_> {
     }
 }
 
+/// Held while a file of the log is written or synced. If the file panics, nobody knows what of it was
+/// done, and the log takes no more.
+struct Unfinished<'w>(&'w Wal);
+
+impl Unfinished<'_> {
+    fn finish(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        let why = io::Error::other("a thread panicked in its file");
+        self.0.fail("written", why);
+    }
+}
+
 impl Wal {
     /// Makes a log of two files that are empty, and syncs it. `turn_bytes`: how long a file is to
     /// become before the other one takes over. What [`open`](Self::open) finds unfinished may be
@@ -480,7 +497,9 @@ impl Wal {
             return Ok(());
         };
         let (file, offset) = self.layout.read().place(from);
+        let unfinished = Unfinished(self);
         let outcome = self.files[file].write_at(offset, &bytes);
+        unfinished.finish();
         outcome.map_err(|error| self.fail("written", error))?;
         let length = bytes.len() as u64;
         self.bytes_written.fetch_add(length, Ordering::Relaxed);
@@ -514,7 +533,10 @@ impl Wal {
 
     fn sync_file(&self, file: &dyn LogFile) -> io::Result<()> {
         self.syncs.fetch_add(1, Ordering::Relaxed);
-        file.sync()
+        let unfinished = Unfinished(self);
+        let outcome = file.sync();
+        unfinished.finish();
+        outcome
     }
 
     /// Writes once more what a failed sync may have dropped. A kernel may take it for written and still

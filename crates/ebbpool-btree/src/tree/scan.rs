@@ -31,6 +31,7 @@ impl Tree {
         let mut chain = Chain::default();
         loop {
             let node = node_of(&leaf)?;
+            chain.come_to(&node)?;
             for slot in begin..node.count() {
                 if each(node.key(slot)?, node.value(slot)?)?.is_break() {
                     return Ok(());
@@ -39,7 +40,6 @@ impl Tree {
             let Some(next) = node.next() else {
                 return Ok(());
             };
-            chain.step(node.page(), next)?;
             let following = self.pool.fix_read(self.expect_other(node.page(), next)?)?;
             expect_leaf(&node_of(&following)?)?;
             (leaf, begin) = (following, 0);
@@ -121,27 +121,91 @@ fn expect_leaf(node: &Node<'_>) -> Result<(), Error> {
     }
 }
 
-/// Finds out when links lead in a circle: one page is remembered, and another one after twice as
-/// many steps (Brent 1980).
+/// Finds out when links lead in a circle: keys do not ascend any more. While a scan goes on, a page that
+/// it has left may be freed and come again further to the right, so its number says nothing; but for
+/// leaves without keys, one after the other, it has to do: one page is remembered, and another one after
+/// twice as many steps (Brent 1980).
 #[derive(Default)]
 struct Chain {
+    /// The greatest key so far.
+    last: Option<Vec<u8>>,
     remembered: u64,
     steps: u64,
     power: u64,
 }
 
 impl Chain {
-    fn step(&mut self, from: u64, to: u64) -> Result<(), Error> {
-        if to == self.remembered {
-            return Err(Error::corrupt(
-                from,
-                "the links between leaves lead in a circle",
-            ));
+    fn come_to(&mut self, leaf: &Node<'_>) -> Result<(), Error> {
+        let circle = || Error::corrupt(leaf.page(), "the links between leaves lead in a circle");
+        if let Some(greatest) = leaf.count().checked_sub(1) {
+            let first = leaf.key(0)?;
+            if self.last.as_deref().is_some_and(|last| first <= last) {
+                return Err(circle());
+            }
+            let last = self.last.get_or_insert_default();
+            last.clear();
+            last.extend_from_slice(leaf.key(greatest)?);
+            (self.remembered, self.power, self.steps) = (0, 0, 0);
+            return Ok(());
+        }
+        if leaf.page() == self.remembered {
+            return Err(circle());
         }
         self.steps += 1;
         if self.steps > self.power {
-            (self.remembered, self.power, self.steps) = (to, (self.power * 2).max(1), 0);
+            (self.remembered, self.power, self.steps) = (leaf.page(), (self.power * 2).max(1), 0);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::change::{Change, Content};
+    use crate::page::cell::write_leaf_cell;
+
+    /// Whether leaves, each a page with its keys, are taken for a circle.
+    fn is_circle(leaves: &[(u64, &[&str])]) -> bool {
+        let mut chain = Chain::default();
+        leaves.iter().any(|(page, keys)| {
+            let (mut payload, mut cells) = (vec![0; 480], Vec::new());
+            for key in *keys {
+                write_leaf_cell(key.as_bytes(), Value::Inline(b""), &mut cells);
+            }
+            let (level, next, cells) = (0, 1, &cells[..]);
+            let format = Change::Format(Content::Node { level, next, cells });
+            format.apply(*page, &mut payload).unwrap();
+            chain
+                .come_to(&Node::open(*page, &payload).unwrap())
+                .is_err()
+        })
+    }
+
+    #[test]
+    fn a_page_that_comes_again_further_to_the_right_is_no_circle() {
+        let long: Vec<String> = (0..100).map(|number| format!("{number:03}")).collect();
+        let long: Vec<[&str; 1]> = long.iter().map(|key| [key.as_str()]).collect();
+        let two_pages = (5..7u64).cycle().zip(long.iter().map(|keys| &keys[..]));
+        assert!(!is_circle(&two_pages.collect::<Vec<_>>()));
+        assert!(!is_circle(&[
+            (5, &["a"]),
+            (6, &[]),
+            (5, &["b", "c"]),
+            (6, &["d"])
+        ]));
+    }
+
+    #[test]
+    fn circles_are_found_by_keys_or_where_there_are_none_by_pages() {
+        assert!(is_circle(&[(5, &["a"]), (6, &["b"]), (5, &["a"])]));
+        assert!(is_circle(&[(5, &["a", "c"]), (6, &["c"])]));
+        let empty: &[&str] = &[];
+        for length in 1..20u64 {
+            let circle = (0..100).map(|at| (5 + at % length, empty));
+            assert!(is_circle(&circle.collect::<Vec<_>>()), "{length}");
+            let chain: Vec<_> = (5..5 + length).map(|page| (page, empty)).collect();
+            assert!(!is_circle(&chain));
+        }
     }
 }

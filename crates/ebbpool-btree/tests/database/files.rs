@@ -171,8 +171,39 @@ fn a_database_is_opened_once_at_a_time() {
     let database = place.open().unwrap();
     let error = place.open().unwrap_err();
     assert!(matches!(error, Error::Locked { .. }), "{error}");
+    let read_only = || options().read_only(true).open(place.path());
+    assert!(matches!(read_only(), Err(Error::Locked { .. })));
     drop(database);
+    let readers = [read_only().unwrap(), read_only().unwrap()];
+    assert!(matches!(place.open(), Err(Error::Locked { .. })));
+    assert_eq!(readers.each_ref().map(count), [10, 10]);
+    drop(readers);
     place.open().unwrap();
+}
+
+/// Also of one that was never closed, with pages that are only in the log.
+#[test]
+fn read_only_changes_no_file_and_makes_none() {
+    for (keys, close) in [(0, false), (10, false), (10, true), (3000, false)] {
+        let place = Place::with_database(keys, close);
+        fs::remove_file(place.file("torn")).unwrap();
+        let before = place.bytes();
+        let open = || options().read_only(true).open(place.path());
+        let mut database = open().unwrap();
+        assert_eq!((count(&database), database.lost()), (keys, None));
+        assert_eq!(database.check().unwrap().findings, []);
+        database.close().unwrap();
+        assert!(place.bytes() == before);
+        for log in ["log1", "log0"] {
+            fs::remove_file(place.file(log)).unwrap();
+            let why = open().unwrap_err().to_string();
+            assert!(why.contains(log) || why.contains("log0"), "{why}");
+        }
+    }
+    let place = Place::new();
+    let error = options().read_only(true).open(place.path()).unwrap_err();
+    assert!(matches!(error, Error::File { .. }), "{error}");
+    assert!(place.bytes().is_empty());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Many threads at once, and the power that fails while they are at it.
 
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
@@ -248,6 +248,37 @@ fn databases_and_transactions_go_to_other_threads() {
     fn debug<T: std::fmt::Debug>() {}
     debug::<(Database, ebbpool_btree::Transaction<'_>, Options)>();
     debug::<(ebbpool_btree::Range<'_>, ebbpool_btree::Parts)>();
+}
+
+/// While its pages come from the disk one after the other, another key of the same leaf is put.
+#[test]
+fn a_leaf_is_changed_while_a_long_value_of_it_is_read() {
+    let reads: [fn(&Database) -> Vec<u8>; 3] = [
+        |database| database.get(b"a").unwrap().unwrap(),
+        |database| database.range("a".."b").next().unwrap().unwrap().1,
+        |database| database.range("a".."b").next_back().unwrap().unwrap().1,
+    ];
+    for read in reads {
+        let disk = FaultyDisk::new(1);
+        // A put that has to wait for the reader waits in vain, since the reader waits for the put.
+        let options = Options::new(16).background(false).page_size(512);
+        let options = options.pool(|pool| pool.patience(Duration::from_millis(500)));
+        let database = Arc::new(options.open_on(parts(&disk)).unwrap());
+        database.put(b"a", &[1; 100_000]).unwrap();
+        database.put(b"b", b"1").unwrap();
+        let (beside, count) = (Arc::clone(&database), AtomicU64::new(0));
+        disk.observe(move |io| {
+            let of_pages = io.file == "data" && io.operation == Operation::Read;
+            if of_pages && count.fetch_add(1, Ordering::Relaxed) == 20 {
+                let database = Arc::clone(&beside);
+                let put = thread::spawn(move || database.put(b"b", b"2"));
+                put.join().unwrap().unwrap();
+            }
+        });
+        assert_eq!(read(&database), [1; 100_000]);
+        disk.observe_no_more();
+        assert_eq!(database.get(b"b").unwrap().unwrap(), b"2");
+    }
 }
 
 /// Values of many pages are read without their leaf's latch.
