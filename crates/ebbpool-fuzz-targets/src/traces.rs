@@ -221,7 +221,8 @@ fn read_all(mut reader: Reader, most: usize) -> Content {
 }
 
 fn write(path: &Path, format: Format, content: &Content) -> Result<(), TraceError> {
-    let mut writer = Writer::create(path, format, &content.metadata)?;
+    // A higher level takes tens of megabytes for a few references, and ten times as long.
+    let mut writer = Writer::create_with(path, format, &content.metadata, Some(1))?;
     let mut batch = Batch::new();
     for (page, write) in &content.references {
         batch.push(*page, *write);
