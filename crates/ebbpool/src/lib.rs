@@ -29,6 +29,8 @@ mod ghosts;
 mod group_sync;
 mod guard;
 mod log;
+#[cfg(test)]
+mod long_chains;
 mod optimistic;
 mod options;
 mod page;

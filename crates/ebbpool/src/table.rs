@@ -3,11 +3,11 @@
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// No frame.
-const NONE: u32 = u32::MAX;
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// Frames that a search without the lock passes before it gives up: more than most chains have, unless one
 /// leads into another that is being changed.
-const LONGEST_SEARCH: usize = 64;
+pub(crate) const LONGEST_SEARCH: usize = 64;
 
 /// What the table needs of each frame.
 pub(crate) trait Entries {
@@ -50,7 +50,7 @@ impl PageTable {
     }
 
     #[inline]
-    fn chain(&self, page: u64) -> &AtomicU32 {
+    pub(crate) fn chain(&self, page: u64) -> &AtomicU32 {
         // Both halves of the product, folded: numbers at equal distances are spread for all but a few factors
         // (Dietzfelbinger et al. 1997, multiply-shift hashing).
         let product = u128::from(page.wrapping_add(self.key[0])) * u128::from(self.key[1]);
@@ -123,52 +123,6 @@ impl PageTable {
                 NONE => return debug_assert!(false, "page {page} is in its chain"),
                 found => link = entries.next(found),
             }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    struct Chained {
-        pages: Vec<AtomicU64>,
-        next: Vec<AtomicU32>,
-    }
-
-    impl Entries for Chained {
-        fn page(&self, frame: u32) -> &AtomicU64 {
-            &self.pages[frame as usize]
-        }
-        fn next(&self, frame: u32) -> &AtomicU32 {
-            &self.next[frame as usize]
-        }
-    }
-
-    #[test]
-    fn in_a_chain_of_any_length_each_page_is_found_under_the_lock() {
-        const FRAMES: u32 = 300;
-        let table = PageTable::new(FRAMES, 0, [17, 0x1234_5678_9abc_def1]);
-        let first: *const AtomicU32 = table.chain(0);
-        let in_one_chain = (0..).filter(|&page| std::ptr::eq(table.chain(page), first));
-        let pages: Vec<u64> = in_one_chain.take(FRAMES as usize).collect();
-        let entries = Chained {
-            pages: pages.iter().map(|&page| AtomicU64::new(page)).collect(),
-            next: pages.iter().map(|_| AtomicU32::new(NONE)).collect(),
-        };
-        for (frame, &page) in (0..).zip(&pages) {
-            table.insert(page, frame, &entries);
-        }
-        for (frame, &page) in (0..).zip(&pages) {
-            assert_eq!(table.find_locked(page, &entries), Some(frame));
-        }
-        let overlooked = pages
-            .iter()
-            .filter(|&&page| table.find(page, &entries).is_none());
-        assert_eq!(overlooked.count(), pages.len() - LONGEST_SEARCH);
-        for (frame, &page) in (0..).zip(&pages).rev() {
-            table.remove(page, frame, &entries);
-            assert_eq!(table.find_locked(page, &entries), None);
         }
     }
 }
