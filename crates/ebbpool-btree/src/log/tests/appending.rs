@@ -1,3 +1,6 @@
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use ebbpool::storage::{EIO, ENOSPC, Fault, FaultyDisk, Operation};
 
 use super::*;
@@ -152,4 +155,61 @@ fn an_lsn_beyond_the_end_cannot_be_synced() {
     let error = wal.sync(lsn + 1).unwrap_err().to_string();
     assert!(error.contains("ends at"), "{error}");
     wal.append(&update(2, b"key")).unwrap();
+}
+
+/// A file that panics at the next write or sync, once.
+struct Panicking(ebbpool::storage::FaultyFile, Arc<[AtomicBool; 2]>);
+
+impl Panicking {
+    fn may_panic(&self, what: usize) {
+        assert!(!self.1[what].swap(false, Ordering::Relaxed), "in a file");
+    }
+}
+
+impl LogFile for Panicking {
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        self.0.read_at(offset, into)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.may_panic(0);
+        self.0.write_at(offset, bytes)
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        self.0.set_len(length)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.may_panic(1);
+        self.0.sync()
+    }
+}
+
+#[test]
+fn a_log_whose_file_panics_has_no_hole() {
+    for what in [0, 1] {
+        let disk = FaultyDisk::new(0);
+        let armed: Arc<[AtomicBool; 2]> = Arc::default();
+        let file = |name| Box::new(Panicking(disk.bytes(name), Arc::clone(&armed))) as _;
+        let wal = Wal::create(NAMES.map(file), IDENTITY, 1000).unwrap();
+        let first = append(&wal, &update(1, b"key")).unwrap();
+        wal.sync(first.1).unwrap();
+        append(&wal, &update(2, b"key")).unwrap();
+        armed[what].store(true, Ordering::Relaxed);
+        let sync = || wal.sync(wal.end_lsn());
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(sync));
+        assert!(panicked.is_err());
+        // Were this written, it would stand behind what was not.
+        let third = append(&wal, &update(3, b"key"));
+        assert!(matches!(third, Err(Error::Log { .. })));
+        assert!(matches!(sync(), Err(Error::Log { .. })));
+        assert_eq!(wal.durable_lsn(), first.1);
+        drop(wal);
+        assert_eq!(found(&open(&disk, 1000).unwrap())[0], first);
+    }
 }
