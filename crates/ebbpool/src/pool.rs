@@ -99,7 +99,7 @@ impl PoolOptions {
             frames,
             table,
             rings: Rings::new(),
-            replacement: Mutex::new(Replacement::new(policy, self.listener)),
+            replacement: Mutex::new(Replacement::new(policy, self.listener, self.exact_hits)),
             left: Condvar::new(),
             transfer,
             limits,

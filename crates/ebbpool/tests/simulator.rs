@@ -93,6 +93,7 @@ fn in_the_pool(policy: &PolicySpec, frames: u32, references: &[(u64, bool)]) -> 
         .background(false)
         .dirty_budget(1.0, Duration::ZERO)
         .batch(20)
+        .exact_hits(true)
         .fixed_costs(OperationCosts::from(asymmetry))
         .on_event(move |event| listener.lock().expect("a lock").push(event))
         .open(storage)
