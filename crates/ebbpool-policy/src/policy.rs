@@ -151,9 +151,10 @@ pub trait Policy: Send {
     /// The page in `frame` was fixed.
     fn hit(&mut self, frame: Frame, access: Access);
 
-    /// False if the policy need not hear of every hit: then a driver may tell only the first hit of each page
-    /// in an epoch, of as many misses as it sees fit up to one for every 32 frames, and each hit that writes to
-    /// a clean page. It says with [`left_out`](Self::left_out) how many others there were.
+    /// False if the policy need not hear of every hit. Then a driver may leave hits out, if it divides time into
+    /// epochs of at most one miss for every 32 frames: it tells the first hit of each page in an epoch, the first
+    /// that writes, and each that writes to a clean page. It says with [`left_out`](Self::left_out) how many
+    /// others there were.
     fn wants_every_hit(&self) -> bool {
         true
     }

@@ -208,9 +208,9 @@ impl PoolOptions {
 
     /// Whether the policy is told of every hit, even if it says that it need not be
     /// ([`Policy::wants_every_hit`](ebbpool_policy::Policy::wants_every_hit)). Without it such a policy, `ebb`
-    /// among them, is told of the first hit of a page in each epoch of one miss for every 32 frames: hits take
-    /// less time, and misses and writes change a little (`docs/pool.md`). With it a pool that one thread uses,
-    /// with nothing in the background, decides what the simulator decides.
+    /// among them, is told of a page's first hit and first write in each epoch of one miss for every 32 frames:
+    /// hits take less time, and misses and writes change a little (`docs/pool.md`). With it a pool that one
+    /// thread uses, with nothing in the background, decides what the simulator decides.
     pub fn exact_hits(mut self, exact: bool) -> Self {
         self.exact_hits = exact;
         self

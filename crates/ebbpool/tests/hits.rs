@@ -154,7 +154,7 @@ fn a_page_that_comes_back_is_new() {
 }
 
 #[test]
-fn a_policy_is_told_of_each_first_write_to_a_clean_page() {
+fn a_policy_is_told_of_first_writes_in_an_epoch_and_to_clean_pages() {
     use Told::{Cleaned, LeftOut, Read, Write};
     let mut watched = Watched::new(false, false);
     watched.read(3);
@@ -167,6 +167,17 @@ fn a_policy_is_told_of_each_first_write_to_a_clean_page() {
     watched.write(3);
     watched.write(3);
     assert_eq!(watched.told(), [Cleaned(3), LeftOut(2), Write(3)]);
+    // In later epochs it is dirty, and the first write is told all the same.
+    watched.miss(EPOCH);
+    watched.read(3);
+    watched.write(3);
+    watched.write(3);
+    assert_eq!(watched.told(), [LeftOut(1), Read(3), Write(3)]);
+    watched.miss(EPOCH);
+    watched.write(3);
+    watched.read(3);
+    watched.write(3);
+    assert_eq!(watched.told(), [LeftOut(2), Write(3)]);
 }
 
 #[test]

@@ -32,6 +32,23 @@ pub(crate) struct Claimed<'f> {
 }
 
 impl Frames {
+    /// Fetches a frame's header, and the byte of its page at `offset`, into the processor's cache.
+    pub(crate) fn prefetch(&self, frame: u32, offset: usize) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let header: *const super::Header = self.header(frame);
+            let byte = self.memory.slot(frame).as_ptr().wrapping_add(offset);
+            // SAFETY: it reads nothing, whatever the address, and SSE is in every processor of this kind.
+            unsafe {
+                _mm_prefetch::<_MM_HINT_T0>(header.cast());
+                _mm_prefetch::<_MM_HINT_T0>(byte.cast());
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (frame, offset);
+    }
+
     /// A shared latch, and true if the page is fresh. A `polite` reader lets waiting writers go first.
     pub(crate) fn share(&self, frame: u32, polite: bool) -> Result<(Shared<'_>, bool), Refusal> {
         let fresh = self.header(frame).word.share(polite)?;

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! bits 63..32  version: grows when an exclusive latch is given back and when the page leaves
-//! bits 31..23  mark: the epoch in which the policy was last told of a hit of the page; 0 if it was not
+//! bit  31      written: the policy was told of a write in that epoch
+//! bits 30..23  mark: the epoch in which the policy was last told of a hit of the page; 0 if it was not
 //! bits 22..20  state
 //! bit  19      wanted: a writer waits for the exclusive latch, and readers let it go first
 //! bit  18      fresh: brought in ahead of time, and not fixed since
@@ -41,11 +42,11 @@
 //! set waits for one turn of a writer, which it recognises by the version, and then passes; so writers do not
 //! starve beside readers, nor readers beside writers.
 //!
-//! The *mark* says in which [`Epoch`] the policy was last told of a hit. [`fix`](Word::fix) and
-//! [`exclude`](Word::exclude) set it to the epoch that the caller names; a page that comes
-//! ([`begin_load`](Word::begin_load)) and one that was brought in ahead of time and is fixed for the first time
-//! ([`take_fresh`](Word::take_fresh)) have none, so the policy is told of their next hit. No other transition
-//! touches it. It decides only whether the policy is told: that a page is dirty is in the state.
+//! The *mark* says in which [`Epoch`] the policy was last told of a hit, and *written* whether of a write.
+//! [`fix`](Word::fix) and [`exclude`](Word::exclude) bring them up to the epoch that the caller names; a page that
+//! comes ([`begin_load`](Word::begin_load)) and one that was brought in ahead of time and is fixed for the first
+//! time ([`take_fresh`](Word::take_fresh)) have none, so the policy is told of their next hit. No other transition
+//! touches them. They decide only whether the policy is told: that a page is dirty is in the state.
 
 use crate::sync::{AtomicU64, Ordering, fence};
 
@@ -58,8 +59,9 @@ const HELD: u64 = SHARED | EXCLUSIVE;
 const STATE_SHIFT: u32 = 20;
 const STATE: u64 = 7 << STATE_SHIFT;
 const MARK_SHIFT: u32 = 23;
-const MARKS: u64 = 511;
+const MARKS: u64 = 255;
 const MARK: u64 = MARKS << MARK_SHIFT;
+const WRITTEN: u64 = 1 << 31;
 const VERSION_SHIFT: u32 = 32;
 const ONE_VERSION: u64 = 1 << VERSION_SHIFT;
 
@@ -139,8 +141,9 @@ pub(crate) enum Refusal {
     Abandoned,
 }
 
-/// A stretch of time in which the policy is told of a page's first hit only. Numbers of epochs come again after
-/// 511 of them: a page that was not hit for so long may have one hit more that the policy is not told of.
+/// A stretch of time in which the policy is told of a page's first hit and of its first write only. Numbers of
+/// epochs come again after 255 of them: of a page that was not hit for so long the policy may not be told of a
+/// hit that it should be told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Epoch(u64);
 
@@ -166,16 +169,31 @@ impl Epoch {
         Epoch(bits)
     }
 
-    /// The word of a page of which the policy is told in this epoch.
+    /// The word of a page that is fixed for reading in this epoch.
     #[inline]
-    fn marked(self, word: u64) -> u64 {
-        word & !MARK | self.0 & MARK
+    fn read(self, word: u64) -> u64 {
+        match word & MARK == self.0 {
+            true => word,
+            false => word & !(MARK | WRITTEN) | self.0 & MARK,
+        }
     }
 
-    /// True if the policy was told in this epoch, and the page was not brought in ahead of time.
+    /// The word of a page that is fixed for writing in this epoch.
+    #[inline]
+    fn write(self, word: u64) -> u64 {
+        word & !MARK | self.0 & MARK | WRITTEN
+    }
+
+    /// True if the policy was told of a hit in this epoch, and the page was not brought in ahead of time.
     #[inline]
     fn is_told(self, word: u64) -> bool {
         word & (MARK | FRESH) == self.0
+    }
+
+    /// The same for a hit that wrote.
+    #[inline]
+    fn is_write_told(self, word: u64) -> bool {
+        word & (MARK | WRITTEN | FRESH) == self.0 | WRITTEN
     }
 }
 
@@ -247,7 +265,7 @@ impl Word {
     /// The same for a caller that fixes the page.
     #[inline]
     pub(crate) fn fix(&self, polite: bool, epoch: Epoch) -> Result<Fixed, Refusal> {
-        let before = self.take_shared(polite, |word| epoch.marked(word))?;
+        let before = self.take_shared(polite, |word| epoch.read(word))?;
         Ok(Fixed {
             told: epoch.is_told(before),
             fresh: before & FRESH != 0,
@@ -284,7 +302,9 @@ impl Word {
     /// The page that was brought in ahead of time is fixed now, which the caller has verified under a
     /// latch. True for the first that asks.
     pub(crate) fn take_fresh(&self) -> bool {
-        let before = self.0.fetch_and(!(FRESH | MARK), Ordering::Relaxed);
+        let before = self
+            .0
+            .fetch_and(!(FRESH | MARK | WRITTEN), Ordering::Relaxed);
         before & FRESH != 0
     }
 
@@ -310,7 +330,7 @@ impl Word {
                 State::Redirtied => State::Redirtied,
                 _ => State::Dirty,
             };
-            let next = epoch.marked(with_state(word, becomes)) | EXCLUSIVE;
+            let next = epoch.write(with_state(word, becomes)) | EXCLUSIVE;
             match self
                 .0
                 .compare_exchange_weak(word, next, Ordering::Acquire, Ordering::Relaxed)
@@ -320,7 +340,7 @@ impl Word {
                     return Ok(Excluded {
                         was_clean: was == State::Clean,
                         fixed: Fixed {
-                            told: epoch.is_told(word) && becomes == was,
+                            told: epoch.is_write_told(word) && becomes == was,
                             fresh: word & FRESH != 0,
                         },
                     });
