@@ -395,6 +395,8 @@ impl Replay<'_> {
             .map_err(ReplayError::Pool)?
             .background(args.background || args.read_ahead > 0)
             .read_ahead(args.read_ahead)
+            // The counts are those of `run`.
+            .exact_hits(true)
             .dense_pages(self.extent.pages.min(MOST_DENSE_PAGES) as usize);
         if !args.background {
             options = options.clean_reserve(0).dirty_budget(1.0, Duration::ZERO);

@@ -44,6 +44,14 @@ impl<P: Policy> Policy for Clustered<P> {
         }
     }
 
+    fn wants_every_hit(&self) -> bool {
+        self.policy.wants_every_hit()
+    }
+
+    fn left_out(&mut self, hits: u64) {
+        self.policy.left_out(hits);
+    }
+
     #[inline]
     fn miss(&mut self, page: Page, ghost: Option<Ghost>, access: Access) {
         self.policy.miss(page, ghost, access);

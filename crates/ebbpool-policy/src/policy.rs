@@ -151,6 +151,17 @@ pub trait Policy: Send {
     /// The page in `frame` was fixed.
     fn hit(&mut self, frame: Frame, access: Access);
 
+    /// False if the policy need not hear of every hit. Then a driver may leave hits out, if it divides time into
+    /// epochs of at most one miss for every 32 frames: it tells the first hit of each page in an epoch, the first
+    /// that writes, and each that writes to a clean page. It says with [`left_out`](Self::left_out) how many
+    /// others there were.
+    fn wants_every_hit(&self) -> bool {
+        true
+    }
+
+    /// The driver left out so many hits since it last said so.
+    fn left_out(&mut self, _hits: u64) {}
+
     /// A page that is not resident was asked for. Called once per such reference, first.
     /// `ghost` is what `remember` or `refused` last answered for this page.
     fn miss(&mut self, _page: Page, _ghost: Option<Ghost>, _access: Access) {}
@@ -243,6 +254,10 @@ pub trait Policy: Send {
 pub trait DynPolicy {
     /// See [`Policy::hit`].
     fn hit(&mut self, frame: Frame, access: Access);
+    /// See [`Policy::wants_every_hit`].
+    fn wants_every_hit(&self) -> bool;
+    /// See [`Policy::left_out`].
+    fn left_out(&mut self, hits: u64);
     /// See [`Policy::miss`].
     fn miss(&mut self, page: Page, ghost: Option<Ghost>, access: Access);
     /// See [`Policy::prefetch`].
@@ -288,6 +303,12 @@ pub trait DynPolicy {
 impl<P: Policy> DynPolicy for P {
     fn hit(&mut self, frame: Frame, access: Access) {
         Policy::hit(self, frame, access);
+    }
+    fn wants_every_hit(&self) -> bool {
+        Policy::wants_every_hit(self)
+    }
+    fn left_out(&mut self, hits: u64) {
+        Policy::left_out(self, hits);
     }
     fn miss(&mut self, page: Page, ghost: Option<Ghost>, access: Access) {
         Policy::miss(self, page, ghost, access);

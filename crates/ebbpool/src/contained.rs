@@ -191,6 +191,12 @@ impl DynPolicy for ContainedPolicy {
             *held = Access::Write;
         }
     }
+    fn wants_every_hit(&self) -> bool {
+        self.ask(|policy| policy.wants_every_hit())
+    }
+    fn left_out(&mut self, hits: u64) {
+        self.call(|policy| policy.left_out(hits));
+    }
     fn miss(&mut self, page: Page, ghost: Option<Ghost>, access: Access) {
         self.call(|policy| policy.miss(page, ghost, access));
     }

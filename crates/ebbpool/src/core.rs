@@ -7,7 +7,9 @@ use ebbpool_policy::Access;
 
 use crate::background::Signal;
 use crate::error::Error;
-use crate::frames::{Awaited, Claimed, Copied, Exclusive, Frames, Refusal, Shared, Taken, Wish};
+use crate::frames::{
+    Awaited, Claimed, Copied, Exclusive, Fixed, Frames, Refusal, Shared, Taken, Wish,
+};
 use crate::log::Lsn;
 use crate::options::Limits;
 use crate::read_ahead::ReadAhead;
@@ -102,23 +104,38 @@ impl Core {
         replacement
     }
 
+    /// A resident page was fixed: the policy is told, unless it need not be.
+    #[inline]
+    fn hit(&self, frame: u32, page: u64, access: Access, fixed: Fixed) {
+        match fixed {
+            Fixed { told: true, .. } => self.rings.count(),
+            Fixed { fresh: true, .. } if self.frames.take_fresh(frame) => {
+                self.fixed_ahead(frame, page, access);
+            }
+            _ => self.note_hit(frame, page, access),
+        }
+    }
+
     #[inline]
     fn note_hit(&self, frame: u32, page: u64, access: Access) {
         let hit = Hit::new(frame, page, access);
         match self.rings.note(hit) {
             Next::Nothing => {}
-            next => self.hand_over(next),
+            next => self.hand_over(next, hit),
         }
     }
 
     #[cold]
-    fn hand_over(&self, next: Next) {
+    fn hand_over(&self, next: Next, hit: Hit) {
         let replacement = match next {
-            Next::HandOver => Some(self.replacement.lock()),
+            Next::HandOver | Next::Tell => Some(self.replacement.lock()),
             _ => self.replacement.try_lock(),
         };
         if let Some(mut replacement) = replacement {
             replacement.take_hits(&self.rings, &self.frames);
+            if next == Next::Tell {
+                replacement.hit(hit, &self.frames);
+            }
         }
     }
 
@@ -156,13 +173,10 @@ impl Core {
             recorder.note(page, Access::Read);
         }
         if let Some(frame) = self.table.find(page, &self.frames)
-            && let Ok((latch, fresh)) = self.frames.share(frame, true)
+            && let Ok((latch, fixed)) = self.frames.fix(frame, true)
             && latch.page() == page
         {
-            match fresh && latch.take_fresh() {
-                false => self.note_hit(frame, page, Access::Read),
-                true => self.fixed_ahead(frame, page, Access::Read),
-            }
+            self.hit(frame, page, Access::Read, fixed);
             return Ok(latch);
         }
         self.share_slowly(page, reuse)
@@ -191,12 +205,9 @@ impl Core {
             };
             first_asked = Some((frame, since));
             // Once a writer has had its turn, this reader does not let another one go first.
-            match self.frames.share(frame, version == since) {
-                Ok((latch, fresh)) if latch.page() == page => {
-                    match fresh && latch.take_fresh() {
-                        false => self.note_hit(frame, page, Access::Read),
-                        true => self.fixed_ahead(frame, page, Access::Read),
-                    }
+            match self.frames.fix(frame, version == since) {
+                Ok((latch, fixed)) if latch.page() == page => {
+                    self.hit(frame, page, Access::Read, fixed);
                     return Ok(latch);
                 }
                 Ok(_) | Err(Refusal::Empty) => {}
@@ -249,11 +260,8 @@ impl Core {
     #[inline]
     fn exclude_resident(&self, page: u64, frame: u32) -> Result<Option<Exclusive<'_>>, Error> {
         match self.frames.exclude(frame) {
-            Ok((latch, fresh)) if latch.page() == page => {
-                match fresh && latch.take_fresh() {
-                    false => self.note_hit(frame, page, Access::Write),
-                    true => self.fixed_ahead(frame, page, Access::Write),
-                }
+            Ok((latch, fixed)) if latch.page() == page => {
+                self.hit(frame, page, Access::Write, fixed);
                 Ok(Some(latch))
             }
             Err(Refusal::Abandoned) if self.frames.page_in(frame) == page => {

@@ -45,6 +45,7 @@ mod stats;
 pub mod storage;
 mod sync;
 mod table;
+mod thread_number;
 mod transfer;
 
 pub use checkpoint::Checkpoint;

@@ -49,6 +49,7 @@ pub struct PoolOptions {
     pub(crate) max_dirty_age: Option<Duration>,
     pub(crate) read_ahead: u32,
     pub(crate) batch: u32,
+    pub(crate) exact_hits: bool,
     pub(crate) listener: Option<Listener>,
     pub(crate) sink: Option<Sink>,
 }
@@ -98,6 +99,7 @@ impl PoolOptions {
             max_dirty_age: None,
             read_ahead: 32,
             batch: 64,
+            exact_hits: false,
             listener: None,
             sink: None,
         }
@@ -227,6 +229,16 @@ impl PoolOptions {
     /// a page of memory. 64 unless told.
     pub fn batch(mut self, pages: u32) -> Self {
         self.batch = pages;
+        self
+    }
+
+    /// Whether the policy is told of every hit, even if it says that it need not be
+    /// ([`Policy::wants_every_hit`](ebbpool_policy::Policy::wants_every_hit)). Without it such a policy, `ebb`
+    /// among them, is told of a page's first hit and first write in each epoch of one miss for every 32 frames:
+    /// hits take less time, and misses and writes change a little (`docs/pool.md`). With it a pool that one
+    /// thread uses, with nothing in the background, decides what the simulator decides.
+    pub fn exact_hits(mut self, exact: bool) -> Self {
+        self.exact_hits = exact;
         self
     }
 

@@ -97,7 +97,7 @@ impl PoolOptions {
             frames,
             table,
             rings: Rings::new(),
-            replacement: Mutex::new(Replacement::new(policy, self.listener)),
+            replacement: Mutex::new(Replacement::new(policy, self.listener, self.exact_hits)),
             left: Condvar::new(),
             transfer,
             limits,
@@ -168,6 +168,18 @@ impl Pool {
     pub fn fix_read(&self, page: u64) -> Result<ReadGuard<'_>, Error> {
         let latch = self.core.share(page, None)?;
         Ok(ReadGuard::new(latch, self.payload()))
+    }
+
+    /// Brings the byte of a page at `offset` into the processor's cache, if the page is resident: for a caller
+    /// that knows which pages it will fix next. The memory of several pages is waited for at the same time
+    /// then, where fixes wait for one after the other. The policy is not told.
+    #[inline]
+    pub fn prefetch(&self, page: u64, offset: usize) {
+        let core = &*self.core;
+        if let Some(frame) = core.table.find(page, &core.frames) {
+            core.frames
+                .prefetch(frame, self.payload().wrapping_add(offset));
+        }
     }
 
     /// Fixes a page for reading that will hardly be used again soon.

@@ -14,7 +14,7 @@ use crate::contained::contained;
 use crate::frames::{Claimed, Frames, Shared, State};
 use crate::ghosts::Ghosts;
 use crate::log::Lsn;
-use crate::rings::{Hit, Rings, Turn};
+use crate::rings::{Hit, News, Rings};
 use crate::table::PageTable;
 
 /// Something that happened to a page, in the order in which it was decided.
@@ -96,8 +96,23 @@ pub(crate) struct Replacement {
     told: Vec<Told>,
     listener: Option<Listener>,
     costs_told_at: u64,
+    epochs: Epochs,
     scratch: Vec<Frame>,
 }
+
+/// When the policy is to be told of the next hit of each page.
+struct Epochs {
+    /// The policy is told of every hit, whatever it wants.
+    exact: bool,
+    /// Misses since the epoch began.
+    misses: u32,
+    /// Misses after which the next one begins.
+    length: u32,
+}
+
+/// There are as many epochs to as many misses as there are frames. Longer ones change what policies decide
+/// (`docs/pool.md`), shorter ones save less.
+const EPOCHS: u32 = 32;
 
 /// What a plan is made over.
 #[derive(Clone, Copy)]
@@ -109,7 +124,12 @@ pub(crate) struct Place<'f> {
 }
 
 impl Replacement {
-    pub(crate) fn new(policy: Box<dyn DynPolicy + Send>, listener: Option<Listener>) -> Self {
+    /// With `exact` the policy is told of every hit, whatever it asks for.
+    pub(crate) fn new(
+        policy: Box<dyn DynPolicy + Send>,
+        listener: Option<Listener>,
+        exact: bool,
+    ) -> Self {
         Replacement {
             policy,
             ghosts: Ghosts::default(),
@@ -120,6 +140,11 @@ impl Replacement {
             told: Vec::new(),
             listener,
             costs_told_at: 0,
+            epochs: Epochs {
+                exact,
+                misses: 0,
+                length: 0,
+            },
             scratch: Vec::new(),
         }
     }
@@ -166,22 +191,44 @@ impl Replacement {
         }
     }
 
-    /// Tells the policy of the calling thread's hits.
+    /// Tells the policy of the calling thread's hits; of all if an epoch ends.
     pub(crate) fn take_hits(&mut self, rings: &Rings, frames: &Frames) {
-        rings.take_own(|turn, hit| self.hit(turn, hit, frames));
+        if self.epochs.misses >= self.epochs.length && !self.epochs.exact {
+            return self.begin_epoch(rings, frames);
+        }
+        rings.take_own(|news| self.hear(news, frames));
     }
 
     /// Tells the policy of all hits.
     pub(crate) fn take_all_hits(&mut self, rings: &Rings, frames: &Frames) {
-        rings.take_all(|turn, hit| self.hit(turn, hit, frames));
+        rings.take_all(|news| self.hear(news, frames));
     }
 
-    fn hit(&mut self, turn: Turn, hit: Hit, frames: &Frames) {
-        if turn == Turn::Fetch {
-            self.policy.prefetch(hit.frame);
-        } else if self.told[hit.frame as usize] != Told::Absent
-            && hit.is_of(frames.page_in(hit.frame))
-        {
+    /// The hits of the last epoch have to be told before those of the next: a thread that notes few would
+    /// keep them for many epochs, and its pages would leave.
+    fn begin_epoch(&mut self, rings: &Rings, frames: &Frames) {
+        self.take_all_hits(rings, frames);
+        self.epochs.misses = 0;
+        // A policy may change its mind, and is asked each time.
+        self.epochs.length = (frames.count() / EPOCHS).max(1);
+        match frames.count() < EPOCHS || self.policy.wants_every_hit() {
+            true => frames.end_epochs(),
+            false => frames.begin_epoch(),
+        }
+    }
+
+    fn hear(&mut self, news: News, frames: &Frames) {
+        match news {
+            News::LeftOut(hits) => self.policy.left_out(hits),
+            News::Soon(hit) => self.policy.prefetch(hit.frame),
+            News::Hit(hit) => self.hit(hit, frames),
+        }
+    }
+
+    /// Tells the policy of a hit, if the page is still there.
+    pub(crate) fn hit(&mut self, hit: Hit, frames: &Frames) {
+        let told = self.told.get(hit.frame as usize);
+        if told.is_some_and(|&told| told != Told::Absent) && hit.is_of(frames.page_in(hit.frame)) {
             self.tell_hit(hit.frame, hit.access);
         }
     }
@@ -237,6 +284,7 @@ impl Replacement {
             return Plan::Leaving;
         }
         self.policy.miss(page, self.ghosts.get(page), access);
+        self.epochs.misses = self.epochs.misses.saturating_add(1);
         let coming = match self.empty_frame(frames) {
             Some(frame) => Some(Coming {
                 page,

@@ -2,15 +2,15 @@
 //!
 //! Each thread notes its hits in a ring of its own and hands them over in batches, so that a hit
 //! takes no lock and shares no line of the processor's cache but the frame's (BP-Wrapper: Ding et
-//! al. 2009).
+//! al. 2009). Hits that the policy need not be told of are only counted there.
 
-use std::cell::RefCell;
-use std::sync::Arc;
+use std::sync::OnceLock;
 
 use crossbeam_utils::CachePadded;
 use ebbpool_policy::Access;
 
-use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use crate::thread_number;
 
 /// Hits that a ring has room for.
 const CAPACITY: usize = 128;
@@ -61,23 +61,33 @@ fn lower_bits(page: u64) -> u32 {
     page as u32 & (u32::MAX >> 1)
 }
 
-/// The hits of one thread.
+/// The hits of one thread at a time.
 #[derive(Debug)]
-pub(crate) struct Ring {
+struct Ring {
     slots: [AtomicU64; CAPACITY],
-    /// Hits noted so far, by the thread alone.
-    noted: CachePadded<AtomicUsize>,
-    /// Hits handed over so far, under the policy's lock.
-    taken: CachePadded<AtomicUsize>,
+    /// Written by the thread alone.
+    own: CachePadded<Counted>,
+    /// What the policy has heard of, written under its lock.
+    heard: CachePadded<Counted>,
 }
 
-/// What is to be done with a hit that is handed over.
+#[derive(Debug, Default)]
+struct Counted {
+    /// Hits in the slots.
+    noted: AtomicUsize,
+    /// Hits that the policy is not told of one by one.
+    left_out: AtomicUsize,
+}
+
+/// What the policy hears of hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
-    /// Fetch what the policy will look at.
-    Fetch,
-    /// Tell the policy.
-    Tell,
+pub(crate) enum News {
+    /// It is not told of so many.
+    LeftOut(u64),
+    /// It will be told of this one: what it will look at is to be fetched.
+    Soon(Hit),
+    /// It is told of this one.
+    Hit(Hit),
 }
 
 /// What to do after a hit was noted.
@@ -88,60 +98,80 @@ pub(crate) enum Next {
     HandOverIfFree,
     /// Hand them over.
     HandOver,
+    /// Tell the policy of this one: the thread has no ring to note it in.
+    Tell,
 }
 
 impl Ring {
     fn new() -> Self {
         Ring {
             slots: std::array::from_fn(|_| AtomicU64::new(0)),
-            noted: CachePadded::default(),
-            taken: CachePadded::default(),
+            own: CachePadded::default(),
+            heard: CachePadded::default(),
         }
     }
 
     #[inline]
+    fn count(&self) {
+        let left_out = self.own.left_out.load(Ordering::Relaxed);
+        self.own.left_out.store(left_out + 1, Ordering::Relaxed);
+    }
+
+    #[inline]
     fn note(&self, hit: Hit) -> Next {
-        let noted = self.noted.load(Ordering::Relaxed);
+        let noted = self.own.noted.load(Ordering::Relaxed);
         self.slots[noted % CAPACITY].store(hit.pack(), Ordering::Relaxed);
-        self.noted.store(noted + 1, Ordering::Release);
-        // `taken` is another thread's only in rare cases, so this line is near.
-        match noted + 1 - self.taken.load(Ordering::Acquire) {
+        self.own.noted.store(noted + 1, Ordering::Release);
+        // What is heard is written by another thread in rare cases only, so this line is near.
+        match noted + 1 - self.heard.noted.load(Ordering::Acquire) {
             CAPACITY => Next::HandOver,
             many if many >= WORTH_HANDING_OVER && many % 8 == 0 => Next::HandOverIfFree,
             _ => Next::Nothing,
         }
     }
 
-    /// What was noted, oldest first, twice: once to fetch what the policy will look at, so that it is
-    /// in the processor's cache by the time it does. Under the policy's lock.
-    fn take(&self, each: &mut impl FnMut(Turn, Hit)) {
-        let noted = self.noted.load(Ordering::Acquire);
-        for turn in [Turn::Fetch, Turn::Tell] {
-            for at in self.taken.load(Ordering::Relaxed)..noted {
+    /// How many hits were left out, and what was noted, oldest first, twice: once to fetch what the policy
+    /// will look at, so that it is in the processor's cache by the time it does. Under the policy's lock.
+    fn take(&self, each: &mut impl FnMut(News)) {
+        let noted = self.own.noted.load(Ordering::Acquire);
+        let left_out = self.own.left_out.load(Ordering::Relaxed);
+        let more = left_out - self.heard.left_out.load(Ordering::Relaxed);
+        if more > 0 {
+            each(News::LeftOut(more as u64));
+            self.heard.left_out.store(left_out, Ordering::Relaxed);
+        }
+        for news in [News::Soon, News::Hit] {
+            for at in self.heard.noted.load(Ordering::Relaxed)..noted {
                 let packed = self.slots[at % CAPACITY].load(Ordering::Relaxed);
-                each(turn, Hit::unpack(packed));
+                each(news(Hit::unpack(packed)));
             }
         }
-        self.taken.store(noted, Ordering::Release);
+        self.heard.noted.store(noted, Ordering::Release);
     }
 
     fn hits(&self) -> usize {
-        self.noted.load(Ordering::Relaxed)
+        self.own.noted.load(Ordering::Relaxed) + self.own.left_out.load(Ordering::Relaxed)
     }
 }
 
-/// The rings of a pool's threads.
+/// Rings that are made together.
+const BLOCK: usize = 8;
+
+/// Blocks that a pool can have: threads with higher numbers have no ring.
+const MOST_BLOCKS: usize = 512;
+
+type Block = Box<[Ring; BLOCK]>;
+
+/// The rings of a pool's threads, by the [number](thread_number) of the thread. A thread that takes the number of
+/// one that has ended goes on in its ring.
 pub(crate) struct Rings {
     /// Tells this pool from others.
     pool: u64,
-    rings: Mutex<Vec<Arc<Ring>>>,
-    /// Hits in rings of threads that have ended.
-    hits_of_the_gone: AtomicUsize,
-}
-
-thread_local! {
-    /// This thread's ring in each pool that it uses.
-    static OWN: RefCell<Vec<(u64, Arc<Ring>)>> = const { RefCell::new(Vec::new()) };
+    blocks: Box<[OnceLock<Block>]>,
+    /// All blocks from here on are empty.
+    blocks_in_use: AtomicUsize,
+    /// Hits of threads that have no ring.
+    hits_of_others: AtomicUsize,
 }
 
 impl Rings {
@@ -149,8 +179,9 @@ impl Rings {
         static POOLS: AtomicU64 = AtomicU64::new(0);
         Rings {
             pool: POOLS.fetch_add(1, Ordering::Relaxed),
-            rings: Mutex::new(Vec::new()),
-            hits_of_the_gone: AtomicUsize::new(0),
+            blocks: (0..MOST_BLOCKS).map(|_| OnceLock::new()).collect(),
+            blocks_in_use: AtomicUsize::new(0),
+            hits_of_others: AtomicUsize::new(0),
         }
     }
 
@@ -159,73 +190,89 @@ impl Rings {
         self.pool
     }
 
+    /// The calling thread's ring, if it has one.
+    #[inline]
+    fn own(&self) -> Option<&Ring> {
+        let number = thread_number::known();
+        let block = self.blocks.get(number / BLOCK)?.get()?;
+        Some(&block[number % BLOCK])
+    }
+
+    /// The calling thread's ring, if it can have one: not where there are too many threads, nor in the
+    /// destructor of a thread-local when the thread has given its number back.
+    #[cold]
+    fn make_own(&self) -> Option<&Ring> {
+        let number = thread_number::get()?;
+        let block = number / BLOCK;
+        let rings = self.blocks.get(block)?;
+        let rings = rings.get_or_init(|| Box::new(std::array::from_fn(|_| Ring::new())));
+        self.blocks_in_use.fetch_max(block + 1, Ordering::Relaxed);
+        Some(&rings[number % BLOCK])
+    }
+
     /// Notes a hit of the calling thread.
     #[inline]
     pub(crate) fn note(&self, hit: Hit) -> Next {
-        OWN.with_borrow_mut(|own| match own.first() {
-            Some((pool, ring)) if *pool == self.pool => ring.note(hit),
-            _ => self.bring_to_front(own).note(hit),
-        })
-    }
-
-    /// What the calling thread has noted, oldest first. Under the policy's lock.
-    pub(crate) fn take_own(&self, mut each: impl FnMut(Turn, Hit)) {
-        OWN.with_borrow(|own| {
-            if let Some((_, ring)) = own.iter().find(|(pool, _)| *pool == self.pool) {
-                ring.take(&mut each);
+        match self.own().or_else(|| self.make_own()) {
+            Some(ring) => ring.note(hit),
+            None => {
+                self.count_of_others();
+                Next::Tell
             }
-        });
+        }
     }
 
-    /// What all threads have noted. Under the policy's lock.
-    pub(crate) fn take_all(&self, mut each: impl FnMut(Turn, Hit)) {
-        for ring in self.rings.lock().iter() {
-            ring.take(&mut each);
+    /// Counts a hit of the calling thread that the policy need not be told of.
+    #[inline]
+    pub(crate) fn count(&self) {
+        match self.own().or_else(|| self.make_own()) {
+            Some(ring) => ring.count(),
+            None => self.count_of_others(),
         }
     }
 
     #[cold]
-    fn bring_to_front<'a>(&self, own: &'a mut Vec<(u64, Arc<Ring>)>) -> &'a Ring {
-        // Rings that nobody else knows are of pools that are gone.
-        own.retain(|(_, ring)| Arc::strong_count(ring) > 1);
-        match own.iter().position(|(pool, _)| *pool == self.pool) {
-            Some(at) => own.swap(0, at),
-            None => own.insert(0, (self.pool, self.add())),
-        }
-        &own[0].1
+    fn count_of_others(&self) {
+        self.hits_of_others.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn add(&self) -> Arc<Ring> {
-        let mut rings = self.rings.lock();
-        rings.retain(|ring| {
-            let alive = Arc::strong_count(ring) > 1;
-            if !alive {
-                self.hits_of_the_gone
-                    .fetch_add(ring.hits(), Ordering::Relaxed);
-            }
-            alive
-        });
-        let ring = Arc::new(Ring::new());
-        rings.push(Arc::clone(&ring));
-        ring
+    /// What the calling thread has noted, oldest first. Under the policy's lock.
+    pub(crate) fn take_own(&self, mut each: impl FnMut(News)) {
+        if let Some(ring) = self.own() {
+            ring.take(&mut each);
+        }
+    }
+
+    /// What all threads have noted. Under the policy's lock.
+    pub(crate) fn take_all(&self, mut each: impl FnMut(News)) {
+        self.all().for_each(|ring| ring.take(&mut each));
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Ring> {
+        let in_use = self.blocks_in_use.load(Ordering::Relaxed);
+        let blocks = self.blocks[..in_use].iter().filter_map(OnceLock::get);
+        blocks.flat_map(|block| block.iter())
     }
 
     /// Hits of all threads so far.
     pub(crate) fn hits(&self) -> u64 {
-        let rings = self.rings.lock();
-        let hits: usize = rings.iter().map(|ring| ring.hits()).sum();
-        (hits + self.hits_of_the_gone.load(Ordering::Relaxed)) as u64
+        let hits: usize = self.all().map(Ring::hits).sum();
+        (hits + self.hits_of_others.load(Ordering::Relaxed)) as u64
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+    use std::sync::Arc;
+    use std::sync::mpsc::{Sender, channel};
+
     use super::*;
 
     fn taken(rings: &Rings) -> Vec<u32> {
         let mut frames = Vec::new();
-        rings.take_own(|turn, hit| {
-            if turn == Turn::Tell {
+        rings.take_own(|news| {
+            if let News::Hit(hit) = news {
                 frames.push(hit.frame);
             }
         });
@@ -259,17 +306,66 @@ mod tests {
         assert_eq!(taken(&one), [1, 3]);
         assert_eq!(taken(&other), [2]);
         let mut rest = Vec::new();
-        one.take_all(|turn, hit| {
-            if turn == Turn::Tell {
+        one.take_all(|news| {
+            if let News::Hit(hit) = news {
                 rest.push(hit.frame);
             }
         });
         assert_eq!(rest, [9]);
         assert_eq!(one.hits(), 3);
-        let another = Rings::new();
-        drop(other);
-        another.note(Hit::new(4, 0, Access::Read));
-        OWN.with_borrow(|own| assert_eq!(own.len(), 2));
+    }
+
+    #[test]
+    fn hits_that_are_left_out_are_counted() {
+        let rings = Rings::new();
+        rings.count();
+        rings.note(Hit::new(1, 0, Access::Read));
+        rings.count();
+        let mut news = Vec::new();
+        let mut taken = || {
+            rings.take_own(|more| news.push(more));
+            std::mem::take(&mut news)
+        };
+        let hit = Hit::new(1, 0, Access::Read);
+        assert_eq!(taken(), [News::LeftOut(2), News::Soon(hit), News::Hit(hit)]);
+        rings.count();
+        assert_eq!(taken(), [News::LeftOut(1)]);
+        assert_eq!(taken(), []);
+        assert_eq!(rings.hits(), 4);
+    }
+
+    /// Notes and counts a hit when it is dropped.
+    struct Late(Arc<Rings>, Sender<Next>);
+
+    impl Drop for Late {
+        fn drop(&mut self) {
+            let next = self.0.note(Hit::new(2, 0, Access::Read));
+            self.0.count();
+            let _ = self.1.send(next);
+        }
+    }
+
+    thread_local! {
+        static LATE: RefCell<Option<Late>> = const { RefCell::new(None) };
+    }
+
+    #[test]
+    fn a_thread_that_has_given_its_number_back_has_no_ring() {
+        let rings = Arc::new(Rings::new());
+        let (sender, receiver) = channel();
+        let theirs = Arc::clone(&rings);
+        let thread = std::thread::spawn(move || {
+            // Destructors run in the opposite order.
+            LATE.set(Some(Late(Arc::clone(&theirs), sender)));
+            theirs.note(Hit::new(1, 0, Access::Read));
+        });
+        thread.join().expect("the thread ends");
+        assert_eq!(receiver.recv(), Ok(Next::Tell));
+        assert_eq!(rings.hits(), 3);
+        let mut left = Vec::new();
+        rings.take_all(|news| left.push(news));
+        let hit = Hit::new(1, 0, Access::Read);
+        assert_eq!(left, [News::Soon(hit), News::Hit(hit)]);
     }
 
     #[test]

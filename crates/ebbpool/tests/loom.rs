@@ -21,7 +21,7 @@ use loom::thread;
 
 use sync::{AtomicU32, AtomicU64, Ordering, fence};
 use table::{Entries, PageTable};
-use word::{Awaited, State, Word};
+use word::{Awaited, Epoch, State, Word};
 
 fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -84,7 +84,7 @@ impl Frame {
 
     /// Changes the page; false if the latch could not be had.
     fn change(&self) -> bool {
-        let Ok(_) = self.word.exclude() else {
+        let Ok(_) = self.word.exclude(Epoch::NONE) else {
             return false;
         };
         let (page, changes) = self.bytes();
@@ -179,6 +179,64 @@ fn a_write_back_that_failed_leaves_the_page_dirty() {
     });
 }
 
+/// Of two threads that hit a page in one epoch one tells the policy, whatever the latch's other users do.
+#[test]
+fn one_of_two_hits_in_an_epoch_is_told() {
+    check(3, || {
+        let frame = Arc::new(Frame::holding(1));
+        let epoch = Epoch::NONE.next();
+        let other = thread::spawn({
+            let frame = Arc::clone(&frame);
+            move || {
+                let fixed = frame.word.fix(false, epoch).expect("a shared latch");
+                frame.word.unshare();
+                fixed.told
+            }
+        });
+        let fixed = frame.word.fix(false, epoch).expect("a shared latch");
+        frame.word.unshare();
+        let told = other.join().expect("a reader");
+        assert_ne!(fixed.told, told);
+        let later = frame.word.fix(false, epoch.next());
+        assert!(later.is_ok_and(|fixed| !fixed.told));
+    });
+}
+
+/// The policy may take a page for clean from the moment on in which a copy of it is taken: then the next
+/// change has to be told, in whatever epoch.
+#[test]
+fn the_first_change_after_a_copy_is_told() {
+    check(3, || {
+        let frame = Arc::new(Frame::holding(1));
+        let epoch = Epoch::NONE.next();
+        assert!(frame.word.exclude(epoch).is_ok_and(|it| !it.fixed.told));
+        frame.word.unexclude();
+        assert!(frame.word.exclude(epoch).is_ok_and(|it| it.fixed.told));
+        frame.word.unexclude();
+        let writer = thread::spawn({
+            let frame = Arc::clone(&frame);
+            move || {
+                let excluded = frame.word.exclude(epoch).ok()?;
+                frame.word.unexclude();
+                Some(excluded.fixed.told)
+            }
+        });
+        let mut copied = false;
+        if frame.word.share(false).is_ok() {
+            copied = frame.word.begin_write();
+            frame.word.unshare();
+        }
+        let clean = copied && frame.word.written().clean;
+        let told = writer.join().expect("a writer");
+        match told {
+            // It came before the copy, or after it.
+            Some(true) => assert!(!copied || clean),
+            Some(false) => assert_eq!(frame.word.state(), State::Dirty),
+            None => {}
+        }
+    });
+}
+
 /// A thread panics while it changes the page, at any moment of a copy's flight.
 #[test]
 fn an_abandoned_page_keeps_its_frame_until_its_copy_has_landed() {
@@ -188,7 +246,7 @@ fn an_abandoned_page_keeps_its_frame_until_its_copy_has_landed() {
         let panics = thread::spawn({
             let frame = Arc::clone(&frame);
             move || {
-                let excluded = frame.word.exclude().is_ok();
+                let excluded = frame.word.exclude(Epoch::NONE).is_ok();
                 if excluded {
                     frame.word.abandon();
                     frame.word.unexclude();
@@ -267,7 +325,7 @@ impl Waited {
     /// it back, so that a flag which got lost is a deadlock, which loom finds.
     fn change(&self) {
         let mut wish = false;
-        while self.frame.word.exclude().is_err() {
+        while self.frame.word.exclude(Epoch::NONE).is_err() {
             self.wait(Awaited::Exclusive, &mut wish);
         }
         self.end(wish);
@@ -279,7 +337,7 @@ impl Waited {
     /// Waits for the exclusive latch once, and then gives up.
     fn give_up(&self) {
         let mut wish = false;
-        if self.frame.word.exclude().is_ok() {
+        if self.frame.word.exclude(Epoch::NONE).is_ok() {
             self.wake_if(self.frame.word.unexclude());
             return;
         }
@@ -594,7 +652,7 @@ fn an_optimistic_read_that_validates_is_of_one_moment() {
             }
         });
         for change in 1..=2 {
-            if frame.0.word.exclude().is_ok() {
+            if frame.0.word.exclude(Epoch::NONE).is_ok() {
                 frame.1.store(change, Ordering::Relaxed);
                 frame.2.store(change, Ordering::Relaxed);
                 frame.0.word.unexclude();

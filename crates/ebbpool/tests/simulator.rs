@@ -81,7 +81,12 @@ fn simulated(policy: &PolicySpec, frames: u32) -> (Run, Vec<Event>) {
     (run, heard.0)
 }
 
-fn in_the_pool(policy: &PolicySpec, frames: u32, references: &[(u64, bool)]) -> (Run, Vec<Event>) {
+fn in_the_pool(
+    policy: &PolicySpec,
+    frames: u32,
+    references: &[(u64, bool)],
+    exact_hits: bool,
+) -> (Run, Vec<Event>) {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let listener = Arc::clone(&heard);
     let storage = MemoryStorage::new(512);
@@ -93,6 +98,7 @@ fn in_the_pool(policy: &PolicySpec, frames: u32, references: &[(u64, bool)]) -> 
         .background(false)
         .dirty_budget(1.0, Duration::ZERO)
         .batch(20)
+        .exact_hits(exact_hits)
         .fixed_costs(OperationCosts::from(asymmetry))
         .on_event(move |event| listener.lock().expect("a lock").push(event))
         .open(storage)
@@ -144,7 +150,7 @@ fn every_online_policy_decides_as_in_the_simulator() {
     for spec in specs {
         for frames in [1, 2, 17, 60] {
             let (expected, events) = simulated(&spec, frames);
-            let (found, heard) = in_the_pool(&spec, frames, &references);
+            let (found, heard) = in_the_pool(&spec, frames, &references, true);
             if let Some(at) = events.iter().zip(&heard).position(|(a, b)| a != b) {
                 let from = at.saturating_sub(2);
                 panic!(
@@ -157,4 +163,30 @@ fn every_online_policy_decides_as_in_the_simulator() {
             assert_eq!(found, expected, "{spec} with {frames} frames");
         }
     }
+}
+
+/// Policies that need not hear of every hit miss and write about as often.
+#[test]
+fn leaving_hits_out_changes_little() {
+    let references = references();
+    let mut changed = 0;
+    for entry in registry::entries().iter().filter(|entry| entry.online) {
+        let spec = PolicySpec::of(entry);
+        if registry::boxed(&spec, 100).wants_every_hit() {
+            continue;
+        }
+        for frames in [64, 160] {
+            let (exact, all) = in_the_pool(&spec, frames, &references, true);
+            let (found, some) = in_the_pool(&spec, frames, &references, false);
+            changed += u32::from(all != some);
+            for (exact, found) in [(exact.misses, found.misses), (exact.writes, found.writes)] {
+                let limit = exact / 50;
+                assert!(
+                    exact.abs_diff(found) <= limit,
+                    "{spec} with {frames} frames: {found} instead of {exact}"
+                );
+            }
+        }
+    }
+    assert!(changed > 0, "no hit was left out");
 }

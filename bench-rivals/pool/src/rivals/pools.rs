@@ -48,9 +48,14 @@ impl Storage for Blank {
 #[derive(Clone, Copy)]
 enum Way {
     Read,
+    /// The pages to come are asked for ahead of time.
+    ReadAsked,
     Write,
     Optimistic,
 }
+
+/// How far ahead pages are asked for.
+const AHEAD: usize = 8;
 
 /// One pool, used in one way.
 struct Fixed {
@@ -61,7 +66,7 @@ struct Fixed {
 
 pub(super) fn all(pages: u32) -> Result<Vec<Box<dyn Rival>>, Box<dyn Error>> {
     let mut rivals: Vec<Box<dyn Rival>> = Vec::new();
-    for policy in ["lru", "casa"] {
+    for policy in ["lru", "ebb", "casa"] {
         for (table, dense) in [("hashed", 0), ("dense", pages as usize)] {
             // All pages may be dirty: who makes them so is not to be slowed down.
             let pool = PoolOptions::new(pages)
@@ -77,6 +82,7 @@ pub(super) fn all(pages: u32) -> Result<Vec<Box<dyn Rival>>, Box<dyn Error>> {
             }
             for (how, way) in [
                 ("read fix", Way::Read),
+                ("read fix, asked for before", Way::ReadAsked),
                 ("write fix", Way::Write),
                 ("optimistic read", Way::Optimistic),
             ] {
@@ -132,7 +138,7 @@ impl Rival for Fixed {
     }
     fn promises(&self) -> &'static str {
         match self.way {
-            Way::Read => "replacement, pin, shared latch",
+            Way::Read | Way::ReadAsked => "replacement, pin, shared latch",
             Way::Write => "replacement, pin, exclusive latch, dirty",
             Way::Optimistic => "consistent copy; the policy is not told",
         }
@@ -140,6 +146,14 @@ impl Rival for Fixed {
     fn serve(&self, references: &[u32]) -> u64 {
         match self.way {
             Way::Read => sum(references, |page| self.read(page)),
+            Way::ReadAsked => {
+                let ahead = references.iter().skip(AHEAD).chain(references);
+                let words = references.iter().zip(ahead).map(|(&page, &next)| {
+                    self.pool.prefetch(next.into(), payload_place(next));
+                    self.read(page)
+                });
+                words.fold(0, u64::wrapping_add)
+            }
             Way::Write => sum(references, |page| self.write(page)),
             Way::Optimistic => sum(references, |page| self.read_optimistically(page)),
         }

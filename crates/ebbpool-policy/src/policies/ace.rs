@@ -115,6 +115,14 @@ impl Policy for Ace {
         self.policy.hit(frame, access);
     }
 
+    fn wants_every_hit(&self) -> bool {
+        self.policy.wants_every_hit()
+    }
+
+    fn left_out(&mut self, hits: u64) {
+        self.policy.left_out(hits);
+    }
+
     #[inline]
     fn miss(&mut self, page: Page, ghost: Option<Ghost>, access: Access) {
         self.policy.miss(page, ghost, access);

@@ -43,6 +43,10 @@ impl Policy for Arc {
         self.directory.move_to_t2(frame);
     }
 
+    fn wants_every_hit(&self) -> bool {
+        false
+    }
+
     #[inline]
     fn miss(&mut self, page: Page, ghost: Option<Ghost>, _access: Access) {
         self.directory.miss(page, ghost);

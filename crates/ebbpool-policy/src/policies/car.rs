@@ -45,6 +45,10 @@ impl Policy for Car {
         self.referenced[frame as usize] = true;
     }
 
+    fn wants_every_hit(&self) -> bool {
+        false
+    }
+
     #[inline]
     fn miss(&mut self, page: Page, ghost: Option<Ghost>, _access: Access) {
         self.directory.miss(page, ghost);

@@ -45,6 +45,10 @@ impl Policy for Cflru {
         }
     }
 
+    fn wants_every_hit(&self) -> bool {
+        false
+    }
+
     #[inline]
     fn prefetch(&self, frame: Frame) {
         self.regions.prefetch(frame);

@@ -46,6 +46,10 @@ impl Policy for Clock {
         self.referenced[frame as usize] = true;
     }
 
+    fn wants_every_hit(&self) -> bool {
+        false
+    }
+
     #[inline]
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,

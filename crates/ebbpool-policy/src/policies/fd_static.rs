@@ -47,6 +47,10 @@ impl Policy for FdStatic {
         self.pools.hit(frame, access);
     }
 
+    fn wants_every_hit(&self) -> bool {
+        false
+    }
+
     #[inline]
     fn prefetch(&self, frame: Frame) {
         self.pools.prefetch(frame);

@@ -39,6 +39,10 @@ impl Policy for Fifo {
     #[inline]
     fn hit(&mut self, _frame: Frame, _access: Access) {}
 
+    fn wants_every_hit(&self) -> bool {
+        false
+    }
+
     #[inline]
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,

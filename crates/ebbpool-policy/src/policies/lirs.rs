@@ -44,6 +44,10 @@ impl Policy for Lirs {
         self.sets.hit(frame);
     }
 
+    fn wants_every_hit(&self) -> bool {
+        false
+    }
+
     #[inline]
     fn miss(&mut self, page: Page, ghost: Option<Ghost>, _access: Access) {
         self.sets.miss(page, ghost);

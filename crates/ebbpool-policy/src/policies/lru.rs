@@ -41,6 +41,10 @@ impl Policy for Lru {
         self.lists.move_to_mru(0, frame);
     }
 
+    fn wants_every_hit(&self) -> bool {
+        false
+    }
+
     #[inline]
     fn prefetch(&self, frame: Frame) {
         self.lists.prefetch(frame);

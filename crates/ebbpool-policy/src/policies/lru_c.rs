@@ -126,6 +126,10 @@ impl Policy for LruC {
         self.enter(frame, dirty);
     }
 
+    fn wants_every_hit(&self) -> bool {
+        false
+    }
+
     #[inline]
     fn prefetch(&self, frame: Frame) {
         std::hint::black_box(self.tags[frame as usize]);

@@ -45,6 +45,10 @@ impl Policy for LruWsr {
         self.lists.move_to_mru(0, frame);
     }
 
+    fn wants_every_hit(&self) -> bool {
+        false
+    }
+
     #[inline]
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,

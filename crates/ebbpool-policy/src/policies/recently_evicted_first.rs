@@ -197,6 +197,10 @@ impl Policy for Ref {
         }
     }
 
+    fn wants_every_hit(&self) -> bool {
+        false
+    }
+
     #[inline]
     fn prefetch(&self, frame: Frame) {
         black_box(self.entered[frame as usize]);

@@ -107,6 +107,10 @@ impl Policy for TwoQ {
         }
     }
 
+    fn wants_every_hit(&self) -> bool {
+        false
+    }
+
     #[inline]
     fn miss(&mut self, page: Page, ghost: Option<Ghost>, _access: Access) {
         self.missed = ghost.filter(|&ghost| self.a1_out.queue_of(ghost, page).is_some());

@@ -4,7 +4,7 @@
 
 use std::{mem, thread};
 
-use super::{Frames, Refusal};
+use super::{Fixed, Frames, Refusal};
 use crate::log::Lsn;
 use crate::sync::Ordering;
 
@@ -32,44 +32,52 @@ pub(crate) struct Claimed<'f> {
 }
 
 impl Frames {
-    /// The page will be looked at once it is latched. Nothing after the latching may begin before it
-    /// is done, so that otherwise one would wait for the frame's header first, and then for the page.
-    #[inline]
-    fn prefetch(&self, frame: u32) {
+    /// Fetches a frame's header, and the byte of its page at `offset`, into the processor's cache.
+    pub(crate) fn prefetch(&self, frame: u32, offset: usize) {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let start = self.memory.slot(frame).as_ptr();
-            // SAFETY: it reads nothing, and SSE is in every processor of this kind.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(start.cast()) };
+            let header: *const super::Header = self.header(frame);
+            let byte = self.memory.slot(frame).as_ptr().wrapping_add(offset);
+            // SAFETY: it reads nothing, whatever the address, and SSE is in every processor of this kind.
+            unsafe {
+                _mm_prefetch::<_MM_HINT_T0>(header.cast());
+                _mm_prefetch::<_MM_HINT_T0>(byte.cast());
+            }
         }
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = frame;
+        let _ = (frame, offset);
     }
 
     /// A shared latch, and true if the page is fresh. A `polite` reader lets waiting writers go first.
-    #[inline]
     pub(crate) fn share(&self, frame: u32, polite: bool) -> Result<(Shared<'_>, bool), Refusal> {
-        self.prefetch(frame);
         let fresh = self.header(frame).word.share(polite)?;
-        Ok((
-            Shared {
-                frames: self,
-                frame,
-            },
-            fresh,
-        ))
+        let frames = self;
+        Ok((Shared { frames, frame }, fresh))
     }
 
-    /// The exclusive latch, to change the page, and true if the page is fresh.
+    /// A shared latch for a caller that fixes the page. A `polite` reader lets waiting writers go first.
     #[inline]
-    pub(crate) fn exclude(&self, frame: u32) -> Result<(Exclusive<'_>, bool), Refusal> {
-        self.prefetch(frame);
-        let excluded = self.header(frame).word.exclude()?;
+    pub(crate) fn fix(&self, frame: u32, polite: bool) -> Result<(Shared<'_>, Fixed), Refusal> {
+        let fixed = self.header(frame).word.fix(polite, self.epoch())?;
+        let frames = self;
+        Ok((Shared { frames, frame }, fixed))
+    }
+
+    /// The exclusive latch, to change the page.
+    #[inline]
+    pub(crate) fn exclude(&self, frame: u32) -> Result<(Exclusive<'_>, Fixed), Refusal> {
+        let excluded = self.header(frame).word.exclude(self.epoch())?;
         if excluded.was_clean {
             self.became_dirty(frame);
         }
-        Ok((Exclusive::new(self, frame), excluded.fresh))
+        Ok((Exclusive::new(self, frame), excluded.fixed))
+    }
+
+    /// The page in a frame that the caller has latched was brought in ahead of time and is fixed now: true
+    /// for the first that asks.
+    pub(crate) fn take_fresh(&self, frame: u32) -> bool {
+        self.header(frame).word.take_fresh()
     }
 
     /// An empty frame for a page to come.
@@ -109,12 +117,6 @@ macro_rules! latch {
             #[inline]
             pub(crate) fn page(&self) -> u64 {
                 self.frames.page_in(self.frame)
-            }
-
-            /// The page was brought in ahead of time and is fixed now: true for the first that asks.
-            #[allow(dead_code)]
-            pub(crate) fn take_fresh(&self) -> bool {
-                self.frames.header(self.frame).word.take_fresh()
             }
 
             /// Of the page's latest change.

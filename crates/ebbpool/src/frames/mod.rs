@@ -9,6 +9,8 @@ mod word;
 
 use std::sync::Arc;
 
+use crossbeam_utils::CachePadded;
+
 use crate::error::Error;
 use crate::log::Lsn;
 use crate::sync::{AtomicU32, AtomicU64, Instant, Ordering};
@@ -19,7 +21,7 @@ pub(crate) use dirty::DirtySet;
 pub(crate) use latches::{Claimed, Exclusive, Shared};
 pub use memory::{ALIGNMENT, Memory};
 pub(crate) use waiting::Wish;
-pub(crate) use word::{Awaited, Refusal, State, Word};
+pub(crate) use word::{Awaited, Epoch, Fixed, Refusal, State, Word};
 
 /// What a fix looks at: four frames' in a line of the processor's cache.
 #[derive(Debug)]
@@ -76,6 +78,8 @@ pub(crate) struct Frames {
     memory: Arc<Memory>,
     copies: copies::Slots,
     rooms: waiting::Rooms,
+    /// The [`Epoch`] of this moment, which every fix looks at.
+    epoch: CachePadded<AtomicU64>,
     /// Every change up to this LSN that was logged while its page was fixed is in storage.
     covered: AtomicU64,
     opened: Instant,
@@ -106,6 +110,7 @@ impl Frames {
             memory: Arc::new(memory),
             copies: copies::Slots::new(count..count + copies),
             rooms: waiting::Rooms::default(),
+            epoch: CachePadded::new(AtomicU64::new(Epoch::NONE.to_bits())),
             covered: AtomicU64::new(0),
             opened: Instant::now(),
         })
@@ -130,6 +135,22 @@ impl Frames {
 
     fn details(&self, frame: u32) -> &Details {
         &self.details[frame as usize]
+    }
+
+    #[inline]
+    fn epoch(&self) -> Epoch {
+        Epoch::from_bits(self.epoch.load(Ordering::Relaxed))
+    }
+
+    /// The policy is to be told of each page's next hit. Under the policy's lock.
+    pub(crate) fn begin_epoch(&self) {
+        let next = self.epoch().next();
+        self.epoch.store(next.to_bits(), Ordering::Relaxed);
+    }
+
+    /// The policy is to be told of every hit from now on. Under the policy's lock.
+    pub(crate) fn end_epochs(&self) {
+        self.epoch.store(Epoch::NONE.to_bits(), Ordering::Relaxed);
     }
 
     #[inline]

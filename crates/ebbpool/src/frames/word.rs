@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! bits 63..32  version: grows when an exclusive latch is given back and when the page leaves
-//! bits 31..23  unused
+//! bit  31      written: the policy was told of a write in that epoch
+//! bits 30..23  mark: the epoch in which the policy was last told of a hit of the page; 0 if it was not
 //! bits 22..20  state
 //! bit  19      wanted: a writer waits for the exclusive latch, and readers let it go first
 //! bit  18      fresh: brought in ahead of time, and not fixed since
@@ -40,6 +41,12 @@
 //! ([`no_longer_wanted`](Word::no_longer_wanted)). No other transition touches it. A reader that finds the bit
 //! set waits for one turn of a writer, which it recognises by the version, and then passes; so writers do not
 //! starve beside readers, nor readers beside writers.
+//!
+//! The *mark* says in which [`Epoch`] the policy was last told of a hit, and *written* whether of a write.
+//! [`fix`](Word::fix) and [`exclude`](Word::exclude) bring them up to the epoch that the caller names; a page that
+//! comes ([`begin_load`](Word::begin_load)) and one that was brought in ahead of time and is fixed for the first
+//! time ([`take_fresh`](Word::take_fresh)) have none, so the policy is told of their next hit. No other transition
+//! touches them. They decide only whether the policy is told: that a page is dirty is in the state.
 
 use crate::sync::{AtomicU64, Ordering, fence};
 
@@ -51,6 +58,10 @@ const WANTED: u64 = 1 << 19;
 const HELD: u64 = SHARED | EXCLUSIVE;
 const STATE_SHIFT: u32 = 20;
 const STATE: u64 = 7 << STATE_SHIFT;
+const MARK_SHIFT: u32 = 23;
+const MARKS: u64 = 255;
+const MARK: u64 = MARKS << MARK_SHIFT;
+const WRITTEN: u64 = 1 << 31;
 const VERSION_SHIFT: u32 = 32;
 const ONE_VERSION: u64 = 1 << VERSION_SHIFT;
 
@@ -130,13 +141,77 @@ pub(crate) enum Refusal {
     Abandoned,
 }
 
+/// A stretch of time in which the policy is told of a page's first hit and of its first write only. Numbers of
+/// epochs come again after 255 of them: of a page that was not hit for so long the policy may not be told of a
+/// hit that it should be told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Epoch(u64);
+
+impl Epoch {
+    /// In place of an epoch, where the policy is told of each hit: no word has this mark.
+    pub(crate) const NONE: Epoch = Epoch(1);
+
+    /// The epoch after this one; the first if this is none.
+    pub(crate) fn next(self) -> Self {
+        let number = (self.0 & MARK) >> MARK_SHIFT;
+        Epoch((number % MARKS + 1) << MARK_SHIFT)
+    }
+
+    /// To be kept in an atomic.
+    #[inline]
+    pub(crate) fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// What [`to_bits`](Self::to_bits) made of an epoch.
+    #[inline]
+    pub(crate) fn from_bits(bits: u64) -> Self {
+        Epoch(bits)
+    }
+
+    /// The word of a page that is fixed for reading in this epoch.
+    #[inline]
+    fn read(self, word: u64) -> u64 {
+        match word & MARK == self.0 {
+            true => word,
+            false => word & !(MARK | WRITTEN) | self.0 & MARK,
+        }
+    }
+
+    /// The word of a page that is fixed for writing in this epoch.
+    #[inline]
+    fn write(self, word: u64) -> u64 {
+        word & !MARK | self.0 & MARK | WRITTEN
+    }
+
+    /// True if the policy was told of a hit in this epoch, and the page was not brought in ahead of time.
+    #[inline]
+    fn is_told(self, word: u64) -> bool {
+        word & (MARK | FRESH) == self.0
+    }
+
+    /// The same for a hit that wrote.
+    #[inline]
+    fn is_write_told(self, word: u64) -> bool {
+        word & (MARK | WRITTEN | FRESH) == self.0 | WRITTEN
+    }
+}
+
+/// How a page is fixed that is resident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fixed {
+    /// The policy needs not be told of the hit.
+    pub(crate) told: bool,
+    /// The page was brought in ahead of time; see [`Word::take_fresh`].
+    pub(crate) fresh: bool,
+}
+
 /// How an exclusive latch was had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Excluded {
     /// The page was clean until now.
     pub(crate) was_clean: bool,
-    /// It was brought in ahead of time; see [`Word::take_fresh`].
-    pub(crate) fresh: bool,
+    pub(crate) fixed: Fixed,
 }
 
 /// See the [module](self).
@@ -182,8 +257,23 @@ impl Word {
     }
 
     /// Takes a shared latch; true if the page is fresh. A `polite` reader lets waiting writers go first.
-    #[inline]
     pub(crate) fn share(&self, polite: bool) -> Result<bool, Refusal> {
+        let before = self.take_shared(polite, |word| word)?;
+        Ok(before & FRESH != 0)
+    }
+
+    /// The same for a caller that fixes the page.
+    #[inline]
+    pub(crate) fn fix(&self, polite: bool, epoch: Epoch) -> Result<Fixed, Refusal> {
+        let before = self.take_shared(polite, |word| epoch.read(word))?;
+        Ok(Fixed {
+            told: epoch.is_told(before),
+            fresh: before & FRESH != 0,
+        })
+    }
+
+    #[inline]
+    fn take_shared(&self, polite: bool, marked: impl Fn(u64) -> u64) -> Result<u64, Refusal> {
         let stopped = if polite {
             EXCLUSIVE | WANTED
         } else {
@@ -197,11 +287,13 @@ impl Word {
             if word & SHARED == SHARED {
                 return Err(Refusal::Busy);
             }
-            match self
-                .0
-                .compare_exchange_weak(word, word + 1, Ordering::Acquire, Ordering::Relaxed)
-            {
-                Ok(_) => return Ok(word & FRESH != 0),
+            match self.0.compare_exchange_weak(
+                word,
+                marked(word) + 1,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(before) => return Ok(before),
                 Err(now) => word = now,
             }
         }
@@ -210,7 +302,10 @@ impl Word {
     /// The page that was brought in ahead of time is fixed now, which the caller has verified under a
     /// latch. True for the first that asks.
     pub(crate) fn take_fresh(&self) -> bool {
-        self.0.fetch_and(!FRESH, Ordering::Relaxed) & FRESH != 0
+        let before = self
+            .0
+            .fetch_and(!(FRESH | MARK | WRITTEN), Ordering::Relaxed);
+        before & FRESH != 0
     }
 
     /// After the exclusive latch was taken: whoever reads without a latch and sees a byte of what
@@ -220,9 +315,10 @@ impl Word {
         fence(Ordering::Release);
     }
 
-    /// Takes the exclusive latch, to change the page.
+    /// Takes the exclusive latch, to change the page. The policy is to be told of the first change since the
+    /// page was clean, or since a copy was taken, in any epoch: it may take the page for clean.
     #[inline]
-    pub(crate) fn exclude(&self) -> Result<Excluded, Refusal> {
+    pub(crate) fn exclude(&self, epoch: Epoch) -> Result<Excluded, Refusal> {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
             if let Some(refusal) = refusal(word, HELD) {
@@ -234,7 +330,7 @@ impl Word {
                 State::Redirtied => State::Redirtied,
                 _ => State::Dirty,
             };
-            let next = with_state(word, becomes) | EXCLUSIVE;
+            let next = epoch.write(with_state(word, becomes)) | EXCLUSIVE;
             match self
                 .0
                 .compare_exchange_weak(word, next, Ordering::Acquire, Ordering::Relaxed)
@@ -243,7 +339,10 @@ impl Word {
                     Self::before_changes();
                     return Ok(Excluded {
                         was_clean: was == State::Clean,
-                        fresh: word & FRESH != 0,
+                        fixed: Fixed {
+                            told: epoch.is_write_told(word) && becomes == was,
+                            fresh: word & FRESH != 0,
+                        },
                     });
                 }
                 Err(now) => word = now,
@@ -342,7 +441,12 @@ impl Word {
 
     /// The page that was claimed has left, and another comes.
     pub(crate) fn begin_load(&self) {
-        self.update(|word| Some(with_state(next_version(word) & !FRESH, State::Loading)));
+        self.update(|word| {
+            Some(with_state(
+                next_version(word) & !(FRESH | MARK),
+                State::Loading,
+            ))
+        });
     }
 
     /// The page is here; the exclusive latch stays.

@@ -322,6 +322,15 @@ impl Policy for Ebb {
         }
     }
 
+    fn wants_every_hit(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    fn left_out(&mut self, hits: u64) {
+        self.now += hits;
+    }
+
     #[inline]
     fn miss(&mut self, page: Page, ghost: Option<Ghost>, access: Access) {
         self.now += 1;
