@@ -4,6 +4,10 @@
 //! - [`Transaction`]: changes that happen all or not at all.
 //! - `docs/btree.md` says how it works, and why so.
 
+// In a simulation the pool is the one that is compiled for simulated threads.
+#[cfg(feature = "simulation")]
+extern crate ebbpool_simulated as ebbpool;
+
 mod allocation;
 mod change;
 mod check;
