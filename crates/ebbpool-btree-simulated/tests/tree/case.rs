@@ -128,7 +128,7 @@ impl Case {
         let mut random = Random::new(seed ^ 0x0074_7265_6500);
         let kind = match random.below(40) {
             0 => Kind::LongReaders,
-            1..5 => Kind::CutLog,
+            1..6 => Kind::CutLog,
             _ => Kind::General,
         };
         let page_size = random.pick(&[512, 512, 1024]);
@@ -148,7 +148,11 @@ impl Case {
             seed,
             kind,
             policy: random.pick(&POLICIES),
-            frames: 48 + random.below(40) as u32,
+            frames: match kind {
+                // Pages are to be written long before a checkpoint.
+                Kind::CutLog => 16,
+                _ => 48 + random.below(40) as u32,
+            },
             page_size,
             double_write: !random.one_in(8),
             durability,
@@ -188,13 +192,14 @@ impl Case {
             panics: random.one_in(8),
         };
         Life {
-            background: random.one_in(2),
+            background: self.kind != Kind::CutLog && random.one_in(2),
             crash_at: (crashes && random.one_in(2)).then(|| 1 + random.below(120)),
             crash_seed: random.any(),
             closes: random.one_in(2),
             troubles: troubles(random, calm),
             load: random.one_in(2).then(|| load(random, false)),
-            load_afterwards: random.one_in(4).then(|| load(random, true)),
+            load_afterwards: (self.kind != Kind::CutLog && random.one_in(4))
+                .then(|| load(random, true)),
             scripts,
         }
     }
@@ -215,7 +220,8 @@ impl Case {
                 Operation::UpdateRange {
                     from: key,
                     count,
-                    panics_at: random.one_in(6).then(|| random.below(count)),
+                    panics_at: (self.kind != Kind::CutLog && random.one_in(6))
+                        .then(|| random.below(count)),
                 }
             }
         }
