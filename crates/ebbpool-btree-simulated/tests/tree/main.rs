@@ -1,50 +1,101 @@
-//! The tree under simulated threads.
-
-use std::sync::Arc;
-use std::time::Duration;
+//! The tree under simulated threads: one seed decides what transactions do, in which order threads run, what the
+//! storage answers, which closures panic and when the power fails. A model knows what was committed.
+//!
+//! The same settings as for the pool (`ebbpool-simulated`, `tests/pool`).
 
 extern crate ebbpool_simulated as ebbpool;
 
-use ebbpool::storage::FaultyDisk;
-use ebbpool_btree_simulated::{Options, Parts};
-use ebbpool_simulation::{Failure, Outcome, simulate, thread};
+mod case;
+mod client;
+#[path = "../../../ebbpool-simulated/tests/pool/disk.rs"]
+mod disk;
+#[path = "../../../ebbpool-simulated/tests/pool/harness.rs"]
+mod harness;
+mod kinds;
+mod life;
+mod model;
 
-fn run(seed: u64) -> Result<Outcome<usize>, Failure> {
-    simulate(seed, move || {
-        fastrand::seed(seed);
-        let disk = FaultyDisk::new(seed);
-        disk.observe(|_| thread::sleep(Duration::from_micros(20)));
-        let parts = Parts {
-            pages: Box::new(disk.pages("data", 1024)),
-            double_write: Some(Box::new(disk.pages("area", 1024))),
-            log: ["log0", "log1"].map(|name| Box::new(disk.bytes(name)) as _),
+use std::sync::Arc;
+
+use ebbpool_simulation::{Failure, Outcome, Simulation};
+
+use case::{Case, Kind, Step};
+use harness::Scenario;
+use model::Tally;
+
+impl Scenario for Case {
+    type Tally = Tally;
+
+    fn new(seed: u64) -> Self {
+        Case::new(seed)
+    }
+
+    fn run(&self, simulation: &Simulation) -> Result<Outcome<Tally>, Failure> {
+        let case = Arc::new(self.clone());
+        simulation.run(move || match case.kind {
+            Kind::General | Kind::CutLog => life::run(&case),
+            Kind::LongReaders => kinds::a_writer_among_readers_of_a_long_value(&case),
+        })
+    }
+
+    fn label(&self) -> String {
+        format!("{:?}", self.kind)
+    }
+
+    /// Each without one life, or without some steps of a client, or some operations of a transaction.
+    fn smaller(&self) -> Vec<Self> {
+        let mut smaller = Vec::new();
+        let mut without = |change: &dyn Fn(&mut Case)| {
+            let mut case = self.clone();
+            change(&mut case);
+            smaller.push(case);
         };
-        let options = Options::new(24).page_size(1024).checkpoint_every(4096);
-        let database = Arc::new(options.open_on(parts).unwrap());
-        let clients = [1, 2, 3].map(|client: u8| {
-            let database = Arc::clone(&database);
-            thread::spawn(move || {
-                for step in 0..5u8 {
-                    let key = [step, client];
-                    database.put(&key, &[step; 300]).unwrap();
-                    assert_eq!(database.get(&key).unwrap(), Some(vec![step; 300]));
+        for life in 0..self.lives.len() {
+            if self.lives.len() > 1 {
+                without(&|case| drop(case.lives.remove(life)));
+            }
+            for (client, script) in self.lives[life].scripts.iter().enumerate() {
+                if !script.is_empty() {
+                    without(&|case| case.lives[life].scripts[client].clear());
                 }
-            })
-        });
-        clients
-            .into_iter()
-            .for_each(|client| client.join().unwrap());
-        let found = database.range::<&[u8]>(..).count();
-        Arc::into_inner(database).unwrap().close().unwrap();
-        found
-    })
+                let mut part = script.len() / 2;
+                while part > 0 {
+                    for from in (0..script.len()).step_by(part) {
+                        let to = (from + part).min(script.len());
+                        without(&|case| drop(case.lives[life].scripts[client].drain(from..to)));
+                    }
+                    part /= 2;
+                }
+                for (at, step) in script.iter().enumerate() {
+                    let Step::Transaction { operations, .. } = step else {
+                        continue;
+                    };
+                    for operation in 0..operations.len() {
+                        without(&|case| {
+                            let step = &mut case.lives[life].scripts[client][at];
+                            if let Step::Transaction { operations, .. } = step {
+                                operations.remove(operation);
+                            }
+                        });
+                    }
+                }
+            }
+            if self.lives[life].load.is_some() {
+                without(&|case| case.lives[life].load = None);
+            }
+            if self.lives[life].load_afterwards.is_some() {
+                without(&|case| case.lives[life].load_afterwards = None);
+            }
+        }
+        smaller
+    }
+
+    fn add(total: &mut Tally, tally: &Tally) {
+        total.add(tally);
+    }
 }
 
 #[test]
-fn a_run_is_repeated_exactly_and_loses_nothing() {
-    for seed in 0..200 {
-        let (one, two) = (run(seed), run(seed));
-        assert_eq!(one, two);
-        assert_eq!(one.unwrap_or_else(|failure| panic!("{failure}")).value, 15);
-    }
+fn no_promise_is_broken() {
+    harness::test::<Case>("-p ebbpool-btree-simulated --test tree");
 }

@@ -134,6 +134,8 @@ pub struct Life {
     pub crash_at: Option<u64>,
     pub crash_seed: u64,
     pub closes: bool,
+    /// It ends as soon as its clients have, as if the process were killed.
+    pub stops: bool,
     pub troubles: Troubles,
     /// By client.
     pub scripts: Vec<Vec<Step>>,
@@ -201,7 +203,7 @@ impl Case {
             seed,
             kind,
             policy: random.pick(&POLICIES),
-            page_size: random.pick(&[512, 512, 1024]),
+            page_size: random.pick(&[512, 512, 1024, 2048]),
             area: !raw && random.one_in(2),
             raw,
             logged,
@@ -257,6 +259,7 @@ impl Case {
             crash_at: (crashes && !self.raw && random.one_in(2)).then(|| 1 + random.below(80)),
             crash_seed: random.any(),
             closes: random.one_in(2),
+            stops: !self.raw && random.one_in(3),
             troubles: troubles(random, calm, self.raw),
             scripts,
         };

@@ -9,8 +9,6 @@ use std::time::Duration;
 use ebbpool::storage::{EIO, Fault, FaultyDisk, FaultyStorage, Read, Storage, Write};
 use ebbpool_simulation::{random, step, thread};
 
-use crate::model::Model;
-
 /// How often what goes wrong: once in so many operations, never for 0.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Troubles {
@@ -25,6 +23,16 @@ pub struct Troubles {
     pub flipped: u64,
     pub sync_error: u64,
     pub log_error: u64,
+}
+
+impl Troubles {
+    /// Takes some time, or none.
+    pub fn pause(&self) {
+        step();
+        if self.slow > 0 && !random().is_multiple_of(4) {
+            thread::sleep(Duration::from_micros(random() % self.slow));
+        }
+    }
 }
 
 /// What has gone wrong so far, for judging what the pool says.
@@ -83,7 +91,8 @@ pub struct Troubled {
     pub inner: FaultyStorage,
     pub troubles: Troubles,
     pub mishaps: Arc<Mishaps>,
-    pub model: Arc<Model>,
+    /// A write of this page was acknowledged and never happened.
+    pub lost: Arc<dyn Fn(u64) + Send + Sync>,
     pub places: Option<Arc<Places>>,
     pub in_flight: Mutex<Vec<(u64, bool)>>,
 }
@@ -102,13 +111,6 @@ impl Troubled {
             && random().is_multiple_of(one_in)
             && self.mishaps.armed.load(Ordering::SeqCst)
             && !self.disk.is_off()
-    }
-
-    fn pause(&self) {
-        step();
-        if self.troubles.slow > 0 && !random().is_multiple_of(4) {
-            thread::sleep(Duration::from_micros(random() % self.troubles.slow));
-        }
     }
 
     fn place(&self, page: u64) -> u64 {
@@ -155,7 +157,7 @@ impl Troubled {
         }
         if self.name == "data" && self.goes_wrong(troubles.lost) {
             self.mishaps.note(None);
-            self.model.page(write.page, |page| page.excused = true);
+            (self.lost)(write.page);
             write.outcome = Ok(());
             return;
         }
@@ -200,7 +202,7 @@ impl Storage for Troubled {
 
     fn read(&self, reads: &mut [Read<'_>]) -> Option<f64> {
         reads.iter().for_each(|read| self.enter(read.page, false));
-        self.pause();
+        self.troubles.pause();
         for read in reads.iter_mut() {
             if self.goes_wrong(self.troubles.read_error) {
                 self.mishaps.note(None);
@@ -222,7 +224,7 @@ impl Storage for Troubled {
                 read.buffer[at] ^= 1 << (random() % 8);
             }
         }
-        self.pause();
+        self.troubles.pause();
         reads.iter().for_each(|read| self.leave(read.page, false));
         None
     }
@@ -230,7 +232,7 @@ impl Storage for Troubled {
     fn write(&self, writes: &mut [Write<'_>]) -> Option<f64> {
         writes.iter().for_each(|write| self.enter(write.page, true));
         let before: Vec<Vec<u8>> = writes.iter().map(|write| write.buffer.to_vec()).collect();
-        self.pause();
+        self.troubles.pause();
         let mut order: Vec<usize> = (0..writes.len()).collect();
         let reorder = one_in(self.troubles.reorder);
         if reorder {
@@ -240,11 +242,11 @@ impl Storage for Troubled {
         }
         for at in order {
             if reorder {
-                self.pause();
+                self.troubles.pause();
             }
             self.write_one(&mut writes[at]);
         }
-        self.pause();
+        self.troubles.pause();
         for (write, before) in writes.iter().zip(before) {
             assert!(
                 write.buffer == before,
@@ -262,12 +264,12 @@ impl Storage for Troubled {
         if fails {
             self.mishaps.note(Some(&self.mishaps.sync_failed));
         }
-        self.pause();
+        self.troubles.pause();
         if fails {
             self.disk.inject(Fault::sync_that_drops(EIO).of(self.name));
         }
         let outcome = self.inner.sync();
-        self.pause();
+        self.troubles.pause();
         outcome
     }
 

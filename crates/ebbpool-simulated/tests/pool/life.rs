@@ -82,7 +82,7 @@ impl World {
         if options.crash_at.is_none() {
             self.disk.heal();
         }
-        if mishaps.sync_failed.load(Ordering::SeqCst) {
+        if options.stops || mishaps.sync_failed.load(Ordering::SeqCst) {
             return Ok(());
         }
         shared.quiet()?;
@@ -117,6 +117,7 @@ impl World {
             crash_at: None,
             crash_seed: 0,
             closes: false,
+            stops: false,
             troubles: Troubles::default(),
             scripts: Vec::new(),
         };
@@ -130,13 +131,14 @@ impl World {
 
     fn storage(&self, name: &'static str, options: &Life, mishaps: &Arc<Mishaps>) -> Troubled {
         let data = name == "data";
+        let model = Arc::clone(&self.model);
         Troubled {
             disk: self.disk.clone(),
             name,
             inner: self.disk.pages(name, self.case.page_size),
             troubles: options.troubles,
             mishaps: Arc::clone(mishaps),
-            model: Arc::clone(&self.model),
+            lost: Arc::new(move |page| model.page(page, |known| known.excused = true)),
             places: self.places.clone().filter(|_| data),
             in_flight: Mutex::default(),
         }

@@ -1,0 +1,298 @@
+//! What a seed stands for: options, scripts, and what goes wrong.
+
+use ebbpool_btree_simulated::Durability;
+use ebbpool_simulation::Random;
+
+use crate::disk::Troubles;
+
+const POLICIES: [&str; 9] = [
+    "lru",
+    "ebb",
+    "clock",
+    "cflru",
+    "cfdc:cluster=4",
+    "casa",
+    "fd-buffer:group=1",
+    "2q",
+    "bplru:block=4",
+];
+
+/// What a case is mainly about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Clients with scripts.
+    General,
+    /// Readers of a long value, and a writer of another key of the same leaf.
+    LongReaders,
+    /// Its log loses its end.
+    CutLog,
+}
+
+/// One operation of a transaction.
+#[derive(Clone, Debug)]
+pub enum Operation {
+    Put {
+        key: u64,
+        length: usize,
+        fill: u64,
+    },
+    Delete {
+        key: u64,
+    },
+    Get {
+        key: u64,
+    },
+    GetForUpdate {
+        key: u64,
+    },
+    UpdateRange {
+        from: u64,
+        count: u64,
+        panics_at: Option<u64>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    Commit,
+    RollBack,
+    Drop,
+}
+
+/// What a client does next.
+#[derive(Clone, Debug)]
+pub enum Step {
+    Transaction {
+        operations: Vec<Operation>,
+        ending: Ending,
+        /// Microseconds before each operation.
+        pause: u64,
+    },
+    Get {
+        key: u64,
+    },
+    Scan {
+        from: u64,
+        to: u64,
+        descending: bool,
+    },
+    Checkpoint,
+    Sleep {
+        time: u64,
+    },
+}
+
+/// What happens to an empty database, or makes it empty, while no client is at work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    pub records: u64,
+    /// All records are deleted before.
+    pub clears: bool,
+    /// A checkpoint between the two.
+    pub checkpoint: bool,
+    /// The records end in a panic.
+    pub panics: bool,
+}
+
+/// From one opening of the database to its end.
+#[derive(Clone, Debug)]
+pub struct Life {
+    pub background: bool,
+    pub crash_at: Option<u64>,
+    pub crash_seed: u64,
+    pub closes: bool,
+    pub troubles: Troubles,
+    pub load: Option<Load>,
+    pub load_afterwards: Option<Load>,
+    /// By client.
+    pub scripts: Vec<Vec<Step>>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub seed: u64,
+    pub kind: Kind,
+    pub policy: &'static str,
+    pub frames: u32,
+    pub page_size: usize,
+    pub double_write: bool,
+    pub durability: Durability,
+    pub checkpoint_every: u64,
+    pub keys: u64,
+    pub most_value: usize,
+    pub lives: Vec<Life>,
+}
+
+impl Case {
+    pub fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed ^ 0x0074_7265_6500);
+        let kind = match random.below(40) {
+            0 => Kind::LongReaders,
+            1..6 => Kind::CutLog,
+            _ => Kind::General,
+        };
+        let page_size = random.pick(&[512, 512, 1024]);
+        let alone = kind == Kind::CutLog || random.one_in(4);
+        let durability = match random.below(if alone { 4 } else { 1 }) {
+            1 => Durability::None,
+            2 => Durability::Buffered,
+            _ => Durability::Synced,
+        };
+        let most_value = match random.below(8) {
+            0 => page_size * 100,
+            1 | 2 => page_size * 5,
+            3 => 20,
+            _ => 200,
+        };
+        let mut case = Case {
+            seed,
+            kind,
+            policy: random.pick(&POLICIES),
+            frames: match kind {
+                // Pages are to be written long before a checkpoint.
+                Kind::CutLog => 16,
+                _ => 48 + random.below(40) as u32,
+            },
+            page_size,
+            double_write: !random.one_in(8),
+            durability,
+            checkpoint_every: 1 << (12 + random.below(4)),
+            keys: random.pick(&[4, 12, 40, 100]),
+            most_value,
+            lives: Vec::new(),
+        };
+        let calm = kind == Kind::CutLog || random.one_in(3);
+        let lives = if kind == Kind::General {
+            1 + random.below(3)
+        } else {
+            1
+        };
+        case.lives = (0..lives)
+            .map(|life| case.life(&mut random, calm, alone, life + 1 == lives))
+            .collect();
+        case
+    }
+
+    fn life(&self, random: &mut Random, calm: bool, alone: bool, last: bool) -> Life {
+        let clients = if alone { 1 } else { 1 + random.below(3) };
+        let length = match self.kind {
+            Kind::CutLog => 60,
+            _ => random.pick(&[3, 8, 16]),
+        };
+        let mut script = || {
+            let steps = 1 + random.below(length);
+            (0..steps).map(|_| self.step(random)).collect()
+        };
+        let scripts = (0..clients).map(|_| script()).collect();
+        let crashes = self.kind == Kind::General && (!last || random.one_in(2));
+        let load = |random: &mut Random, clears: bool| Load {
+            records: random.below(self.keys + 1),
+            clears,
+            checkpoint: random.one_in(2),
+            panics: random.one_in(8),
+        };
+        Life {
+            background: self.kind != Kind::CutLog && random.one_in(2),
+            crash_at: (crashes && random.one_in(2)).then(|| 1 + random.below(120)),
+            crash_seed: random.any(),
+            closes: random.one_in(2),
+            troubles: troubles(random, calm),
+            load: random.one_in(2).then(|| load(random, false)),
+            load_afterwards: (self.kind != Kind::CutLog && random.one_in(4))
+                .then(|| load(random, true)),
+            scripts,
+        }
+    }
+
+    fn operation(&self, random: &mut Random) -> Operation {
+        let key = random.below(self.keys);
+        match random.below(12) {
+            0..5 => Operation::Put {
+                key,
+                length: length(random, self.most_value),
+                fill: random.any(),
+            },
+            5..8 => Operation::Delete { key },
+            8 => Operation::Get { key },
+            9 => Operation::GetForUpdate { key },
+            _ => {
+                let count = 1 + random.below(8);
+                Operation::UpdateRange {
+                    from: key,
+                    count,
+                    panics_at: (self.kind != Kind::CutLog && random.one_in(6))
+                        .then(|| random.below(count)),
+                }
+            }
+        }
+    }
+
+    fn step(&self, random: &mut Random) -> Step {
+        match random.below(20) {
+            0..12 => {
+                let count = 1 + random.below(5);
+                Step::Transaction {
+                    operations: (0..count).map(|_| self.operation(random)).collect(),
+                    ending: match random.below(6) {
+                        0 => Ending::RollBack,
+                        1 => Ending::Drop,
+                        _ => Ending::Commit,
+                    },
+                    pause: random.pick(&[0, 0, 0, 100, 5000]),
+                }
+            }
+            12..15 => Step::Get {
+                key: random.below(self.keys),
+            },
+            15..17 => Step::Scan {
+                from: random.below(self.keys),
+                to: random.below(self.keys + 1),
+                descending: random.one_in(2),
+            },
+            17 => Step::Checkpoint,
+            _ => Step::Sleep {
+                time: random.pick(&[10, 1000, 60_000]),
+            },
+        }
+    }
+
+    /// Some keys are long, some share a long beginning, one is empty.
+    pub fn key(&self, number: u64) -> Vec<u8> {
+        match number % 5 {
+            _ if number == 0 => Vec::new(),
+            0 => format!("{number:040}").into_bytes(),
+            1 => format!("the same beginning {number}").into_bytes(),
+            _ => (number as u32).to_be_bytes().to_vec(),
+        }
+    }
+}
+
+/// Most values are short.
+fn length(random: &mut Random, most: usize) -> usize {
+    let most = match random.below(4) {
+        0 => most,
+        1 => most / 4,
+        _ => (most / 4).min(150),
+    };
+    random.below(most as u64 + 1) as usize
+}
+
+fn troubles(random: &mut Random, calm: bool) -> Troubles {
+    let mut troubles = Troubles {
+        slow: random.pick(&[0, 20, 200]),
+        reorder: random.pick(&[0, 2]),
+        ..Troubles::default()
+    };
+    if !calm && random.one_in(2) {
+        let often = random.pick(&[10, 40, 200]);
+        match random.below(6) {
+            0 => troubles.read_error = often,
+            1 => troubles.write_error = often,
+            2 => troubles.torn = often,
+            3 => troubles.flipped = often,
+            4 => troubles.sync_error = often,
+            _ => troubles.log_error = often,
+        }
+    }
+    troubles
+}

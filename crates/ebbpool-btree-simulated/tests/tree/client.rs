@@ -1,0 +1,316 @@
+//! What the threads of a life do with the database, and what they hold it to.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ebbpool::storage::{FaultyDisk, PowerOff};
+use ebbpool_btree_simulated::{Database, Durability, Error, Transaction};
+use ebbpool_simulation::thread;
+
+use crate::case::{Case, Ending, Operation, Step};
+use crate::disk::Mishaps;
+use crate::model::{Effects, Model, Records, Value};
+
+/// Why a thread or a life ends before its script does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Off {
+    PowerOff,
+    /// A torn page was reported, where nothing else was promised.
+    Reported,
+}
+
+/// The payload of a panic that the script has.
+pub struct Scripted;
+
+pub struct Client {
+    pub case: Arc<Case>,
+    pub database: Arc<Database>,
+    pub model: Arc<Model>,
+    pub disk: FaultyDisk,
+    pub mishaps: Arc<Mishaps>,
+}
+
+pub fn says_power_off(error: &Error) -> bool {
+    let off = PowerOff.to_string();
+    let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(inner) = source {
+        // What was wrapped in another error is known by its message.
+        if inner.is::<PowerOff>() || inner.to_string().contains(&off) {
+            return true;
+        }
+        source = inner.source();
+    }
+    false
+}
+
+fn sleep(microseconds: u64) {
+    if microseconds > 0 {
+        thread::sleep(Duration::from_micros(microseconds));
+    }
+}
+
+impl Client {
+    /// Whether the database may answer so, given what has gone wrong.
+    fn judge(&self, error: &Error) -> Result<(), Off> {
+        if self.disk.is_off() {
+            return Err(Off::PowerOff);
+        }
+        assert!(
+            !says_power_off(error),
+            "the power is said to be off, and is not: {error}"
+        );
+        let set = |flag: &AtomicBool| flag.load(Ordering::SeqCst);
+        use ebbpool::Error as Pool;
+        let allowed = match error {
+            Error::Conflict { .. } => true,
+            Error::Pool(Pool::Poisoned { .. }) => set(&self.mishaps.sync_failed),
+            Error::Pool(
+                Pool::Read { .. }
+                | Pool::Write { .. }
+                | Pool::Log { .. }
+                | Pool::Grow { .. }
+                | Pool::Storage { .. },
+            )
+            | Error::Log { .. }
+            | Error::Broken(_) => set(&self.mishaps.any),
+            Error::Pool(Pool::Damaged { .. }) | Error::Corrupt { .. } => set(&self.mishaps.flipped),
+            _ => false,
+        };
+        assert!(allowed, "nothing explains the error: {error}");
+        let tally = &mut self.model.state().tally;
+        match error {
+            Error::Conflict { .. } => tally.conflicts += 1,
+            Error::Broken(_) => tally.broken += 1,
+            _ => tally.refused += 1,
+        }
+        Ok(())
+    }
+
+    pub fn run(&self, script: &[Step]) {
+        for step in script {
+            if self.step(step).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn step(&self, step: &Step) -> Result<(), Off> {
+        match step {
+            Step::Transaction {
+                operations,
+                ending,
+                pause,
+            } => self.transaction(operations, *ending, *pause),
+            Step::Get { key } => self.get(*key),
+            Step::Scan {
+                from,
+                to,
+                descending,
+            } => self.scan(*from, *to, *descending),
+            Step::Checkpoint => {
+                let now = self.model.now();
+                match self.database.checkpoint() {
+                    Ok(()) => self.model.durable_since(now),
+                    Err(error) => self.judge(&error)?,
+                }
+                Ok(())
+            }
+            Step::Sleep { time } => {
+                sleep(*time);
+                Ok(())
+            }
+        }
+    }
+
+    fn get(&self, key: u64) -> Result<(), Off> {
+        let key = self.case.key(key);
+        let since = self.model.now();
+        match self.database.get(&key) {
+            Ok(found) => self
+                .model
+                .check_get(&key, found.map(Arc::new).as_ref(), since),
+            Err(error) => self.judge(&error)?,
+        }
+        Ok(())
+    }
+
+    fn scan(&self, from: u64, to: u64, descending: bool) -> Result<(), Off> {
+        let (from, to) = (self.case.key(from), self.case.key(to));
+        let (from, to) = (from.clone().min(to.clone()), from.max(to));
+        let since = self.model.now();
+        let range = self.database.range(from.clone()..to.clone());
+        let found: Result<Vec<_>, Error> = match descending {
+            true => range.rev().collect(),
+            false => range.collect(),
+        };
+        match found {
+            Ok(found) => {
+                let records = found.into_iter().map(|(key, value)| (key, Arc::new(value)));
+                let records: Records = records.collect();
+                self.model
+                    .check_scan(&records, |key| *key >= from && *key < to, since);
+            }
+            Err(error) => self.judge(&error)?,
+        }
+        Ok(())
+    }
+
+    fn transaction(&self, operations: &[Operation], ending: Ending, pause: u64) -> Result<(), Off> {
+        let mut transaction = self.database.begin();
+        let mut effects = Effects::new();
+        for operation in operations {
+            sleep(pause);
+            match self.operate(&mut transaction, operation, &mut effects) {
+                Ok(true) => {}
+                // The panic has left the transaction to be dropped.
+                Ok(false) => return Ok(()),
+                Err(error) => {
+                    self.judge(&error)?;
+                    return self.roll_back(transaction);
+                }
+            }
+        }
+        match ending {
+            Ending::Commit => self.commit(transaction, effects),
+            Ending::RollBack => self.roll_back(transaction),
+            Ending::Drop => Ok(()),
+        }
+    }
+
+    fn roll_back(&self, transaction: Transaction<'_>) -> Result<(), Off> {
+        match transaction.rollback() {
+            Ok(()) => self.model.state().tally.rolled_back += 1,
+            Err(error) => self.judge(&error)?,
+        }
+        Ok(())
+    }
+
+    fn commit(&self, transaction: Transaction<'_>, effects: Effects) -> Result<(), Off> {
+        let number = self.model.commit(effects);
+        match transaction.commit() {
+            Ok(()) => {
+                let durable = self.case.durability == Durability::Synced;
+                self.model.committed(number, durable);
+            }
+            Err(error) => {
+                // Any other error leaves open whether it counts.
+                if matches!(error, Error::Broken(_)) {
+                    self.model.refused(number);
+                }
+                self.judge(&error)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One operation; false after a panic that the script has.
+    fn operate(
+        &self,
+        transaction: &mut Transaction<'_>,
+        operation: &Operation,
+        effects: &mut Effects,
+    ) -> Result<bool, Error> {
+        match *operation {
+            Operation::Put { key, length, fill } => {
+                let key = self.case.key(key);
+                let value = value(length, fill);
+                transaction.put(&key, &value)?;
+                effects.insert(key, Some(value));
+            }
+            Operation::Delete { key } => {
+                let key = self.case.key(key);
+                let was = transaction.delete(&key)?;
+                if let Some(own) = effects.get(&key) {
+                    assert_eq!(was, own.is_some(), "whether key {key:?} was there");
+                }
+                if was {
+                    effects.insert(key, None);
+                }
+            }
+            Operation::Get { key } => {
+                let key = self.case.key(key);
+                let since = self.model.now();
+                let found = transaction.get(&key)?.map(Arc::new);
+                self.check_own(&key, found.as_ref(), effects, since);
+            }
+            Operation::GetForUpdate { key } => {
+                let key = self.case.key(key);
+                let since = self.model.now();
+                let found = transaction.get_for_update(&key)?.map(Arc::new);
+                self.check_own(&key, found.as_ref(), effects, since);
+            }
+            Operation::UpdateRange {
+                from,
+                count,
+                panics_at,
+            } => return self.update_range(transaction, from, count, panics_at, effects),
+        }
+        Ok(true)
+    }
+
+    fn check_own(&self, key: &[u8], found: Option<&Value>, effects: &Effects, since: u64) {
+        match effects.get(key) {
+            Some(own) => assert!(
+                own.as_ref() == found,
+                "key {key:?} is not as its own transaction left it"
+            ),
+            None => self.model.check_get(key, found, since),
+        }
+    }
+
+    fn update_range(
+        &self,
+        transaction: &mut Transaction<'_>,
+        from: u64,
+        count: u64,
+        panics_at: Option<u64>,
+        effects: &mut Effects,
+    ) -> Result<bool, Error> {
+        let from = self.case.key(from);
+        let since = self.model.now();
+        let mut seen = Records::new();
+        let mut calls = 0;
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            transaction.update_range(&from, count, |key, old| {
+                if panics_at == Some(calls) {
+                    panic_any(Scripted);
+                }
+                calls += 1;
+                // A key may be seen more than once, where its page had to be let go.
+                seen.entry(key.to_vec())
+                    .or_insert_with(|| Arc::new(old.to_vec()));
+                let new = old.iter().map(|byte| byte.wrapping_add(1)).collect();
+                (!key.is_empty() && key.len().is_multiple_of(2)).then_some(new)
+            })
+        }));
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(payload) if payload.is::<Scripted>() => {
+                self.model.state().tally.panics += 1;
+                return Ok(false);
+            }
+            Err(payload) => resume_unwind(payload),
+        };
+        let found = outcome?;
+        assert!(found <= count, "{found} keys of {count}");
+        for (key, old) in seen {
+            self.check_own(&key, Some(&old), effects, since);
+            if !key.is_empty() && key.len().is_multiple_of(2) {
+                let new = old.iter().map(|byte| byte.wrapping_add(1)).collect();
+                effects.insert(key, Some(Arc::new(new)));
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// A value that tells which one it is, where it is long enough.
+fn value(length: usize, fill: u64) -> Value {
+    let mut value = vec![fill as u8; length];
+    for (into, from) in value.iter_mut().zip(fill.to_le_bytes()) {
+        *into = from;
+    }
+    Arc::new(value)
+}

@@ -1,0 +1,407 @@
+//! A run: one life of the database after the other, each of which begins with a recovery.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+use ebbpool::storage::{Fault, FaultyDisk, FaultyFile, Operation, page_lsn};
+use ebbpool_btree_simulated::{Database, Durability, Error, LogFile, Options, Parts};
+use ebbpool_device::{OperationCosts, Unit};
+use ebbpool_simulation::{random, thread};
+
+use crate::case::{Case, Kind, Life, Load};
+use crate::client::{Client, Off, Scripted, says_power_off};
+use crate::disk::{Mishaps, Troubled, Troubles};
+use crate::model::{Effects, Model, Records, Tally, Value};
+
+/// What lasts from life to life.
+pub struct World {
+    pub case: Arc<Case>,
+    pub disk: FaultyDisk,
+    pub model: Arc<Model>,
+}
+
+pub fn run(case: &Arc<Case>) -> Tally {
+    // The numbers that databases draw.
+    fastrand::seed(case.seed);
+    let world = World {
+        case: Arc::clone(case),
+        disk: FaultyDisk::new(case.seed),
+        model: Arc::default(),
+    };
+    for life in &case.lives {
+        match world.live(life) {
+            Err(Off::Reported) => {
+                world.model.state().tally.reported += 1;
+                return world.tally();
+            }
+            Ok(()) | Err(Off::PowerOff) => {}
+        }
+        world.crash(life.crash_seed);
+    }
+    if world.last_look() == Err(Off::Reported) {
+        world.model.state().tally.reported += 1;
+    }
+    world.tally()
+}
+
+/// A file of the log that takes its time, and fails to sync.
+struct Log {
+    file: FaultyFile,
+    troubles: Troubles,
+    mishaps: Arc<Mishaps>,
+}
+
+impl LogFile for Log {
+    fn len(&self) -> std::io::Result<u64> {
+        self.file.len()
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> std::io::Result<usize> {
+        self.file.read_at(offset, into)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
+        self.troubles.pause();
+        self.file.write_at(offset, bytes)
+    }
+
+    fn set_len(&self, length: u64) -> std::io::Result<()> {
+        self.file.set_len(length)
+    }
+
+    fn sync(&self) -> std::io::Result<()> {
+        let often = self.troubles.log_error;
+        let fails = often > 0 && random().is_multiple_of(often) && self.mishaps.happens();
+        self.troubles.pause();
+        if fails {
+            return Err(std::io::Error::from_raw_os_error(ebbpool::storage::EIO));
+        }
+        let outcome = self.file.sync();
+        self.troubles.pause();
+        outcome
+    }
+}
+
+impl World {
+    fn tally(&self) -> Tally {
+        self.model.state().tally
+    }
+
+    fn crash(&self, seed: u64) {
+        if let Some(violation) = self.disk.violations().first() {
+            panic!("{violation}");
+        }
+        self.disk.heal();
+        self.disk.crash(seed);
+        self.disk.restart();
+        self.model.state().tally.crashes += 1;
+    }
+
+    pub fn options(&self, background: bool) -> Options {
+        let case = &self.case;
+        let costs = OperationCosts {
+            read: 1.0,
+            write: 8.0,
+            unit: Unit::PageReads,
+        };
+        Options::new(case.frames)
+            .policy(case.policy)
+            .expect("the policy is known")
+            .page_size(case.page_size)
+            .double_write(case.double_write)
+            .durability(case.durability)
+            .checkpoint_every(case.checkpoint_every)
+            .background(background)
+            .pool(move |pool| pool.fixed_costs(costs))
+    }
+
+    pub fn parts(&self, disk: &FaultyDisk, troubles: Troubles, mishaps: &Arc<Mishaps>) -> Parts {
+        let pages = |name: &'static str| Troubled {
+            disk: disk.clone(),
+            name,
+            inner: disk.pages(name, self.case.page_size),
+            troubles,
+            mishaps: Arc::clone(mishaps),
+            lost: Arc::new(|_| {}),
+            places: None,
+            in_flight: Mutex::default(),
+        };
+        let log = |name| -> Box<dyn LogFile> {
+            Box::new(Log {
+                file: disk.bytes(name),
+                troubles,
+                mishaps: Arc::clone(mishaps),
+            })
+        };
+        Parts {
+            pages: Box::new(pages("data")),
+            double_write: self.case.double_write.then(|| Box::new(pages("torn")) as _),
+            log: [log("log0"), log("log1")],
+        }
+    }
+
+    /// Only the disk may make this fail that is off, or a torn page where nothing else was promised.
+    fn succeeds<T>(&self, what: &str, outcome: Result<T, Error>) -> Result<T, Off> {
+        outcome.map_err(|error| match error {
+            _ if self.disk.is_off() => Off::PowerOff,
+            Error::Pool(ebbpool::Error::Damaged { .. }) if !self.case.double_write => Off::Reported,
+            error => panic!("{what}: {error}"),
+        })
+    }
+
+    fn open(&self, life: &Life, mishaps: &Arc<Mishaps>) -> Result<Database, Off> {
+        let parts = self.parts(&self.disk, life.troubles, mishaps);
+        let opened = self.options(life.background).open_on(parts);
+        let database = self.succeeds("the database is opened", opened)?;
+        self.disk.watch(&database.log(), page_lsn);
+        Ok(database)
+    }
+
+    fn one_client(&self) -> bool {
+        self.case.lives.iter().all(|life| life.scripts.len() == 1)
+    }
+
+    /// After a recovery.
+    fn judge(&self, database: &mut Database) -> Result<(), Off> {
+        let found = self.succeeds("all is read", contents(database))?;
+        self.model.recovered(&found, self.one_client());
+        self.check(database)
+    }
+
+    fn check(&self, database: &mut Database) -> Result<(), Off> {
+        let report = self.succeeds("all is checked", database.check())?;
+        if self.disk.is_off() {
+            return Err(Off::PowerOff);
+        }
+        if let Some(finding) = report.findings.first() {
+            panic!("a check finds: {finding}");
+        }
+        Ok(())
+    }
+
+    fn live(&self, life: &Life) -> Result<(), Off> {
+        if let Some(at) = life.crash_at {
+            let crash = Fault::crash(Operation::Change, life.crash_seed);
+            self.disk.inject(crash.nth(at));
+        }
+        let mishaps = Arc::new(Mishaps::default());
+        let mut database = self.open(life, &mishaps)?;
+        self.judge(&mut database)?;
+        if let Some(load) = life.load {
+            self.load(&mut database, load)?;
+        }
+        mishaps.armed.store(true, Ordering::SeqCst);
+        let database = Arc::new(database);
+        let clients = life.scripts.iter().enumerate().map(|(number, script)| {
+            let client = Client {
+                case: Arc::clone(&self.case),
+                database: Arc::clone(&database),
+                model: Arc::clone(&self.model),
+                disk: self.disk.clone(),
+                mishaps: Arc::clone(&mishaps),
+            };
+            let script = script.clone();
+            let named = thread::Builder::new().name(format!("client {number}"));
+            let spawned = named.spawn(move || client.run(&script));
+            spawned.expect("a thread can be started")
+        });
+        let clients: Vec<_> = clients.collect();
+        for client in clients {
+            client.join().expect("a panic ends the run");
+        }
+        mishaps.armed.store(false, Ordering::SeqCst);
+        let count = mishaps.count.load(Ordering::SeqCst);
+        self.model.state().tally.faults += count;
+        let mut database = Arc::into_inner(database).expect("all clients have ended");
+        if self.disk.is_off() {
+            return Err(Off::PowerOff);
+        }
+        if count > 0 {
+            // What it refuses now is explained, and the next life looks at what is left.
+            return Ok(());
+        }
+        let found = self.succeeds("all is read", contents(&database))?;
+        self.compare(&found);
+        self.check(&mut database)?;
+        if let Some(load) = life.load_afterwards {
+            self.load(&mut database, load)?;
+            let found = self.succeeds("all is read", contents(&database))?;
+            self.compare(&found);
+            self.check(&mut database)?;
+        }
+        if self.case.kind == Kind::CutLog {
+            self.cut_the_log()?;
+        }
+        if life.closes {
+            let now = self.model.now();
+            self.succeeds("the database is closed", database.close())?;
+            self.model.durable_since(now);
+        }
+        Ok(())
+    }
+
+    fn compare(&self, found: &Records) {
+        let wanted = self.model.records();
+        if *found != wanted {
+            let mut keys = found.keys().chain(wanted.keys());
+            let key = keys.find(|key| found.get(*key) != wanted.get(*key));
+            panic!("no client is at work, and key {key:?} has another value than was committed");
+        }
+    }
+
+    /// Loads records, if the database is empty or made so before.
+    fn load(&self, database: &mut Database, load: Load) -> Result<(), Off> {
+        let old = self.model.records();
+        if load.clears && !old.is_empty() {
+            let effects: Effects = old.keys().map(|key| (key.clone(), None)).collect();
+            let mut transaction = database.begin();
+            for key in old.keys() {
+                self.succeeds("a record is deleted", transaction.delete(key))?;
+            }
+            let number = self.model.commit(effects);
+            self.succeeds("all is deleted", transaction.commit())?;
+            let durable = self.case.durability == Durability::Synced;
+            self.model.committed(number, durable);
+            if load.checkpoint {
+                let now = self.model.now();
+                self.succeeds("a checkpoint", database.checkpoint())?;
+                self.model.durable_since(now);
+            }
+        }
+        let mut keys: Vec<Vec<u8>> = (0..load.records).map(|it| self.case.key(it)).collect();
+        keys.sort();
+        let longest = self.case.most_value.min(self.case.page_size);
+        let values = (0..).map(|number: usize| vec![number as u8; number * 37 % (longest + 1)]);
+        let records: Vec<(Vec<u8>, Vec<u8>)> = keys.into_iter().zip(values).collect();
+        if !self.model.records().is_empty() {
+            return match database.load(records.into_iter().map(Ok::<_, Error>), 0.7) {
+                Err(Error::NotEmpty) => Ok(()),
+                Ok(_) => panic!("it loads over what is there"),
+                Err(error) => self.succeeds("a load over records", Err(error)),
+            };
+        }
+        if load.panics {
+            let ends = records.clone().into_iter().map(Ok::<_, Error>);
+            let ends = ends.chain(std::iter::from_fn(|| panic_any(Scripted)));
+            let outcome = catch_unwind(AssertUnwindSafe(|| database.load(ends, 0.7)));
+            match outcome {
+                Err(payload) if payload.is::<Scripted>() => {}
+                Err(payload) => resume_unwind(payload),
+                Ok(outcome) => {
+                    self.succeeds("a load that panics", outcome)?;
+                    panic!("a load swallows a panic");
+                }
+            }
+            let found = self.succeeds("all is read", contents(database))?;
+            assert!(found.is_empty(), "a load that panicked has left records");
+        }
+        let effects = records.iter().map(|(key, value)| {
+            let value: Value = Arc::new(value.clone());
+            (key.clone(), Some(value))
+        });
+        let number = self.model.commit(effects.collect());
+        let loaded = database.load(records.into_iter().map(Ok::<_, Error>), 0.7);
+        self.succeeds("a load", loaded)?;
+        self.model.committed(number, true);
+        let now = self.model.now();
+        self.model.durable_since(now);
+        self.model.state().tally.loads += 1;
+        Ok(())
+    }
+
+    /// Another disk with the same files, of whose log the end is missing: the database is refused, or is as it
+    /// was after some commit and stays so.
+    fn cut_the_log(&self) -> Result<(), Off> {
+        let disk = self.disk.fork(random());
+        let name = if random().is_multiple_of(2) {
+            "log0"
+        } else {
+            "log1"
+        };
+        let file = disk.bytes(name);
+        let length = file.len().map_err(|_| Off::PowerOff)?;
+        let head = 8192.min(length);
+        let cut = match random() % 2 {
+            0 => head,
+            _ => head + random() % (length - head + 1),
+        };
+        for name in ["data", "torn", "log0", "log1"] {
+            disk.bytes(name).sync().map_err(|_| Off::PowerOff)?;
+        }
+        file.set_len(cut).map_err(|_| Off::PowerOff)?;
+        file.sync().map_err(|_| Off::PowerOff)?;
+        self.model.state().tally.cut += 1;
+        let mishaps = Arc::new(Mishaps::default());
+        let calm = Troubles::default();
+        let open = || {
+            self.options(false)
+                .open_on(self.parts(&disk, calm, &mishaps))
+        };
+        let Ok(database) = open() else {
+            self.model.state().tally.cut_refused += 1;
+            return Ok(());
+        };
+        let Ok(found) = contents(&database) else {
+            return Ok(());
+        };
+        let known = self.model.states().contains(&found);
+        assert!(
+            known,
+            "{name} was cut from {length} to {cut} bytes, and the database is in a state that never was"
+        );
+        let keys: Vec<Vec<u8>> = (0..20).map(|key| self.case.key(key * 3)).collect();
+        let mut acknowledged = Vec::new();
+        for key in &keys {
+            if database.put(key, b"acknowledged").is_ok() {
+                acknowledged.push(key);
+            }
+        }
+        drop(database);
+        if self.case.durability == Durability::Synced {
+            disk.crash(random());
+            disk.restart();
+        }
+        let database = open().unwrap_or_else(|error| {
+            panic!("{name} was cut from {length} to {cut} bytes, the database was opened, and cannot be once more: {error}")
+        });
+        if self.case.durability == Durability::Synced {
+            for key in acknowledged {
+                let found = database.get(key);
+                assert!(
+                    matches!(&found, Ok(Some(value)) if value == b"acknowledged"),
+                    "{name} was cut from {length} to {cut} bytes, and a later commit is lost: {found:?}"
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn last_look(&self) -> Result<(), Off> {
+        let mishaps = Arc::new(Mishaps::default());
+        let parts = self.parts(&self.disk, Troubles::default(), &mishaps);
+        let opened = self.options(false).open_on(parts);
+        let mut database = self.succeeds("the database is opened for the last time", opened)?;
+        self.judge(&mut database)?;
+        self.succeeds("the database is closed for the last time", database.close())
+    }
+}
+
+/// Everything, if it is the same from both ends.
+pub fn contents(database: &Database) -> Result<Records, Error> {
+    let all = || database.range::<&[u8]>(..);
+    let ascending: Vec<(Vec<u8>, Vec<u8>)> = all().collect::<Result<_, _>>()?;
+    let mut descending: Vec<(Vec<u8>, Vec<u8>)> = all().rev().collect::<Result<_, _>>()?;
+    descending.reverse();
+    assert_eq!(ascending, descending, "both ways");
+    assert!(ascending.is_sorted_by(|a, b| a.0 < b.0), "in order");
+    let records = ascending
+        .into_iter()
+        .map(|(key, value)| (key, Arc::new(value)));
+    Ok(records.collect())
+}
+
+/// Whether the power is off by what an error says.
+pub fn is_off(error: &Error) -> bool {
+    says_power_off(error)
+}
