@@ -73,5 +73,5 @@ pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use time::Instant;
 pub use world::{
     Cause, Failure, Outcome, Simulation, fewest_preemptions, is_simulated, random, simulate, step,
-    steps_so_far, undisturbed,
+    steps_so_far, thread_number, undisturbed,
 };

@@ -299,6 +299,12 @@ pub fn is_simulated() -> bool {
     current().is_some()
 }
 
+/// The number of the calling thread in its run, from 0; none outside a run.
+pub fn thread_number() -> Option<usize> {
+    let number = CURRENT.try_with(|current| current.borrow().as_ref().map(|it| it.task));
+    number.ok().flatten()
+}
+
 /// Any number, from a stream of the run's own, for what the scenario draws while it runs; 0 outside a run.
 pub fn random() -> u64 {
     current().map_or(0, |it| it.world.state.lock().scenario.any())
