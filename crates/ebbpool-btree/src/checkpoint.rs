@@ -76,6 +76,11 @@ impl Checkpoints {
         }
     }
 
+    /// No checkpoint is taken until what this answers is dropped: each changes the first page.
+    pub(crate) fn hold_off(&self) -> impl Drop + '_ {
+        self.turn.lock()
+    }
+
     /// Checkpoints so far.
     pub(crate) fn taken(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)

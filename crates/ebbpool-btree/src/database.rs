@@ -439,6 +439,7 @@ impl Database {
     ///
     /// Damage is no error, but in the report. What the pool fails with otherwise.
     pub fn check(&mut self) -> Result<Report, Error> {
+        let _none = self.inner.checkpoints.hold_off();
         check::check(&self.inner.tree)
     }
 
