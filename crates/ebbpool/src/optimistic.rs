@@ -1,19 +1,18 @@
-//! Reading without a latch: nothing is written to shared memory, and whoever was disturbed tries
-//! again.
+//! Reading a page as of one moment without fixing it for longer than each copy takes.
+
+use std::cell::Cell;
 
 use crate::core::Core;
-use crate::sync::{Ordering, fence};
 
-/// A resident page as of a moment, to be read without a latch.
-///
-/// Bytes that [`read`](Optimistic::read) copies may be of a page that is being changed, or of
-/// another one. They mean something only if [`validate`](Optimistic::validate) is true afterwards;
-/// until then, follow no length or offset among them without checking it.
+/// A resident page as of a moment. The policy is not told of it, and no other thread has to wait for it: each
+/// [`read`](Optimistic::read) latches the page for as long as it copies, and finds out by the page's version
+/// whether it has changed since the first one.
 pub struct Optimistic<'p> {
     core: &'p Core,
     frame: u32,
     version: u32,
     payload: usize,
+    disturbed: Cell<bool>,
 }
 
 impl<'p> Optimistic<'p> {
@@ -25,28 +24,38 @@ impl<'p> Optimistic<'p> {
             frame,
             version,
             payload: core.transfer.format().payload(),
+            disturbed: Cell::new(false),
         };
         // The number is one of the things that may have changed before the version was read.
         (core.frames.page_in(frame) == page && begun.validate()).then_some(begun)
     }
 
-    /// Copies bytes from `from` on; false, and nothing copied, if they are not within the page.
+    /// Copies bytes from `from` on; false, and nothing copied, if they are not within the page, or the page
+    /// has changed, is being changed, or has left.
     pub fn read(&self, from: usize, into: &mut [u8]) -> bool {
-        let page_size = self.core.transfer.storage().page_size();
-        let end = from.checked_add(self.payload + into.len());
-        if end.is_none_or(|end| end > page_size) {
+        let from = from.checked_add(self.payload);
+        let Some((from, end)) = from.and_then(|from| Some((from, from.checked_add(into.len())?)))
+        else {
+            return false;
+        };
+        if end > self.core.transfer.storage().page_size() {
             return false;
         }
-        self.core
-            .frames
-            .copy_unlatched(self.frame, self.payload + from, into);
-        true
+        let latched = self.core.frames.share(self.frame, false).ok();
+        // Nothing changes the version while the latch is held.
+        let same = latched.filter(|_| self.core.frames.version_now(self.frame) == self.version);
+        match same
+            .as_ref()
+            .and_then(|(latch, _)| latch.bytes().get(from..end))
+        {
+            Some(bytes) => into.copy_from_slice(bytes),
+            None => self.disturbed.set(true),
+        }
+        !self.disturbed.get()
     }
 
-    /// True if all that was read so far was the page's, as it was at one moment.
+    /// True if the page is as it was when it was first read.
     pub fn validate(&self) -> bool {
-        // What was read before must not be read after the version.
-        fence(Ordering::Acquire);
-        self.core.frames.version(self.frame) == Ok(self.version)
+        !self.disturbed.get() && self.core.frames.version(self.frame) == Ok(self.version)
     }
 }

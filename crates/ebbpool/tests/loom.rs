@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 mod sync {
-    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 }
 
 #[allow(dead_code)]
@@ -19,7 +19,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-use sync::{AtomicU32, AtomicU64, Ordering, fence};
+use sync::{AtomicU32, AtomicU64, Ordering};
 use table::{Entries, PageTable};
 use word::{Awaited, Epoch, State, Word};
 
@@ -632,58 +632,39 @@ fn a_fix_never_answers_with_another_page() {
     });
 }
 
-/// Bytes that are read without a latch are two atomics here: what is torn is two that differ.
+/// As `Optimistic` reads: the version first, and later a copy under a latch.
 #[test]
-fn an_optimistic_read_that_validates_is_of_one_moment() {
+fn bytes_copied_at_the_same_version_are_those_of_the_same_page() {
     check(3, || {
-        let frame = Arc::new((Frame::holding(1), AtomicU64::new(0), AtomicU64::new(0)));
+        let frame = Arc::new(Frame::holding(1));
         let reader = thread::spawn({
             let frame = Arc::clone(&frame);
             move || {
-                let Ok(version) = frame.0.word.version() else {
+                let Ok(version) = frame.word.version() else {
                     return;
                 };
-                let seen = [&frame.1, &frame.2].map(|half| half.load(Ordering::Relaxed));
-                // As `Optimistic::validate` does.
-                fence(Ordering::Acquire);
-                if frame.0.word.version() == Ok(version) {
-                    assert_eq!(seen[0], seen[1], "torn");
+                let page = frame.page.load(Ordering::Relaxed);
+                if frame.word.version() != Ok(version) {
+                    return;
                 }
-            }
-        });
-        for change in 1..=2 {
-            if frame.0.word.exclude(Epoch::NONE).is_ok() {
-                frame.1.store(change, Ordering::Relaxed);
-                frame.2.store(change, Ordering::Relaxed);
-                frame.0.word.unexclude();
-            }
-        }
-        reader.join().expect("a reader");
-    });
-}
-
-#[test]
-fn an_optimistic_read_does_not_outlive_its_page() {
-    check(3, || {
-        let frame = Arc::new((Frame::holding(1), AtomicU64::new(1)));
-        let reader = thread::spawn({
-            let frame = Arc::clone(&frame);
-            move || {
-                let Ok(version) = frame.0.word.version() else {
+                let copies = [(), ()].map(|()| {
+                    frame.word.share(false).ok()?;
+                    let same = frame.word.version_now() == version;
+                    let copy = same.then(|| frame.bytes());
+                    frame.word.unshare();
+                    copy
+                });
+                let [Some(first), Some(second)] = copies else {
                     return;
                 };
-                let page = frame.0.page.load(Ordering::Relaxed);
-                let bytes = frame.1.load(Ordering::Relaxed);
-                fence(Ordering::Acquire);
-                if frame.0.word.version() == Ok(version) {
-                    assert_eq!(bytes, page, "bytes of another page");
-                }
+                assert_eq!(first, second, "of two moments");
+                assert_eq!(first.0, page, "of another page");
             }
         });
-        if frame.0.word.claim_victim().is_some() {
-            frame.1.store(2, Ordering::Relaxed);
-            frame.0.load(2);
-            frame.0.word.unexclude();
+        let _ = frame.change();
+        if frame.word.claim_victim().is_some() {
+            frame.load(2);
+            frame.word.unexclude();
         }
         reader.join().expect("a reader");
     });

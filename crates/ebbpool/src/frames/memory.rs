@@ -14,9 +14,6 @@ pub const ALIGNMENT: usize = 4096;
 /// translated.
 const HUGE: usize = 2 << 20;
 
-/// Bytes that are copied at a time where they are aligned.
-const WORD: usize = size_of::<u64>();
-
 /// One block of memory, cut into slots of a page each.
 pub struct Memory {
     start: NonNull<u8>,
@@ -86,29 +83,6 @@ impl Memory {
     pub(super) unsafe fn bytes_mut(&self, slot: u32) -> &mut [u8] {
         // SAFETY: as in `bytes`.
         unsafe { std::slice::from_raw_parts_mut(self.slot(slot).as_ptr(), self.page_size) }
-    }
-
-    /// Copies bytes of a slot that somebody may be changing meanwhile: what comes of it must not be
-    /// believed before the frame's version is found unchanged.
-    pub(super) fn copy_unlatched(&self, slot: u32, from: usize, into: &mut [u8]) {
-        assert!(from <= self.page_size && into.len() <= self.page_size - from);
-        // SAFETY: within the slot, by the assertion.
-        let start = unsafe { self.slot(slot).as_ptr().add(from) };
-        let words = match start.cast::<u64>().is_aligned() {
-            true => into.len() / WORD,
-            false => 0,
-        };
-        let (whole, rest) = into.split_at_mut(words * WORD);
-        for (at, bytes) in whole.chunks_exact_mut(WORD).enumerate() {
-            // SAFETY: within the slot, and aligned. That a writer may be at it is why it is volatile:
-            // the compiler must not assume that two reads agree.
-            let word = unsafe { start.cast::<u64>().add(at).read_volatile() };
-            bytes.copy_from_slice(&word.to_ne_bytes());
-        }
-        for (at, byte) in (words * WORD..).zip(rest) {
-            // SAFETY: as above, but for the alignment, which bytes do not need.
-            *byte = unsafe { start.add(at).read_volatile() };
-        }
     }
 }
 

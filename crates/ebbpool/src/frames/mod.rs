@@ -178,16 +178,10 @@ impl Frames {
         self.header(frame).word.version_now()
     }
 
-    /// The version of the page in a frame, for reading it without a latch.
+    /// The version of the page in a frame, unless it is being changed.
     #[inline]
     pub(crate) fn version(&self, frame: u32) -> Result<u32, Refusal> {
         self.header(frame).word.version()
-    }
-
-    /// Copies bytes of the page in a frame without a latch; they mean something only if the version is
-    /// the same afterwards.
-    pub(crate) fn copy_unlatched(&self, frame: u32, from: usize, into: &mut [u8]) {
-        self.memory.copy_unlatched(frame, from, into);
     }
 
     /// The lower bits: differences are right for 49 days, however long the pool has been open.

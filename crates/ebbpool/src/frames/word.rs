@@ -48,7 +48,7 @@
 //! time ([`take_fresh`](Word::take_fresh)) have none, so the policy is told of their next hit. No other transition
 //! touches them. They decide only whether the policy is told: that a page is dirty is in the state.
 
-use crate::sync::{AtomicU64, Ordering, fence};
+use crate::sync::{AtomicU64, Ordering};
 
 const SHARED: u64 = 0xffff;
 const EXCLUSIVE: u64 = 1 << 16;
@@ -308,13 +308,6 @@ impl Word {
         before & FRESH != 0
     }
 
-    /// After the exclusive latch was taken: whoever reads without a latch and sees a byte of what
-    /// follows also sees the latch (Boehm 2012, section 4).
-    #[inline]
-    fn before_changes() {
-        fence(Ordering::Release);
-    }
-
     /// Takes the exclusive latch, to change the page. The policy is to be told of the first change since the
     /// page was clean, or since a copy was taken, in any epoch: it may take the page for clean.
     #[inline]
@@ -336,7 +329,6 @@ impl Word {
                 .compare_exchange_weak(word, next, Ordering::Acquire, Ordering::Relaxed)
             {
                 Ok(_) => {
-                    Self::before_changes();
                     return Ok(Excluded {
                         was_clean: was == State::Clean,
                         fixed: Fixed {
@@ -410,9 +402,7 @@ impl Word {
             let free = state(word) == State::Free && word & HELD == 0;
             free.then(|| with_state(word, State::Loading) | EXCLUSIVE)
         };
-        let claimed = self.update(claimed).is_some();
-        Self::before_changes();
-        claimed
+        self.update(claimed).is_some()
     }
 
     /// Latches a page that is to leave, if nobody holds it; tells whether it is dirty.
@@ -421,7 +411,6 @@ impl Word {
             let free = word & HELD == 0 && matches!(state(word), State::Clean | State::Dirty);
             free.then_some(word | EXCLUSIVE)
         });
-        Self::before_changes();
         before.map(|word| state(word) == State::Dirty)
     }
 
@@ -431,7 +420,6 @@ impl Word {
             let settled = matches!(state(word), State::Clean | State::Dirty | State::Abandoned);
             (word & HELD == 0 && settled).then_some(word | EXCLUSIVE)
         });
-        Self::before_changes();
         match before {
             Some(_) => Ok(()),
             None if self.state() == State::Free => Err(Refusal::Empty),
@@ -517,7 +505,7 @@ impl Word {
         });
     }
 
-    /// The version of a page that can be read without a latch.
+    /// The version of a page that is not being changed.
     #[inline]
     pub(crate) fn version(&self) -> Result<u32, Refusal> {
         let word = self.load();
