@@ -140,10 +140,6 @@ impl Policy for Cfdc {
         }
     }
 
-    fn wants_every_hit(&self) -> bool {
-        false
-    }
-
     #[inline]
     fn prefetch(&self, frame: Frame) {
         black_box(self.tags[frame as usize]);
