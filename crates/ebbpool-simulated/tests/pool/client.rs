@@ -377,7 +377,11 @@ impl Shared {
                     guard.iter().all(|&byte| byte == 0),
                     "a new page is not zeros"
                 );
-                self.model.page(page, |known| known.free = false);
+                self.model.page(page, |known| {
+                    known.free = false;
+                    known.born = known.version() + 1;
+                    known.floor = 0;
+                });
                 self.change(&mut guard, ZEROS, 0, true);
                 own.push(page);
                 Ok(())
