@@ -447,7 +447,7 @@ impl Shared {
     fn is_durable(&self, page: u64, before: Option<(u64, u64)>) {
         if let Some((version, breaks)) = before {
             self.model.page(page, |known| {
-                if known.breaks == breaks && !known.free {
+                if known.breaks == breaks && !known.free && version >= known.born {
                     known.floor = known.floor.max(version);
                 }
             });
