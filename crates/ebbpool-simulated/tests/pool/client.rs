@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ebbpool::storage::{FaultyDisk, PowerOff};
 use ebbpool::{Error, Log, Lsn, Pool, ReadGuard, Scan, WriteGuard};
-use ebbpool_simulation::{random, step, thread};
+use ebbpool_simulation::{step, thread};
 
 use crate::case::{Case, Life, Step, When};
 use crate::disk::Mishaps;
@@ -626,11 +626,10 @@ impl Shared {
         Ok(())
     }
 
+    /// While the guard is held: else another thread may have discarded the page anew.
     fn redone(&self, guard: WriteGuard<'_>) {
-        let page = guard.page();
-        let held = random().is_multiple_of(2).then_some(guard);
-        self.pool.redone(page);
-        drop(held);
+        self.pool.redone(guard.page());
+        drop(guard);
     }
 
     /// A page as it is in storage gets the changes that it lacks.
