@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ebbpool::storage::{FaultyDisk, PowerOff};
 use ebbpool::{Error, Log, Lsn, Pool, ReadGuard, Scan, WriteGuard};
-use ebbpool_simulation::{random, step, thread};
+use ebbpool_simulation::{step, thread};
 
 use crate::case::{Case, Life, Step, When};
 use crate::disk::Mishaps;
@@ -377,7 +377,11 @@ impl Shared {
                     guard.iter().all(|&byte| byte == 0),
                     "a new page is not zeros"
                 );
-                self.model.page(page, |known| known.free = false);
+                self.model.page(page, |known| {
+                    known.free = false;
+                    known.born = known.version() + 1;
+                    known.floor = 0;
+                });
                 self.change(&mut guard, ZEROS, 0, true);
                 own.push(page);
                 Ok(())
@@ -443,7 +447,7 @@ impl Shared {
     fn is_durable(&self, page: u64, before: Option<(u64, u64)>) {
         if let Some((version, breaks)) = before {
             self.model.page(page, |known| {
-                if known.breaks == breaks && !known.free {
+                if known.breaks == breaks && !known.free && version >= known.born {
                     known.floor = known.floor.max(version);
                 }
             });
@@ -622,11 +626,10 @@ impl Shared {
         Ok(())
     }
 
+    /// While the guard is held: else another thread may have discarded the page anew.
     fn redone(&self, guard: WriteGuard<'_>) {
-        let page = guard.page();
-        let held = random().is_multiple_of(2).then_some(guard);
-        self.pool.redone(page);
-        drop(held);
+        self.pool.redone(guard.page());
+        drop(guard);
     }
 
     /// A page as it is in storage gets the changes that it lacks.

@@ -85,6 +85,8 @@ pub struct Page {
     pub excused: bool,
     /// Its content does not matter.
     pub free: bool,
+    /// Before this version it was free: what it held then was never needed.
+    pub born: u64,
     /// From this version on it is not in the log alone.
     pub unlogged: Option<u64>,
 }
@@ -98,6 +100,7 @@ impl Page {
             breaks: 0,
             excused: false,
             free: false,
+            born: 0,
             unlogged: None,
         }
     }
@@ -205,8 +208,9 @@ impl Model {
         state.covered = state.covered.max(covered);
         for page in state.pages.values_mut() {
             let last = page.states.iter().rposition(|state| state.lsn <= covered);
-            if page.unlogged.is_none() {
-                page.floor = page.floor.max(last.unwrap_or(0) as u64);
+            let last = last.unwrap_or(0) as u64;
+            if page.unlogged.is_none() && !page.free && last >= page.born {
+                page.floor = page.floor.max(last);
             }
         }
     }
@@ -230,6 +234,10 @@ impl Model {
             page.broken = false;
             if logged {
                 page.states.retain(|state| state.lsn <= end);
+            }
+            if page.version() < page.born {
+                // That it was handed out is forgotten.
+                page.free = true;
             }
             assert!(
                 page.floor <= page.version() || page.excused || page.unlogged.is_some(),
