@@ -219,6 +219,25 @@ fn tables_that_are_no_traces() {
 }
 
 /// Valid files of every kind that has a structure to damage.
+#[test]
+fn a_footer_that_would_be_counted_for_hours() {
+    let scratch = Scratch::new();
+    // Two to the 31 booleans in a field that Parquet does not have, once and in 100 lists.
+    let booleans = [0xF1, 0xFF, 0xFF, 0xFF, 0xFF, 7];
+    for (name, footer) in [
+        ("once.parquet", [&[0xF9][..], &booleans, &[0]].concat()),
+        (
+            "often.parquet",
+            [&[0xF9, 0xF9, 100][..], &booleans.repeat(100), &[0]].concat(),
+        ),
+    ] {
+        let length = (footer.len() as u32).to_le_bytes();
+        let bytes = [b"PAR1", &footer[..], &length, b"PAR1"].concat();
+        let message = refusal(&scratch.file(name, bytes), None);
+        has(&message, &["damaged", "a length beyond its end"]);
+    }
+}
+
 fn valid() -> Vec<(String, Vec<u8>)> {
     let scratch = Scratch::new();
     let metadata = Metadata {

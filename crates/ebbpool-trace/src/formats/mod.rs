@@ -17,6 +17,7 @@ mod records;
 mod requests;
 mod spc;
 mod text;
+mod thrift;
 mod u32;
 mod vscsi;
 

@@ -12,11 +12,12 @@ use parquet::data_type::{BoolType, DataType, Int32Type, Int64Type};
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::reader::{ChunkReader, FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
 
+use super::thrift::CheckedFile;
 use super::{Decode, Decoding, Encode, Entry, Opened, Target};
 use crate::compression::Sink;
 use crate::error::{TraceError, one_line};
@@ -90,8 +91,8 @@ fn open(mut stream: Stream, _decoding: &Decoding) -> Result<Opened, TraceError> 
         return Err(damaged(&label, "it does not begin with PAR1"));
     }
     let file: Box<dyn FileReader> = match stream.into_seekable()? {
-        Seekable::File(file) => Box::new(parquet(&label, || SerializedFileReader::new(file))?),
-        Seekable::Bytes(bytes) => Box::new(parquet(&label, || SerializedFileReader::new(bytes))?),
+        Seekable::File(file) => reader(&label, file)?,
+        Seekable::Bytes(bytes) => reader(&label, bytes)?,
     };
     let footer = file.metadata();
     let schema = footer.file_metadata().schema_descr();
@@ -131,6 +132,14 @@ fn open(mut stream: Stream, _decoding: &Decoding) -> Result<Opened, TraceError> 
             rows,
         }),
     })
+}
+
+fn reader<R: ChunkReader + 'static>(
+    label: &str,
+    file: R,
+) -> Result<Box<dyn FileReader>, TraceError> {
+    let reader = parquet(label, || SerializedFileReader::new(CheckedFile::new(file)?))?;
+    Ok(Box::new(reader))
 }
 
 fn find<'a>(
