@@ -15,7 +15,7 @@ pub struct Checkpoint {
     /// Every change up to this LSN, inclusive, is in storage and survives a crash: recovery needs
     /// the log from after it. [`Lsn::MAX`] without a log, and 0 if some page could not be written
     /// meanwhile. Changes of a page that a panic left abandoned, or that was discarded and not yet
-    /// [redone](crate::Pool::redone), are not covered.
+    /// [redone](crate::WriteGuard::redone), are not covered.
     pub covered: Lsn,
     /// Pages that were written.
     pub pages: usize,
@@ -108,7 +108,10 @@ impl Core {
         let first = dirty.map(|frame| self.frames.first_lsn(frame));
         let first = first.filter(|&lsn| lsn > 0).min();
         // In this order: a page that is discarded in between is noted there before it leaves here.
-        first.into_iter().chain(self.discarded.first()).min()
+        first
+            .into_iter()
+            .chain(self.frames.discarded().first())
+            .min()
     }
 
     fn is_redirtied(&self, frame: u32) -> bool {

@@ -1,6 +1,5 @@
 //! What a pool consists of, and how pages come and go.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ebbpool_policy::Access;
@@ -10,7 +9,6 @@ use crate::error::Error;
 use crate::frames::{
     Awaited, Claimed, Copied, Exclusive, Fixed, Frames, Refusal, Shared, Taken, Wish,
 };
-use crate::log::Lsn;
 use crate::options::Limits;
 use crate::read_ahead::ReadAhead;
 use crate::recorder::Recorder;
@@ -45,7 +43,6 @@ pub(crate) struct Core {
     pub(crate) signal: Option<Signal>,
     /// Pages that the storage has.
     pub(crate) pages: AtomicU64,
-    pub(crate) discarded: Discarded,
 }
 
 /// What a miss came to.
@@ -760,32 +757,5 @@ impl<'c> Waiting<'c> {
                 return Ok(());
             }
         }
-    }
-}
-
-/// Pages that were discarded with changes that storage does not have, and the LSN of the first of them:
-/// recovery needs the log from there until the caller has redone them.
-#[derive(Debug, Default)]
-pub(crate) struct Discarded(Mutex<BTreeMap<u64, Lsn>>);
-
-impl Discarded {
-    pub(crate) fn note(&self, page: u64, first: Lsn) {
-        if first != 0 {
-            let mut discarded = self.0.lock();
-            let noted = discarded.entry(page).or_insert(first);
-            *noted = first.min(*noted);
-        }
-    }
-
-    pub(crate) fn first_of(&self, page: u64) -> Option<Lsn> {
-        self.0.lock().get(&page).copied()
-    }
-
-    pub(crate) fn forget(&self, page: u64) {
-        self.0.lock().remove(&page);
-    }
-
-    pub(crate) fn first(&self) -> Option<Lsn> {
-        self.0.lock().values().min().copied()
     }
 }

@@ -58,6 +58,12 @@ impl<'p> WriteGuard<'p> {
         self.latch.set_lsn(lsn);
     }
 
+    /// The caller has redone, from its log and under this guard, all changes of the page that
+    /// [`Pool::discard`](crate::Pool::discard) lost: checkpoints may cover them again once they are in storage.
+    pub fn redone(&mut self) {
+        self.latch.redone();
+    }
+
     /// Lets others read while the caller goes on reading.
     pub fn downgrade(self) -> ReadGuard<'p> {
         ReadGuard::new(self.latch.downgrade(), self.payload)

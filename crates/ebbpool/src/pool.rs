@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::background::{self, Duties, Signal};
 use crate::checkpoint::Checkpoint;
 use crate::contained::ContainedStorage;
-use crate::core::{Core, Discarded, Waiting};
+use crate::core::{Core, Waiting};
 use crate::double_write::DoubleWriteArea;
 use crate::error::Error;
 use crate::frames::{Awaited, Frames, Refusal};
@@ -105,7 +105,6 @@ impl PoolOptions {
             read_ahead,
             signal: self.background.then(Signal::default),
             pages: AtomicU64::new(pages),
-            discarded: Discarded::default(),
         });
         let mut threads = Vec::new();
         if self.background {
@@ -297,38 +296,20 @@ impl Pool {
     /// [`Error::Latched`] if another guard has it fixed.
     pub fn free(&self, page: u64) -> Result<(), Error> {
         self.drop_page(page, false)?;
-        self.core.discarded.forget(page);
+        self.core.frames.discarded().forget(page);
         self.free_pages.lock().insert(page);
         Ok(())
     }
 
     /// Forgets what is in memory of a page, so that the next fix reads it from storage: changes that were
     /// not written are lost. The way back for an abandoned page whose changes the log can redo. Redo them,
-    /// and then say so with [`redone`](Self::redone): until then no checkpoint covers them.
+    /// and say so with [`WriteGuard::redone`]: until then no checkpoint covers them.
     ///
     /// # Errors
     ///
     /// [`Error::Latched`] if another guard has it fixed.
     pub fn discard(&self, page: u64) -> Result<(), Error> {
         self.drop_page(page, true)
-    }
-
-    /// The caller has redone from its log all changes of a page that [`discard`](Self::discard) lost, or
-    /// does not need them: checkpoints may cover them again.
-    pub fn redone(&self, page: u64) {
-        let core = &*self.core;
-        // Under the policy's lock the page neither comes nor leaves.
-        let _policy = core.policy();
-        if let Some(first) = core.discarded.first_of(page) {
-            if let Some(frame) = core.table.find_locked(page, &core.frames)
-                && core.frames.state(frame).is_changed()
-            {
-                // What was redone is not in storage, whatever LSNs it was given.
-                core.frames.note_first_lsn(frame, first);
-            }
-            // Last, so that a checkpoint finds the LSN in one place or the other.
-            core.discarded.forget(page);
-        }
     }
 
     fn drop_page(&self, page: u64, may_be_redone: bool) -> Result<(), Error> {
@@ -347,7 +328,9 @@ impl Pool {
                 Ok(claimed) => {
                     if may_be_redone && core.frames.state(frame).is_changed() {
                         // Before the page leaves the dirty ones, where checkpoints look first.
-                        core.discarded.note(page, core.frames.first_lsn(frame));
+                        core.frames
+                            .discarded()
+                            .note(page, core.frames.first_lsn(frame));
                     }
                     policy.drop_page(claimed, page, core.place());
                     return Ok(());

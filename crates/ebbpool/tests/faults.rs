@@ -1089,7 +1089,7 @@ fn a_checkpoint_covers_no_change_of_an_abandoned_page() {
         assert!(covered(&pool) < 60, "discarded");
         put_at(&pool, 3, 1, 60);
         assert!(covered(&pool) < 60, "not all of it may be redone yet");
-        pool.redone(3);
+        pool.fix_write(3).unwrap().redone();
         assert_eq!(covered(&pool), 70);
     }
 }
@@ -1103,8 +1103,11 @@ fn what_is_redone_counts_from_its_first_change_until_it_is_in_storage() {
     pool.discard(3).unwrap();
     assert!(covered(&pool) < 60);
     // Redo gives the page the LSN of the last record only.
-    put_at(&pool, 3, 2, 65);
-    pool.redone(3);
+    let mut fixed = pool.fix_write(3).unwrap();
+    fixed.fill(2);
+    fixed.set_lsn(65);
+    fixed.redone();
+    drop(fixed);
     disk.inject(Fault::failing(Operation::Write, EIO));
     assert!(pool.checkpoint().is_err());
     let first = catch_unwind(AssertUnwindSafe(|| {

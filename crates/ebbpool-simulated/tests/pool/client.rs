@@ -22,14 +22,6 @@ pub struct Off;
 /// The payload of a panic that the script has.
 struct Scripted;
 
-/// For a pool that is not told of it.
-#[allow(dead_code)]
-trait Redone {
-    fn redone(&self, _page: u64) {}
-}
-
-impl Redone for Pool {}
-
 /// How often a repair is tried while the disk fails.
 const TRIES: u64 = 30;
 
@@ -605,7 +597,7 @@ impl Shared {
             match self.pool.fix_write(page) {
                 Ok(mut guard) => {
                     self.redo(&mut guard);
-                    self.redone(guard);
+                    guard.redone();
                     return Ok(());
                 }
                 Err(error @ Error::Damaged { .. }) => {
@@ -613,7 +605,7 @@ impl Shared {
                     match self.pool.fix_new(page) {
                         Ok(mut guard) => {
                             self.rebuild(&mut guard);
-                            self.redone(guard);
+                            guard.redone();
                             return Ok(());
                         }
                         Err(error) => self.judge(error)?,
@@ -627,11 +619,6 @@ impl Shared {
     }
 
     /// While the guard is held: else another thread may have discarded the page anew.
-    fn redone(&self, guard: WriteGuard<'_>) {
-        self.pool.redone(guard.page());
-        drop(guard);
-    }
-
     /// A page as it is in storage gets the changes that it lacks.
     pub fn redo(&self, guard: &mut WriteGuard<'_>) {
         let page = guard.page();

@@ -181,6 +181,17 @@ impl<'f> Exclusive<'f> {
         self.frames.note_first_lsn(self.frame, lsn);
     }
 
+    /// The changes of the page that were discarded have been redone.
+    pub(crate) fn redone(&mut self) {
+        let (page, discarded) = (self.page(), &self.frames.discarded);
+        if let Some(first) = discarded.first_of(page) {
+            // They are not in storage, whatever LSNs they were given. A checkpoint finds the LSN in one place
+            // or the other.
+            self.frames.note_first_lsn(self.frame, first);
+            discarded.forget(page);
+        }
+    }
+
     /// Others may read now.
     pub(crate) fn downgrade(self) -> Shared<'f> {
         let Exclusive { frames, frame, .. } = self;

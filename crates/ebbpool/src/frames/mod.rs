@@ -2,6 +2,7 @@
 
 mod copies;
 mod dirty;
+mod discarded;
 mod latches;
 mod memory;
 mod waiting;
@@ -18,6 +19,7 @@ use crate::table::Entries;
 
 pub(crate) use copies::{Copied, Taken};
 pub(crate) use dirty::DirtySet;
+use discarded::Discarded;
 pub(crate) use latches::{Claimed, Exclusive, Shared};
 pub use memory::{ALIGNMENT, Memory};
 pub(crate) use waiting::Wish;
@@ -78,6 +80,7 @@ pub(crate) struct Frames {
     memory: Arc<Memory>,
     copies: copies::Slots,
     rooms: waiting::Rooms,
+    discarded: Discarded,
     /// The [`Epoch`] of this moment, which every fix looks at.
     epoch: CachePadded<AtomicU64>,
     /// Every change up to this LSN that was logged while its page was fixed is in storage.
@@ -110,6 +113,7 @@ impl Frames {
             memory: Arc::new(memory),
             copies: copies::Slots::new(count..count + copies),
             rooms: waiting::Rooms::default(),
+            discarded: Discarded::default(),
             epoch: CachePadded::new(AtomicU64::new(Epoch::NONE.to_bits())),
             covered: AtomicU64::new(0),
             opened: Instant::now(),
@@ -126,6 +130,10 @@ impl Frames {
 
     pub(crate) fn dirty(&self) -> &DirtySet {
         &self.dirty
+    }
+
+    pub(crate) fn discarded(&self) -> &Discarded {
+        &self.discarded
     }
 
     #[inline]

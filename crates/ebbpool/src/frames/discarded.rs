@@ -1,0 +1,33 @@
+//! Changes that were discarded and are to be redone.
+
+use std::collections::BTreeMap;
+
+use crate::log::Lsn;
+use crate::sync::Mutex;
+
+/// Pages that were discarded with changes that storage does not have, and the LSN of the first of them:
+/// recovery needs the log from there until the caller has redone them.
+#[derive(Debug, Default)]
+pub(crate) struct Discarded(Mutex<BTreeMap<u64, Lsn>>);
+
+impl Discarded {
+    pub(crate) fn note(&self, page: u64, first: Lsn) {
+        if first != 0 {
+            let mut discarded = self.0.lock();
+            let noted = discarded.entry(page).or_insert(first);
+            *noted = first.min(*noted);
+        }
+    }
+
+    pub(crate) fn first_of(&self, page: u64) -> Option<Lsn> {
+        self.0.lock().get(&page).copied()
+    }
+
+    pub(crate) fn forget(&self, page: u64) {
+        self.0.lock().remove(&page);
+    }
+
+    pub(crate) fn first(&self) -> Option<Lsn> {
+        self.0.lock().values().min().copied()
+    }
+}
