@@ -750,8 +750,9 @@ impl Shared {
                 self.all_durable(before);
                 if self.case.logged && end > 0 {
                     self.keep(done.covered)?;
+                    // Beside the background writer a checkpoint may cover less than it could.
                     assert!(
-                        done.covered == end,
+                        done.covered == end || self.options().background,
                         "all is quiet, and a checkpoint covers {} of {end}",
                         done.covered
                     );
