@@ -315,7 +315,9 @@ impl Shared {
             } else {
                 from + third
             };
-            assert!(reading.read(from, &mut bytes[from..to]));
+            if !reading.read(from, &mut bytes[from..to]) {
+                return;
+            }
             step();
         }
         if !reading.validate() {
@@ -735,8 +737,9 @@ impl Shared {
                 self.all_durable(before);
                 if self.case.logged && end > 0 {
                     self.keep(done.covered)?;
+                    // Beside the background writer a checkpoint may cover less than it could.
                     assert!(
-                        done.covered == end,
+                        done.covered == end || self.options().background,
                         "all is quiet, and a checkpoint covers {} of {end}",
                         done.covered
                     );
