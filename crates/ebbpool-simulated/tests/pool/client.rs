@@ -22,14 +22,6 @@ pub struct Off;
 /// The payload of a panic that the script has.
 struct Scripted;
 
-/// For a pool that is not told of it.
-#[allow(dead_code)]
-trait Redone {
-    fn redone(&self, _page: u64) {}
-}
-
-impl Redone for Pool {}
-
 /// How often a repair is tried while the disk fails.
 const TRIES: u64 = 30;
 
@@ -607,7 +599,7 @@ impl Shared {
             match self.pool.fix_write(page) {
                 Ok(mut guard) => {
                     self.redo(&mut guard);
-                    self.redone(guard);
+                    guard.redone();
                     return Ok(());
                 }
                 Err(error @ Error::Damaged { .. }) => {
@@ -615,7 +607,7 @@ impl Shared {
                     match self.pool.fix_new(page) {
                         Ok(mut guard) => {
                             self.rebuild(&mut guard);
-                            self.redone(guard);
+                            guard.redone();
                             return Ok(());
                         }
                         Err(error) => self.judge(error)?,
@@ -626,12 +618,6 @@ impl Shared {
             sleep(1000);
         }
         Ok(())
-    }
-
-    /// While the guard is held: else another thread may have discarded the page anew.
-    fn redone(&self, guard: WriteGuard<'_>) {
-        self.pool.redone(guard.page());
-        drop(guard);
     }
 
     /// A page as it is in storage gets the changes that it lacks.
