@@ -1,12 +1,12 @@
 //! Checkpoints: everything dirty goes to storage, sorted, while the pool is used on.
 
-use crate::core::{Core, Waiting, Whereabouts};
+use crate::core::{Core, Waiting, Whereabouts, Written};
 use crate::error::Error;
-use crate::frames::{Awaited, Refusal, State};
+use crate::frames::{Awaited, Refusal, Shared};
 use crate::log::Lsn;
 use crate::stats::WriteCause;
 
-/// How often a checkpoint writes what is dirty because another thread's write failed meanwhile.
+/// How often a checkpoint writes what is dirty because a page could not leave meanwhile.
 const MOST_PASSES: usize = 4;
 
 /// What a checkpoint has achieved.
@@ -28,22 +28,21 @@ impl Core {
     pub(crate) fn checkpoint(&self) -> Result<(Checkpoint, Option<u64>), Error> {
         self.transfer.check_writable()?;
         let begin = self.transfer.log().end_lsn();
-        let failed_writes = || self.transfer.counters.failed_writes.get();
         let mut pages = 0;
-        // A write by another thread that fails leaves a page dirty that this checkpoint took for written: then it
-        // writes what is dirty once more.
+        // A page that has to leave is not among the dirty ones, and is again if it cannot be written: then what is
+        // dirty is written once more.
         for _ in 0..MOST_PASSES {
-            let failed_before = failed_writes();
+            let came_back = self.policy().came_back();
             let dirty = self.dirty_pages();
             let (written, abandoned) = self.write_pages(&dirty)?;
             pages += written;
             // What is dirty now is not covered, even if another thread takes a copy of it from here on: that may
-            // still be on its way when the storage is synced. Copies taken before are waited for.
+            // still be on its way when the storage is synced.
             let left_before = self.first_left();
-            self.wait_for_writes_by_others(&dirty)?;
+            self.wait_for_leaving()?;
             self.transfer.sync()?;
             let first_left = left_before.into_iter().chain(self.first_left()).min();
-            if failed_writes() != failed_before {
+            if self.policy().came_back() != came_back {
                 continue;
             }
             let covered = match begin {
@@ -65,41 +64,67 @@ impl Core {
         dirty
     }
 
-    /// Writes those of the pages that are still dirty, and answers how many, and one that is abandoned.
+    /// Sees to it that each of the pages that is still there has been clean once, or written, since the call
+    /// began. Answers how many it wrote, and one that is abandoned.
     fn write_pages(&self, dirty: &[(u64, u32)]) -> Result<(usize, Option<u64>), Error> {
-        let (mut written, mut abandoned) = (0, None);
+        let (mut pages, mut abandoned) = (0, None);
         for batch in dirty.chunks(self.frames.most_copies()) {
-            let mut latches = Vec::with_capacity(batch.len());
-            for &(page, frame) in batch {
-                let mut waiting = Waiting::new(self);
-                loop {
-                    let since = self.frames.version_now(frame);
-                    let awaited = match self.frames.share(frame, false) {
-                        // Another thread writes a copy that does not have the page's latest changes.
-                        Ok((latch, _)) if latch.page() == page && self.is_redirtied(frame) => {
-                            Awaited::Landing
-                        }
-                        Ok((latch, _)) if latch.page() == page => {
-                            latches.push(latch);
-                            break;
-                        }
-                        Err(Refusal::Abandoned) if self.frames.page_in(frame) == page => {
-                            abandoned.get_or_insert(page);
-                            break;
-                        }
-                        // It has left, and so it was written, or it was discarded.
-                        Ok(_) | Err(Refusal::Empty | Refusal::Abandoned) => break,
-                        Err(Refusal::Busy) => Awaited::Shared { since },
-                    };
-                    // No thread is to wait for these because this one waits for another.
-                    let latched = std::mem::take(&mut latches);
-                    written += self.write_latched(latched, WriteCause::Checkpoint, true)?;
-                    waiting.for_latch(frame, page, awaited)?;
+            let mut batch = batch.to_vec();
+            while !batch.is_empty() {
+                let mut again = Vec::new();
+                let mut latches = Vec::with_capacity(batch.len());
+                for (page, frame) in batch {
+                    let (is_abandoned, written) = self.latch_to_write(page, frame, &mut latches)?;
+                    pages += written.pages;
+                    again.extend(written.left_to_others);
+                    if is_abandoned {
+                        abandoned.get_or_insert(page);
+                    }
                 }
+                let written = self.write_latched(latches, WriteCause::Checkpoint, true)?;
+                pages += written.pages;
+                again.extend(written.left_to_others);
+                batch = again;
             }
-            written += self.write_latched(latches, WriteCause::Checkpoint, true)?;
         }
-        Ok((written, abandoned))
+        Ok((pages, abandoned))
+    }
+
+    /// Adds the latch of a page to those of pages to be written, if the page is still there; true if it is
+    /// abandoned. Where it has to wait for the latch, or for another thread's copy, it writes the pages latched so
+    /// far, lest other threads wait for them meanwhile.
+    fn latch_to_write<'c>(
+        &'c self,
+        page: u64,
+        frame: u32,
+        latches: &mut Vec<Shared<'c>>,
+    ) -> Result<(bool, Written), Error> {
+        let mut waiting = Waiting::new(self);
+        let mut written = Written::default();
+        loop {
+            let since = self.frames.version_now(frame);
+            let awaited = match self.frames.share(frame, false) {
+                // That copy may lack the page's latest changes, and may not arrive.
+                Ok((latch, _)) if latch.page() == page && latch.state().is_in_flight() => {
+                    Awaited::Landing
+                }
+                Ok((latch, _)) if latch.page() == page => {
+                    latches.push(latch);
+                    return Ok((false, written));
+                }
+                Err(Refusal::Abandoned) if self.frames.page_in(frame) == page => {
+                    return Ok((true, written));
+                }
+                // It has left, and so it was written, or it was discarded.
+                Ok(_) | Err(Refusal::Empty | Refusal::Abandoned) => return Ok((false, written)),
+                Err(Refusal::Busy) => Awaited::Shared { since },
+            };
+            let latched = std::mem::take(latches);
+            let more = self.write_latched(latched, WriteCause::Checkpoint, true)?;
+            written.pages += more.pages;
+            written.left_to_others.extend(more.left_to_others);
+            waiting.for_latch(frame, page, awaited)?;
+        }
     }
 
     /// The LSN of the earliest change of which no copy was taken.
@@ -114,18 +139,8 @@ impl Core {
             .min()
     }
 
-    fn is_redirtied(&self, frame: u32) -> bool {
-        self.frames.state(frame) == State::Redirtied
-    }
-
-    /// Copies that other threads had taken before may still be on their way.
-    fn wait_for_writes_by_others(&self, dirty: &[(u64, u32)]) -> Result<(), Error> {
-        for &(page, frame) in dirty {
-            let mut waiting = Waiting::new(self);
-            while self.frames.state(frame).is_in_flight() && self.frames.page_in(frame) == page {
-                waiting.for_latch(frame, page, Awaited::Landing)?;
-            }
-        }
+    /// Pages that have to leave may still be on their way.
+    fn wait_for_leaving(&self) -> Result<(), Error> {
         let mut policy = self.policy();
         for page in policy.all_leaving() {
             Waiting::new(self).for_write(&mut policy, page)?;
@@ -151,10 +166,10 @@ impl Core {
             match self.frames.share(frame, false) {
                 Ok((latch, _)) if latch.page() == page => {
                     let written = self.write_latched(vec![latch], WriteCause::Flush, true)?;
-                    if written > 0 || !self.frames.state(frame).is_changed() {
+                    if written.left_to_others.is_empty() {
                         break;
                     }
-                    // Another thread writes it, which may fail.
+                    // That thread's copy may lack the page's latest changes, and may not arrive.
                     waiting.for_latch(frame, page, Awaited::Landing)?;
                 }
                 Err(Refusal::Abandoned) if self.frames.page_in(frame) == page => {

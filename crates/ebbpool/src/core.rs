@@ -7,7 +7,7 @@ use ebbpool_policy::Access;
 use crate::background::Signal;
 use crate::error::Error;
 use crate::frames::{
-    Awaited, Claimed, Copied, Exclusive, Fixed, Frames, Refusal, Shared, Taken, Wish,
+    Awaited, Claimed, Copied, Exclusive, Fixed, Frames, Refusal, Shared, State, Taken, Wish,
 };
 use crate::options::Limits;
 use crate::read_ahead::ReadAhead;
@@ -470,7 +470,7 @@ impl Core {
         let room_for_latches = room.split_off(room.len().min(padding.len()));
         let later = latches.split_off(latches.len().min(room_for_latches.len()));
         let mut pads = self.padding(&padding, room);
-        let mut copies = copies(latches, room_for_latches);
+        let mut copies = copies(latches, room_for_latches, &mut Vec::new());
         let mut batch: Vec<Outgoing<'_>> = Vec::new();
         if let Some(old) = coming.replaced.filter(|old| old.dirty) {
             batch.push(Outgoing {
@@ -572,14 +572,14 @@ impl Core {
         latches: Vec<Shared<'c>>,
         cause: WriteCause,
         tell: bool,
-    ) -> Result<usize, Error> {
-        let mut written = 0;
+    ) -> Result<Written, Error> {
+        let mut written = Written::default();
         let mut failure = None;
         let mut latches = latches.into_iter().peekable();
         while latches.peek().is_some() {
             let batch: Vec<Shared<'_>> = latches.by_ref().take(self.frames.most_copies()).collect();
             let room = self.frames.room_for_copies(batch.len());
-            let mut copies = copies(batch, room);
+            let mut copies = copies(batch, room, &mut written.left_to_others);
             let mut outgoing: Vec<Outgoing<'_>> = copies
                 .iter_mut()
                 .map(|(copy, taken)| Outgoing {
@@ -598,7 +598,7 @@ impl Core {
                 let (frame, page) = (taken.frame, taken.page);
                 match outcome {
                     Ok(()) => {
-                        written += 1;
+                        written.pages += 1;
                         if taken.written(&self.frames) && tell {
                             policy.cleaned(frame, page, &self.frames);
                         }
@@ -663,16 +663,32 @@ impl Core {
             .into_iter()
             .filter_map(|frame| self.frames.share(frame, false).ok());
         let latches = latched.map(|(latch, _)| latch).collect();
-        self.write_latched(latches, cause, true)
+        Ok(self.write_latched(latches, cause, true)?.pages)
     }
 }
 
-/// Copies of the pages to be written, as far as they are still dirty.
-fn copies<'c>(latches: Vec<Shared<'c>>, room: Vec<Copied<'c>>) -> Vec<(Copied<'c>, Taken)> {
+/// What became of pages that were to be written.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    /// How many were written.
+    pub(crate) pages: usize,
+    /// Those of which another thread had a copy in flight, and their frames.
+    pub(crate) left_to_others: Vec<(u64, u32)>,
+}
+
+/// Copies of the pages to be written, as far as they are still dirty and no other thread writes them.
+fn copies<'c>(
+    latches: Vec<Shared<'c>>,
+    room: Vec<Copied<'c>>,
+    left_to_others: &mut Vec<(u64, u32)>,
+) -> Vec<(Copied<'c>, Taken)> {
     let copied = latches.into_iter().zip(room);
     let taken = copied.filter_map(|(latch, mut copy)| {
-        let taken = copy.take(&latch)?;
-        Some((copy, taken))
+        let taken = copy.take(&latch);
+        if taken.is_none() && latch.state() != State::Clean {
+            left_to_others.push((latch.page(), latch.frame()));
+        }
+        Some((copy, taken?))
     });
     taken.collect()
 }

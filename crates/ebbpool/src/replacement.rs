@@ -98,6 +98,8 @@ pub(crate) struct Replacement {
     costs_told_at: u64,
     epochs: Epochs,
     scratch: Vec<Frame>,
+    /// Pages that had to leave and could not be written, so far.
+    came_back: u64,
 }
 
 /// When the policy is to be told of the next hit of each page.
@@ -146,6 +148,7 @@ impl Replacement {
                 length: 0,
             },
             scratch: Vec::new(),
+            came_back: 0,
         }
     }
 
@@ -171,6 +174,11 @@ impl Replacement {
         let mut pages: Vec<u64> = self.leaving.iter().copied().collect();
         pages.sort_unstable();
         pages
+    }
+
+    /// How many pages so far had to leave and could not be written.
+    pub(crate) fn came_back(&self) -> u64 {
+        self.came_back
     }
 
     pub(crate) fn is_leaving(&self, page: u64) -> bool {
@@ -511,6 +519,7 @@ impl Replacement {
     }
 
     fn is_back(&mut self, frame: Frame, page: u64, place: Place) {
+        self.came_back += 1;
         self.leaving.remove(&page);
         self.ghosts.set(page, None);
         self.unwritable.insert(frame);

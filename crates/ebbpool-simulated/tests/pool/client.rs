@@ -620,7 +620,6 @@ impl Shared {
         Ok(())
     }
 
-    /// While the guard is held: else another thread may have discarded the page anew.
     /// A page as it is in storage gets the changes that it lacks.
     pub fn redo(&self, guard: &mut WriteGuard<'_>) {
         let page = guard.page();

@@ -136,6 +136,17 @@ pub fn test<S: Scenario>(which: &str) {
     }
 }
 
+/// Seeds from 1 on, twice each: the same steps, the same schedule, the same end.
+pub fn repeats_exactly<S: Scenario>(seeds: u64) {
+    for seed in 1..=seeds {
+        let run = || {
+            let outcome = S::new(seed).run(&Simulation::new(seed));
+            outcome.map(|outcome| (outcome.schedule_hash, outcome.steps, outcome.time))
+        };
+        assert_eq!(run(), run(), "seed {seed}");
+    }
+}
+
 /// The smallest script found that fails in the same way, and the fewest preemptions.
 fn report<S: Scenario>(failure: &Failure, which: &str) -> ! {
     let seed = failure.seed;

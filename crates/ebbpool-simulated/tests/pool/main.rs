@@ -88,3 +88,8 @@ impl Scenario for Case {
 fn no_promise_is_broken() {
     harness::test::<Case>("-p ebbpool-simulated --test pool");
 }
+
+#[test]
+fn a_run_is_repeated_exactly() {
+    harness::repeats_exactly::<Case>(300);
+}

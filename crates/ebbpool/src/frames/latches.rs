@@ -4,7 +4,7 @@
 
 use std::{mem, thread};
 
-use super::{Fixed, Frames, Refusal};
+use super::{Fixed, Frames, Refusal, State};
 use crate::log::Lsn;
 use crate::sync::Ordering;
 
@@ -132,6 +132,11 @@ latch!(Exclusive);
 latch!(Claimed);
 
 impl Shared<'_> {
+    /// Other holders of the latch may begin to write the page, or end writing it.
+    pub(crate) fn state(&self) -> State {
+        self.frames.state(self.frame)
+    }
+
     #[inline]
     pub(crate) fn frame(&self) -> u32 {
         self.frame
