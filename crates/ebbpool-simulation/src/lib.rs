@@ -72,6 +72,6 @@ pub use random::Random;
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use time::Instant;
 pub use world::{
-    Cause, Failure, Outcome, Simulation, fewest_preemptions, is_simulated, random, simulate, step,
-    steps_so_far, thread_number, undisturbed,
+    Cause, Failure, Outcome, Simulation, fail, fewest_preemptions, is_simulated, random, simulate,
+    step, steps_so_far, thread_number, undisturbed,
 };

@@ -310,6 +310,29 @@ pub fn random() -> u64 {
     current().map_or(0, |it| it.world.state.lock().scenario.any())
 }
 
+/// Ends the run as failed, whatever becomes of the panic that this is: code under test may catch it.
+///
+/// # Panics
+///
+/// Always.
+pub fn fail(message: String) -> ! {
+    if let Some(it) = current() {
+        let mut state = it.world.state.lock();
+        state.account();
+        let thread = state.tasks[it.task].name.clone();
+        state.fail(Cause::Panic {
+            thread,
+            message: message.clone(),
+        });
+        drop(state);
+        grant(0);
+        if !std::thread::panicking() {
+            resume_unwind(Box::new(RunHasEnded));
+        }
+    }
+    panic!("{message}")
+}
+
 /// Steps that the run has made so far; 0 outside a run.
 pub fn steps_so_far() -> u64 {
     let Some(it) = current() else { return 0 };

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ebbpool::storage::{EIO, Fault, FaultyDisk, FaultyStorage, Read, Storage, Write};
-use ebbpool_simulation::{random, step, thread};
+use ebbpool_simulation::{fail, random, step, thread};
 
 /// How often what goes wrong: once in so many operations, never for 0.
 #[derive(Clone, Copy, Debug, Default)]
@@ -127,12 +127,13 @@ impl Troubled {
             .find(|other| other.0 == page && (write || other.1));
         if let Some(&(_, other)) = clash {
             let name = |write| if write { "written" } else { "read" };
-            panic!(
+            // The pool takes a storage that panics for one that fails.
+            fail(format!(
                 "page {page} of {} is to be {} while it is being {}",
                 self.name,
                 name(write),
                 name(other)
-            );
+            ));
         }
         others.push((page, write));
     }
@@ -248,12 +249,12 @@ impl Storage for Troubled {
         }
         self.troubles.pause();
         for (write, before) in writes.iter().zip(before) {
-            assert!(
-                write.buffer == before,
-                "page {} of {} changed while it was being written",
-                write.page,
-                self.name
-            );
+            if write.buffer != before {
+                fail(format!(
+                    "page {} of {} changed while it was being written",
+                    write.page, self.name
+                ));
+            }
             self.leave(write.page, true);
         }
         None

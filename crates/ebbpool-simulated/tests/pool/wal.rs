@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ebbpool::storage::{EIO, FaultyFile};
 use ebbpool::{Log, Lsn};
-use ebbpool_simulation::{Mutex, random, step, thread};
+use ebbpool_simulation::{Mutex, fail, random, step, thread};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::disk::{Mishaps, Troubles};
@@ -126,10 +126,11 @@ impl Log for Wal {
 
     fn force(&self, lsn: Lsn) -> io::Result<()> {
         let written = self.write()?;
-        assert!(
-            lsn <= written,
-            "LSN {lsn} is asked for, and the log ends at {written}"
-        );
+        if lsn > written {
+            fail(format!(
+                "LSN {lsn} is asked for, and the log ends at {written}"
+            ));
+        }
         if self.troubles.slow > 0 {
             thread::sleep(Duration::from_micros(random() % self.troubles.slow));
         }
