@@ -26,7 +26,7 @@ use std::sync::OnceLock;
 use ebbpool::{Log, Lsn};
 
 use crate::error::Error;
-use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, RwLock};
+use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, RwLock};
 use header::Header;
 use scan::Frames;
 use tail::Tail;
@@ -101,6 +101,8 @@ pub(crate) struct Wal {
     lost: Option<Lost>,
     end: AtomicU64,
     durable: AtomicU64,
+    /// The current file's header has been synced. It need not be when the log is opened.
+    header_is_durable: AtomicBool,
     failure: OnceLock<Failure>,
     bytes_written: AtomicU64,
     syncs: AtomicU64,
@@ -205,6 +207,7 @@ impl Wal {
         wal.bytes_written
             .store(2 * header::LENGTH, Ordering::Relaxed);
         wal.syncs.store(2, Ordering::Relaxed);
+        wal.header_is_durable.store(true, Ordering::Relaxed);
         Ok(wal)
     }
 
@@ -258,6 +261,7 @@ impl Wal {
             lost: None,
             end: AtomicU64::new(end),
             durable: AtomicU64::new(end),
+            header_is_durable: AtomicBool::new(false),
             failure: OnceLock::new(),
             bytes_written: AtomicU64::new(0),
             syncs: AtomicU64::new(0),
@@ -518,6 +522,7 @@ impl Wal {
         // Before anybody acts on it, such as the pool, which writes pages that need the log so far.
         // To the other file, so that the next sync of this one has no more to write for it.
         self.witness(layout.other(), written)?;
+        self.header_is_durable.store(true, Ordering::Relaxed);
         self.durable.fetch_max(written, Ordering::AcqRel);
         Ok(())
     }
@@ -548,7 +553,8 @@ impl Wal {
         let (file, from) = layout.place(self.durable_lsn().max(start));
         let (_, to) = layout.place(written);
         let file = &*self.files[file];
-        if self.durable_lsn() <= start {
+        // Not one that is durable: a crash may leave nothing of a sector that is written again.
+        if !self.header_is_durable.load(Ordering::Relaxed) {
             let header = layout.header(self.identity);
             let _ = file.write_at(header.place(), &header.encode());
         }
