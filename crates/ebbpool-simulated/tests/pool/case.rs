@@ -163,6 +163,10 @@ pub enum Kind {
     General,
     /// As that, with more frames than a chain of the page table was meant for, all in one.
     Chain,
+    /// As that, with syncs that fail beside others.
+    Syncs,
+    /// As that, with writes that fail and tear the page, and a double-write area.
+    Torn,
     /// A writer among readers.
     Readers,
     /// A waiter where all pins of a page are taken.
@@ -200,6 +204,8 @@ impl Case {
             8 => Kind::Pins,
             9..12 => Kind::Sequence,
             12 => Kind::Farewell,
+            13..18 => Kind::Syncs,
+            18..23 => Kind::Torn,
             _ => Kind::General,
         };
         let count = match kind {
@@ -207,19 +213,23 @@ impl Case {
             _ => random.pick(&[2, 4, 6, 8, 12, 20]),
         };
         let (pages, scattered) = numbers(&mut random, kind, count);
-        let raw = random.one_in(12);
+        let raw = random.one_in(12) && !matches!(kind, Kind::Syncs | Kind::Torn);
         let logged = !random.one_in(8);
         let lives = match kind {
             // Nothing tells whether a raw page is whole after a crash.
-            Kind::General if !raw => 1 + random.below(3),
+            Kind::General | Kind::Torn if !raw => 1 + random.below(3),
             _ => 1,
         };
         let mut case = Case {
             seed,
             kind,
             policy: random.pick(&POLICIES),
-            page_size: random.pick(&[512, 512, 1024, 2048]),
-            area: !raw && random.one_in(2),
+            page_size: match kind {
+                // A page of one sector is not torn.
+                Kind::Torn => random.pick(&[1024, 2048]),
+                _ => random.pick(&[512, 512, 1024, 2048]),
+            },
+            area: kind == Kind::Torn || !raw && random.one_in(2),
             raw,
             logged,
             pages,
@@ -242,7 +252,10 @@ impl Case {
             _ if random.one_in(6) => 24 + random.below(60) as u32,
             _ => 1 + random.below(16) as u32,
         };
-        let clients = 1 + random.below(4);
+        let clients = match self.kind {
+            Kind::Syncs => 2 + random.below(3),
+            _ => 1 + random.below(4),
+        };
         let length = match self.kind {
             Kind::Chain => 60,
             _ => random.pick(&[4, 8, 16, 30]),
@@ -275,7 +288,19 @@ impl Case {
             crash_seed: random.any(),
             closes: random.one_in(2),
             stops: !self.raw && random.one_in(3),
-            troubles: troubles(random, calm, self.raw),
+            troubles: match self.kind {
+                Kind::Syncs => Troubles {
+                    slow: 2000,
+                    sync_error: random.pick(&[2, 4, 8]),
+                    ..Troubles::default()
+                },
+                Kind::Torn => Troubles {
+                    slow: random.pick(&[0, 200]),
+                    torn: random.pick(&[2, 4, 8]),
+                    ..Troubles::default()
+                },
+                _ => troubles(random, calm, self.raw),
+            },
             scripts,
         };
         if self.is_tight(&life) {
@@ -437,7 +462,11 @@ impl Mix {
         ];
         let mut weights = Vec::new();
         for (at, make) in all.into_iter().enumerate() {
-            let always = at < 2;
+            let focused = matches!(case.kind, Kind::Syncs | Kind::Torn);
+            if focused && !matches!(at, 0 | 2 | 3) {
+                continue;
+            }
+            let always = at < 2 || focused;
             // Pages to be handed out have no place among numbers at the ends of their range.
             let possible = !case.scattered || !(9..13).contains(&at);
             if possible && (always || random.one_in(3)) {

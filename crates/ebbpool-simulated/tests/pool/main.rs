@@ -34,7 +34,7 @@ impl Scenario for Case {
     fn run(&self, simulation: &Simulation) -> Result<Outcome<Tally>, Failure> {
         let case = Arc::new(self.clone());
         simulation.run(move || match case.kind {
-            Kind::General | Kind::Chain => life::run(&case),
+            Kind::General | Kind::Chain | Kind::Syncs | Kind::Torn => life::run(&case),
             Kind::Readers => kinds::a_writer_among_readers(&case),
             Kind::Pins => kinds::all_pins(&case),
             Kind::Sequence => kinds::in_sequence(&case),
