@@ -162,8 +162,12 @@ impl Life<'_> {
         let effects = records.iter().cloned();
         let effects = effects.map(|(key, value)| (key, Some(value))).collect();
         self.model.commit(effects);
+        let loads_something = !records.is_empty();
         self.tell(database.load(records.into_iter().map(Ok::<_, Error>), 0.7))?;
-        self.model.acknowledge();
+        // A load of nothing logs nothing, and so says nothing of the commits before it.
+        if loads_something {
+            self.model.acknowledge();
+        }
         Ok(())
     }
 
