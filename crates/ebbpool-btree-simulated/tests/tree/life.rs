@@ -10,7 +10,7 @@ use ebbpool_device::{OperationCosts, Unit};
 use ebbpool_simulation::{random, thread};
 
 use crate::case::{Case, Kind, Life, Load};
-use crate::client::{Client, Off, Scripted, says_power_off};
+use crate::client::{Client, Off, Scripted};
 use crate::disk::{Mishaps, Troubled, Troubles};
 use crate::model::{Effects, Model, Records, Tally, Value};
 
@@ -405,9 +405,4 @@ pub fn contents(database: &Database) -> Result<Records, Error> {
         .into_iter()
         .map(|(key, value)| (key, Arc::new(value)));
     Ok(records.collect())
-}
-
-/// Whether the power is off by what an error says.
-pub fn is_off(error: &Error) -> bool {
-    says_power_off(error)
 }

@@ -14,8 +14,7 @@ pub type Effects = BTreeMap<Key, Option<Value>>;
 #[derive(Clone, Debug)]
 struct Commit {
     effects: Effects,
-    /// When it was called, and when it had returned well.
-    called: u64,
+    /// When it had returned well.
     returned: Option<u64>,
     /// It survives every crash.
     durable: bool,
@@ -105,10 +104,8 @@ impl Model {
     pub fn commit(&self, effects: Effects) -> usize {
         let mut state = self.state();
         state.clock += 1;
-        let called = state.clock;
         state.commits.push(Commit {
             effects,
-            called,
             returned: None,
             durable: false,
         });
@@ -272,14 +269,5 @@ impl Model {
             state.commits.len() - open.len(),
             state.commits.len()
         );
-    }
-
-    pub fn called_since(&self) -> u64 {
-        self.state()
-            .commits
-            .iter()
-            .map(|commit| commit.called)
-            .max()
-            .unwrap_or(0)
     }
 }

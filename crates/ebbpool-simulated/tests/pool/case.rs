@@ -372,9 +372,12 @@ fn troubles(random: &mut Random, calm: bool, raw: bool) -> Troubles {
     troubles
 }
 
+/// Draws a step of one kind.
+type MakeStep = fn(&mut Random, &Case) -> Step;
+
 /// Which steps a case has, and how often: some cases have only a few of them.
 struct Mix {
-    weights: Vec<(u64, fn(&mut Random, &Case) -> Step)>,
+    weights: Vec<(u64, MakeStep)>,
     total: u64,
 }
 

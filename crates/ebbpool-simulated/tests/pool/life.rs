@@ -38,11 +38,14 @@ pub fn run(case: &Arc<Case>) -> Tally {
         world.crash(case.lives[life].crash_seed);
     }
     let _ = world.last_look();
-    let tally = world.model.state().tally;
-    tally
+    world.tally()
 }
 
 impl World {
+    fn tally(&self) -> Tally {
+        self.model.state().tally
+    }
+
     fn crash(&self, seed: u64) {
         if let Some(violation) = self.disk.violations().first() {
             panic!("{violation}");

@@ -59,13 +59,13 @@ impl Scenario for Case {
                 without(&|case| drop(case.lives.remove(life)));
             }
             let scripts = &self.lives[life].scripts;
-            for client in 0..scripts.len() {
-                if !scripts[client].is_empty() {
+            for (client, script) in scripts.iter().enumerate() {
+                if !script.is_empty() {
                     without(&|case| case.lives[life].scripts[client].clear());
                 }
             }
-            for client in 0..scripts.len() {
-                let length = scripts[client].len();
+            for (client, script) in scripts.iter().enumerate() {
+                let length = script.len();
                 let mut part = length / 2;
                 while part > 0 {
                     for from in (0..length).step_by(part) {
