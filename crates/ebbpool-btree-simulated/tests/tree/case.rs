@@ -285,12 +285,13 @@ fn troubles(random: &mut Random, calm: bool) -> Troubles {
     };
     if !calm && random.one_in(2) {
         let often = random.pick(&[10, 40, 200]);
-        match random.below(6) {
+        match random.below(7) {
             0 => troubles.read_error = often,
             1 => troubles.write_error = often,
             2 => troubles.torn = often,
             3 => troubles.flipped = often,
             4 => troubles.sync_error = often,
+            5 => troubles.panics = often,
             _ => troubles.log_error = often,
         }
     }

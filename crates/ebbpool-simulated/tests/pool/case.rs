@@ -358,13 +358,14 @@ fn troubles(random: &mut Random, calm: bool, raw: bool) -> Troubles {
     }
     for _ in 0..random.below(3) {
         let often = random.pick(&[3, 8, 20, 60]);
-        match random.below(if raw { 2 } else { 7 }) {
+        match random.below(if raw { 2 } else { 8 }) {
             0 => troubles.read_error = often,
             1 => troubles.write_error = often,
             2 => troubles.torn = often,
             3 => troubles.lost = often,
             4 => troubles.flipped = often,
             5 => troubles.sync_error = often,
+            6 => troubles.panics = often,
             _ => troubles.log_error = often,
         }
     }

@@ -23,6 +23,8 @@ pub struct Troubles {
     pub flipped: u64,
     pub sync_error: u64,
     pub log_error: u64,
+    /// A read, a write or a sync that panics.
+    pub panics: u64,
 }
 
 impl Troubles {
@@ -111,6 +113,14 @@ impl Troubled {
             && random().is_multiple_of(one_in)
             && self.mishaps.armed.load(Ordering::SeqCst)
             && !self.disk.is_off()
+    }
+
+    /// The pool is to take a storage that panics for one that fails.
+    fn may_panic(&self, which: Option<&AtomicBool>) {
+        if self.goes_wrong(self.troubles.panics) {
+            self.mishaps.note(which);
+            panic!("the storage panics, as the script has it");
+        }
     }
 
     fn place(&self, page: u64) -> u64 {
@@ -202,6 +212,7 @@ impl Storage for Troubled {
     }
 
     fn read(&self, reads: &mut [Read<'_>]) -> Option<f64> {
+        self.may_panic(None);
         reads.iter().for_each(|read| self.enter(read.page, false));
         self.troubles.pause();
         for read in reads.iter_mut() {
@@ -231,6 +242,7 @@ impl Storage for Troubled {
     }
 
     fn write(&self, writes: &mut [Write<'_>]) -> Option<f64> {
+        self.may_panic(None);
         writes.iter().for_each(|write| self.enter(write.page, true));
         let before: Vec<Vec<u8>> = writes.iter().map(|write| write.buffer.to_vec()).collect();
         self.troubles.pause();
@@ -261,6 +273,7 @@ impl Storage for Troubled {
     }
 
     fn sync(&self) -> io::Result<()> {
+        self.may_panic(Some(&self.mishaps.sync_failed));
         let fails = self.goes_wrong(self.troubles.sync_error);
         if fails {
             self.mishaps.note(Some(&self.mishaps.sync_failed));
