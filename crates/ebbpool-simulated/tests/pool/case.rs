@@ -145,7 +145,7 @@ pub struct Life {
     pub dense_pages: usize,
     pub patience: Duration,
     pub fixed_costs: bool,
-    /// The power fails at the so-manieth change of the disk.
+    /// The power fails at this change of the disk, counted from 1.
     pub crash_at: Option<u64>,
     pub crash_seed: u64,
     pub closes: bool,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use ebbpool::storage::{EIO, Fault, FaultyDisk, FaultyStorage, Read, Storage, Write};
 use ebbpool_simulation::{fail, random, step, thread};
 
-/// How often what goes wrong: once in so many operations, never for 0.
+/// What goes wrong how often: once in this many operations, never for 0.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Troubles {
     /// Microseconds that an operation takes at most.
