@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use crate::world::{self, step};
 
-/// One in so many weak exchanges fails for no reason.
+/// One weak exchange in this many fails for no reason.
 const WEAK: u64 = 32;
 
 fn fails_for_no_reason() -> bool {

@@ -2,8 +2,7 @@
 
 use crate::random::Random;
 
-/// A thread goes on for at most so many steps before the scheduler looks for sleepers whose time has
-/// come.
+/// The most steps of a thread before the scheduler looks for sleepers whose time has come.
 const LONGEST_STRETCH: u64 = 4096;
 
 /// Steps after which a thread that never blocks is interrupted in any case, lest it wait in a circle for
@@ -47,8 +46,8 @@ impl Strategy {
         stretch.min(LONGEST_STRETCH)
     }
 
-    /// Whether the running thread is to make way now, after so many steps of the run and so many in one
-    /// go.
+    /// Whether the running thread is to make way now. `steps` are the run's so far, `in_one_go` the thread's since
+    /// it got the turn.
     pub(crate) fn makes_way(&mut self, steps: u64, in_one_go: u64) -> bool {
         if in_one_go >= FAIR {
             return true;

@@ -20,7 +20,7 @@ const STEP_LIMIT: u64 = 5_000_000;
 /// More steps than anything makes undisturbed.
 const UNDISTURBED: u64 = 1 << 40;
 
-/// One in so many switches wakes a waiter for no reason.
+/// One switch in this many wakes a waiter for no reason.
 const SPURIOUS: u64 = 64;
 
 /// What a blocked thread waits for.
@@ -132,7 +132,7 @@ pub enum Cause {
         /// Who waits for what.
         threads: String,
     },
-    /// The run has not ended after so many steps.
+    /// The run has not ended within its limit of steps.
     NoProgress {
         /// What the threads are at.
         threads: String,
@@ -208,14 +208,14 @@ impl Simulation {
         }
     }
 
-    /// A run that has not ended after so many steps fails (5 million without this).
+    /// A run that has not ended after this many steps fails; 5 million without this.
     pub fn step_limit(mut self, steps: u64) -> Self {
         self.step_limit = steps;
         self
     }
 
-    /// At most so many times a thread is interrupted that could go on; after that the turn passes only
-    /// where a thread blocks, sleeps or ends.
+    /// The scheduler interrupts a thread that could go on at most this many times; after that the turn passes
+    /// only where a thread blocks, sleeps or ends.
     pub fn preemptions(mut self, most: u64) -> Self {
         self.preemptions = most;
         self
@@ -434,7 +434,7 @@ impl Blocking {
         state.now
     }
 
-    /// True once in so many times.
+    /// True once in `count` times, where the run has such events.
     pub(crate) fn one_in(&self, count: u64) -> bool {
         let mut state = self.0.world.state.lock();
         state.spurious && state.random.one_in(count)

@@ -145,13 +145,15 @@ pub struct Life {
     pub dense_pages: usize,
     pub patience: Duration,
     pub fixed_costs: bool,
-    /// The power fails at the so-manieth change of the disk.
+    /// The power fails at this change of the disk, counted from 1.
     pub crash_at: Option<u64>,
     pub crash_seed: u64,
     pub closes: bool,
     /// It ends as soon as its clients have, as if the process were killed.
     pub stops: bool,
     pub troubles: Troubles,
+    /// The listener panics when it is told of this event, counted from 1.
+    pub listener_panics: Option<u64>,
     /// By client.
     pub scripts: Vec<Vec<Step>>,
 }
@@ -301,6 +303,7 @@ impl Case {
                 },
                 _ => troubles(random, calm, self.raw),
             },
+            listener_panics: random.one_in(8).then(|| 1 + random.below(20)),
             scripts,
         };
         if self.is_tight(&life) {

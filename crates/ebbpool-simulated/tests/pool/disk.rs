@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ebbpool::storage::{EIO, Fault, FaultyDisk, FaultyStorage, Read, Storage, Write};
+use ebbpool::storage::{EIO, ENOSPC, Fault, FaultyDisk, FaultyStorage, Read, Storage, Write};
 use ebbpool_simulation::{fail, random, step, thread};
 
-/// How often what goes wrong: once in so many operations, never for 0.
+/// What goes wrong how often: once in this many operations, never for 0.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Troubles {
     /// Microseconds that an operation takes at most.
@@ -202,6 +202,10 @@ impl Storage for Troubled {
 
     fn grow(&self, pages: u64) -> io::Result<()> {
         step();
+        if self.goes_wrong(self.troubles.write_error) {
+            self.mishaps.note(None);
+            return Err(io::Error::from_raw_os_error(ENOSPC));
+        }
         match &self.places {
             Some(places) => {
                 places.length(pages);

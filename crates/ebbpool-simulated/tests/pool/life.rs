@@ -122,6 +122,7 @@ impl World {
             closes: false,
             stops: false,
             troubles: Troubles::default(),
+            listener_panics: None,
             scripts: Vec::new(),
         };
         let mishaps = Arc::new(Mishaps::default());
@@ -170,6 +171,12 @@ impl World {
             let log: Arc<dyn Log> = wal.clone();
             self.disk.watch(&log, page_lsn);
             pool = pool.log(log);
+        }
+        if let Some(mut events) = options.listener_panics {
+            pool = pool.on_event(move |_| {
+                events -= 1;
+                assert!(events > 0, "the listener panics, as the script has it");
+            });
         }
         if case.raw {
             pool = pool.format(PageFormat::Raw);

@@ -1,8 +1,8 @@
 //! The pool under simulated threads: one seed decides what they do, in which order they run, what the storage
 //! answers and when the power fails. A model knows what must be found.
 //!
-//! `EBBPOOL_SEED=n` runs one seed, `EBBPOOL_SEEDS=n` so many from 1 on, or from `EBBPOOL_FIRST_SEED` on; without
-//! them it is as many as 60 s of processor time allow (`EBBPOOL_SECONDS`). With `EBBPOOL_SURVEY=1` failing seeds
+//! `EBBPOOL_SEED=n` runs one seed, `EBBPOOL_SEEDS=n` the seeds from 1 to n, or n seeds from `EBBPOOL_FIRST_SEED`
+//! on; without them the test runs as many as 60 s of processor time allow (`EBBPOOL_SECONDS`). With `EBBPOOL_SURVEY=1` failing seeds
 //! are counted by what they fail with.
 
 extern crate ebbpool_simulated as ebbpool;

@@ -215,7 +215,7 @@ impl Model {
         }
     }
 
-    /// A crash has left so many records. What is later never was.
+    /// A crash has left these records. What is later never was.
     pub fn log_was_found(&self, records: &[Record], logged: bool) {
         let end = records.len() as u64 * RECORD;
         let mut state = self.state();
