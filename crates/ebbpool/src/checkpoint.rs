@@ -36,12 +36,15 @@ impl Core {
             let dirty = self.dirty_pages();
             let (written, abandoned) = self.write_pages(&dirty)?;
             pages += written;
-            // What is dirty now is not covered, even if another thread takes a copy of it from here on: that may
-            // still be on its way when the storage is synced.
-            let left_before = self.first_left();
+            // What is dirty now is not covered, even if another thread takes a copy of it from here on, and what
+            // is on its way now is not: it may still be when the storage is synced.
+            let left_before = self.frames.first_left();
             self.wait_for_leaving()?;
             self.transfer.sync()?;
-            let first_left = left_before.into_iter().chain(self.first_left()).min();
+            let first_left = left_before
+                .into_iter()
+                .chain(self.frames.first_left())
+                .min();
             if self.policy().came_back() != came_back {
                 continue;
             }
@@ -125,18 +128,6 @@ impl Core {
             written.left_to_others.extend(more.left_to_others);
             waiting.for_latch(frame, page, awaited)?;
         }
-    }
-
-    /// The LSN of the earliest change of which no copy was taken.
-    fn first_left(&self) -> Option<Lsn> {
-        let dirty = self.frames.dirty().frames().into_iter();
-        let first = dirty.map(|frame| self.frames.first_lsn(frame));
-        let first = first.filter(|&lsn| lsn > 0).min();
-        // In this order: a page that is discarded in between is noted there before it leaves here.
-        first
-            .into_iter()
-            .chain(self.frames.discarded().first())
-            .min()
     }
 
     /// Pages that have to leave may still be on their way.

@@ -1118,6 +1118,49 @@ fn what_is_redone_counts_from_its_first_change_until_it_is_in_storage() {
     assert!(covered(&pool) < 60);
 }
 
+/// A checkpoint leaves page 3 out, since it is abandoned, and is held up at page 5. Meanwhile page 3 is redone,
+/// and its write begins, and ends only after the checkpoint.
+#[test]
+fn what_is_redone_during_a_checkpoint_is_not_covered_while_it_is_being_written() {
+    let disk = FaultyDisk::new(1);
+    let (pool, _) = pool_with_log(&disk, 70);
+    let pool = Arc::new(pool);
+    let abandoned = catch_unwind(AssertUnwindSafe(|| {
+        let mut fixed = pool.fix_write(3).unwrap();
+        fixed.set_lsn(60);
+        panic!("on purpose");
+    }));
+    assert!(abandoned.is_err());
+    put_at(&pool, 5, 1, 65);
+    let (begins, begun) = channel();
+    let (checkpoint_ended, end) = channel::<()>();
+    let (begun, end) = (Mutex::new(begun), Mutex::new(end));
+    let flusher = Arc::new(Mutex::new(None));
+    let (other, started) = (Arc::clone(&pool), Arc::clone(&flusher));
+    disk.observe(move |io| {
+        if io.operation == Operation::Write && io.page == Some(3) {
+            begins.send(()).unwrap();
+            let _ = end.lock().unwrap().recv();
+        }
+        if io.operation == Operation::Write && io.page == Some(5) {
+            let other = Arc::clone(&other);
+            let thread = std::thread::spawn(move || {
+                other.discard(3).unwrap();
+                put_at(&other, 3, 1, 60);
+                other.fix_write(3).unwrap().redone();
+                other.flush(3).unwrap();
+            });
+            *started.lock().unwrap() = Some(thread);
+            begun.lock().unwrap().recv().unwrap();
+        }
+    });
+    assert!(covered(&pool) < 60);
+    checkpoint_ended.send(()).unwrap();
+    joined(&flusher);
+    disk.observe_no_more();
+    assert_eq!(covered(&pool), 70);
+}
+
 #[test]
 fn a_page_that_is_given_back_need_not_be_redone() {
     let disk = FaultyDisk::new(1);

@@ -65,12 +65,12 @@ impl Copied<'_> {
             return None;
         }
         self.bytes_mut().copy_from_slice(latched.bytes());
-        let first = &self.frames.changes[frame as usize].first;
+        // No other thread changes the page meanwhile, or takes a copy.
+        self.frames.changes[frame as usize].took_off();
         Some(Taken {
             frame,
             page: latched.page(),
             lsn: self.frames.details(frame).lsn.load(Ordering::Relaxed),
-            first_lsn: first.swap(0, Ordering::AcqRel),
         })
     }
 }
@@ -88,12 +88,14 @@ pub(crate) struct Taken {
     pub(crate) frame: u32,
     pub(crate) page: u64,
     pub(crate) lsn: u64,
-    first_lsn: u64,
 }
 
 impl Taken {
     /// The copy has reached storage; true if the page is clean now.
     pub(crate) fn written(self, frames: &Frames) -> bool {
+        // Before another copy can be taken.
+        let changes = &frames.changes[self.frame as usize];
+        changes.in_flight.store(0, Ordering::Release);
         let landed = frames.header(self.frame).word.written();
         if landed.clean {
             frames.became_clean(self.frame);
@@ -107,7 +109,8 @@ impl Taken {
     /// The copy has not reached storage.
     pub(crate) fn failed(self, frames: &Frames) {
         // Before the page is dirty again: a checkpoint that finds it so asks for the first LSN then.
-        frames.note_first_lsn(self.frame, self.first_lsn);
+        let changes = &frames.changes[self.frame as usize];
+        changes.note_first(changes.in_flight.load(Ordering::Acquire));
         if frames.header(self.frame).word.write_failed().wake {
             frames.wake(self.frame);
         }

@@ -27,7 +27,9 @@ impl Discarded {
         self.0.lock().remove(&page);
     }
 
-    pub(crate) fn first(&self) -> Option<Lsn> {
-        self.0.lock().values().min().copied()
+    /// The first LSN of all, and of what the caller finds while no page is noted or forgotten.
+    pub(crate) fn first_beside(&self, found: impl FnOnce() -> Option<Lsn>) -> Option<Lsn> {
+        let discarded = self.0.lock();
+        discarded.values().copied().chain(found()).min()
     }
 }

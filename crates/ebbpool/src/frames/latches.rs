@@ -238,9 +238,7 @@ impl<'f> Claimed<'f> {
         let header = self.frames.header(self.frame);
         let details = self.frames.details(self.frame);
         self.frames.dirty.remove(self.frame);
-        self.frames.changes[self.frame as usize]
-            .first
-            .store(0, Ordering::Release);
+        self.frames.changes[self.frame as usize].forget();
         header.word.begin_load();
         header.page.store(page, Ordering::Relaxed);
         details.lsn.store(0, Ordering::Relaxed);
@@ -291,9 +289,7 @@ impl<'f> Claimed<'f> {
     /// Empties the frame.
     pub(crate) fn vacate(self) {
         self.frames.dirty.remove(self.frame);
-        self.frames.changes[self.frame as usize]
-            .first
-            .store(0, Ordering::Release);
+        self.frames.changes[self.frame as usize].forget();
         if self.frames.header(self.frame).word.vacate() {
             self.frames.wake(self.frame);
         }

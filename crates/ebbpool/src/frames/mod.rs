@@ -47,13 +47,39 @@ struct Details {
 /// What is known of a page's changes since it was last written.
 #[derive(Debug, Default)]
 struct Changes {
-    /// The LSN of the first; 0 if there is none.
+    /// The LSN of the first of which no copy was taken; 0 if there is none.
     first: AtomicU64,
+    /// The LSN of the first that the copy in flight has. After a flight that failed it stays: then `first`
+    /// is no larger.
+    in_flight: AtomicU64,
     /// When it was first changed, in milliseconds since the pool was opened, without the upper bits.
     since_ms: AtomicU32,
 }
 
 impl Changes {
+    /// The LSN of the first that may not be in storage; 0 if there is none.
+    fn first_left(&self) -> Lsn {
+        // In this order: a copy that is taken in between has the LSN by then.
+        let first = self.first.load(Ordering::Acquire);
+        let in_flight = self.in_flight.load(Ordering::Acquire);
+        match (first, in_flight) {
+            (0, lsn) | (lsn, 0) => lsn,
+            (first, in_flight) => first.min(in_flight),
+        }
+    }
+
+    /// A copy is taken that has all changes so far.
+    fn took_off(&self) {
+        self.in_flight
+            .store(self.first.load(Ordering::Acquire), Ordering::Release);
+        self.first.store(0, Ordering::Release);
+    }
+
+    fn forget(&self) {
+        self.first.store(0, Ordering::Release);
+        self.in_flight.store(0, Ordering::Release);
+    }
+
     /// The page has a change of this LSN that storage does not have. The thread that changes the page and the
     /// one whose copy could not be written may come at the same time: the smaller LSN stays.
     #[inline]
@@ -205,9 +231,22 @@ impl Frames {
         self.now_ms().wrapping_sub(since)
     }
 
-    /// The LSN of the first change of a page since it was last written; 0 if there is none.
+    /// The LSN of the first change of a page since a copy of it was taken that reached storage; 0 if there is
+    /// none. The caller knows that no copy is in flight.
     pub(crate) fn first_lsn(&self, frame: u32) -> Lsn {
         self.changes[frame as usize].first.load(Ordering::Acquire)
+    }
+
+    /// The LSN of the earliest change that may not be in storage, of all pages that are dirty, on their way to
+    /// storage, or discarded and to be redone.
+    pub(crate) fn first_left(&self) -> Option<Lsn> {
+        // Under the lock of the discarded pages: where a page is discarded or redone, its LSN goes from here to
+        // there or back, and none is overlooked.
+        self.discarded.first_beside(|| {
+            let dirty = self.dirty.frames().into_iter();
+            let each = dirty.map(|frame| self.changes[frame as usize].first_left());
+            each.filter(|&lsn| lsn > 0).min()
+        })
     }
 
     fn became_dirty(&self, frame: u32) {
