@@ -364,6 +364,32 @@ fn fast_keeps_a_page_that_a_sequential_log_block_is_ahead_of() {
     }
 }
 
+/// A full log block whose pages were trimmed is merged away with its data block, and the next page goes to a data
+/// block, not to a log block in order without one.
+#[test]
+fn bast_keeps_a_page_that_follows_a_merge_of_trimmed_pages() {
+    let tiny = "flash:slc-mt29f4g08aaa,blocks=16,pages_per_block=2,page_size=64,rho=0.5,ftl=bast,log_blocks=3";
+    let mut bench = Bench::new(tiny);
+    let requests = [
+        // The data block is full, then the log block, out of order.
+        Request::Write(0),
+        Request::Write(1),
+        Request::Write(1),
+        Request::Write(1),
+        Request::Trim(0),
+        Request::Trim(1),
+        Request::Write(0),
+        Request::Write(0),
+        Request::Write(1),
+        Request::Write(1),
+    ];
+    for request in requests {
+        bench.ask(request).unwrap();
+        bench.check();
+        bench.check_table();
+    }
+}
+
 #[test]
 fn contents_survive_the_end_of_life() {
     let directory = std::env::temp_dir().join(format!("ebbpool-flash-{}", std::process::id()));

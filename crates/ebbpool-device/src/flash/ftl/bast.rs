@@ -78,7 +78,21 @@ impl Bast {
         })
     }
 
-    /// The log block of a logical block, with room for a page.
+    /// Merges the log block of a logical block if it is full; true if it was.
+    fn merge_if_full<O: Observer>(
+        &mut self,
+        nand: &mut Nand<O>,
+        logical_block: u32,
+    ) -> Result<bool, OutOfBlocks> {
+        let at = self.log_of[logical_block as usize];
+        let full = at != NONE && nand.is_full(self.logs[at as usize].block);
+        if full {
+            self.merge(nand, at)?;
+        }
+        Ok(full)
+    }
+
+    /// The log block of a logical block, which has room for a page if there is one already.
     fn open_log<O: Observer>(
         &mut self,
         nand: &mut Nand<O>,
@@ -86,10 +100,7 @@ impl Bast {
     ) -> Result<u32, OutOfBlocks> {
         let at = self.log_of[logical_block as usize];
         if at != NONE {
-            if !nand.is_full(self.logs[at as usize].block) {
-                return Ok(at);
-            }
-            self.merge(nand, at)?;
+            return Ok(at);
         }
         if self.logs.len() as u32 == self.log_blocks {
             let least_recent = (0..self.logs.len()).min_by_key(|&at| self.logs[at].last_write);
@@ -122,6 +133,11 @@ impl<O: Observer> TranslationLayer<O> for Bast {
             return Ok(());
         }
         let (logical_block, offset) = self.data.split(logical);
+        // The merge may leave the page's slot of the data block blank, or no data block if all pages were
+        // trimmed. What is written there later must not come after a page in a log block that is in order.
+        if self.merge_if_full(nand, logical_block)? && self.data.write_in_place(nand, logical)? {
+            return Ok(());
+        }
         let at = self.open_log(nand, logical_block)?;
         let log = &mut self.logs[at as usize];
         let slot = nand.written(log.block);
