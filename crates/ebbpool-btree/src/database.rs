@@ -410,7 +410,10 @@ impl Database {
         });
         let mut transaction = self.begin();
         let outcome = match transaction.load(&mut records, fill) {
-            Ok(count) => transaction.commit_as(Durability::Synced).map(|()| count),
+            Ok(count) => transaction
+                .commit_as(Durability::Synced)
+                .and_then(|()| self.empty_is_durable(count))
+                .map(|()| count),
             // Whoever comes next is told if that is not possible.
             Err(error) => transaction.rollback().and(Err(error)),
         };
@@ -418,6 +421,16 @@ impl Database {
             (Some(payload), _) => panic::resume_unwind(payload),
             (None, Some(failure)) => Err(failure),
             (None, None) => Ok(outcome?),
+        }
+    }
+
+    /// A load of no records has nothing to commit, and still says that the database is durably empty: so the
+    /// deletes have to be durable that emptied it.
+    fn empty_is_durable(&self, loaded: u64) -> Result<(), Error> {
+        let wal = &*self.inner.tree.wal;
+        match loaded {
+            0 => wal.sync(wal.end_lsn()),
+            _ => Ok(()),
         }
     }
 

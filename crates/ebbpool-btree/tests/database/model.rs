@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ebbpool::storage::{EIO, Fault, FaultyDisk, Operation};
-use ebbpool_btree::{Database, Error, Transaction};
+use ebbpool_btree::{Database, Durability, Error, Transaction};
 use proptest::prelude::*;
 
 use crate::parts::{all, open, options, parts};
@@ -532,4 +532,22 @@ fn what_is_loaded_after_everything_was_removed_can_be_read() {
     }
     database.close().unwrap();
     assert!(all(&open(&disk).unwrap()) == records);
+}
+
+/// What the load says is true of the database counts, whatever commits were to be: it is empty, durably.
+#[test]
+fn a_load_of_nothing_makes_what_was_removed_before_it_durable() {
+    let disk = FaultyDisk::new(0);
+    let mut database = open(&disk).unwrap();
+    database.put(b"key", b"value").unwrap();
+    database.close().unwrap();
+    let options = options().durability(Durability::None);
+    database = options.open_on(parts(&disk)).unwrap();
+    database.delete(b"key").unwrap();
+    let nothing = std::iter::empty::<Result<_, Error>>();
+    assert_eq!(database.load(nothing, 0.9).unwrap(), 0);
+    disk.crash(0);
+    drop(database);
+    disk.restart();
+    assert!(all(&open(&disk).unwrap()).is_empty());
 }
