@@ -242,30 +242,16 @@ impl Core {
     #[inline]
     fn exclude_for(&self, page: u64, purpose: Purpose) -> Result<Exclusive<'_>, Error> {
         if let Some(frame) = self.table.find(page, &self.frames)
+            // Taking the latch makes the page dirty, and so the number is looked at before: another page that came
+            // into the frame in between is written once too often, which does no harm.
             && self.frames.page_in(frame) == page
-            && let Some(latch) = self.exclude_resident(page, frame)?
+            && let Ok((latch, fixed)) = self.frames.exclude(frame)
+            && latch.page() == page
         {
+            self.hit(frame, page, Access::Write, fixed);
             return Ok(latch);
         }
         self.exclude_slowly(page, purpose)
-    }
-
-    /// The latch, if it is free and the page still there.
-    ///
-    /// Taking it makes the page dirty, and so the number is looked at before: another page that
-    /// came into the frame in between is written once too often, which does no harm.
-    #[inline]
-    fn exclude_resident(&self, page: u64, frame: u32) -> Result<Option<Exclusive<'_>>, Error> {
-        match self.frames.exclude(frame) {
-            Ok((latch, fixed)) if latch.page() == page => {
-                self.hit(frame, page, Access::Write, fixed);
-                Ok(Some(latch))
-            }
-            Err(Refusal::Abandoned) if self.frames.page_in(frame) == page => {
-                Err(Error::Abandoned { page })
-            }
-            _ => Ok(None),
-        }
     }
 
     #[cold]
@@ -283,8 +269,15 @@ impl Core {
                 continue;
             };
             if self.frames.page_in(frame) == page {
-                if let Some(latch) = self.exclude_resident(page, frame)? {
-                    return Ok(latch);
+                match self.frames.exclude(frame) {
+                    Ok((latch, fixed)) if latch.page() == page => {
+                        self.hit(frame, page, Access::Write, fixed);
+                        return Ok(latch);
+                    }
+                    Err(Refusal::Abandoned) if self.frames.page_in(frame) == page => {
+                        return Err(Error::Abandoned { page });
+                    }
+                    _ => {}
                 }
                 waiting.for_latch(frame, page, Awaited::Exclusive)?;
             }

@@ -18,9 +18,34 @@ pub(crate) struct Shared<'f> {
 /// one may leave the page changed by halves: then the page is abandoned.
 pub(crate) struct Exclusive<'f> {
     frames: &'f Frames,
-    frame: u32,
-    /// The thread was panicking already, and uses the page to clean up.
-    panicking: bool,
+    held: Held,
+}
+
+/// A frame, and whether the thread was panicking already when it took the latch, and so uses the page to clean
+/// up. In one word, so that a latch passes from function to function in registers.
+#[derive(Clone, Copy)]
+struct Held(u32);
+
+impl Held {
+    const PANICKING: u32 = 1 << 31;
+
+    #[inline]
+    fn new(frame: u32) -> Self {
+        debug_assert!(frame < Self::PANICKING, "there are fewer frames");
+        match thread::panicking() {
+            true => Held(frame | Self::PANICKING),
+            false => Held(frame),
+        }
+    }
+
+    #[inline]
+    fn frame(self) -> u32 {
+        self.0 & !Self::PANICKING
+    }
+
+    fn was_panicking(self) -> bool {
+        self.0 & Self::PANICKING != 0
+    }
 }
 
 /// The exclusive latch of a frame whose page leaves or comes. It is given back by one of the
@@ -116,12 +141,15 @@ macro_rules! latch {
         impl $latch<'_> {
             #[inline]
             pub(crate) fn page(&self) -> u64 {
-                self.frames.page_in(self.frame)
+                self.frames.page_in(self.frame())
             }
 
             /// Of the page's latest change.
             pub(crate) fn lsn(&self) -> Lsn {
-                self.frames.details(self.frame).lsn.load(Ordering::Relaxed)
+                self.frames
+                    .details(self.frame())
+                    .lsn
+                    .load(Ordering::Relaxed)
             }
         }
     };
@@ -159,31 +187,34 @@ impl Drop for Shared<'_> {
 }
 
 impl<'f> Exclusive<'f> {
+    #[inline]
     fn new(frames: &'f Frames, frame: u32) -> Self {
-        Exclusive {
-            frames,
-            frame,
-            panicking: thread::panicking(),
-        }
+        let held = Held::new(frame);
+        Exclusive { frames, held }
+    }
+
+    #[inline]
+    fn frame(&self) -> u32 {
+        self.held.frame()
     }
 
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         // SAFETY: the latch is exclusive, and changing the bytes borrows it mutably.
-        unsafe { self.frames.memory.bytes(self.frame) }
+        unsafe { self.frames.memory.bytes(self.frame()) }
     }
 
     #[inline]
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: the latch is exclusive, and it is borrowed for as long.
-        unsafe { self.frames.memory.bytes_mut(self.frame) }
+        unsafe { self.frames.memory.bytes_mut(self.frame()) }
     }
 
     /// The page was changed, and the log has that at `lsn`.
     pub(crate) fn set_lsn(&mut self, lsn: Lsn) {
-        let details = self.frames.details(self.frame);
+        let details = self.frames.details(self.frame());
         details.lsn.store(lsn, Ordering::Relaxed);
-        self.frames.note_first_lsn(self.frame, lsn);
+        self.frames.note_first_lsn(self.frame(), lsn);
     }
 
     /// The changes of the page that were discarded have been redone.
@@ -192,14 +223,14 @@ impl<'f> Exclusive<'f> {
         if let Some(first) = discarded.first_of(page) {
             // They are not in storage, whatever LSNs they were given. A checkpoint finds the LSN in one place
             // or the other.
-            self.frames.note_first_lsn(self.frame, first);
+            self.frames.note_first_lsn(self.frame(), first);
             discarded.forget(page);
         }
     }
 
     /// Others may read now.
     pub(crate) fn downgrade(self) -> Shared<'f> {
-        let Exclusive { frames, frame, .. } = self;
+        let (frames, frame) = (self.frames, self.frame());
         mem::forget(self);
         if frames.header(frame).word.downgrade() {
             frames.wake(frame);
@@ -208,17 +239,26 @@ impl<'f> Exclusive<'f> {
     }
 }
 
+impl Exclusive<'_> {
+    /// Before the latch is given back: a checkpoint that waits for it asks for the first LSN then.
+    #[cold]
+    fn abandon(&self) {
+        if !self.held.was_panicking() {
+            self.frames.note_unknown_lsn(self.frame());
+            self.frames.header(self.frame()).word.abandon();
+        }
+    }
+}
+
 impl Drop for Exclusive<'_> {
     #[inline]
     fn drop(&mut self) {
-        let word = &self.frames.header(self.frame).word;
-        if thread::panicking() && !self.panicking {
-            // Before the latch is given back: a checkpoint that waits for it asks for the first LSN then.
-            self.frames.note_unknown_lsn(self.frame);
-            word.abandon();
+        if thread::panicking() {
+            self.abandon();
         }
-        if word.unexclude() {
-            self.frames.wake(self.frame);
+        let frame = self.frame();
+        if self.frames.header(frame).word.unexclude() {
+            self.frames.wake(frame);
         }
     }
 }
