@@ -99,7 +99,7 @@ pub(crate) fn asymmetry(input: &[u8]) {
 
 /// A generator: the same references each time, as many as it says. Large ones are only parsed.
 pub(crate) fn generator(input: &[u8]) {
-    const LARGEST: u64 = 20_000;
+    const LARGEST: u64 = 2_000;
     let Some(text) = text_of(input) else { return };
     if !text.contains(':') {
         // Without arguments the sizes are the defaults, which take long.
