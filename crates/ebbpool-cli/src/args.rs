@@ -4,11 +4,11 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use ebbpool_device::Asymmetry;
+use ebbpool_cost::{Asymmetry, Decimal};
 use ebbpool_device::arrivals::Rate;
 use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_device::flash::FlashConfig;
-use ebbpool_policy::{Fraction, PolicySpec, registry, split_list};
+use ebbpool_policy::{PolicySpec, registry, split_list};
 use ebbpool_sim::{AtEnd, Size, Warmup};
 use ebbpool_trace::{Columns, Format, ReadOptions, Source};
 
@@ -800,7 +800,7 @@ impl std::str::FromStr for RateArg {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
-        let share = text.parse().ok().filter(|share: &Fraction| {
+        let share = text.parse().ok().filter(|share: &Decimal| {
             text.ends_with('%') && !share.is_zero() && !share.exceeds_one()
         });
         share.map(|share| RateArg(share.to_f64())).ok_or_else(|| {
@@ -849,7 +849,7 @@ impl std::str::FromStr for SizeArg {
             )
         };
         let size = if text.ends_with('%') {
-            let share: Fraction = text.parse().map_err(|_| range())?;
+            let share: Decimal = text.parse().map_err(|_| range())?;
             if share.is_zero() {
                 return Err(range());
             }
@@ -895,7 +895,7 @@ impl std::str::FromStr for WarmupArg {
         let text = text.trim();
         let range = || format!("'{text}' is not a warm-up; give references, or 0% to 100% of them");
         if text.ends_with('%') {
-            let share: Fraction = text.parse().map_err(|_| range())?;
+            let share: Decimal = text.parse().map_err(|_| range())?;
             if share.exceeds_one() {
                 return Err(range());
             }

@@ -1,10 +1,9 @@
 //! What reads and writes are charged to: a plain asymmetry, one that changes, or a device.
 
-use ebbpool_device::changing::{AsymmetrySpec, PAPERS_BASE};
+use ebbpool_cost::{Asymmetry, OperationCosts, PAPERS_BASE, Unit};
+use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_device::flash::FlashConfig;
-use ebbpool_device::{
-    AnyDevice, Asymmetry, ChangingDevice, DeviceProfile, FlashDevice, OperationCosts, Unit,
-};
+use ebbpool_device::{AnyDevice, ChangingDevice, DeviceProfile, FlashDevice};
 use ebbpool_policy::{Entry, PolicySpec};
 use ebbpool_sim::DeviceAtStart;
 use ebbpool_trace::Metadata;

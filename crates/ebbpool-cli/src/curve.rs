@@ -6,7 +6,7 @@ mod table;
 
 use std::io::{self, Write};
 
-use ebbpool_device::Asymmetry;
+use ebbpool_cost::Asymmetry;
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{
     CleanPool, CurveOptions, Curves, Estimate, NoStore, Progress, SimError, Smallest, Store,

@@ -1,7 +1,7 @@
 //! Results as the contract names them.
 
+use ebbpool_cost::{Asymmetry, Unit};
 use ebbpool_device::energy::Energy;
-use ebbpool_device::{Asymmetry, Unit};
 use ebbpool_sim::{Counts, DeviceOutcome, TraceFacts};
 use ebbpool_trace::Metadata;
 use serde::Serialize;

@@ -3,8 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use ebbpool_device::Asymmetry;
-use ebbpool_policy::Fraction;
+use ebbpool_cost::{Asymmetry, Decimal};
 use ebbpool_sim::Traffic;
 
 /// A figure that costs something.
@@ -42,7 +41,7 @@ impl Figure {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Amount {
     /// This share less than the baseline has.
-    Less(Fraction),
+    Less(Decimal),
     /// So many pages; of a bill, page reads per reference.
     AtMost(f64),
 }
@@ -93,7 +92,7 @@ impl FromStr for Target {
             .filter(|share| share.ends_with('%'));
         let amount = match less {
             Some(share) => {
-                let share: Fraction = share.parse().map_err(|_| refused())?;
+                let share: Decimal = share.parse().map_err(|_| refused())?;
                 if share.is_zero() || share.exceeds_one() {
                     return Err(refused());
                 }

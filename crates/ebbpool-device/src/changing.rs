@@ -17,10 +17,7 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
-use crate::Asymmetry;
-
-/// R0 of the papers where no device states one (FD-Buffer CIKM, section 5.1).
-pub const PAPERS_BASE: Asymmetry = Asymmetry(32.0);
+use ebbpool_cost::Asymmetry;
 
 /// References of an epoch in the papers.
 const PAPERS_EPOCH: u64 = 5000;

@@ -1,10 +1,10 @@
 //! What a simulator drives: devices that serve reads and writes of pages and say what they cost.
 
+use ebbpool_cost::Asymmetry;
+use ebbpool_cost::{Bill, OperationCosts, Unit};
 use serde::{Deserialize, Serialize};
 
-use crate::Asymmetry;
 use crate::changing::{ChangingAsymmetry, Epoch};
-use crate::costs::{Bill, OperationCosts, Unit};
 use crate::energy::{Activity, Energy, Power};
 use crate::flash_device::FlashDevice;
 use crate::profiles::{DeviceProfile, WriteCache};
@@ -294,7 +294,7 @@ pub struct ChangingDevice {
 impl ChangingDevice {
     /// In page reads: a read costs 1.
     pub fn new(asymmetry: ChangingAsymmetry) -> Self {
-        Self::with_read_cost(asymmetry, Asymmetry(1.0).into(), None)
+        Self::with_read_cost(asymmetry, Asymmetry::saturating(1.0).into(), None)
     }
 
     /// With the read cost, unit and power of a profile. Its writes do not count.
@@ -490,7 +490,7 @@ mod tests {
 
     fn changing(text: &str) -> ChangingAsymmetry {
         let spec: AsymmetrySpec = text.parse().expect("a model");
-        spec.load(Asymmetry(32.0)).expect("no file")
+        spec.load(Asymmetry::saturating(32.0)).expect("no file")
     }
 
     #[test]
@@ -604,7 +604,7 @@ mod tests {
         ) {
             let mut device: AnyDevice = match which {
                 0 => profile("nvme-970evoplus-1t").device().with_cache_left(left).into(),
-                1 => PlainDevice::from(Asymmetry(7.5)).into(),
+                1 => PlainDevice::from(Asymmetry::saturating(7.5)).into(),
                 2 => ChangingDevice::new(changing("rm1:epoch=3")).into(),
                 _ => ChangingDevice::with_reads_of(profile("ssd1"), changing("rm2:epoch=5")).into(),
             };

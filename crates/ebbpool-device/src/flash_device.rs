@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use crate::costs::{OperationCosts, Unit};
 use crate::device::{Device, DeviceFailed, DeviceReport};
 use crate::energy::Energy;
 use crate::flash::{
     Cause, ConfigError, DeviceError, Flash, FlashConfig, Observer, Report, ServiceTime,
 };
-use crate::measured::MeasuredCosts;
+use ebbpool_cost::measured::MeasuredCosts;
+use ebbpool_cost::{OperationCosts, Unit};
 
 /// How the pages of a trace lie on the pages of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

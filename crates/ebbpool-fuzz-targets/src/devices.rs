@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use ebbpool_device::changing::{AsymmetrySpec, PAPERS_BASE};
+use ebbpool_cost::PAPERS_BASE;
+use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_device::flash::{Flash, FlashConfig};
 use ebbpool_device::{Device, DeviceProfile};
 use tempfile::TempDir;

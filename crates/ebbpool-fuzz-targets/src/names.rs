@@ -1,8 +1,8 @@
 //! What stands on a command line: policies, fractions, asymmetries, generators.
 
-use ebbpool_device::Asymmetry;
+use ebbpool_cost::{Asymmetry, Decimal};
 use ebbpool_device::changing::AsymmetrySpec;
-use ebbpool_policy::{Fraction, PolicySpec, split_list};
+use ebbpool_policy::{PolicySpec, split_list};
 use ebbpool_trace::{Columns, Source};
 
 use crate::traces;
@@ -38,7 +38,7 @@ pub(crate) fn policy_list(input: &[u8]) {
 /// An exact decimal: prints as what it was, as a decimal and in per cent.
 pub(crate) fn fraction(input: &[u8]) {
     let Some(text) = text_of(input) else { return };
-    let Ok(fraction) = text.parse::<Fraction>() else {
+    let Ok(fraction) = text.parse::<Decimal>() else {
         return;
     };
     assert_eq!(fraction.floor_of(0), 0);

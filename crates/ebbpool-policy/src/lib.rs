@@ -10,7 +10,6 @@ mod clean_pools;
 mod clustered;
 mod clusters;
 mod distances;
-mod fraction;
 mod ghost_queues;
 mod ghosts;
 mod heap;
@@ -25,7 +24,6 @@ mod spec;
 pub use clean_pools::{CleanPools, PoolEstimator, PoolTraffic};
 pub use clustered::Clustered;
 pub use clusters::priority as cluster_priority;
-pub use fraction::{Fraction, NotAFraction};
 pub use lists::Lists;
 pub use policy::{
     Access, Costs, DynPolicy, Foresight, Frame, Gauges, Ghost, MOST_GHOSTS, NextUse, Page, Policy,

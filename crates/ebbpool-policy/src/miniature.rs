@@ -1,7 +1,8 @@
 //! What it takes for a policy over a sample of the pages to behave as the whole one does over all
 //! (Waldspurger et al. 2017).
 
-use crate::fraction::Fraction;
+use ebbpool_cost::Decimal;
+
 use crate::spec::{Kind, Param, PolicySpec, Value};
 
 /// Pages that DULO takes for a sequence have to be sampled together.
@@ -56,10 +57,10 @@ fn scaled_down(param: &Param, value: &Value, share: f64) -> Option<Value> {
             let scaled = (*number as f64 * share).round() as u64;
             (*number > 0).then(|| Value::Whole(scaled.clamp(least, most)))
         }
-        Value::Fraction(fraction) if PER_REFERENCE.contains(&param.name) => {
+        Value::Decimal(fraction) if PER_REFERENCE.contains(&param.name) => {
             let scaled = (fraction.to_f64() / share).min(1.0);
-            let scaled: Fraction = format!("{scaled:.9}").parse().ok()?;
-            Some(Value::Fraction(scaled))
+            let scaled: Decimal = format!("{scaled:.9}").parse().ok()?;
+            Some(Value::Decimal(scaled))
         }
         _ => None,
     }

@@ -1,5 +1,7 @@
 //! The contract between a policy and its driver (the simulator, or the pool).
 
+pub use ebbpool_cost::Costs;
+
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
@@ -38,44 +40,6 @@ impl Access {
     #[inline]
     pub fn is_write(self) -> bool {
         self == Access::Write
-    }
-}
-
-/// What one page read and one page write cost now, in a unit of the teller's choice.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Costs {
-    /// One page read.
-    pub read: f64,
-    /// One page write.
-    pub write: f64,
-    /// How many microseconds one unit is. Only `fd-buffer:interval=auto` weighs I/O against
-    /// computing time and therefore looks at it.
-    pub unit_us: f64,
-}
-
-impl Costs {
-    /// The read latency of the Mtron SSD in microseconds (FD-Buffer, section 5.1): the length of
-    /// the unit where only an asymmetry is known.
-    pub const MTRON_READ_US: f64 = 176.0;
-
-    /// The papers' plain model: a read costs 1, a write `asymmetry`.
-    pub fn asymmetric(asymmetry: f64) -> Self {
-        Costs {
-            read: 1.0,
-            write: asymmetry,
-            unit_us: Self::MTRON_READ_US,
-        }
-    }
-
-    /// R, the write cost in units of the read cost.
-    pub fn asymmetry(&self) -> f64 {
-        self.write / self.read
-    }
-}
-
-impl Default for Costs {
-    fn default() -> Self {
-        Costs::asymmetric(1.0)
     }
 }
 

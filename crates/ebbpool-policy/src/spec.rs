@@ -4,7 +4,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::fraction::Fraction;
+use ebbpool_cost::spec::{self, Malformed};
+use ebbpool_cost::{Decimal, did_you_mean, one_line};
+
 use crate::registry;
 
 /// What a policy says of itself: the registry, `--help`, `docs/policies.md` and error messages
@@ -154,7 +156,7 @@ pub const MAX_PAGES: u64 = 1 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// An exact decimal.
-    Fraction(Fraction),
+    Decimal(Decimal),
     /// A whole number.
     Whole(u64),
     /// A word.
@@ -195,14 +197,14 @@ enum Refusal {
 impl Kind {
     /// Reads a value.
     fn parse(&self, text: &str) -> Result<Value, Refusal> {
-        let fraction = || text.parse::<Fraction>().ok();
+        let fraction = || text.parse::<Decimal>().ok();
         let value = match self {
             Kind::Share => fraction()
                 .filter(|share| !share.exceeds_one())
-                .map(Value::Fraction),
+                .map(Value::Decimal),
             Kind::Percent => fraction()
                 .filter(|share| !share.exceeds_one() && !share.is_zero())
-                .map(Value::Fraction),
+                .map(Value::Decimal),
             Kind::ShareOrPages if text.contains(['%', '.']) => {
                 return Kind::Share
                     .parse(text)
@@ -246,17 +248,16 @@ impl Kind {
 
     /// What stands in the parentheses, which a single name needs not.
     fn unwrap<'a>(&self, text: &'a str) -> Result<&'a str, Refusal> {
-        let inside = text.strip_prefix('(').map(|rest| rest.strip_suffix(')'));
-        match inside {
-            Some(Some(inside)) => Ok(inside.trim()),
-            None if !text.contains([':', '(', ')']) => Ok(text),
+        match spec::inside_parentheses(text) {
+            Ok(Some(inside)) => Ok(inside),
+            Ok(None) if !text.contains([':', '(', ')']) => Ok(text),
             _ => Err(Refusal::NotOf(self.range())),
         }
     }
 
     fn parse_wrapped(&self, text: &str) -> Result<PolicySpec, Refusal> {
         // Looked at before the rest is read, so that no text makes this call itself at depth.
-        let name = text.split(':').next().unwrap_or("").trim();
+        let (name, _) = spec::split_name(text);
         if named(name).is_some_and(|(entry, _)| entry.wraps_a_policy()) {
             return Err(Refusal::NotOf(self.range()));
         }
@@ -287,8 +288,8 @@ impl Kind {
 
     fn spell(&self, value: &Value) -> String {
         match (self, value) {
-            (Kind::Percent | Kind::ShareOrPages, Value::Fraction(fraction)) => fraction.percent(),
-            (_, Value::Fraction(fraction)) => fraction.to_string(),
+            (Kind::Percent | Kind::ShareOrPages, Value::Decimal(fraction)) => fraction.percent(),
+            (_, Value::Decimal(fraction)) => fraction.to_string(),
             (_, Value::Whole(number)) => number.to_string(),
             (_, Value::Word(word)) => word.to_string(),
             (_, Value::Policy(spec)) => match spec.to_string() {
@@ -343,7 +344,7 @@ impl Eq for PolicySpec {}
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     /// There is no policy of that name.
-    #[error("unknown policy '{name}'; {suggestion}the policies are: {all}")]
+    #[error("unknown policy '{name}'{suggestion}; the policies are: {all}")]
     UnknownPolicy {
         /// The name given.
         name: String,
@@ -353,7 +354,7 @@ pub enum SpecError {
         all: String,
     },
     /// The policy has no such parameter.
-    #[error("policy {policy} has no parameter '{name}'; {known}")]
+    #[error("policy {policy} has no parameter '{name}'{known}")]
     UnknownParam {
         /// The policy.
         policy: &'static str,
@@ -455,7 +456,7 @@ impl PolicySpec {
     /// The exact share of `frames` that a parameter stands for; 0 if there is none.
     pub(crate) fn share_of(&self, name: &str, frames: u32) -> u32 {
         let pages = match self.value(name) {
-            Some(Value::Fraction(share)) => share.floor_of(u64::from(frames)),
+            Some(Value::Decimal(share)) => share.floor_of(u64::from(frames)),
             Some(Value::Whole(pages)) => pages,
             _ => 0,
         };
@@ -514,13 +515,14 @@ impl PolicySpec {
     }
 
     fn set(&mut self, assignments: &str, given: &mut Vec<&'static str>) -> Result<(), SpecError> {
-        for assignment in split_at_commas(assignments) {
-            let Some((name, value)) = assignment.split_once('=') else {
-                return Err(SpecError::Malformed {
-                    text: assignment.into(),
-                });
-            };
-            let (name, value) = (name.trim(), value.trim());
+        let malformed = |malformed| SpecError::Malformed {
+            text: match malformed {
+                Malformed::NotAPair(part) => one_line(part),
+                Malformed::Parentheses => one_line(assignments),
+            },
+        };
+        for part in spec::parts(assignments).map_err(malformed)? {
+            let (name, value) = spec::pair(part).map_err(malformed)?;
             let policy = self.entry.name;
             let Some(at) = self.entry.params.iter().position(|p| p.name == name) else {
                 return Err(SpecError::UnknownParam {
@@ -557,7 +559,7 @@ impl PolicySpec {
 
 fn known_params(entry: &Entry, name: &str) -> String {
     if entry.params.is_empty() {
-        return "it has none".into();
+        return "; it has none".into();
     }
     let list: Vec<String> = entry
         .params
@@ -565,31 +567,14 @@ fn known_params(entry: &Entry, name: &str) -> String {
         .map(|param| format!("{}={} ({})", param.name, param.default, param.kind.range()))
         .collect();
     let suggestion = did_you_mean(name, entry.params.iter().map(|param| param.name));
-    format!("{suggestion}its parameters are: {}", list.join(", "))
-}
-
-/// Names less alike than this are not typing errors.
-const ALIKE: f64 = 0.4;
-
-fn did_you_mean(name: &str, known: impl Iterator<Item = &'static str>) -> String {
-    let nearest = known
-        .map(|known| (strsim::normalized_damerau_levenshtein(known, name), known))
-        .max_by(|(a, _), (b, _)| a.total_cmp(b));
-    match nearest {
-        Some((likeness, known)) if likeness >= ALIKE => format!("did you mean '{known}'? "),
-        _ => String::new(),
-    }
+    format!("{suggestion}; its parameters are: {}", list.join(", "))
 }
 
 impl FromStr for PolicySpec {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
-        let text = text.trim();
-        let (name, assignments) = match text.split_once(':') {
-            Some((name, assignments)) => (name.trim(), Some(assignments)),
-            None => (text, None),
-        };
+        let (name, assignments) = spec::split_name(text);
         if let Some((entry, preset)) = named(name) {
             let mut spec = PolicySpec::of(entry);
             let mut given = Vec::new();
@@ -644,8 +629,8 @@ impl fmt::Display for PolicySpec {
 /// ```
 pub fn split_list(list: &str) -> Vec<String> {
     let mut items: Vec<String> = Vec::new();
-    for piece in split_at_commas(list) {
-        let piece = piece.trim();
+    // Where the parentheses do not match the whole list is one piece, which the parser refuses.
+    for piece in spec::parts(list).unwrap_or_else(|_| vec![list.trim()]) {
         let head = piece.split('=').next().unwrap_or("");
         let continues = piece.contains('=') && !head.contains(':');
         match items.last_mut() {
@@ -658,26 +643,6 @@ pub fn split_list(list: &str) -> Vec<String> {
         }
     }
     items
-}
-
-/// The pieces of a text between the commas that stand in no parentheses.
-fn split_at_commas(text: &str) -> Vec<&str> {
-    let mut pieces = Vec::new();
-    let mut depth = 0u32;
-    let mut start = 0;
-    for (at, byte) in text.bytes().enumerate() {
-        match byte {
-            b'(' => depth += 1,
-            b')' => depth = depth.saturating_sub(1),
-            b',' if depth == 0 => {
-                pieces.push(&text[start..at]);
-                start = at + 1;
-            }
-            _ => {}
-        }
-    }
-    pieces.push(&text[start..]);
-    pieces
 }
 
 #[cfg(test)]
@@ -734,11 +699,14 @@ mod tests {
         assert!(message("ace:policy=lur").contains("policy ace: policy: unknown policy 'lur'"));
         assert!(message("ace:policy=(cflru:window=2)").contains("cflru: window=2 is out of range"));
         assert!(message("ace:policy=cflru:window=1").contains("in parentheses"));
-        for depth in [2, 100_000] {
+        for (depth, auto, ace) in [
+            (2, "that wrap none themselves", "a policy that wraps none itself"),
+            (100_000, "is not of the form", "is not of the form"),
+        ] {
             let nested = "auto:experts=(".repeat(depth) + "lru" + &")".repeat(depth);
-            assert!(message(&nested).contains("that wrap none themselves"));
+            assert!(message(&nested).contains(auto));
             let nested = "ace:policy=(".repeat(depth) + "lru" + &")".repeat(depth);
-            assert!(message(&nested).contains("a policy that wraps none itself"));
+            assert!(message(&nested).contains(ace));
         }
         for text in [
             "",

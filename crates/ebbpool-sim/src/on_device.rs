@@ -1,11 +1,10 @@
 //! A simulation whose reads and writes are served by a device.
 
+use ebbpool_cost::{OperationCosts, Unit};
 use ebbpool_device::arrivals::{Arrivals, Rate};
 use ebbpool_device::energy::Energy;
 use ebbpool_device::flash::{ConfigError, FlashConfig, Report};
-use ebbpool_device::{
-    AnyDevice, Device, DeviceFailed, DeviceReport, FlashDevice, OperationCosts, Unit,
-};
+use ebbpool_device::{AnyDevice, Device, DeviceFailed, DeviceReport, FlashDevice};
 use ebbpool_policy::Costs;
 use serde::{Deserialize, Serialize};
 
@@ -208,15 +207,7 @@ impl<O: Observer> Observer for OnDevice<O> {
             return None;
         }
         self.told = Some(now);
-        Some(Costs {
-            read: now.read,
-            write: now.write,
-            unit_us: match now.unit {
-                Unit::Microseconds => 1.0,
-                // The length of a read where none is known, as for a plain asymmetry.
-                Unit::PageReads | Unit::Dollars => Costs::MTRON_READ_US / now.read,
-            },
-        })
+        Some(now.into())
     }
 
     #[inline]

@@ -203,7 +203,8 @@ fn cell_key(cell: &Cell, options: &Options, time_line: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ebbpool_device::changing::{AsymmetrySpec, PAPERS_BASE};
+    use ebbpool_cost::PAPERS_BASE;
+    use ebbpool_device::changing::AsymmetrySpec;
     use ebbpool_device::{AnyDevice, ChangingDevice, DeviceProfile};
 
     use super::*;

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use ebbpool_device::{AnyDevice, Asymmetry};
-use ebbpool_policy::{Foresight, Fraction, PolicySpec};
+use ebbpool_cost::{Asymmetry, Decimal};
+use ebbpool_device::AnyDevice;
+use ebbpool_policy::{Foresight, PolicySpec};
 use ebbpool_trace::{Metadata, Source};
 
 use crate::engine::Counts;
@@ -24,7 +25,7 @@ pub enum Size {
     Frames(u64),
     /// A share of the database's pages where the trace states them, else of its distinct pages;
     /// rounded down, at least 1.
-    Share(Fraction),
+    Share(Decimal),
 }
 
 /// How many references at the start count nothing.
@@ -33,7 +34,7 @@ pub enum Warmup {
     /// This many.
     References(u64),
     /// A share of the trace, rounded down.
-    Share(Fraction),
+    Share(Decimal),
 }
 
 /// What to span.

@@ -7,8 +7,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{QUIET, SPECS, cell, file};
-use ebbpool_device::changing::{AsymmetrySpec, PAPERS_BASE};
-use ebbpool_device::{AnyDevice, Asymmetry, ChangingDevice, DeviceProfile, PlainDevice};
+use ebbpool_cost::{Asymmetry, PAPERS_BASE};
+use ebbpool_device::changing::AsymmetrySpec;
+use ebbpool_device::{AnyDevice, ChangingDevice, DeviceProfile, PlainDevice};
 use ebbpool_model::workload::workload;
 use ebbpool_model::{Event, model};
 use ebbpool_sim::{

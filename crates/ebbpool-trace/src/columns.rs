@@ -3,8 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::error::{TraceError, one_line};
-use crate::nearest::did_you_mean;
+use ebbpool_cost::{did_you_mean, one_line};
+
+use crate::error::TraceError;
 
 /// The columns that a user named, as in `page=blk,write=op:W`.
 ///

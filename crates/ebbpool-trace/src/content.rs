@@ -4,7 +4,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use crate::error::{TraceError, one_line};
+use ebbpool_cost::one_line;
+
+use crate::error::TraceError;
 use crate::formats::Format;
 use crate::source::ReadOptions;
 

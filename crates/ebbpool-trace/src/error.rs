@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::io;
 
+use ebbpool_cost::one_line;
+
 use crate::workload::WorkloadError;
 
 /// Why a trace could not be read, written or generated.
@@ -313,25 +315,6 @@ impl TraceError {
                 }
         )
     }
-}
-
-/// Text from outside, fit to stand in a one-line message: control characters are
-/// escaped and long text is cut.
-pub(crate) fn one_line(text: &str) -> String {
-    const LONGEST: usize = 300;
-    let mut line = String::with_capacity(text.len().min(LONGEST));
-    for (count, letter) in text.chars().enumerate() {
-        if count == LONGEST {
-            line.push('…');
-            break;
-        }
-        if letter.is_control() {
-            line.extend(letter.escape_default());
-        } else {
-            line.push(letter);
-        }
-    }
-    line
 }
 
 /// The beginning of a line of a trace, quoted for a message.

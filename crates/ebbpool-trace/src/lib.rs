@@ -34,7 +34,6 @@ mod error;
 mod fold;
 mod formats;
 mod generators;
-mod nearest;
 pub mod output;
 mod panics;
 mod reference;

@@ -4,9 +4,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use ebbpool_cost::one_line;
 use tempfile::NamedTempFile;
 
-use crate::error::{TraceError, one_line};
+use crate::error::TraceError;
 
 const BUFFER: usize = 1 << 17;
 /// Where Linux has a file system in memory; its files are like any others,

@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use ebbpool_cost::{did_you_mean, one_line};
 use tempfile::NamedTempFile;
 
 use crate::bad_lines::{BadLines, LeftOut, lock};
 use crate::columns::Columns;
 use crate::concat::concat;
 use crate::content::ContentHasher;
-use crate::error::{TraceError, one_line};
+use crate::error::TraceError;
 use crate::fold::fold;
 use crate::formats::{Decode, Decoding, Format, Opened};
 use crate::generators;
-use crate::nearest::did_you_mean;
 use crate::reference::{Batch, Metadata};
 use crate::stream::Stream;
 

@@ -233,7 +233,7 @@ impl Stream {
             Some(codec) if error.raw_os_error().is_none() => TraceError::Damaged {
                 file: self.label.clone(),
                 format: codec.name(),
-                detail: crate::error::one_line(&error.to_string()),
+                detail: ebbpool_cost::one_line(&error.to_string()),
             },
             _ => TraceError::io(&self.label, "read", error),
         }

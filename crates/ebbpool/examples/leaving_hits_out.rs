@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use ebbpool::storage::{Read, Storage, Write};
 use ebbpool::{PageFormat, PoolOptions};
-use ebbpool_device::{Asymmetry, OperationCosts};
+use ebbpool_cost::{Asymmetry, OperationCosts};
 use ebbpool_trace::{Batch, Source};
 
 /// References that are decoded at a time.

@@ -9,7 +9,7 @@ use std::num::NonZeroU64;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use ebbpool_device::{OperationCosts, Unit};
+use ebbpool_cost::{OperationCosts, Unit};
 use ebbpool_policy::{
     Access, Costs, DynPolicy, Frame, Gauges, Ghost, NextUse, Page, PolicySpec, registry,
 };

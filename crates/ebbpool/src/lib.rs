@@ -50,6 +50,7 @@ mod transfer;
 
 pub use checkpoint::Checkpoint;
 pub use double_write::{DoubleWriteArea, InPlace, Mark};
+pub use ebbpool_cost::{OperationCosts, Unit};
 pub use error::Error;
 pub use frames::{ALIGNMENT, Memory};
 pub use guard::{ReadGuard, WriteGuard};

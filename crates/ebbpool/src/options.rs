@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ebbpool_device::OperationCosts;
+use ebbpool_cost::OperationCosts;
 use ebbpool_policy::{DynPolicy, PolicySpec, registry};
 
 use crate::contained::{ContainedLog, ContainedPolicy, ContainedStorage};

@@ -27,7 +27,7 @@ use crate::storage::Storage;
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, hash_key};
 use crate::table::PageTable;
-use crate::transfer::{Transfer, as_told};
+use crate::transfer::Transfer;
 
 /// Batches of write-backs whose images are kept before the storage has to be synced for their room.
 const DOUBLE_WRITE_BATCHES: u64 = 8;
@@ -92,7 +92,7 @@ impl PoolOptions {
         let table = PageTable::new(self.frames, self.dense_pages, hash_key());
         let transfer = Transfer::new(storage, area, self.format, self.log, self.costs);
         let mut policy = self.policy.into_policy(self.frames);
-        policy.costs(as_told(transfer.costs()));
+        policy.costs(transfer.costs().into());
         let core = Arc::new(Core {
             frames,
             table,

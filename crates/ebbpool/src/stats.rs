@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
-use ebbpool_device::OperationCosts;
+use ebbpool_cost::OperationCosts;
 use hdrhistogram::Histogram;
 use parking_lot::Mutex;
 

@@ -1,11 +1,11 @@
 //! Pages between frames and storage: the only place that reads, writes and syncs.
 
+use ebbpool_cost::measured::MeasuredCosts;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ebbpool_device::measured::MeasuredCosts;
-use ebbpool_device::{OperationCosts, Unit};
+use ebbpool_cost::OperationCosts;
 use ebbpool_policy::Costs;
 
 use crate::double_write::{DoubleWriteArea, InPlace};
@@ -358,7 +358,7 @@ impl Transfer {
             return None;
         }
         *told_at = operations;
-        Some(as_told(self.costs()))
+        Some(self.costs().into())
     }
 }
 
@@ -372,17 +372,5 @@ fn fail_all(
         let page = pages[at].page;
         let source = io::Error::new(error.kind(), error.to_string());
         outcomes[at] = Err(Error::Write { page, source });
-    }
-}
-
-/// Costs as policies are told them.
-pub(crate) fn as_told(costs: OperationCosts) -> Costs {
-    Costs {
-        read: costs.read,
-        write: costs.write,
-        unit_us: match costs.unit {
-            Unit::Microseconds => 1.0,
-            Unit::PageReads | Unit::Dollars => Costs::MTRON_READ_US,
-        },
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ebbpool::storage::{MemoryStorage, Storage};
 use ebbpool::{Event, PoolOptions};
-use ebbpool_device::{Asymmetry, OperationCosts};
+use ebbpool_cost::{Asymmetry, OperationCosts};
 use ebbpool_policy::{PolicySpec, registry};
 use ebbpool_sim::{Cell, Observer, Options, Progress, Sample, simulate_one};
 use ebbpool_trace::{Batch, Source};

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use ebbpool::storage::{ObjectError, ObjectOptions, ObjectStorage, Read, Storage, Write};
-use ebbpool_device::{OperationCosts, Unit};
+use ebbpool_cost::{OperationCosts, Unit};
 use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
 use object_store::path::Path;

@@ -3,7 +3,8 @@
 use std::io;
 
 use ebbpool::storage::{Read, SimulatedStorage, Storage, Write};
-use ebbpool_device::{Device, Unit};
+use ebbpool_cost::Unit;
+use ebbpool_device::Device;
 
 const PAGE: usize = 4096;
 

@@ -1,12 +1,12 @@
 //! A run: one life of the database after the other, each of which begins with a recovery.
 
+use ebbpool::{OperationCosts, Unit};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use ebbpool::storage::{Fault, FaultyDisk, FaultyFile, Operation, page_lsn};
 use ebbpool_btree_simulated::{Database, Durability, Error, LogFile, Options, Parts};
-use ebbpool_device::{OperationCosts, Unit};
 use ebbpool_simulation::{random, thread};
 
 use crate::case::{Case, Kind, Life, Load};

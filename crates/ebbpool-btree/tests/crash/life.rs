@@ -1,8 +1,8 @@
 //! A program on the database, from its start to its end.
 
 use ebbpool::storage::{FaultyDisk, PowerOff, page_lsn};
+use ebbpool::{OperationCosts, Unit};
 use ebbpool_btree::{Database, Durability, Error, Options, Parts, Transaction};
-use ebbpool_device::{OperationCosts, Unit};
 
 use crate::model::{Effects, Model, Records, apply};
 use crate::script::{SLOTS, Session, Setting, Step};

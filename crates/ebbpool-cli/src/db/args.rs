@@ -8,7 +8,7 @@ use std::str::FromStr;
 use bytesize::ByteSize;
 use clap::{Args, Subcommand, ValueEnum};
 use ebbpool_btree::Durability;
-use ebbpool_policy::Fraction;
+use ebbpool_cost::Decimal;
 use ebbpool_trace::workload::{Mix, Skew};
 
 use crate::args::RunFormat;
@@ -397,7 +397,7 @@ impl FromStr for FramesArg {
 
 /// A share from 0 to 1.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ShareArg(pub(crate) Fraction);
+pub(crate) struct ShareArg(pub(crate) Decimal);
 
 impl FromStr for ShareArg {
     type Err = String;
@@ -405,7 +405,7 @@ impl FromStr for ShareArg {
     fn from_str(text: &str) -> Result<Self, String> {
         let share = text.trim().parse().ok();
         share
-            .filter(|share: &Fraction| !share.exceeds_one())
+            .filter(|share: &Decimal| !share.exceeds_one())
             .map(ShareArg)
             .ok_or_else(|| format!("'{text}' is no share; give per cent from 0% to 100%"))
     }

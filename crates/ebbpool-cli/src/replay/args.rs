@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use ebbpool_device::Asymmetry;
+use ebbpool_cost::Asymmetry;
 
 use crate::args::{Ending, Reading, RunFormat, SizeArg, WarmupArg};
 use crate::measure::args::EngineArg;

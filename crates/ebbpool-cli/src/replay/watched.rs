@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use ebbpool::Memory;
 use ebbpool::storage::{Read, Storage, Write};
-use ebbpool_device::{OperationCosts, Unit};
+use ebbpool_cost::{OperationCosts, Unit};
 
 use super::ledger::Ledger;
 

@@ -4,7 +4,7 @@ use std::cell::{Cell as Shared, RefCell};
 use std::collections::HashMap;
 use std::time::Instant;
 
-use ebbpool_device::Unit;
+use ebbpool_cost::Unit;
 use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_policy::{PolicySpec, SpecError};
 use ebbpool_sim::{

@@ -1,5 +1,6 @@
 use std::io::Write;
 
+use ebbpool_cost::PAPERS_BASE;
 use proptest::prelude::*;
 
 use super::*;
@@ -34,7 +35,7 @@ fn rm1_grows_by_a_tenth_of_the_base_each_epoch() {
     assert_eq!(rm1.epochs_within(16_800_000), 3_360);
     assert!((rm1.ratio_at(16_799_999) - 10_780.8).abs() < 1e-9);
     let device = "rm1:epoch=10".parse::<AsymmetrySpec>().expect("a model");
-    let device = device.load(Asymmetry(136.0)).expect("no file");
+    let device = device.load(Asymmetry::saturating(136.0)).expect("no file");
     assert_eq!(device.ratio_at(100), 272.0);
 }
 

@@ -1,11 +1,12 @@
 //! Chips: the profiles that are compiled in, and those from a user's file.
 
+use ebbpool_cost::did_you_mean;
 use serde::Deserialize;
 
 use super::config::ConfigError;
 use crate::energy::ChipPower;
 use crate::profiles::{Basis, Figure};
-use crate::text::{did_you_mean, list};
+use crate::text::list;
 
 const PROFILES: &str = include_str!("chips.toml");
 

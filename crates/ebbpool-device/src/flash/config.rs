@@ -3,12 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
+use ebbpool_cost::did_you_mean;
+
 use super::chips::{Chip, Timing};
 use super::cleaning::CleaningKind;
 use super::ftl::{LayerKind, dftl_entries_per_page};
 use super::geometry::{Geometry, MAX_PHYSICAL};
 use super::wear::WearLevelling;
-use crate::text::{did_you_mean, list};
+use crate::text::list;
 
 /// What is wrong with a device's name, or what it asks for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -525,7 +527,7 @@ impl FromStr for FlashConfig {
             let key = KEYS.iter().find(|key| key.name == name);
             let key = key.ok_or_else(|| ConfigError::UnknownKey {
                 key: name.into(),
-                hint: did_you_mean(name, key_names().into_iter()),
+                hint: did_you_mean(name, key_names()),
                 known: list(&key_names()),
             })?;
             if seen.contains(&name) {

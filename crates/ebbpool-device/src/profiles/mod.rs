@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
+use ebbpool_cost::Asymmetry;
+use ebbpool_cost::{Bill, OperationCosts, Unit};
 use serde::{Deserialize, Serialize};
 
-use crate::Asymmetry;
-use crate::costs::{Bill, OperationCosts, Unit};
 use crate::device::PlainDevice;
 use crate::energy::Power;
 
@@ -182,24 +182,27 @@ impl DeviceProfile {
     /// R of this kind, where it is known. With an SLC cache, `qd1` is that of the empty cache and
     /// `steady` that of the full one.
     pub fn asymmetry(&self, kind: AsymmetryKind) -> Option<Asymmetry> {
-        self.costs_by(kind).map(|costs| Asymmetry(costs.ratio()))
+        self.costs_by(kind)
+            .map(|costs| Asymmetry::saturating(costs.ratio()))
     }
 
     /// R that a policy sees, of the kind `self.asymmetry`.
     pub fn policy_asymmetry(&self) -> Asymmetry {
-        Asymmetry(self.costs.ratio())
+        Asymmetry::saturating(self.costs.ratio())
     }
 
     /// R that a policy sees while the SLC cache takes writes, where there is one.
     pub fn asymmetry_in_cache(&self) -> Option<Asymmetry> {
         let cache = self.write_cache()?;
-        Some(Asymmetry(cache.write_us / self.costs.read))
+        Some(Asymmetry::saturating(cache.write_us / self.costs.read))
     }
 
     /// R that a policy sees once the SLC cache is full, where there is one.
     pub fn asymmetry_after_cache(&self) -> Option<Asymmetry> {
         let cache = self.write_cache()?;
-        Some(Asymmetry(cache.write_us_after / self.costs.read))
+        Some(Asymmetry::saturating(
+            cache.write_us_after / self.costs.read,
+        ))
     }
 
     /// True where R of this kind rests on a figure that is typical, from memory or a range. A

@@ -256,6 +256,6 @@ pub(super) fn named(name: &str) -> Result<&'static DeviceProfile, ProfileError> 
         .find(|profile| names(profile).any(|name| name.eq_ignore_ascii_case(wanted)))
         .ok_or_else(|| ProfileError::Unknown {
             name: name.into(),
-            nearest: crate::text::did_you_mean(wanted, profiles.iter().flat_map(names)),
+            nearest: ebbpool_cost::did_you_mean(wanted, profiles.iter().flat_map(names)),
         })
 }

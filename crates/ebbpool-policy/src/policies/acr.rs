@@ -2,7 +2,8 @@
 
 use std::hint::black_box;
 
-use crate::fraction::Fraction;
+use ebbpool_cost::Decimal;
+
 use crate::lists::Lists;
 use crate::policy::{Access, Costs, Frame, Gauges, Ghost, Page, Policy};
 use crate::registry::Build;
@@ -32,7 +33,7 @@ pub struct Acr {
     lists: Lists<4>,
     list_of: Vec<u8>,
     /// The share of each list above its middle.
-    top: Fraction,
+    top: Decimal,
     counts_logical: bool,
     counts_physical: bool,
     /// What the clean and the dirty list have cost, in page reads.
@@ -74,7 +75,7 @@ impl Build for Acr {
 
     fn build(spec: &PolicySpec, frames: u32) -> Self {
         let top = match spec.value("top") {
-            Some(Value::Fraction(top)) => top,
+            Some(Value::Decimal(top)) => top,
             _ => unreachable!("a share is a fraction"),
         };
         Acr {

@@ -100,7 +100,7 @@ impl Build for FdBuffer {
             Inside::Lru
         };
         let q = match spec.value("q") {
-            Some(Value::Fraction(q)) => q.to_f64(),
+            Some(Value::Decimal(q)) => q.to_f64(),
             _ => 1.0,
         };
         FdBuffer {

@@ -42,7 +42,7 @@ impl Build for Lrfu {
 
     fn build(spec: &PolicySpec, frames: u32) -> Self {
         let lambda = match spec.value("lambda") {
-            Some(Value::Fraction(lambda)) => lambda.to_f64(),
+            Some(Value::Decimal(lambda)) => lambda.to_f64(),
             _ => 0.0,
         };
         Lrfu {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ebbpool::storage::{Fault, FaultyDisk, Operation, page_lsn};
 use ebbpool::{Error, Log, PageFormat, PoolOptions};
-use ebbpool_device::{OperationCosts, Unit};
+use ebbpool_cost::{OperationCosts, Unit};
 use ebbpool_simulation::thread;
 
 use crate::case::{Case, Life};

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use csv::{ByteRecord, ReaderBuilder};
+use ebbpool_cost::{did_you_mean, one_line};
 
 use super::lines::decimal;
 use super::requests::{LONGEST_REQUEST, Pending, Request, pages};
@@ -17,8 +18,7 @@ use super::{Decode, Decoding, Encode, Entry, Opened, Target};
 use crate::bad_lines::BadLines;
 use crate::columns::{Columns, Measure, Place, Written};
 use crate::compression::Sink;
-use crate::error::{TraceError, one_line, quoted};
-use crate::nearest::did_you_mean;
+use crate::error::{TraceError, quoted};
 use crate::reference::{Batch, Metadata};
 use crate::stream::{BUFFER, Stream};
 

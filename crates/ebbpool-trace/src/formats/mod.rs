@@ -25,10 +25,11 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
+use ebbpool_cost::did_you_mean;
+
 use crate::bad_lines::BadLines;
 use crate::compression::{Codec, Sink};
 use crate::error::TraceError;
-use crate::nearest::did_you_mean;
 use crate::reference::{Batch, Metadata};
 use crate::source::ReadOptions;
 use crate::stream::Stream;
@@ -299,7 +300,7 @@ impl FromStr for Format {
             .copied()
             .find(|format| format.name().eq_ignore_ascii_case(name))
             .ok_or_else(|| TraceError::FormatName {
-                name: crate::error::one_line(name),
+                name: ebbpool_cost::one_line(name),
                 nearest: did_you_mean(name, Format::ALL.iter().map(|format| format.name())),
                 formats: Format::list(),
             })

@@ -5,6 +5,7 @@
 use std::io;
 use std::sync::Arc;
 
+use ebbpool_cost::one_line;
 use parquet::basic::{Compression, ConvertedType, Encoding, LogicalType, Type, ZstdLevel};
 use parquet::column::page::{Page, PageMetadata, PageReader};
 use parquet::column::reader::{ColumnReaderImpl, GenericColumnReader};
@@ -20,7 +21,7 @@ use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
 use super::thrift::CheckedFile;
 use super::{Decode, Decoding, Encode, Entry, Opened, Target};
 use crate::compression::Sink;
-use crate::error::{TraceError, one_line};
+use crate::error::TraceError;
 use crate::panics::guarded;
 use crate::reference::{Batch, Metadata};
 use crate::stream::{Seekable, Stream};

@@ -5,11 +5,12 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use ebbpool_cost::one_line;
 use serde_json::{Map, Value};
 
 use super::{Decode, Decoding, Encode, Entry, Opened, Target};
 use crate::compression::{Codec, Sink};
-use crate::error::{TraceError, one_line};
+use crate::error::TraceError;
 use crate::output::OutputFile;
 use crate::reference::{Batch, Metadata};
 use crate::stream::{BUFFER, Stream};

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
+use ebbpool_cost::{Decimal, did_you_mean, one_line, spec};
+
 use super::GeneratorInfo;
 use super::random::Chance;
-use crate::error::{TraceError, one_line};
-use crate::nearest::did_you_mean;
+use crate::error::TraceError;
 use crate::source::{ReadOptions, Source};
 use crate::workload::WorkloadError;
 
@@ -127,8 +128,8 @@ impl<'a> Arguments<'a> {
             generator: info.name,
             parameters: describe(info),
         };
-        let items = split(text)
-            .ok_or_else(|| refuse("its parentheses do not match, or stand too deep".to_owned()))?;
+        let items = spec::parts(text)
+            .map_err(|_| refuse("its parentheses do not match, or stand too deep".to_owned()))?;
         for item in items {
             if item.is_empty() {
                 continue;
@@ -166,7 +167,7 @@ impl<'a> Arguments<'a> {
             let text = given.map_or(parameter.default, |&(_, text)| text);
             let value = match parameter.kind {
                 Kind::Integer { .. } => text.parse().ok().map(|value: u64| value.to_string()),
-                Kind::Decimal { .. } => Decimal::parse(text).map(|value| value.to_string()),
+                Kind::Decimal { .. } => Decimal::plain(text).ok().map(canonical_decimal),
                 Kind::Skew => skew(text).map(|(a, b)| format!("{a}/{b}")),
                 Kind::Boolean | Kind::Choice(_) => None,
                 Kind::Trace => Some("trace".to_owned()),
@@ -198,8 +199,14 @@ impl<'a> Arguments<'a> {
             let Kind::Decimal { max } = kind else {
                 return None;
             };
-            Decimal::parse(text).filter(|value| value.at_most(max))
+            Decimal::plain(text).ok().filter(|value| value.at_most(max))
         })
+    }
+
+    /// The value of a decimal parameter or its default, as a probability; its range ends at 1.
+    pub(super) fn chance(&self, name: &str) -> Result<Chance, TraceError> {
+        let (digits, unit) = self.decimal(name)?.parts();
+        Ok(Chance::new(digits, unit))
     }
 
     /// The value of a boolean parameter or its default.
@@ -316,38 +323,16 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// The items of a list between commas outside parentheses, without those that are
-/// empty; `None` if the parentheses do not match or stand too deep.
-fn split(text: &str) -> Option<Vec<&str>> {
-    // Each level is parsed by a call inside the one before.
-    const DEEPEST: u32 = 8;
-    let mut depth = 0u32;
-    let mut start = 0;
-    let mut items = Vec::new();
-    for (at, byte) in text.bytes().enumerate() {
-        match byte {
-            b'(' if depth == DEEPEST => return None,
-            b'(' => depth += 1,
-            b')' => depth = depth.checked_sub(1)?,
-            b',' if depth == 0 => {
-                items.push(text[start..at].trim());
-                start = at + 1;
-            }
-            _ => {}
-        }
-    }
-    items.push(text[start..].trim());
-    items.retain(|item| !item.is_empty());
-    (depth == 0).then_some(items)
-}
-
 pub(crate) fn skew(text: &str) -> Option<(Decimal, Decimal)> {
     let (references, pages) = text.split_once('/')?;
-    let (references, pages) = (Decimal::parse(references)?, Decimal::parse(pages)?);
-    let ordered = pages.digits > 0
-        && u128::from(pages.digits) * u128::from(references.unit())
-            <= u128::from(references.digits) * u128::from(pages.unit())
-        && references.digits < references.unit();
+    let (references, pages) = (
+        Decimal::plain(references).ok()?,
+        Decimal::plain(pages).ok()?,
+    );
+    let [(share, whole), (part, unit)] = [references, pages].map(Decimal::parts);
+    let ordered = part > 0
+        && u128::from(part) * u128::from(whole) <= u128::from(share) * u128::from(unit)
+        && share < whole;
     ordered.then_some((references, pages))
 }
 
@@ -368,86 +353,10 @@ fn describe(info: &GeneratorInfo) -> String {
     each.join(", ")
 }
 
-/// A decimal number exactly as written: `digits / 10^scale`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Decimal {
-    digits: u64,
-    scale: u32,
-}
-
-impl Decimal {
-    /// Fewer than 2^53, so that the digits are exact in floating point too.
-    const MOST_DIGITS: usize = 15;
-
-    pub(crate) fn parse(text: &str) -> Option<Decimal> {
-        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-        let fraction = fraction.trim_end_matches('0');
-        let plain = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
-        // "." and "" have no digit at all.
-        let any = text.bytes().any(|byte| byte.is_ascii_digit());
-        if !any || !plain(whole) || !plain(fraction) {
-            return None;
-        }
-        let whole = whole.trim_start_matches('0');
-        if whole.len() + fraction.len() > Decimal::MOST_DIGITS {
-            return None;
-        }
-        let digits = format!("0{whole}{fraction}").parse().ok()?;
-        Some(Decimal {
-            digits,
-            scale: fraction.len() as u32,
-        })
-    }
-
-    /// `digits / 10^scale`, the latter at most 15.
-    pub(crate) fn new(digits: u64, scale: u32) -> Decimal {
-        Decimal { digits, scale }
-    }
-
-    fn unit(self) -> u64 {
-        10u64.pow(self.scale)
-    }
-
-    fn at_most(self, max: u32) -> bool {
-        u128::from(self.digits) <= u128::from(max) * u128::from(self.unit())
-    }
-
-    /// The digits without a point, and the power of ten that they are to be divided
-    /// by.
-    pub(crate) fn fraction(self) -> (u64, u64) {
-        (self.digits, self.unit())
-    }
-
-    /// The nearest floating-point number: one division of two exact numbers.
-    pub(crate) fn value(self) -> f64 {
-        self.digits as f64 / self.unit() as f64
-    }
-
-    /// The number as a probability; it must be at most 1.
-    pub(super) fn chance(self) -> Chance {
-        Chance::new(self.digits, self.unit())
-    }
-}
-
-impl Decimal {
-    /// As it would be typed.
-    pub(crate) fn plain(self) -> String {
-        let width = self.scale as usize;
-        match width {
-            0 => self.digits.to_string(),
-            _ => {
-                let digits = format!("{:0>1$}", self.digits, width + 1);
-                let (whole, fraction) = digits.split_at(digits.len() - width);
-                format!("{whole}.{fraction}")
-            }
-        }
-    }
-}
-
-impl fmt::Display for Decimal {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}e-{}", self.digits, self.scale)
-    }
+/// A decimal number as it stands in a canonical spelling: `3e-1`.
+fn canonical_decimal(number: Decimal) -> String {
+    let (digits, places) = number.digits_and_places();
+    format!("{digits}e-{places}")
 }
 
 #[cfg(test)]
@@ -455,20 +364,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_split_outside_parentheses() {
-        assert_eq!(
-            split("a=1, base=(zipf:pages=3,refs=(4)) ,,b=2"),
-            Some(vec!["a=1", "base=(zipf:pages=3,refs=(4))", "b=2"])
-        );
-        assert_eq!(split(""), Some(vec![]));
-        for bad in ["a=(", "a=)", "a=)(", &"(".repeat(100_000)] {
-            assert_eq!(split(bad), None);
-        }
-    }
-
-    #[test]
     fn skews() {
-        let shown = |text| skew(text).map(|(a, b)| (a.value(), b.value()));
+        let shown = |text| skew(text).map(|(a, b)| (a.to_f64(), b.to_f64()));
         assert_eq!(shown("0.8/0.2"), Some((0.8, 0.2)));
         assert_eq!(shown("0.5/0.50"), Some((0.5, 0.5)));
         for bad in [
@@ -495,38 +392,6 @@ mod tests {
             canonical(""),
             "uniform:pages=10000,refs=1000000,write=3e-1,seed=1"
         );
-    }
-
-    #[test]
-    fn decimals() {
-        let some = |digits, scale| Some(Decimal { digits, scale });
-        assert_eq!(Decimal::parse("0.40"), some(4, 1));
-        assert_eq!(Decimal::parse("1"), some(1, 0));
-        assert_eq!(Decimal::parse("1."), some(1, 0));
-        assert_eq!(Decimal::parse(".5"), some(5, 1));
-        assert_eq!(Decimal::parse("000.000"), some(0, 0));
-        assert_eq!(Decimal::parse("0.00012"), some(12, 5));
-        for bad in [
-            "",
-            ".",
-            "-1",
-            "+1",
-            "1e3",
-            "0.1.2",
-            "½",
-            " 1",
-            "nan",
-            "0.1234567890123456",
-        ] {
-            assert_eq!(Decimal::parse(bad), None, "{bad}");
-        }
-        for (text, plain) in [("0.40", "0.4"), ("12", "12"), (".05", "0.05"), ("0", "0")] {
-            assert_eq!(Decimal::parse(text).unwrap().plain(), plain);
-        }
-        let value = |text| Decimal::parse(text).unwrap().value();
-        assert_eq!(value("0.1").to_bits(), 0.1f64.to_bits());
-        assert_eq!(value("1.2").to_bits(), 1.2f64.to_bits());
-        assert_eq!(value("0.333333333333333"), 0.333333333333333);
     }
 
     #[test]

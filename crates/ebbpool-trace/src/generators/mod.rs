@@ -22,15 +22,15 @@ mod uniform;
 mod workload_dynamics;
 pub(crate) mod zipf;
 
-use crate::error::{TraceError, one_line};
+use crate::error::TraceError;
 use crate::formats::{Decode, Opened};
-use crate::nearest::did_you_mean;
 use crate::reference::{Batch, Metadata};
 use crate::source::{ReadOptions, Source};
 
 pub use arguments::{Kind, Parameter};
 
 use arguments::Arguments;
+use ebbpool_cost::{did_you_mean, one_line};
 
 /// Every generator.
 static ENTRIES: &[&Entry] = &[

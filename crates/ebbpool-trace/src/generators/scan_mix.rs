@@ -144,7 +144,7 @@ fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
                 "next" => Start::Next,
                 _ => Start::First,
             },
-            write: arguments.decimal("scan-write")?.chance(),
+            write: arguments.chance("scan-write")?,
         },
         zipf,
         seed: arguments.integer("seed")?,

@@ -7,8 +7,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ebbpool_cost::Decimal;
+
 use super::alias::AliasTable;
-use super::arguments::{Arguments, Decimal, Kind, Parameter, SEED, WORD, WRITE};
+use super::arguments::{Arguments, Kind, Parameter, SEED, WORD, WRITE};
 use super::power::{ln_of_fraction, power_step};
 use super::random::{Chance, Random};
 use super::zipf::MOST_PAGES;
@@ -71,7 +73,7 @@ fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
         pages: arguments.integer("pages")?,
         references: arguments.integer("refs")?,
         skew: arguments.skew("skew")?,
-        write: arguments.decimal("write")?.chance(),
+        write: arguments.chance("write")?,
         shuffled: arguments.boolean("shuffled")?,
         seed: arguments.integer("seed")?,
         start: Mutex::new(None),
@@ -126,7 +128,7 @@ impl SelfSimilar {
 /// memory. There must be one at least.
 pub(crate) fn table(ranking: &[u32], skew: (Decimal, Decimal)) -> Option<AliasTable> {
     let [references, hot] = [skew.0, skew.1].map(|share| {
-        let (numerator, denominator) = share.fraction();
+        let (numerator, denominator) = share.parts();
         ln_of_fraction(numerator, denominator)
     });
     let theta = references / hot;

@@ -45,7 +45,7 @@ fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
     Ok(Box::new(Uniform {
         pages: arguments.integer("pages")?,
         references: arguments.integer("refs")?,
-        write: arguments.decimal("write")?.chance(),
+        write: arguments.chance("write")?,
         seed: arguments.integer("seed")?,
     }))
 }

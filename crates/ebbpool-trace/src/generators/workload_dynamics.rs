@@ -93,7 +93,7 @@ struct WorkloadDynamics {
 fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
     let absolute = arguments.choice("reading")? == "absolute";
     let w0 = if arguments.is_given("w0") {
-        let (numerator, denominator) = arguments.decimal("w0")?.fraction();
+        let (numerator, denominator) = arguments.decimal("w0")?.parts();
         Some(Share {
             numerator,
             denominator,

@@ -3,8 +3,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ebbpool_cost::Decimal;
+
 use super::alias::AliasTable;
-use super::arguments::{Arguments, Decimal, Kind, Parameter, SEED, WORD, WRITE};
+use super::arguments::{Arguments, Kind, Parameter, SEED, WORD, WRITE};
 use super::power::inverse_power;
 use super::random::{Chance, Random};
 use super::{Draws, Entry, Generator, GeneratorInfo, References};
@@ -117,7 +119,7 @@ impl Zipf {
             } else {
                 read_alpha
             },
-            write: arguments.decimal("write")?.chance(),
+            write: arguments.chance("write")?,
             shared: arguments.boolean("shared")?,
             seed: arguments.integer("seed")?,
             start: Mutex::new(None),
@@ -135,7 +137,7 @@ impl Zipf {
         ranking.extend(0..pages);
         random.shuffle(&mut ranking);
         let table = |ranking: &[u32], alpha: Decimal| {
-            let alpha = alpha.value();
+            let alpha = alpha.to_f64();
             let weight = |rank: usize| inverse_power(rank as u64 + 1, alpha);
             AliasTable::new(ranking, weight).map(Arc::new)
         };

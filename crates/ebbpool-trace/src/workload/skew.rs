@@ -4,9 +4,11 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use ebbpool_cost::Decimal;
+
 use super::{MOST_RECORDS, WorkloadError};
 use crate::generators::alias::AliasTable;
-use crate::generators::arguments::{self, Decimal};
+use crate::generators::arguments;
 use crate::generators::random::Random;
 
 /// A self-similar distribution: a share of the operations goes to a share of the records, and within
@@ -52,7 +54,7 @@ impl FromStr for Skew {
 
 impl fmt::Display for Skew {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [operations, records] = [self.operations, self.records].map(Decimal::plain);
+        let [operations, records] = [self.operations, self.records];
         write!(formatter, "{operations}/{records}")
     }
 }

@@ -15,7 +15,7 @@ mod uring;
 use std::io;
 use std::sync::Arc;
 
-use ebbpool_device::{OperationCosts, Unit};
+use ebbpool_cost::{OperationCosts, Unit};
 
 use crate::frames::Memory;
 

@@ -2,10 +2,9 @@
 
 use std::io;
 
+use ebbpool_cost::{OperationCosts, Unit};
 use ebbpool_device::flash::{ConfigError, FlashConfig};
-use ebbpool_device::{
-    AnyDevice, Device, DeviceFailed, DeviceProfile, FlashDevice, OperationCosts, ProfileError, Unit,
-};
+use ebbpool_device::{AnyDevice, Device, DeviceFailed, DeviceProfile, FlashDevice, ProfileError};
 use parking_lot::Mutex;
 
 use super::{MemoryStorage, Read, Storage, Write};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ebbpool::storage::{FaultyDisk, PowerOff, page_lsn};
 use ebbpool::{Error, Log, Lsn, Pool, PoolOptions, WriteGuard};
-use ebbpool_device::{OperationCosts, Unit};
+use ebbpool_cost::{OperationCosts, Unit};
 
 use crate::chance::Chance;
 use crate::wal::{RECORD, Record, Wal};

@@ -157,7 +157,7 @@ impl Build for Ebb {
     fn build(spec: &PolicySpec, frames: u32) -> Self {
         let whole = |name| spec.whole(name).unwrap_or(1);
         let correlated = match spec.value("corr") {
-            Some(Value::Fraction(share)) => share.to_f64(),
+            Some(Value::Decimal(share)) => share.to_f64(),
             _ => 0.0,
         };
         let most_ghosts = spec.share_of("ghosts", frames).min(MOST_GHOSTS);

@@ -145,7 +145,7 @@ fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
             ),
         ));
     }
-    let fill = arguments.decimal("fill")?.value();
+    let fill = arguments.decimal("fill")?.to_f64();
     Ok(Box::new(Btree {
         layout: Layout::new(workload.records, key, value, page_size, fill),
         workload,
@@ -168,7 +168,7 @@ fn workload(arguments: &Arguments) -> Result<Cfdc, TraceError> {
     };
     match arguments.is_given("intensity") {
         false => Ok(workload),
-        true => Ok(workload.with_update_intensity(arguments.decimal("intensity")?.value())),
+        true => Ok(workload.with_update_intensity(arguments.decimal("intensity")?.to_f64())),
     }
 }
 

@@ -1,16 +1,13 @@
 //! "Did you mean …?" for names typed by people.
 
-use crate::error::one_line;
+use crate::one_line::one_line;
 
 /// How alike two names must be, from 0 (nothing in common) to 1 (the same), for
 /// one to be suggested in place of the other: one slip in three letters is.
 const CLOSE: f64 = 0.6;
 
 /// The candidate that resembles `typed` most, unless none does.
-pub(crate) fn nearest<'a>(
-    typed: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed = typed.trim().to_lowercase();
     candidates
         .into_iter()
@@ -27,10 +24,7 @@ pub(crate) fn nearest<'a>(
 }
 
 /// [`nearest`] as the parenthesis of a message, or nothing.
-pub(crate) fn did_you_mean<'a>(
-    typed: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> String {
+pub fn did_you_mean<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     match nearest(typed, candidates) {
         Some(candidate) => format!(" (did you mean '{}'?)", one_line(candidate)),
         None => String::new(),

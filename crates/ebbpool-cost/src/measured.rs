@@ -6,11 +6,6 @@
 
 use std::num::NonZeroUsize;
 
-use crate::changing::Epoch;
-use crate::costs::{OperationCosts, Unit};
-use crate::device::{Device, DeviceFailed, DeviceReport};
-use crate::energy::Energy;
-
 /// m of FD-Buffer and CASA.
 pub const PAPERS_WINDOW: NonZeroUsize = match NonZeroUsize::new(32_768) {
     Some(window) => window,
@@ -117,101 +112,9 @@ impl Default for MeasuredCosts {
     }
 }
 
-/// A device that tells what its last operations cost on average, in place of what it knows of
-/// itself. Until enough is measured it tells what the device does.
-#[derive(Clone, Debug)]
-pub struct Measuring<D> {
-    device: D,
-    measured: MeasuredCosts,
-    /// Recorded numbers in one unit of the device's costs.
-    scale: f64,
-}
-
-impl<D: Device> Measuring<D> {
-    /// Measures the last `window` reads and writes of `device`. Costs are rounded to a nanosecond,
-    /// a billionth of a dollar or a millionth of a page read.
-    pub fn new(device: D, window: NonZeroUsize) -> Self {
-        let scale = match device.costs().unit {
-            Unit::PageReads => 1e6,
-            Unit::Microseconds => 1e3,
-            Unit::Dollars => 1e9,
-        };
-        Measuring {
-            device,
-            measured: MeasuredCosts::new(window),
-            scale,
-        }
-    }
-
-    /// The device that is measured.
-    pub fn device(&self) -> &D {
-        &self.device
-    }
-
-    #[inline]
-    fn recorded(&self, cost: f64) -> u64 {
-        (cost * self.scale).round() as u64
-    }
-}
-
-impl<D: Device> Device for Measuring<D> {
-    #[inline]
-    fn read(&mut self, page: u64) -> Result<f64, DeviceFailed> {
-        let cost = self.device.read(page)?;
-        self.measured.record_read(self.recorded(cost));
-        Ok(cost)
-    }
-
-    #[inline]
-    fn write(&mut self, page: u64) -> Result<f64, DeviceFailed> {
-        let cost = self.device.write(page)?;
-        self.measured.record_write(self.recorded(cost));
-        Ok(cost)
-    }
-
-    fn costs(&self) -> OperationCosts {
-        let known = self.device.costs();
-        match self.measured.averages() {
-            Some((read, write)) => OperationCosts {
-                read: read / self.scale,
-                write: write / self.scale,
-                unit: known.unit,
-            },
-            None => known,
-        }
-    }
-
-    fn advance(&mut self, reference: u64) {
-        self.device.advance(reference);
-    }
-
-    fn epoch(&self) -> Option<Epoch> {
-        self.device.epoch()
-    }
-
-    fn report(&self) -> DeviceReport {
-        self.device.report()
-    }
-
-    fn reset_counters(&mut self) {
-        self.device.reset_counters();
-    }
-
-    fn idle(&mut self, micros: f64) {
-        self.device.idle(micros);
-    }
-
-    fn energy(&self, elapsed_us: f64) -> Option<Energy> {
-        self.device.energy(elapsed_us)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Asymmetry;
-    use crate::device::PlainDevice;
-    use crate::profiles::DeviceProfile;
     use proptest::prelude::*;
 
     fn window(window: usize) -> NonZeroUsize {
@@ -260,38 +163,6 @@ mod tests {
         assert_eq!(small.averages(), Some((2.0, 5.0)));
     }
 
-    #[test]
-    fn a_full_slc_cache_is_noticed() {
-        let profile = DeviceProfile::named("nvme-970evoplus-1t").expect("a profile");
-        let mut device = Measuring::new(profile.device().with_cache_left(100), window(64));
-        assert_eq!(device.costs(), profile.device().costs());
-        for page in 0..100 {
-            device.read(page).expect("no failure");
-            device.write(page).expect("no failure");
-        }
-        // In nanoseconds, 550,000 and then 283,333 writes a second.
-        assert_eq!((device.costs().read, device.costs().write), (1.667, 1.818));
-        for page in 0..32 {
-            device.write(page).expect("no failure");
-        }
-        assert_eq!(device.costs().write, 2.6735);
-        for page in 0..32 {
-            device.write(page).expect("no failure");
-        }
-        assert_eq!(device.costs().write, 3.529);
-        assert_eq!(device.report().writes, 164);
-    }
-
-    #[test]
-    fn prices_are_not_lost_in_rounding() {
-        let profile = DeviceProfile::named("s3-express-1z").expect("a profile");
-        let mut device = Measuring::new(profile.device(), window(1));
-        device.read(1).expect("no failure");
-        device.write(1).expect("no failure");
-        let ratio = device.costs().ratio();
-        assert!((ratio - 1.13 / 0.03).abs() < 1e-9, "{ratio}");
-    }
-
     proptest! {
         #[test]
         fn averages_are_those_of_a_slow_model(
@@ -318,18 +189,6 @@ mod tests {
                 let expected = known.then(|| (mean(&reads), mean(&writes)));
                 prop_assert_eq!(costs.averages(), expected.filter(|&(read, _)| read > 0.0));
             }
-        }
-
-        #[test]
-        fn a_constant_device_measures_as_what_it_is(ratio in 0u32..1000, operations in 64usize..200) {
-            let asymmetry = Asymmetry(f64::from(ratio) / 8.0);
-            let mut device = Measuring::new(PlainDevice::from(asymmetry), PAPERS_WINDOW);
-            for page in 0..operations as u64 {
-                prop_assert_eq!(device.costs(), OperationCosts::from(asymmetry));
-                device.read(page).expect("no failure");
-                device.write(page).expect("no failure");
-            }
-            prop_assert_eq!(device.costs(), OperationCosts::from(asymmetry));
         }
     }
 }

@@ -2,13 +2,18 @@
 
 use std::fmt;
 
+#[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 
 use crate::Asymmetry;
 
 /// What a cost is counted in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(Serialize, Deserialize),
+    serde(rename_all = "snake_case")
+)]
 pub enum Unit {
     /// One page read is 1: the papers' plain model.
     PageReads,
@@ -29,7 +34,8 @@ impl fmt::Display for Unit {
 }
 
 /// What one page read and one page write cost.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 pub struct OperationCosts {
     /// One page read, in `unit`.
     pub read: f64,
@@ -65,7 +71,8 @@ impl From<Asymmetry> for OperationCosts {
 }
 
 /// An amount of a unit.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
 pub struct Bill {
     /// How much, in `unit`.
     pub amount: f64,

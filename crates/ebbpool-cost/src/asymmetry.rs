@@ -1,0 +1,96 @@
+//! R, the cost of a page write in page reads.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The papers' plain model (FD-Buffer, section 3): R page reads cost as much as one page write.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct Asymmetry(f64);
+
+/// R0 of the papers where no device states one (FD-Buffer CIKM, section 5.1).
+pub const PAPERS_BASE: Asymmetry = Asymmetry(32.0);
+
+/// Not a finite number of at least 0.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotAnAsymmetry(String);
+
+impl fmt::Display for NotAnAsymmetry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "'{}' is not an asymmetry; give the cost of a page write in page reads, a number from 0 up, such as 32",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for NotAnAsymmetry {}
+
+impl Asymmetry {
+    /// A write costs as much as `ratio` reads.
+    ///
+    /// # Errors
+    ///
+    /// [`NotAnAsymmetry`] if it is negative or not finite.
+    pub fn new(ratio: f64) -> Result<Self, NotAnAsymmetry> {
+        match ratio.is_finite() && ratio >= 0.0 {
+            true => Ok(Asymmetry(ratio.abs())),
+            false => Err(NotAnAsymmetry(ratio.to_string())),
+        }
+    }
+
+    /// The asymmetry nearest to `ratio`: 0 for negative numbers and for no number, the largest finite one for
+    /// infinity.
+    pub const fn saturating(ratio: f64) -> Self {
+        Asymmetry(if ratio > 0.0 {
+            if ratio > f64::MAX { f64::MAX } else { ratio }
+        } else {
+            0.0
+        })
+    }
+
+    /// R, the cost of a page write in units of one page read.
+    pub fn ratio(self) -> f64 {
+        self.0
+    }
+
+    /// The bill of `reads` page reads and `writes` page writes, in units of one page read.
+    pub fn bill(self, reads: u64, writes: u64) -> f64 {
+        reads as f64 + writes as f64 * self.0
+    }
+}
+
+impl FromStr for Asymmetry {
+    type Err = NotAnAsymmetry;
+
+    fn from_str(text: &str) -> Result<Self, NotAnAsymmetry> {
+        let wrong = || NotAnAsymmetry(text.into());
+        let ratio = text.trim().parse().map_err(|_| wrong())?;
+        Asymmetry::new(ratio).map_err(|_| wrong())
+    }
+}
+
+impl fmt::Display for Asymmetry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bill_weighs_writes() {
+        let asymmetry: Asymmetry = "32".parse().expect("a number");
+        assert_eq!(asymmetry.bill(8, 1), 40.0);
+        assert_eq!(asymmetry.to_string(), "32");
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in ["-1", "NaN", "inf", "", "x"] {
+            assert!(text.parse::<Asymmetry>().is_err(), "{text}");
+        }
+    }
+}

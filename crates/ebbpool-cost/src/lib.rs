@@ -1,0 +1,21 @@
+//! What page reads and writes cost, and how policies, generators and devices are spelled.
+//!
+//! Every other crate of Ebbpool counts costs in these types, tells a policy of them by the one conversion
+//! into [`Costs`], and reads specifications such as `cfdc:window=0.5,cluster=64` by one
+//! [grammar](spec).
+
+mod asymmetry;
+mod costs;
+mod decimal;
+pub mod measured;
+mod nearest;
+mod one_line;
+mod policy_costs;
+pub mod spec;
+
+pub use asymmetry::{Asymmetry, NotAnAsymmetry, PAPERS_BASE};
+pub use costs::{Bill, OperationCosts, Unit};
+pub use decimal::{Decimal, NotADecimal};
+pub use nearest::{did_you_mean, nearest};
+pub use one_line::one_line;
+pub use policy_costs::Costs;
