@@ -7,8 +7,8 @@ use clap::{Arg, Command, CommandFactory, ValueHint};
 use ebbpool_policy::registry;
 use ebbpool_trace::Format;
 
-use crate::Failure;
 use crate::args::{Cli, CompletionsArgs};
+use crate::failure::Failure;
 
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
     let mut command = with_values(Cli::command());

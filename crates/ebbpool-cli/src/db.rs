@@ -18,7 +18,7 @@ use ebbpool_btree::Error;
 use ebbpool_trace::TraceError;
 use ebbpool_trace::workload::WorkloadError;
 
-use crate::Failure;
+use crate::failure::Failure;
 use args::{DbArgs, DbCommand};
 
 /// Why something could not be done with a database.
@@ -78,7 +78,7 @@ pub(crate) enum DbError {
 
 impl DbError {
     /// True where the command line is wrong, and not the database.
-    pub(crate) fn is_usage(&self) -> bool {
+    fn is_usage(&self) -> bool {
         match self {
             DbError::Database(error) | DbError::At { source: error, .. } => {
                 matches!(error, Error::Options(_))
@@ -140,7 +140,10 @@ pub(crate) fn db(args: &DbArgs) -> Result<(), Failure> {
     };
     done.map_err(|error| match error {
         DbError::Output(error) => Failure::Output(error),
-        error => Failure::Db(error),
+        error => Failure::Command {
+            usage: error.is_usage(),
+            error: error.into(),
+        },
     })
 }
 

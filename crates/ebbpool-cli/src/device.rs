@@ -1,14 +1,21 @@
 //! `ebbpool device`: a device driven by a trace, without a buffer, or measured.
 
+pub(crate) mod args;
+mod table;
+
 use std::io::{self, Write};
 
 use ebbpool_device::arrivals::Arrivals;
 use ebbpool_device::flash::Report;
 use ebbpool_device::{Device, DeviceFailed, FlashDevice};
+use ebbpool_lab::LabError;
 use serde::Serialize;
 
-use crate::args::{DeviceArgs, DeviceCommand, ReplayArgs, RunFormat};
-use crate::{Failure, run, table, trace};
+use crate::failure::Failure;
+use crate::progress;
+use crate::shared_args::RunFormat;
+use crate::trace;
+use args::{DeviceArgs, DeviceCommand, ReplayArgs};
 
 pub(crate) fn device(args: &DeviceArgs) -> Result<(), Failure> {
     match &args.command {
@@ -34,8 +41,8 @@ pub(crate) struct Replayed {
 fn replay(args: &ReplayArgs) -> Result<(), Failure> {
     let source = args.reading.source(&args.traces)?;
     let mut reader = source.open()?;
-    run::report_notes(reader.notes());
-    run::report_notes(&args.device.notes());
+    progress::report_notes(reader.notes());
+    progress::report_notes(&args.device.notes());
     let metadata = reader.metadata();
     let mut device = FlashDevice::new(&args.device, metadata.page_size, metadata.database_pages)?;
     let mut arrivals = args.rate.map(Arrivals::at);
@@ -57,13 +64,13 @@ fn replay(args: &ReplayArgs) -> Result<(), Failure> {
         })
     });
     let failed = match played {
-        Err(Failure::DeviceFailed(failed)) => Some(failed),
+        Err(Failure::Lab(LabError::DeviceFailed(failed))) => Some(failed),
         played => {
             played?;
             None
         }
     };
-    run::report_notes(&source.late_notes());
+    progress::report_notes(&source.late_notes());
     let report = device.flash_report();
     let replayed = Replayed {
         joules_per_reference: report
@@ -85,7 +92,7 @@ fn replay(args: &ReplayArgs) -> Result<(), Failure> {
         RunFormat::Table => out.write_all(table::of_replay(&replayed).as_bytes())?,
     }
     match failed {
-        Some(failed) => Err(Failure::DeviceFailed(failed)),
+        Some(failed) => Err(failed.into()),
         None => Ok(()),
     }
 }

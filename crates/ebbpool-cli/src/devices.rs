@@ -4,14 +4,34 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+use clap::{Args, ValueEnum};
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Width};
 use ebbpool_device::profiles::{Figure, Quantity};
 use ebbpool_device::{AsymmetryKind, DeviceProfile};
 use serde::Serialize;
 
-use crate::Failure;
-use crate::args::{DevicesArgs, DevicesFormat};
+use crate::failure::Failure;
 use crate::table;
+
+#[derive(Args)]
+pub(crate) struct DevicesArgs {
+    /// A device by name, or a profile of your own as a TOML file: all that is known, with sources
+    #[arg(value_name = "NAME")]
+    pub(crate) device: Option<String>,
+    /// How it is printed; toml, of one device, is where a profile of your own can begin
+    #[arg(long, value_enum, default_value_t = DevicesFormat::Table)]
+    pub(crate) format: DevicesFormat,
+    /// Print Markdown, as in docs/devices.md
+    #[arg(long, conflicts_with_all = ["device", "format"])]
+    pub(crate) markdown: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DevicesFormat {
+    Table,
+    Json,
+    Toml,
+}
 
 /// A dash stands for what is not known.
 const UNKNOWN: &str = "-";

@@ -2,8 +2,6 @@
 
 mod args;
 mod bound;
-mod cache;
-mod charge;
 mod compare;
 mod completions;
 mod curve;
@@ -11,7 +9,7 @@ mod curve;
 mod db;
 mod device;
 mod devices;
-mod lifetime;
+mod failure;
 mod man;
 #[cfg(unix)]
 mod measure;
@@ -20,85 +18,20 @@ mod policies;
 mod progress;
 #[cfg(unix)]
 mod replay;
-mod report;
 mod reproduce;
 mod results;
 mod run;
+mod shared_args;
 mod table;
-mod target;
 mod trace;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
-use ebbpool_device::changing::ChangesError;
-use ebbpool_device::flash::ConfigError;
-use ebbpool_device::{DeviceFailed, ProfileError};
-use ebbpool_sim::SimError;
-use ebbpool_trace::TraceError;
 
 use args::{Cli, Command};
-
-/// Why a command failed, and with which exit code.
-#[derive(Debug, thiserror::Error)]
-enum Failure {
-    #[error(transparent)]
-    Sim(#[from] SimError),
-    #[error(transparent)]
-    Trace(#[from] TraceError),
-    #[error(transparent)]
-    Device(#[from] ProfileError),
-    #[error(transparent)]
-    Changes(#[from] ChangesError),
-    #[error(transparent)]
-    Flash(#[from] ConfigError),
-    #[error(transparent)]
-    DeviceFailed(#[from] DeviceFailed),
-    #[cfg(unix)]
-    #[error(transparent)]
-    Measure(#[from] measure::MeasureError),
-    #[cfg(unix)]
-    #[error(transparent)]
-    Replay(#[from] replay::ReplayError),
-    #[cfg(unix)]
-    #[error(transparent)]
-    Db(db::DbError),
-    #[error(transparent)]
-    Reproduce(#[from] reproduce::ReproduceError),
-    #[error("cannot write standard output: {0}")]
-    Output(#[from] io::Error),
-    #[error("cannot write {path}: {source}")]
-    File { path: String, source: io::Error },
-    #[error("{0}")]
-    Usage(String),
-    #[error("interrupted: {done} of {all} results are done{kept}")]
-    Interrupted {
-        done: usize,
-        all: usize,
-        kept: &'static str,
-    },
-}
-
-impl Failure {
-    fn is_usage(&self) -> bool {
-        match self {
-            Failure::Usage(_)
-            | Failure::Flash(_)
-            | Failure::Sim(SimError::Flash(_) | SimError::AllWarmup { .. }) => true,
-            Failure::Device(error) => error.is_usage(),
-            Failure::Reproduce(error) => error.is_usage(),
-            #[cfg(unix)]
-            Failure::Measure(error) => error.is_usage(),
-            #[cfg(unix)]
-            Failure::Replay(error) => error.is_usage(),
-            #[cfg(unix)]
-            Failure::Db(error) => error.is_usage(),
-            Failure::Trace(error) | Failure::Sim(SimError::Trace(error)) => error.is_usage(),
-            _ => false,
-        }
-    }
-}
+use failure::Failure;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -122,7 +55,7 @@ fn main() -> ExitCode {
     };
     let failure = match result.and_then(|()| io::stdout().flush().map_err(Failure::Output)) {
         Ok(()) => return ExitCode::SUCCESS,
-        // Whoever read our output has seen enough.
+        // The program that reads the output has seen enough.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             return ExitCode::SUCCESS;
         }

@@ -7,8 +7,8 @@ use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 use ebbpool_trace::output::OutputFile;
 
-use crate::Failure;
 use crate::args::{Cli, ManArgs};
+use crate::failure::Failure;
 
 pub(crate) fn man(args: &ManArgs) -> Result<(), Failure> {
     let directory = &args.directory;

@@ -13,8 +13,9 @@ use ebbpool::storage::{FileOptions, FileStorage, OpenError, Storage};
 use ebbpool_device::DeviceProfile;
 use ebbpool_trace::output::OutputFile;
 
-use crate::args::RunFormat;
-use crate::{Failure, progress, run};
+use crate::failure::Failure;
+use crate::progress;
+use crate::shared_args::RunFormat;
 use args::MeasureArgs;
 use bench::{Bench, Load, Operation, Order, Stopped};
 use subject::Subject;
@@ -40,11 +41,20 @@ pub(crate) enum MeasureError {
 
 impl MeasureError {
     /// True where the command line is wrong, and not the device.
-    pub(crate) fn is_usage(&self) -> bool {
+    fn is_usage(&self) -> bool {
         matches!(
             self,
             MeasureError::Open(OpenError::PageSize(_) | OpenError::NotAFile(_))
         )
+    }
+}
+
+impl From<MeasureError> for Failure {
+    fn from(error: MeasureError) -> Self {
+        Failure::Command {
+            usage: error.is_usage(),
+            error: error.into(),
+        }
     }
 }
 
@@ -80,7 +90,7 @@ pub(crate) fn measure(args: &MeasureArgs) -> Result<(), Failure> {
     }
     let profile_file = args.profile.as_ref().map(OutputFile::create).transpose()?;
     let subject = Subject::find(args)?;
-    run::report_notes(&subject.notes);
+    progress::report_notes(&subject.notes);
     let told = measure_all(args, &subject)?;
     drop(subject);
     if let (Some(path), Some(file)) = (&args.profile, profile_file) {
@@ -113,7 +123,7 @@ fn measure_all(args: &MeasureArgs, subject: &Subject) -> Result<Told, Failure> {
     let pages = pages(args, subject, &storage)?;
     let described = storage.describe();
     if !storage.is_direct() {
-        run::report_notes(&[format!(
+        progress::report_notes(&[format!(
             "{described}: reads are of the kernel's memory, and writes are synced at the end of each measurement"
         )]);
     }

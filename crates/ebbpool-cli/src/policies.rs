@@ -3,17 +3,27 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+use clap::Args;
 use ebbpool_policy::{Entry, Memory, PolicySpec, registry};
 
-use crate::Failure;
-use crate::args::{PoliciesArgs, parse};
+use crate::failure::Failure;
+
+#[derive(Args)]
+pub(crate) struct PoliciesArgs {
+    /// Explain this policy; it may have parameters, or be an alias such as fd-exact
+    #[arg(value_name = "NAME")]
+    pub(crate) policy: Option<String>,
+    /// Print Markdown, as in docs/policies.md
+    #[arg(long, conflicts_with = "policy")]
+    pub(crate) markdown: bool,
+}
 
 /// Explanations are folded to this many columns.
 const WIDTH: usize = 80;
 
 pub(crate) fn policies(args: &PoliciesArgs) -> Result<(), Failure> {
     let text = match &args.policy {
-        Some(policy) => explanation(&parse(policy)?),
+        Some(policy) => explanation(&policy.parse()?),
         None if args.markdown => markdown(),
         None => plain(),
     };

@@ -21,15 +21,16 @@ use clap::Parser;
 use ebbpool::storage::{OpenError, Storage};
 use ebbpool::{Pool, PoolOptions, Stats};
 use ebbpool_cost::{OperationCosts, PAPERS_BASE};
+use ebbpool_lab::numbers::Number;
+use ebbpool_lab::{Capabilities, PolicySelection, RunResult, TraceSummary};
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{AtEnd, Counts, TraceFacts};
 use ebbpool_trace::output::OutputFile;
 use ebbpool_trace::{Metadata, Source};
 
-use crate::args::{RunFormat, policies};
-use crate::charge::Abilities;
-use crate::results::{Number, OfTrace, Record};
-use crate::{Failure, run};
+use crate::failure::Failure;
+use crate::progress;
+use crate::shared_args::RunFormat;
 use args::PoolReplayArgs;
 use drive::{Course, Played, Work};
 use file::{Extent, Home};
@@ -87,7 +88,7 @@ pub(crate) enum ReplayError {
 
 impl ReplayError {
     /// True where the command line is wrong, and not the file.
-    pub(crate) fn is_usage(&self) -> bool {
+    fn is_usage(&self) -> bool {
         matches!(
             self,
             ReplayError::Open(
@@ -97,11 +98,20 @@ impl ReplayError {
     }
 }
 
+impl From<ReplayError> for Failure {
+    fn from(error: ReplayError) -> Self {
+        Failure::Command {
+            usage: error.is_usage(),
+            error: error.into(),
+        }
+    }
+}
+
 /// Replays, and prints what came of it.
 pub(crate) fn replay(args: &PoolReplayArgs) -> Result<(), Failure> {
     let source = args.reading.source(&args.traces)?;
     let ran = run_all(args, &source)?;
-    run::report_notes(&source.late_notes());
+    progress::report_notes(&source.late_notes());
     print(args, &ran.told)?;
     ran.into_result().map(drop)
 }
@@ -209,10 +219,10 @@ fn print(args: &PoolReplayArgs, all: &[Told]) -> Result<(), Failure> {
 
 /// The policies asked for, which a pool can have.
 fn policies_of(args: &PoolReplayArgs) -> Result<Vec<PolicySpec>, Failure> {
-    let abilities = Abilities::default();
+    let capabilities = Capabilities::default();
     let specs = match &args.policy {
-        Some(policy) => vec![abilities.policy(policy)?],
-        None => policies(&args.policies, &abilities)?,
+        Some(policy) => vec![capabilities.policy(policy)?],
+        None => PolicySelection::lists(&args.policies).resolve(&capabilities)?,
     };
     match specs.iter().find(|spec| !spec.online()) {
         Some(spec) => Err(Failure::Usage(format!(
@@ -442,9 +452,9 @@ impl Replay<'_> {
         Ok(verified)
     }
 
-    fn record(&self, policy: &PolicySpec, played: &Played, outcome: &Outcome) -> Record {
+    fn record(&self, policy: &PolicySpec, played: &Played, outcome: &Outcome) -> RunResult {
         let Outcome { did, measured, .. } = outcome;
-        let of_trace = OfTrace {
+        let of_trace = TraceSummary {
             label: self.source.label(),
             metadata: &self.metadata,
             facts: TraceFacts {
@@ -464,7 +474,7 @@ impl Replay<'_> {
         };
         let frames = self.survey.frames;
         let asymmetry = self.args.asymmetry.unwrap_or(PAPERS_BASE);
-        let mut record = Record::new(&of_trace, policy.to_string(), frames, asymmetry, &counts);
+        let mut record = RunResult::new(&of_trace, policy.to_string(), frames, asymmetry, &counts);
         record.reads = did.reads();
         record.bytes_read = Some(record.reads.saturating_mul(self.extent.page_size as u64));
         if self.args.asymmetry.is_none() {

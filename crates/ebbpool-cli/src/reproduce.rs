@@ -1,6 +1,7 @@
 //! `ebbpool reproduce`: the tables and figures of the papers from our runs, and what holds of what
 //! they claim.
 
+pub(crate) mod args;
 mod chart;
 mod contenders;
 mod data;
@@ -31,13 +32,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use comfy_table::{ContentArrangement, Table, presets};
-use ebbpool_policy::{cluster_priority, split_list};
+use ebbpool_policy::{PolicySpec, cluster_priority, split_list};
 use ebbpool_trace::output::OutputFile;
 use indicatif::ProgressBar;
 use serde_json::json;
 
-use crate::args::{ReproduceArgs, RunFormat, parse};
-use crate::{Failure, progress};
+use crate::failure::Failure;
+use crate::progress;
+use crate::shared_args::RunFormat;
+use args::ReproduceArgs;
 use contenders::Is;
 use format::{ESTIMATORS, Experiment, FormatError, Kind, Scale};
 use lab::{Lab, Measured};
@@ -67,12 +70,21 @@ pub(crate) enum ReproduceError {
 
 impl ReproduceError {
     /// True where the command line is wrong, and not a file or a run.
-    pub(crate) fn is_usage(&self) -> bool {
+    fn is_usage(&self) -> bool {
         match self {
             ReproduceError::Unknown { .. } => true,
             #[cfg(unix)]
             ReproduceError::NoDevice { .. } => true,
             _ => false,
+        }
+    }
+}
+
+impl From<ReproduceError> for Failure {
+    fn from(error: ReproduceError) -> Self {
+        Failure::Command {
+            usage: error.is_usage(),
+            error: error.into(),
         }
     }
 }
@@ -135,7 +147,7 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<(), Failure> {
     };
     let mut extra = Vec::new();
     for policy in args.policy.iter().flat_map(|list| split_list(list)) {
-        extra.push(parse(&policy)?.to_string());
+        extra.push(policy.parse::<PolicySpec>()?.to_string());
     }
     fs::create_dir_all(&args.out).map_err(|source| Failure::File {
         path: args.out.display().to_string(),
@@ -280,7 +292,7 @@ fn plan_of(name: String, experiment: Experiment, scale: Scale, extra: &[String])
     let own: Vec<String> = contenders::of(&experiment)
         .into_iter()
         .filter_map(|entrant| match entrant.is {
-            Is::One(policy) => Some(parse(&policy).ok()?.to_string()),
+            Is::One(policy) => Some(policy.parse::<PolicySpec>().ok()?.to_string()),
             Is::BestOf(_) | Is::WorstOf(_) => None,
         })
         .collect();

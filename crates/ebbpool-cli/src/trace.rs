@@ -1,5 +1,6 @@
 //! `ebbpool trace`: describe, convert and generate traces.
 
+pub(crate) mod args;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
@@ -10,10 +11,11 @@ use ebbpool_trace::stats::{Collector, Info};
 use ebbpool_trace::{Batch, Format, Metadata, ReadOptions, Reader, Source, Writer, generators};
 use serde::Serialize;
 
-use crate::args::{
-    ConvertArgs, EncodingArgs, GenerateArgs, InfoArgs, RunFormat, TraceArgs, TraceCommand,
-};
-use crate::{Failure, picture, progress, run};
+use crate::failure::Failure;
+use crate::picture;
+use crate::progress;
+use crate::shared_args::RunFormat;
+use args::{ConvertArgs, EncodingArgs, GenerateArgs, InfoArgs, TraceArgs, TraceCommand};
 
 const BATCH: usize = 1 << 16;
 
@@ -40,7 +42,7 @@ struct Described {
 fn info(args: &InfoArgs) -> Result<(), Failure> {
     let source = args.reading.source(&args.traces)?;
     let reader = source.open()?;
-    run::report_notes(reader.notes());
+    progress::report_notes(reader.notes());
     let format = formats(&source)?;
     let Metadata {
         name,
@@ -48,7 +50,7 @@ fn info(args: &InfoArgs) -> Result<(), Failure> {
         database_pages,
     } = reader.metadata().clone();
     let info = figures(reader, source.label())?;
-    run::report_notes(&source.late_notes());
+    progress::report_notes(&source.late_notes());
     let described = Described {
         name,
         format,
@@ -245,16 +247,16 @@ fn format_of(to: &Path, encoding: &EncodingArgs) -> Result<Format, Failure> {
 
 fn write(source: &Source, to: &Path, format: Format, level: Option<i32>) -> Result<(), Failure> {
     let mut reader = source.open()?;
-    run::report_notes(reader.notes());
+    progress::report_notes(reader.notes());
     if !format.keeps_metadata() && !reader.metadata().is_empty() {
-        run::report_notes(&[format!(
+        progress::report_notes(&[format!(
             "{format} has no place for the name, the page size and the database's pages; they are left out"
         )]);
     }
     let mut writer = Writer::create_with(to, format, reader.metadata(), level)?;
     for_each_batch(&mut reader, source.label(), |batch| writer.write(batch))?;
     let written = writer.finish()?;
-    run::report_notes(&source.late_notes());
+    progress::report_notes(&source.late_notes());
     writeln!(
         io::stdout(),
         "{}: {} references, {} bytes",

@@ -182,6 +182,12 @@ impl Epochs {
     }
 }
 
+impl From<Asymmetry> for AsymmetrySpec {
+    fn from(asymmetry: Asymmetry) -> Self {
+        AsymmetrySpec(Spec::Constant(asymmetry))
+    }
+}
+
 impl AsymmetrySpec {
     /// The one asymmetry, where it does not change.
     pub fn constant(&self) -> Option<Asymmetry> {

@@ -28,7 +28,7 @@ pub enum SimError {
     },
     /// The warm-up takes the whole trace.
     #[error(
-        "{trace}: a warm-up of {warmup} references leaves nothing to count of {references}; give a smaller --warmup"
+        "{trace}: a warm-up of {warmup} references leaves nothing to count of {references}; give a smaller one"
     )]
     AllWarmup {
         /// The trace.

@@ -70,17 +70,17 @@ impl Default for Options {
 pub struct Progress<'a> {
     /// Called with the share of the trace done, from 0 to 1.
     pub report: &'a (dyn Fn(f64) + Sync),
-    /// Set by somebody who wants the simulation to stop.
+    /// The caller sets it to stop the work; it stops within 100 ms.
     pub stop: &'a AtomicBool,
 }
 
 impl Progress<'_> {
-    /// True if somebody wants the work to stop.
+    /// True if the caller wants the work to stop.
     pub(crate) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    fn check(&self) -> Result<(), SimError> {
+    pub(crate) fn check(&self) -> Result<(), SimError> {
         if self.stopped() {
             return Err(SimError::Interrupted);
         }
@@ -417,6 +417,10 @@ fn pass<'o>(
             ..*chunk
         };
         let advance = |(engine, &ahead): (&mut Box<dyn Drive + 'o>, &bool)| {
+            // Many cells take seconds for a chunk; results of a stopped pass are not looked at.
+            if progress.stopped() {
+                return;
+            }
             engine.advance(if ahead { chunk } else { &blind });
         };
         if engines.len() == 1 {
@@ -431,6 +435,7 @@ fn pass<'o>(
             });
         }
     })?;
+    progress.check()?;
     let counts = engines.iter_mut().map(|e| e.finish(&pages)).collect();
     Ok(Outcome { counts, facts })
 }

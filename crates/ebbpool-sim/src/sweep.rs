@@ -28,6 +28,16 @@ pub enum Size {
     Share(Decimal),
 }
 
+impl Size {
+    /// The frames that the size comes to where shares are of so many pages; at least 1.
+    pub fn frames_of(self, pages: u64) -> u64 {
+        match self {
+            Size::Frames(frames) => frames.max(1),
+            Size::Share(share) => share.floor_of(pages).max(1),
+        }
+    }
+}
+
 /// How many references at the start count nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Warmup {
@@ -35,6 +45,16 @@ pub enum Warmup {
     References(u64),
     /// A share of the trace, rounded down.
     Share(Decimal),
+}
+
+impl Warmup {
+    /// The references that it comes to in a trace of so many.
+    pub fn references_of(self, references: u64) -> u64 {
+        match self {
+            Warmup::References(warmup) => warmup,
+            Warmup::Share(share) => share.floor_of(references),
+        }
+    }
 }
 
 /// What to span.
@@ -323,16 +343,10 @@ impl Sweep {
         let pages = metadata
             .database_pages
             .or(extent.map(|extent| extent.distinct_pages));
-        let frames = self.sizes.iter().map(|size| match size {
-            Size::Frames(frames) => *frames,
-            Size::Share(share) => share.floor_of(pages.unwrap_or(0)),
-        });
+        let frames = self.sizes.iter();
         Ok(Resolved {
-            frames: frames.map(|frames| frames.max(1)).collect(),
-            warmup: match self.warmup {
-                Warmup::References(warmup) => warmup,
-                Warmup::Share(share) => share.floor_of(references.unwrap_or(0)),
-            },
+            frames: frames.map(|size| size.frames_of(pages.unwrap_or(0))).collect(),
+            warmup: self.warmup.references_of(references.unwrap_or(0)),
             metadata,
             notes,
             references,

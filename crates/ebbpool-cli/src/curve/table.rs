@@ -2,22 +2,18 @@
 
 use std::fmt::Write;
 
-use ebbpool_sim::{Errors, Estimate, Smallest};
-use ebbpool_trace::Source;
+use ebbpool_lab::curve::{CleanPools, CurveStudy, Figure};
+use ebbpool_lab::numbers::{digits, rounded};
+use ebbpool_sim::{Errors, Estimate};
 
-use super::{Answer, Split, Study};
-use crate::compare::title;
-use crate::table::{add_row, digits, finish, less_or_more, plain};
-use crate::target::Figure;
+use crate::table::{add_row, finish, plain};
 
 /// As many policies stand side by side as fit into 80 columns beside the sizes.
 const POLICIES_ACROSS: usize = 3;
 
 /// Sizes down, policies across, and the answer in a sentence.
-pub(super) fn of_study(study: &Study, source: &Source) -> String {
-    let curves = &study.curves;
-    let name = curves.metadata().name.as_deref().unwrap_or(source.label());
-    let mut text = title(name, curves.facts(), curves.metadata());
+pub(super) fn of_study(study: &CurveStudy) -> String {
+    let mut text = study.title();
     let _ = writeln!(
         text,
         "\n± is the error of a sampled figure in per cent; * is the least bill"
@@ -36,22 +32,22 @@ pub(super) fn of_study(study: &Study, source: &Source) -> String {
             errors.writes
         }));
     }
-    if let Some(split) = &study.split {
+    if let Some(split) = &study.clean_pools {
         text.push_str(&of_split(study, split));
     }
     let _ = writeln!(text, "\n{}", sampled(study));
-    let _ = writeln!(text, "{}", sentence(study));
+    let _ = writeln!(text, "{}", study.sentence());
     text
 }
 
 fn table(
-    study: &Study,
+    study: &CurveStudy,
     figure: Figure,
     title: &str,
     error: impl Fn(&Errors) -> Option<f64>,
 ) -> String {
     let mut text = String::new();
-    let references = study.curves.lru().references();
+    let references = study.lru.references();
     let value = |estimate: &Estimate| figure.of(estimate.traffic, references, study.asymmetry);
     let column: Vec<usize> = (0..study.policies.len()).collect();
     for group in column.chunks(POLICIES_ACROSS) {
@@ -79,13 +75,13 @@ fn table(
                     true => "*",
                     false => " ",
                 };
-                let told = match figure {
+                let figures = match figure {
                     Figure::Bill => digits(value),
                     Figure::Reads | Figure::Writes => format!("{value:.0}"),
                 };
                 let error = estimate.errors.as_ref().and_then(&error);
                 let error = error.map_or(String::new(), |error| format!("±{:.1}", 100.0 * error));
-                format!("{told}{mark} {error:>6}")
+                format!("{figures}{mark} {error:>6}")
             }));
             add_row(&mut table, cells);
         }
@@ -95,10 +91,10 @@ fn table(
 }
 
 /// fd-static's bill by the size of its clean pool, as Two-Stack has it and in a run.
-fn of_split(study: &Study, split: &Split) -> String {
+fn of_split(study: &CurveStudy, split: &CleanPools) -> String {
     let mut text = format!(
         "\nfd-static with {}, by its clean pool: bill by Two-Stack and in a run\n",
-        memory(study, split.frames)
+        study.memory(split.frames)
     );
     let mut table = plain();
     for pool in &split.pools {
@@ -124,7 +120,7 @@ fn of_split(study: &Study, split: &Split) -> String {
 }
 
 /// What was sampled.
-fn sampled(study: &Study) -> String {
+fn sampled(study: &CurveStudy) -> String {
     let all = || study.estimates.iter().flatten();
     let sampled: Vec<&Estimate> = all().filter(|e| !e.sample.is_all()).collect();
     let largest = sampled
@@ -137,76 +133,8 @@ fn sampled(study: &Study) -> String {
             "{} of {} bills come from samples of {} % of the pages or more; their largest error is {:.1} %",
             sampled.len(),
             all().count(),
-            crate::charge::rounded(100.0 * study.curves.rate()),
+            rounded(100.0 * study.rate),
             100.0 * largest
         ),
     }
-}
-
-fn memory(study: &Study, frames: u64) -> String {
-    format!("{frames} frames ({})", study.share(frames))
-}
-
-pub(super) fn sentence(study: &Study) -> String {
-    match &study.answer {
-        Some(answer) => of_answer(study, answer),
-        None => of_doubling(study),
-    }
-}
-
-/// What the next frames would bring, where nothing was asked for: LRU is known at every size.
-fn of_doubling(study: &Study) -> String {
-    let lru = study.curves.lru();
-    let now = study.sizes[study.sizes.len() / 2];
-    let more = now.saturating_mul(2);
-    let change = less_or_more(study.bill(lru.at(more)), study.bill(lru.at(now)));
-    format!(
-        "at R={} lru's bill is {change} with {} than with {}",
-        study.asymmetry.ratio(),
-        memory(study, more),
-        memory(study, now),
-    )
-}
-
-fn of_answer(study: &Study, answer: &Answer) -> String {
-    let mut needs: Vec<(&Smallest, String)> = Vec::new();
-    let mut never: Vec<String> = Vec::new();
-    for (policy, smallest) in study.policies.iter().zip(&answer.smallest) {
-        match smallest {
-            Some(smallest) => needs.push((smallest, policy.to_string())),
-            None => never.push(policy.to_string()),
-        }
-    }
-    needs.sort_by_key(|(smallest, _)| smallest.frames);
-    let baseline = &answer.baseline;
-    let wanted = match answer.target.is_relative() {
-        true => format!(
-            "{} against {} with {}",
-            answer.target,
-            baseline.policy,
-            memory(study, baseline.frames)
-        ),
-        false => answer.target.to_string(),
-    };
-    let needs: Vec<String> = needs
-        .iter()
-        .map(|(smallest, policy)| {
-            let about = match smallest.estimate.sample.is_all() {
-                true => "",
-                false => "about ",
-            };
-            format!("{policy} needs {about}{}", memory(study, smallest.frames))
-        })
-        .collect();
-    let never = match never.is_empty() {
-        true => String::new(),
-        false => format!("no memory is enough for {}", never.join(", ")),
-    };
-    let parts: Vec<String> = needs.into_iter().chain([never]).collect();
-    let parts: Vec<&str> = parts
-        .iter()
-        .map(String::as_str)
-        .filter(|p| !p.is_empty())
-        .collect();
-    format!("{wanted}: {}", parts.join("; "))
 }

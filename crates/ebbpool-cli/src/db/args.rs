@@ -11,7 +11,7 @@ use ebbpool_btree::Durability;
 use ebbpool_cost::Decimal;
 use ebbpool_trace::workload::{Mix, Skew};
 
-use crate::args::RunFormat;
+use crate::shared_args::RunFormat;
 
 #[derive(Args)]
 #[command(after_help = "\

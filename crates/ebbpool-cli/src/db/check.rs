@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::DbError;
 use super::args::CheckArgs;
 use super::open::{close, existing};
-use crate::args::RunFormat;
+use crate::shared_args::RunFormat;
 use crate::table;
 
 /// What was found, as JSON has it.

@@ -6,7 +6,7 @@ use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
 use ebbpool::storage::Engine;
 
-use crate::args::RunFormat;
+use crate::shared_args::RunFormat;
 
 #[derive(Args)]
 pub(crate) struct MeasureArgs {

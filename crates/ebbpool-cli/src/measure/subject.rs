@@ -10,7 +10,7 @@ use tempfile::TempPath;
 
 use super::MeasureError;
 use super::args::MeasureArgs;
-use crate::Failure;
+use crate::failure::Failure;
 
 const USUAL_SIZE: u64 = 1 << 30;
 

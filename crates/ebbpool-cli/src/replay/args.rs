@@ -4,9 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use ebbpool_cost::Asymmetry;
+use ebbpool_lab::{MemorySize, parse_warmup};
+use ebbpool_sim::Warmup;
 
-use crate::args::{Ending, Reading, RunFormat, SizeArg, WarmupArg};
 use crate::measure::args::EngineArg;
+use crate::shared_args::{Ending, Reading, RunFormat};
 
 #[derive(Args)]
 pub(crate) struct PoolReplayArgs {
@@ -47,7 +49,7 @@ pub(crate) struct PoolReplayArgs {
     pub(crate) policies: Vec<String>,
     /// Memory: frames, or per cent of the database's pages
     #[arg(long, value_name = "N|P%")]
-    pub(crate) frames: SizeArg,
+    pub(crate) frames: MemorySize,
     /// Cost of a page write in page reads, as policies are told and the bill is counted
     /// [default: as measured]
     #[arg(long, value_name = "R")]
@@ -68,8 +70,8 @@ pub(crate) struct PoolReplayArgs {
     #[arg(long, conflicts_with = "memory")]
     pub(crate) buffered: bool,
     /// References at the start that count nothing
-    #[arg(long, value_name = "N|P%", default_value = "0")]
-    pub(crate) warmup: WarmupArg,
+    #[arg(long, value_name = "N|P%", default_value = "0", value_parser = parse_warmup)]
+    pub(crate) warmup: Warmup,
     #[command(flatten)]
     pub(crate) ending: Ending,
     /// Pages per cluster when cluster switches are counted

@@ -8,7 +8,8 @@ use ebbpool::{Error, Pool};
 use ebbpool_trace::{Batch, Reader};
 
 use super::page;
-use crate::{Failure, progress};
+use crate::failure::Failure;
+use crate::progress;
 
 /// References that a thread takes at a time.
 const PIECE: usize = 256;

@@ -15,7 +15,8 @@ use tempfile::TempPath;
 
 use super::args::PoolReplayArgs;
 use super::{ReplayError, page};
-use crate::{Failure, progress, run};
+use crate::failure::Failure;
+use crate::progress;
 
 /// Memory for the pages that are written together when a file is made.
 const FILLED_TOGETHER: usize = 64 << 20;
@@ -199,7 +200,7 @@ impl Place<'_> {
     fn permit(&self) -> Result<(), Failure> {
         let path = self.path.display();
         if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-            run::report_notes(&[format!("{path} is made anew; what was in it is lost")]);
+            progress::report_notes(&[format!("{path} is made anew; what was in it is lost")]);
             return Ok(());
         }
         let mut errors = io::stderr();

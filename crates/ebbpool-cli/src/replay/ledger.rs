@@ -7,7 +7,7 @@ use ebbpool::Event;
 use ebbpool_sim::SimError;
 use ebbpool_trace::output::OutputFile;
 
-use crate::Failure;
+use crate::failure::Failure;
 
 /// Hears of write-backs from the pool as they are decided, and from the storage as they happen.
 ///

@@ -2,12 +2,13 @@
 
 use std::sync::atomic::Ordering;
 
-use ebbpool_sim::{SimError, Size, Warmup};
+use ebbpool_sim::{SimError, Size};
 use ebbpool_trace::{Batch, Metadata, Source};
 use hashbrown::HashSet;
 
 use super::args::PoolReplayArgs;
-use crate::{Failure, progress, run};
+use crate::failure::Failure;
+use crate::progress;
 
 const BATCH: usize = 1 << 16;
 
@@ -30,7 +31,7 @@ pub(super) struct Survey {
 /// Reads the trace once.
 pub(super) fn survey(args: &PoolReplayArgs, source: &Source) -> Result<Survey, Failure> {
     let mut reader = source.open()?;
-    run::report_notes(reader.notes());
+    progress::report_notes(reader.notes());
     let metadata = reader.metadata().clone();
     let stated = metadata.database_pages;
     let counts_pages = match args.frames.size {
@@ -59,18 +60,12 @@ pub(super) fn survey(args: &PoolReplayArgs, source: &Source) -> Result<Survey, F
         return Err(SimError::Empty { trace: trace() }.into());
     };
     let distinct = distinct.len() as u64;
-    let frames = match args.frames.size {
-        Size::Frames(frames) => frames,
-        Size::Share(share) => share.floor_of(stated.unwrap_or(distinct)).max(1),
-    };
+    let frames = args.frames.size.frames_of(stated.unwrap_or(distinct));
     let in_pool = match frames > FRAMES_TAKEN_ON_TRUST {
         true => frames.min(distinct),
         false => frames,
     };
-    let warmup = match args.warmup.0 {
-        Warmup::References(warmup) => warmup,
-        Warmup::Share(share) => share.floor_of(references),
-    };
+    let warmup = args.warmup.references_of(references);
     if warmup >= references {
         return Err(SimError::AllWarmup {
             trace: trace(),

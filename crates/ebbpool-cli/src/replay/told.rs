@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use bytesize::ByteSize;
 use ebbpool::{Quantiles, ReadCause, Stats, WriteCause};
+use ebbpool_lab::RunResult;
+use ebbpool_lab::numbers::rounded;
 use serde::Serialize;
 
-use crate::charge::rounded;
-use crate::results::Record;
 use crate::table;
 
 /// One result: the fields of `run`, and those of the real thing.
 #[derive(Serialize)]
 pub(crate) struct Told {
     #[serde(flatten)]
-    pub(crate) record: Record,
+    pub(crate) record: RunResult,
     /// What the pages were kept in.
     pub(crate) storage: String,
     pub(super) threads: u16,

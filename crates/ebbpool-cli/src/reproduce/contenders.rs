@@ -1,11 +1,11 @@
 //! Who takes part in an experiment, one by one.
 
+use ebbpool_lab::Capabilities;
 use ebbpool_policy::registry;
 use serde::Deserialize;
 
 use super::format::{Contender, Experiment};
 use super::ordered::Text;
-use crate::charge::Abilities;
 
 /// What the registry says of the source of a policy that nobody else published.
 const OURS: &str = "this project";
@@ -23,14 +23,14 @@ pub(crate) enum Family {
 impl Family {
     /// Their names; where a policy with another setting has a name of its own, that too.
     pub(crate) fn names(self) -> Vec<String> {
-        let abilities = Abilities::default();
+        let capabilities = Capabilities::default();
         let belongs = |ours: bool| match self {
             Family::Online => true,
             Family::Published => !ours,
         };
         registry::entries()
             .iter()
-            .filter(|entry| entry.online && abilities.supports(entry))
+            .filter(|entry| entry.online && capabilities.supports(entry))
             .filter(|entry| belongs(entry.source.starts_with(OURS)))
             .flat_map(|entry| {
                 let aliases = entry.aliases.iter().map(|(alias, _)| alias.to_string());

@@ -11,7 +11,8 @@ use super::format::ESTIMATORS;
 use super::lab::{self, Group, Lab, Measured};
 use super::metric::{Metric, Values};
 use super::plan::Cell;
-use crate::{Failure, progress};
+use crate::failure::Failure;
+use crate::progress;
 
 /// References of a window: `interval` of FD-Buffer in the papers, and a multiple of the distance of
 /// samples.
@@ -128,7 +129,7 @@ impl Lab<'_> {
         let resolved = self.resolved(&Group::of(cell), &source)?;
         let frames = resolved.frames.first().copied().unwrap_or(1);
         let charge = lab::charge(around, cell.asymmetry.as_deref(), &resolved.metadata)?;
-        let spec = charge.abilities.policy(&cell.policy)?;
+        let spec = charge.capabilities.policy(&cell.policy)?;
         if spec.entry().name != "fd-buffer" || spec.spelled("interval").as_deref() != Some("5000") {
             return Err(Failure::Usage(format!(
                 "estimates are those of fd-buffer with interval=5000, and the policy is {spec}"

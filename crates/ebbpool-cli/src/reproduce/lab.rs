@@ -6,7 +6,10 @@ use std::time::Instant;
 
 use ebbpool_cost::Unit;
 use ebbpool_device::changing::AsymmetrySpec;
-use ebbpool_policy::{PolicySpec, SpecError};
+use ebbpool_lab::{
+    MemorySize, Pricing, PricingRequest, ResultDirectory, RunResult, TraceSummary, parse_warmup,
+};
+use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{
     AtEnd, Cell as SimCell, Moment, NoObserver, NoStore, Options, Progress, Resolved, Row,
     SimError, Size, Store, Sweep, Swept, Warmup, simulate_one,
@@ -20,11 +23,9 @@ use super::plan::{Cell, Surroundings};
 #[cfg(unix)]
 use super::real;
 use super::traces::Traces;
-use crate::args::{SizeArg, WarmupArg};
-use crate::cache::Cache;
-use crate::charge::Charge;
-use crate::results::{OfTrace, Record};
-use crate::{Failure, progress};
+use crate::failure::Failure;
+use crate::progress;
+use crate::results;
 
 /// In the place of a policy: the cheapest schedule that there is.
 pub(crate) const OPTIMUM: &str = "optimum";
@@ -95,10 +96,20 @@ impl<'a> Lab<'a> {
         }
     }
 
+    fn kept_in(&self) -> Option<ResultDirectory> {
+        match self.use_cache {
+            true => results::directory(),
+            false => None,
+        }
+    }
+
     /// Where results over a trace are kept.
     pub(crate) fn store(&self, source: &Source) -> Box<dyn Store> {
-        match self.use_cache.then(|| Cache::of(source)).flatten() {
-            Some(cache) => Box::new(cache),
+        match self
+            .kept_in()
+            .and_then(|directory| directory.of_trace(source))
+        {
+            Some(results) => Box::new(results),
             None => Box::new(NoStore),
         }
     }
@@ -167,7 +178,7 @@ impl<'a> Lab<'a> {
         let specs = group
             .policies
             .iter()
-            .map(|policy| first.abilities.policy(policy))
+            .map(|policy| first.capabilities.policy(policy))
             .collect::<Result<Vec<PolicySpec>, _>>()?;
         let sweep = Sweep {
             policies: specs.clone(),
@@ -191,7 +202,7 @@ impl<'a> Lab<'a> {
         } = swept;
         for row in rows {
             let charge = &charges[row.asymmetry];
-            let of_trace = OfTrace {
+            let of_trace = TraceSummary {
                 label: source.label(),
                 metadata: &resolved.metadata,
                 facts,
@@ -305,10 +316,7 @@ impl<'a> Lab<'a> {
             }
             let source = self.traces.source(&around.trace)?;
             let sim_cell = SimCell {
-                policy: result
-                    .spec
-                    .parse()
-                    .map_err(|error: SpecError| Failure::Usage(error.to_string()))?,
+                policy: result.spec.parse()?,
                 frames: result.frames,
                 asymmetry: result.asymmetry,
             };
@@ -497,7 +505,7 @@ pub(crate) fn charge(
     around: &Surroundings,
     asymmetry: Option<&str>,
     trace: &ebbpool_trace::Metadata,
-) -> Result<Charge, Failure> {
+) -> Result<Pricing, Failure> {
     // A device has an asymmetry of its own.
     let told = match (&around.changing, &around.device) {
         (Some(changing), _) => Some(changing.as_str()),
@@ -508,22 +516,25 @@ pub(crate) fn charge(
         .map(|text| text.parse::<AsymmetrySpec>())
         .transpose()
         .map_err(|error| Failure::Usage(error.to_string()))?;
-    Charge::new(spec.as_ref(), around.device.as_deref(), trace)
+    let request = PricingRequest::new(spec, around.device.as_deref())?;
+    let pricing = Pricing::new(&request, trace)?;
+    progress::report_notes(&pricing.notes);
+    Ok(pricing)
 }
 
 pub(crate) fn size(text: &str) -> Result<Size, Failure> {
-    let size: Result<SizeArg, String> = text.parse();
-    size.map(|size| size.size).map_err(Failure::Usage)
+    let size = text.parse::<MemorySize>();
+    size.map(|size| size.size)
+        .map_err(|error| Failure::Usage(error.to_string()))
 }
 
 pub(crate) fn warmup(text: &str) -> Result<Warmup, Failure> {
-    let warmup: Result<WarmupArg, String> = text.parse();
-    warmup.map(|warmup| warmup.0).map_err(Failure::Usage)
+    parse_warmup(text).map_err(|error| Failure::Usage(error.to_string()))
 }
 
 /// A row's figures.
-fn told(of_trace: &OfTrace, spec: &str, charge: &Charge, row: &Row) -> Measured {
-    let mut record = Record::new(
+fn told(of_trace: &TraceSummary, spec: &str, charge: &Pricing, row: &Row) -> Measured {
+    let mut record = RunResult::new(
         of_trace,
         spec.into(),
         row.frames,
@@ -531,7 +542,7 @@ fn told(of_trace: &OfTrace, spec: &str, charge: &Charge, row: &Row) -> Measured 
         &row.counts,
     );
     if let Some(did) = &row.device {
-        record.charge(charge, did);
+        record.charge_device(charge, did);
     }
     let moments: Vec<Moment> = match &row.time_line {
         Some(line) => line.moments().copied().collect(),

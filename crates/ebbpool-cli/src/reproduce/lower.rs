@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::lab::{Group, Lab, Measured, charge};
 use super::metric::{Metric, Values};
 use super::plan::Cell;
-use crate::{Failure, progress};
+use crate::failure::Failure;
+use crate::progress;
 
 /// In the place of a policy: the lower bound of `ebbpool bound`.
 pub(crate) const LOWER_BOUND: &str = "lower-bound";

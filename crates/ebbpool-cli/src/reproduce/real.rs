@@ -7,7 +7,7 @@ use super::lab::Measured;
 use super::metric::{Metric, Values};
 use super::ordered::Text;
 use super::plan::{Cell, Surroundings};
-use crate::Failure;
+use crate::failure::Failure;
 use crate::replay::told::Told;
 
 /// How a device that is a file begins.

@@ -8,11 +8,12 @@ use ebbpool_trace::{ReadOptions, Source};
 use tempfile::TempDir;
 
 use super::format::Trace;
-use crate::{Failure, compare};
+use crate::failure::Failure;
+use crate::results;
 
 /// The samples that ship with Ebbpool, by the path at which they stand in the repository.
 static SAMPLES: [(&str, &[u8]); 3] = [
-    ("traces/pg-tpcc.parquet", compare::SAMPLE),
+    ("traces/pg-tpcc.parquet", results::SAMPLE),
     (
         "traces/pg-tpcb.parquet",
         include_bytes!("../../../../traces/pg-tpcb.parquet"),

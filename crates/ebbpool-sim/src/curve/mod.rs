@@ -195,10 +195,7 @@ impl<'a> Curves<'a> {
 
     /// The frames that a size comes to, at least 1.
     pub fn frames(&self, size: Size) -> u64 {
-        match size {
-            Size::Frames(frames) => frames.max(1),
-            Size::Share(share) => share.floor_of(self.pages()).max(1),
-        }
+        size.frames_of(self.pages())
     }
 
     /// What the policies do with so many frames each, in the order given.

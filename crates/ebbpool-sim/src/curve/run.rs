@@ -104,7 +104,10 @@ impl Wave {
                     || {
                         let runs = runs.par_iter_mut().with_max_len(1);
                         runs.for_each(|run| {
-                            run.advance(&taken(run.from), &scans[run.from.0][run.from.1])
+                            // Many runs take seconds for a chunk; results of a stopped pass are not looked at.
+                            if !progress.stopped() {
+                                run.advance(&taken(run.from), &scans[run.from.0][run.from.1]);
+                            }
                         });
                     },
                     || {
@@ -118,6 +121,7 @@ impl Wave {
                 stacks.values_mut().for_each(LruStack::start_counting);
             }
         })?;
+        progress.check()?;
         let curves: HashMap<Place, LruCurve> = stacks
             .into_iter()
             .map(|(from, stack)| (from, stack.finish(options.at_end)))

@@ -10,8 +10,8 @@ use base64::engine::general_purpose::STANDARD;
 use ebbpool_trace::output::OutputFile;
 use sha2::{Digest, Sha256};
 
-use crate::Failure;
 use crate::compare::Comparison;
+use crate::error::LabError;
 
 pub(crate) use curves::{CellErrors, Curve, Limit};
 
@@ -57,22 +57,27 @@ const SCRIPT: &str = concat!(
 );
 
 /// Writes the page and puts it in its place.
-pub(crate) fn write(mut out: OutputFile, comparisons: &[Comparison]) -> Result<(), Failure> {
+///
+/// # Errors
+///
+/// [`LabError::Output`] if the file cannot be written.
+pub fn write(mut out: OutputFile, comparisons: &[Comparison]) -> Result<(), LabError> {
     let label = out.label().to_string();
-    page(comparisons)
-        .and_then(|page| out.write_all(page.as_bytes()))
-        .map_err(|error| {
-            let reason = std::io::Error::new(error.kind(), format!("{label}: {error}"));
-            Failure::Sim(ebbpool_sim::SimError::Output {
-                what: "the report",
-                source: reason,
-            })
-        })?;
+    let written = page(comparisons).and_then(|page| out.write_all(page.as_bytes()));
+    written.map_err(|source| LabError::Output {
+        what: format!("the report: {label}"),
+        source,
+    })?;
     out.finish()?;
     Ok(())
 }
 
-fn page(comparisons: &[Comparison]) -> Result<String, std::io::Error> {
+/// The page.
+///
+/// # Errors
+///
+/// If the results cannot be made JSON.
+pub fn page(comparisons: &[Comparison]) -> Result<String, std::io::Error> {
     let results = embedded(&data::Report::of(comparisons))?;
     let policy = format!(
         "default-src 'none'; script-src '{}' '{}'; style-src '{}'; base-uri 'none'; form-action 'none'",

@@ -6,12 +6,13 @@ use ebbpool_sim::{DeviceOutcome, Moment, Row, TimeLine};
 use ebbpool_trace::stats::Info;
 use serde::Serialize;
 
-use crate::charge::{Charge, Measure};
+use crate::advice::{advice, memory, sentence, usual_size};
 use crate::compare::Comparison;
 use crate::lifetime;
+use crate::numbers::Number;
+use crate::policy_selection::BASELINE;
+use crate::pricing::{BillUnit, Pricing};
 use crate::report::Curve;
-use crate::results::Number;
-use crate::table::{BASELINE, advice, memory, sentence, usual_size};
 
 /// All that the page's script is given.
 #[derive(Debug, Serialize)]
@@ -42,8 +43,8 @@ struct Trace {
     /// The asymmetries as they were spelled.
     labels: Vec<String>,
     /// What bills are told in.
-    measure: Measure,
-    /// The device that was charged, by name.
+    measure: BillUnit,
+    /// The device that was pricingd, by name.
     device: Option<String>,
     /// Of a flash device: which policy lets it live longest, and whose device that is compared with.
     lifetime: Option<String>,
@@ -111,9 +112,9 @@ struct Wear {
 }
 
 impl Served {
-    fn of(row: &Row, did: &DeviceOutcome, charge: &Charge, life: Option<f64>) -> Self {
+    fn of(row: &Row, did: &DeviceOutcome, pricing: &Pricing, life: Option<f64>) -> Self {
         let references = row.counts.references;
-        let per_reference = |cost: f64| charge.in_page_reads(cost) / references as f64;
+        let per_reference = |cost: f64| pricing.in_page_reads(cost) / references as f64;
         Served {
             references,
             bill: per_reference(did.report.bill().amount),
@@ -147,13 +148,13 @@ struct Changes {
     dirty: Vec<i64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     target: Vec<i64>,
-    /// What a device charged, in thousandths of a page read.
+    /// What a device pricingd, in thousandths of a page read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     bill: Vec<i64>,
 }
 
 impl Changes {
-    fn of(line: &TimeLine, charge: &Charge) -> Self {
+    fn of(line: &TimeLine, pricing: &Pricing) -> Self {
         let moments: Vec<&Moment> = line.moments().collect();
         let column = |value: &dyn Fn(&Moment) -> u64| {
             let mut before = 0;
@@ -176,7 +177,7 @@ impl Changes {
                 Vec::new()
             },
             bill: if moments.iter().all(|moment| moment.bill.is_some()) {
-                let page_reads = |cost: f64| 1e3 * charge.in_page_reads(cost);
+                let page_reads = |cost: f64| 1e3 * pricing.in_page_reads(cost);
                 column(&|moment| {
                     moment
                         .bill
@@ -201,17 +202,17 @@ impl Report {
 
 impl Trace {
     fn of(comparison: &Comparison) -> Self {
-        let mut kept: Vec<(&Arc<TimeLine>, &Charge)> = Vec::new();
+        let mut kept: Vec<(&Arc<TimeLine>, &Pricing)> = Vec::new();
         let mut results = Vec::new();
         for (row, life) in comparison.rows.iter().zip(lifetime::lives(comparison)) {
-            let charge = &comparison.charges[row.asymmetry];
+            let pricing = &comparison.pricings[row.asymmetry];
             let did = row.device.as_ref();
             // After a failure the moments are not those of the others.
             let whole = did.is_none_or(|did| did.failed.is_none());
             let line = row.time_line.as_ref().filter(|_| whole).map(|line| {
                 let known = kept.iter().position(|(other, _)| Arc::ptr_eq(other, line));
                 known.unwrap_or_else(|| {
-                    kept.push((line, charge));
+                    kept.push((line, pricing));
                     kept.len() - 1
                 })
             });
@@ -223,7 +224,7 @@ impl Trace {
                 row.counts.writes,
                 row.counts.dirty_left,
                 line,
-                did.map(|did| Served::of(row, did, charge, life)),
+                did.map(|did| Served::of(row, did, pricing, life)),
             ));
         }
         // All cells see the same references, so their moments are the same.
@@ -231,7 +232,7 @@ impl Trace {
             line.moments().map(|moment| moment.references).collect()
         });
         let sizes = comparison.sizes.iter().zip(&comparison.frames);
-        let charges = comparison.charges.iter();
+        let pricings = comparison.pricings.iter();
         Trace {
             name: comparison.name.clone(),
             sentence: match &comparison.curve {
@@ -255,13 +256,15 @@ impl Trace {
                     frames,
                 })
                 .collect(),
-            asymmetries: charges
+            asymmetries: pricings
                 .clone()
-                .map(|charge| Number(charge.asymmetry.ratio()))
+                .map(|pricing| Number(pricing.asymmetry.ratio()))
                 .collect(),
-            labels: charges.clone().map(Charge::label).collect(),
-            measure: comparison.measure(),
-            device: charges.clone().find_map(|charge| charge.name.clone()),
+            labels: pricings.clone().map(Pricing::label).collect(),
+            measure: comparison.bill_unit(),
+            device: pricings
+                .clone()
+                .find_map(|pricing| pricing.device_name.clone()),
             lifetime: lifetime::sentence(
                 comparison,
                 usual_size(comparison),
@@ -270,12 +273,12 @@ impl Trace {
             compared_with: lifetime::compared_with(comparison),
             results,
             bounds: comparison.bounds.clone(),
-            nature: comparison.nature.clone(),
+            nature: comparison.info.clone(),
             curve: comparison.curve.clone(),
             times,
             time_lines: kept
                 .iter()
-                .map(|(line, charge)| Changes::of(line, charge))
+                .map(|(line, pricing)| Changes::of(line, pricing))
                 .collect(),
         }
     }
@@ -285,12 +288,11 @@ impl Trace {
 pub(super) mod tests {
     use ebbpool_policy::Gauges;
     use ebbpool_sim::{Counts, Observer, Sample, TraceFacts};
-    use ebbpool_trace::Metadata;
 
     use super::*;
 
     /// A comparison of one policy with one memory size, both called `name` where it matters.
-    fn comparison(name: &str, charges: Vec<Charge>, rows: Vec<Row>) -> Comparison {
+    fn comparison(name: &str, pricings: Vec<Pricing>, rows: Vec<Row>) -> Comparison {
         Comparison {
             name: name.into(),
             title: name.into(),
@@ -302,12 +304,12 @@ pub(super) mod tests {
             sizes: vec!["8".into()],
             frames: vec![8],
             policies: vec![name.into()],
-            charges,
+            pricings,
             rows,
-            records: Vec::new(),
+            results: Vec::new(),
             bounds: None,
             interrupted: false,
-            nature: None,
+            info: None,
             curve: None,
         }
     }
@@ -317,8 +319,8 @@ pub(super) mod tests {
         Report::of(&[comparison(name, Vec::new(), Vec::new())])
     }
 
-    fn plain() -> Charge {
-        Charge::new(None, None, &Metadata::default()).expect("an asymmetry")
+    fn plain() -> Pricing {
+        Pricing::constant(ebbpool_cost::PAPERS_BASE)
     }
 
     fn line(target: impl Fn(u64) -> Option<f64>) -> Arc<TimeLine> {

@@ -11,10 +11,10 @@ use ebbpool_device::flash::Report;
 use ebbpool_sim::Row;
 
 use crate::compare::Comparison;
-use crate::table::BASELINE;
+use crate::policy_selection::BASELINE;
 
 /// What the flash model counted of a result.
-pub(crate) fn report(row: &Row) -> Option<&Report> {
+pub fn report(row: &Row) -> Option<&Report> {
     row.device.as_ref()?.flash.as_ref()
 }
 
@@ -74,7 +74,7 @@ impl<'a> Lives<'a> {
 
 /// The life of each result's device in that of the baseline policy's with the same memory, or of the
 /// one worn most where that policy was not run; in the order of the rows.
-pub(crate) fn lives(comparison: &Comparison) -> Vec<Option<f64>> {
+pub fn lives(comparison: &Comparison) -> Vec<Option<f64>> {
     let by_size: Vec<Lives> = (0..comparison.sizes.len())
         .map(|size| Lives::of(comparison, size))
         .collect();
@@ -83,7 +83,7 @@ pub(crate) fn lives(comparison: &Comparison) -> Vec<Option<f64>> {
 }
 
 /// Whose device lives are compared with, in words.
-pub(crate) fn compared_with(comparison: &Comparison) -> &'static str {
+pub fn compared_with(comparison: &Comparison) -> &'static str {
     match comparison.policies.iter().any(|name| name == BASELINE) {
         true => BASELINE,
         false => "the worst",
@@ -92,7 +92,7 @@ pub(crate) fn compared_with(comparison: &Comparison) -> &'static str {
 
 /// Which policy lets the device live longest with the memory of that index, called `memory` in the
 /// text; nothing where there is no flash device.
-pub(crate) fn sentence(comparison: &Comparison, size: usize, memory: &str) -> Option<String> {
+pub fn sentence(comparison: &Comparison, size: usize, memory: &str) -> Option<String> {
     let lives = Lives::of(comparison, size);
     let name = |row: &Row| comparison.policies[row.policy].as_str();
     // Where no device lasted, any of them tells why.
@@ -109,7 +109,7 @@ pub(crate) fn sentence(comparison: &Comparison, size: usize, memory: &str) -> Op
     let others = others.filter(|row| failed(row).is_none());
     let best = *others.min_by(|a, b| by_programs(a, b))?;
     let best_name = name(best);
-    let told = match lives.longer(best) {
+    let answer = match lives.longer(best) {
         None => format!("at {memory} {best_name} wrote nothing to this device"),
         // As it would be written, 1.0 times.
         Some(times) if times < 1.05 => {
@@ -123,9 +123,9 @@ pub(crate) fn sentence(comparison: &Comparison, size: usize, memory: &str) -> Op
         .into_iter()
         .find_map(|row| Some((name(row), report(row)?.not_steady.as_ref()?)));
     Some(match unsteady {
-        None => told,
+        None => answer,
         Some((policy, reason)) => format!(
-            "{told}, going by the pages programmed so far: {policy} has not reached a steady state ({reason})"
+            "{answer}, going by the pages programmed so far: {policy} has not reached a steady state ({reason})"
         ),
     })
 }

@@ -1,20 +1,16 @@
 //! Curves as the report shows them: a comparison over many sizes, and what is known besides.
 
 use ebbpool_sim::{Counts, Row};
-use ebbpool_trace::Source;
-use ebbpool_trace::stats::Info;
 
-use super::{Study, table};
-use crate::charge::{Abilities, Charge};
-use crate::compare::{Comparison, share_of, title};
+use super::{CurveStudy, Figure};
+use crate::compare::{Comparison, share_of};
+use crate::pricing::Pricing;
 use crate::report::{CellErrors, Curve, Limit};
-use crate::target::Figure;
 
-pub(super) fn comparison(study: &Study, source: &Source, nature: Option<Info>) -> Comparison {
-    let curves = &study.curves;
-    let (facts, metadata) = (curves.facts(), curves.metadata());
-    let references = curves.lru().references();
-    let mut curve = Curve::new(table::sentence(study), curves.lru());
+pub(super) fn comparison(study: CurveStudy) -> Comparison {
+    let (facts, metadata) = (study.facts, &study.metadata);
+    let references = study.lru.references();
+    let mut curve = Curve::new(study.sentence(), &study.lru);
     let mut rows = Vec::new();
     for (policy, estimates) in study.estimates.iter().enumerate() {
         for (size, (estimate, &frames)) in estimates.iter().zip(&study.sizes).enumerate() {
@@ -51,31 +47,24 @@ pub(super) fn comparison(study: &Study, source: &Source, nature: Option<Info>) -
             text: answer.target.to_string(),
         }
     });
-    let charge = Charge {
-        abilities: Abilities::default(),
-        name: None,
-        changing: None,
-        asymmetry: study.asymmetry,
-        device: None,
-    };
-    let name = metadata.name.as_deref().unwrap_or(source.label());
+    let name = metadata.name.as_deref().unwrap_or(&study.label);
     Comparison {
         name: name.into(),
-        title: title(name, facts, metadata),
+        title: study.title(),
         share_of: share_of(metadata),
         facts,
-        warmup: curves.warmup(),
+        warmup: study.warmup,
         database_pages: metadata.database_pages,
         page_size: metadata.page_size,
         sizes: study.sizes.iter().map(u64::to_string).collect(),
         frames: study.sizes.clone(),
         policies: study.policies.iter().map(ToString::to_string).collect(),
-        charges: vec![charge],
+        pricings: vec![Pricing::constant(study.asymmetry)],
         rows,
-        records: Vec::new(),
+        results: Vec::new(),
         interrupted: false,
         bounds: None,
-        nature,
+        info: study.info,
         curve: Some(curve),
     }
 }

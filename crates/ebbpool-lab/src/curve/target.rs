@@ -1,4 +1,4 @@
-//! What `ebbpool curve --target` asks for.
+//! A figure and how much of it there may be: the target that memory is to be found for.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use ebbpool_sim::Traffic;
 
 /// A figure that costs something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Figure {
+pub enum Figure {
     /// Page reads.
     Reads,
     /// Page writes.
@@ -19,7 +19,7 @@ pub(crate) enum Figure {
 
 impl Figure {
     /// The figure of some traffic over so many references.
-    pub(crate) fn of(self, traffic: Traffic, references: u64, asymmetry: Asymmetry) -> f64 {
+    pub fn of(self, traffic: Traffic, references: u64, asymmetry: Asymmetry) -> f64 {
         match self {
             Figure::Reads => traffic.reads as f64,
             Figure::Writes => traffic.writes as f64,
@@ -28,7 +28,7 @@ impl Figure {
     }
 
     /// Its name, as it is asked for.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Figure::Reads => "reads",
             Figure::Writes => "writes",
@@ -48,19 +48,20 @@ enum Amount {
 
 /// A figure and how much of it there may be.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Target {
-    pub(crate) figure: Figure,
+pub struct Target {
+    /// The figure.
+    pub figure: Figure,
     amount: Amount,
 }
 
 impl Target {
     /// True if it means something only beside a baseline.
-    pub(crate) fn is_relative(&self) -> bool {
+    pub fn is_relative(&self) -> bool {
         matches!(self.amount, Amount::Less(_))
     }
 
     /// The most that there may be, where the baseline has so much.
-    pub(crate) fn limit(&self, baseline: f64) -> f64 {
+    pub fn limit(&self, baseline: f64) -> f64 {
         match self.amount {
             Amount::Less(share) => baseline * (1.0 - share.to_f64()),
             Amount::AtMost(most) => most,
@@ -68,15 +69,18 @@ impl Target {
     }
 }
 
-impl FromStr for Target {
-    type Err = String;
+/// Not the spelling of a target.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "'{0}' is no target; give reads, writes or bill, and how much less than the baseline's it is to be, such as 'writes -50%', or how much at most, such as 'bill 1.5'"
+)]
+pub struct NotATarget(String);
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let refused = || {
-            format!(
-                "'{text}' is no target; give reads, writes or bill, and how much less than the baseline's it is to be, such as 'writes -50%', or how much at most, such as 'bill 1.5'"
-            )
-        };
+impl FromStr for Target {
+    type Err = NotATarget;
+
+    fn from_str(text: &str) -> Result<Self, NotATarget> {
+        let refused = || NotATarget(text.into());
         let mut words = text.split_whitespace();
         let (Some(figure), Some(amount), None) = (words.next(), words.next(), words.next()) else {
             return Err(refused());
@@ -155,7 +159,7 @@ mod tests {
             "bill 1 2",
             "reads --5%",
         ] {
-            let refused = text.parse::<Target>().expect_err(text);
+            let refused = text.parse::<Target>().expect_err(text).to_string();
             assert!(refused.contains("writes -50%"), "{refused}");
         }
     }

@@ -1,0 +1,41 @@
+//! `ebbpool bound`: its arguments.
+
+use clap::Args;
+use ebbpool_lab::{BoundRequest, MemorySize, constant_asymmetries};
+
+use crate::failure::Failure;
+use crate::shared_args::{AsymmetryList, Ending, Reading, RunFormat, Working};
+
+#[derive(Args)]
+pub(crate) struct BoundArgs {
+    /// A trace: a file, - for standard input, or a generator such as zipf:pages=10000,refs=1000000;
+    /// several with --concat
+    #[arg(value_name = "TRACE", required = true)]
+    pub(crate) traces: Vec<String>,
+    /// Memory sizes: frames, or per cent of the database's pages
+    #[arg(long, value_name = "LIST", value_delimiter = ',', required = true)]
+    pub(crate) frames: Vec<MemorySize>,
+    /// Costs of a page write in page reads
+    #[arg(long, value_name = "LIST", default_value = "32")]
+    asymmetry: Vec<AsymmetryList>,
+    #[command(flatten)]
+    ending: Ending,
+    #[command(flatten)]
+    pub(crate) working: Working,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+    /// How the result is printed
+    #[arg(long, value_enum, default_value_t = RunFormat::Table)]
+    pub(crate) format: RunFormat,
+}
+
+impl BoundArgs {
+    /// What is asked of the lab.
+    pub(crate) fn request(&self) -> Result<BoundRequest, Failure> {
+        Ok(BoundRequest {
+            sizes: self.frames.clone(),
+            asymmetries: constant_asymmetries(self.asymmetry.iter().flat_map(|list| &list.0))?,
+            at_end: self.ending.at_end(),
+        })
+    }
+}

@@ -1,0 +1,89 @@
+//! `ebbpool compare`: its arguments.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use ebbpool_lab::{CompareRequest, MemorySize, PolicySelection, PricingRequest};
+
+use crate::failure::Failure;
+use crate::shared_args::{AsymmetryList, CountingArgs};
+
+#[derive(Args)]
+pub(crate) struct CompareArgs {
+    /// Traces: files, - for standard input, or generators such as zipf:pages=10000,refs=1000000
+    /// [default: the TPC-C sample]
+    #[arg(value_name = "TRACE")]
+    pub(crate) traces: Vec<String>,
+    /// Policies, separated by commas; may be repeated; 'all' is every online policy
+    /// [default: the online policies of the five papers; the table also has ebb]
+    #[arg(long, value_name = "LIST")]
+    policies: Vec<String>,
+    /// Memory sizes: frames, or per cent of the database's pages
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "0.75%,1.5%,3%,6%"
+    )]
+    pub(crate) frames: Vec<MemorySize>,
+    /// Costs of a page write in page reads; rm1, rm2 or file:changes.csv where it changes
+    #[arg(long, value_name = "LIST", default_value = "1,8,32,128")]
+    asymmetry: Vec<AsymmetryList>,
+    /// The device that is charged, in place of asymmetries: a name of 'ebbpool devices', a
+    /// profile of your own, or a simulated one, flash:…
+    #[arg(
+        long,
+        value_name = "NAME|FILE.toml|flash:…",
+        conflicts_with = "asymmetry"
+    )]
+    pub(crate) device: Option<String>,
+    #[command(flatten)]
+    pub(crate) common: CountingArgs,
+    /// Also compute what no policy can undercut, and how far above it each one is at most
+    #[arg(long)]
+    pub(crate) bound: bool,
+    /// Write an HTML page with charts and tables
+    #[arg(long, value_name = "FILE.html")]
+    pub(crate) report: Option<PathBuf>,
+    /// Compute everything anew, and keep nothing for the next time
+    #[arg(long)]
+    pub(crate) no_cache: bool,
+    /// How the results are printed
+    #[arg(long, value_enum, default_value_t = CompareFormat::Table)]
+    pub(crate) format: CompareFormat,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CompareFormat {
+    Table,
+    Json,
+    Csv,
+    Parquet,
+}
+
+impl CompareArgs {
+    /// What is asked of the lab.
+    pub(crate) fn request(&self) -> Result<CompareRequest, Failure> {
+        let mut policies = PolicySelection::lists(&self.policies);
+        // The papers' policies are what programs expect; a reader should not miss what is better.
+        if matches!(self.format, CompareFormat::Table) {
+            policies = policies.with_recommended();
+        }
+        let pricing = match &self.device {
+            Some(device) => vec![PricingRequest::new(None, Some(device))?],
+            None => {
+                let asymmetries = self.asymmetry.iter().flat_map(|list| &list.0);
+                let pricing = asymmetries.cloned().map(PricingRequest::Asymmetry);
+                pricing.collect()
+            }
+        };
+        let request = CompareRequest {
+            counting: self.common.counting(),
+            bound: self.bound,
+            for_report: self.report.is_some(),
+            ..CompareRequest::new(policies, self.frames.clone(), pricing)
+        };
+        request.check()?;
+        Ok(request)
+    }
+}

@@ -1,0 +1,192 @@
+//! A comparison as tables.
+
+use std::fmt::Write;
+
+use ebbpool_lab::advice::{advice, baseline, least, memory, sentence, usual_size};
+use ebbpool_lab::numbers::{digits, saving};
+use ebbpool_lab::{BASELINE, Block, Comparison, RunResult, lifetime};
+
+use crate::table::{add_row, finish, millijoules, plain};
+
+/// As many sizes stand side by side as fit into 80 columns.
+const SIZES_ACROSS: usize = 4;
+
+/// Longer asymmetries stand above their block, so that the table keeps its width.
+const LONGEST_LABEL: usize = 12;
+
+/// One block per price: policies down, sizes across. A dash stands for a result that an
+/// interruption came before.
+pub(crate) fn of_comparison(comparison: &Comparison) -> String {
+    let mut text = String::new();
+    let _ = writeln!(text, "{}", comparison.title);
+    let unit = comparison.bill_unit();
+    let _ = writeln!(
+        text,
+        "{} {} in {}; saving against {BASELINE} in per cent; * is best",
+        unit.name, unit.per, unit.unit
+    );
+    let sizes: Vec<_> = comparison
+        .sizes
+        .iter()
+        .zip(&comparison.frames)
+        .enumerate()
+        .collect();
+    for block in comparison.blocks() {
+        for group in sizes.chunks(SIZES_ACROSS) {
+            let mut table = plain();
+            let label = format!("R = {}", block.pricing.label());
+            let fits = label.len() <= LONGEST_LABEL;
+            if !fits {
+                let _ = write!(text, "\n{label}");
+            }
+            let mut header = vec![if fits { label } else { String::new() }];
+            for (_, (size, frames)) in group {
+                let frames = frames.to_string();
+                header.push(if **size == frames {
+                    frames
+                } else {
+                    format!("{size} = {frames}")
+                });
+            }
+            add_row(&mut table, header);
+            for (policy, row) in comparison.policies.iter().zip(block.rows()) {
+                let mut cells = vec![policy.clone()];
+                cells.extend(group.iter().map(|&(size, _)| match &row[size] {
+                    Some(result) if result.failed => "failed        ".into(),
+                    Some(result) => cell(result, block, size, unit.factor),
+                    None => "-        ".into(),
+                }));
+                add_row(&mut table, cells);
+            }
+            let _ = write!(text, "\n{}", finish(table));
+        }
+    }
+    text.push_str(&of_distance(comparison));
+    text.push_str(&of_wear(comparison, usual_size(comparison)));
+    text.push_str(&of_energy(comparison));
+    let _ = writeln!(text, "\n{}", sentence(comparison));
+    if let Some(advice) = advice(comparison) {
+        let _ = writeln!(text, "{advice}");
+    }
+    text
+}
+
+fn cell(result: &RunResult, block: Block, size: usize, factor: f64) -> String {
+    let mark = match result.cost <= least(block, size) {
+        true => "*",
+        false => " ",
+    };
+    let saved = baseline(block, size)
+        .filter(|_| result.policy != BASELINE)
+        .and_then(|baseline| saving(result.cost, baseline.cost));
+    let saved = saved.map_or(String::new(), |saved| format!("{saved:+.1}"));
+    format!("{}{mark} {saved:>6}", digits(factor * result.cost))
+}
+
+/// Erases of a simulated device, and how much longer it lives.
+fn of_wear(comparison: &Comparison, usual_size: usize) -> String {
+    let memory = memory(comparison, usual_size);
+    let Some(sentence) = lifetime::sentence(comparison, usual_size, &memory) else {
+        return String::new();
+    };
+    let lives = lifetime::lives(comparison);
+    let with_lives: Vec<_> = comparison.rows.iter().zip(lives).collect();
+    let mut text = format!(
+        "\nblocks erased; lifetime of the device in that of {}, by pages programmed\n",
+        lifetime::compared_with(comparison)
+    );
+    let sizes: Vec<usize> = (0..comparison.sizes.len()).collect();
+    for group in sizes.chunks(SIZES_ACROSS) {
+        let mut table = plain();
+        let mut header = vec![String::new()];
+        header.extend(group.iter().map(|&size| comparison.sizes[size].clone()));
+        add_row(&mut table, header);
+        for (policy, name) in comparison.policies.iter().enumerate() {
+            let mut cells = vec![name.clone()];
+            cells.extend(group.iter().map(|&size| {
+                let mut found = with_lives.iter();
+                let found = found.find(|(row, _)| (row.policy, row.size) == (policy, size));
+                match found.and_then(|(row, life)| Some((lifetime::report(row)?, life))) {
+                    None => "-".into(),
+                    Some((report, life)) => {
+                        let life = life.map_or(String::new(), |times| format!("x{times:.2}"));
+                        format!("{} {life:>7}", report.erases)
+                    }
+                }
+            }));
+            add_row(&mut table, cells);
+        }
+        let _ = write!(text, "{}", finish(table));
+    }
+    let _ = writeln!(text, "\n{sentence}");
+    text
+}
+
+/// Energy per reference, where the device's power is known.
+fn of_energy(comparison: &Comparison) -> String {
+    let mut text = String::new();
+    for block in comparison.blocks() {
+        let known = |result: &RunResult| result.joules_per_reference.is_some();
+        if !block.rows().flatten().flatten().any(known) {
+            continue;
+        }
+        let _ = writeln!(
+            text,
+            "\nenergy per reference, device and host as far as known"
+        );
+        for group in (0..comparison.sizes.len())
+            .collect::<Vec<_>>()
+            .chunks(SIZES_ACROSS)
+        {
+            let mut table = plain();
+            let mut header = vec![String::new()];
+            header.extend(group.iter().map(|&size| comparison.sizes[size].clone()));
+            add_row(&mut table, header);
+            for (policy, row) in comparison.policies.iter().zip(block.rows()) {
+                let mut cells = vec![policy.clone()];
+                cells.extend(group.iter().map(|&size| {
+                    let result = row.get(size).and_then(Option::as_ref);
+                    let joules = result.and_then(|result| result.joules_per_reference);
+                    joules.map_or("-".into(), millijoules)
+                }));
+                add_row(&mut table, cells);
+            }
+            let _ = write!(text, "{}", finish(table));
+        }
+    }
+    text
+}
+
+/// How far above what no policy can undercut each policy is at most: a block per asymmetry.
+fn of_distance(comparison: &Comparison) -> String {
+    if comparison.bounds.is_none() {
+        return String::new();
+    }
+    let mut text = String::from(
+        "\nabove the least possible bill by at most, in per cent; first, what no policy can undercut\n",
+    );
+    let sizes: Vec<usize> = (0..comparison.sizes.len()).collect();
+    for (asymmetry, block) in comparison.blocks().enumerate() {
+        let bound = |size: usize| comparison.bound(asymmetry, size);
+        for group in sizes.chunks(SIZES_ACROSS) {
+            let mut table = plain();
+            let mut header = vec![format!("R = {}", block.pricing.label())];
+            header.extend(group.iter().map(|&size| comparison.sizes[size].clone()));
+            add_row(&mut table, header);
+            let known = |value: Option<String>| value.unwrap_or_else(|| "-".into());
+            let mut cells = vec!["lower bound".into()];
+            cells.extend(group.iter().map(|&size| known(bound(size).map(digits))));
+            add_row(&mut table, cells);
+            for (policy, row) in comparison.policies.iter().zip(block.rows()) {
+                let mut cells = vec![policy.clone()];
+                cells.extend(group.iter().map(|&size| {
+                    let above = row[size].as_ref().and_then(RunResult::above_bound);
+                    known(above.map(|share| format!("{:.1}", 100.0 * share)))
+                }));
+                add_row(&mut table, cells);
+            }
+            let _ = write!(text, "\n{}", finish(table));
+        }
+    }
+    text
+}

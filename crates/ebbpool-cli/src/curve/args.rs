@@ -1,0 +1,130 @@
+//! `ebbpool curve`: its arguments.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use ebbpool_cost::{Asymmetry, Decimal};
+use ebbpool_lab::{
+    CurveRequest, MemorySize, NotAMemorySize, PolicySelection, Target, parse_warmup,
+};
+use ebbpool_sim::Warmup;
+
+use crate::shared_args::{Ending, Reading, Working};
+
+#[derive(Args)]
+pub(crate) struct CurveArgs {
+    /// A trace: a file, - for standard input, or a generator such as zipf:pages=10000,refs=1000000;
+    /// several with --concat [default: the TPC-C sample]
+    #[arg(value_name = "TRACE")]
+    pub(crate) traces: Vec<String>,
+    /// Policies, separated by commas; may be repeated; 'all' is every online policy
+    /// [default: the online policies of the five papers]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) policies: Vec<String>,
+    /// Memory sizes: frames, or per cent of the database's pages [default: all pages that are
+    /// referenced, half of them, and so on]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) frames: Vec<MemorySize>,
+    /// Cost of a page write in page reads
+    #[arg(long, value_name = "R", default_value = "32")]
+    pub(crate) asymmetry: Asymmetry,
+    /// Share of the pages to sample at large sizes; smaller ones are sampled more closely, and 100%
+    /// is exact [default: 1%, or what comes to 16384 pages]
+    #[arg(long, value_name = "P%")]
+    pub(crate) sample: Option<SampleArg>,
+    /// The smallest memory for this is told: reads, writes or bill, and how much less than the
+    /// baseline's, or how much; such as 'writes -50%' or 'bill 1.5'
+    #[arg(long, value_name = "FIGURE -P%|N")]
+    pub(crate) target: Option<Target>,
+    /// What the target is less than: a policy and its memory; the policy is lru where none is named
+    #[arg(long, value_name = "[POLICY@]SIZE", default_value = "lru@3%")]
+    pub(crate) baseline: BaselineArg,
+    /// For fd-static with so much memory: every size of its clean pool
+    #[arg(long, value_name = "N|P%")]
+    pub(crate) clean_pools: Option<MemorySize>,
+    /// References at the start that count nothing
+    #[arg(long, value_name = "N|P%", default_value = "0", value_parser = parse_warmup)]
+    warmup: Warmup,
+    #[command(flatten)]
+    ending: Ending,
+    #[command(flatten)]
+    pub(crate) working: Working,
+    /// Write an HTML page with charts and tables
+    #[arg(long, value_name = "FILE.html")]
+    pub(crate) report: Option<PathBuf>,
+    /// Compute everything anew, and keep nothing for the next time
+    #[arg(long)]
+    pub(crate) no_cache: bool,
+    /// How the results are printed
+    #[arg(long, value_enum, default_value_t = CurveFormat::Table)]
+    pub(crate) format: CurveFormat,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CurveFormat {
+    Table,
+    Json,
+    Csv,
+}
+
+/// A share above 0 and up to 1, in per cent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SampleArg(pub(crate) f64);
+
+impl std::str::FromStr for SampleArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let share = text.parse().ok().filter(|share: &Decimal| {
+            text.ends_with('%') && !share.is_zero() && !share.exceeds_one()
+        });
+        share.map(|share| SampleArg(share.to_f64())).ok_or_else(|| {
+            format!(
+                "'{text}' is no share to sample; give per cent above 0% and up to 100%, such as 1%"
+            )
+        })
+    }
+}
+
+/// A policy with its memory.
+#[derive(Clone, Debug)]
+pub(crate) struct BaselineArg {
+    /// As it was spelled.
+    pub(crate) policy: String,
+    pub(crate) size: MemorySize,
+}
+
+impl std::str::FromStr for BaselineArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (policy, size) = text.rsplit_once('@').unwrap_or(("lru", text));
+        Ok(BaselineArg {
+            policy: policy.trim().into(),
+            size: size
+                .parse()
+                .map_err(|error: NotAMemorySize| error.to_string())?,
+        })
+    }
+}
+
+impl CurveArgs {
+    /// What is asked of the lab.
+    pub(crate) fn request(&self) -> CurveRequest {
+        let policies = PolicySelection::lists(&self.policies);
+        CurveRequest {
+            sizes: self.frames.clone(),
+            sample: self.sample.map(|share| share.0),
+            target: self.target,
+            baseline: (self.baseline.policy.clone(), self.baseline.size.clone()),
+            clean_pools: self.clean_pools.clone(),
+            warmup: self.warmup,
+            at_end: self.ending.at_end(),
+            for_report: self.report.is_some(),
+            ..CurveRequest::new(policies, self.asymmetry)
+        }
+    }
+}

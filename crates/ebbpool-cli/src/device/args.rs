@@ -1,0 +1,57 @@
+//! `ebbpool device`: its arguments.
+
+use clap::{Args, Subcommand};
+use ebbpool_device::arrivals::Rate;
+use ebbpool_device::flash::FlashConfig;
+
+#[cfg(unix)]
+use crate::measure::args::MeasureArgs;
+use crate::shared_args::{Reading, RunFormat};
+
+#[derive(Args)]
+pub(crate) struct DeviceArgs {
+    #[command(subcommand)]
+    pub(crate) command: DeviceCommand,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum DeviceCommand {
+    /// Send a trace's reads and writes to a device, without a buffer
+    #[command(after_help = "\
+Examples:
+  ebbpool device replay my.parquet --device flash:slc-mt29f4g08aaa,blocks=256
+  ebbpool device replay my.txt --device flash:tlc-mqsim,ftl=fast --format json
+  ebbpool device replay my.txt --device flash:qlc-3d-2024 --bytes-per-day 1e9")]
+    Replay(Box<ReplayArgs>),
+    /// Measure a real device: random and sequential reads and writes, queue depths and batches
+    #[cfg(unix)]
+    #[command(after_help = "\
+Examples:
+  ebbpool device measure . --size 64MiB --seconds 0.02
+  ebbpool device measure my.parquet --read-only --seconds 0.02 --format json
+  ebbpool device measure ssd.dat --size 64MiB --seconds 0.02 --profile ssd.toml")]
+    Measure(MeasureArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct ReplayArgs {
+    /// A trace: a file, - for standard input, or a generator; several with --concat
+    #[arg(value_name = "TRACE", required = true)]
+    pub(crate) traces: Vec<String>,
+    /// The device: flash:PROFILE[,key=value…], keys blocks pages_per_block page_size rho ftl gc
+    /// frontiers wl log_blocks bus precondition; PROFILE is a chip's name or a TOML file
+    #[arg(long, value_name = "flash:…")]
+    pub(crate) device: FlashConfig,
+    /// Bytes that the host writes a day, for the lifetime in days
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) bytes_per_day: Option<f64>,
+    /// References a second that come to the device, which draws its idle power in between
+    /// [default: each comes when the one before is served]
+    #[arg(long, value_name = "PER-SECOND")]
+    pub(crate) rate: Option<Rate>,
+    /// How it is printed
+    #[arg(long, value_enum, default_value_t = RunFormat::Table)]
+    pub(crate) format: RunFormat,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+}

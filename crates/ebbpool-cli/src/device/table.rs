@@ -1,0 +1,105 @@
+//! What a device did, as a table.
+
+use super::Replayed;
+use crate::table::{add_row, finish_left, millijoules, plain};
+
+/// What a device did with a trace, a line a figure.
+pub(crate) fn of_replay(replayed: &Replayed) -> String {
+    let Replayed {
+        report,
+        joules_per_reference,
+        lifetime_days,
+        failed,
+    } = replayed;
+    let mut table = plain();
+    let mut row = |name: &str, value: String| add_row(&mut table, vec![name.into(), value]);
+    row("device", report.device.clone());
+    row(
+        "logical pages",
+        format!(
+            "{}, {} of them with data",
+            report.logical_pages, report.mapped_pages
+        ),
+    );
+    row("rho", format!("{}; now {:.4}", report.rho, report.rho_eff));
+    row("host reads", report.host_reads.to_string());
+    row(
+        "host writes",
+        format!("{} ({} bytes)", report.host_writes, report.host_bytes),
+    );
+    let by = &report.programs_by_cause;
+    row(
+        "programs",
+        format!(
+            "{}: host {}, cleaning {}, merges {}, map {}, wear {}",
+            report.programs, by.host, by.cleaning, by.merge, by.map, by.wear
+        ),
+    );
+    let merges = &report.merges;
+    row(
+        "merges",
+        format!(
+            "switch {}, partial {}, full {}",
+            merges.switch, merges.partial, merges.full
+        ),
+    );
+    row("erases", report.erases.to_string());
+    row(
+        "write amplification",
+        match (report.write_amplification, &report.not_steady) {
+            (Some(amplification), _) => format!("{amplification:.3}"),
+            (None, Some(reason)) => format!("not known: {reason}"),
+            (None, None) => "not known".into(),
+        },
+    );
+    if let Some(predicted) = report.predicted_write_amplification {
+        row("  theory, random writes", format!("{predicted:.3}"));
+    }
+    let wear = &report.wear;
+    row(
+        "erases a block",
+        format!(
+            "{} to {}, mean {:.2}, sd {:.2}; {} blocks worn out",
+            wear.min, wear.max, wear.mean, wear.sd, wear.bad_blocks
+        ),
+    );
+    row("device time", format!("{:.3} s", report.device_seconds));
+    if report.idle_seconds > 0.0 {
+        row("device idle", format!("{:.3} s", report.idle_seconds));
+    }
+    row(
+        "energy",
+        match &report.energy {
+            Some(energy) => format!(
+                "{:.4} J: reads {:.4}, programs {:.4}, erases {:.4}, idle {:.4}",
+                energy.total_j, energy.read_j, energy.program_j, energy.erase_j, energy.idle_j
+            ),
+            None => "not known: the chip states no power".into(),
+        },
+    );
+    if let Some(joules) = joules_per_reference {
+        row("energy per reference", millijoules(*joules));
+    }
+    for (name, times) in [("read", &report.read_time), ("write", &report.write_time)] {
+        if times.count > 0 {
+            row(
+                &format!("{name} time"),
+                format!(
+                    "mean {:.1} µs, 99 % {:.1}, 99.9 % {:.1}, longest {:.1}",
+                    times.mean_us, times.p99_us, times.p999_us, times.max_us
+                ),
+            );
+        }
+    }
+    if let Some(bytes) = report.lifetime_host_bytes {
+        let days = lifetime_days.map_or(String::new(), |days| format!(", {days:.0} days"));
+        row(
+            "lifetime",
+            format!("{:.3} TB written by the host{days}", bytes / 1e12),
+        );
+    }
+    if let Some(failed) = failed {
+        row("failed", failed.clone());
+    }
+    finish_left(table)
+}

@@ -1,0 +1,99 @@
+//! Why a command failed, and with which exit code.
+
+use std::error::Error;
+use std::io;
+
+use ebbpool_device::changing::ChangesError;
+use ebbpool_device::flash::ConfigError;
+use ebbpool_device::{DeviceFailed, ProfileError};
+use ebbpool_lab::{ErrorKind, LabError, RequestError};
+use ebbpool_policy::SpecError;
+use ebbpool_sim::SimError;
+use ebbpool_trace::TraceError;
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("{0}{hint}", hint = hint(.0))]
+    Lab(LabError),
+    #[error("cannot write standard output: {0}")]
+    Output(#[from] io::Error),
+    #[error("cannot write {path}: {source}")]
+    File { path: String, source: io::Error },
+    #[error("{0}")]
+    Usage(String),
+    #[error("interrupted: {done} of {all} results are done{kept}")]
+    Interrupted {
+        done: usize,
+        all: usize,
+        kept: &'static str,
+    },
+    /// An error of one command.
+    #[error("{error}")]
+    Command {
+        error: Box<dyn Error + Send + Sync>,
+        /// True where the command line is wrong, and not the file.
+        usage: bool,
+    },
+}
+
+impl Failure {
+    /// True where the command line is wrong.
+    pub(crate) fn is_usage(&self) -> bool {
+        match self {
+            Failure::Usage(_) => true,
+            Failure::Lab(error) => error.kind() == ErrorKind::Request,
+            Failure::Command { usage, .. } => *usage,
+            _ => false,
+        }
+    }
+}
+
+/// By which option of the command the user mends a request.
+fn hint(error: &LabError) -> &'static str {
+    let LabError::Request(error) = error else {
+        return "";
+    };
+    match error {
+        RequestError::NoPolicy => "; name some with --policies",
+        RequestError::NoEraseCounts { .. } => {
+            "; name a simulated device, such as --device flash:slc-mt29f4g08aaa"
+        }
+        RequestError::BoundOnDevice => "; use --bound without --device, with --asymmetry",
+        RequestError::BoundOfChanges(_) => " of --asymmetry",
+        RequestError::AsymmetryOfDevice => {
+            "; leave --asymmetry out, or let it change, as in --asymmetry rm1"
+        }
+        RequestError::AsymmetryOfSimulatedDevice => "; leave --asymmetry out",
+        _ => "",
+    }
+}
+
+macro_rules! of_the_lab {
+    ($($error:ty),+) => {
+        $(
+            impl From<$error> for Failure {
+                fn from(error: $error) -> Self {
+                    Failure::Lab(error.into())
+                }
+            }
+        )+
+    };
+}
+
+of_the_lab!(
+    LabError,
+    RequestError,
+    SimError,
+    TraceError,
+    ProfileError,
+    ChangesError,
+    ConfigError,
+    DeviceFailed
+);
+
+impl From<SpecError> for Failure {
+    fn from(error: SpecError) -> Self {
+        RequestError::from(error).into()
+    }
+}

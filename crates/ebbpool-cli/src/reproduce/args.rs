@@ -1,0 +1,60 @@
+//! `ebbpool reproduce`: its arguments.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::shared_args::RunFormat;
+
+#[derive(Args)]
+pub(crate) struct ReproduceArgs {
+    /// Experiments: ids, papers (cikm, tc, adlru, ppe, cfdc), ebb for the study of our own policy, or
+    /// files of your own [default: those of the papers]
+    #[arg(value_name = "ID|FILE.toml")]
+    pub(crate) ids: Vec<String>,
+    /// List the experiments and what they claim
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Run all of an experiment but on less: short traces, few sizes (the default)
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+    /// Run the papers' sizes, as far as they are known
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// More policies for every figure, separated by commas; may be repeated
+    #[arg(long, value_name = "LIST")]
+    pub(crate) policy: Vec<String>,
+    /// A file or block device in the place of the device models, as for `ebbpool replay --create`: only
+    /// experiments with a device are run, in real time
+    #[cfg(unix)]
+    #[arg(long, value_name = "PATH", conflicts_with = "list")]
+    file: Option<PathBuf>,
+    /// Simulations at a time [default: all cores]; the results do not depend on it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    /// Directory for the report: index.html, a picture and a CSV for each figure
+    #[arg(long, value_name = "DIR", default_value = "reproduction")]
+    pub(crate) out: PathBuf,
+    /// Compute everything anew, and keep nothing for the next time
+    #[arg(long)]
+    pub(crate) no_cache: bool,
+    /// How verdicts are printed; json has the points too
+    #[arg(long, value_enum, default_value_t = RunFormat::Table)]
+    pub(crate) format: RunFormat,
+}
+
+impl ReproduceArgs {
+    /// What takes the place of devices.
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        #[cfg(unix)]
+        return self.file.clone();
+        #[cfg(not(unix))]
+        None
+    }
+
+    /// Nothing for all cores.
+    pub(crate) fn threads(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.jobs.map_or_else(cores, usize::from)
+    }
+}

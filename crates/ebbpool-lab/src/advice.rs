@@ -1,0 +1,135 @@
+//! The answer of a comparison in sentences.
+
+use crate::compare::{Block, Comparison};
+use crate::numbers::{digits, less_or_more};
+use crate::policy_selection::BASELINE;
+use crate::run_result::RunResult;
+
+/// The sentence's asymmetry and size where they are among those run (FD-Buffer's defaults).
+const USUAL_ASYMMETRY: f64 = 32.0;
+const USUAL_SIZE: &str = "3%";
+
+/// The least bill with the memory of that index.
+pub fn least(block: Block, size: usize) -> f64 {
+    let costs = block.column(size).map(|result| result.cost);
+    costs.fold(f64::INFINITY, f64::min)
+}
+
+/// The baseline's result with the memory of that index.
+pub fn baseline<'a>(block: Block<'a>, size: usize) -> Option<&'a RunResult> {
+    block.column(size).find(|result| result.policy == BASELINE)
+}
+
+/// The size that a sentence speaks of: FD-Buffer's usual one if it was run, else the middle one.
+pub fn usual_size(comparison: &Comparison) -> usize {
+    let usual = comparison.sizes.iter().position(|size| size == USUAL_SIZE);
+    usual.unwrap_or(comparison.sizes.len() / 2)
+}
+
+/// A memory size in a sentence.
+pub fn memory(comparison: &Comparison, size: usize) -> String {
+    match comparison.sizes[size].strip_suffix('%') {
+        Some(share) => format!("{share} % of {}", comparison.share_of),
+        None => format!("{} frames", comparison.sizes[size]),
+    }
+}
+
+/// The answer in a sentence, at FD-Buffer's usual asymmetry and size if they were run.
+pub fn sentence(comparison: &Comparison) -> String {
+    let blocks: Vec<Block> = comparison.blocks().collect();
+    let usual = blocks.iter().find(|block| {
+        block.pricing.changing.is_none() && block.pricing.asymmetry.ratio() == USUAL_ASYMMETRY
+    });
+    let Some(block) = usual.or(blocks.last()) else {
+        return String::new();
+    };
+    let size = usual_size(comparison);
+    let best = block.column(size).min_by(|a, b| a.cost.total_cmp(&b.cost));
+    let Some(best) = best else {
+        return String::new();
+    };
+    let memory = memory(comparison, size);
+    let so_far = match comparison.interrupted {
+        true => "so far, ",
+        false => "",
+    };
+    let place = match &block.pricing.device_name {
+        Some(_) => format!("{so_far}on this device and with {memory}"),
+        None => format!("{so_far}at R={} and {memory}", block.pricing.label()),
+    };
+    let name = &best.policy;
+    let unit = comparison.bill_unit();
+    match baseline(*block, size) {
+        Some(baseline) if best.cost < baseline.cost => format!(
+            "{place} {name} writes {} than {BASELINE} and costs {}",
+            less_or_more(best.writes as f64, baseline.writes as f64),
+            less_or_more(best.cost, baseline.cost),
+        ),
+        Some(_) => format!("{place} no policy costs less than {BASELINE}"),
+        None => format!(
+            "{place} {name} has the smallest {}, {} {} {}",
+            unit.name,
+            digits(unit.factor * best.cost),
+            unit.unit,
+            unit.per
+        ),
+    }
+}
+
+/// Which policy to take where sizes and asymmetries are not known beforehand: the one whose bills are
+/// the least in the geometric mean. Nothing if there is one size and asymmetry, or one policy.
+pub fn advice(comparison: &Comparison) -> Option<String> {
+    let blocks: Vec<Block> = comparison.blocks().collect();
+    let places = blocks.len() * comparison.sizes.len();
+    if places < 2 || comparison.policies.len() < 2 || comparison.interrupted {
+        return None;
+    }
+    let (name, ratios) = comparison
+        .policies
+        .iter()
+        .enumerate()
+        .filter_map(|(at, name)| Some((name, above_least(&blocks, at)?)))
+        .min_by(|(_, a), (_, b)| mean_log(a).total_cmp(&mean_log(b)))?;
+    let over = match blocks.len() {
+        1 => "sizes",
+        _ => "sizes and asymmetries",
+    };
+    let baseline = comparison.policies.iter().position(|it| it == BASELINE);
+    let baseline = baseline.and_then(|at| above_least(&blocks, at));
+    if let Some(baseline) = baseline.as_deref()
+        && mean_log(baseline) <= mean_log(&ratios)
+    {
+        return Some(format!(
+            "over all {places} {over} no policy costs less than {BASELINE} on average"
+        ));
+    }
+    let worst = ratios.iter().copied().fold(1.0, f64::max);
+    let saved = baseline.map(|baseline| {
+        let ratio = (mean_log(&ratios) - mean_log(&baseline)).exp();
+        format!("{} than {BASELINE} on average, ", less_or_more(ratio, 1.0))
+    });
+    Some(format!(
+        "over all {places} {over} {name} is the one to take: {}at most {:.1} % above the best of each",
+        saved.unwrap_or_default(),
+        100.0 * (worst - 1.0)
+    ))
+}
+
+/// A policy's bills over the least of each place; nothing where one is missing.
+fn above_least(blocks: &[Block], policy: usize) -> Option<Vec<f64>> {
+    let mut ratios = Vec::new();
+    for &block in blocks {
+        for (size, result) in block.rows().nth(policy)?.iter().enumerate() {
+            let result = result.as_ref().filter(|result| !result.failed)?;
+            let least = least(block, size);
+            if least > 0.0 {
+                ratios.push(result.cost / least);
+            }
+        }
+    }
+    (!ratios.is_empty()).then_some(ratios)
+}
+
+fn mean_log(ratios: &[f64]) -> f64 {
+    ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64
+}

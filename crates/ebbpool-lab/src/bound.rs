@@ -1,0 +1,119 @@
+//! How small the bill could be: a certified lower bound, and what a clairvoyant policy reaches.
+
+use std::time::Instant;
+
+use ebbpool_cost::Asymmetry;
+use ebbpool_sim::AtEnd;
+use ebbpool_sim::bound::{Bound, Question, RecordedTrace, solve_all};
+use ebbpool_trace::Source;
+
+use crate::error::LabError;
+use crate::lab::Lab;
+use crate::memory_size::MemorySize;
+use crate::numbers::Number;
+use crate::schema::result_row;
+
+/// Bounds that a caller asks for: one for each asymmetry and size.
+#[derive(Clone, Debug)]
+pub struct BoundRequest {
+    /// Memory sizes.
+    pub sizes: Vec<MemorySize>,
+    /// Asymmetries.
+    pub asymmetries: Vec<Asymmetry>,
+    /// Whether pages that are dirty at the end are written and counted.
+    pub at_end: AtEnd,
+}
+
+result_row! {
+    /// The least bill that is possible with one memory size and one asymmetry.
+    pub struct BoundResult {
+        /// The trace, as it was named.
+        trace: String [""],
+        /// Memory.
+        frames: u64 ["pages"],
+        /// R, the cost of a page write in page reads.
+        asymmetry: Number ["page reads"],
+        /// `free` if dirty pages at the end count nothing, `flush` if they are written and counted.
+        at_end: &'static str [""],
+        /// References.
+        references: u64 ["references"],
+        /// The bill that no policy can undercut.
+        lower_bound: f64 ["page reads per reference"],
+        /// The least bill that a clairvoyant policy has reached.
+        heuristic: Option<f64> ["page reads per reference"],
+        /// That policy.
+        heuristic_policy: Option<&'static str> [""],
+        /// How much more the heuristic costs than the bound, as a share of the bound.
+        gap: Option<f64> [""],
+        /// Wall time from opening the trace.
+        seconds: f64 ["s"],
+        /// Steps of the search.
+        iterations: u64 ["steps"],
+    }
+    also {
+        /// The caller stopped the search: the bound holds, and more time would bring it closer.
+        interrupted: bool,
+    }
+}
+
+impl BoundResult {
+    fn new(trace: &str, reading: f64, question: &Question, bound: &Bound) -> Self {
+        let references = bound.references as f64;
+        BoundResult {
+            trace: trace.into(),
+            frames: question.frames,
+            asymmetry: Number(question.asymmetry),
+            at_end: match question.at_end {
+                AtEnd::Free => "free",
+                AtEnd::Flush => "flush",
+            },
+            references: bound.references,
+            lower_bound: bound.lower_bound / references,
+            heuristic: bound.heuristic.map(|bill| bill / references),
+            heuristic_policy: bound.heuristic_policy,
+            gap: bound.gap(),
+            seconds: reading + bound.seconds,
+            iterations: bound.iterations,
+            interrupted: bound.interrupted,
+        }
+    }
+}
+
+impl Lab<'_> {
+    /// Bounds the bill from below, for each asymmetry each size.
+    ///
+    /// # Errors
+    ///
+    /// If the trace cannot be read, or the caller stops before it is.
+    pub fn bound(
+        &self,
+        source: &Source,
+        request: &BoundRequest,
+    ) -> Result<Vec<BoundResult>, LabError> {
+        let start = Instant::now();
+        let reader = source.open()?;
+        self.notes(reader.notes());
+        let database_pages = reader.metadata().database_pages;
+        drop(reader);
+        self.watched(source.label(), |progress| {
+            let trace = RecordedTrace::read(source, progress)?;
+            self.notes(&source.late_notes());
+            let reading = start.elapsed().as_secs_f64();
+            let pages = database_pages.unwrap_or(trace.distinct_pages());
+            let questions = request.asymmetries.iter().flat_map(|asymmetry| {
+                request.sizes.iter().map(|size| Question {
+                    frames: size.size.frames_of(pages),
+                    asymmetry: asymmetry.ratio(),
+                    at_end: request.at_end,
+                    warmup: 0,
+                })
+            });
+            let questions: Vec<Question> = questions.collect();
+            let bounds = solve_all(&trace, &questions, self.threads(), progress)?;
+            let answers = questions.iter().zip(&bounds);
+            let answer =
+                |(question, bound)| BoundResult::new(source.label(), reading, question, bound);
+            Ok(answers.map(answer).collect())
+        })
+    }
+}

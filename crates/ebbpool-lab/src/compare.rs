@@ -1,0 +1,477 @@
+//! Which policy makes the bill smallest at which memory size and asymmetry.
+
+use ebbpool_device::changing::AsymmetrySpec;
+use ebbpool_policy::PolicySpec;
+use ebbpool_sim::bound::{Question, RecordedTrace, solve_all};
+use ebbpool_sim::{Progress, Resolved, Row, SimError, Store, Sweep, Swept, TraceFacts};
+use ebbpool_trace::stats::Info;
+use ebbpool_trace::{Metadata, Source};
+
+use crate::error::{LabError, RequestError};
+use crate::events::Note;
+use crate::lab::Lab;
+use crate::memory_size::MemorySize;
+use crate::policy_selection::PolicySelection;
+use crate::pricing::{BillUnit, Pricing, PricingRequest};
+use crate::report;
+use crate::run::Counting;
+use crate::run_result::{DetailedResult, RunResult, TraceSummary};
+
+/// A comparison that a caller asks for: every policy with every size at every price.
+#[derive(Clone, Debug)]
+pub struct CompareRequest {
+    /// The policies.
+    pub policies: PolicySelection,
+    /// Memory sizes.
+    pub sizes: Vec<MemorySize>,
+    /// Asymmetries, or one device.
+    pub pricing: Vec<PricingRequest>,
+    /// How references are counted.
+    pub counting: Counting,
+    /// Whether the least bill that is possible is computed too.
+    pub bound: bool,
+    /// Whether a report will be made, which shows how results came about, and what the trace is like.
+    pub for_report: bool,
+}
+
+impl CompareRequest {
+    /// A comparison of these policies with these sizes at these asymmetries, each reference counted.
+    pub fn new(
+        policies: PolicySelection,
+        sizes: Vec<MemorySize>,
+        pricing: Vec<PricingRequest>,
+    ) -> Self {
+        CompareRequest {
+            policies,
+            sizes,
+            pricing,
+            counting: Counting::default(),
+            bound: false,
+            for_report: false,
+        }
+    }
+
+    /// What can be told to make no sense before a trace is read.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError::BoundOnDevice`], [`RequestError::BoundOfChanges`], and what
+    /// [`PolicySelection::resolve`] refuses where there is no device.
+    pub fn check(&self) -> Result<(), RequestError> {
+        let mut on_device = false;
+        for pricing in &self.pricing {
+            match pricing {
+                PricingRequest::Device { .. } if self.bound => {
+                    return Err(RequestError::BoundOnDevice);
+                }
+                PricingRequest::Device { .. } => on_device = true,
+                PricingRequest::Asymmetry(spec) if self.bound && spec.constant().is_none() => {
+                    return Err(RequestError::BoundOfChanges(spec.clone()));
+                }
+                PricingRequest::Asymmetry(_) => {}
+            }
+        }
+        if !on_device {
+            self.policies.resolve(&Default::default())?;
+        }
+        Ok(())
+    }
+}
+
+/// The asymmetries as numbers, for a bound: it weighs savings anywhere in the trace against each
+/// other, by one R.
+///
+/// # Errors
+///
+/// [`RequestError::BoundOfChanges`].
+pub fn constant_asymmetries<'a>(
+    asymmetries: impl IntoIterator<Item = &'a AsymmetrySpec>,
+) -> Result<Vec<ebbpool_cost::Asymmetry>, RequestError> {
+    let constant = |spec: &AsymmetrySpec| {
+        let changes = || RequestError::BoundOfChanges(spec.clone());
+        spec.constant().ok_or_else(changes)
+    };
+    asymmetries.into_iter().map(constant).collect()
+}
+
+/// All results over one trace: for each price, each policy, each size.
+#[derive(Debug)]
+pub struct Comparison {
+    /// The trace's name.
+    pub name: String,
+    /// The trace and the device in a line.
+    pub title: String,
+    /// What a memory size in per cent is a share of.
+    pub share_of: &'static str,
+    /// What a pass has learned of the trace.
+    pub facts: TraceFacts,
+    /// References at the start that count nothing.
+    pub warmup: u64,
+    /// Pages of the database, where the trace states them.
+    pub database_pages: Option<u64>,
+    /// Bytes of a page, where the trace states them.
+    pub page_size: Option<u64>,
+    /// Memory sizes as they were asked for.
+    pub sizes: Vec<String>,
+    /// What each size came to.
+    pub frames: Vec<u64>,
+    /// The policies in canonical spelling.
+    pub policies: Vec<String>,
+    /// The prices.
+    pub pricings: Vec<Pricing>,
+    /// The results that were finished; `asymmetry` is an index into the prices.
+    pub rows: Vec<Row>,
+    /// For each price, each policy, each size: nothing where an interruption came first.
+    pub results: Vec<Option<RunResult>>,
+    /// If asked for, what no policy can undercut, per reference: for each price, each size.
+    pub bounds: Option<Vec<f64>>,
+    /// True if the caller stopped before all was done.
+    pub interrupted: bool,
+    /// For a report: what the references are like.
+    pub info: Option<Info>,
+    /// For a report of curves: what is known besides the results.
+    pub(crate) curve: Option<report::Curve>,
+}
+
+impl Comparison {
+    /// The results of each price, policy by policy.
+    pub fn blocks(&self) -> impl Iterator<Item = Block<'_>> {
+        let results = self.results.chunks(self.policies.len() * self.sizes.len());
+        let blocks = self.pricings.iter().zip(results);
+        blocks.map(|(pricing, results)| Block {
+            pricing,
+            results,
+            sizes: self.sizes.len(),
+        })
+    }
+
+    /// What no policy can undercut at the price and size of those indices.
+    pub fn bound(&self, pricing: usize, size: usize) -> Option<f64> {
+        let bounds = self.bounds.as_ref()?;
+        bounds.get(pricing * self.sizes.len() + size).copied()
+    }
+
+    /// The finished results in their order.
+    pub fn finished(&self) -> impl Iterator<Item = &RunResult> {
+        self.results.iter().flatten()
+    }
+
+    /// The same with the device's part in them.
+    pub fn detailed(&self) -> impl Iterator<Item = DetailedResult<'_>> {
+        self.rows.iter().zip(self.finished()).map(|(row, result)| {
+            let pricing = &self.pricings[row.asymmetry];
+            DetailedResult::new(result, pricing, row.device.as_ref())
+        })
+    }
+
+    /// The unit of all bills: several prices are asymmetries, of which none has a unit.
+    pub fn bill_unit(&self) -> BillUnit {
+        self.pricings
+            .first()
+            .map_or(BillUnit::PAGE_READS, Pricing::bill_unit)
+    }
+}
+
+/// The results of one price.
+#[derive(Clone, Copy, Debug)]
+pub struct Block<'a> {
+    /// The price.
+    pub pricing: &'a Pricing,
+    results: &'a [Option<RunResult>],
+    sizes: usize,
+}
+
+impl<'a> Block<'a> {
+    /// Each policy's results, size by size.
+    pub fn rows(&self) -> impl Iterator<Item = &'a [Option<RunResult>]> {
+        self.results.chunks(self.sizes)
+    }
+
+    /// All results at the size of that index but those whose device failed.
+    pub fn column(&self, size: usize) -> impl Iterator<Item = &'a RunResult> {
+        let column = self.results.iter().skip(size).step_by(self.sizes);
+        column.flatten().filter(|result| !result.failed)
+    }
+}
+
+impl Lab<'_> {
+    /// Compares policies on one trace. A caller that stops the work gets what is done by then.
+    ///
+    /// # Errors
+    ///
+    /// If the request makes no sense, the trace cannot be read, or the caller stops before there is any result.
+    pub fn compare(
+        &self,
+        source: &Source,
+        request: &CompareRequest,
+    ) -> Result<Comparison, LabError> {
+        request.check()?;
+        let metadata = source.open()?.metadata().clone();
+        let pricings = request.pricing.iter();
+        let pricings = pricings.map(|pricing| Pricing::new(pricing, &metadata));
+        let pricings: Vec<Pricing> = pricings.collect::<Result<_, _>>()?;
+        pricings
+            .iter()
+            .for_each(|pricing| self.notes(&pricing.notes));
+        let capabilities = pricings.first().map(|pricing| &pricing.capabilities);
+        let policies = request
+            .policies
+            .resolve(capabilities.unwrap_or(&Default::default()))?;
+        let sweep = Sweep {
+            policies,
+            sizes: request.sizes.iter().map(|size| size.size).collect(),
+            asymmetries: Vec::new(),
+            warmup: request.counting.warmup,
+            options: request.counting.options(self.threads()),
+            time_lines: request.for_report,
+            device: None,
+        };
+        let store = self.store(source);
+        let swept = self.sweep_all(&sweep, &pricings, source, &*store)?;
+        let bounds = match request.bound && !swept.interrupted {
+            true => self.bounds_kept(request, &pricings, &swept.resolved, source, &*store)?,
+            false => None,
+        };
+        self.notes(&swept.resolved.notes);
+        if swept.from_store > 0 {
+            self.events.note(&Note::KnownBefore {
+                trace: source.label().into(),
+                known: swept.from_store,
+                all: swept.rows.len(),
+            });
+        }
+        let info = match request.for_report {
+            true => self.info_kept(source, &*store)?,
+            false => None,
+        };
+        Ok(self.comparison(
+            request,
+            &sweep.policies,
+            pricings,
+            source,
+            swept,
+            bounds,
+            info,
+        ))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of one comparison")]
+    fn comparison(
+        &self,
+        request: &CompareRequest,
+        policies: &[PolicySpec],
+        pricings: Vec<Pricing>,
+        source: &Source,
+        swept: Swept,
+        bounds: Option<Vec<f64>>,
+        info: Option<Info>,
+    ) -> Comparison {
+        let Swept {
+            rows,
+            resolved,
+            facts,
+            interrupted,
+            ..
+        } = swept;
+        let trace = TraceSummary {
+            label: source.label(),
+            metadata: &resolved.metadata,
+            facts,
+            warmup: resolved.warmup,
+        };
+        let sizes = request.sizes.len();
+        let mut results = vec![None; pricings.len() * policies.len() * sizes];
+        for row in &rows {
+            let at = (row.asymmetry * policies.len() + row.policy) * sizes + row.size;
+            let pricing = &pricings[row.asymmetry];
+            let policy = policies[row.policy].to_string();
+            let asymmetry = pricing.asymmetry;
+            let mut result = RunResult::new(&trace, policy, row.frames, asymmetry, &row.counts);
+            if let Some(device) = &row.device {
+                result.charge_device(pricing, device);
+                if let Some(failed) = &device.failed {
+                    self.notes(&[format!(
+                        "{} with {} frames: {failed}; its figures end there",
+                        result.policy, result.frames
+                    )]);
+                }
+            }
+            let bound = bounds.as_ref();
+            result.lower_bound =
+                bound.and_then(|bounds| bounds.get(row.asymmetry * sizes + row.size).copied());
+            results[at] = Some(result);
+        }
+        let name = resolved.metadata.name.as_deref().unwrap_or(source.label());
+        let device = pricings
+            .first()
+            .and_then(|pricing| pricing.device_name.as_ref());
+        let on_device = device.map_or(String::new(), |device| format!("; on {device}"));
+        Comparison {
+            name: name.into(),
+            title: format!("{}{on_device}", title(name, facts, &resolved.metadata)),
+            share_of: share_of(&resolved.metadata),
+            facts,
+            warmup: resolved.warmup,
+            database_pages: resolved.metadata.database_pages,
+            page_size: resolved.metadata.page_size,
+            sizes: request.sizes.iter().map(ToString::to_string).collect(),
+            policies: policies.iter().map(ToString::to_string).collect(),
+            pricings,
+            results,
+            interrupted: interrupted || request.bound && bounds.is_none(),
+            bounds,
+            info,
+            curve: None,
+            frames: resolved.frames,
+            rows,
+        }
+    }
+
+    /// What no policy can undercut, per reference, for each price, which is a constant asymmetry, and each
+    /// size: from the store as far as it knows. Nothing if the caller stops.
+    fn bounds_kept(
+        &self,
+        request: &CompareRequest,
+        pricings: &[Pricing],
+        resolved: &Resolved,
+        source: &Source,
+        store: &dyn Store,
+    ) -> Result<Option<Vec<f64>>, LabError> {
+        let questions = pricings.iter().flat_map(|pricing| {
+            resolved.frames.iter().map(|&frames| Question {
+                frames,
+                asymmetry: pricing.asymmetry.ratio(),
+                at_end: request.counting.at_end,
+                warmup: resolved.warmup,
+            })
+        });
+        let questions: Vec<Question> = questions.collect();
+        let key = |question: &Question| format!("bound {question:?}");
+        let known = |question: &Question| -> Option<f64> {
+            serde_json::from_slice(&store.get(&key(question))?).ok()
+        };
+        let mut bounds: Vec<Option<f64>> = questions.iter().map(known).collect();
+        let unknown: Vec<usize> = (0..bounds.len())
+            .filter(|&at| bounds[at].is_none())
+            .collect();
+        if unknown.is_empty() {
+            return Ok(bounds.into_iter().collect());
+        }
+        let asked: Vec<Question> = unknown.iter().map(|&at| questions[at].clone()).collect();
+        let solved = self.watched(source.label(), |progress| {
+            let trace = RecordedTrace::read(source, progress)?;
+            solve_all(&trace, &asked, self.threads(), progress)
+        });
+        let found = match solved {
+            Err(SimError::Interrupted) => return Ok(None),
+            found => found?,
+        };
+        for ((at, question), found) in unknown.into_iter().zip(&asked).zip(found) {
+            if found.interrupted {
+                continue;
+            }
+            let bound = found.lower_bound / found.references as f64;
+            if let Ok(value) = serde_json::to_vec(&bound) {
+                store.put(&key(question), &value);
+            }
+            bounds[at] = Some(bound);
+        }
+        Ok(bounds.into_iter().collect())
+    }
+
+    /// Runs the sweep once for each part of the prices. What is missing when the caller stops
+    /// is missing from the rows.
+    fn sweep_all(
+        &self,
+        sweep: &Sweep,
+        pricings: &[Pricing],
+        source: &Source,
+        store: &dyn Store,
+    ) -> Result<Swept, SimError> {
+        let parts = parts(pricings);
+        let mut all: Option<Swept> = None;
+        for (done, part) in parts.iter().enumerate() {
+            let report = |share: f64| {
+                let share = (done as f64 + share) / parts.len() as f64;
+                self.events.progress(source.label(), share);
+            };
+            let progress = Progress {
+                report: &report,
+                stop: self.events.stop(),
+            };
+            let sweep = Sweep {
+                asymmetries: part.iter().map(|&at| pricings[at].asymmetry).collect(),
+                device: part.first().and_then(|&at| pricings[at].device.clone()),
+                ..sweep.clone()
+            };
+            let swept = match (sweep.run(source, store, &progress), &mut all) {
+                (Err(SimError::Interrupted), Some(all)) => {
+                    all.interrupted = true;
+                    break;
+                }
+                (swept, _) => swept?,
+            };
+            let interrupted = swept.interrupted;
+            add_part(&mut all, swept, part);
+            if interrupted {
+                break;
+            }
+        }
+        self.events.progress(source.label(), 1.0);
+        let mut all = all.ok_or(SimError::Interrupted)?;
+        all.rows
+            .sort_by_key(|row| (row.asymmetry, row.policy, row.size));
+        Ok(all)
+    }
+}
+
+/// Adds the rows of a sweep over some of the prices.
+fn add_part(all: &mut Option<Swept>, swept: Swept, part: &[usize]) {
+    let rows = swept.rows.into_iter().map(|row| Row {
+        asymmetry: part[row.asymmetry],
+        ..row
+    });
+    match all {
+        None => {
+            let rows = rows.collect();
+            *all = Some(Swept { rows, ..swept });
+        }
+        Some(all) => {
+            all.rows.extend(rows);
+            all.from_store += swept.from_store;
+            all.interrupted = swept.interrupted;
+        }
+    }
+}
+
+/// Indices of the prices that one sweep serves: the constant asymmetries together, since a policy that
+/// does not look at costs runs once for all of them, and each that changes or is a device alone.
+fn parts(pricings: &[Pricing]) -> Vec<Vec<usize>> {
+    let (plain, served): (Vec<usize>, Vec<usize>) =
+        (0..pricings.len()).partition(|&at| pricings[at].device.is_none());
+    let mut parts = vec![plain];
+    parts.extend(served.into_iter().map(|at| vec![at]));
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+/// What a memory size in per cent is a share of.
+pub(crate) fn share_of(metadata: &Metadata) -> &'static str {
+    match metadata.database_pages {
+        Some(_) => "the database",
+        None => "the pages",
+    }
+}
+
+/// A trace in a line.
+pub(crate) fn title(name: &str, facts: TraceFacts, metadata: &Metadata) -> String {
+    format!(
+        "{name}: {} references, {} distinct pages{}",
+        facts.references,
+        facts.distinct_pages,
+        match metadata.database_pages {
+            Some(pages) => format!(" of a database of {pages}"),
+            None => String::new(),
+        }
+    )
+}

@@ -1,0 +1,341 @@
+//! What policies do against memory size, and how much memory a target takes.
+
+mod in_report;
+mod rows;
+mod sentence;
+mod target;
+
+use ebbpool_cost::Asymmetry;
+use ebbpool_policy::PolicySpec;
+use ebbpool_sim::{
+    AtEnd, CleanPool, CurveOptions, Curves, Estimate, LruCurve, Options, Progress, SimError,
+    Smallest, TraceFacts, Traffic, Warmup,
+};
+use ebbpool_trace::stats::Info;
+use ebbpool_trace::{Metadata, Source};
+
+use crate::compare::Comparison;
+use crate::error::{LabError, RequestError};
+use crate::lab::Lab;
+use crate::memory_size::MemorySize;
+use crate::numbers::share;
+use crate::policy_selection::{BASELINE, PolicySelection};
+use crate::pricing::Capabilities;
+
+pub use rows::CurveRow;
+pub use target::{Figure, NotATarget, Target};
+
+/// Without sizes there are so many at most, each half of the next.
+const MOST_SIZES: usize = 16;
+
+/// The fewest frames among them.
+const FEWEST_FRAMES: u64 = 4;
+
+/// Curves that a caller asks for.
+#[derive(Clone, Debug)]
+pub struct CurveRequest {
+    /// The policies.
+    pub policies: PolicySelection,
+    /// Memory sizes; without any, all pages that are referenced, half of them, and so on.
+    pub sizes: Vec<MemorySize>,
+    /// R.
+    pub asymmetry: Asymmetry,
+    /// Share of the pages to sample at large sizes, above 0 and at most 1, which is exact; 1 %, or what comes to
+    /// 16,384 pages, where none is stated.
+    pub sample: Option<f64>,
+    /// The smallest memory for this is looked for.
+    pub target: Option<Target>,
+    /// What the target is less than: a policy and its memory.
+    pub baseline: (String, MemorySize),
+    /// fd-static with so much memory: every size of its clean pool.
+    pub clean_pools: Option<MemorySize>,
+    /// References at the start that count nothing.
+    pub warmup: Warmup,
+    /// Whether pages that are dirty at the end are written and counted.
+    pub at_end: AtEnd,
+    /// Whether a report will be made, which shows what the trace is like.
+    pub for_report: bool,
+}
+
+impl CurveRequest {
+    /// Curves of these policies at this asymmetry.
+    pub fn new(policies: PolicySelection, asymmetry: Asymmetry) -> Self {
+        CurveRequest {
+            policies,
+            sizes: Vec::new(),
+            asymmetry,
+            sample: None,
+            target: None,
+            baseline: (BASELINE.into(), MemorySize::frames(1)),
+            clean_pools: None,
+            warmup: Warmup::References(0),
+            at_end: AtEnd::Free,
+            for_report: false,
+        }
+    }
+}
+
+/// What policies do against memory size, over one trace.
+#[derive(Debug)]
+pub struct CurveStudy {
+    /// The trace, as it was named.
+    pub label: String,
+    /// Its metadata.
+    pub metadata: Metadata,
+    /// What a pass has learned of it.
+    pub facts: TraceFacts,
+    /// References at the start that count nothing.
+    pub warmup: u64,
+    /// LRU at every size.
+    pub lru: LruCurve,
+    /// The share of the pages that is sampled at sizes large enough.
+    pub rate: f64,
+    /// The pages that memory sizes are shares of.
+    pub pages: u64,
+    /// R.
+    pub asymmetry: Asymmetry,
+    /// The policies.
+    pub policies: Vec<PolicySpec>,
+    /// Memory sizes in frames, ascending.
+    pub sizes: Vec<u64>,
+    /// Of each policy, size by size.
+    pub estimates: Vec<Vec<Estimate>>,
+    /// How much memory the target takes, if there is one.
+    pub answer: Option<TargetAnswer>,
+    /// fd-static by its clean pool, if asked for.
+    pub clean_pools: Option<CleanPools>,
+    /// For a report: what the references are like.
+    pub info: Option<Info>,
+}
+
+/// How much memory a target takes.
+#[derive(Debug)]
+pub struct TargetAnswer {
+    /// The target.
+    pub target: Target,
+    /// The policy that it is less than.
+    pub baseline: PolicySpec,
+    /// That policy's memory, in frames.
+    pub baseline_frames: u64,
+    /// The most that there may be of the target's figure.
+    pub limit: f64,
+    /// Of each policy; nothing where no memory is enough.
+    pub smallest: Vec<Option<Smallest>>,
+}
+
+/// fd-static with a number of frames, by its clean pool.
+#[derive(Debug)]
+pub struct CleanPools {
+    /// Frames.
+    pub frames: u64,
+    /// By the size of the clean pool, ascending.
+    pub pools: Vec<SplitPool>,
+}
+
+/// fd-static with one size of its clean pool.
+#[derive(Debug)]
+pub struct SplitPool {
+    /// Clean pages.
+    pub clean: u64,
+    /// By Two-Stack.
+    pub estimated: Traffic,
+    /// In a run.
+    pub run: Estimate,
+}
+
+impl CurveStudy {
+    /// A bill in page reads per reference.
+    pub fn bill(&self, traffic: Traffic) -> f64 {
+        self.asymmetry.bill(traffic.reads, traffic.writes) / self.lru.references() as f64
+    }
+
+    /// A memory size as a share of the database.
+    pub fn share(&self, frames: u64) -> String {
+        share(frames, self.pages)
+    }
+
+    /// A memory size in words.
+    pub fn memory(&self, frames: u64) -> String {
+        format!("{frames} frames ({})", self.share(frames))
+    }
+
+    /// The trace in a line.
+    pub fn title(&self) -> String {
+        let name = self.metadata.name.as_deref().unwrap_or(&self.label);
+        crate::compare::title(name, self.facts, &self.metadata)
+    }
+
+    /// The results, one for each policy and size, then for each policy at the smallest memory that the target
+    /// takes, then for clean pools.
+    pub fn rows(&self) -> Vec<CurveRow> {
+        rows::of_study(self)
+    }
+
+    /// The answer in a sentence.
+    pub fn sentence(&self) -> String {
+        sentence::of_study(self)
+    }
+
+    /// As a report shows it: a comparison over many sizes, and what is known besides.
+    pub fn into_comparison(self) -> Comparison {
+        in_report::comparison(self)
+    }
+}
+
+impl Lab<'_> {
+    /// Computes curves over one trace.
+    ///
+    /// # Errors
+    ///
+    /// If the request makes no sense, the trace cannot be read, or the caller stops; what is done by then is
+    /// kept.
+    pub fn curve(&self, source: &Source, request: &CurveRequest) -> Result<CurveStudy, LabError> {
+        let capabilities = Capabilities::default();
+        let policies = request.policies.resolve(&capabilities)?;
+        let baseline = capabilities.policy(&request.baseline.0)?;
+        if let Some(share) = request
+            .sample
+            .filter(|share| !(*share > 0.0 && *share <= 1.0))
+        {
+            return Err(RequestError::Sample(share).into());
+        }
+        let store = self.store(source);
+        let options = CurveOptions {
+            warmup: request.warmup,
+            options: Options {
+                at_end: request.at_end,
+                threads: self.threads(),
+                ..Options::default()
+            },
+            asymmetry: request.asymmetry.ratio(),
+            sample: request.sample,
+        };
+        let work = |what: &str| format!("{}: {what}", source.label());
+        let mut curves = self.watched(&work("lru at every size"), |progress| {
+            Curves::new(source, &*store, &options, progress)
+        })?;
+        self.notes(curves.notes());
+        let sizes = sizes(request, &curves);
+        let estimates = self.watched(&work("sizes"), |progress| {
+            let wanted = policies
+                .iter()
+                .flat_map(|policy| sizes.iter().map(move |&frames| (policy, frames)));
+            let wanted: Vec<(&PolicySpec, u64)> = wanted.collect();
+            curves.at(&wanted, progress)
+        })?;
+        let estimates = estimates.chunks(sizes.len()).map(<[Estimate]>::to_vec);
+        let mut study = CurveStudy {
+            label: source.label().into(),
+            metadata: curves.metadata().clone(),
+            facts: curves.facts(),
+            warmup: curves.warmup(),
+            lru: curves.lru().clone(),
+            rate: curves.rate(),
+            pages: curves.pages(),
+            asymmetry: request.asymmetry,
+            estimates: estimates.collect(),
+            policies,
+            sizes,
+            answer: None,
+            clean_pools: None,
+            info: None,
+        };
+        if let Some(target) = request.target {
+            let frames = curves.frames(request.baseline.1.size);
+            study.answer = Some(self.watched(&work("target"), |progress| {
+                answer(&study, &mut curves, target, baseline, frames, progress)
+            })?);
+        }
+        if let Some(size) = &request.clean_pools {
+            let frames = curves.frames(size.size);
+            study.clean_pools = Some(self.watched(&work("clean pools"), |progress| {
+                clean_pools(&study, &mut curves, frames, progress)
+            })?);
+        }
+        if request.for_report {
+            study.info = self.info_kept(source, &*store)?;
+        }
+        Ok(study)
+    }
+}
+
+/// The sizes asked for, ascending; without any, all pages, half of them, and so on.
+fn sizes(request: &CurveRequest, curves: &Curves) -> Vec<u64> {
+    let sizes = request.sizes.iter();
+    let mut sizes: Vec<u64> = sizes.map(|size| curves.frames(size.size)).collect();
+    if sizes.is_empty() {
+        let all = curves.lru().distinct_pages();
+        sizes.extend(
+            std::iter::successors(Some(all), |frames| Some(frames / 2))
+                .take_while(|&frames| frames >= FEWEST_FRAMES || frames == all)
+                .take(MOST_SIZES),
+        );
+    }
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
+fn answer(
+    study: &CurveStudy,
+    curves: &mut Curves,
+    target: Target,
+    baseline: PolicySpec,
+    frames: u64,
+    progress: &Progress,
+) -> Result<TargetAnswer, SimError> {
+    let estimate = curves.at(&[(&baseline, frames)], progress)?;
+    let estimate = estimate.first().copied().ok_or(SimError::Interrupted)?;
+    let references = study.lru.references();
+    let figure = |traffic| target.figure.of(traffic, references, study.asymmetry);
+    let limit = target.limit(figure(estimate.traffic));
+    let does = |traffic| figure(traffic) <= limit;
+    let smallest = curves.smallest(&study.policies, &study.sizes, does, progress)?;
+    Ok(TargetAnswer {
+        target,
+        baseline,
+        baseline_frames: frames,
+        limit,
+        smallest,
+    })
+}
+
+/// The clean pools that are shown, in per cent of the frames, beside the one with the least bill.
+const CLEAN_POOLS: [u64; 10] = [1, 2, 5, 10, 25, 50, 75, 90, 95, 99];
+
+/// Every clean pool by Two-Stack, and those that are shown in runs of fd-static too.
+fn clean_pools(
+    study: &CurveStudy,
+    curves: &mut Curves,
+    frames: u64,
+    progress: &Progress,
+) -> Result<CleanPools, SimError> {
+    let all = curves.clean_pools(frames, progress)?;
+    let bill = |pool: &CleanPool| study.bill(pool.traffic);
+    let best = all.iter().min_by(|a, b| bill(a).total_cmp(&bill(b)));
+    let mut shown: Vec<u64> = CLEAN_POOLS
+        .iter()
+        .map(|percent| (u128::from(frames) * u128::from(*percent) / 100) as u64)
+        .chain(best.map(|best| best.clean))
+        .collect();
+    shown.sort_unstable();
+    shown.dedup();
+    let shown = all.iter().filter(|pool| shown.contains(&pool.clean));
+    let pools: Vec<(&CleanPool, PolicySpec)> = shown
+        .filter_map(|pool| {
+            let policy = format!("fd-static:clean={}", pool.clean);
+            Some((pool, policy.parse().ok()?))
+        })
+        .collect();
+    let wanted: Vec<_> = pools.iter().map(|(_, policy)| (policy, frames)).collect();
+    let runs = curves.at(&wanted, progress)?;
+    let pools = pools.iter().zip(runs).map(|((pool, _), run)| SplitPool {
+        clean: pool.clean,
+        estimated: pool.traffic,
+        run,
+    });
+    Ok(CleanPools {
+        frames,
+        pools: pools.collect(),
+    })
+}

@@ -1,0 +1,148 @@
+//! Curves as results.
+
+use ebbpool_sim::{Estimate, PageSample, Smallest, Traffic};
+
+use super::CurveStudy;
+use crate::numbers::Number;
+use crate::schema::result_row;
+
+result_row! {
+    /// One policy with one memory size on a curve; fields that a comparison has too mean the same.
+    pub struct CurveRow {
+        /// The trace, as it was named.
+        trace: String [""],
+        /// The policy in canonical spelling.
+        policy: String [""],
+        /// Memory.
+        frames: u64 ["pages"],
+        /// Bytes of a page, where the trace states them.
+        page_size: Option<u64> ["bytes"],
+        /// R, the cost of a page write in page reads.
+        asymmetry: Number ["page reads"],
+        /// References that count.
+        references: u64 ["references"],
+        /// References at the start that count nothing.
+        warmup: u64 ["references"],
+        /// Distinct pages of the trace, warm-up included.
+        distinct_pages: u64 ["pages"],
+        /// References that found their page in memory.
+        hits: u64 ["references"],
+        /// References that did not.
+        misses: u64 ["references"],
+        /// Page reads.
+        reads: u64 ["pages"],
+        /// Page writes.
+        writes: u64 ["pages"],
+        /// Bytes read, where the page size is known.
+        bytes_read: Option<u64> ["bytes"],
+        /// Bytes written, where the page size is known.
+        bytes_written: Option<u64> ["bytes"],
+        /// Pages that are dirty at the end and were not written.
+        dirty_left: u64 ["pages"],
+        /// Hits over references.
+        hit_ratio: f64 [""],
+        /// The bill of a reference.
+        cost: f64 ["page reads per reference"],
+        /// `exact`, `sampled`, or `two-stack`, whose errors are those against a run of fd-static.
+        method: &'static str [""],
+        /// The share of the pages that was sampled; 1 where the figures are exact.
+        sampled: Number [""],
+        /// How far off the cost may be, as a share of it; 0 where it is exact.
+        error: Option<f64> [""],
+        /// The same of the reads.
+        error_reads: Option<f64> [""],
+        /// The same of the writes.
+        error_writes: Option<f64> [""],
+        /// The target for which this is the smallest memory.
+        target: Option<String> [""],
+    }
+}
+
+/// The policies at all sizes, then at the smallest memory that a target takes, then clean pools.
+pub(super) fn of_study(study: &CurveStudy) -> Vec<CurveRow> {
+    let mut rows = Vec::new();
+    for (policy, estimates) in study.policies.iter().zip(&study.estimates) {
+        let policy = policy.to_string();
+        for (&frames, estimate) in study.sizes.iter().zip(estimates) {
+            rows.push(row(study, &policy, frames, estimate, None));
+        }
+    }
+    if let Some(answer) = &study.answer {
+        for (policy, smallest) in study.policies.iter().zip(&answer.smallest) {
+            if let Some(Smallest {
+                frames, estimate, ..
+            }) = smallest
+            {
+                let target = Some(answer.target.to_string());
+                let policy = policy.to_string();
+                rows.push(row(study, &policy, *frames, estimate, target));
+            }
+        }
+    }
+    let split = study.clean_pools.iter();
+    let pools = split.flat_map(|split| split.pools.iter().map(|pool| (split.frames, pool)));
+    for (frames, pool) in pools {
+        let policy = format!("fd-static:clean={}", pool.clean);
+        let off = |figure: &dyn Fn(Traffic) -> f64| {
+            let run = figure(pool.run.traffic);
+            (run > 0.0).then(|| (figure(pool.estimated) / run - 1.0).abs())
+        };
+        let estimate = Estimate {
+            traffic: pool.estimated,
+            sample: PageSample::ALL,
+            errors: None,
+        };
+        rows.push(CurveRow {
+            method: "two-stack",
+            error: off(&|traffic| study.bill(traffic)),
+            error_reads: off(&|traffic| traffic.reads as f64),
+            error_writes: off(&|traffic| traffic.writes as f64),
+            ..row(study, &policy, frames, &estimate, None)
+        });
+    }
+    rows
+}
+
+fn row(
+    study: &CurveStudy,
+    policy: &str,
+    frames: u64,
+    estimate: &Estimate,
+    target: Option<String>,
+) -> CurveRow {
+    let references = study.lru.references();
+    let page_size = study.metadata.page_size;
+    let bytes = |pages: u64| page_size.map(|size| pages.saturating_mul(size));
+    let traffic = estimate.traffic;
+    // Chance may make a sample say more misses than there are references.
+    let hits = references.saturating_sub(traffic.reads);
+    let errors = estimate.errors;
+    CurveRow {
+        trace: study.label.clone(),
+        policy: policy.into(),
+        frames,
+        page_size,
+        asymmetry: Number(study.asymmetry.ratio()),
+        references,
+        warmup: study.warmup,
+        distinct_pages: study.lru.distinct_pages(),
+        hits,
+        misses: traffic.reads,
+        reads: traffic.reads,
+        writes: traffic.writes,
+        bytes_read: bytes(traffic.reads),
+        bytes_written: bytes(traffic.writes),
+        dirty_left: traffic.dirty_left,
+        hit_ratio: hits as f64 / references as f64,
+        cost: study.bill(traffic),
+        method: match estimate.sample.is_all() {
+            true => "exact",
+            false => "sampled",
+        },
+        sampled: Number(estimate.sample.rate),
+        error: errors.map_or(Some(0.0), |errors| errors.cost),
+        error_reads: errors.map_or(Some(0.0), |errors| errors.reads),
+        error_writes: errors.map_or(Some(0.0), |errors| errors.writes),
+        target,
+    }
+}

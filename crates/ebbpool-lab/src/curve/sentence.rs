@@ -1,0 +1,69 @@
+//! Curves in a sentence.
+
+use ebbpool_sim::Smallest;
+
+use super::{CurveStudy, TargetAnswer};
+use crate::numbers::less_or_more;
+
+pub(super) fn of_study(study: &CurveStudy) -> String {
+    match &study.answer {
+        Some(answer) => of_answer(study, answer),
+        None => of_doubling(study),
+    }
+}
+
+/// What the next frames would bring, where nothing was asked for: LRU is known at every size.
+fn of_doubling(study: &CurveStudy) -> String {
+    let lru = &study.lru;
+    let now = study.sizes[study.sizes.len() / 2];
+    let more = now.saturating_mul(2);
+    let change = less_or_more(study.bill(lru.at(more)), study.bill(lru.at(now)));
+    format!(
+        "at R={} lru's bill is {change} with {} than with {}",
+        study.asymmetry.ratio(),
+        study.memory(more),
+        study.memory(now),
+    )
+}
+
+fn of_answer(study: &CurveStudy, answer: &TargetAnswer) -> String {
+    let mut needs: Vec<(&Smallest, String)> = Vec::new();
+    let mut never: Vec<String> = Vec::new();
+    for (policy, smallest) in study.policies.iter().zip(&answer.smallest) {
+        match smallest {
+            Some(smallest) => needs.push((smallest, policy.to_string())),
+            None => never.push(policy.to_string()),
+        }
+    }
+    needs.sort_by_key(|(smallest, _)| smallest.frames);
+    let wanted = match answer.target.is_relative() {
+        true => format!(
+            "{} against {} with {}",
+            answer.target,
+            answer.baseline,
+            study.memory(answer.baseline_frames)
+        ),
+        false => answer.target.to_string(),
+    };
+    let needs: Vec<String> = needs
+        .iter()
+        .map(|(smallest, policy)| {
+            let about = match smallest.estimate.sample.is_all() {
+                true => "",
+                false => "about ",
+            };
+            format!("{policy} needs {about}{}", study.memory(smallest.frames))
+        })
+        .collect();
+    let never = match never.is_empty() {
+        true => String::new(),
+        false => format!("no memory is enough for {}", never.join(", ")),
+    };
+    let parts: Vec<String> = needs.into_iter().chain([never]).collect();
+    let parts: Vec<&str> = parts
+        .iter()
+        .map(String::as_str)
+        .filter(|p| !p.is_empty())
+        .collect();
+    format!("{wanted}: {}", parts.join("; "))
+}

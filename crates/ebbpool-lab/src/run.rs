@@ -1,0 +1,272 @@
+//! One policy over one trace.
+
+use std::io::{self, Write};
+use std::time::Instant;
+
+use ebbpool_device::AnyDevice;
+use ebbpool_device::arrivals::Rate;
+use ebbpool_policy::Foresight;
+use ebbpool_sim::{
+    AtEnd, Cell, Counts, DeviceAtStart, DeviceOutcome, Events as EventList, NoObserver, Observer,
+    OnDevice, Options, Progress, Recorder, Scan, Series, SimError, Size, TraceFacts, Warmup, scan,
+    simulate_one,
+};
+use ebbpool_trace::{Metadata, Source};
+
+use crate::error::LabError;
+use crate::lab::Lab;
+use crate::memory_size::MemorySize;
+use crate::pricing::{Pricing, PricingRequest};
+use crate::run_result::{DetailedResult, RunResult, TraceSummary};
+
+/// Pages per cluster when cluster switches are counted (PPE).
+pub const CLUSTER_SIZE: u64 = 16;
+
+/// How references are counted, alike for all requests.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Counting {
+    /// References at the start that count nothing.
+    pub warmup: Warmup,
+    /// Whether pages that are dirty at the end are written and counted.
+    pub at_end: AtEnd,
+    /// Pages per cluster when cluster switches are counted.
+    pub cluster_size: u64,
+    /// References a second that come to a device; each comes when the one before is served where none is stated.
+    pub rate: Option<Rate>,
+}
+
+impl Default for Counting {
+    fn default() -> Self {
+        Counting {
+            warmup: Warmup::References(0),
+            at_end: AtEnd::Free,
+            cluster_size: CLUSTER_SIZE,
+            rate: None,
+        }
+    }
+}
+
+impl Counting {
+    pub(crate) fn options(&self, threads: usize) -> Options {
+        Options {
+            warmup: 0,
+            at_end: self.at_end,
+            cluster_size: self.cluster_size,
+            threads,
+            rate: self.rate,
+        }
+    }
+}
+
+/// A run that a caller asks for.
+#[derive(Clone, Debug)]
+pub struct RunRequest {
+    /// The policy, such as `cfdc:window=0.5,cluster=16`.
+    pub policy: String,
+    /// Memory.
+    pub size: MemorySize,
+    /// What reads and writes are charged to.
+    pub pricing: PricingRequest,
+    /// How references are counted.
+    pub counting: Counting,
+}
+
+/// Where every event of a run, and its state every 1,000 references, are written.
+#[derive(Debug)]
+pub struct Recording<W> {
+    /// Write-backs and evictions, in order, a line each.
+    pub events: Option<W>,
+    /// CSV: pool sizes, target, estimates.
+    pub series: Option<W>,
+}
+
+/// The result of a run.
+#[derive(Debug)]
+pub struct RunOutcome {
+    /// The result.
+    pub result: RunResult,
+    /// How it was priced.
+    pub pricing: Pricing,
+    /// The device's part in it, where there was one.
+    pub device: Option<DeviceOutcome>,
+}
+
+impl RunOutcome {
+    /// The result with the device's part in it.
+    pub fn detailed(&self) -> DetailedResult<'_> {
+        DetailedResult::new(&self.result, &self.pricing, self.device.as_ref())
+    }
+}
+
+impl Lab<'_> {
+    /// Runs one policy over one trace.
+    ///
+    /// # Errors
+    ///
+    /// If the request makes no sense, the trace cannot be read, or the caller stops.
+    pub fn run(&self, source: &Source, request: &RunRequest) -> Result<RunOutcome, LabError> {
+        let nothing = Recording::<io::Sink> {
+            events: None,
+            series: None,
+        };
+        let (outcome, _) = self.run_recorded(source, request, nothing)?;
+        Ok(outcome)
+    }
+
+    /// The same, with events and state recorded; answers the outputs, which the caller finishes.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run), and [`SimError::Output`] if the recording cannot be written.
+    pub fn run_recorded<W: Write + Send + 'static>(
+        &self,
+        source: &Source,
+        request: &RunRequest,
+        recording: Recording<W>,
+    ) -> Result<(RunOutcome, Recording<W>), LabError> {
+        // A policy that there is not is better known before a long trace is read than after.
+        let parsed: Result<ebbpool_policy::PolicySpec, _> = request.policy.parse();
+        parsed.map_err(crate::error::RequestError::from)?;
+        let start = Instant::now();
+        let reader = source.open()?;
+        self.notes(reader.notes());
+        let metadata = reader.metadata().clone();
+        let pricing = Pricing::new(&request.pricing, &metadata)?;
+        self.notes(&pricing.notes);
+        let policy = pricing.capabilities.policy(&request.policy)?;
+        let stated = reader.references();
+        drop(reader);
+        let device = pricing.device.as_ref().map(DeviceAtStart::make);
+        let device = device.transpose()?;
+        let done = self.watched(&policy.to_string(), |progress| {
+            let (frames, warmup) = extent(source, request, &metadata, stated, progress)?;
+            let cell = Cell {
+                policy,
+                frames,
+                asymmetry: pricing.asymmetry.ratio(),
+            };
+            let options = Options {
+                warmup,
+                ..request.counting.options(1)
+            };
+            let run = Run {
+                source,
+                cell: &cell,
+                options: &options,
+                progress,
+                device: device.as_ref(),
+            };
+            let (counts, facts, recording, served) = run.recorded(recording)?;
+            Ok::<_, LabError>((cell, warmup, counts, facts, recording, served))
+        });
+        let (cell, warmup, counts, facts, recording, device) = done?;
+        let seconds = start.elapsed().as_secs_f64();
+        self.notes(&source.late_notes());
+        let trace = TraceSummary {
+            label: source.label(),
+            metadata: &metadata,
+            facts,
+            warmup,
+        };
+        let policy = cell.policy.to_string();
+        let asymmetry = pricing.asymmetry;
+        let mut result = RunResult::new(&trace, policy, cell.frames, asymmetry, &counts);
+        if let Some(device) = &device {
+            result.charge_device(&pricing, device);
+        }
+        result.seconds = Some(seconds);
+        result.references_per_second = Some(facts.references as f64 / seconds);
+        let outcome = RunOutcome {
+            result,
+            pricing,
+            device,
+        };
+        Ok((outcome, recording))
+    }
+}
+
+/// The frames and the warm-up that shares come to; reads the trace where it does not state what they are of.
+fn extent(
+    source: &Source,
+    request: &RunRequest,
+    metadata: &Metadata,
+    stated: Option<u64>,
+    progress: &Progress,
+) -> Result<(u64, u64), SimError> {
+    let size = request.size.size;
+    let warmup = request.counting.warmup;
+    let needs_pages = matches!(size, Size::Share(_)) && metadata.database_pages.is_none();
+    let needs_length = matches!(warmup, Warmup::Share(_)) && stated.is_none();
+    let scanned = match needs_pages || needs_length {
+        true => scan(source, Foresight::Nothing, progress)?,
+        false => Scan::default(),
+    };
+    let pages = metadata.database_pages.unwrap_or(scanned.distinct_pages);
+    let references = stated.unwrap_or(scanned.references);
+    Ok((size.frames_of(pages), warmup.references_of(references)))
+}
+
+/// All that a run takes but the observer.
+struct Run<'a> {
+    source: &'a Source,
+    cell: &'a Cell,
+    options: &'a Options,
+    progress: &'a Progress<'a>,
+    device: Option<&'a AnyDevice>,
+}
+
+type Observed<O> = (Counts, TraceFacts, O, Option<DeviceOutcome>);
+
+impl Run<'_> {
+    fn observed<O: Observer + 'static>(&self, observer: O) -> Result<Observed<O>, SimError> {
+        let Run {
+            source,
+            cell,
+            options,
+            progress,
+            device,
+        } = self;
+        match device {
+            Some(device) => {
+                let served = OnDevice::new((*device).clone(), options.rate, observer);
+                let (counts, facts, served) =
+                    simulate_one(source, cell, options, progress, served)?;
+                let (outcome, observer) = served.finish();
+                Ok((counts, facts, observer, Some(outcome)))
+            }
+            None => {
+                let (counts, facts, observer) =
+                    simulate_one(source, cell, options, progress, observer)?;
+                Ok((counts, facts, observer, None))
+            }
+        }
+    }
+
+    fn recorded<W: Write + Send + 'static>(
+        &self,
+        recording: Recording<W>,
+    ) -> Result<Observed<Recording<W>>, SimError> {
+        if recording.events.is_none() && recording.series.is_none() {
+            let (counts, facts, NoObserver, device) = self.observed(NoObserver)?;
+            return Ok((counts, facts, recording, device));
+        }
+        let series = recording.series.map(Series::new).transpose();
+        let recorder = Recorder {
+            events: recording.events.map(EventList),
+            series: series.map_err(|source| SimError::Output {
+                what: "the series",
+                source,
+            })?,
+            failure: None,
+        };
+        let (counts, facts, recorder, device) = self.observed(recorder)?;
+        if let Some((what, source)) = recorder.failure {
+            return Err(SimError::Output { what, source });
+        }
+        let recording = Recording {
+            events: recorder.events.map(|EventList(out)| out),
+            series: recorder.series.map(Series::into_inner),
+        };
+        Ok((counts, facts, recording, device))
+    }
+}

@@ -1,0 +1,220 @@
+//! The result of one policy over one trace.
+
+use ebbpool_cost::{Asymmetry, Unit};
+use ebbpool_device::energy::Energy;
+use ebbpool_sim::{Counts, DeviceOutcome, TraceFacts};
+use ebbpool_trace::Metadata;
+use serde::Serialize;
+
+use crate::numbers::Number;
+use crate::pricing::Pricing;
+use crate::schema::result_row;
+
+result_row! {
+    /// One policy over one trace with one memory size and one asymmetry or device.
+    pub struct RunResult {
+        /// The trace, as it was named.
+        trace: String [""],
+        /// The policy in canonical spelling.
+        policy: String [""],
+        /// Memory.
+        frames: u64 ["pages"],
+        /// Bytes of a page, where the trace states them.
+        page_size: Option<u64> ["bytes"],
+        /// R, the cost of a page write in page reads; at the beginning where it changes.
+        asymmetry: Number ["page reads"],
+        /// The device, where one was charged.
+        device: Option<String> [""],
+        /// References that count.
+        references: u64 ["references"],
+        /// References at the start that count nothing.
+        warmup: u64 ["references"],
+        /// Distinct pages of the trace, warm-up included.
+        distinct_pages: u64 ["pages"],
+        /// References that found their page in memory.
+        hits: u64 ["references"],
+        /// References that did not.
+        misses: u64 ["references"],
+        /// Page reads.
+        reads: u64 ["pages"],
+        /// Page writes.
+        writes: u64 ["pages"],
+        /// Bytes read, where the page size is known.
+        bytes_read: Option<u64> ["bytes"],
+        /// Bytes written, where the page size is known.
+        bytes_written: Option<u64> ["bytes"],
+        /// Pages that are dirty at the end and were not written.
+        dirty_left: u64 ["pages"],
+        /// Hits over references.
+        hit_ratio: f64 [""],
+        /// The bill of a reference.
+        cost: f64 ["page reads per reference"],
+        /// The device's time of a reference, where it is charged in time.
+        cost_us: Option<f64> ["µs per reference"],
+        /// References that go to another cluster of pages than the one before (PPE).
+        cluster_switches: u64 ["references"],
+        /// The same of the reads and writes, over that of the references (PPE).
+        cluster_switch_factor: f64 [""],
+        /// Wall time of the run.
+        seconds: Option<f64> ["s"],
+        /// References over wall time.
+        references_per_second: Option<f64> ["references per s"],
+        /// Pages read only because their block was written whole (BPLRU); not among `reads`.
+        padding_reads: u64 ["pages"],
+        /// Energy of device and host as far as known; without a rate of references the device is taken never to wait.
+        joules_per_reference: Option<f64> ["J per reference"],
+        /// The bill that no policy can undercut, where it was asked for.
+        lower_bound: Option<f64> ["page reads per reference"],
+    }
+    also {
+        /// The device failed on the way, so that the figures are of a part of the trace.
+        failed: bool,
+    }
+}
+
+/// A result with the device's part in it, where there was one; fields that are absent are not known.
+#[derive(Debug, Serialize)]
+pub struct DetailedResult<'a> {
+    /// The result.
+    #[serde(flatten)]
+    pub result: &'a RunResult,
+    /// How the asymmetry changes from `asymmetry` on, as it was spelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asymmetry_changes: Option<&'a str>,
+    /// The energy in J, by what took it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy: Option<Energy>,
+    /// Time for which the device waited for references that came at a rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_idle_seconds: Option<f64>,
+    /// Dollars, of a device that is paid by request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dollars_per_reference: Option<f64>,
+    /// What a simulated flash device did inside.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub flash: Option<FlashFigures>,
+}
+
+/// A simulated flash device's part in a result, in its own pages.
+#[derive(Debug, Serialize)]
+pub struct FlashFigures {
+    /// Pages that the host wrote.
+    pub host_writes: u64,
+    /// Pages programmed.
+    pub programs: u64,
+    /// Blocks erased.
+    pub erases: u64,
+    /// Pages programmed over pages that the host wrote, in a steady state.
+    pub write_amplification: Option<f64>,
+    /// Why there is no write amplification.
+    pub not_steady: Option<String>,
+    /// Bytes that the host can write until the device is worn out.
+    pub lifetime_host_bytes: Option<f64>,
+}
+
+impl<'a> DetailedResult<'a> {
+    /// A result, how it was priced, and what the device did.
+    pub fn new(
+        result: &'a RunResult,
+        pricing: &'a Pricing,
+        device: Option<&DeviceOutcome>,
+    ) -> Self {
+        let bill = device.map(|device| device.report.bill());
+        let dollars = bill.filter(|bill| bill.unit == Unit::Dollars);
+        let flash = device.and_then(|device| device.flash.as_ref());
+        DetailedResult {
+            result,
+            asymmetry_changes: pricing.changing.as_deref(),
+            energy: device.and_then(|device| device.energy),
+            device_idle_seconds: device.and_then(|device| Some(device.idle_us? / 1e6)),
+            flash: flash.map(|report| FlashFigures {
+                host_writes: report.host_writes,
+                programs: report.programs,
+                erases: report.erases,
+                write_amplification: report.write_amplification,
+                not_steady: report.not_steady.clone(),
+                lifetime_host_bytes: report.lifetime_host_bytes,
+            }),
+            dollars_per_reference: dollars.map(|bill| bill.amount / result.references as f64),
+        }
+    }
+}
+
+/// What all results of a trace share.
+#[derive(Clone, Copy, Debug)]
+pub struct TraceSummary<'a> {
+    /// The trace, as it was named.
+    pub label: &'a str,
+    /// Its metadata.
+    pub metadata: &'a Metadata,
+    /// What a pass has learned of it.
+    pub facts: TraceFacts,
+    /// References at the start that count nothing.
+    pub warmup: u64,
+}
+
+impl RunResult {
+    /// The counts of a run, priced by an asymmetry.
+    pub fn new(
+        trace: &TraceSummary,
+        policy: String,
+        frames: u64,
+        asymmetry: Asymmetry,
+        counts: &Counts,
+    ) -> Self {
+        let references = counts.references as f64;
+        let page_size = trace.metadata.page_size;
+        let bytes = |pages: u64| page_size.map(|size| pages.saturating_mul(size));
+        RunResult {
+            trace: trace.label.into(),
+            policy,
+            frames,
+            page_size,
+            asymmetry: Number(asymmetry.ratio()),
+            device: None,
+            references: counts.references,
+            warmup: trace.warmup,
+            distinct_pages: trace.facts.distinct_pages,
+            hits: counts.hits(),
+            misses: counts.misses,
+            reads: counts.misses,
+            writes: counts.writes,
+            bytes_read: bytes(counts.misses),
+            bytes_written: bytes(counts.writes),
+            dirty_left: counts.dirty_left,
+            hit_ratio: counts.hits() as f64 / references,
+            cost: asymmetry.bill(counts.misses, counts.writes) / references,
+            cost_us: None,
+            cluster_switches: counts.cluster_switches,
+            cluster_switch_factor: counts.cluster_switches as f64
+                / trace.facts.cluster_switches as f64,
+            seconds: None,
+            references_per_second: None,
+            padding_reads: counts.padding_reads,
+            failed: false,
+            joules_per_reference: None,
+            lower_bound: None,
+        }
+    }
+
+    /// Charges the device in place of the asymmetry.
+    pub fn charge_device(&mut self, pricing: &Pricing, device: &DeviceOutcome) {
+        let bill = device.report.bill();
+        let references = self.references as f64;
+        self.device.clone_from(&pricing.device_name);
+        self.failed = device.failed.is_some();
+        self.cost = pricing.in_page_reads(bill.amount) / references;
+        if bill.unit == Unit::Microseconds {
+            self.cost_us = Some(bill.amount / references);
+        }
+        self.joules_per_reference = device
+            .energy
+            .and_then(|energy| energy.joules_per_reference(self.references));
+    }
+
+    /// How far the bill is above what no policy can undercut, as a share of that, if that is known.
+    pub fn above_bound(&self) -> Option<f64> {
+        let bound = self.lower_bound.filter(|bound| *bound > 0.0)?;
+        Some(self.cost / bound - 1.0)
+    }
+}

@@ -1,0 +1,259 @@
+//! One declaration of each field of a result: its name, type, unit and meaning.
+//!
+//! JSON, CSV, Parquet and `docs/results.md` all follow from it.
+
+use std::io;
+use std::sync::Arc;
+
+use parquet::basic::{LogicalType, Repetition, Type as Physical};
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::Type;
+use serde::Serialize;
+
+use crate::numbers::Number;
+
+/// The type of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldType {
+    /// Text.
+    Text,
+    /// A whole number, not negative.
+    Whole,
+    /// A double.
+    Real,
+}
+
+/// A field of a result.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// The name, which is contract.
+    pub name: &'static str,
+    /// The type.
+    pub field_type: FieldType,
+    /// True if it may be null.
+    pub nullable: bool,
+    /// What it is counted in; nothing for text and plain shares.
+    pub unit: &'static str,
+    /// What it means, in a sentence.
+    pub about: &'static str,
+}
+
+/// A field's value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FieldValue {
+    /// Text.
+    Text(String),
+    /// A whole number.
+    Whole(u64),
+    /// A double.
+    Real(f64),
+    /// Not known.
+    Null,
+}
+
+/// A Rust type that a field of a result can have.
+pub trait IsField {
+    /// The field's type.
+    const FIELD_TYPE: FieldType;
+    /// True if it may be null.
+    const NULLABLE: bool;
+    /// The value.
+    fn value(&self) -> FieldValue;
+}
+
+macro_rules! is_field {
+    ($type:ty, $field_type:ident, |$value:ident| $convert:expr) => {
+        impl IsField for $type {
+            const FIELD_TYPE: FieldType = FieldType::$field_type;
+            const NULLABLE: bool = false;
+            fn value(&self) -> FieldValue {
+                let $value = self;
+                FieldValue::$field_type($convert)
+            }
+        }
+    };
+}
+
+is_field!(String, Text, |value| value.clone());
+is_field!(&'static str, Text, |value| (*value).to_string());
+is_field!(u64, Whole, |value| *value);
+is_field!(f64, Real, |value| *value);
+is_field!(Number, Real, |value| value.0);
+
+impl<T: IsField> IsField for Option<T> {
+    const FIELD_TYPE: FieldType = T::FIELD_TYPE;
+    const NULLABLE: bool = true;
+    fn value(&self) -> FieldValue {
+        self.as_ref().map_or(FieldValue::Null, IsField::value)
+    }
+}
+
+/// A result whose fields are declared once.
+pub trait Row: Serialize {
+    /// What such a result is, in a sentence.
+    const ABOUT: &'static str;
+    /// Its fields in their order, which is contract.
+    const FIELDS: &'static [Field];
+    /// Their values, in the same order.
+    fn values(&self) -> Vec<FieldValue>;
+}
+
+/// Declares a result: a struct whose public fields each have a unit and a sentence.
+macro_rules! result_row {
+    (
+        $(#[doc = $about:literal])+
+        pub struct $name:ident {
+            $( #[doc = $field_about:literal] $field:ident : $type:ty [$unit:literal], )+
+        }
+        $( also { $( $(#[$other_meta:meta])+ $other:ident : $other_type:ty, )+ } )?
+    ) => {
+        $(#[doc = $about])+
+        #[derive(Clone, Debug, serde::Serialize)]
+        #[non_exhaustive]
+        pub struct $name {
+            $( #[doc = $field_about] pub $field: $type, )+
+            $( $( $(#[$other_meta])+ #[serde(skip)] pub $other: $other_type, )+ )?
+        }
+
+        impl $crate::schema::Row for $name {
+            const ABOUT: &'static str = concat!($($about),+);
+            const FIELDS: &'static [$crate::schema::Field] = &[
+                $( $crate::schema::Field {
+                    name: stringify!($field),
+                    field_type: <$type as $crate::schema::IsField>::FIELD_TYPE,
+                    nullable: <$type as $crate::schema::IsField>::NULLABLE,
+                    unit: $unit,
+                    about: $field_about,
+                }, )+
+            ];
+            fn values(&self) -> Vec<$crate::schema::FieldValue> {
+                vec![ $( $crate::schema::IsField::value(&self.$field), )+ ]
+            }
+        }
+    };
+}
+pub(crate) use result_row;
+
+/// Writes results as a JSON array, indented, with a line's end.
+///
+/// # Errors
+///
+/// If `out` cannot be written.
+pub fn write_json<T: Serialize + ?Sized>(mut out: impl io::Write, results: &T) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut out, results).map_err(io::Error::from)?;
+    writeln!(out)
+}
+
+/// Writes results as CSV with a line of names.
+///
+/// # Errors
+///
+/// If `out` cannot be written.
+pub fn write_csv<'r, R: Row + 'r>(
+    out: impl io::Write,
+    rows: impl IntoIterator<Item = &'r R>,
+) -> io::Result<()> {
+    let mut csv = csv::Writer::from_writer(out);
+    for row in rows {
+        csv.serialize(row).map_err(io::Error::other)?;
+    }
+    csv.flush()
+}
+
+/// Results as a Parquet file, one column a field.
+///
+/// # Errors
+///
+/// If the library refuses the columns.
+pub fn parquet<'r, R: Row + 'r>(rows: impl IntoIterator<Item = &'r R>) -> io::Result<Vec<u8>> {
+    let rows: Vec<Vec<FieldValue>> = rows.into_iter().map(Row::values).collect();
+    columns(R::FIELDS, &rows).map_err(io::Error::other)
+}
+
+fn columns(fields: &[Field], rows: &[Vec<FieldValue>]) -> Result<Vec<u8>, ParquetError> {
+    let column = |field: &Field| {
+        let (physical, logical) = match field.field_type {
+            FieldType::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+            FieldType::Real => (Physical::DOUBLE, None),
+            FieldType::Whole => (Physical::INT64, None),
+        };
+        Type::primitive_type_builder(field.name, physical)
+            .with_repetition(Repetition::OPTIONAL)
+            .with_logical_type(logical)
+            .build()
+            .map(Arc::new)
+    };
+    let columns = fields.iter().map(column).collect::<Result<_, _>>()?;
+    let schema = Type::group_type_builder("results").with_fields(columns);
+    let schema = Arc::new(schema.build()?);
+    let properties = Arc::new(WriterProperties::builder().build());
+    let mut file = SerializedFileWriter::new(Vec::new(), schema, properties)?;
+    let mut group = file.next_row_group()?;
+    for (at, field) in fields.iter().enumerate() {
+        let Some(mut column) = group.next_column()? else {
+            break;
+        };
+        let values = || rows.iter().filter_map(|row| row.get(at));
+        let levels: Vec<i16> = values()
+            .map(|value| i16::from(*value != FieldValue::Null))
+            .collect();
+        match field.field_type {
+            FieldType::Text => {
+                let texts = values().filter_map(|value| match value {
+                    FieldValue::Text(text) => Some(ByteArray::from(text.as_str())),
+                    _ => None,
+                });
+                let texts: Vec<ByteArray> = texts.collect();
+                let column = column.typed::<ByteArrayType>();
+                column.write_batch(&texts, Some(&levels), None)?;
+            }
+            FieldType::Real => {
+                let numbers = values().filter_map(|value| match value {
+                    FieldValue::Real(number) => Some(*number),
+                    _ => None,
+                });
+                let numbers: Vec<f64> = numbers.collect();
+                let column = column.typed::<DoubleType>();
+                column.write_batch(&numbers, Some(&levels), None)?;
+            }
+            FieldType::Whole => {
+                let numbers = values().filter_map(|value| match value {
+                    FieldValue::Whole(number) => Some(i64::try_from(*number).unwrap_or(i64::MAX)),
+                    _ => None,
+                });
+                let numbers: Vec<i64> = numbers.collect();
+                let column = column.typed::<Int64Type>();
+                column.write_batch(&numbers, Some(&levels), None)?;
+            }
+        }
+        column.close()?;
+    }
+    group.close()?;
+    file.into_inner()
+}
+
+/// A Markdown table of a result's fields, for `docs/results.md`.
+pub fn markdown<R: Row>() -> String {
+    let mut text = format!(
+        "{}\n\n| field | type | unit | meaning |\n| --- | --- | --- | --- |\n",
+        R::ABOUT.trim()
+    );
+    for field in R::FIELDS {
+        let name = match field.field_type {
+            FieldType::Text => "text",
+            FieldType::Whole => "whole number",
+            FieldType::Real => "number",
+        };
+        let or_null = if field.nullable { " or null" } else { "" };
+        text.push_str(&format!(
+            "| `{}` | {name}{or_null} | {} | {} |\n",
+            field.name,
+            field.unit,
+            field.about.trim()
+        ));
+    }
+    text
+}

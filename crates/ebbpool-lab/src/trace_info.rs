@@ -1,0 +1,77 @@
+//! What the references of a trace are like.
+
+use ebbpool_sim::{SimError, Store};
+use ebbpool_trace::stats::{Collector, Info};
+use ebbpool_trace::{Batch, Reader, Source};
+
+use crate::error::LabError;
+use crate::lab::Lab;
+
+/// References read at a time.
+const BATCH: usize = 1 << 16;
+
+impl Lab<'_> {
+    /// Reads a trace to its end and describes it. Notes of the reader go to the caller.
+    ///
+    /// # Errors
+    ///
+    /// If the trace cannot be read, or the caller stops.
+    pub fn describe(&self, source: &Source) -> Result<Info, LabError> {
+        let reader = source.open()?;
+        self.notes(reader.notes());
+        let info = self.figures(reader, source.label())?;
+        self.notes(&source.late_notes());
+        Ok(info)
+    }
+
+    fn figures(&self, mut reader: Reader, label: &str) -> Result<Info, LabError> {
+        let mut collector = Collector::new();
+        self.for_each_batch(&mut reader, label, |batch| collector.add(batch))?;
+        Ok(collector.info(reader.metadata().database_pages))
+    }
+
+    /// Hands a trace on batch by batch until its end, or the caller stops.
+    ///
+    /// # Errors
+    ///
+    /// If the trace cannot be read, `take` fails, or the caller stops.
+    pub fn for_each_batch<E>(
+        &self,
+        reader: &mut Reader,
+        label: &str,
+        mut take: impl FnMut(&Batch) -> Result<(), E>,
+    ) -> Result<(), LabError>
+    where
+        LabError: From<E>,
+    {
+        let mut batch = Batch::with_capacity(BATCH);
+        while reader.next_batch(&mut batch, BATCH)? {
+            self.check_stopped()?;
+            take(&batch)?;
+            self.events.progress(label, reader.progress());
+        }
+        self.events.progress(label, 1.0);
+        Ok(())
+    }
+
+    /// The same from the store if it knows; nothing if the caller stops.
+    pub(crate) fn info_kept(
+        &self,
+        source: &Source,
+        store: &dyn Store,
+    ) -> Result<Option<Info>, LabError> {
+        const KEY: &str = "trace info";
+        let known = store.get(KEY);
+        if let Some(info) = known.and_then(|kept| serde_json::from_slice(&kept).ok()) {
+            return Ok(Some(info));
+        }
+        let info = match self.figures(source.open()?, source.label()) {
+            Err(LabError::Sim(SimError::Interrupted)) => return Ok(None),
+            info => info?,
+        };
+        if let Ok(value) = serde_json::to_vec(&info) {
+            store.put(KEY, &value);
+        }
+        Ok(Some(info))
+    }
+}
