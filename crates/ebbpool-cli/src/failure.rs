@@ -51,8 +51,10 @@ impl Failure {
 
 /// By which option of the command the user mends a request.
 fn hint(error: &LabError) -> &'static str {
-    let LabError::Request(error) = error else {
-        return "";
+    let error = match error {
+        LabError::Request(error) => error,
+        LabError::Sim(SimError::AllWarmup { .. }) => return " with --warmup",
+        _ => return "",
     };
     match error {
         RequestError::NoPolicy => "; name some with --policies",

@@ -24,6 +24,17 @@ pub struct BoundRequest {
     pub at_end: AtEnd,
 }
 
+impl BoundRequest {
+    /// Bounds for these sizes at these asymmetries, where dirty pages at the end count nothing.
+    pub fn new(sizes: Vec<MemorySize>, asymmetries: Vec<Asymmetry>) -> Self {
+        BoundRequest {
+            sizes,
+            asymmetries,
+            at_end: AtEnd::Free,
+        }
+    }
+}
+
 result_row! {
     /// The least bill that is possible with one memory size and one asymmetry.
     pub struct BoundResult {

@@ -71,6 +71,18 @@ pub struct RunRequest {
     pub counting: Counting,
 }
 
+impl RunRequest {
+    /// A run of this policy with this memory at this price, each reference counted.
+    pub fn new(policy: impl Into<String>, size: MemorySize, pricing: PricingRequest) -> Self {
+        RunRequest {
+            policy: policy.into(),
+            size,
+            pricing,
+            counting: Counting::default(),
+        }
+    }
+}
+
 /// Where every event of a run, and its state every 1,000 references, are written.
 #[derive(Debug)]
 pub struct Recording<W> {

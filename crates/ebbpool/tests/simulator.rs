@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use ebbpool::storage::{MemoryStorage, Storage};
 use ebbpool::{Event, PoolOptions};
-use ebbpool_cost::{Asymmetry, OperationCosts};
+use ebbpool_cost::{Asymmetry, OperationCosts, Unit};
+use ebbpool_device::{AnyDevice, Device, DeviceProfile, PlainDevice};
 use ebbpool_policy::{PolicySpec, registry};
-use ebbpool_sim::{Cell, Observer, Options, Progress, Sample, simulate_one};
+use ebbpool_sim::{Cell, Observer, OnDevice, Options, Progress, Sample, simulate_one};
 use ebbpool_trace::{Batch, Source};
 
 const ZIPF_PAGES: u64 = 600;
@@ -60,6 +61,15 @@ struct Run {
 }
 
 fn simulated(policy: &PolicySpec, frames: u32) -> (Run, Vec<Event>) {
+    simulated_on(None, policy, frames)
+}
+
+/// On a device, or with R = 8.
+fn simulated_on(
+    device: Option<&AnyDevice>,
+    policy: &PolicySpec,
+    frames: u32,
+) -> (Run, Vec<Event>) {
     let stop = AtomicBool::new(false);
     let progress = Progress {
         report: &|_| {},
@@ -71,8 +81,20 @@ fn simulated(policy: &PolicySpec, frames: u32) -> (Run, Vec<Event>) {
         asymmetry: 8.0,
     };
     let options = Options::default();
-    let (counts, _, heard) =
-        simulate_one(&trace(), &cell, &options, &progress, Heard::default()).expect("a simulation");
+    let heard = Heard::default();
+    let (counts, heard) = match device {
+        None => {
+            let run = simulate_one(&trace(), &cell, &options, &progress, heard);
+            let (counts, _, heard) = run.expect("a simulation");
+            (counts, heard)
+        }
+        Some(device) => {
+            let served = OnDevice::new(device.clone(), None, heard);
+            let run = simulate_one(&trace(), &cell, &options, &progress, served);
+            let (counts, _, served) = run.expect("a simulation");
+            (counts, served.finish().1)
+        }
+    };
     let run = Run {
         misses: counts.misses,
         writes: counts.writes,
@@ -87,11 +109,21 @@ fn in_the_pool(
     references: &[(u64, bool)],
     exact_hits: bool,
 ) -> (Run, Vec<Event>) {
+    let asymmetry: Asymmetry = "8".parse().expect("an asymmetry");
+    in_the_pool_at(asymmetry.into(), policy, frames, references, exact_hits)
+}
+
+fn in_the_pool_at(
+    costs: OperationCosts,
+    policy: &PolicySpec,
+    frames: u32,
+    references: &[(u64, bool)],
+    exact_hits: bool,
+) -> (Run, Vec<Event>) {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let listener = Arc::clone(&heard);
     let storage = MemoryStorage::new(512);
     storage.grow(pages()).expect("room");
-    let asymmetry: Asymmetry = "8".parse().expect("an asymmetry");
     let pool = PoolOptions::new(frames)
         .policy(&policy.to_string())
         .expect("a policy")
@@ -99,7 +131,7 @@ fn in_the_pool(
         .dirty_budget(1.0, Duration::ZERO)
         .batch(20)
         .exact_hits(exact_hits)
-        .fixed_costs(OperationCosts::from(asymmetry))
+        .fixed_costs(costs)
         .on_event(move |event| listener.lock().expect("a lock").push(event))
         .open(storage)
         .expect("a pool");
@@ -189,4 +221,34 @@ fn leaving_hits_out_changes_little() {
         }
     }
     assert!(changed > 0, "no hit was left out");
+}
+
+/// Page reads, microseconds and dollars: a policy is given costs by one conversion.
+#[test]
+fn policies_decide_alike_in_every_unit() {
+    let asymmetry: Asymmetry = "8".parse().expect("an asymmetry");
+    let named = |name: &str| DeviceProfile::named(name).expect("a profile").device();
+    let devices = [
+        (Unit::PageReads, PlainDevice::from(asymmetry)),
+        (Unit::Microseconds, named("flash-136")),
+        (Unit::Dollars, named("s3-express-1z")),
+    ];
+    let references = references();
+    for policy in [
+        "fd-buffer:interval=auto",
+        "fd-buffer:interval=auto,q=5%",
+        "casa",
+        "ebb",
+        "auto",
+    ] {
+        let policy: PolicySpec = policy.parse().expect("a policy");
+        for (unit, device) in &devices {
+            let costs = device.costs();
+            assert_eq!(costs.unit, *unit);
+            let device = AnyDevice::from(device.clone());
+            let simulated = simulated_on(Some(&device), &policy, 60);
+            let pooled = in_the_pool_at(costs, &policy, 60, &references, true);
+            assert!(simulated == pooled, "{policy} in {unit}");
+        }
+    }
 }
