@@ -6,6 +6,8 @@ use std::io;
 use ebbpool_device::changing::ChangesError;
 use ebbpool_device::flash::ConfigError;
 use ebbpool_device::{DeviceFailed, ProfileError};
+#[cfg(unix)]
+use ebbpool_lab::replay::ReplayError;
 use ebbpool_lab::{ErrorKind, LabError, RequestError};
 use ebbpool_policy::SpecError;
 use ebbpool_sim::SimError;
@@ -54,6 +56,8 @@ fn hint(error: &LabError) -> &'static str {
     let error = match error {
         LabError::Request(error) => error,
         LabError::Sim(SimError::AllWarmup { .. }) => return " with --warmup",
+        #[cfg(unix)]
+        LabError::Replay(error) => return replay_hint(error),
         _ => return "",
     };
     match error {
@@ -93,6 +97,19 @@ of_the_lab!(
     ConfigError,
     DeviceFailed
 );
+
+#[cfg(unix)]
+fn replay_hint(error: &ReplayError) -> &'static str {
+    match error {
+        ReplayError::PageSize(_) => "; give --page-size",
+        ReplayError::Offline(_) => "; ebbpool run simulates it",
+        ReplayError::TooLarge(_) => ", or use --file in place of --memory",
+        ReplayError::Missing { .. } | ReplayError::Empty(_) => "; add --create to make it",
+        ReplayError::OtherTrace { .. } => ", or add --create to make this one anew",
+        ReplayError::Foreign { .. } => ", or add --overwrite if what is in it may be lost",
+        _ => "",
+    }
+}
 
 impl From<SpecError> for Failure {
     fn from(error: SpecError) -> Self {

@@ -1,11 +1,17 @@
 //! Progress bars on standard error, notes, and Ctrl-C.
 
-use std::io::{self, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+mod live;
 
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ebbpool::Stats;
 use ebbpool_lab::{Events, Note};
 use indicatif::{ProgressBar, ProgressStyle};
+
+use live::Live;
 
 /// Set by Ctrl-C. Work stops between two chunks, so temporary files are removed.
 pub(crate) static STOP: AtomicBool = AtomicBool::new(false);
@@ -48,12 +54,22 @@ fn report_note(note: &str) {
 
 /// The terminal as the lab sees it: a bar for the work at hand, and notes above it.
 #[derive(Default)]
-pub(crate) struct Console(Mutex<Option<(String, ProgressBar)>>);
+pub(crate) struct Console {
+    bar: Mutex<Option<(String, ProgressBar)>>,
+    live: Mutex<Option<Live>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl Events for Console {
     fn progress(&self, work: &str, share: f64) {
-        let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = lock(&self.bar);
         if share >= 1.0 {
+            if let Some(live) = lock(&self.live).take() {
+                live.finish();
+            }
             if let Some((_, bar)) = current.take() {
                 bar.finish_and_clear();
             }
@@ -77,6 +93,31 @@ impl Events for Console {
             _ => "",
         };
         report_note(&format!("{note}{more}"));
+    }
+
+    fn replaying(&self, policy: &str, references: u64, stats: &Stats) {
+        let mut live = lock(&self.live);
+        match &mut *live {
+            Some(live) if live.is_of(policy) => live.show(stats),
+            _ => *live = Some(Live::new(policy, references, stats)),
+        }
+    }
+
+    /// Asks the user; where nobody can be asked it says what is lost.
+    fn may_overwrite(&self, path: &Path) -> bool {
+        let path = path.display();
+        if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+            report_note(&format!("{path} is made anew; what was in it is lost"));
+            return true;
+        }
+        let question = format!("{path} exists. Made anew, what is in it is lost. Go on? [y/N] ");
+        let mut errors = io::stderr();
+        let asked = errors.write_all(question.as_bytes());
+        let mut answer = String::new();
+        let answered = asked
+            .and_then(|()| errors.flush())
+            .and_then(|()| io::stdin().read_line(&mut answer));
+        answered.is_ok() && matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")
     }
 
     fn stop(&self) -> &AtomicBool {

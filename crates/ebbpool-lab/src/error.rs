@@ -10,6 +10,9 @@ use ebbpool_policy::SpecError;
 use ebbpool_sim::SimError;
 use ebbpool_trace::TraceError;
 
+#[cfg(unix)]
+use crate::replay::ReplayError;
+
 /// What sort of thing went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -47,6 +50,10 @@ pub enum LabError {
     /// The device failed during the run.
     #[error(transparent)]
     DeviceFailed(#[from] DeviceFailed),
+    /// A replay ended early.
+    #[cfg(unix)]
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
     /// A report or another output cannot be written.
     #[error("cannot write {what}: {source}")]
     Output {
@@ -62,9 +69,15 @@ impl LabError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             LabError::Sim(SimError::Interrupted) => ErrorKind::Interrupted,
+            #[cfg(unix)]
+            LabError::Replay(ReplayError::Interrupted { .. } | ReplayError::NotMade(_)) => {
+                ErrorKind::Interrupted
+            }
             LabError::Request(_)
             | LabError::Flash(_)
             | LabError::Sim(SimError::Flash(_) | SimError::AllWarmup { .. }) => ErrorKind::Request,
+            #[cfg(unix)]
+            LabError::Replay(error) if error.is_request() => ErrorKind::Request,
             LabError::Device(error) if error.is_usage() => ErrorKind::Request,
             LabError::Trace(error) | LabError::Sim(SimError::Trace(error)) if error.is_usage() => {
                 ErrorKind::Request

@@ -1,7 +1,10 @@
 //! What a caller hears of long work, and how it stops it.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
+
+use ebbpool::Stats;
 
 /// Never set.
 static NEVER: AtomicBool = AtomicBool::new(false);
@@ -16,6 +19,19 @@ pub trait Events: Sync {
     /// Something that the caller's user should know.
     fn note(&self, note: &Note) {
         let _ = note;
+    }
+
+    /// A pool replays a trace of so many references with this policy, and is as these statistics say: called a
+    /// few times a second.
+    fn replaying(&self, policy: &str, references: u64, stats: &Stats) {
+        let fixes = stats.hits + stats.misses;
+        self.progress(policy, (fixes as f64 / references.max(1) as f64).min(0.999));
+    }
+
+    /// True if what is in this file may be lost, which the request asks for.
+    fn may_overwrite(&self, path: &Path) -> bool {
+        let _ = path;
+        true
     }
 
     /// The caller sets it to have work stopped, which happens within 100 ms. What is done by then is kept.

@@ -2,7 +2,7 @@
 //!
 //! A [`Lab`] compares policies ([`Lab::compare`]), computes what they do against memory size
 //! ([`Lab::curve`]), bounds the least possible bill ([`Lab::bound`]) and runs one policy
-//! ([`Lab::run`]). A request is a value whose parts are validated when they are made; an answer is a
+//! ([`Lab::run`]), in the simulator or in the pool ([`Lab::replay`]). A request is a value whose parts are validated when they are made; an answer is a
 //! value, `Send`, with rows for programs ([`schema`]) and sentences for people ([`advice`],
 //! [`lifetime`]), and a [`report`] on one page. The lab prints nothing and keeps no state of the process:
 //! progress, notes and stopping go through [`Events`].
@@ -36,6 +36,8 @@ mod memory_size;
 pub mod numbers;
 mod policy_selection;
 mod pricing;
+#[cfg(unix)]
+pub mod replay;
 pub mod report;
 mod result_store;
 mod run;

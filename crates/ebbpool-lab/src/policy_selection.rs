@@ -20,6 +20,7 @@ pub const BASELINE: &str = "lru";
 pub struct PolicySelection {
     lists: Vec<String>,
     with_recommended: bool,
+    one: Option<String>,
 }
 
 impl PolicySelection {
@@ -33,7 +34,15 @@ impl PolicySelection {
     pub fn lists<T: Into<String>>(lists: impl IntoIterator<Item = T>) -> Self {
         PolicySelection {
             lists: lists.into_iter().map(Into::into).collect(),
-            with_recommended: false,
+            ..Self::default()
+        }
+    }
+
+    /// One policy, whose parameters may stand after commas.
+    pub fn one(policy: &str) -> Self {
+        PolicySelection {
+            one: Some(policy.into()),
+            ..Self::default()
         }
     }
 
@@ -50,6 +59,9 @@ impl PolicySelection {
     ///
     /// [`RequestError::NoPolicy`], and what [`Capabilities::policy`] refuses.
     pub fn resolve(&self, capabilities: &Capabilities) -> Result<Vec<PolicySpec>, RequestError> {
+        if let Some(policy) = &self.one {
+            return Ok(vec![capabilities.policy(policy)?]);
+        }
         let mut specs: Vec<PolicySpec> = Vec::new();
         let lists = match self.lists.is_empty() {
             true => vec![OF_THE_PAPERS],

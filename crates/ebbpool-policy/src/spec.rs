@@ -700,7 +700,11 @@ mod tests {
         assert!(message("ace:policy=(cflru:window=2)").contains("cflru: window=2 is out of range"));
         assert!(message("ace:policy=cflru:window=1").contains("in parentheses"));
         for (depth, auto, ace) in [
-            (2, "that wrap none themselves", "a policy that wraps none itself"),
+            (
+                2,
+                "that wrap none themselves",
+                "a policy that wraps none itself",
+            ),
             (100_000, "is not of the form", "is not of the form"),
         ] {
             let nested = "auto:experts=(".repeat(depth) + "lru" + &")".repeat(depth);

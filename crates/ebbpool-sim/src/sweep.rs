@@ -345,7 +345,9 @@ impl Sweep {
             .or(extent.map(|extent| extent.distinct_pages));
         let frames = self.sizes.iter();
         Ok(Resolved {
-            frames: frames.map(|size| size.frames_of(pages.unwrap_or(0))).collect(),
+            frames: frames
+                .map(|size| size.frames_of(pages.unwrap_or(0)))
+                .collect(),
             warmup: self.warmup.references_of(references.unwrap_or(0)),
             metadata,
             notes,

@@ -65,11 +65,7 @@ fn simulated(policy: &PolicySpec, frames: u32) -> (Run, Vec<Event>) {
 }
 
 /// On a device, or with R = 8.
-fn simulated_on(
-    device: Option<&AnyDevice>,
-    policy: &PolicySpec,
-    frames: u32,
-) -> (Run, Vec<Event>) {
+fn simulated_on(device: Option<&AnyDevice>, policy: &PolicySpec, frames: u32) -> (Run, Vec<Event>) {
     let stop = AtomicBool::new(false);
     let progress = Progress {
         report: &|_| {},

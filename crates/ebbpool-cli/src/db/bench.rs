@@ -11,13 +11,13 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ebbpool_btree::{Database, DatabaseStats, Error};
+use ebbpool_lab::replay::PoolActivity;
 use ebbpool_trace::Metadata;
 
 use super::DbError;
 use super::args::BenchArgs;
 use super::beside;
 use super::open::close;
-use crate::replay::told::Did;
 use crate::shared_args::RunFormat;
 use operations::operations;
 use recorder::Recorder;
@@ -125,7 +125,7 @@ struct Run<'a> {
 impl Run<'_> {
     fn told(&self, done: &Done) -> Told {
         let (before, worked, after) = (&self.before, &self.worked, &self.after);
-        let did = Did::between(&before.pool, &after.pool);
+        let did = PoolActivity::between(&before.pool, &after.pool);
         let page_size = after.pool.page_size as u64;
         let images = after.pool.double_write_pages - before.pool.double_write_pages;
         let bytes = Bytes {

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use ebbpool_cost::Asymmetry;
-use ebbpool_lab::{MemorySize, parse_warmup};
+use ebbpool_lab::replay::{ReplayFile, ReplayRequest, ReplayStorage};
+use ebbpool_lab::{MemorySize, PolicySelection, parse_warmup};
 use ebbpool_sim::Warmup;
 
 use crate::measure::args::EngineArg;
@@ -91,4 +92,37 @@ pub(crate) struct PoolReplayArgs {
     pub(crate) format: RunFormat,
     #[command(flatten)]
     pub(crate) reading: Reading,
+}
+
+impl PoolReplayArgs {
+    /// What is asked of the lab.
+    pub(crate) fn request(&self) -> ReplayRequest {
+        let policies = match &self.policy {
+            Some(policy) => PolicySelection::one(policy),
+            None => PolicySelection::lists(&self.policies),
+        };
+        let storage = match &self.file {
+            None => ReplayStorage::Memory,
+            Some(path) => ReplayStorage::File(ReplayFile {
+                create: self.create,
+                overwrite: self.overwrite,
+                engine: self.io.into(),
+                direct: !self.buffered,
+                ..ReplayFile::existing(path)
+            }),
+        };
+        ReplayRequest {
+            storage,
+            page_size: self.reading.options().page_size.map(u64::from),
+            asymmetry: self.asymmetry,
+            threads: self.threads,
+            background: self.background,
+            read_ahead: self.read_ahead,
+            warmup: self.warmup,
+            at_end: self.ending.at_end(),
+            cluster_size: self.cluster_size,
+            verify: !self.no_verify,
+            ..ReplayRequest::new(policies, self.frames.clone())
+        }
+    }
 }

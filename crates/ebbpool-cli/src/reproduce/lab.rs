@@ -278,21 +278,9 @@ impl<'a> Lab<'a> {
     }
 
     pub(crate) fn options(&self, around: &Surroundings) -> Result<Options, Failure> {
-        let wrong = |text: &str| {
-            Failure::Usage(format!("'{text}' is no cluster-size; give pages from 1 up"))
-        };
-        let cluster_size = around.cluster_size.parse().ok().filter(|&size| size > 0);
         Ok(Options {
-            at_end: match around.at_end.as_str() {
-                "free" => AtEnd::Free,
-                "flush" => AtEnd::Flush,
-                other => {
-                    return Err(Failure::Usage(format!(
-                        "at-end is '{other}', and must be free or flush"
-                    )));
-                }
-            },
-            cluster_size: cluster_size.ok_or_else(|| wrong(&around.cluster_size))?,
+            at_end: at_end(&around.at_end)?,
+            cluster_size: cluster_size(&around.cluster_size)?,
             threads: self.threads,
             ..Options::default()
         })
@@ -526,6 +514,22 @@ pub(crate) fn size(text: &str) -> Result<Size, Failure> {
     let size = text.parse::<MemorySize>();
     size.map(|size| size.size)
         .map_err(|error| Failure::Usage(error.to_string()))
+}
+
+pub(crate) fn cluster_size(text: &str) -> Result<u64, Failure> {
+    let size = text.parse().ok().filter(|&size| size > 0);
+    let wrong = || Failure::Usage(format!("'{text}' is no cluster-size; give pages from 1 up"));
+    size.ok_or_else(wrong)
+}
+
+pub(crate) fn at_end(text: &str) -> Result<AtEnd, Failure> {
+    match text {
+        "free" => Ok(AtEnd::Free),
+        "flush" => Ok(AtEnd::Flush),
+        _ => Err(Failure::Usage(format!(
+            "at-end is '{text}', and must be free or flush"
+        ))),
+    }
 }
 
 pub(crate) fn warmup(text: &str) -> Result<Warmup, Failure> {

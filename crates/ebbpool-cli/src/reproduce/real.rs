@@ -2,13 +2,17 @@
 
 use std::path::Path;
 
+use ebbpool_lab::replay::{ReplayFile, ReplayOutputs, ReplayRequest, ReplayResult, ReplayStorage};
+use ebbpool_lab::{MemorySize, PolicySelection};
+
 use super::format::{Experiment, Scale};
-use super::lab::Measured;
+use super::lab::{self, Measured};
 use super::metric::{Metric, Values};
 use super::ordered::Text;
 use super::plan::{Cell, Surroundings};
 use crate::failure::Failure;
-use crate::replay::told::Told;
+use crate::progress::Console;
+use crate::results;
 
 /// How a device that is a file begins.
 const PREFIX: &str = "file:";
@@ -78,50 +82,48 @@ pub(super) fn measure(
     source: &ebbpool_trace::Source,
 ) -> Result<Measured, Failure> {
     let around = &cell.surroundings;
-    let words = [
-        "the experiment's",
-        "--file",
-        file,
-        "--create",
-        "--policy",
-        &cell.policy,
-        "--frames",
-        &cell.frames,
-        "--warmup",
-        &around.warmup,
-        "--at-end",
-        &around.at_end,
-        "--cluster-size",
-        &around.cluster_size,
-    ];
-    let told = crate::replay::measured(source, &words.map(str::to_string))?;
-    let Some(told) = told.into_iter().next() else {
+    let size = cell.frames.parse::<MemorySize>();
+    let size = size.map_err(|error| Failure::Usage(error.to_string()))?;
+    let request = ReplayRequest {
+        storage: ReplayStorage::File(ReplayFile {
+            create: true,
+            ..ReplayFile::existing(file)
+        }),
+        warmup: lab::warmup(&around.warmup)?,
+        at_end: lab::at_end(&around.at_end)?,
+        cluster_size: lab::cluster_size(&around.cluster_size)?,
+        ..ReplayRequest::new(PolicySelection::one(&cell.policy), size)
+    };
+    let console = Console::default();
+    let study = results::lab(&console, None, false);
+    let study = study.replay(source, &request, &ReplayOutputs::default())?;
+    let Some(replayed) = study.into_result()?.into_iter().next() else {
         return Ok(Measured::default());
     };
     Ok(Measured {
-        values: values(&told),
-        spec: told.record.policy.clone(),
-        frames: told.record.frames,
-        asymmetry: told.record.asymmetry.0,
+        values: values(&replayed),
+        spec: replayed.result.policy.clone(),
+        frames: replayed.result.frames,
+        asymmetry: replayed.result.asymmetry.0,
         read_cost: 1.0,
         ..Measured::default()
     })
 }
 
-fn values(told: &Told) -> Values {
-    let record = &told.record;
+fn values(replayed: &ReplayResult) -> Values {
+    let record = &replayed.result;
     let (reads, writes) = (record.reads as f64, record.writes as f64);
-    let seconds = told.real_seconds;
+    let seconds = replayed.real_seconds;
     let references = record.references as f64;
     let all = [
         (Metric::Cost, Some(record.cost)),
         (Metric::CostUs, Some(1e6 * seconds / references)),
         (Metric::PerSecond, Some(references / seconds)),
         (Metric::Seconds, Some(seconds)),
-        (Metric::UsPerWrite, told.write_us),
+        (Metric::UsPerWrite, replayed.write_us),
         (
             Metric::ReadInWrites,
-            told.read_us.zip(told.write_us).map(|(r, w)| r / w),
+            replayed.read_us.zip(replayed.write_us).map(|(r, w)| r / w),
         ),
         (Metric::Reads, Some(reads)),
         (Metric::Writes, Some(writes)),

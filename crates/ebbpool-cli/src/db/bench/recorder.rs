@@ -3,15 +3,14 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use ebbpool_lab::replay::FixRecorder;
 use ebbpool_trace::{Metadata, TraceError};
-
-use crate::replay::recording::Recording;
 
 type Sink = Box<dyn FnMut(u64, bool) + Send>;
 
 /// Shared with the pool, which tells of each fix from the start.
 #[derive(Clone, Default)]
-pub(super) struct Recorder(Arc<OnceLock<(Recording, Mutex<Sink>)>>);
+pub(super) struct Recorder(Arc<OnceLock<(FixRecorder, Mutex<Sink>)>>);
 
 impl Recorder {
     /// What the pool is to tell of a fix. The first page is no part of the workload: only checkpoints fix
@@ -29,7 +28,7 @@ impl Recorder {
 
     /// From now on fixes are written.
     pub(super) fn begin(&self, file: &Path, metadata: &Metadata) -> Result<(), TraceError> {
-        let recording = Recording::create(file, metadata)?;
+        let recording = FixRecorder::create(file, metadata)?;
         let sink: Sink = Box::new(recording.sink());
         // There is one beginning.
         let _ = self.0.set((recording, Mutex::new(sink)));

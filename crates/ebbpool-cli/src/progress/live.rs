@@ -1,18 +1,18 @@
-//! What the pool is doing, on the terminal while it does it.
+//! What a pool is doing, on the terminal while it does it.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use bytesize::ByteSize;
-use ebbpool::{Pool, Stats};
+use ebbpool::Stats;
 use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressStyle};
-
-const EVERY: Duration = Duration::from_millis(200);
 
 /// Lines on standard error; none where that is no terminal.
 pub(super) struct Live {
     bar: ProgressBar,
+    policy: String,
     references: u64,
+    began: Instant,
+    before: Shown,
 }
 
 /// The totals as they were last shown.
@@ -35,31 +35,38 @@ impl Shown {
 }
 
 impl Live {
-    pub(super) fn new(policy: &str, references: u64) -> Self {
+    pub(super) fn new(policy: &str, references: u64, stats: &Stats) -> Self {
         let bar = ProgressBar::new(references);
         let template = "{prefix} [{wide_bar}] {percent} %\n{msg}";
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("=> "));
         }
         bar.set_prefix(policy.to_string());
-        Live { bar, references }
+        Live {
+            bar,
+            policy: policy.into(),
+            references,
+            began: Instant::now(),
+            before: Shown::of(stats),
+        }
     }
 
-    /// Shows until somebody drops the other end of the channel.
-    pub(super) fn show(&self, pool: &Pool, end: &Receiver<()>) {
+    pub(super) fn is_of(&self, policy: &str) -> bool {
+        self.policy == policy
+    }
+
+    pub(super) fn show(&mut self, stats: &Stats) {
         if self.bar.is_hidden() {
             return;
         }
-        let began = Instant::now();
-        let mut before = Shown::of(&pool.stats());
-        while let Err(RecvTimeoutError::Timeout) = end.recv_timeout(EVERY) {
-            let stats = pool.stats();
-            let now = Shown::of(&stats);
-            let left = left(began.elapsed(), now.fixes, self.references);
-            self.bar.set_message(lines(&stats, &before, &now, left));
-            self.bar.set_position(now.fixes);
-            before = now;
-        }
+        let now = Shown::of(stats);
+        let left = left(self.began.elapsed(), now.fixes, self.references);
+        self.bar.set_message(lines(stats, &self.before, &now, left));
+        self.bar.set_position(now.fixes);
+        self.before = now;
+    }
+
+    pub(super) fn finish(self) {
         self.bar.finish_and_clear();
     }
 }

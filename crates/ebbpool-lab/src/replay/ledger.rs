@@ -7,7 +7,7 @@ use ebbpool::Event;
 use ebbpool_sim::SimError;
 use ebbpool_trace::output::OutputFile;
 
-use crate::failure::Failure;
+use crate::error::LabError;
 
 /// Hears of write-backs from the pool as they are decided, and from the storage as they happen.
 ///
@@ -109,7 +109,7 @@ impl Ledger {
     /// # Errors
     ///
     /// If the events could not be written.
-    pub(super) fn close(&self) -> Result<u64, Failure> {
+    pub(super) fn close(&self) -> Result<u64, LabError> {
         let mut state = self.state();
         state.phase = Phase::Closed;
         if let Some(source) = state.failure.take() {

@@ -1,22 +1,19 @@
 //! The file that pages are kept in: ours, made anew, or refused.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytesize::ByteSize;
 use ebbpool::storage::{FileOptions, FileStorage, MemoryStorage, OpenError, Storage};
 use ebbpool::{HEADER_BYTES, PoolOptions};
 use tempfile::TempPath;
 
-use super::args::PoolReplayArgs;
-use super::{ReplayError, page};
-use crate::failure::Failure;
-use crate::progress;
+use super::{ReplayError, ReplayFile, ReplayStorage, page};
+use crate::events::Events;
 
 /// Memory for the pages that are written together when a file is made.
 const FILLED_TOGETHER: usize = 64 << 20;
@@ -27,6 +24,9 @@ const BATCH: u32 = 256;
 /// What is kept in memory may not be larger: a page number that is wrong by far would end in the
 /// system's killing whatever it likes.
 const MOST_MEMORY: u64 = 64 << 30;
+
+/// The work of making a file, in reports of progress.
+const MAKING: &str = "making the file";
 
 /// What pages the file is to have.
 #[derive(Clone, Copy)]
@@ -42,46 +42,50 @@ impl Extent {
 }
 
 /// Where the pages are kept between one pool and the next.
-pub(super) enum Home<'a> {
+pub(super) enum PageStore<'a> {
     Memory(Arc<MemoryStorage>),
-    File(Place<'a>),
+    File(TargetFile<'a>),
 }
 
-impl<'a> Home<'a> {
+impl<'a> PageStore<'a> {
     /// Finds or makes it.
-    pub(super) fn find(args: &'a PoolReplayArgs, extent: Extent) -> Result<Self, Failure> {
-        let Some(path) = &args.file else {
-            return in_memory(extent).map(Home::Memory);
+    pub(super) fn find(
+        storage: &'a ReplayStorage,
+        extent: Extent,
+        events: &'a dyn Events,
+    ) -> Result<Self, ReplayError> {
+        let ReplayStorage::File(file) = storage else {
+            return in_memory(extent).map(PageStore::Memory);
         };
-        let place = Place { args, path, extent };
-        place.prepare()?;
-        Ok(Home::File(place))
+        let target = TargetFile {
+            file,
+            path: &file.path,
+            extent,
+            events,
+        };
+        target.prepare()?;
+        Ok(PageStore::File(target))
     }
 
     /// The storage for one pool: files are opened for each, since memory is registered once.
     pub(super) fn open(&self) -> Result<Arc<dyn Storage>, ReplayError> {
         Ok(match self {
-            Home::Memory(storage) => Arc::<MemoryStorage>::clone(storage),
-            Home::File(place) => Arc::new(place.storage()?),
+            PageStore::Memory(storage) => Arc::<MemoryStorage>::clone(storage),
+            PageStore::File(target) => Arc::new(target.storage()?),
         })
     }
 
     /// What it is called in messages.
     pub(super) fn label(&self) -> String {
         match self {
-            Home::Memory(_) => "memory".into(),
-            Home::File(place) => place.path.display().to_string(),
+            PageStore::Memory(_) => "memory".into(),
+            PageStore::File(target) => target.path.display().to_string(),
         }
     }
 }
 
-fn in_memory(extent: Extent) -> Result<Arc<MemoryStorage>, Failure> {
-    let too_large = || {
-        Failure::Usage(format!(
-            "the trace's pages take {}, too much for --memory; use --file, or number its pages from 0",
-            ByteSize(extent.bytes())
-        ))
-    };
+fn in_memory(extent: Extent) -> Result<Arc<MemoryStorage>, ReplayError> {
+    let too_large = || ReplayError::TooLarge(extent.bytes());
     if extent.bytes() > MOST_MEMORY {
         return Err(too_large());
     }
@@ -93,55 +97,53 @@ fn in_memory(extent: Extent) -> Result<Arc<MemoryStorage>, Failure> {
 /// Why a file that exists cannot be used as it is.
 enum Unfit {
     /// A replay made it, for a trace of another kind: nothing in it is missed.
-    Other(Failure),
-    Refused(Failure),
+    Other(ReplayError),
+    Refused(ReplayError),
 }
 
-impl From<Failure> for Unfit {
-    fn from(failure: Failure) -> Self {
-        Unfit::Refused(failure)
+impl From<ReplayError> for Unfit {
+    fn from(error: ReplayError) -> Self {
+        Unfit::Refused(error)
     }
 }
 
-impl From<Unfit> for Failure {
+impl From<Unfit> for ReplayError {
     fn from(unfit: Unfit) -> Self {
         match unfit {
-            Unfit::Other(failure) | Unfit::Refused(failure) => failure,
+            Unfit::Other(error) | Unfit::Refused(error) => error,
         }
     }
 }
 
 /// A file, or a block device.
-pub(super) struct Place<'a> {
-    args: &'a PoolReplayArgs,
+pub(super) struct TargetFile<'a> {
+    file: &'a ReplayFile,
     path: &'a Path,
     extent: Extent,
+    events: &'a dyn Events,
 }
 
-impl Place<'_> {
-    fn prepare(&self) -> Result<(), Failure> {
+impl TargetFile<'_> {
+    fn prepare(&self) -> Result<(), ReplayError> {
         let found = match fs::metadata(self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return self.make(),
             found => found.map_err(|error| self.failed("look at it", error))?,
         };
         if !found.is_file() && !found.file_type().is_block_device() {
-            return Err(ReplayError::Open(OpenError::NotAFile(self.path.into())).into());
+            return Err(ReplayError::Open(OpenError::NotAFile(self.path.into())));
         }
         let nothing_in_it = found.is_file() && found.len() == 0;
-        if self.args.overwrite || (self.args.create && nothing_in_it) {
+        if self.file.overwrite || (self.file.create && nothing_in_it) {
             if !nothing_in_it {
                 self.permit()?;
             }
             return self.make_anew(found.is_file());
         }
         if nothing_in_it {
-            return Err(Failure::Usage(format!(
-                "{}: is empty; add --create to make it",
-                self.path.display()
-            )));
+            return Err(ReplayError::Empty(self.path.into()));
         }
         match self.existing() {
-            Err(Unfit::Other(_)) if self.args.create => self.make_anew(found.is_file()),
+            Err(Unfit::Other(_)) if self.file.create => self.make_anew(found.is_file()),
             existing => Ok(existing?),
         }
     }
@@ -149,8 +151,8 @@ impl Place<'_> {
     fn options(&self) -> FileOptions {
         FileOptions {
             page_size: self.extent.page_size,
-            engine: self.args.io.into(),
-            direct: !self.args.buffered,
+            engine: self.file.engine,
+            direct: self.file.direct,
             ..FileOptions::default()
         }
     }
@@ -159,19 +161,18 @@ impl Place<'_> {
         Ok(FileStorage::open(self.path, &self.options())?)
     }
 
-    fn failed(&self, what: &'static str, source: io::Error) -> Failure {
+    fn failed(&self, what: &'static str, source: io::Error) -> ReplayError {
         let path = self.path.into();
-        ReplayError::Io { path, what, source }.into()
+        ReplayError::Io { path, what, source }
     }
 
     /// A file that is not there; it is removed if it cannot be finished.
-    fn make(&self) -> Result<(), Failure> {
-        if !self.args.create && !self.args.overwrite {
-            return Err(Failure::Usage(format!(
-                "{}: is not there; add --create to make it, with {}",
-                self.path.display(),
-                ByteSize(self.extent.bytes())
-            )));
+    fn make(&self) -> Result<(), ReplayError> {
+        if !self.file.create && !self.file.overwrite {
+            return Err(ReplayError::Missing {
+                path: self.path.into(),
+                bytes: self.extent.bytes(),
+            });
         }
         let made = File::create_new(self.path)
             .and_then(|_| TempPath::try_from_path(std::path::absolute(self.path)?));
@@ -183,8 +184,8 @@ impl Place<'_> {
         Ok(())
     }
 
-    fn make_anew(&self, is_file: bool) -> Result<(), Failure> {
-        // Refused where somebody else has it.
+    fn make_anew(&self, is_file: bool) -> Result<(), ReplayError> {
+        // Refused where another process has it.
         drop(self.storage()?);
         if is_file {
             let emptied = OpenOptions::new()
@@ -196,29 +197,16 @@ impl Place<'_> {
         self.fill()
     }
 
-    /// Asks whether what is there may be lost; says so where nobody can be asked.
-    fn permit(&self) -> Result<(), Failure> {
-        let path = self.path.display();
-        if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-            progress::report_notes(&[format!("{path} is made anew; what was in it is lost")]);
-            return Ok(());
-        }
-        let mut errors = io::stderr();
-        write!(
-            errors,
-            "{path} exists. Made anew, what is in it is lost. Go on? [y/N] "
-        )?;
-        errors.flush()?;
-        let mut answer = String::new();
-        io::stdin().read_line(&mut answer)?;
-        match answer.trim().to_ascii_lowercase().as_str() {
-            "y" | "yes" => Ok(()),
-            _ => Err(Failure::Usage(format!("{path} is left as it is"))),
+    /// The caller says whether what is there may be lost.
+    fn permit(&self) -> Result<(), ReplayError> {
+        match self.events.may_overwrite(self.path) {
+            true => Ok(()),
+            false => Err(ReplayError::LeftAlone(self.path.into())),
         }
     }
 
     /// Writes every page, since a device is not asked for what was never written.
-    fn fill(&self) -> Result<(), Failure> {
+    fn fill(&self) -> Result<(), ReplayError> {
         let Extent { page_size, pages } = self.extent;
         let storage = Arc::new(self.storage()?);
         storage
@@ -234,39 +222,40 @@ impl Place<'_> {
             .batch(BATCH)
             .open(Arc::clone(&storage))
             .map_err(ReplayError::Pool)?;
-        let bar = progress::bar("making the file");
         // The first page, by which the file is known, comes last.
         let mut pages_to_write = (1..pages).chain([0]).peekable();
         while pages_to_write.peek().is_some() {
-            if progress::STOP.load(Ordering::Relaxed) {
-                return Err(ReplayError::NotMade(self.path.into()).into());
+            if self.events.stop().load(Ordering::Relaxed) {
+                return Err(ReplayError::NotMade(self.path.into()));
             }
             for number in pages_to_write.by_ref().take(frames as usize) {
                 let mut new = pool.fix_new(number).map_err(ReplayError::Pool)?;
                 page::mark(&mut new, page_size);
                 if number > 0 {
-                    progress::set(&bar, number as f64 / pages as f64);
+                    let share = number as f64 / pages as f64;
+                    self.events.progress(MAKING, share);
                 }
             }
             pool.checkpoint().map_err(ReplayError::Pool)?;
         }
-        bar.finish_and_clear();
+        self.events.progress(MAKING, 1.0);
         Ok(())
     }
 
     /// A file that a replay made, and nothing else.
     fn existing(&self) -> Result<(), Unfit> {
-        let path = self.path.display();
         let Extent { page_size, pages } = self.extent;
         let not_ours = |why: &str| {
-            Unfit::Refused(Failure::Usage(format!(
-                "{path}: {why}; name another file, or add --overwrite if what is in it may be lost"
-            )))
+            Unfit::Refused(ReplayError::Foreign {
+                path: self.path.into(),
+                why: why.into(),
+            })
         };
         let other = |why: String| {
-            Unfit::Other(Failure::Usage(format!(
-                "{path}: {why}; name another file, or add --create to make this one anew"
-            )))
+            Unfit::Other(ReplayError::OtherTrace {
+                path: self.path.into(),
+                why,
+            })
         };
         let found = self.first_bytes()?;
         let ours = found.get(HEADER_BYTES..).and_then(page::page_size);
@@ -279,7 +268,7 @@ impl Place<'_> {
             }
             Some(_) => {}
         }
-        let storage = Arc::new(self.storage().map_err(Failure::from)?);
+        let storage = Arc::new(self.storage().map_err(Unfit::Refused)?);
         let there = storage
             .pages()
             .map_err(|error| self.failed("find out its length", error))?;
@@ -293,7 +282,7 @@ impl Place<'_> {
     }
 
     /// As many bytes as tell whose file it is; fewer where it is shorter.
-    fn first_bytes(&self) -> Result<Vec<u8>, Failure> {
+    fn first_bytes(&self) -> Result<Vec<u8>, ReplayError> {
         let mut bytes = Vec::new();
         let limit = (HEADER_BYTES + page::BYTES) as u64;
         let read = File::open(self.path).and_then(|file| file.take(limit).read_to_end(&mut bytes));

@@ -1,15 +1,14 @@
 //! A trace through a pool, by one thread or several.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
 
 use ebbpool::{Error, Pool};
 use ebbpool_trace::{Batch, Reader};
 
-use super::page;
-use crate::failure::Failure;
-use crate::progress;
+use super::{ReplayError, page};
+use crate::error::LabError;
 
 /// References that a thread takes at a time.
 const PIECE: usize = 256;
@@ -59,7 +58,9 @@ struct Feeder<'a> {
 struct Gone;
 
 /// What the feeder has to know.
-pub(super) struct Course {
+pub(super) struct Course<'a> {
+    /// Set by the caller to stop.
+    pub(super) stop: &'a AtomicBool,
     pub(super) threads: u16,
     pub(super) warmup: u64,
     pub(super) cluster_size: u64,
@@ -74,7 +75,7 @@ pub(super) fn drive(
     course: &Course,
     reader: &mut Reader,
     counting: impl FnOnce(),
-) -> Result<Played, Failure> {
+) -> Result<Played, LabError> {
     let mut played = Played::new(course)?;
     let mut seen = Seen::new(course.pages)?;
     thread::scope(|scope| {
@@ -94,7 +95,7 @@ pub(super) fn drive(
         drop(senders);
         for thread in threads {
             match thread.join() {
-                Ok(served) => served.map_err(super::ReplayError::Pool)?,
+                Ok(served) => served.map_err(ReplayError::Pool)?,
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
@@ -126,7 +127,7 @@ fn serve(work: Work<'_>, messages: Receiver<Message>) -> Result<(), Error> {
 }
 
 impl Played {
-    fn new(course: &Course) -> Result<Self, Failure> {
+    fn new(course: &Course) -> Result<Self, LabError> {
         let pages = if course.verify { course.pages } else { 0 };
         Ok(Played {
             writes: zeros(pages)?,
@@ -142,7 +143,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn new(pages: u64) -> Result<Self, Failure> {
+    fn new(pages: u64) -> Result<Self, LabError> {
         let bits = zeros(pages.div_ceil(64))?;
         Ok(Seen { bits, count: 0 })
     }
@@ -157,12 +158,8 @@ impl Seen {
     }
 }
 
-fn zeros<T: Clone + Default>(count: u64) -> Result<Vec<T>, Failure> {
-    let none = || {
-        Failure::Usage(format!(
-            "there is no memory to keep note of {count} pages; number the pages of the trace from 0"
-        ))
-    };
+fn zeros<T: Clone + Default>(count: u64) -> Result<Vec<T>, ReplayError> {
+    let none = || ReplayError::TooManyPages(count);
     let count = usize::try_from(count).map_err(|_| none())?;
     let mut zeros = Vec::new();
     zeros.try_reserve_exact(count).map_err(|_| none())?;
@@ -178,7 +175,7 @@ impl Feeder<'_> {
         seen: &mut Seen,
         played: &mut Played,
         counting: impl FnOnce(),
-    ) -> Result<(), Failure> {
+    ) -> Result<(), LabError> {
         let mut counting = Some(counting);
         let mut batch = Batch::with_capacity(BATCH);
         let mut last_cluster = None;
@@ -208,7 +205,7 @@ impl Feeder<'_> {
                     if self.send().is_err() {
                         return Ok(());
                     }
-                    if progress::STOP.load(Ordering::Relaxed) {
+                    if course.stop.load(Ordering::Relaxed) {
                         played.interrupted = true;
                         break;
                     }

@@ -10,7 +10,7 @@ const BATCH: usize = 1 << 16;
 
 /// Shared with the pool, which tells of each fix.
 #[derive(Clone)]
-pub(crate) struct Recording(Arc<Mutex<Option<Open>>>);
+pub struct FixRecorder(Arc<Mutex<Option<Open>>>);
 
 struct Open {
     writer: Writer,
@@ -18,18 +18,23 @@ struct Open {
     failure: Option<TraceError>,
 }
 
-impl Recording {
-    pub(crate) fn create(path: &Path, metadata: &Metadata) -> Result<Self, TraceError> {
+impl FixRecorder {
+    /// A trace in the native format.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be made.
+    pub fn create(path: &Path, metadata: &Metadata) -> Result<Self, TraceError> {
         let open = Open {
             writer: Writer::create(path, Format::Native, metadata)?,
             batch: Batch::with_capacity(BATCH),
             failure: None,
         };
-        Ok(Recording(Arc::new(Mutex::new(Some(open)))))
+        Ok(FixRecorder(Arc::new(Mutex::new(Some(open)))))
     }
 
-    /// What to tell of a fix.
-    pub(crate) fn sink(&self) -> impl FnMut(u64, bool) + Send + 'static {
+    /// What the pool calls for each fix.
+    pub fn sink(&self) -> impl FnMut(u64, bool) + Send + 'static {
         let shared = Arc::clone(&self.0);
         move |page, write| {
             let mut open = shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -43,7 +48,11 @@ impl Recording {
     }
 
     /// Puts the file in place.
-    pub(crate) fn finish(&self) -> Result<Option<Written>, TraceError> {
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written.
+    pub fn finish(&self) -> Result<Option<Written>, TraceError> {
         let open = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(mut open) = open else {
             return Ok(None);

@@ -1,0 +1,164 @@
+//! Replays as tables.
+
+use std::collections::BTreeMap;
+
+use bytesize::ByteSize;
+use ebbpool_lab::numbers::rounded;
+use ebbpool_lab::replay::{LatencyQuantiles, ReplayResult, Waits};
+
+use crate::table;
+
+fn bytes(count: Option<u64>) -> String {
+    count.map_or_else(|| "unknown".into(), |bytes| ByteSize(bytes).to_string())
+}
+
+fn microseconds(us: Option<f64>) -> String {
+    us.map_or_else(|| "-".into(), |us| format!("{us:.1} µs"))
+}
+
+fn asymmetry(ratio: Option<f64>) -> String {
+    ratio.map_or_else(|| "-".into(), rounded)
+}
+
+/// One policy, a line a figure.
+pub(super) fn of_replay(replayed: &ReplayResult) -> String {
+    let result = &replayed.result;
+    let mut table = table::plain();
+    let mut row = |name: &str, value: String| {
+        table::add_row(&mut table, vec![name.into(), value]);
+    };
+    row("trace", result.trace.clone());
+    row("storage", replayed.storage.clone());
+    row("policy", result.policy.clone());
+    row("frames", result.frames.to_string());
+    row("page size", bytes(result.page_size));
+    row("threads", replayed.threads.to_string());
+    let ratio = result.asymmetry.0;
+    row("asymmetry", asymmetry(ratio.is_finite().then_some(ratio)));
+    row("references", result.references.to_string());
+    row("warm-up", result.warmup.to_string());
+    row("distinct pages", result.distinct_pages.to_string());
+    row("hits", result.hits.to_string());
+    row("hit ratio", format!("{:.4}", result.hit_ratio));
+    row(
+        "reads",
+        with_causes(result.reads, result.bytes_read, &replayed.pages_read),
+    );
+    row(
+        "writes",
+        with_causes(result.writes, result.bytes_written, &replayed.pages_written),
+    );
+    row("write calls", replayed.write_calls.to_string());
+    row("dirty left", result.dirty_left.to_string());
+    row(
+        "bill per reference",
+        format!("{:.4} page reads", result.cost),
+    );
+    row(
+        "time in I/O",
+        format!("{} a reference", microseconds(result.cost_us)),
+    );
+    row("a page read took", microseconds(replayed.read_us));
+    row("a page write took", microseconds(replayed.write_us));
+    row("measured R", asymmetry(replayed.measured_asymmetry));
+    for (name, latency) in [
+        ("read calls took", &replayed.read_latency_us),
+        ("write calls took", &replayed.write_latency_us),
+        ("syncs took", &replayed.sync_latency_us),
+    ] {
+        if let Some(LatencyQuantiles { median, p99, most }) = latency {
+            let text = format!("median {median} µs, 99 % {p99} µs, longest {most} µs");
+            row(name, text);
+        }
+    }
+    let Waits {
+        latch,
+        write,
+        frame,
+    } = &replayed.waits;
+    row(
+        "waits",
+        format!("{latch} for latches, {write} for writes, {frame} for frames"),
+    );
+    if replayed.delays > 0 {
+        row(
+            "held up",
+            format!(
+                "{} times, {:.2} s",
+                replayed.delays, replayed.delayed_seconds
+            ),
+        );
+    }
+    row("cluster switches", result.cluster_switches.to_string());
+    row("real time", format!("{:.2} s", replayed.real_seconds));
+    row("references per second", format!("{:.0}", pace(replayed)));
+    if let Some(pages) = replayed.verified_pages {
+        row("verified", format!("{pages} pages"));
+    }
+    table::finish_left(table)
+}
+
+/// Counted references per second of real time.
+fn pace(replayed: &ReplayResult) -> f64 {
+    replayed.result.references as f64 / replayed.real_seconds
+}
+
+fn with_causes(pages: u64, size: Option<u64>, causes: &BTreeMap<&'static str, u64>) -> String {
+    let several: Vec<String> = causes
+        .iter()
+        .filter(|&(_, &count)| count > 0)
+        .map(|(cause, count)| format!("{cause} {count}"))
+        .collect();
+    match several.len() {
+        0 | 1 => format!("{pages} ({})", bytes(size)),
+        _ => format!("{pages} ({}): {}", bytes(size), several.join(", ")),
+    }
+}
+
+/// Several policies side by side.
+pub(super) fn of_replays(all: &[ReplayResult]) -> String {
+    let mut text = String::new();
+    if let Some(first) = all.first() {
+        let result = &first.result;
+        let more = if first.threads == 1 { "" } else { "s" };
+        text = format!(
+            "{}: {} references, {} frames of {}, {} thread{more}\n{}\n\n",
+            result.trace,
+            result.references,
+            result.frames,
+            bytes(result.page_size),
+            first.threads,
+            first.storage
+        );
+    }
+    let mut table = table::plain();
+    let header = [
+        "",
+        "seconds",
+        "hit ratio",
+        "read",
+        "written",
+        "write calls",
+        "read µs",
+        "write µs",
+        "bill",
+    ];
+    table::add_row(&mut table, header.map(String::from).to_vec());
+    for replayed in all {
+        let result = &replayed.result;
+        let us = |us: Option<f64>| us.map_or_else(|| "-".into(), |us| format!("{us:.1}"));
+        let cells = vec![
+            result.policy.clone(),
+            format!("{:.2}", replayed.real_seconds),
+            format!("{:.4}", result.hit_ratio),
+            bytes(result.bytes_read),
+            bytes(result.bytes_written),
+            replayed.write_calls.to_string(),
+            us(replayed.read_us),
+            us(replayed.write_us),
+            format!("{:.4}", result.cost),
+        ];
+        table::add_row(&mut table, cells);
+    }
+    text + &table::finish(table)
+}

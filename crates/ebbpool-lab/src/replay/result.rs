@@ -1,0 +1,161 @@
+//! The result of a replay: the fields of a run, and what was measured besides.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ebbpool::{Quantiles, ReadCause, Stats, WriteCause};
+use serde::Serialize;
+
+use crate::run_result::RunResult;
+
+/// One policy's replay: the fields of a run, and what was measured besides.
+#[derive(Debug, Serialize)]
+pub struct ReplayResult {
+    /// The fields of a run.
+    #[serde(flatten)]
+    pub result: RunResult,
+    /// What the pages were kept in.
+    pub storage: String,
+    /// Threads that fixed pages.
+    pub threads: u16,
+    /// Time from the first counted reference to the last, and to the end of the flush if there is one.
+    pub real_seconds: f64,
+    /// Pages read for each cause, read-ahead and padding included.
+    pub pages_read: BTreeMap<&'static str, u64>,
+    /// Pages written for each cause.
+    pub pages_written: BTreeMap<&'static str, u64>,
+    /// Calls of the storage that wrote.
+    pub write_calls: u64,
+    /// Syncs of the storage.
+    pub syncs: u64,
+    /// Time that a page read took on average, in µs.
+    pub read_us: Option<f64>,
+    /// Time that a page write took on average, in µs.
+    pub write_us: Option<f64>,
+    /// The second in units of the first.
+    pub measured_asymmetry: Option<f64>,
+    /// Of calls that read, of one page or several, since the pool was opened.
+    pub read_latency_us: Option<LatencyQuantiles>,
+    /// Of calls that wrote.
+    pub write_latency_us: Option<LatencyQuantiles>,
+    /// Of syncs.
+    pub sync_latency_us: Option<LatencyQuantiles>,
+    /// How often a fix waited.
+    pub waits: Waits,
+    /// Fixes for writing that were held up because too many pages were dirty.
+    pub delays: u64,
+    /// How long they were held up together.
+    pub delayed_seconds: f64,
+    /// Pages that were read again at the end and held what was written; null if none were to be.
+    pub verified_pages: Option<u64>,
+    /// Only a part of the trace was replayed.
+    pub interrupted: bool,
+}
+
+/// How long calls took, in µs.
+#[derive(Debug, Serialize)]
+pub struct LatencyQuantiles {
+    /// Half of them at most.
+    pub median: u64,
+    /// 99 % of them at most.
+    pub p99: u64,
+    /// The longest.
+    pub most: u64,
+}
+
+/// How often a fix waited.
+#[derive(Debug, Serialize)]
+pub struct Waits {
+    /// For a latch.
+    pub latch: u64,
+    /// For a page that was on its way to storage.
+    pub write: u64,
+    /// For a frame.
+    pub frame: u64,
+}
+
+impl LatencyQuantiles {
+    /// The pool's quantiles, if it has any.
+    pub fn of(quantiles: Option<Quantiles>) -> Option<Self> {
+        let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        quantiles.map(|quantiles| LatencyQuantiles {
+            median: us(quantiles.median),
+            p99: us(quantiles.p99),
+            most: us(quantiles.most),
+        })
+    }
+}
+
+/// What a pool did between two moments.
+#[derive(Debug)]
+pub struct PoolActivity {
+    /// Fixes that had to read their page, or to wait for it.
+    pub misses: u64,
+    pages_read: [u64; ReadCause::ALL.len()],
+    pages_written: [u64; WriteCause::ALL.len()],
+    /// Calls of the storage that wrote.
+    pub write_calls: u64,
+    /// Syncs of the storage.
+    pub syncs: u64,
+    /// How often a fix waited.
+    pub waits: Waits,
+    /// Fixes for writing that were held up because too many pages were dirty.
+    pub delays: u64,
+    /// How long they were held up together.
+    pub delayed: Duration,
+}
+
+impl PoolActivity {
+    /// The difference of two readings of a pool's statistics.
+    pub fn between(before: &Stats, after: &Stats) -> Self {
+        let mut pages_read = after.pages_read;
+        for (count, before) in pages_read.iter_mut().zip(before.pages_read) {
+            *count -= before;
+        }
+        let mut pages_written = after.pages_written;
+        for (count, before) in pages_written.iter_mut().zip(before.pages_written) {
+            *count -= before;
+        }
+        PoolActivity {
+            misses: after.misses - before.misses,
+            pages_read,
+            pages_written,
+            write_calls: after.write_calls - before.write_calls,
+            syncs: after.syncs - before.syncs,
+            waits: Waits {
+                latch: after.waits_for_latches - before.waits_for_latches,
+                write: after.waits_for_writes - before.waits_for_writes,
+                frame: after.waits_for_frames - before.waits_for_frames,
+            },
+            delays: after.delays - before.delays,
+            delayed: after.delayed.saturating_sub(before.delayed),
+        }
+    }
+
+    /// Pages read but for padding, which `run` counts apart.
+    pub fn reads(&self) -> u64 {
+        self.pages_read.iter().sum::<u64>() - self.padding_reads()
+    }
+
+    /// Pages read only because their block was written whole.
+    pub fn padding_reads(&self) -> u64 {
+        self.pages_read[ReadCause::Padding as usize]
+    }
+
+    /// Pages written.
+    pub fn writes(&self) -> u64 {
+        self.pages_written.iter().sum()
+    }
+
+    /// Pages read for each cause.
+    pub fn pages_read(&self) -> BTreeMap<&'static str, u64> {
+        let counts = ReadCause::ALL.iter().zip(self.pages_read);
+        counts.map(|(cause, pages)| (cause.name(), pages)).collect()
+    }
+
+    /// Pages written for each cause.
+    pub fn pages_written(&self) -> BTreeMap<&'static str, u64> {
+        let counts = WriteCause::ALL.iter().zip(self.pages_written);
+        counts.map(|(cause, pages)| (cause.name(), pages)).collect()
+    }
+}
