@@ -146,12 +146,10 @@ impl Place<'_> {
     }
 
     fn options(&self) -> FileOptions {
-        FileOptions {
-            page_size: self.extent.page_size,
-            engine: self.args.io.into(),
-            direct: !self.args.buffered,
-            ..FileOptions::default()
-        }
+        FileOptions::new()
+            .page_size(self.extent.page_size)
+            .engine(self.args.io.into())
+            .direct(!self.args.buffered)
     }
 
     fn storage(&self) -> Result<FileStorage, ReplayError> {
