@@ -50,3 +50,8 @@ pub use options::{Durability, Options, Parts};
 pub use range::Range;
 pub use transaction::Transaction;
 pub use tree::Shape;
+
+/// Compiles the example of the package's page.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

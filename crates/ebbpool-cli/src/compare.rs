@@ -6,7 +6,7 @@ use ebbpool_sim::bound::{Question, RecordedTrace, solve_all};
 use ebbpool_sim::{NoStore, Progress, Resolved, Row, SimError, Store, Sweep, Swept, TraceFacts};
 use ebbpool_trace::output::OutputFile;
 use ebbpool_trace::stats::Info;
-use ebbpool_trace::{Metadata, Source};
+use ebbpool_trace::{Metadata, Source, samples};
 
 use crate::args::{CompareArgs, CompareFormat, constant};
 use crate::cache::Cache;
@@ -15,7 +15,7 @@ use crate::results::{OfTrace, Record, WithDevice};
 use crate::{Failure, progress, report, run, table, trace};
 
 /// The sample that ships with Ebbpool.
-pub(crate) static SAMPLE: &[u8] = include_bytes!("../../../traces/pg-tpcc.parquet");
+pub(crate) static SAMPLE: &[u8] = samples::PG_TPCC;
 
 /// All results over one trace: for each charge, each policy, each size.
 pub(crate) struct Comparison {

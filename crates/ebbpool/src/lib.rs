@@ -70,3 +70,8 @@ pub use pool::Pool;
 pub use replacement::Event;
 pub use scan::Scan;
 pub use stats::{Quantiles, ReadCause, Stats, WriteCause};
+
+/// Compiles the example of the package's page.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
