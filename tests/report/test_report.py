@@ -487,7 +487,7 @@ class ReportTest(unittest.TestCase):
     def test_what_the_trace_is_like(self):
         browser = self.browser
         browser.open(self.sample)
-        command = [os.environ["EBBPOOL"], "trace", "info", "traces/pg-tpcc.parquet", "--format", "json"]
+        command = [os.environ["EBBPOOL"], "trace", "info", "crates/ebbpool-trace/traces/pg-tpcc.parquet", "--format", "json"]
         info = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
         section = next(
             part for part in browser.find("section.part") if part.text.startswith("The trace itself")

@@ -15,6 +15,7 @@ use walk::Walk;
 
 /// Something wrong with a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Finding {
     /// The page.
     pub page: u64,
@@ -24,6 +25,7 @@ pub struct Finding {
 
 /// What a check has found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Report {
     /// What the tree is like, as far as it could be reached.
     pub shape: Shape,

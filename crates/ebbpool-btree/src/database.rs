@@ -465,6 +465,7 @@ impl Database {
 
     /// The log, as the pool sees it: for tests that watch the order of writes
     /// ([`FaultyDisk::watch`](ebbpool::storage::FaultyDisk::watch)).
+    #[cfg(feature = "test-kit")]
     pub fn log(&self) -> Arc<dyn Log> {
         let log: Arc<dyn Log> = self.inner.tree.wal.clone();
         log

@@ -193,11 +193,7 @@ fn patiently(open: impl Fn() -> Result<FileStorage, OpenError>) -> Result<FileSt
 /// Opens the pages and the area for images of pages, which are made if they are not there; the area only if
 /// it is wanted.
 pub(crate) fn storages(path: &Path, page_size: usize, wanted: bool) -> Result<Storages, Error> {
-    let options = FileOptions {
-        page_size,
-        create: true,
-        ..FileOptions::default()
-    };
+    let options = FileOptions::new().page_size(page_size).create(true);
     let pages = storage(path, &options)?;
     let area = area(path);
     let area = (wanted || has_bytes(&area)).then(|| storage(&area, &options));
@@ -206,11 +202,7 @@ pub(crate) fn storages(path: &Path, page_size: usize, wanted: bool) -> Result<St
 
 /// Opens the pages and the area for images of pages for reading, as far as they are there.
 pub(crate) fn storages_to_read(path: &Path, page_size: usize) -> Result<Storages, Error> {
-    let options = FileOptions {
-        page_size,
-        read_only: true,
-        ..FileOptions::default()
-    };
+    let options = FileOptions::new().page_size(page_size).read_only(true);
     let open = |path: &Path| has_bytes(path).then(|| storage(path, &options));
     Ok((open(path).transpose()?, open(&area(path)).transpose()?))
 }

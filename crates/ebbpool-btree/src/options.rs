@@ -29,6 +29,7 @@ const LEAST_BETWEEN_CHECKPOINTS: u64 = 4096;
 
 /// What a commit waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Durability {
     /// Nothing. What was committed last is lost when the program ends without closing.
     None,

@@ -109,14 +109,12 @@ pub(crate) fn measure(args: &MeasureArgs) -> Result<(), Failure> {
 
 fn measure_all(args: &MeasureArgs, subject: &Subject) -> Result<Told, Failure> {
     let open = |queue_depth| {
-        let options = FileOptions {
-            page_size: args.page_size,
-            create: false,
-            engine: args.engine.into(),
-            direct: !args.buffered,
-            queue_depth,
-            read_only: args.read_only,
-        };
+        let options = FileOptions::new()
+            .page_size(args.page_size)
+            .engine(args.engine.into())
+            .direct(!args.buffered)
+            .queue_depth(queue_depth)
+            .read_only(args.read_only);
         FileStorage::open(&subject.path, &options).map_err(MeasureError::Open)
     };
     let storage = open(DEEPEST)?;

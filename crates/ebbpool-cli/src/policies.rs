@@ -143,7 +143,7 @@ is a parameter of another stands in parentheses if it has parameters: `ace:polic
 Offline policies know the future and run only when asked for by name.\n\n\
 `ebbpool policies NAME` prints the same for one policy. Figures said to be of the samples are savings \
 in the bill against lru without warm-up, from `ebbpool compare TRACE --frames 0.75%,3%,6% \
---asymmetry 1,8,32,128` with each file of `traces/`; the other figures are those of the paper \
+--asymmetry 1,8,32,128` with each file of `crates/ebbpool-trace/traces/`; the other figures are those of the paper \
 named.\n",
     );
     for entry in registry::entries() {

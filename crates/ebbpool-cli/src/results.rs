@@ -1,15 +1,12 @@
-//! Where results are kept between runs of the command, and the trace that ships with it.
+//! Where results are kept between runs of the command, and the trace that it takes where none is named.
 
 use ebbpool_lab::{Lab, ResultDirectory, Settings};
-use ebbpool_trace::{ReadOptions, Source};
+use ebbpool_trace::{ReadOptions, Source, samples};
 
 use crate::progress::Console;
 
 /// The folder's environment variable, where the usual place will not do.
 const DIRECTORY: &str = "EBBPOOL_CACHE";
-
-/// The sample that ships with Ebbpool.
-pub(crate) static SAMPLE: &[u8] = include_bytes!("../../../traces/pg-tpcc.parquet");
 
 /// Where results are kept.
 pub(crate) fn directory() -> Option<ResultDirectory> {
@@ -30,7 +27,7 @@ pub(crate) fn lab(console: &Console, threads: Option<usize>, keep: bool) -> Lab<
     Lab::new(settings, console)
 }
 
-/// The sample as a trace.
+/// The sample that ships with Ebbpool, as a trace.
 pub(crate) fn sample(options: &ReadOptions) -> Source {
-    Source::embedded("pg-tpcc", SAMPLE, options)
+    Source::embedded("pg-tpcc", samples::PG_TPCC, options)
 }

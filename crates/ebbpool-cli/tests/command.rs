@@ -123,7 +123,7 @@ fn compare_answers_from_the_sample_alike_with_any_number_of_threads() {
     assert_eq!(rows[0]["frames"], 2702);
     let lru = json(&[
         "run",
-        "traces/pg-tpcc.parquet",
+        "crates/ebbpool-trace/traces/pg-tpcc.parquet",
         "--policy",
         "lru",
         "--frames",
@@ -415,7 +415,7 @@ fn standard_input_is_a_trace() {
     // Its magic tells Parquet; what looks like text is told to be a guess.
     let native = fs::read(concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../../traces/pg-tatp.parquet"
+        "/../ebbpool-trace/traces/pg-tatp.parquet"
     ))
     .expect("the sample");
     let output = piped(
@@ -537,7 +537,7 @@ fn every_command_reads_alike() {
 
 #[test]
 fn reading_options_are_checked() {
-    let sample = "traces/pg-tatp.parquet";
+    let sample = "crates/ebbpool-trace/traces/pg-tatp.parquet";
     refused(&["trace", "info", sample, sample], 2, &["--concat"]);
     refused(
         &["trace", "info", sample, "--page-size", "5000"],
@@ -608,7 +608,12 @@ fn generators_are_listed_and_written() {
         &["did you mean 'zipf'?"],
     );
     refused(
-        &["trace", "generate", "traces/pg-tatp.parquet", out],
+        &[
+            "trace",
+            "generate",
+            "crates/ebbpool-trace/traces/pg-tatp.parquet",
+            out,
+        ],
         2,
         &["no generator", "--list"],
     );
@@ -669,7 +674,11 @@ fn series_have_a_row_every_thousand_references() {
 
 #[test]
 fn wrong_usage_is_refused_with_the_remedy() {
-    let run = ["run", "traces/pg-tatp.parquet", "--frames"];
+    let run = [
+        "run",
+        "crates/ebbpool-trace/traces/pg-tatp.parquet",
+        "--frames",
+    ];
     let with = |frames: &'static str, policy: &'static str| {
         [&run[..], &[frames, "--policy", policy]].concat()
     };
@@ -695,7 +704,7 @@ fn bad_files_are_refused_by_name() {
     let dir = tempfile::tempdir().expect("a directory");
     let native = fs::read(concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../../traces/pg-tatp.parquet"
+        "/../ebbpool-trace/traces/pg-tatp.parquet"
     ))
     .expect("the sample");
     let zst = dir.path().join("z.txt.zst");

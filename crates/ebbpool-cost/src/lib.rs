@@ -19,3 +19,8 @@ pub use decimal::{Decimal, NotADecimal};
 pub use nearest::{did_you_mean, nearest};
 pub use one_line::one_line;
 pub use policy_costs::Costs;
+
+/// Compiles the example of the package's page.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

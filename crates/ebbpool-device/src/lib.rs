@@ -16,3 +16,8 @@ mod flash_device;
 pub use device::{AnyDevice, ChangingDevice, Device, DeviceFailed, DeviceReport, PlainDevice};
 pub use flash_device::FlashDevice;
 pub use profiles::{AsymmetryKind, DeviceProfile, ProfileError};
+
+/// Compiles the example of the package's page.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

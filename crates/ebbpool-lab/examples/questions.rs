@@ -1,7 +1,7 @@
 //! Asks the lab four questions about one trace: compare, curve, bound and run.
 //!
 //! ```text
-//! cargo run --release -p ebbpool-lab --example questions -- traces/pg-tpcb.parquet
+//! cargo run --release -p ebbpool-lab --example questions -- crates/ebbpool-trace/traces/pg-tpcb.parquet
 //! ```
 
 use std::error::Error;

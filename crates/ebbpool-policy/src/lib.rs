@@ -32,3 +32,8 @@ pub use spec::{
     BLOCK, CLUSTER, Entry, Kind, MAX_PAGES, Memory, Param, PolicySpec, SpecError, Value, WINDOW,
     split_list,
 };
+
+/// Compiles the example of the package's page.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

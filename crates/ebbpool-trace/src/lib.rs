@@ -37,6 +37,7 @@ mod generators;
 pub mod output;
 mod panics;
 mod reference;
+pub mod samples;
 mod source;
 pub mod stats;
 mod stream;
@@ -51,3 +52,8 @@ pub use generators::{GeneratorInfo, Kind, Parameter, generators};
 pub use reference::{Batch, Metadata};
 pub use source::{ReadOptions, Reader, Source};
 pub use writer::{Writer, Written};
+
+/// Compiles the example of the package's page.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -140,10 +140,7 @@ fn they_are_like_recorded_strings() {
             "tatp:subscribers=500000,refs=300000,warmup=200000",
         ),
     ] {
-        let path = format!(
-            "{}/../../traces/{recorded}.parquet",
-            env!("CARGO_MANIFEST_DIR")
-        );
+        let path = format!("{}/traces/{recorded}.parquet", env!("CARGO_MANIFEST_DIR"));
         let (real, made) = (info(&path), info(generated));
         assert!(
             (real.write_ratio - made.write_ratio).abs() < 0.02,

@@ -435,7 +435,7 @@ fn statistics_of_a_file() {
 /// The samples that ship with Ebbpool are what traces/README.md says.
 #[test]
 fn the_sample_traces() {
-    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces");
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces");
     for (name, references, distinct, database) in [
         ("pg-tpcc", 1_000_000, 49_604, 270_258),
         ("pg-tpcb", 300_000, 22_385, 292_520),

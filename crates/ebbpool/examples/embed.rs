@@ -6,10 +6,7 @@ use ebbpool::{Pool, PoolOptions};
 /// Runs the example.
 pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     let directory = tempfile::tempdir()?;
-    let options = FileOptions {
-        create: true,
-        ..FileOptions::default()
-    };
+    let options = FileOptions::new().create(true);
     let storage = FileStorage::open(directory.path().join("my.pages"), &options)?;
     let pool: Pool = PoolOptions::new(100)
         .policy("cflru:window=0.3")?

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! cargo run --release -p ebbpool --example leaving_hits_out -- TRACE SHARES ASYMMETRIES POLICY...
-//! cargo run --release -p ebbpool --example leaving_hits_out -- traces/pg-tpcc.parquet 0.01,0.05 1,8,32 ebb lru
+//! cargo run --release -p ebbpool --example leaving_hits_out -- crates/ebbpool-trace/traces/pg-tpcc.parquet 0.01,0.05 1,8,32 ebb lru
 //! ```
 //!
 //! Shares are frames for each page that the trace touches; asymmetries are costs of a write in reads.

@@ -112,10 +112,7 @@ impl Log for FileLog {
 }
 
 fn open(directory: &Path, log: &Arc<FileLog>) -> Outcome<Pool> {
-    let options = FileOptions {
-        create: true,
-        ..FileOptions::default()
-    };
+    let options = FileOptions::new().create(true);
     let storage = FileStorage::open(directory.join("accounts.pages"), &options)?;
     let log: Arc<dyn Log> = log.clone();
     Ok(PoolOptions::new(FRAMES)

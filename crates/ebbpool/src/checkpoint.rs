@@ -11,6 +11,7 @@ const MOST_PASSES: usize = 4;
 
 /// What a checkpoint has achieved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Checkpoint {
     /// Every change up to this LSN, inclusive, is in storage and survives a crash: recovery needs
     /// the log from after it. [`Lsn::MAX`] without a log, and 0 if some page could not be written

@@ -17,6 +17,11 @@
 //! - [`Pool`]: fixing pages, writing them back, statistics.
 //! - [`storage`]: where pages are kept.
 //! - [`Log`]: the write-ahead rule.
+//! - [`policy`]: the replacement policies, and the trait for one of your own.
+//!
+//! Three features add what few programs need: `object-store` (pages in S3 and the like), `device-models` (pages in
+//! memory at the costs of a device profile or of the flash model) and `test-kit` (a disk in memory that fails on
+//! demand).
 
 mod background;
 mod checkpoint;
@@ -49,8 +54,11 @@ mod thread_number;
 mod transfer;
 
 pub use checkpoint::Checkpoint;
-pub use double_write::{DoubleWriteArea, InPlace, Mark};
-pub use ebbpool_cost::{OperationCosts, Unit};
+pub use double_write::DoubleWriteArea;
+pub use ebbpool_cost::{Asymmetry, NotAnAsymmetry, OperationCosts, Unit};
+#[cfg(feature = "device-models")]
+pub use ebbpool_device as device;
+pub use ebbpool_policy as policy;
 pub use error::Error;
 pub use frames::{ALIGNMENT, Memory};
 pub use guard::{ReadGuard, WriteGuard};
@@ -62,3 +70,8 @@ pub use pool::Pool;
 pub use replacement::Event;
 pub use scan::Scan;
 pub use stats::{Quantiles, ReadCause, Stats, WriteCause};
+
+/// Compiles the example of the package's page.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -6,6 +6,7 @@ use crate::log::Lsn;
 
 /// What pages look like in storage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PageFormat {
     /// The first [`HEADER_BYTES`] bytes belong to the pool: it finds damaged and misplaced pages.
     #[default]
@@ -28,6 +29,7 @@ const VERSION_NOW: u32 = 1;
 
 /// What is wrong with a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Damage {
     /// It is neither zeros nor begins as a page does.
     #[error("it is not a page of a pool")]
@@ -118,6 +120,19 @@ impl PageFormat {
     /// A raw page of zeros may have been written so.
     pub(crate) fn is_blank(self, bytes: &[u8]) -> bool {
         self == PageFormat::Checked && bytes[MAGIC..VERSION] != MAGIC_BYTES
+    }
+}
+
+/// The LSN in the header of a [checked](PageFormat::Checked) page, whatever its number; nothing for
+/// bytes that are no such page.
+pub fn page_lsn(bytes: &[u8]) -> Option<Lsn> {
+    if bytes.len() < PageFormat::Checked.payload() {
+        return None;
+    }
+    match PageFormat::Checked.check(bytes, 0) {
+        Ok(lsn) => Some(lsn),
+        Err(Damage::Misplaced(page)) => PageFormat::Checked.check(bytes, page).ok(),
+        Err(_) => None,
     }
 }
 

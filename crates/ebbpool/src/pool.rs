@@ -22,7 +22,7 @@ use crate::recorder::Recorder;
 use crate::replacement::Replacement;
 use crate::rings::Rings;
 use crate::scan::Scan;
-use crate::stats::{ReadCause, Stats, WriteCause};
+use crate::stats::{Counter, Stats};
 use crate::storage::Storage;
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, hash_key};
@@ -431,8 +431,8 @@ fn stats(core: &Core) -> Stats {
     Stats {
         hits: core.rings.hits() + counters.hits_of_read_ahead.get(),
         misses: counters.misses.get(),
-        pages_read: ReadCause::ALL.map(|cause| counters.read(cause).get()),
-        pages_written: WriteCause::ALL.map(|cause| counters.write(cause).get()),
+        pages_read: counters.reads.each_ref().map(Counter::get),
+        pages_written: counters.writes.each_ref().map(Counter::get),
         double_write_pages: core.transfer.double_write_pages(),
         write_calls: counters.write_calls.get(),
         page_size: core.transfer.storage().page_size(),

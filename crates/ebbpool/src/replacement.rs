@@ -19,6 +19,7 @@ use crate::table::PageTable;
 
 /// Something that happened to a page, in the order in which it was decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Event {
     /// It is written, as far as nothing fails.
     Write(u64),

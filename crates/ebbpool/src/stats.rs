@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 /// Why a page was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ReadCause {
     /// It was fixed, and not resident.
     Miss,
@@ -21,6 +22,7 @@ pub enum ReadCause {
 
 /// Why a page was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum WriteCause {
     /// It had to make room.
     Eviction,
@@ -36,7 +38,8 @@ pub enum WriteCause {
 
 impl ReadCause {
     /// All causes.
-    pub const ALL: [ReadCause; 3] = [ReadCause::Miss, ReadCause::ReadAhead, ReadCause::Padding];
+    pub const ALL: &'static [ReadCause] =
+        &[ReadCause::Miss, ReadCause::ReadAhead, ReadCause::Padding];
 
     /// As metrics name it.
     pub fn name(self) -> &'static str {
@@ -50,7 +53,7 @@ impl ReadCause {
 
 impl WriteCause {
     /// All causes.
-    pub const ALL: [WriteCause; 5] = [
+    pub const ALL: &'static [WriteCause] = &[
         WriteCause::Eviction,
         WriteCause::Cluster,
         WriteCause::Checkpoint,
@@ -173,6 +176,7 @@ impl Latency {
 
 /// How long something took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Quantiles {
     /// Half of the calls took no longer.
     pub median: Duration,
@@ -184,15 +188,16 @@ pub struct Quantiles {
 
 /// What a pool has done since it was opened, at one moment.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Stats {
     /// Fixes of resident pages.
     pub hits: u64,
     /// Fixes of others.
     pub misses: u64,
-    /// Pages read, by cause, in the order of [`ReadCause::ALL`].
-    pub pages_read: [u64; ReadCause::ALL.len()],
-    /// Pages written, by cause, in the order of [`WriteCause::ALL`].
-    pub pages_written: [u64; WriteCause::ALL.len()],
+    /// In the order of [`ReadCause::ALL`].
+    pub(crate) pages_read: [u64; ReadCause::ALL.len()],
+    /// In the order of [`WriteCause::ALL`].
+    pub(crate) pages_written: [u64; WriteCause::ALL.len()],
     /// Pages written to the double-write area, its lists included.
     pub double_write_pages: u64,
     /// Batches in which they were written.

@@ -75,14 +75,12 @@ fn read(storage: &FileStorage, pages: &[u64]) -> Vec<Vec<u8>> {
 }
 
 fn options(engine: Engine, direct: bool, page_size: usize) -> FileOptions {
-    FileOptions {
-        page_size,
-        create: true,
-        engine,
-        direct,
-        queue_depth: 8,
-        read_only: false,
-    }
+    FileOptions::new()
+        .page_size(page_size)
+        .create(true)
+        .engine(engine)
+        .direct(direct)
+        .queue_depth(8)
 }
 
 /// Not in /tmp, which may be in memory, where there may be no direct I/O.
@@ -118,13 +116,8 @@ fn every_engine_reads_what_every_other_wrote() {
             storage.sync().expect("synced");
             drop(storage);
             for (engine, direct) in ways {
-                let options = FileOptions {
-                    engine,
-                    direct,
-                    create: false,
-                    read_only: true,
-                    ..options.clone()
-                };
+                let options = options.clone().engine(engine).direct(direct);
+                let options = options.create(false).read_only(true);
                 let storage = FileStorage::open(&path, &options).expect("it opens");
                 assert_eq!(storage.pages().expect("a length"), last);
                 for (&page, bytes) in backwards.iter().zip(read(&storage, &backwards)) {
@@ -149,11 +142,7 @@ fn a_file_is_opened_once_at_a_time_but_by_readers() {
     let first = FileStorage::open(&path, &options).expect("it opens");
     let error = FileStorage::open(&path, &options).expect_err("it is open");
     assert!(matches!(error, OpenError::InUse(_)), "{error}");
-    let reader = FileOptions {
-        read_only: true,
-        create: false,
-        ..options.clone()
-    };
+    let reader = options.clone().read_only(true).create(false);
     FileStorage::open(&path, &reader).expect_err("it is being written");
     drop(first);
     let readers = [(); 2].map(|()| FileStorage::open(&path, &reader).expect("two may read"));
@@ -177,10 +166,7 @@ fn what_is_no_storage_is_refused_with_a_remedy() {
         assert!(matches!(refused, Err(OpenError::PageSize(_))));
     }
     for queue_depth in [0, 4097] {
-        let options = FileOptions {
-            queue_depth,
-            ..options(Engine::Auto, true, 4096)
-        };
+        let options = options(Engine::Auto, true, 4096).queue_depth(queue_depth);
         let refused = FileStorage::open(&path, &options);
         assert!(matches!(refused, Err(OpenError::QueueDepth(_))));
     }
@@ -192,10 +178,7 @@ fn nothing_is_written_where_only_reading_was_asked_for() {
     let directory = directory();
     let path = directory.path().join("pages");
     std::fs::write(&path, vec![5; 8192]).expect("a file");
-    let options = FileOptions {
-        read_only: true,
-        ..FileOptions::default()
-    };
+    let options = FileOptions::new().read_only(true);
     let storage = FileStorage::open(&path, &options).expect("it opens");
     let error = write(&storage, &[0], 1).remove(0).expect_err("refused");
     assert_eq!(error.kind(), io::ErrorKind::ReadOnlyFilesystem);
@@ -264,10 +247,7 @@ fn the_other_process() {
     let Some(path) = std::env::var_os(PATH_TO_OPEN) else {
         return;
     };
-    let create = FileOptions {
-        create: true,
-        ..FileOptions::default()
-    };
+    let create = FileOptions::new().create(true);
     match FileStorage::open(Path::new(&path), &create) {
         Ok(_) => println!("it opened"),
         Err(OpenError::InUse(_)) => println!("it is in use"),

@@ -14,17 +14,19 @@ use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
 const PAGE: usize = 512;
 
 fn options() -> ObjectOptions {
-    ObjectOptions {
-        page_size: PAGE,
-        pages_per_object: 4,
-        prefix: "some/pages".into(),
-        concurrency: 8,
-        prices: Some(OperationCosts {
-            read: 1.0,
-            write: 100.0,
-            unit: Unit::Dollars,
-        }),
-    }
+    without_prices().prices(OperationCosts {
+        read: 1.0,
+        write: 100.0,
+        unit: Unit::Dollars,
+    })
+}
+
+fn without_prices() -> ObjectOptions {
+    ObjectOptions::new()
+        .page_size(PAGE)
+        .pages_per_object(4)
+        .prefix("some/pages")
+        .concurrency(8)
 }
 
 fn open(store: &Arc<dyn ObjectStore>) -> ObjectStorage {
@@ -133,11 +135,9 @@ fn another_layout_is_refused() {
     for store in stores {
         drop(open(&store));
         for (page_size, pages_per_object) in [(PAGE * 2, 4), (PAGE, 8)] {
-            let options = ObjectOptions {
-                page_size,
-                pages_per_object,
-                ..options()
-            };
+            let options = options()
+                .page_size(page_size)
+                .pages_per_object(pages_per_object);
             let error = ObjectStorage::open(Arc::clone(&store), options).expect_err("refused");
             assert!(matches!(error, ObjectError::Layout { .. }), "{error}");
             assert!(
@@ -157,22 +157,10 @@ fn options_that_make_no_sense_are_refused() {
         unit: Unit::Microseconds,
     };
     for options in [
-        ObjectOptions {
-            pages_per_object: 0,
-            ..options()
-        },
-        ObjectOptions {
-            page_size: usize::MAX,
-            ..options()
-        },
-        ObjectOptions {
-            concurrency: 0,
-            ..options()
-        },
-        ObjectOptions {
-            prices: Some(in_microseconds),
-            ..options()
-        },
+        options().pages_per_object(0),
+        options().page_size(usize::MAX),
+        options().concurrency(0),
+        options().prices(in_microseconds),
     ] {
         let refused = ObjectStorage::open(Arc::clone(&store), options);
         assert!(
@@ -185,11 +173,7 @@ fn options_that_make_no_sense_are_refused() {
 #[test]
 fn prices_are_those_of_the_profile_unless_given() {
     let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
-    let options = ObjectOptions {
-        prices: None,
-        ..options()
-    };
-    let storage = ObjectStorage::open(store, options).expect("it opens");
+    let storage = ObjectStorage::open(store, without_prices()).expect("it opens");
     assert_eq!(storage.unit(), Unit::Dollars);
     let costs = storage.assumed_costs();
     about(costs.read * 1e6, 0.4);

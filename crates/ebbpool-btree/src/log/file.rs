@@ -6,6 +6,7 @@ use std::io;
 #[cfg(unix)]
 use std::os::unix::fs::FileExt;
 
+#[cfg(feature = "test-kit")]
 use ebbpool::storage::FaultyFile;
 
 /// A file as a log needs it.
@@ -65,6 +66,7 @@ impl LogFile for File {
     }
 }
 
+#[cfg(feature = "test-kit")]
 impl LogFile for FaultyFile {
     fn len(&self) -> io::Result<u64> {
         FaultyFile::len(self)

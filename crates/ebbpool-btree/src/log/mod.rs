@@ -10,6 +10,7 @@
 
 mod file;
 mod frame;
+#[cfg(feature = "test-kit")]
 pub(crate) mod fuzzing;
 mod header;
 mod open;

@@ -59,6 +59,7 @@ impl From<Value<'_>> for Old {
 
 /// What a tree is like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Shape {
     /// Levels, leaves included.
     pub height: u8,

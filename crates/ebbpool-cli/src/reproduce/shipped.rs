@@ -5,7 +5,7 @@ macro_rules! experiments {
     ($($name:literal),* $(,)?) => {
         pub(crate) static EXPERIMENTS: &[(&str, &str)] = &[$((
             concat!("experiments/", $name, ".toml"),
-            include_str!(concat!("../../../../experiments/", $name, ".toml")),
+            include_str!(concat!("../../experiments/", $name, ".toml")),
         )),*];
     };
 }
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn all_files_are_listed_and_are_named_after_their_ids() {
-        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
         let files = files(&directory, "experiments");
         let listed: BTreeSet<String> = EXPERIMENTS
             .iter()

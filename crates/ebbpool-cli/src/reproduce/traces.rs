@@ -4,24 +4,17 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use ebbpool_trace::{ReadOptions, Source};
+use ebbpool_trace::{ReadOptions, Source, samples};
 use tempfile::TempDir;
 
 use super::format::Trace;
 use crate::failure::Failure;
-use crate::results;
 
-/// The samples that ship with Ebbpool, by the path at which they stand in the repository.
+/// The samples that ship with Ebbpool, by the names that experiments call them.
 static SAMPLES: [(&str, &[u8]); 3] = [
-    ("traces/pg-tpcc.parquet", results::SAMPLE),
-    (
-        "traces/pg-tpcb.parquet",
-        include_bytes!("../../../../traces/pg-tpcb.parquet"),
-    ),
-    (
-        "traces/pg-tatp.parquet",
-        include_bytes!("../../../../traces/pg-tatp.parquet"),
-    ),
+    ("traces/pg-tpcc.parquet", samples::PG_TPCC),
+    ("traces/pg-tpcb.parquet", samples::PG_TPCB),
+    ("traces/pg-tatp.parquet", samples::PG_TATP),
 ];
 
 /// Finds traces; samples need not lie in the current directory.

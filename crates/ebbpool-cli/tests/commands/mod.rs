@@ -14,7 +14,7 @@ pub struct Told {
 }
 
 /// Makes the files that the texts take for granted: small traces and databases under the names used
-/// there, and `traces/` with the samples.
+/// there, and the samples.
 pub fn prepare(directory: &Path) {
     let own = "zipf:pages=2000,refs=120000,write=0.3";
     for name in [
@@ -62,7 +62,10 @@ pub fn prepare(directory: &Path) {
         let output = output.expect("ebbpool starts");
         assert!(output.status.success(), "{load:?}: {output:?}");
     }
-    std::os::unix::fs::symlink(Path::new(ROOT).join("traces"), directory.join("traces"))
+    let of_traces = Path::new("crates/ebbpool-trace");
+    fs::create_dir_all(directory.join(of_traces)).expect("a directory");
+    let samples = of_traces.join("traces");
+    std::os::unix::fs::symlink(Path::new(ROOT).join(&samples), directory.join(&samples))
         .expect("a link to the samples");
 }
 

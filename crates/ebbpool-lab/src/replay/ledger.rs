@@ -82,6 +82,7 @@ impl Ledger {
                 }
             }
             Event::Evict(page) => state.event(format_args!("evict {page}")),
+            _ => {}
         }
     }
 

@@ -108,13 +108,13 @@ pub struct PoolActivity {
 impl PoolActivity {
     /// The difference of two readings of a pool's statistics.
     pub fn between(before: &Stats, after: &Stats) -> Self {
-        let mut pages_read = after.pages_read;
-        for (count, before) in pages_read.iter_mut().zip(before.pages_read) {
-            *count -= before;
+        let mut pages_read = [0; ReadCause::ALL.len()];
+        for (count, &cause) in pages_read.iter_mut().zip(ReadCause::ALL) {
+            *count = after.read_for(cause) - before.read_for(cause);
         }
-        let mut pages_written = after.pages_written;
-        for (count, before) in pages_written.iter_mut().zip(before.pages_written) {
-            *count -= before;
+        let mut pages_written = [0; WriteCause::ALL.len()];
+        for (count, &cause) in pages_written.iter_mut().zip(WriteCause::ALL) {
+            *count = after.written_for(cause) - before.written_for(cause);
         }
         PoolActivity {
             misses: after.misses - before.misses,

@@ -149,12 +149,10 @@ impl TargetFile<'_> {
     }
 
     fn options(&self) -> FileOptions {
-        FileOptions {
-            page_size: self.extent.page_size,
-            engine: self.file.engine,
-            direct: self.file.direct,
-            ..FileOptions::default()
-        }
+        FileOptions::new()
+            .page_size(self.extent.page_size)
+            .engine(self.file.engine)
+            .direct(self.file.direct)
     }
 
     fn storage(&self) -> Result<FileStorage, ReplayError> {

@@ -20,6 +20,26 @@
 //!    be whole, and then none of its pages was written in place.
 //!
 //! An image is restored only where the page in place is not whole, and only the latest that there is.
+//!
+//! A writer does, in this order:
+//!
+//! ```text
+//! let in_place = area.before(&images, || data.sync())?;   // nothing is written in place on an error
+//! data.write(&mut writes);
+//! in_place.finish(pages_written_without_an_error);
+//! ```
+//!
+//! and a thread that syncs the data:
+//!
+//! ```text
+//! let mark = area.mark();
+//! data.sync()?;
+//! area.settled(mark);
+//! ```
+//!
+//! All writes of the data have to go through the same area: images are believed to be the latest of their
+//! pages. Syncs of the data must not overlap, or one that succeeds proves nothing: a kernel reports a failure
+//! once.
 
 mod aligned;
 mod record;
@@ -49,26 +69,10 @@ const READ_AT_ONCE: u64 = 64;
 /// data was synced, and the images of pages that could not be written in place are kept until they
 /// could. InnoDB's doublewrite buffer works so.
 ///
-/// A writer does, in this order:
-///
-/// ```text
-/// let in_place = area.before(&images, || data.sync())?;   // nothing is written in place on an error
-/// data.write(&mut writes);
-/// in_place.finish(pages_written_without_an_error);
-/// ```
-///
-/// and a thread that syncs the data:
-///
-/// ```text
-/// let mark = area.mark();
-/// data.sync()?;
-/// area.settled(mark);
-/// ```
-///
-/// When data and area are opened, [`restore`](Self::restore) comes first, before anything is read. All
-/// writes of the data have to go through the same area from then on: images are believed to be the
-/// latest of their pages. Syncs of the data must not overlap, or one that succeeds proves nothing: a
-/// kernel reports a failure once.
+/// A pool that was opened with [`PoolOptions::double_write`](crate::PoolOptions::double_write) writes to
+/// the area, and restores from it when it is opened. What is public here is for programs that open data
+/// and area without a pool: [`restore`](Self::restore) comes first, before anything is read, and
+/// [`retire`](Self::retire) when the data is to be written without the area from then on.
 pub struct DoubleWriteArea {
     storage: Box<dyn Storage>,
     /// Pages after which a batch starts over.
@@ -117,7 +121,7 @@ struct Saved {
 /// A batch that is being written in place: until this is dropped its images are kept, and after that
 /// those of the pages that [`finish`](Self::finish) was not told of.
 #[must_use = "the images may be overwritten as soon as this is finished; keep it until the pages are written"]
-pub struct InPlace<'a> {
+pub(crate) struct InPlace<'a> {
     area: &'a DoubleWriteArea,
     /// With where their images are.
     pages: Vec<(u64, u64)>,
@@ -125,7 +129,7 @@ pub struct InPlace<'a> {
 
 /// What a sync that begins now will cover. See [`DoubleWriteArea::mark`].
 #[derive(Clone, Copy, Debug)]
-pub struct Mark {
+pub(crate) struct Mark {
     begun: u64,
     quiet: bool,
 }
@@ -249,7 +253,7 @@ impl DoubleWriteArea {
     ///
     /// If the area cannot be written or the data not be synced; nothing may be written in place
     /// then. After a failed sync of the area it fails for ever.
-    pub fn before(
+    pub(crate) fn before(
         &self,
         pages: &[(u64, &[u8])],
         sync_data: impl FnOnce() -> io::Result<()>,
@@ -421,7 +425,7 @@ impl DoubleWriteArea {
     }
 
     /// To be taken right before the data is synced: which batches that will cover.
-    pub fn mark(&self) -> Mark {
+    pub(crate) fn mark(&self) -> Mark {
         let batches = self.batches.lock();
         Mark {
             begun: batches.begun,
@@ -431,7 +435,7 @@ impl DoubleWriteArea {
 
     /// The data has been synced since the mark was taken. If no batch was being written then or has
     /// begun since, the next one starts over; else the area goes on filling up.
-    pub fn settled(&self, mark: Mark) {
+    pub(crate) fn settled(&self, mark: Mark) {
         // A thread that has the lock is about to begin a batch.
         if let Some(mut end) = self.end.try_lock()
             && mark.quiet
@@ -577,7 +581,7 @@ impl DoubleWriteArea {
 impl InPlace<'_> {
     /// The images of these pages are no longer needed once the data is synced: they were written in
     /// place without an error. Those of the batch's other pages are kept.
-    pub fn finish(self, written: impl IntoIterator<Item = u64>) {
+    pub(crate) fn finish(self, written: impl IntoIterator<Item = u64>) {
         let written: HashSet<u64> = written.into_iter().collect();
         let mut batches = self.area.batches.lock();
         for (page, at) in self.pages.iter().filter(|(page, _)| written.contains(page)) {

@@ -1,11 +1,13 @@
 //! Where pages are kept: one small trait, and what implements it.
 
+#[cfg(feature = "test-kit")]
 mod faulty;
 #[cfg(unix)]
 mod file;
 mod memory;
 #[cfg(feature = "object-store")]
 mod object;
+#[cfg(feature = "device-models")]
 mod simulated;
 #[cfg(unix)]
 mod threads;
@@ -19,15 +21,18 @@ use ebbpool_cost::{OperationCosts, Unit};
 
 use crate::frames::Memory;
 
+pub use crate::page::page_lsn;
+#[cfg(feature = "test-kit")]
 pub use faulty::{
     EINTR, EIO, ENOSPC, Fault, FaultyDisk, FaultyFile, FaultyStorage, Io, IoCounts, Operation,
-    PowerOff, SECTOR, Violation, page_lsn,
+    PowerOff, SECTOR, Violation,
 };
 #[cfg(unix)]
 pub use file::{Engine, FileOptions, FileStorage, OpenError};
 pub use memory::MemoryStorage;
 #[cfg(feature = "object-store")]
 pub use object::{ObjectError, ObjectOptions, ObjectStorage};
+#[cfg(feature = "device-models")]
 pub use simulated::{SimulatedError, SimulatedStorage};
 
 /// One page to be read.

@@ -11,6 +11,7 @@ use super::{MemoryStorage, Read, Storage, Write};
 
 /// Why there is no such device.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SimulatedError {
     /// No profile, neither by name nor as a file.
     #[error(transparent)]

@@ -4,6 +4,7 @@ use std::io;
 
 /// An operation of the disk, or several kinds of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Operation {
     /// A read of a page, or of bytes.
     Read,

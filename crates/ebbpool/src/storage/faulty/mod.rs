@@ -52,7 +52,7 @@ use watch::Watch;
 pub use bytes::FaultyFile;
 pub use fault::{Fault, Operation, PowerOff};
 pub use pages::FaultyStorage;
-pub use watch::{Violation, page_lsn};
+pub use watch::Violation;
 
 /// Bytes that a crash leaves together: some writes reach the disk in part, but no sector does.
 pub const SECTOR: usize = 512;
@@ -108,6 +108,7 @@ struct InFlight {
 
 /// Operations that were asked for, failed ones included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct IoCounts {
     /// Pages read, and reads of bytes.
     pub reads: u64,
@@ -137,6 +138,7 @@ impl IoCounts {
 
 /// An operation under way, as an [observer](FaultyDisk::observe) sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Io<'a> {
     /// The file's name.
     pub file: &'a str,
@@ -253,7 +255,7 @@ impl FaultyDisk {
 
     /// From now on it is a [violation](Violation::WriteAhead) to write a page whose LSN is beyond
     /// what the log says is durable. `lsn_of` tells the LSN of a page, or nothing where it has
-    /// none: [`page_lsn`] for pages of a checked pool. The log is not kept alive.
+    /// none: [`page_lsn`](crate::storage::page_lsn) for pages of a checked pool. The log is not kept alive.
     pub fn watch(&self, log: &Arc<dyn Log>, lsn_of: fn(&[u8]) -> Option<Lsn>) {
         *self.0.watch.write() = Some(Watch::new(log, lsn_of));
     }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::storage::{Read, Storage, Write};
+use crate::storage::{Read, Storage, Write, page_lsn};
 
 const PAGE: usize = 2048;
 

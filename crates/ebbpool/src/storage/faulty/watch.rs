@@ -3,7 +3,6 @@
 use std::sync::{Arc, Weak};
 
 use crate::log::{Log, Lsn};
-use crate::page::{Damage, PageFormat};
 
 /// Something that was done to a [`FaultyDisk`](super::FaultyDisk) and must not be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,19 +39,6 @@ pub enum Violation {
         /// The page.
         page: u64,
     },
-}
-
-/// The LSN in the header of a [checked](PageFormat::Checked) page, whatever its number; nothing for
-/// bytes that are no such page.
-pub fn page_lsn(bytes: &[u8]) -> Option<Lsn> {
-    if bytes.len() < PageFormat::Checked.payload() {
-        return None;
-    }
-    match PageFormat::Checked.check(bytes, 0) {
-        Ok(lsn) => Some(lsn),
-        Err(Damage::Misplaced(page)) => PageFormat::Checked.check(bytes, page).ok(),
-        Err(_) => None,
-    }
 }
 
 /// The log that pages must not overtake.

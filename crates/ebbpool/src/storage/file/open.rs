@@ -17,6 +17,7 @@ use crate::storage::uring::Rings;
 
 /// How operations are given to the system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Engine {
     /// io_uring where the kernel has it and lets it be used, else threads.
     #[default]
@@ -28,25 +29,26 @@ pub enum Engine {
 }
 
 /// How a file is opened.
+///
+/// ```
+/// use ebbpool::storage::FileOptions;
+///
+/// let options = FileOptions::new().page_size(8192).create(true);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
 pub struct FileOptions {
-    /// Bytes of a page: a power of two, 512 or more.
-    pub page_size: usize,
-    /// Make the file if it is not there.
-    pub create: bool,
-    /// How operations are given to the system.
-    pub engine: Engine,
-    /// Without the kernel's page cache (`O_DIRECT`), where file system and page size allow it.
-    pub direct: bool,
-    /// Operations of a batch that are under way at the same time, 1 to 4096. Threads are 64 at most.
-    pub queue_depth: u32,
-    /// Nothing is written, and others may read the file at the same time.
-    pub read_only: bool,
+    page_size: usize,
+    create: bool,
+    engine: Engine,
+    direct: bool,
+    queue_depth: u32,
+    read_only: bool,
 }
 
-impl Default for FileOptions {
+impl FileOptions {
     /// An existing file of 4096-byte pages, direct, 32 operations at a time.
-    fn default() -> Self {
+    pub fn new() -> Self {
         FileOptions {
             page_size: 4096,
             create: false,
@@ -55,6 +57,50 @@ impl Default for FileOptions {
             queue_depth: 32,
             read_only: false,
         }
+    }
+
+    /// Bytes of a page: a power of two from 512 to 1 GiB; 4096 by default.
+    pub fn page_size(mut self, bytes: usize) -> Self {
+        self.page_size = bytes;
+        self
+    }
+
+    /// Whether the file is made if it is not there; false by default.
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// How operations are given to the system; [`Engine::Auto`] by default.
+    pub fn engine(mut self, engine: Engine) -> Self {
+        self.engine = engine;
+        self
+    }
+
+    /// Whether the kernel's page cache is left out (`O_DIRECT`), where file system and page size allow it; true
+    /// by default.
+    pub fn direct(mut self, direct: bool) -> Self {
+        self.direct = direct;
+        self
+    }
+
+    /// Operations of a batch that are under way at the same time, 1 to 4096; 32 by default. Threads are 64 at
+    /// most.
+    pub fn queue_depth(mut self, operations: u32) -> Self {
+        self.queue_depth = operations;
+        self
+    }
+
+    /// Whether nothing is written, and other programs may read the file at the same time; false by default.
+    pub fn read_only(mut self, read_only: bool) -> Self {
+        self.read_only = read_only;
+        self
+    }
+}
+
+impl Default for FileOptions {
+    fn default() -> Self {
+        FileOptions::new()
     }
 }
 
