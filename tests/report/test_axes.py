@@ -105,7 +105,7 @@ class AxesTest(unittest.TestCase):
             high = low + 10 ** draw.uniform(-6, 6) * max(abs(low), 1e-3)
             yield [low, high, draw.randint(2, 20)]
 
-    def test_linear_ticks_are_round_evenly_spaced_and_told_apart(self):
+    def test_linear_ticks_are_round_evenly_spaced_and_distinct(self):
         calls = list(self.ranges(3000, lambda draw: draw.choice([0, 1, -1]) * 10 ** draw.uniform(-6, 9)))
         answers = self.each("linearTicks", calls)
         texts = self.each("tickTexts", [[ticks] for ticks in answers])
@@ -132,7 +132,7 @@ class AxesTest(unittest.TestCase):
                 value, half = number(text)
                 self.assertLessEqual(abs(value - tick), half * 1.001, at)
 
-    def test_logarithmic_ticks_are_few_round_and_told_apart(self):
+    def test_logarithmic_ticks_are_few_round_and_distinct(self):
         calls = list(self.ranges(3000, lambda draw: 10 ** draw.uniform(-6, 6)))
         answers = self.each("logTicks", calls)
         for (low, high, most), ticks in zip(calls, answers, strict=True):

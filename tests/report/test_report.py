@@ -275,7 +275,7 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(across(5), ["0.2 M", "0.4 M", "0.6 M", "0.8 M", "1.0 M", "references served"])
         self.assertEqual(across(7), ["0.1 %", "1 %", "10 %", "100 %"])
 
-    def test_the_trace_s_own_curves_tell_their_points(self):
+    def test_points_of_the_trace_s_own_curves(self):
         browser = self.browser
         browser.open(self.sample)
         keys = lambda key: ActionChains(browser.driver).send_keys(key).perform()
