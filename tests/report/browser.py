@@ -20,39 +20,6 @@ FLAGS = [
     "--disable-sync",
 ]
 
-# Runs before the page's script: keeps the corners of all text on a canvas until it is cleared.
-KEEP_CANVAS_TEXT = """
-(() => {
-  const texts = new WeakMap();
-  const context = CanvasRenderingContext2D.prototype;
-  const { fillText, clearRect } = context;
-  context.fillText = function (text, x, y, ...rest) {
-    const size = this.measureText(text);
-    const matrix = this.getTransform();
-    const corners = [
-      [x - size.actualBoundingBoxLeft, y - size.actualBoundingBoxAscent],
-      [x + size.actualBoundingBoxRight, y + size.actualBoundingBoxDescent],
-    ].map(([x, y]) => matrix.transformPoint({ x, y }));
-    const [xs, ys] = ["x", "y"].map((axis) => corners.map((corner) => corner[axis]));
-    if (!texts.has(this.canvas)) texts.set(this.canvas, []);
-    texts.get(this.canvas).push({
-      text: String(text),
-      box: [Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys)],
-    });
-    return fillText.call(this, text, x, y, ...rest);
-  };
-  context.clearRect = function (...rest) {
-    texts.delete(this.canvas);
-    return clearRect.apply(this, rest);
-  };
-  window.canvasTexts = () => [...document.querySelectorAll("canvas")].map((canvas) => ({
-    width: canvas.width,
-    height: canvas.height,
-    texts: texts.get(canvas) ?? [],
-  }));
-})();
-"""
-
 # The boxes of all text on the page that can be seen, line by line, cut to what scrolls around it.
 PAGE_TEXTS = """
 const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -75,18 +42,45 @@ for (let node = walker.nextNode(); node; node = walker.nextNode()) {
 return found;
 """
 
-# The canvas pixels of exactly a policy's colour, chart by chart.
-PIXELS_OF = """
-const line = [...document.querySelectorAll("#legend .entry")]
-  .find((entry) => entry.textContent === arguments[0]).querySelector("line");
-const [red, green, blue] = getComputedStyle(line).stroke.match(/\\d+/g).map(Number);
-return [...document.querySelectorAll("canvas")].map((canvas) => {
-  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-  let pixels = 0;
-  for (let at = 0; at < data.length; at += 4) {
-    pixels += data[at] === red && data[at + 1] === green && data[at + 2] === blue && data[at + 3] === 255;
-  }
-  return pixels;
+CHART_TEXTS = """
+return [...document.querySelectorAll(".chart > svg")].map((picture) => {
+  const frame = picture.getBoundingClientRect();
+  const texts = [...picture.querySelectorAll("text")].map((text) => {
+    const box = text.getBoundingClientRect();
+    return {
+      text: text.textContent,
+      box: [box.left - frame.left, box.top - frame.top, box.right - frame.left, box.bottom - frame.top],
+    };
+  });
+  return { width: frame.width, height: frame.height, texts };
+});
+"""
+
+# Pixels of a picture of the whole page that `COUNT` accepts, chart by chart. The page's own rules let it
+# load no picture, so that the picture comes as bytes.
+COUNT_PIXELS = """
+const [picture, hue, done] = arguments;
+const wanted = hue === null ? null : (() => {
+  const line = [...document.querySelectorAll("#legend .entry")]
+    .find((entry) => entry.textContent === hue).querySelector("line");
+  return getComputedStyle(line).stroke.match(/\\d+/g).map(Number);
+})();
+const bytes = Uint8Array.from(atob(picture), (letter) => letter.charCodeAt(0));
+createImageBitmap(new Blob([bytes], { type: "image/png" })).then((bitmap) => {
+  const canvas = new OffscreenCanvas(bitmap.width, bitmap.height);
+  const context = canvas.getContext("2d", { willReadFrequently: true });
+  context.drawImage(bitmap, 0, 0);
+  done([...document.querySelectorAll(".chart")].map((chart) => {
+    const box = chart.getBoundingClientRect();
+    const { data } = context.getImageData(box.left + scrollX, box.top + scrollY, box.width, box.height);
+    const background = data.slice(0, 3);
+    let pixels = 0;
+    for (let at = 0; at < data.length; at += 4) {
+      const is = (colour) => colour.every((part, index) => data[at + index] === part);
+      pixels += wanted === null ? !is([...background]) : is(wanted);
+    }
+    return pixels;
+  }));
 });
 """
 
@@ -112,7 +106,6 @@ class Browser:
         self.driver = webdriver.Chrome(options=options, service=Service(driver))
         self.cdp = self.driver.execute_cdp_cmd
         self.run = self.driver.execute_script
-        self.cdp("Page.addScriptToEvaluateOnNewDocument", {"source": KEEP_CANVAS_TEXT})
 
     def quit(self):
         self.driver.quit()
@@ -151,9 +144,7 @@ class Browser:
         )
 
     def console(self):
-        messages = [entry["message"] for entry in self.driver.get_log("browser")]
-        # Counting pixels brings this advice on; the page itself never reads a canvas.
-        return [message for message in messages if "Multiple readback operations" not in message]
+        return [entry["message"] for entry in self.driver.get_log("browser")]
 
     def requests(self):
         """The addresses asked for since the page was opened, apart from the page itself."""
@@ -178,19 +169,26 @@ class Browser:
         self.move(1, 1)
         self.settle()
 
-    def pixels(self, policy):
-        return self.run(PIXELS_OF, policy)
+    def pixels(self, policy=None):
+        """How many pixels of each chart have exactly a policy's colour, or any but the background's."""
+        width, height = self.run("const { scrollWidth, scrollHeight } = document.documentElement; return [scrollWidth, scrollHeight]")
+        clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+        shot = self.cdp("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
+        return self.driver.execute_async_script(COUNT_PIXELS, shot["data"], policy)
+
+    def chart_texts(self):
+        """The texts of each chart, with their boxes seen from the chart's."""
+        return self.run(CHART_TEXTS)
 
     def overlaps(self):
-        """Pairs of texts that lie over each other, on the page or on one canvas."""
+        """Pairs of texts that lie over each other, and texts of charts that go beyond these."""
         # A pixel of slack: line boxes are taller than their letters.
         pairs = clashes(self.run(PAGE_TEXTS), slack=1)
-        for canvas in self.run("return canvasTexts()"):
-            pairs += clashes(canvas["texts"], slack=0)
-            for text in canvas["texts"]:
+        for chart in self.chart_texts():
+            for text in chart["texts"]:
                 left, top, right, bottom = text["box"]
-                if left < 0 or top < 0 or right > canvas["width"] or bottom > canvas["height"]:
-                    pairs.append((text["text"], "the edge of the canvas"))
+                if left < 0 or top < 0 or right > chart["width"] or bottom > chart["height"]:
+                    pairs.append((text["text"], "the edge of the chart"))
         return pairs
 
 

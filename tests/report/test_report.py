@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import os
 import re
 import struct
@@ -90,22 +91,17 @@ class ReportTest(unittest.TestCase):
     def drawn(self):
         """No chart is blank."""
         browser = self.browser
-        charts = len(browser.find(".chart"))
-        self.assertEqual(len(browser.find("canvas")), charts)
-        for canvas in browser.run(
-            "return [...document.querySelectorAll('canvas')].map((canvas) => {"
-            "  const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);"
-            "  return data.filter((value, at) => at % 4 === 3 && value > 0).length;"
-            "})"
-        ):
-            self.assertGreater(canvas, 1000, "pixels drawn on a chart")
+        pixels = browser.pixels()
+        self.assertEqual(len(pixels), len(browser.find(".chart")))
+        for chart, drawn in enumerate(pixels):
+            self.assertGreater(drawn, 1000, f"pixels drawn on chart {chart}")
 
     def test_sample_is_drawn_and_loads_nothing(self):
         self.assertLess(self.sample.stat().st_size, 1_000_000)
         browser = self.browser
         browser.open(self.sample)
         self.quiet()
-        self.assertEqual(len(browser.find(".chart")), 4 + 1 + 2)
+        self.assertEqual(len(browser.find(".chart")), 4 + 1 + 2 + 2)
         self.drawn()
         policies = {row["policy"] for row in self.results}
         self.assertEqual({entry.text for entry in browser.find("#legend .entry")}, policies)
@@ -200,7 +196,7 @@ class ReportTest(unittest.TestCase):
             chart = browser.find(".chart")[index]
             browser.run("arguments[0].scrollIntoView({ block: 'center' })", chart)
             browser.settle()
-            over = chart.find_element("css selector", ".u-over")
+            over = chart.find_element("css selector", ".over")
             box = browser.run("return arguments[0].getBoundingClientRect().toJSON()", over)
             seen = set()
             for step in range(1, 40):
@@ -213,6 +209,82 @@ class ReportTest(unittest.TestCase):
             self.assertGreaterEqual(len(seen), wanted, f"points found in chart {index}")
         browser.away()
         self.assertFalse(any(tip.is_displayed() for tip in browser.find(".tip")))
+        self.quiet()
+
+    def test_the_box_leaves_its_point_in_sight(self):
+        browser = self.browser
+        keys = lambda key: ActionChains(browser.driver).send_keys(key).perform()
+        for width in (1280, 400):
+            browser.open(self.sample, width)
+            for chart in (2, 4, 8):
+                browser.run("document.querySelectorAll('.chart')[arguments[0]].focus()", chart)
+                for key in (Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.END):
+                    keys(key)
+                    [at, box] = browser.run(
+                        "const chart = document.activeElement;"
+                        "return ['.cursor', '.tip'].map((one) => chart.querySelector(one).getBoundingClientRect().toJSON())"
+                    )
+                    x, y = at["x"] + at["width"] / 2, at["y"] + at["height"] / 2
+                    inside = box["left"] < x < box["right"] and box["top"] < y < box["bottom"]
+                    self.assertFalse(inside, (width, chart, key))
+                    self.assertTrue(0 <= box["left"] and box["right"] <= width, (width, chart, key))
+        self.quiet()
+
+    def test_marks_stand_where_the_axes_say(self):
+        browser = self.browser
+        for width in (1280, 400):
+            browser.open(self.sample, width)
+            grid, marks = browser.run(
+                "const chart = document.querySelectorAll('.chart')[2];"
+                "const place = (mark) => { const { e, f } = mark.transform.baseVal[0].matrix; return [e, f]; };"
+                "return [chart.querySelector('.grid').getAttribute('d'),"
+                "  [...chart.querySelectorAll('.line [transform]')].map(place)];"
+            )
+            lines = {
+                axis: [float(at) for at in re.findall(pattern, grid)]
+                for axis, pattern in (("x", r"M([\d.]+) 0V"), ("y", r"M0 ([\d.]+)H"))
+            }
+            texts = [text["text"] for text in browser.chart_texts()[2]["texts"]]
+            heights = [float(text) for text in texts[: len(lines["y"])]]
+            sizes = [int(text.replace(",", "")) for text in texts if re.fullmatch(r"[\d,]{5,}", text)]
+            self.assertEqual(sizes, [2026, 4053, 8107, 16215])
+            self.assertGreater(len(heights), 2)
+            along = lambda value, ticks, places: places[0] + (value - ticks[0]) * (places[-1] - places[0]) / (
+                ticks[-1] - ticks[0]
+            )
+            logarithms = [math.log(size) for size in sizes]
+            rows = [row for row in self.results if row["asymmetry"] == 32]
+            self.assertEqual(len(marks), len(rows))
+            for row in rows:
+                x = along(math.log(row["frames"]), logarithms, lines["x"])
+                y = along(row["cost"], heights, lines["y"])
+                away = min(math.hypot(x - mark[0], y - mark[1]) for mark in marks)
+                self.assertLess(away, 0.1, row["policy"])
+
+    def test_axes_have_round_numbers(self):
+        browser = self.browser
+        browser.open(self.sample)
+        across = lambda chart: browser.run(
+            "return [...document.querySelectorAll('.chart')[arguments[0]]"
+            ".querySelectorAll(':scope > svg > text:not([text-anchor=end], [transform])')].map((text) => text.textContent)",
+            chart,
+        )
+        self.assertEqual(
+            across(4)[-6:], ["0.30", "0.35", "0.40", "0.45", "0.50", "page reads per reference"]
+        )
+        self.assertEqual(across(5), ["0.2 M", "0.4 M", "0.6 M", "0.8 M", "1.0 M", "references served"])
+        self.assertEqual(across(7), ["0.1 %", "1 %", "10 %", "100 %"])
+
+    def test_points_of_the_trace_s_own_curves(self):
+        browser = self.browser
+        browser.open(self.sample)
+        keys = lambda key: ActionChains(browser.driver).send_keys(key).perform()
+        browser.run("document.querySelectorAll('.chart')[8].focus()")
+        keys(Keys.ARROW_RIGHT)
+        keys(Keys.END)
+        said = "hottest pages, of the trace's 100 %, pages 49,604, share of references 100.0 %"
+        self.assertEqual(browser.one("#announcer").text, said)
+        self.assertEqual(len([tip for tip in browser.find(".tip") if tip.is_displayed()]), 1)
         self.quiet()
 
     def test_keyboard_reaches_everything(self):
@@ -347,7 +419,8 @@ class ReportTest(unittest.TestCase):
             for width in (1280, 800, 400):
                 browser.open(path, width)
                 self.assertEqual(browser.overlaps(), [], f"{path.name} at {width}")
-                self.assertGreater(len(browser.run("return canvasTexts()[0].texts")), 6)
+                for chart in browser.chart_texts():
+                    self.assertGreater(len(chart["texts"]), 6)
                 wide = browser.run("return document.documentElement.scrollWidth")
                 self.assertLessEqual(wide, width)
                 self.quiet()
@@ -383,8 +456,8 @@ class ReportTest(unittest.TestCase):
         self.assertTrue(all(int(part) < 130 for part in re.findall(r"\d+", ink)[:3]), ink)
         inside = browser.run(
             "const page = document.querySelector('.page').getBoundingClientRect();"
-            "return [...document.querySelectorAll('canvas')].every((canvas) =>"
-            "  canvas.getBoundingClientRect().right <= page.right) && page.width"
+            "return [...document.querySelectorAll('.chart > svg')].every((chart) =>"
+            "  chart.getBoundingClientRect().right <= page.right) && page.width"
         )
         self.assertEqual(inside, 700, "charts are no wider than the paper")
         browser.run("dispatchEvent(new Event('afterprint'))")
@@ -437,7 +510,7 @@ class ReportTest(unittest.TestCase):
         self.quiet()
         self.drawn()
         self.assertEqual(browser.overlaps(), [])
-        self.assertTrue(all(browser.pixels("fd-buffer")))
+        self.assertTrue(all(browser.pixels("fd-buffer")[:4]))
         self.assertEqual(browser.one(".best").text.split(), ["fd-buffer", written_bill(rows[0]["cost"])])
 
     def test_three_traces(self):
@@ -445,7 +518,7 @@ class ReportTest(unittest.TestCase):
         browser.open(self.many)
         self.quiet()
         self.assertEqual(len(browser.find(".trace")), 3)
-        self.assertEqual(len(browser.find(".chart")), 3 * (4 + 1 + 2))
+        self.assertEqual(len(browser.find(".chart")), 3 * (4 + 1 + 2 + 2))
         self.drawn()
         # A choice is one trace's own.
         choice = lambda: [
@@ -497,7 +570,7 @@ class ReportTest(unittest.TestCase):
         curves = section.find_elements("css selector", "figure")
         self.assertEqual(len(curves), 2)
         for figure, name in zip(curves, ("lru_hit_ratio", "popularity")):
-            line = figure.find_element("css selector", ".line").get_attribute("d")
+            line = figure.find_element("css selector", ".course").get_attribute("d")
             self.assertEqual(line.count("L") + 1, len(info[name]["points"]))
             figure.find_element("css selector", "summary").click()
             last = figure.find_elements("css selector", "tbody tr")[-1].text
@@ -518,7 +591,7 @@ class ReportTest(unittest.TestCase):
         browser = self.browser
         path, rows = self.on_device("flash", FLASH)
         self.quiet()
-        self.assertEqual(len(browser.find(".chart")), 1 + 1 + 4 + 2)
+        self.assertEqual(len(browser.find(".chart")), 1 + 1 + 4 + 2 + 2)
         self.drawn()
         times = rows["lru", 90]["programs"] / rows["cflru:window=1", 90]["programs"]
         told = [answer.text for answer in browser.find(".answer")]
@@ -618,7 +691,8 @@ class ReportTest(unittest.TestCase):
 
     def test_a_price(self):
         _, rows = self.on_device("price", "s3-standard")
-        self.assertIn("$ per million references", self.browser.run("return canvasTexts().flatMap((c) => c.texts).map((t) => t.text)"))
+        texts = [text["text"] for chart in self.browser.chart_texts() for text in chart["texts"]]
+        self.assertIn("$ per million references", texts)
         ranked = sorted((row for row in rows.values() if row["frames"] == 90), key=lambda row: row["cost"])
         shown = [row.text.split()[1] for row in self.browser.find(".ranking tbody tr")]
         self.assertEqual(shown, [written_bill(1e6 * row["dollars_per_reference"]) for row in ranked])
@@ -701,6 +775,8 @@ class ReportTest(unittest.TestCase):
         self.assertIn("Bill, reads and writes against memory", titles)
         self.assertNotIn("Over time", titles)
         self.drawn()
+        across = [text["text"] for text in browser.chart_texts()[0]["texts"]]
+        self.assertEqual([text for text in across if text in ("1", "100", "10 k")], ["1", "100", "10 k"])
         self.assertIn("cflru needs", browser.find(".answer")[0].text)
         section = next(part for part in browser.find(".part") if part.text.startswith("Bill, reads"))
         writes = section.find_elements("css selector", "figure")[2]

@@ -18,18 +18,7 @@ pub(crate) use curves::{CellErrors, Curve, Limit};
 /// The page, with a name in double braces for each thing to be put in.
 const PAGE: &str = include_str!("page.html");
 
-const STYLE: &str = concat!(
-    include_str!("vendor/uplot/uPlot.min.css"),
-    include_str!("report.css"),
-);
-
-/// Licence first: a report is a copy of the library.
-const CHARTS: &str = concat!(
-    "/*\n",
-    include_str!("vendor/uplot/LICENSE"),
-    "*/\n",
-    include_str!("vendor/uplot/uPlot.iife.min.js"),
-);
+const STYLE: &str = include_str!("report.css");
 
 /// One function around all parts keeps their names to themselves. To add a section, write its file,
 /// name it here, and in `SECTIONS` of main.js.
@@ -37,6 +26,7 @@ const SCRIPT: &str = concat!(
     "(() => {\n\"use strict\";\n",
     include_str!("script/elements.js"),
     include_str!("script/numbers.js"),
+    include_str!("script/axes.js"),
     include_str!("script/results.js"),
     include_str!("script/view.js"),
     include_str!("script/marks.js"),
@@ -80,8 +70,7 @@ pub fn write(mut out: OutputFile, comparisons: &[Comparison]) -> Result<(), LabE
 pub fn page(comparisons: &[Comparison]) -> Result<String, std::io::Error> {
     let results = embedded(&data::Report::of(comparisons))?;
     let policy = format!(
-        "default-src 'none'; script-src '{}' '{}'; style-src '{}'; base-uri 'none'; form-action 'none'",
-        hash(CHARTS),
+        "default-src 'none'; script-src '{}'; style-src '{}'; base-uri 'none'; form-action 'none'",
         hash(SCRIPT),
         hash(STYLE),
     );
@@ -93,7 +82,6 @@ pub fn page(comparisons: &[Comparison]) -> Result<String, std::io::Error> {
         page.push_str(match place {
             "content-security-policy" => &policy,
             "style" => STYLE,
-            "charts" => CHARTS,
             "script" => SCRIPT,
             "results" => &results,
             _ => "",
@@ -137,16 +125,10 @@ mod tests {
         places.sort_unstable();
         assert_eq!(
             places,
-            [
-                "charts",
-                "content-security-policy",
-                "results",
-                "script",
-                "style"
-            ]
+            ["content-security-policy", "results", "script", "style"]
         );
         let page = page(&[]).expect("a page");
-        assert!(page.contains(SCRIPT) && page.contains(STYLE) && page.contains(CHARTS));
+        assert!(page.contains(SCRIPT) && page.contains(STYLE));
     }
 
     #[test]
@@ -160,10 +142,8 @@ mod tests {
 
     #[test]
     fn no_part_of_the_page_ends_its_element() {
-        for script in [CHARTS, SCRIPT] {
-            assert!(!script.to_lowercase().contains("</script"));
-            assert!(!script.contains("<!--"));
-        }
+        assert!(!SCRIPT.to_lowercase().contains("</script"));
+        assert!(!SCRIPT.contains("<!--"));
         assert!(!STYLE.to_lowercase().contains("</style"));
     }
 

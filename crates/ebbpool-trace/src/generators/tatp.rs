@@ -9,9 +9,9 @@ use hashbrown::HashMap;
 use super::arguments::{Arguments, Kind, Parameter, SEED};
 use super::database::{
     Benchmark, CLIENTS, HINT_BITS, Heap, HeapSize, Index, IndexSize, Layout, Options, PAGE_SIZE,
-    REFERENCES, Sessions, Transaction, WARMUP, mixed,
+    REFERENCES, Transaction, WARMUP, generator, mixed,
 };
-use super::{Draws, Entry, Generator, GeneratorInfo, References};
+use super::{Entry, Generator, GeneratorInfo};
 use crate::error::TraceError;
 
 /// A transaction makes more references than this on average.
@@ -63,39 +63,8 @@ pub(super) static ENTRY: Entry = Entry {
     build,
 };
 
-struct Tatp {
-    subscribers: u64,
-    options: Options,
-    pages: u64,
-}
-
 fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
-    let subscribers = arguments.integer("subscribers")?;
-    let options = Options::of(arguments)?;
-    Ok(Box::new(Tatp {
-        subscribers,
-        options,
-        pages: Register::new(subscribers, &options).pages,
-    }))
-}
-
-impl Draws for Tatp {
-    fn references(&self) -> u64 {
-        self.options.references
-    }
-
-    fn pages(&self) -> u64 {
-        self.pages
-    }
-
-    fn page_size(&self) -> Option<u64> {
-        Some(self.options.page_size)
-    }
-
-    fn start(&self, _spec: &str) -> Result<Box<dyn References>, TraceError> {
-        let register = Register::new(self.subscribers, &self.options);
-        Ok(Box::new(Sessions::new(register, &self.options)))
-    }
+    generator::<Register>("subscribers", arguments)
 }
 
 /// A row of a table that has up to four a subscriber.
@@ -330,6 +299,14 @@ impl Register {
 }
 
 impl Benchmark for Register {
+    fn loaded(subscribers: u64, options: &Options) -> Register {
+        Register::new(subscribers, options)
+    }
+
+    fn pages(&self) -> u64 {
+        self.pages
+    }
+
     fn run(&mut self, transaction: &mut Transaction) {
         let draw = transaction.random.below(100);
         let profile = MIX.iter().find(|(until, _)| draw < *until);

@@ -8,10 +8,10 @@
 use super::arguments::{Arguments, Kind, Parameter, SEED};
 use super::database::{
     Benchmark, CLIENTS, HINT_BITS, HOT_GROWTH, HOT_VERSIONS, Heap, HeapSize, Index, IndexSize,
-    Layout, Options, PAGE_SIZE, REFERENCES, Sessions, Transaction, WARMUP,
+    Layout, Options, PAGE_SIZE, REFERENCES, Transaction, WARMUP, generator,
 };
 use super::random::Chance;
-use super::{Draws, Entry, Generator, GeneratorInfo, References};
+use super::{Entry, Generator, GeneratorInfo};
 use crate::error::TraceError;
 
 const TELLERS: u64 = 10;
@@ -45,39 +45,8 @@ pub(super) static ENTRY: Entry = Entry {
     build,
 };
 
-struct TpcB {
-    scale: u64,
-    options: Options,
-    pages: u64,
-}
-
 fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
-    let scale = arguments.integer("scale")?;
-    let options = Options::of(arguments)?;
-    Ok(Box::new(TpcB {
-        scale,
-        options,
-        pages: Bank::new(scale, &options).pages,
-    }))
-}
-
-impl Draws for TpcB {
-    fn references(&self) -> u64 {
-        self.options.references
-    }
-
-    fn pages(&self) -> u64 {
-        self.pages
-    }
-
-    fn page_size(&self) -> Option<u64> {
-        Some(self.options.page_size)
-    }
-
-    fn start(&self, _spec: &str) -> Result<Box<dyn References>, TraceError> {
-        let bank = Bank::new(self.scale, &self.options);
-        Ok(Box::new(Sessions::new(bank, &self.options)))
-    }
+    generator::<Bank>("scale", arguments)
 }
 
 /// The database.
@@ -145,6 +114,14 @@ impl Bank {
 }
 
 impl Benchmark for Bank {
+    fn loaded(scale: u64, options: &Options) -> Bank {
+        Bank::new(scale, options)
+    }
+
+    fn pages(&self) -> u64 {
+        self.pages
+    }
+
     fn run(&mut self, transaction: &mut Transaction) {
         let teller = transaction.random.below(TELLERS * self.scale);
         let branch = teller / TELLERS;

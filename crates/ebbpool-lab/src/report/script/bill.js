@@ -20,12 +20,13 @@ function memoryChart(choice, asymmetry, value, options) {
     trace.sizesInOrder
       .map((size) => trace.cell(policy, size, asymmetry))
       .filter((cell) => cell !== null)
-      .map((cell) => ({ x: Math.log2(trace.sizes[cell.size].frames), y: value(cell), cell }))
+      .map((cell) => ({ x: trace.sizes[cell.size].frames, y: value(cell), cell }))
       .filter((point) => point.y !== null);
   return new Chart({
     xLabel: "memory in frames",
+    xLog: true,
     xTicks: memoryTicks(trace),
-    frame: () => trace.sizes.map(({ frames }) => ({ x: Math.log2(frames) })),
+    frame: () => trace.sizes.map(({ frames }) => ({ x: frames })),
     lines: () =>
       trace.policies
         .filter((policy) => view.shows(policy))
@@ -38,16 +39,15 @@ function memoryChart(choice, asymmetry, value, options) {
 }
 
 /** Shades the bills that no policy can reach: from the bound at each memory size down. */
-function shadeOutOfReach(ctx, plot, { height }, points) {
-  if (points.length === 0) return [];
-  const at = points.map(({ x, y }) => [plot.valToPos(x, "x"), plot.valToPos(y, "y")]);
-  ctx.fillStyle = colour("grid");
-  ctx.beginPath();
-  ctx.moveTo(at[0][0], height);
-  for (const [x, y] of at) ctx.lineTo(x, y);
-  ctx.lineTo(at[at.length - 1][0], height);
-  ctx.fill();
-  return [{ text: "out of reach", x: at[0][0] + 6, y: height - 10 }];
+function shadeOutOfReach(plot, points) {
+  if (points.length === 0) return {};
+  const at = points.map(({ x, y }) => [plot.x(x), plot.y(y)]);
+  const [[first]] = at;
+  const places = at.map((place) => place.join(" "));
+  return {
+    shapes: [drawing("path", { class: "shade", d: `M${first} ${plot.height}L${places.join("L")}V${plot.height}Z` })],
+    texts: [{ text: "out of reach", x: first + 6, y: plot.height - 10 }],
+  };
 }
 
 function billSection(choice) {
@@ -82,10 +82,10 @@ function billSection(choice) {
       const place = trace.device ?? trace.place(asymmetry);
       const bounds = trace.sizesInOrder
         .filter((size) => mode === modes[0] && trace.bound(size, asymmetry) !== null)
-        .map((size) => ({ x: Math.log2(trace.sizes[size].frames), y: trace.told(trace.bound(size, asymmetry)) }));
+        .map((size) => ({ x: trace.sizes[size].frames, y: trace.told(trace.bound(size, asymmetry)) }));
       return memoryChart(choice, asymmetry, mode.value, {
         levels: () => bounds.map((point) => point.y),
-        under: (ctx, plot, size) => shadeOutOfReach(ctx, plot, size, bounds),
+        under: (plot) => shadeOutOfReach(plot, bounds),
         label: `${mode.name} against memory at ${place}`,
         caption: place,
         yLabel: mode.label,

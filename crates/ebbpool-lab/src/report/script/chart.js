@@ -1,251 +1,258 @@
-// A chart: uPlot keeps scales, axes and canvas; lines and shapes are drawn here, since a policy's
-// results may go back and forth along x. Points are reached by pointer and by arrow keys.
+// A chart: axes, lines, marks and texts. Points are reached by pointer and by arrow keys.
 
+// The style sheet gives the texts of charts the same font.
 const FONT = "12px system-ui, sans-serif";
+const LINE_HEIGHT = 14;
+const LABEL_SIZE = 20;
+const TOP = 10;
+const RIGHT = 16;
+// The least distance of ticks in pixels; a short axis has a few all the same.
+const TICK_WIDTH = 64;
+const TICK_HEIGHT = 38;
+const FEW_TICKS = 4;
 const REACH = 28;
 const charts = new Set();
+
+const ruler = document.createElement("canvas").getContext("2d");
+ruler.font = FONT;
+
+function textWidth(text) {
+  return ruler.measureText(text).width;
+}
+
+/** The least and the greatest value with room on both sides, a share of what lies between them. */
+function extent(values, share, isLog = false) {
+  const along = isLog ? values.map(Math.log) : values;
+  const low = along.reduce((a, b) => Math.min(a, b), Infinity);
+  const high = along.reduce((a, b) => Math.max(a, b), -Infinity);
+  if (low > high) return isLog ? [1, 10] : [0, 1];
+  const single = isLog ? Math.LN2 : Math.max(Math.abs(low) * 0.1, 0.5);
+  const room = low === high ? single : (high - low) * share;
+  return [low - room, high + room].map((end) => (isLog ? Math.exp(end) : end));
+}
 
 class Chart {
   #options;
   #holder;
-  #plot = null;
+  #picture;
   #tip;
+  #width = 0;
   #at = null;
   #low = [0, 0];
   #high = [1, 1];
+  #plot = null;
+  #group = null;
+  #cursor = null;
+  #drawn = [];
   lines = [];
 
   /**
-   * `lines()` gives the lines to draw: {policy, points: [{x, y, cell}], dashed}. `describe(point)`
-   * gives the lines of the box at a point; `choose(point)` is called for a click or Enter on one.
-   * `levels()` gives further heights that have to be in sight.
-   * `under(...)` draws below the lines, and returns the texts to write over them: {text, x, y}.
+   * `lines()` gives the lines to draw: {policy, points: [{x, y}], dashed}, or {hue, area, points} for
+   * a line of no policy. `describe(point, line)` gives the lines of the box at a point; `choose(point)`
+   * is called for a click or Enter on one.
+   * The x axis is logarithmic with `xLog`, and has `xTicks` ({at, text}) in place of round numbers;
+   * `xUnit` and `yUnit` go behind the numbers of the axes.
+   * `frame()` gives further points, and `levels()` further heights, that have to be in sight; `floor`,
+   * `floorX` and `ceiling` are where axes end at the latest.
+   * `under(plot)` gives {shapes, texts}: what to draw below the lines, and texts to write over them
+   * ({text, x, y}). `plot` has width and height, the scales x and y, and the axes' ends low and high.
    */
   constructor(options) {
     this.#options = options;
     this.#tip = element("div", { class: "tip", hidden: true });
-    this.#holder = element("div", {
-      class: "chart",
-      tabindex: 0,
-      role: "application",
-      "aria-roledescription": "chart",
-      "aria-label": `${options.label}. Arrow keys go from point to point; the numbers stand below.`,
+    this.#picture = drawing("svg", {
+      "aria-hidden": "true",
       on: {
-        keydown: (event) => this.#key(event),
-        blur: () => this.#leave(),
+        pointermove: (event) => this.#hover(event),
+        // A finger does not hover.
+        pointerdown: (event) => this.#hover(event),
+        pointerleave: () => this.#leave(),
+        click: () => this.#choose(),
       },
     });
-    this.#holder.append(this.#tip);
+    this.#holder = element(
+      "div",
+      {
+        class: "chart",
+        tabindex: 0,
+        role: "application",
+        "aria-roledescription": "chart",
+        "aria-label": `${options.label}. Arrow keys go from point to point; the numbers stand below.`,
+        on: {
+          keydown: (event) => this.#key(event),
+          blur: () => this.#leave(),
+        },
+      },
+      this.#picture,
+      this.#tip,
+    );
+    this.#holder.style.minHeight = `${this.#height}px`;
     this.element = element(
       "figure",
       {},
       options.caption ? element("figcaption", {}, options.caption) : null,
       this.#holder,
+      options.note ? element("p", { class: "axis" }, options.note) : null,
       this.#numbers(),
     );
     charts.add(this);
     new ResizeObserver(() => this.fit()).observe(this.#holder);
   }
 
+  get #height() {
+    return this.#options.height ?? 300;
+  }
+
   /** Takes the lines anew: policies or the choice have changed. */
   update() {
+    const { xLog, padX, floor, floorX, ceiling, frame, levels } = this.#options;
     this.#at = null;
     this.#tip.hidden = true;
     this.lines = this.#options.lines().filter((line) => line.points.length > 0);
     const shown = this.lines.flatMap((line) => line.points);
-    const every = (this.#options.frame?.() ?? []).concat(shown);
-    const span = (values, pad) => {
-      const low = values.reduce((a, b) => Math.min(a, b), Infinity);
-      const high = values.reduce((a, b) => Math.max(a, b), -Infinity);
-      if (low > high) return [0, 1];
-      const room = low === high ? Math.max(Math.abs(low) * 0.1, 0.5) : (high - low) * pad;
-      return [low - room, high + room];
-    };
-    const [left, right] = span(every.map((point) => point.x), this.#options.padX ?? 0.05);
-    const heights = shown.map((point) => point.y).concat(this.#options.levels?.() ?? []);
-    let [bottom, top] = span(heights, 0.07);
-    const { floor } = this.#options;
-    if (floor !== undefined) bottom = Math.max(bottom, floor);
-    if (this.#options.fromZero?.()) bottom = 0;
-    this.#low = [floor === undefined ? left : Math.max(left, this.#options.floorX ?? left), bottom];
-    this.#high = [right, top];
-    this.#plot?.setData([[this.#low[0], this.#high[0]], [null, null]], true);
+    const every = (frame?.() ?? []).concat(shown);
+    const [left, right] = extent(every.map((point) => point.x), padX ?? 0.05, xLog);
+    const heights = shown.map((point) => point.y).concat(levels?.() ?? []);
+    const [bottom, top] = extent(heights, 0.07);
+    this.#low = [Math.max(left, floorX ?? left), Math.max(bottom, floor ?? bottom)];
+    this.#high = [right, Math.min(top, ceiling ?? top)];
+    this.#draw();
     this.#refreshNumbers();
-  }
-
-  /** Draws again: only marks or the appearance have changed. */
-  redraw() {
-    this.#plot?.redraw(false, false);
   }
 
   /** Takes the width that there is. */
   fit() {
     const width = Math.floor(this.#holder.clientWidth);
-    if (width < 50) return;
-    const height = this.#options.height ?? 300;
-    if (this.#plot === null) this.#make(width, height);
-    else if (this.#plot.width !== width) this.#plot.setSize({ width, height });
+    if (width < 50 || width === this.#width) return;
+    this.#width = width;
+    this.#tip.hidden = true;
+    this.#at = null;
+    this.#draw();
   }
 
-  #make(width, height) {
-    const axis = {
-      stroke: () => colour("quiet"),
-      font: FONT,
-      labelFont: FONT,
-      grid: { stroke: () => colour("grid"), width: 1 },
-      ticks: { show: false },
-      border: { show: true, stroke: () => colour("rule"), width: 1 },
-    };
-    const { xLabel, yLabel, xTicks } = this.#options;
-    const x = {
-      ...axis,
-      label: xLabel,
-      labelSize: 20,
-      size: xTicks ? 40 : 26,
-      grid: { ...axis.grid, show: true },
-      values: (_, splits) => splits.map((value) => written.short(value)),
-      space: 64,
-    };
-    if (xTicks) {
-      x.splits = () => xTicks.map((tick) => tick.at);
-      x.values = (plot) => this.#ticksThatFit(plot, xTicks);
-      // uPlot would leave out ticks by their distance; those that do not fit lose their text only.
-      x.filter = (_, splits) => splits;
+  /** Shows which policy is marked: over the others, which are pale. */
+  mark() {
+    const { marked } = view;
+    for (const { policy, node } of this.#drawn) {
+      node.classList.toggle("marked", policy === marked);
+      node.classList.toggle("pale", marked !== null && policy !== undefined && policy !== marked);
     }
-    const y = {
-      ...axis,
-      label: yLabel,
-      labelSize: 20,
-      size: 50,
-      space: 38,
-      values: (_, splits) => splits.map((value) => written.short(value)),
-    };
-    this.#plot = new uPlot(
-      {
-        width,
-        height,
-        padding: [10, 20, 0, 4],
-        legend: { show: false },
-        cursor: { show: false },
-        scales: {
-          x: { time: false, range: () => [this.#low[0], this.#high[0]] },
-          y: { range: () => [this.#low[1], this.#high[1]] },
-        },
-        series: [{}, { paths: () => null, points: { show: false } }],
-        axes: [x, y],
-        hooks: { draw: [() => this.#draw()] },
-      },
-      [[this.#low[0], this.#high[0]], [null, null]],
-      this.#holder,
-    );
-    const over = this.#plot.over;
-    over.addEventListener("pointermove", (event) => this.#hover(event));
-    // A finger does not hover.
-    over.addEventListener("pointerdown", (event) => this.#hover(event));
-    over.addEventListener("pointerleave", () => this.#leave());
-    over.addEventListener("click", () => this.#choose());
-    this.#holder.append(this.#tip);
-  }
-
-  #ticksThatFit(plot, ticks) {
-    const { ctx } = plot;
-    ctx.save();
-    ctx.font = FONT;
-    let free = -Infinity;
-    const texts = ticks.map(({ at, text }) => {
-      const middle = plot.valToPos(at, "x");
-      const half = Math.max(...text.split("\n").map((line) => ctx.measureText(line).width)) / 2;
-      if (middle - half < free) return null;
-      free = middle + half + 8;
-      return text;
-    });
-    ctx.restore();
-    return texts;
-  }
-
-  #place(point) {
-    return [this.#plot.valToPos(point.x, "x"), this.#plot.valToPos(point.y, "y")];
+    const order = [...this.#drawn].sort((a, b) => (a.policy === marked) - (b.policy === marked));
+    this.#group?.append(...order.map(({ node }) => node));
   }
 
   #draw() {
-    const { ctx, bbox } = this.#plot;
-    const scale = devicePixelRatio;
-    ctx.save();
-    ctx.beginPath();
-    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
-    ctx.clip();
-    ctx.translate(bbox.left, bbox.top);
-    ctx.scale(scale, scale);
-    const size = { width: bbox.width / scale, height: bbox.height / scale };
-    const texts = this.#options.under?.(ctx, this.#plot, size, [this.#low, this.#high]) ?? [];
-    const { marked } = view;
-    // What is marked is drawn last, over the others.
-    const order = [...this.lines].sort((a, b) => (a.policy === marked) - (b.policy === marked));
-    for (const line of order) this.#drawLine(ctx, line, marked);
-    this.#drawTexts(ctx, texts);
-    if (this.#at !== null) {
-      const [x, y] = this.#place(this.#at.point);
-      ctx.beginPath();
-      ctx.arc(x, y, 8, 0, 2 * Math.PI);
-      ctx.strokeStyle = colour("text");
-      ctx.lineWidth = 1.5;
-      ctx.setLineDash([]);
-      ctx.stroke();
-    }
-    ctx.restore();
+    if (this.#width === 0) return;
+    const { xTicks, xLog, xUnit = "", yUnit = "", xLabel, yLabel, under } = this.#options;
+    const [width, height] = [this.#width, this.#height];
+    const rows = xTicks ? Math.max(1, ...xTicks.map(({ text }) => text.split("\n").length)) : 1;
+    const bottom = height - (xLabel ? LABEL_SIZE : 0) - rows * LINE_HEIGHT - 10;
+    const [[lowX, lowY], [highX, highY]] = [this.#low, this.#high];
+    const ticksY = linearTicks(lowY, highY, Math.floor((bottom - TOP) / TICK_HEIGHT));
+    const textsY = tickTexts(ticksY).map((text) => text + yUnit);
+    const left = (yLabel ? LABEL_SIZE : 0) + Math.ceil(Math.max(...textsY.map(textWidth), 16)) + 10;
+    const right = width - RIGHT;
+    const x = scaleOf({ low: lowX, high: highX, isLog: xLog }, 0, right - left);
+    const y = scaleOf({ low: lowY, high: highY }, bottom - TOP, 0);
+    this.#plot = { x, y, width: right - left, height: bottom - TOP, low: this.#low, high: this.#high, left };
+    const most = Math.max(FEW_TICKS, Math.floor((right - left) / TICK_WIDTH));
+    const round = () => {
+      const ticks = xLog ? logTicks(lowX, highX, most) : linearTicks(lowX, highX, most);
+      const texts = xLog ? ticks.map(written.short) : tickTexts(ticks);
+      return ticks.map((at, index) => ({ at, text: texts[index] + xUnit }));
+    };
+    const ticksX = xTicks ?? round();
+    const grid = [
+      ...ticksX.map(({ at }) => `M${x(at)} 0V${bottom - TOP}`),
+      ...ticksY.map((at) => `M0 ${y(at)}H${right - left}`),
+    ];
+    const text = (anchor, atX, atY, content) =>
+      drawing("text", { x: atX, y: atY, "text-anchor": anchor }, content);
+    const { shapes = [], texts = [] } = under?.(this.#plot) ?? {};
+    this.#drawn = this.lines.map((line) => ({ policy: line.policy, node: this.#line(line) }));
+    this.#group = drawing("g");
+    this.#cursor = drawing("circle", { class: "cursor", r: 8, visibility: "hidden" });
+    this.#picture.setAttribute("width", width);
+    this.#picture.setAttribute("height", height);
+    this.#picture.replaceChildren(
+      ...ticksY.map((at, index) => text("end", left - 8, TOP + y(at) + 4, textsY[index])),
+      ...this.#textsThatFit(ticksX).flatMap(({ at, text: lines }) =>
+        lines.map((line, row) => text("middle", at, bottom + 4 + LINE_HEIGHT * (row + 1), line))),
+      ...(xLabel ? [text("middle", (left + right) / 2, height - 5, xLabel)] : []),
+      ...(yLabel ? [this.#sideways(yLabel, 12, (TOP + bottom) / 2)] : []),
+      drawing(
+        "g",
+        { transform: `translate(${left} ${TOP})` },
+        drawing("path", { class: "grid", d: grid.join("") }),
+        // A picture in the picture, which cuts off what goes beyond the axes.
+        drawing("svg", { width: right - left, height: bottom - TOP }, ...shapes),
+        drawing("path", { class: "rule", d: `M0 0V${bottom - TOP}H${right - left}` }),
+        drawing("rect", { class: "over", width: right - left, height: bottom - TOP }),
+        this.#group,
+        ...texts.map(({ text, x, y }) => drawing("text", { class: "rimmed", x, y: y + 4 }, text)),
+        this.#cursor,
+      ),
+    );
+    this.mark();
   }
 
-  // Over the lines, and with a rim that keeps the lines off.
-  #drawTexts(ctx, texts) {
-    ctx.font = FONT;
-    ctx.textAlign = "left";
-    ctx.textBaseline = "middle";
-    ctx.setLineDash([]);
-    ctx.lineWidth = 5;
-    ctx.lineJoin = "round";
-    ctx.strokeStyle = colour("paper");
-    ctx.fillStyle = colour("quiet");
-    for (const { text, x, y } of texts) {
-      ctx.strokeText(text, x, y);
-      ctx.fillText(text, x, y);
-    }
+  #sideways(text, x, y) {
+    return drawing("text", { "text-anchor": "middle", transform: `translate(${x} ${y}) rotate(-90)` }, text);
   }
 
-  #drawLine(ctx, line, marked) {
-    const { hue, dash, path, hollow } = marks.get(line.policy);
-    const isMarked = line.policy === marked;
-    ctx.globalAlpha = marked === null || isMarked ? 1 : 0.16;
-    ctx.strokeStyle = colour(hue);
-    ctx.lineJoin = "round";
-    ctx.lineWidth = (line.dashed ? 1 : 1.6) * (isMarked ? 1.8 : 1);
-    ctx.setLineDash(line.dashed ? [1.5, 3] : dash);
-    ctx.beginPath();
-    for (const point of line.points) ctx.lineTo(...this.#place(point));
-    ctx.stroke();
-    if (!line.dashed) {
-      ctx.setLineDash([]);
-      ctx.fillStyle = hollow ? colour("paper") : colour(hue);
+  /** Ticks' texts, line by line, without those for which the ones before leave no room. */
+  #textsThatFit(ticks) {
+    const { x, left } = this.#plot;
+    let free = 0;
+    return ticks.flatMap(({ at, text }) => {
+      const lines = text.split("\n");
+      const half = Math.ceil(Math.max(...lines.map(textWidth)) / 2);
+      const middle = Math.min(left + x(at), this.#width - half);
+      if (middle - half < free) return [];
+      free = middle + half + 8;
+      return [{ at: middle, text: lines }];
+    });
+  }
+
+  #place(point) {
+    return [this.#plot.x(point.x), this.#plot.y(point.y)];
+  }
+
+  #line(line) {
+    const { hue, dash = [], outline, hollow } = marks.get(line.policy) ?? line;
+    const places = line.points.map((point) => this.#place(point).map((at) => at.toFixed(1)).join(" "));
+    const { x, height } = this.#plot;
+    const parts = [drawing("path", {
+      class: line.dashed ? "course wanted" : "course",
+      d: `M${places.join("L")}`,
+      "stroke-dasharray": line.dashed ? "1.5 3" : dash.join(" "),
+    })];
+    if (line.area) {
+      const [first, last] = [line.points[0], line.points.at(-1)];
+      parts.unshift(drawing("path", { class: "area", d: `M${x(first.x)} ${height}L${places.join("L")}L${x(last.x)} ${height}Z` }));
+    }
+    if (outline !== undefined && !line.dashed) {
       // On a long line a shape here and there will do; lines start theirs at different places.
       const step = line.points.length > 30 ? Math.ceil(line.points.length / 7) : 1;
       const first = (3 * policies.indexOf(line.policy)) % step;
       for (let at = first; at < line.points.length; at += step) {
-        const point = line.points[at];
-        const radius = (this.#options.emphasised?.(point) ?? true) ? 4 : 2.4;
-        ctx.save();
-        ctx.translate(...this.#place(point));
-        ctx.scale(radius, radius);
-        ctx.lineWidth = 1.5 / radius;
-        ctx.fill(path);
-        ctx.stroke(path);
-        ctx.restore();
+        const radius = (this.#options.emphasised?.(line.points[at]) ?? true) ? 4 : 2.4;
+        parts.push(drawing("path", {
+          class: hollow ? "hollow" : "full",
+          d: outline,
+          transform: `translate(${places[at]}) scale(${radius})`,
+          "stroke-width": 1.5 / radius,
+        }));
       }
     }
-    ctx.globalAlpha = 1;
+    const node = drawing("g", { class: "line" }, ...parts);
+    node.style.color = `var(--${hue})`;
+    return node;
   }
 
   #hover(event) {
-    const box = this.#plot.over.getBoundingClientRect();
-    const [x, y] = [event.clientX - box.left, event.clientY - box.top];
+    const box = this.#picture.getBoundingClientRect();
+    const [x, y] = [event.clientX - box.left - this.#plot.left, event.clientY - box.top - TOP];
     let nearest = null;
     let distance = REACH * REACH;
     for (const line of this.lines) {
@@ -264,11 +271,10 @@ class Chart {
 
   #go(at) {
     this.#at = at;
-    view.point(at.line.policy);
-    this.redraw();
+    view.point(at.line.policy ?? null);
     const lines = this.#options.describe(at.point, at.line);
     this.#tip.replaceChildren(
-      named(at.line.policy),
+      ...(at.line.policy === undefined ? [] : [named(at.line.policy)]),
       element(
         "dl",
         {},
@@ -277,13 +283,14 @@ class Chart {
     );
     this.#tip.hidden = false;
     const [x, y] = this.#place(at.point);
-    const { over } = this.#plot;
-    const left = x + over.offsetLeft;
-    const top = y + over.offsetTop;
+    for (const [name, value] of [["cx", x], ["cy", y], ["visibility", "visible"]]) this.#cursor.setAttribute(name, value);
+    const [left, top] = [x + this.#plot.left, y + TOP];
     const { offsetWidth: width, offsetHeight: height } = this.#tip;
-    const right = left + 16 + width <= this.#holder.clientWidth;
-    this.#tip.style.left = `${Math.max(0, right ? left + 16 : left - 16 - width)}px`;
-    this.#tip.style.top = `${Math.max(0, top - height / 2)}px`;
+    const aside = left + 16 + width <= this.#width ? left + 16 : left - 16 - width;
+    // Where neither side has room the box goes below, lest it hide its point.
+    const below = Math.max(0, Math.min(left - width / 2, this.#width - width));
+    this.#tip.style.left = `${aside >= 0 ? aside : below}px`;
+    this.#tip.style.top = `${aside >= 0 ? Math.max(0, top - height / 2) : top + 16}px`;
     return lines;
   }
 
@@ -291,8 +298,8 @@ class Chart {
     if (this.#at === null) return;
     this.#at = null;
     this.#tip.hidden = true;
+    this.#cursor.setAttribute("visibility", "hidden");
     view.point(null);
-    this.redraw();
   }
 
   #choose() {
@@ -308,7 +315,8 @@ class Chart {
     const next = this.#at === null ? { line: this.lines[0], index: 0 } : this.#step(event.key);
     const at = { line: next.line, point: next.line.points[next.index] };
     const lines = this.#go(at);
-    announce(`${at.line.policy}: ${lines.map(([name, value]) => `${name} ${value}`).join(", ")}`);
+    const who = at.line.policy === undefined ? "" : `${at.line.policy}: `;
+    announce(who + lines.map(([name, value]) => `${name} ${value}`).join(", "));
   }
 
   #step(key) {
@@ -339,15 +347,21 @@ class Chart {
     const { numbers } = this;
     if (!numbers.open) return;
     const { columns } = this.#options;
+    const head = columns.map(([name]) => name);
+    const hasPolicies = this.lines.some((line) => line.policy !== undefined);
     const rows = this.lines.flatMap((line) =>
-      line.points.map((point) => element(
-        "tr",
-        {},
-        element("th", { scope: "row" }, line.dashed ? `${line.policy}, wanted` : line.policy),
-        ...columns.map(([, text]) => element("td", {}, text(point))),
-      )),
+      line.points.map((point) => {
+        const texts = columns.map(([, text]) => text(point));
+        const first = hasPolicies ? (line.dashed ? `${line.policy}, wanted` : line.policy) : texts.shift();
+        return element(
+          "tr",
+          {},
+          element("th", { scope: "row" }, first),
+          ...texts.map((text) => element("td", {}, text)),
+        );
+      }),
     );
-    const head = ["policy", ...columns.map(([name]) => name)];
+    if (hasPolicies) head.unshift("policy");
     const table = element(
       "table",
       {},
@@ -361,14 +375,14 @@ class Chart {
   }
 }
 
-/** Ticks at a trace's memory sizes, which stand at even distances for even factors. */
+/** Ticks at a trace's memory sizes. */
 function memoryTicks(trace) {
   const ticks = new Map();
   for (const at of trace.sizesInOrder) {
     const size = trace.sizes[at];
     const frames = written.count(size.frames);
     const text = size.text.endsWith("%") ? `${written.size(size)}\n${frames}` : frames;
-    if (!ticks.has(size.frames)) ticks.set(size.frames, { at: Math.log2(size.frames), text });
+    if (!ticks.has(size.frames)) ticks.set(size.frames, { at: size.frames, text });
   }
   return [...ticks.values()];
 }

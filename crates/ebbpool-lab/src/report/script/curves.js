@@ -11,7 +11,7 @@ function curveSection(choice) {
     { name: "writes", at: 4, unit: "page writes per reference", of: (reads, writes) => writes },
   ].map(({ name, at, unit, of }) => {
     const errors = new Map(trace.curve.errors.map((entry) => [`${trace.policies[entry[0]]} ${entry[1]}`, entry[at]]));
-    const point = (frames, reads, writes, error) => ({ x: Math.log2(frames), y: of(reads, writes) / trace.counted, frames, error });
+    const point = (frames, reads, writes, error) => ({ x: frames, y: of(reads, writes) / trace.counted, frames, error });
     const points = (policy) =>
       policy === report.baseline
         ? trace.curve.lru.map(([frames, reads, writes]) => point(frames, reads, writes, 0))
@@ -25,23 +25,20 @@ function curveSection(choice) {
       ["error", ({ error }) => (error > 0 ? `± ${written.share(error)}` : "exact")],
     ];
     const { limit } = trace.curve;
-    const limitLine = (ctx, plot, size) => {
-      if (limit?.figure !== name) return [];
-      const y = plot.valToPos(limit.most, "y");
-      ctx.strokeStyle = colour("contour");
-      ctx.setLineDash([4, 3]);
-      ctx.beginPath();
-      ctx.moveTo(0, y);
-      ctx.lineTo(size.width, y);
-      ctx.stroke();
-      return [{ text: limit.text, x: 6, y: y - 9 }];
+    const limitLine = (plot) => {
+      if (limit?.figure !== name) return {};
+      const y = plot.y(limit.most);
+      return {
+        shapes: [drawing("path", { class: "contour", d: `M0 ${y}H${plot.width}` })],
+        texts: [{ text: limit.text, x: 6, y: y - 9 }],
+      };
     };
     return new Chart({
       label: `${name} against memory`,
       caption: `${name.charAt(0).toUpperCase()}${name.slice(1)}`,
       xLabel: "memory in frames",
       yLabel: unit,
-      xTicks: memoryTicks(trace),
+      xLog: true,
       floor: 0,
       under: limitLine,
       lines: () =>

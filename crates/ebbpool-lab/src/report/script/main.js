@@ -91,25 +91,18 @@ function appearanceSwitch(button) {
   const names = ["auto", "light", "dark"];
   let at = 0;
   const root = document.documentElement;
-  const changed = () => {
-    colours.clear();
-    for (const chart of charts) chart.redraw();
-  };
   const show = () => {
     root.dataset.appearance = names[at];
     button.textContent = `Appearance: ${names[at]}`;
-    changed();
   };
   button.addEventListener("click", () => {
     at = (at + 1) % names.length;
     show();
   });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);
   // On paper everything is light, and charts are as wide as the paper.
   const print = (on) => {
     root.toggleAttribute("data-printing", on);
     for (const chart of charts) chart.fit();
-    changed();
   };
   addEventListener("beforeprint", () => print(true));
   addEventListener("afterprint", () => print(false));
@@ -126,7 +119,7 @@ document.getElementById("contents").append(
   element("a", { href: "#all-results" }, "All results"),
 );
 for (const chart of charts) chart.fit();
-view.on("mark policies", () => {
-  for (const chart of charts) chart.redraw();
+view.on("mark", () => {
+  for (const chart of charts) chart.mark();
 });
 appearanceSwitch(document.getElementById("appearance"));

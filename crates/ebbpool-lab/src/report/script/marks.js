@@ -77,26 +77,13 @@ function marksOf(policies) {
     }
     taken.add(`${hue} ${dash} ${shape} ${hollow}`);
     const outline = SHAPES[SHAPE_NAMES[shape]];
-    marks.set(policy, { hue, dash: DASHES[dash], outline, path: new Path2D(outline), hollow });
+    marks.set(policy, { hue, dash: DASHES[dash], outline, hollow });
   }
   return marks;
 }
 
 const policies = [...new Set(report.traces.flatMap((trace) => trace.policies))];
 const marks = marksOf(policies);
-
-// The style sheet holds all colours; a probe tells what a name comes to in the current appearance.
-const probe = element("span", { class: "unseen", "aria-hidden": "true" });
-document.body.append(probe);
-const colours = new Map();
-
-function colour(name) {
-  if (!colours.has(name)) {
-    probe.style.color = `var(--${name})`;
-    colours.set(name, getComputedStyle(probe).color);
-  }
-  return colours.get(name);
-}
 
 /** A line and a shape, as in the charts. */
 function swatch(policy, withLine = true) {

@@ -1,60 +1,34 @@
 // What the trace is like: how often pages come back, and how much of the traffic the hottest take.
 
-// From 0.1 % to 100 %, each power of ten as wide as the other.
-const CURVE = { width: 420, height: 210, left: 44, right: 12, top: 10, bottom: 34 };
-
-function curveFigure(caption, across, { of_pages: ofPages, points }) {
-  const { width, height, left, right, top, bottom } = CURVE;
-  const x = (percent) => left + ((Math.log10(percent) + 1) / 3) * (width - left - right);
-  const y = (share) => height - bottom - share * (height - top - bottom);
-  const line = points.map(({ percent, share }) => `${x(percent).toFixed(1)} ${y(share).toFixed(1)}`);
-  const area = `M${x(points[0].percent)} ${y(0)}L${line.join("L")}L${x(100)} ${y(0)}Z`;
-  const text = (anchor, at, across, content) =>
-    drawing("text", { x: at, y: across, "text-anchor": anchor }, content);
-  const levels = [0, 0.25, 0.5, 0.75, 1];
-  const picture = drawing(
-    "svg",
-    { viewBox: `0 0 ${width} ${height}`, class: "curve", "aria-hidden": "true" },
-    ...levels.map((share) => drawing("path", { class: "grid", d: `M${left} ${y(share)}H${width - right}` })),
-    drawing("path", { class: "area", d: area }),
-    drawing("path", { class: "line", d: `M${line.join("L")}` }),
-    ...levels.map((share) => text("end", left - 6, y(share) + 4, `${100 * share} %`)),
-    ...[[0.1, "start"], [1, "middle"], [10, "middle"], [100, "end"]].map(([percent, anchor]) =>
-      text(anchor, x(percent), height - bottom + 22, `${percent} %`)),
-  );
-  const rows = points.filter((_, at) => at % 5 === 0).map(({ percent, pages, share }) =>
-    element(
-      "tr",
-      {},
-      element("th", { scope: "row" }, `${percent} %`),
-      element("td", {}, written.count(pages)),
-      element("td", {}, written.share(share)),
-    ),
-  );
-  const head = [across, "pages", "share of references"];
-  return element(
-    "figure",
-    {},
-    element("figcaption", {}, caption),
-    picture,
-    element("p", { class: "axis" }, `${across}; 100 % are ${written.count(ofPages)} pages`),
-    element(
-      "details",
-      {},
-      element("summary", {}, "Numbers"),
-      element(
-        "div",
-        { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
-        element(
-          "table",
-          {},
-          element("caption", { class: "unseen" }, caption),
-          element("thead", {}, element("tr", {}, ...head.map((name) => element("th", { scope: "col" }, name)))),
-          element("tbody", {}, ...rows),
-        ),
-      ),
-    ),
-  );
+function curveChart(caption, across, { of_pages: ofPages, points }) {
+  const columns = [
+    [across, ({ x }) => `${x} %`],
+    ["pages", ({ pages }) => written.count(pages)],
+    ["share of references", ({ y }) => written.share(y / 100)],
+  ];
+  const line = {
+    hue: "blue",
+    area: true,
+    points: points.map(({ percent, pages, share }) => ({ x: percent, y: 100 * share, pages })),
+  };
+  const chart = new Chart({
+    label: caption,
+    caption,
+    note: `${across}; 100 % are ${written.count(ofPages)} pages`,
+    height: 230,
+    xLog: true,
+    xUnit: " %",
+    yUnit: " %",
+    padX: 0,
+    floor: 0,
+    ceiling: 100,
+    levels: () => [0, 100],
+    lines: () => [line],
+    describe: (point) => columns.map(([name, text]) => [name, text(point)]),
+    columns,
+  });
+  chart.update();
+  return chart.element;
 }
 
 function natureSection({ trace }) {
@@ -86,9 +60,9 @@ function natureSection({ trace }) {
     ),
     element(
       "div",
-      { class: "charts curves" },
-      curveFigure("Hit ratio of LRU", `memory, of ${ofWhat}`, nature.lru_hit_ratio),
-      curveFigure("References to the hottest pages", "hottest pages, of the trace's", nature.popularity),
+      { class: "charts apart" },
+      curveChart("Hit ratio of LRU", `memory, of ${ofWhat}`, nature.lru_hit_ratio),
+      curveChart("References to the hottest pages", "hottest pages, of the trace's", nature.popularity),
     ),
   ];
 }

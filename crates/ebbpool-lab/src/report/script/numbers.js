@@ -26,14 +26,3 @@ const written = {
       ? `${written.size(size)} (${written.count(size.frames)} frames)`
       : `${written.count(size.frames)} frames`,
 };
-
-// Round numbers from low to high, at most about `most` of them.
-function roundSteps(low, high, most) {
-  const rough = (high - low) / most;
-  if (!(rough > 0)) return [];
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough);
-  const steps = [];
-  for (let at = Math.ceil(low / step); at * step <= high; at += 1) steps.push(at * step);
-  return steps;
-}

@@ -9,7 +9,7 @@ function tradeOffSection(choice) {
   // Whether a policy's line goes through a box of the chart.
   const crossed = (plot, box) =>
     chart.lines.some(({ points }) => {
-      const at = points.map((point) => [plot.valToPos(point.x, "x"), plot.valToPos(point.y, "y")]);
+      const at = points.map((point) => [plot.x(point.x), plot.y(point.y)]);
       return at.some(([x, y], index) => {
         const [nextX, nextY] = at[index + 1] ?? [x, y];
         // A step every few pixels; the box is larger than that.
@@ -28,46 +28,41 @@ function tradeOffSection(choice) {
       .filter((cell) => cell !== null && cell.bill !== null)
       .map((cell) => ({ x: cell.reads / trace.counted, y: cell.writes / trace.counted, cell }));
   // A line of equal bill goes from the left edge down to the bottom or the right edge.
-  const equalBills = (ctx, plot, size, [[left, bottom], [right, top]]) => {
+  const equalBills = (plot) => {
     // Where R changes, two results with the same reads and writes may have different bills.
-    if (!trace.isConstant(choice.asymmetry)) return [];
+    if (!trace.isConstant(choice.asymmetry)) return {};
+    const { low: [left, bottom], high: [right, top] } = plot;
     const { ratio } = choice;
     const ends = [left + ratio * bottom, right + ratio * top].map((bill) => trace.told(bill));
-    const bills = roundSteps(...ends, 9).map((told) => told / trace.measure.factor);
-    ctx.strokeStyle = colour("contour");
-    ctx.font = FONT;
-    ctx.lineWidth = 1;
-    ctx.setLineDash([4, 3]);
+    const bills = linearTicks(...ends, 9).map((told) => told / trace.measure.factor);
+    const shapes = [];
     const taken = [];
     const texts = [];
     for (const bill of bills) {
       const start = ratio > 0 ? [left, (bill - left) / ratio] : [bill, top];
       const end = ratio > 0 ? [right, (bill - right) / ratio] : [bill, bottom];
-      const [x0, y0] = [plot.valToPos(start[0], "x"), plot.valToPos(start[1], "y")];
-      const [x1, y1] = [plot.valToPos(end[0], "x"), plot.valToPos(end[1], "y")];
-      ctx.beginPath();
-      ctx.moveTo(x0, y0);
-      ctx.lineTo(x1, y1);
-      ctx.stroke();
+      const [x0, y0] = [plot.x(start[0]), plot.y(start[1])];
+      const [x1, y1] = [plot.x(end[0]), plot.y(end[1])];
+      shapes.push(drawing("path", { class: "contour", d: `M${x0} ${y0}L${x1} ${y1}` }));
       const told = written.short(trace.told(bill));
       const text = trace.device === null ? `bill ${told}` : `${told} ${trace.measure.unit}`;
-      const width = ctx.measureText(text).width;
+      const width = textWidth(text);
       const slope = (y1 - y0) / (x1 - x0);
       // Where the line enters the chart or leaves it, whichever is free; else it goes without.
       const entry = ratio > 0 ? Math.max(0, x0 + (18 - y0) / slope) + 6 : x0 + 6;
-      const exit = size.width - width - 6;
+      const exit = plot.width - width - 6;
       const above = (x) => (ratio > 0 ? y0 + slope * (x + width / 2 - x0) - 9 : 10);
       for (const x of [entry, exit]) {
         const y = above(x);
         const box = [x - 5, y - 9, x + width + 5, y + 9];
-        const inside = box[0] >= 0 && box[1] >= 0 && box[2] <= size.width && box[3] <= size.height;
+        const inside = box[0] >= 0 && box[1] >= 0 && box[2] <= plot.width && box[3] <= plot.height;
         if (!inside || taken.some((other) => touches(box, other)) || crossed(plot, box)) continue;
         taken.push(box);
         texts.push({ text, x, y });
         break;
       }
     }
-    return texts;
+    return { shapes, texts };
   };
   const chart = new Chart({
     label: "Reads against writes",

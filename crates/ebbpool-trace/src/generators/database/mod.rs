@@ -10,17 +10,19 @@
 //! no values. Not modelled: system catalogs, free-space maps, vacuum, splits in the
 //! middle of an index.
 
+mod generator;
 mod heap;
 mod index;
 mod options;
 mod session;
 
+pub(super) use generator::generator;
 pub(super) use heap::{Heap, HeapSize};
 pub(super) use index::{AppendPoint, Index, IndexSize};
 pub(super) use options::{CLIENTS, HINT_BITS, Options, PAGE_SIZE, REFERENCES, WARMUP};
 #[cfg(test)]
 pub(super) use session::recording::Recorder;
-pub(super) use session::{Benchmark, Sessions, Transaction};
+pub(super) use session::{Benchmark, Transaction};
 
 /// Rows that every transaction may update share their pages with old versions of
 /// themselves. The recorded strings' tellers, branches, districts and warehouses have

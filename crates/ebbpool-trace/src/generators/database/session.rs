@@ -7,6 +7,12 @@ use crate::reference::Batch;
 
 /// A benchmark's database and its mix of transactions.
 pub(in super::super) trait Benchmark: Send {
+    /// The database as its loader leaves it; what its size counts is the benchmark's matter.
+    fn loaded(size: u64, options: &Options) -> Self;
+
+    /// Pages of the database, with those that it will grow by.
+    fn pages(&self) -> u64;
+
     /// Runs one transaction: all that it asks of the buffer goes to `transaction`.
     fn run(&mut self, transaction: &mut Transaction);
 }

@@ -15,10 +15,10 @@ mod schema;
 
 use super::arguments::{Arguments, Kind, Parameter, SEED};
 use super::database::{
-    Benchmark, CLIENTS, HINT_BITS, Options, PAGE_SIZE, REFERENCES, Sessions, Transaction, WARMUP,
+    Benchmark, CLIENTS, HINT_BITS, Options, PAGE_SIZE, REFERENCES, Transaction, WARMUP, generator,
 };
 use super::random::Random;
-use super::{Draws, Entry, Generator, GeneratorInfo, References};
+use super::{Entry, Generator, GeneratorInfo};
 use crate::error::TraceError;
 use schema::Company;
 
@@ -47,42 +47,19 @@ pub(super) static ENTRY: Entry = Entry {
     build,
 };
 
-struct TpcC {
-    warehouses: u64,
-    options: Options,
-    pages: u64,
-}
-
 fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
-    let warehouses = arguments.integer("warehouses")?;
-    let options = Options::of(arguments)?;
-    Ok(Box::new(TpcC {
-        warehouses,
-        options,
-        pages: Company::new(warehouses, &options).pages,
-    }))
+    generator::<Company>("warehouses", arguments)
 }
 
-impl Draws for TpcC {
-    fn references(&self) -> u64 {
-        self.options.references
+impl Benchmark for Company {
+    fn loaded(warehouses: u64, options: &Options) -> Company {
+        Company::new(warehouses, options)
     }
 
     fn pages(&self) -> u64 {
         self.pages
     }
 
-    fn page_size(&self) -> Option<u64> {
-        Some(self.options.page_size)
-    }
-
-    fn start(&self, _spec: &str) -> Result<Box<dyn References>, TraceError> {
-        let company = Company::new(self.warehouses, &self.options);
-        Ok(Box::new(Sessions::new(company, &self.options)))
-    }
-}
-
-impl Benchmark for Company {
     fn run(&mut self, transaction: &mut Transaction) {
         match transaction.random.below(100) {
             0..45 => self.new_order(transaction),
