@@ -59,6 +59,17 @@ pub(crate) struct Console {
     live: Mutex<Option<Live>>,
 }
 
+impl Console {
+    /// A line on standard error, above the bar if there is one.
+    pub(crate) fn line(&self, line: &str) {
+        match &*lock(&self.bar) {
+            Some((_, bar)) if !bar.is_hidden() => bar.println(line),
+            // A note that cannot be shown is no reason to fail.
+            _ => drop(writeln!(io::stderr(), "{line}")),
+        }
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,11 +6,10 @@ use ebbpool_sim::bound::{Question, RecordedTrace, solve_all};
 use ebbpool_sim::{AtEnd, Progress, SimError};
 use serde::{Deserialize, Serialize};
 
-use super::lab::{Group, Lab, Measured, charge};
 use super::metric::{Metric, Values};
 use super::plan::Cell;
-use crate::failure::Failure;
-use crate::progress;
+use super::runner::{Group, Measured, Runner, pricing_of};
+use crate::error::ExperimentError;
 
 /// In the place of a policy: the lower bound of `ebbpool bound`.
 pub(crate) const LOWER_BOUND: &str = "lower-bound";
@@ -47,16 +46,16 @@ impl Asked {
     }
 }
 
-impl Lab<'_> {
+impl Runner<'_> {
     /// The lower bounds of a group of cells.
     pub(crate) fn run_lower_bound(
         &self,
         group: &Group,
         measured: &mut HashMap<Cell, Measured>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ExperimentError> {
         let around = &group.surroundings;
         if around.device.is_some() || around.changing.is_some() {
-            return Err(Failure::Usage(format!(
+            return Err(ExperimentError::Invalid(format!(
                 "the lower bound is that of an asymmetry that stays the same; leave '{LOWER_BOUND}' out, or device and changing asymmetries"
             )));
         }
@@ -67,7 +66,7 @@ impl Lab<'_> {
         let mut asked = Vec::new();
         for (frames_told, &frames) in group.frames.iter().zip(&resolved.frames) {
             for told in &group.asymmetries {
-                let asymmetry = charge(around, told.as_deref(), &resolved.metadata)?.asymmetry;
+                let asymmetry = pricing_of(around, told.as_deref(), &resolved.metadata)?.asymmetry;
                 let mut one = Asked {
                     cell: Cell {
                         surroundings: around.clone(),
@@ -100,7 +99,7 @@ impl Lab<'_> {
         }
         let quiet = Progress {
             report: &|_| {},
-            stop: &progress::STOP,
+            stop: self.events.stop(),
         };
         let trace = RecordedTrace::read(&source, &quiet)?;
         let questions: Vec<Question> = new.iter().map(|one| one.question.clone()).collect();
@@ -108,9 +107,9 @@ impl Lab<'_> {
         let told = self.telling(work);
         let progress = Progress {
             report: &told,
-            stop: &progress::STOP,
+            stop: self.events.stop(),
         };
-        let bounds = solve_all(&trace, &questions, self.threads, &progress)?;
+        let bounds = solve_all(&trace, &questions, self.threads(), &progress)?;
         let interrupted = bounds.iter().any(|bound| bound.interrupted);
         for (one, bound) in new.iter().zip(bounds) {
             if bound.interrupted {

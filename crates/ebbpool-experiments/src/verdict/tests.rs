@@ -1,5 +1,5 @@
 use super::*;
-use crate::reproduce::metric::Values;
+use crate::metric::Values;
 
 /// An experiment with two workloads and a size, and that claim about it.
 fn experiment(claim: &str) -> Experiment {

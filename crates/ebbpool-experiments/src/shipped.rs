@@ -5,7 +5,7 @@ macro_rules! experiments {
     ($($name:literal),* $(,)?) => {
         pub(crate) static EXPERIMENTS: &[(&str, &str)] = &[$((
             concat!("experiments/", $name, ".toml"),
-            include_str!(concat!("../../experiments/", $name, ".toml")),
+            include_str!(concat!("../experiments/", $name, ".toml")),
         )),*];
     };
 }
@@ -83,11 +83,11 @@ mod tests {
     use ebbpool_policy::{PolicySpec, registry};
 
     use super::*;
-    use crate::reproduce::contenders::{self, Is};
-    use crate::reproduce::format::{Experiment, Paper, Scale};
-    use crate::reproduce::lab::{self, stands_for};
-    use crate::reproduce::plan::{self, How};
-    use crate::reproduce::traces::Traces;
+    use crate::contenders::{self, Is};
+    use crate::format::{Experiment, Paper, Scale};
+    use crate::plan::{self, How};
+    use crate::runner::{self, stands_for};
+    use crate::traces::Traces;
 
     fn all() -> impl Iterator<Item = (&'static str, Experiment)> {
         EXPERIMENTS.iter().map(|(name, text)| {
@@ -164,8 +164,8 @@ mod tests {
                     stands_for(&cell.policy) || policy.is_ok(),
                     "{file}: {cell:?}"
                 );
-                assert!(lab::size(&cell.frames).is_ok(), "{file}: {cell:?}");
-                assert!(lab::warmup(&around.warmup).is_ok(), "{file}: {cell:?}");
+                assert!(runner::size(&cell.frames).is_ok(), "{file}: {cell:?}");
+                assert!(runner::warmup(&around.warmup).is_ok(), "{file}: {cell:?}");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Runs simulations in as few passes as will do, and keeps what came of them.
+//! Runs simulations in as few passes as will do, and keeps their results.
 
 use std::cell::{Cell as Shared, RefCell};
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use std::time::Instant;
 use ebbpool_cost::Unit;
 use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_lab::{
-    MemorySize, Pricing, PricingRequest, ResultDirectory, RunResult, TraceSummary, parse_warmup,
+    MemorySize, Pricing, PricingRequest, RunResult, Settings, TraceSummary, parse_warmup,
 };
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{
@@ -16,6 +16,7 @@ use ebbpool_sim::{
 };
 use ebbpool_trace::{Batch, Source};
 
+use super::listener::Listener;
 use super::lower::{self, LOWER_BOUND};
 use super::metric::{Metric, Values};
 use super::optimum;
@@ -23,9 +24,7 @@ use super::plan::{Cell, Surroundings};
 #[cfg(unix)]
 use super::real;
 use super::traces::Traces;
-use crate::failure::Failure;
-use crate::progress;
-use crate::results;
+use crate::error::ExperimentError;
 
 /// In the place of a policy: the cheapest schedule that there is.
 pub(crate) const OPTIMUM: &str = "optimum";
@@ -51,10 +50,10 @@ pub(crate) struct Measured {
 }
 
 /// Where simulations are run.
-pub(crate) struct Lab<'a> {
+pub(crate) struct Runner<'a> {
     pub(crate) traces: Traces,
-    pub(crate) threads: usize,
-    pub(crate) use_cache: bool,
+    pub(crate) settings: &'a Settings,
+    pub(crate) events: &'a dyn Listener,
     /// Called with the references simulated since it was called last, all cells together.
     pub(crate) advance: &'a (dyn Fn(f64) + Sync),
     /// How many results were known.
@@ -71,12 +70,16 @@ pub(crate) struct Group {
     pub(crate) asymmetries: Vec<Option<String>>,
 }
 
-impl<'a> Lab<'a> {
-    pub(crate) fn new(threads: usize, use_cache: bool, advance: &'a (dyn Fn(f64) + Sync)) -> Self {
-        Lab {
+impl<'a> Runner<'a> {
+    pub(crate) fn new(
+        settings: &'a Settings,
+        events: &'a dyn Listener,
+        advance: &'a (dyn Fn(f64) + Sync),
+    ) -> Self {
+        Runner {
             traces: Traces::default(),
-            threads,
-            use_cache,
+            settings,
+            events,
             advance,
             known: Shared::new(0),
             computed: Shared::new(0),
@@ -96,26 +99,22 @@ impl<'a> Lab<'a> {
         }
     }
 
-    fn kept_in(&self) -> Option<ResultDirectory> {
-        match self.use_cache {
-            true => results::directory(),
-            false => None,
-        }
+    pub(crate) fn threads(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.settings.threads.unwrap_or_else(cores)
     }
 
     /// Where results over a trace are kept.
     pub(crate) fn store(&self, source: &Source) -> Box<dyn Store> {
-        match self
-            .kept_in()
-            .and_then(|directory| directory.of_trace(source))
-        {
+        let directory = self.settings.results.as_ref();
+        match directory.and_then(|directory| directory.of_trace(source)) {
             Some(results) => Box::new(results),
             None => Box::new(NoStore),
         }
     }
 
     /// How many references all cells together serve, roughly.
-    pub(crate) fn work(&self, cells: &[Cell]) -> Result<f64, Failure> {
+    pub(crate) fn work(&self, cells: &[Cell]) -> Result<f64, ExperimentError> {
         let mut work = 0.0;
         for group in groups(cells) {
             let source = self.traces.source(&group.surroundings.trace)?;
@@ -129,7 +128,7 @@ impl<'a> Lab<'a> {
     }
 
     /// References of a trace, or a guess where it does not tell.
-    fn references(&self, source: &Source) -> Result<f64, Failure> {
+    fn references(&self, source: &Source) -> Result<f64, ExperimentError> {
         const GUESS: u64 = 1_000_000;
         Ok(source.open()?.references().unwrap_or(GUESS) as f64)
     }
@@ -139,7 +138,7 @@ impl<'a> Lab<'a> {
         &self,
         cells: &[Cell],
         time_lines: bool,
-    ) -> Result<HashMap<Cell, Measured>, Failure> {
+    ) -> Result<HashMap<Cell, Measured>, ExperimentError> {
         let mut measured = HashMap::new();
         for group in groups(cells) {
             #[cfg(unix)]
@@ -163,14 +162,14 @@ impl<'a> Lab<'a> {
         group: &Group,
         time_lines: bool,
         measured: &mut HashMap<Cell, Measured>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ExperimentError> {
         let around = &group.surroundings;
         let source = self.traces.source(&around.trace)?;
         let metadata = source.open()?.metadata().clone();
         let charges = group
             .asymmetries
             .iter()
-            .map(|asymmetry| charge(around, asymmetry.as_deref(), &metadata))
+            .map(|asymmetry| pricing_of(around, asymmetry.as_deref(), &metadata))
             .collect::<Result<Vec<_>, _>>()?;
         let Some(first) = charges.first() else {
             return Ok(());
@@ -234,10 +233,10 @@ impl<'a> Lab<'a> {
         group: &Group,
         file: &str,
         measured: &mut HashMap<Cell, Measured>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ExperimentError> {
         let source = self.traces.source(&group.surroundings.trace)?;
         for cell in group.all() {
-            let result = real::measure(&cell, file, &source)?;
+            let result = real::measure(self, &cell, file, &source)?;
             measured.insert(cell, result);
             self.computed.set(self.computed.get() + 1);
             (self.advance)(self.references(&source)?);
@@ -258,12 +257,17 @@ impl<'a> Lab<'a> {
         }
     }
 
-    fn sweep(&self, sweep: &Sweep, source: &Source, cells: usize) -> Result<Swept, Failure> {
+    fn sweep(
+        &self,
+        sweep: &Sweep,
+        source: &Source,
+        cells: usize,
+    ) -> Result<Swept, ExperimentError> {
         let store = self.store(source);
         let report = self.telling(self.references(source)? * cells as f64);
         let progress = Progress {
             report: &report,
-            stop: &progress::STOP,
+            stop: self.events.stop(),
         };
         let swept = sweep.run(source, store.as_ref(), &progress)?;
         if swept.interrupted {
@@ -277,20 +281,23 @@ impl<'a> Lab<'a> {
         Ok(swept)
     }
 
-    pub(crate) fn options(&self, around: &Surroundings) -> Result<Options, Failure> {
+    pub(crate) fn options(&self, around: &Surroundings) -> Result<Options, ExperimentError> {
         Ok(Options {
             at_end: at_end(&around.at_end)?,
             cluster_size: cluster_size(&around.cluster_size)?,
-            threads: self.threads,
+            threads: self.threads(),
             ..Options::default()
         })
     }
 
     /// Runs each cell once more, alone and on one thread, and notes the time it takes.
-    pub(crate) fn time(&self, measured: &mut HashMap<Cell, Measured>) -> Result<(), Failure> {
+    pub(crate) fn time(
+        &self,
+        measured: &mut HashMap<Cell, Measured>,
+    ) -> Result<(), ExperimentError> {
         let progress = Progress {
             report: &|_| {},
-            stop: &progress::STOP,
+            stop: self.events.stop(),
         };
         for (cell, result) in measured {
             if stands_for(&cell.policy) {
@@ -330,7 +337,7 @@ impl<'a> Lab<'a> {
         &self,
         group: &Group,
         measured: &mut HashMap<Cell, Measured>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ExperimentError> {
         let around = &group.surroundings;
         let source = self.traces.source(&around.trace)?;
         let references = references_of(&source)?;
@@ -338,7 +345,7 @@ impl<'a> Lab<'a> {
         for (frames_told, &frames) in group.frames.iter().zip(&resolved.frames) {
             for asymmetry_told in &group.asymmetries {
                 let asymmetry =
-                    charge(around, asymmetry_told.as_deref(), &resolved.metadata)?.asymmetry;
+                    pricing_of(around, asymmetry_told.as_deref(), &resolved.metadata)?.asymmetry;
                 let skipped = usize::try_from(resolved.warmup).unwrap_or(usize::MAX);
                 let bill = optimum::cheapest(
                     &references,
@@ -347,7 +354,7 @@ impl<'a> Lab<'a> {
                     skipped,
                 );
                 let Some(bill) = bill else {
-                    return Err(Failure::Usage(format!(
+                    return Err(ExperimentError::Invalid(format!(
                         "the optimum is found by trying all schedules, and {} has too many; leave 'optimum' out, or take a trace of at most {} references",
                         source.label(),
                         optimum::MOST_REFERENCES
@@ -385,7 +392,11 @@ impl<'a> Lab<'a> {
     }
 
     /// What shares of frames and of the warm-up come to.
-    pub(crate) fn resolved(&self, group: &Group, source: &Source) -> Result<Resolved, Failure> {
+    pub(crate) fn resolved(
+        &self,
+        group: &Group,
+        source: &Source,
+    ) -> Result<Resolved, ExperimentError> {
         let around = &group.surroundings;
         let sweep = Sweep {
             policies: Vec::new(),
@@ -436,7 +447,7 @@ impl Group {
 }
 
 /// All references of a short trace.
-fn references_of(source: &Source) -> Result<Vec<(u64, bool)>, Failure> {
+fn references_of(source: &Source) -> Result<Vec<(u64, bool)>, ExperimentError> {
     let mut reader = source.open()?;
     let mut batch = Batch::new();
     let mut references = Vec::new();
@@ -489,11 +500,11 @@ fn groups(cells: &[Cell]) -> Vec<Group> {
 }
 
 /// Whom the cells of those surroundings pay.
-pub(crate) fn charge(
+pub(crate) fn pricing_of(
     around: &Surroundings,
     asymmetry: Option<&str>,
     trace: &ebbpool_trace::Metadata,
-) -> Result<Pricing, Failure> {
+) -> Result<Pricing, ExperimentError> {
     // A device has an asymmetry of its own.
     let told = match (&around.changing, &around.device) {
         (Some(changing), _) => Some(changing.as_str()),
@@ -503,37 +514,37 @@ pub(crate) fn charge(
     let spec = told
         .map(|text| text.parse::<AsymmetrySpec>())
         .transpose()
-        .map_err(|error| Failure::Usage(error.to_string()))?;
+        .map_err(|error| ExperimentError::Invalid(error.to_string()))?;
     let request = PricingRequest::new(spec, around.device.as_deref())?;
     let pricing = Pricing::new(&request, trace)?;
-    progress::report_notes(&pricing.notes);
     Ok(pricing)
 }
 
-pub(crate) fn size(text: &str) -> Result<Size, Failure> {
+pub(crate) fn size(text: &str) -> Result<Size, ExperimentError> {
     let size = text.parse::<MemorySize>();
     size.map(|size| size.size)
-        .map_err(|error| Failure::Usage(error.to_string()))
+        .map_err(|error| ExperimentError::Invalid(error.to_string()))
 }
 
-pub(crate) fn cluster_size(text: &str) -> Result<u64, Failure> {
+pub(crate) fn cluster_size(text: &str) -> Result<u64, ExperimentError> {
     let size = text.parse().ok().filter(|&size| size > 0);
-    let wrong = || Failure::Usage(format!("'{text}' is no cluster-size; give pages from 1 up"));
+    let wrong =
+        || ExperimentError::Invalid(format!("'{text}' is no cluster-size; give pages from 1 up"));
     size.ok_or_else(wrong)
 }
 
-pub(crate) fn at_end(text: &str) -> Result<AtEnd, Failure> {
+pub(crate) fn at_end(text: &str) -> Result<AtEnd, ExperimentError> {
     match text {
         "free" => Ok(AtEnd::Free),
         "flush" => Ok(AtEnd::Flush),
-        _ => Err(Failure::Usage(format!(
+        _ => Err(ExperimentError::Invalid(format!(
             "at-end is '{text}', and must be free or flush"
         ))),
     }
 }
 
-pub(crate) fn warmup(text: &str) -> Result<Warmup, Failure> {
-    parse_warmup(text).map_err(|error| Failure::Usage(error.to_string()))
+pub(crate) fn warmup(text: &str) -> Result<Warmup, ExperimentError> {
+    parse_warmup(text).map_err(|error| ExperimentError::Invalid(error.to_string()))
 }
 
 /// A row's figures.

@@ -1,19 +1,18 @@
 //! Policies in order: what each costs on the whole if it is taken everywhere.
 
-use comfy_table::{Table, presets};
 use serde::Serialize;
 
-use super::Reproduced;
 use super::contenders;
 use super::format::{Experiment, Ranking};
 use super::metric::Metric;
 use super::plan::Place;
 use super::point::Point;
 use super::seeds::{self, Estimate, geometric_mean};
+use super::study::ExperimentResult;
 
 /// A ranking with what came of it, the best first.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Ranked {
+pub struct Ranked {
     pub(crate) title: Option<String>,
     pub(crate) ratio_to: String,
     pub(crate) metric: Metric,
@@ -130,20 +129,20 @@ fn row(policy: &str, ratios: &[Ratios], columns: Option<&(String, Vec<String>)>)
 }
 
 /// All rankings, each with its experiment.
-pub(crate) fn of_all(all: &[Reproduced]) -> impl Iterator<Item = (&Reproduced, &Ranked)> {
-    let rankings = |done| Reproduced::rankings(done).map(move |ranked| (done, ranked));
+pub fn of_all(all: &[ExperimentResult]) -> impl Iterator<Item = (&ExperimentResult, &Ranked)> {
+    let rankings = |done| ExperimentResult::rankings(done).map(move |ranked| (done, ranked));
     all.iter().flat_map(rankings)
 }
 
 /// What stands above a ranking.
-pub(crate) fn heading(done: &Reproduced, ranked: &Ranked) -> String {
+pub fn heading(done: &ExperimentResult, ranked: &Ranked) -> String {
     let title = ranked.title.as_deref().unwrap_or(&done.experiment.title);
     format!("{}: {title}", done.experiment.id())
 }
 
 impl Ranked {
     /// The heads of the columns.
-    pub(crate) fn heads(&self) -> Vec<String> {
+    pub fn heads(&self) -> Vec<String> {
         let mut heads = vec![
             "policy".to_string(),
             format!("geometric mean over {} (worst)", self.ratio_to),
@@ -160,7 +159,7 @@ impl Ranked {
     }
 
     /// The cells of each row.
-    pub(crate) fn cells(&self) -> Vec<Vec<String>> {
+    pub fn cells(&self) -> Vec<Vec<String>> {
         let ratio = |value: f64| format!("{value:.3}");
         let row = |row: &Row| {
             let mean = format!(
@@ -175,16 +174,6 @@ impl Ranked {
             cells
         };
         self.rows.iter().map(row).collect()
-    }
-
-    /// For a terminal.
-    pub(crate) fn as_table(&self) -> String {
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING).set_header(self.heads());
-        for cells in self.cells() {
-            table.add_row(cells);
-        }
-        table.to_string()
     }
 
     /// For machines.
@@ -221,7 +210,7 @@ impl Ranked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::metric::Values;
+    use crate::metric::Values;
 
     const FILE: &str = r#"
 id = "test"
@@ -262,7 +251,7 @@ best = { policy = "best" }
             spec: policy.into(),
             frames: Some(10),
             chosen: None,
-            values: crate::reproduce::point::means(&runs),
+            values: crate::point::means(&runs),
             runs,
             asymmetry: 1.0,
             read_cost: 1.0,

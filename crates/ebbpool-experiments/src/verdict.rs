@@ -19,16 +19,20 @@ use super::seeds::{self, Estimate};
 /// How a claim fared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Verdict {
+pub enum Verdict {
+    /// It holds.
     Holds,
+    /// The direction is right, the size is not.
     InPart,
+    /// It does not hold.
     DoesNot,
     /// There is nothing to judge by.
     Unknown,
 }
 
 impl Verdict {
-    pub(crate) fn says(self) -> &'static str {
+    /// In words.
+    pub fn says(self) -> &'static str {
         match self {
             Verdict::Holds => "holds",
             Verdict::InPart => "holds in part",
@@ -40,12 +44,18 @@ impl Verdict {
 
 /// A claim beside what we found.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Judged {
-    pub(crate) says: String,
-    pub(crate) paper: String,
-    pub(crate) ours: String,
-    pub(crate) verdict: Verdict,
-    pub(crate) why: Option<String>,
+#[non_exhaustive]
+pub struct Judged {
+    /// The claim.
+    pub says: String,
+    /// The paper's figures.
+    pub paper: String,
+    /// Our figures.
+    pub ours: String,
+    /// Whether it holds.
+    pub verdict: Verdict,
+    /// Why not, as far as we can say.
+    pub why: Option<String>,
 }
 
 /// Differences up to this share count as none.

@@ -1,9 +1,9 @@
 //! Claims on how many times as much as another a policy costs, and on policies that stay the same.
 
 use super::{Bench, Compared, FACTOR, Finding, Verdict, of_share};
-use crate::reproduce::format::{Fixed, Over, Ratio};
-use crate::reproduce::ranking::times_worse;
-use crate::reproduce::seeds::{self, Estimate};
+use crate::format::{Fixed, Over, Ratio};
+use crate::ranking::times_worse;
+use crate::seeds::{self, Estimate};
 
 impl Bench<'_> {
     pub(super) fn ratio(&self, it: &Ratio) -> Option<Finding> {

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::Reproduced;
 use super::metric::Metric;
 use super::point::Point;
+use super::study::ExperimentResult;
 
 /// The metrics that some point has.
 pub(crate) fn metrics(points: &[Point]) -> BTreeSet<Metric> {
@@ -15,13 +15,13 @@ pub(crate) fn metrics(points: &[Point]) -> BTreeSet<Metric> {
 }
 
 /// True if points are means over seeds.
-fn is_seeded(done: &Reproduced) -> bool {
+fn is_seeded(done: &ExperimentResult) -> bool {
     !done.experiment.seeds(done.scale).is_empty()
 }
 
 /// A row for each point; where there are seeds, with how many and half of each mean's confidence
 /// interval.
-pub(crate) fn points_csv(done: &Reproduced) -> Result<Vec<u8>, csv::Error> {
+pub(crate) fn points_csv(done: &ExperimentResult) -> Result<Vec<u8>, csv::Error> {
     let metrics = metrics(&done.points);
     let mut csv = csv::Writer::from_writer(Vec::new());
     let dimensions = done.experiment.dimensions();
@@ -60,7 +60,7 @@ pub(crate) fn points_csv(done: &Reproduced) -> Result<Vec<u8>, csv::Error> {
 }
 
 /// A row for each moment of each point; nothing where there are none.
-pub(crate) fn moments_csv(done: &Reproduced) -> Result<Option<Vec<u8>>, csv::Error> {
+pub(crate) fn moments_csv(done: &ExperimentResult) -> Result<Option<Vec<u8>>, csv::Error> {
     if done.points.iter().all(|point| point.moments.is_empty()) {
         return Ok(None);
     }
@@ -102,7 +102,7 @@ pub(crate) fn moments_csv(done: &Reproduced) -> Result<Option<Vec<u8>>, csv::Err
 }
 
 /// An experiment's results as JSON.
-pub(crate) fn as_json(done: &Reproduced) -> Value {
+pub fn as_json(done: &ExperimentResult) -> Value {
     let experiment = &done.experiment;
     let point = |point: &Point| {
         let mut object = Map::new();

@@ -1,5 +1,5 @@
 use super::*;
-use crate::reproduce::plan;
+use crate::plan;
 
 const GOOD: &str = r#"id = "mine"
 paper = "own"
@@ -99,7 +99,7 @@ fn what_does_not_fit_together_is_refused() {
         (
             "write = [0.1, 0.3, 0.5]",
             "seed = [1]",
-            "line 21: seed varies with --full only",
+            "line 21: seed varies at full scale only",
         ),
         ("frames = 10", "warmup = 1", "there is no number of frames"),
         (
@@ -265,7 +265,7 @@ fn mistakes_with_seeds_groups_and_rankings_are_told() {
         (
             "frames = 10\nseeds = [1, 2, 3]",
             "frames = 10",
-            "there are seeds with --full only",
+            "there are seeds at full scale only",
         ),
         ("[1, 2, 3]\n", "[1, 2, 2]\n", "a seed is told twice"),
         (

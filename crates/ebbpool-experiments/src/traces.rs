@@ -8,7 +8,7 @@ use ebbpool_trace::{ReadOptions, Source, samples};
 use tempfile::TempDir;
 
 use super::format::Trace;
-use crate::failure::Failure;
+use crate::error::ExperimentError;
 
 /// The samples that ship with Ebbpool, by the names that experiments call them.
 static SAMPLES: [(&str, &[u8]); 3] = [
@@ -25,7 +25,7 @@ pub(crate) struct Traces {
 
 impl Traces {
     /// The trace as a source.
-    pub(crate) fn source(&self, trace: &Trace) -> Result<Source, Failure> {
+    pub(crate) fn source(&self, trace: &Trace) -> Result<Source, ExperimentError> {
         let options = ReadOptions {
             limit: trace.limit,
             ..ReadOptions::default()
@@ -43,7 +43,7 @@ impl Traces {
     }
 
     /// The trace's name with the samples where they are.
-    fn found(&self, spec: &str) -> Result<String, Failure> {
+    fn found(&self, spec: &str) -> Result<String, ExperimentError> {
         let mut spec = spec.to_string();
         for (name, bytes) in SAMPLES {
             if spec.contains(name) {
@@ -55,8 +55,8 @@ impl Traces {
     }
 
     /// A file with that content, which is gone when this is.
-    fn file(&self, name: &str, content: &[u8]) -> Result<PathBuf, Failure> {
-        let failed = |source: std::io::Error| Failure::File {
+    fn file(&self, name: &str, content: &[u8]) -> Result<PathBuf, ExperimentError> {
+        let failed = |source: std::io::Error| ExperimentError::File {
             path: format!("a temporary copy of {name}"),
             source,
         };
@@ -81,9 +81,9 @@ impl Traces {
 }
 
 /// References such as `R A, W B` or `R 1, W 2` in the text format.
-fn text_of(references: &str) -> Result<String, Failure> {
+fn text_of(references: &str) -> Result<String, ExperimentError> {
     let wrong = |reference: &str| {
-        Failure::Usage(format!(
+        ExperimentError::Invalid(format!(
             "'{reference}' is no reference; write R or W and a page, a number or a capital letter, as in R A, W 17"
         ))
     };

@@ -3,16 +3,14 @@
 use std::path::Path;
 
 use ebbpool_lab::replay::{ReplayFile, ReplayOutputs, ReplayRequest, ReplayResult, ReplayStorage};
-use ebbpool_lab::{MemorySize, PolicySelection};
+use ebbpool_lab::{Lab, MemorySize, PolicySelection, Settings};
 
 use super::format::{Experiment, Scale};
-use super::lab::{self, Measured};
 use super::metric::{Metric, Values};
 use super::ordered::Text;
 use super::plan::{Cell, Surroundings};
-use crate::failure::Failure;
-use crate::progress::Console;
-use crate::results;
+use super::runner::{self, Measured, Runner};
+use crate::error::ExperimentError;
 
 /// How a device that is a file begins.
 const PREFIX: &str = "file:";
@@ -77,26 +75,26 @@ pub(super) fn shorten(cell: &mut Cell, scale: Scale) {
 ///
 /// As `ebbpool replay`.
 pub(super) fn measure(
+    runner: &Runner,
     cell: &Cell,
     file: &str,
     source: &ebbpool_trace::Source,
-) -> Result<Measured, Failure> {
+) -> Result<Measured, ExperimentError> {
     let around = &cell.surroundings;
     let size = cell.frames.parse::<MemorySize>();
-    let size = size.map_err(|error| Failure::Usage(error.to_string()))?;
+    let size = size.map_err(|error| ExperimentError::Invalid(error.to_string()))?;
     let request = ReplayRequest {
         storage: ReplayStorage::File(ReplayFile {
             create: true,
             ..ReplayFile::existing(file)
         }),
-        warmup: lab::warmup(&around.warmup)?,
-        at_end: lab::at_end(&around.at_end)?,
-        cluster_size: lab::cluster_size(&around.cluster_size)?,
+        warmup: runner::warmup(&around.warmup)?,
+        at_end: runner::at_end(&around.at_end)?,
+        cluster_size: runner::cluster_size(&around.cluster_size)?,
         ..ReplayRequest::new(PolicySelection::one(&cell.policy), size)
     };
-    let console = Console::default();
-    let study = results::lab(&console, None, false);
-    let study = study.replay(source, &request, &ReplayOutputs::default())?;
+    let lab = Lab::new(Settings::default(), runner.events);
+    let study = lab.replay(source, &request, &ReplayOutputs::default())?;
     let Some(replayed) = study.into_result()?.into_iter().next() else {
         return Ok(Measured::default());
     };

@@ -16,7 +16,7 @@ pub(crate) use claims::*;
 /// Why a file is no experiment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {problem}")]
-pub(crate) struct FormatError {
+pub struct FormatError {
     /// The file, and the line where it is known.
     place: String,
     problem: String,
@@ -25,7 +25,7 @@ pub(crate) struct FormatError {
 /// One table or figure of a paper.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct Experiment {
+pub struct Experiment {
     pub(crate) id: Spanned<String>,
     pub(crate) paper: Paper,
     /// As the paper counts it, such as `Figure 3`.
@@ -285,8 +285,10 @@ impl Workload {
 
 /// How much of an experiment is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scale {
+pub enum Scale {
+    /// All of an experiment but on less: short traces, few sizes.
     Quick,
+    /// The papers' sizes, as far as they are known.
     Full,
 }
 
@@ -460,7 +462,11 @@ pub(crate) enum AxisScale {
 
 impl Experiment {
     /// Reads a file; `label` is what messages call it.
-    pub(crate) fn parse(text: &str, label: &str) -> Result<Experiment, FormatError> {
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] names the line and what it may have been meant.
+    pub fn parse(text: &str, label: &str) -> Result<Experiment, FormatError> {
         let document = Document { text, label };
         let experiment: Experiment = toml::from_str(text).map_err(|error| {
             let problem = error.message().replace(['\n', '\r'], " ");
@@ -470,8 +476,25 @@ impl Experiment {
         Ok(experiment)
     }
 
-    pub(crate) fn id(&self) -> &str {
+    /// Its name, such as `cikm-table2`.
+    pub fn id(&self) -> &str {
         self.id.get_ref()
+    }
+
+    /// What it is about.
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// The paper's name, and the table or figure as the paper counts it.
+    pub fn source(&self) -> (&'static str, &str) {
+        (self.paper.name(), &self.number)
+    }
+
+    /// What it claims, in words.
+    pub fn says(&self) -> String {
+        let claims = self.claims().map(|claim| claim.says.as_str());
+        claims.collect::<Vec<_>>().join("; ")
     }
 
     pub(crate) fn figures(&self) -> impl Iterator<Item = &Figure> {
@@ -515,7 +538,7 @@ impl Experiment {
     /// True of a policy that is the same at all points, and not the best of several or a bound.
     pub(crate) fn is_fixed(&self, policy: &str) -> bool {
         contenders::of(self).iter().any(|entrant| {
-            let is_policy = matches!(&entrant.is, Is::One(one) if !super::lab::stands_for(one));
+            let is_policy = matches!(&entrant.is, Is::One(one) if !super::runner::stands_for(one));
             entrant.name == policy && is_policy
         })
     }

@@ -8,11 +8,10 @@ use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 
 use super::format::ESTIMATORS;
-use super::lab::{self, Group, Lab, Measured};
 use super::metric::{Metric, Values};
 use super::plan::Cell;
-use crate::failure::Failure;
-use crate::progress;
+use super::runner::{self, Group, Measured, Runner};
+use crate::error::ExperimentError;
 
 /// References of a window: `interval` of FD-Buffer in the papers, and a multiple of the distance of
 /// samples.
@@ -121,17 +120,17 @@ impl Summed {
     }
 }
 
-impl Lab<'_> {
+impl Runner<'_> {
     /// The errors over the run that the cell is, one result for each of [`ESTIMATORS`].
-    pub(crate) fn estimates(&self, cell: &Cell) -> Result<Vec<Measured>, Failure> {
+    pub(crate) fn estimates(&self, cell: &Cell) -> Result<Vec<Measured>, ExperimentError> {
         let around = &cell.surroundings;
         let source = self.traces.source(&around.trace)?;
         let resolved = self.resolved(&Group::of(cell), &source)?;
         let frames = resolved.frames.first().copied().unwrap_or(1);
-        let charge = lab::charge(around, cell.asymmetry.as_deref(), &resolved.metadata)?;
+        let charge = runner::pricing_of(around, cell.asymmetry.as_deref(), &resolved.metadata)?;
         let spec = charge.capabilities.policy(&cell.policy)?;
         if spec.entry().name != "fd-buffer" || spec.spelled("interval").as_deref() != Some("5000") {
-            return Err(Failure::Usage(format!(
+            return Err(ExperimentError::Invalid(format!(
                 "estimates are those of fd-buffer with interval=5000, and the policy is {spec}"
             )));
         }
@@ -174,13 +173,18 @@ impl Lab<'_> {
         Ok(errors.0.map(result).into())
     }
 
-    fn compute(&self, source: &Source, cell: &SimCell, warmup: u64) -> Result<Errors, Failure> {
+    fn compute(
+        &self,
+        source: &Source,
+        cell: &SimCell,
+        warmup: u64,
+    ) -> Result<Errors, ExperimentError> {
         let progress = Progress {
             report: &|_| {},
-            stop: &progress::STOP,
+            stop: self.events.stop(),
         };
         let options = Options {
-            threads: self.threads,
+            threads: self.threads(),
             ..Options::default()
         };
         let (_, _, windows) = simulate_one(source, cell, &options, &progress, Windows::default())?;

@@ -111,7 +111,7 @@ impl Document<'_> {
         let repeated = |seeds: &[Text]| seeds.iter().collect::<HashSet<_>>().len() < seeds.len();
         let stands = |(text, _): &(String, _)| text.contains(&format!("{{{SEED}}}"));
         let problem = if told.iter().any(|seeds| seeds.is_empty()) {
-            "there are seeds with --full only; give the quick ones in [setting]"
+            "there are seeds at full scale only; give the quick ones in [setting]"
         } else if told.iter().any(|seeds| repeated(seeds)) {
             "a seed is told twice"
         } else if !matches!(experiment.kind, Kind::Sweep | Kind::Timing) {
@@ -152,7 +152,7 @@ impl Document<'_> {
             let problem = if values.get_ref().is_empty() {
                 format!("{name} has no values")
             } else if !names.contains(&name.as_str()) {
-                format!("{name} varies with --full only; give its quick values in [vary]")
+                format!("{name} varies at full scale only; give its quick values in [vary]")
             } else if !used.contains(name) && !Setting::KEYS.contains(&name.as_str()) {
                 format!("{name} varies, but {{{name}}} stands nowhere")
             } else {

@@ -2,7 +2,6 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::Reproduced;
 use super::data;
 use super::format::{Contender, Paper, Workload};
 use super::metric::Metric;
@@ -10,6 +9,7 @@ use super::ordered::Text;
 use super::point::Point;
 use super::ranking::{self, Ranked};
 use super::seeds;
+use super::study::ExperimentResult;
 use super::verdict::{Judged, Verdict};
 
 const STYLE: &str = include_str!("page.css");
@@ -18,20 +18,20 @@ const STYLE: &str = include_str!("page.css");
 const MOST_ROWS: usize = 40;
 
 /// True if all are of papers.
-fn of_papers(all: &[Reproduced]) -> bool {
+fn of_papers(all: &[ExperimentResult]) -> bool {
     all.iter().all(|done| done.experiment.paper.is_published())
 }
 
 /// What the column is called that has what the claim says in figures.
-pub(crate) fn claimed(all: &[Reproduced]) -> &'static str {
+pub fn claimed(all: &[ExperimentResult]) -> &'static str {
     match of_papers(all) {
         true => "paper",
         false => "claimed",
     }
 }
 
-fn title(all: &[Reproduced]) -> &'static str {
-    let of_ebb = |done: &Reproduced| done.experiment.paper == Paper::Ebb;
+fn title(all: &[ExperimentResult]) -> &'static str {
+    let of_ebb = |done: &ExperimentResult| done.experiment.paper == Paper::Ebb;
     match all {
         [_, ..] if all.iter().all(of_ebb) => "ebb, studied",
         _ if of_papers(all) => "The papers, reproduced",
@@ -40,7 +40,7 @@ fn title(all: &[Reproduced]) -> &'static str {
 }
 
 /// The page.
-pub(crate) fn index(all: &[Reproduced]) -> String {
+pub(crate) fn index(all: &[ExperimentResult]) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -62,7 +62,7 @@ pub(crate) fn index(all: &[Reproduced]) -> String {
 }
 
 /// How many claims came to what.
-pub(crate) fn summary(all: &[Reproduced]) -> String {
+pub fn summary(all: &[ExperimentResult]) -> String {
     let count = |verdict: Verdict| {
         let judged = all.iter().flat_map(|done| &done.judged);
         judged.filter(|judged| judged.verdict == verdict).count()
@@ -95,7 +95,7 @@ fn class(verdict: Verdict) -> &'static str {
     }
 }
 
-fn verdicts(all: &[Reproduced]) -> Markup {
+fn verdicts(all: &[ExperimentResult]) -> Markup {
     html! {
         table.verdicts {
             thead { tr {
@@ -129,7 +129,7 @@ fn cells(judged: &Judged) -> Markup {
     }
 }
 
-fn section(done: &Reproduced) -> Markup {
+fn section(done: &ExperimentResult) -> Markup {
     let experiment = &done.experiment;
     let id = experiment.id();
     html! {
@@ -168,8 +168,8 @@ fn section(done: &Reproduced) -> Markup {
     }
 }
 
-fn ranking(done: &Reproduced, at: usize, ranked: &Ranked) -> Markup {
-    let file = super::ranking_file(done.experiment.id(), at, done.ranked.len());
+fn ranking(done: &ExperimentResult, at: usize, ranked: &Ranked) -> Markup {
+    let file = super::files::ranking_file(done.experiment.id(), at, done.ranked.len());
     html! {
         table.points {
             caption {
@@ -183,7 +183,7 @@ fn ranking(done: &Reproduced, at: usize, ranked: &Ranked) -> Markup {
 }
 
 /// What was run.
-fn set_up(done: &Reproduced) -> Markup {
+fn set_up(done: &ExperimentResult) -> Markup {
     let experiment = &done.experiment;
     let workloads: Vec<(String, String)> = experiment
         .workloads
@@ -247,7 +247,7 @@ fn set_up(done: &Reproduced) -> Markup {
 }
 
 /// The points with what the experiment is about.
-fn table(done: &Reproduced) -> Markup {
+fn table(done: &ExperimentResult) -> Markup {
     let experiment = &done.experiment;
     let mut wanted: Vec<Metric> = vec![experiment.metric];
     let claimed = experiment.claims().filter_map(|claim| claim.metric);
@@ -288,7 +288,7 @@ fn table(done: &Reproduced) -> Markup {
 }
 
 /// The verdicts as a table in Markdown.
-pub(crate) fn markdown(all: &[Reproduced]) -> String {
+pub(crate) fn markdown(all: &[ExperimentResult]) -> String {
     let cell = |text: &str| text.replace('|', "\\|").replace(['\n', '\r'], " ");
     let mut text = format!(
         "{}\n\n| where | claim | {} | ours | verdict | why we think so |\n| --- | --- | --- | --- | --- | --- |\n",

@@ -1,0 +1,89 @@
+//! The files of a report.
+
+use std::fs;
+use std::io;
+use std::io::Write;
+use std::path::Path;
+
+use ebbpool_trace::output::OutputFile;
+
+use crate::error::ExperimentError;
+use crate::study::ExperimentResult;
+use crate::{chart, data, page};
+
+pub(crate) fn make_directory(out: &Path) -> Result<(), ExperimentError> {
+    fs::create_dir_all(out).map_err(|source| ExperimentError::File {
+        path: out.display().to_string(),
+        source,
+    })
+}
+
+/// Writes the page of all results, and their verdicts as Markdown.
+pub(crate) fn write_index(all: &[ExperimentResult], out: &Path) -> Result<(), ExperimentError> {
+    write(out, "index.html", page::index(all).as_bytes())?;
+    write(out, "verdicts.md", page::markdown(all).as_bytes())
+}
+
+/// Writes the figures and the data of an experiment.
+pub(crate) fn write_figures(
+    done: &mut ExperimentResult,
+    out: &Path,
+) -> Result<(), ExperimentError> {
+    let id = done.experiment.id().to_string();
+    let failed = |name: &str, error: String| ExperimentError::File {
+        path: out.join(name).display().to_string(),
+        source: io::Error::other(error),
+    };
+    let figures: Vec<_> = done.experiment.figures().cloned().collect();
+    for (at, figure) in figures.iter().enumerate() {
+        let name = match figures.len() {
+            1 => format!("{id}.svg"),
+            _ => format!("{id}-{}.svg", at + 1),
+        };
+        let drawn = chart::draw(&done.experiment, figure, &done.points);
+        let drawn = drawn.map_err(|error| failed(&name, error.to_string()))?;
+        if let Some(picture) = drawn {
+            write(out, &name, picture.as_bytes())?;
+            let title = figure
+                .title
+                .clone()
+                .unwrap_or_else(|| done.experiment.title.clone());
+            done.pictures.push((title, name));
+        }
+    }
+    let name = format!("{id}.csv");
+    let csv = data::points_csv(done).map_err(|error| failed(&name, error.to_string()))?;
+    write(out, &name, &csv)?;
+    for (at, ranked) in done.ranked.iter().enumerate() {
+        let name = ranking_file(&id, at, done.ranked.len());
+        let csv = ranked.as_csv();
+        let csv = csv.map_err(|error| failed(&name, error.to_string()))?;
+        write(out, &name, &csv)?;
+    }
+    let name = format!("{id}-over-time.csv");
+    let csv = data::moments_csv(done).map_err(|error| failed(&name, error.to_string()))?;
+    match csv {
+        Some(csv) => write(out, &name, &csv),
+        None => Ok(()),
+    }
+}
+
+/// The file of a ranking.
+pub(crate) fn ranking_file(id: &str, at: usize, all: usize) -> String {
+    match all {
+        1 => format!("{id}-ranking.csv"),
+        _ => format!("{id}-ranking-{}.csv", at + 1),
+    }
+}
+
+fn write(out: &Path, name: &str, content: &[u8]) -> Result<(), ExperimentError> {
+    let path = out.join(name);
+    let mut file = OutputFile::create(&path)?;
+    file.write_all(content)
+        .map_err(|source| ExperimentError::File {
+            path: path.display().to_string(),
+            source,
+        })?;
+    file.finish()?;
+    Ok(())
+}
