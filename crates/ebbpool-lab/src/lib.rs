@@ -57,3 +57,8 @@ pub use pricing::{BillUnit, Capabilities, Pricing, PricingRequest};
 pub use result_store::{ResultDirectory, TraceResults};
 pub use run::{CLUSTER_SIZE, Counting, Recording, RunOutcome, RunRequest};
 pub use run_result::{DetailedResult, FlashFigures, RunResult, TraceSummary};
+
+/// Compiles the example of the package's page.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -42,6 +42,8 @@
 //! once.
 
 mod aligned;
+#[cfg(test)]
+mod golden;
 mod record;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 mod appending;
 mod crashes;
 mod flips;
+mod golden;
 mod headers;
 mod records;
 mod threads;
