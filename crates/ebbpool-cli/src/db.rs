@@ -4,129 +4,16 @@ pub(crate) mod args;
 mod bench;
 mod check;
 mod dump;
+mod error;
 mod get;
 mod lines;
 mod load;
 mod open;
 mod put;
 
-use std::ffi::OsString;
-use std::io;
-use std::path::{Path, PathBuf};
-
-use ebbpool_btree::Error;
-use ebbpool_trace::TraceError;
-use ebbpool_trace::workload::WorkloadError;
-
 use crate::failure::Failure;
 use args::{DbArgs, DbCommand};
-
-/// Why something could not be done with a database.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum DbError {
-    #[error(transparent)]
-    Database(#[from] Error),
-    #[error("{path}: {source}")]
-    At { path: PathBuf, source: Error },
-    #[error("{file}, line {line}: {problem}")]
-    Line {
-        file: String,
-        line: u64,
-        problem: String,
-    },
-    #[error("{file}: cannot {what}: {source}")]
-    Io {
-        file: String,
-        what: &'static str,
-        source: io::Error,
-    },
-    #[error("cannot write standard output: {0}")]
-    Output(io::Error),
-    #[error(transparent)]
-    Workload(#[from] WorkloadError),
-    #[error(transparent)]
-    Trace(#[from] TraceError),
-    #[error("{path} has no key {key}")]
-    NoKey { path: PathBuf, key: String },
-    #[error(
-        "{path}: the key {key} {what} a tab or a newline, which a line cannot show; add --escape"
-    )]
-    NotALine {
-        path: PathBuf,
-        key: String,
-        what: &'static str,
-    },
-    #[error(
-        "{path}: {count} pages or places are not as they should be; restore a copy, or dump what can be read"
-    )]
-    Findings { path: PathBuf, count: usize },
-    #[error(
-        "{path} was not loaded for this workload: {why}; make one with ebbpool db load --workload {workload}"
-    )]
-    OtherWorkload {
-        path: PathBuf,
-        workload: &'static str,
-        why: String,
-    },
-    #[error(
-        "{path}: {what}; put the log back from a backup, or look at what is left: ebbpool db dump {path} --read-only"
-    )]
-    LostLog { path: PathBuf, what: String },
-    #[error("interrupted; {0}")]
-    Interrupted(String),
-}
-
-impl DbError {
-    /// True where the command line is wrong, and not the database.
-    fn is_usage(&self) -> bool {
-        match self {
-            DbError::Database(error) | DbError::At { source: error, .. } => {
-                matches!(error, Error::Options(_))
-            }
-            DbError::Workload(error) => !matches!(error, WorkloadError::Memory(_)),
-            DbError::Trace(error) => error.is_usage(),
-            _ => false,
-        }
-    }
-
-    /// With the database's path, where the message has none.
-    fn at(path: &Path) -> impl Fn(Error) -> DbError {
-        move |error| match error {
-            Error::NotADatabase { .. }
-            | Error::Newer { .. }
-            | Error::Locked { .. }
-            | Error::File { .. }
-            | Error::Options(_) => DbError::Database(error),
-            Error::LogCut { end, durable } => {
-                let missing = durable.saturating_sub(end);
-                let what = format!(
-                    "the log ends at byte {end}, and was durable up to byte {durable} once: {missing} \
-                     bytes are missing"
-                );
-                let path = path.into();
-                DbError::LostLog { path, what }
-            }
-            Error::LogDamaged { position, durable } => {
-                let what = format!(
-                    "the log is damaged at byte {position}: what was durable up to byte {durable} is gone"
-                );
-                let path = path.into();
-                DbError::LostLog { path, what }
-            }
-            source => DbError::At {
-                path: path.into(),
-                source,
-            },
-        }
-    }
-
-    fn named(self, path: &Path) -> DbError {
-        match self {
-            DbError::Database(error) => DbError::at(path)(error),
-            other => other,
-        }
-    }
-}
+use error::DbError;
 
 /// Runs one of the commands.
 pub(crate) fn db(args: &DbArgs) -> Result<(), Failure> {
@@ -145,11 +32,4 @@ pub(crate) fn db(args: &DbArgs) -> Result<(), Failure> {
             error: error.into(),
         },
     })
-}
-
-/// One of the files that a database at this path is kept in.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(suffix);
-    name.into()
 }

@@ -1,21 +1,21 @@
 //! `ebbpool device`: a device driven by a trace, without a buffer, or measured.
 
 pub(crate) mod args;
+mod replayed;
 mod table;
 
 use std::io::{self, Write};
 
 use ebbpool_device::arrivals::Arrivals;
-use ebbpool_device::flash::Report;
 use ebbpool_device::{Device, DeviceFailed, FlashDevice};
 use ebbpool_lab::LabError;
-use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::progress;
 use crate::shared_args::RunFormat;
 use crate::trace;
 use args::{DeviceArgs, DeviceCommand, ReplayArgs};
+use replayed::Replayed;
 
 pub(crate) fn device(args: &DeviceArgs) -> Result<(), Failure> {
     match &args.command {
@@ -23,19 +23,6 @@ pub(crate) fn device(args: &DeviceArgs) -> Result<(), Failure> {
         #[cfg(unix)]
         DeviceCommand::Measure(args) => crate::measure::measure(args),
     }
-}
-
-/// What the device counted, and what follows from a rate of writing.
-#[derive(Serialize)]
-pub(crate) struct Replayed {
-    #[serde(flatten)]
-    pub(crate) report: Report,
-    /// Energy for each reference, where the chip's power is known.
-    pub(crate) joules_per_reference: Option<f64>,
-    /// Days until the device is worn out, if a rate was given.
-    pub(crate) lifetime_days: Option<f64>,
-    /// Why the device failed before the trace ended.
-    pub(crate) failed: Option<String>,
 }
 
 fn replay(args: &ReplayArgs) -> Result<(), Failure> {

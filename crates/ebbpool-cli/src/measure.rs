@@ -2,11 +2,12 @@
 
 pub(crate) mod args;
 mod bench;
+mod error;
+mod steps;
 mod subject;
 mod told;
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 
 use bytesize::ByteSize;
 use ebbpool::storage::{FileOptions, FileStorage, OpenError, Storage};
@@ -18,45 +19,12 @@ use crate::progress;
 use crate::shared_args::RunFormat;
 use args::MeasureArgs;
 use bench::{Bench, Load, Operation, Order, Stopped};
+use error::MeasureError;
+use steps::STEPS;
 use subject::Subject;
 use told::Told;
 
-/// Queue depths, and pages of a batch.
-const STEPS: [u32; 6] = [1, 2, 4, 8, 16, 32];
-
 const DEEPEST: u32 = 32;
-
-/// Why a device could not be measured.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum MeasureError {
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    #[error("{path}: cannot {what}: {source}")]
-    Io {
-        path: PathBuf,
-        what: &'static str,
-        source: io::Error,
-    },
-}
-
-impl MeasureError {
-    /// True where the command line is wrong, and not the device.
-    fn is_usage(&self) -> bool {
-        matches!(
-            self,
-            MeasureError::Open(OpenError::PageSize(_) | OpenError::NotAFile(_))
-        )
-    }
-}
-
-impl From<MeasureError> for Failure {
-    fn from(error: MeasureError) -> Self {
-        Failure::Command {
-            usage: error.is_usage(),
-            error: error.into(),
-        }
-    }
-}
 
 /// What is measured, in this order: reads before writes, which leave a device busy.
 fn loads(read_only: bool) -> Vec<Load> {
@@ -107,6 +75,29 @@ pub(crate) fn measure(args: &MeasureArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Why a measurement ended early, after so many of all.
+fn failure_of(stopped: Stopped, subject: &Subject, done: usize, all: usize) -> Failure {
+    match stopped {
+        Stopped::Interrupted => Failure::Interrupted {
+            done,
+            all,
+            kept: match subject.is_temporary() {
+                true => "; the file is removed",
+                false => "",
+            },
+        },
+        Stopped::Failed(operation, source) => MeasureError::Io {
+            path: subject.path.clone(),
+            what: match operation {
+                Operation::Read => "read it",
+                Operation::Write => "write to it",
+            },
+            source,
+        }
+        .into(),
+    }
+}
+
 fn measure_all(args: &MeasureArgs, subject: &Subject) -> Result<Told, Failure> {
     let open = |queue_depth| {
         let options = FileOptions::new()
@@ -129,25 +120,7 @@ fn measure_all(args: &MeasureArgs, subject: &Subject) -> Result<Told, Failure> {
     let loads = loads(args.read_only);
     let bar = progress::bar("measuring");
     let mut bench = Bench::new(args.page_size, pages, DEEPEST);
-    let stopped = |stopped, done| match stopped {
-        Stopped::Interrupted => Failure::Interrupted {
-            done,
-            all: loads.len(),
-            kept: match subject.is_temporary() {
-                true => "; the file is removed",
-                false => "",
-            },
-        },
-        Stopped::Failed(operation, source) => MeasureError::Io {
-            path: subject.path.clone(),
-            what: match operation {
-                Operation::Read => "read it",
-                Operation::Write => "write to it",
-            },
-            source,
-        }
-        .into(),
-    };
+    let stopped = |reason, done| failure_of(reason, subject, done, loads.len());
     if subject.is_temporary() {
         bar.set_message("filling the file");
         let filled = bench.fill(&storage, |share| progress::set(&bar, share));

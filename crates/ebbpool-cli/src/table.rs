@@ -37,3 +37,26 @@ pub(crate) fn finish_left(mut table: Table) -> String {
 pub(crate) fn millijoules(joules: f64) -> String {
     format!("{:.4} mJ", 1e3 * joules)
 }
+
+/// A table of two columns, a name and a figure in each line.
+pub(crate) struct Figures(Table);
+
+impl Figures {
+    pub(crate) fn new() -> Self {
+        Figures(plain())
+    }
+
+    pub(crate) fn row(&mut self, name: &str, value: String) {
+        add_row(&mut self.0, vec![name.into(), value]);
+    }
+
+    /// With figures at the right.
+    pub(crate) fn at_the_right(self) -> String {
+        finish(self.0)
+    }
+
+    /// With figures at the left.
+    pub(crate) fn at_the_left(self) -> String {
+        finish_left(self.0)
+    }
+}

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use ebbpool_sim::SimError;
-use ebbpool_trace::stats::{Collector, Info};
+use ebbpool_trace::stats::{Collector, Hottest, Info};
 use ebbpool_trace::{Batch, Format, Metadata, ReadOptions, Reader, Source, Writer, generators};
 use serde::Serialize;
 
@@ -116,8 +116,6 @@ fn table(described: &Described) -> String {
     } = described;
     let unknown = || "unknown".to_string();
     let number = |number: Option<u64>| number.map_or_else(unknown, |number| number.to_string());
-    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
-    let some_percent = |share: Option<f64>| share.map_or("-".into(), percent);
     let mut rows = vec![
         ("name", name.clone().unwrap_or_else(unknown)),
         (
@@ -159,24 +157,38 @@ fn table(described: &Described) -> String {
             },
         ),
     ];
-    for hottest in &info.hottest {
-        let share = format!(
-            "{} of references, {} of reads, {} of writes",
-            percent(hottest.reference_share),
-            some_percent(hottest.read_share),
-            some_percent(hottest.write_share)
-        );
-        let label = match hottest.percent {
-            1 => "hottest 1 % get",
-            10 => "hottest 10 % get",
-            _ => "hottest 20 % get",
-        };
-        rows.push((label, share));
-    }
+    rows.extend(info.hottest.iter().map(of_hottest));
     let mut text = String::new();
     for (name, value) in rows {
         let _ = writeln!(text, "{name:<20}{value}");
     }
+    text += &curves(info, *database_pages);
+    text
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}
+
+fn of_hottest(hottest: &Hottest) -> (&'static str, String) {
+    let some_percent = |share: Option<f64>| share.map_or("-".into(), percent);
+    let share = format!(
+        "{} of references, {} of reads, {} of writes",
+        percent(hottest.reference_share),
+        some_percent(hottest.read_share),
+        some_percent(hottest.write_share)
+    );
+    let label = match hottest.percent {
+        1 => "hottest 1 % get",
+        10 => "hottest 10 % get",
+        _ => "hottest 20 % get",
+    };
+    (label, share)
+}
+
+/// LRU's hit ratio and the pages' popularity, drawn.
+fn curves(info: &Info, database_pages: Option<u64>) -> String {
+    let mut text = String::new();
     if info.references > 0 {
         let what = match database_pages {
             Some(_) => "the database's",

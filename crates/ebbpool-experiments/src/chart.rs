@@ -559,13 +559,20 @@ fn y_axis<'a>(figure: &Figure, panel: &Panel) -> Axis<'a> {
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
 
-fn draw_panel<'a>(
+/// Bars that stand at the same place. Across policies each has a place of its own, and stands in its middle.
+fn side_by_side(figure: &Figure, panel: &Panel) -> usize {
+    match figure.x.as_str() {
+        POLICY => 1,
+        _ => panel.series.len(),
+    }
+}
+
+/// What stands along the axes.
+fn labels<'a>(
     experiment: &Experiment,
-    figure: &Figure,
-    panel: &Panel,
-    across: &Across,
-    area: &Area<'a>,
-) -> Drawn<'a> {
+    figure: &'a Figure,
+    across: &'a Across,
+) -> (&'a str, String) {
     let metric = figure.y.unwrap_or(experiment.metric);
     let y_label = match (&figure.improvement_of, &figure.ratio_to) {
         (Some(policy), _) => format!("{policy} better by (%)"),
@@ -576,6 +583,17 @@ fn draw_panel<'a>(
         Across::Texts { begin, .. } if !begin.is_empty() => begin.trim_end(),
         _ => figure.x.as_str(),
     };
+    (x_label, y_label)
+}
+
+fn draw_panel<'a>(
+    experiment: &Experiment,
+    figure: &Figure,
+    panel: &Panel,
+    across: &Across,
+    area: &Area<'a>,
+) -> Drawn<'a> {
+    let (x_label, y_label) = labels(experiment, figure, across);
     let mut builder = ChartBuilder::on(area);
     builder
         .margin(10)
@@ -598,11 +616,7 @@ fn draw_panel<'a>(
         .x_desc(x_label)
         .y_desc(y_label)
         .draw()?;
-    // Across policies each has a place of its own, and stands in its middle.
-    let together = match figure.x.as_str() {
-        POLICY => 1,
-        _ => panel.series.len(),
-    };
+    let together = side_by_side(figure, panel);
     for (at, series) in panel.series.iter().enumerate() {
         let colour = series.style.colour;
         if figure.bars {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use ebbpool_sim::bound::{Question, RecordedTrace, solve_all};
-use ebbpool_sim::{AtEnd, Progress, SimError};
+use ebbpool_sim::{AtEnd, Progress, Resolved, SimError, Store};
 use serde::{Deserialize, Serialize};
 
 use super::metric::{Metric, Values};
@@ -48,6 +48,42 @@ impl Asked {
 
 impl Runner<'_> {
     /// The lower bounds of a group of cells.
+    /// The bounds of a group, as far as the store knows them.
+    fn bounds_of(
+        &self,
+        group: &Group,
+        resolved: &Resolved,
+        store: &dyn Store,
+    ) -> Result<Vec<Asked>, ExperimentError> {
+        let around = &group.surroundings;
+        let at_end = self.options(around)?.at_end;
+        let mut asked = Vec::new();
+        for (size, &frames) in group.frames.iter().zip(&resolved.frames) {
+            for ratio in &group.asymmetries {
+                let pricing = pricing_of(around, ratio.as_deref(), &resolved.metadata)?;
+                let mut one = Asked {
+                    cell: Cell {
+                        surroundings: around.clone(),
+                        policy: LOWER_BOUND.into(),
+                        frames: size.clone(),
+                        asymmetry: ratio.clone(),
+                    },
+                    question: Question {
+                        frames,
+                        asymmetry: pricing.asymmetry.ratio(),
+                        at_end,
+                        warmup: resolved.warmup,
+                    },
+                    known: None,
+                };
+                let kept = store.get(&one.key());
+                one.known = kept.and_then(|kept| serde_json::from_slice(&kept).ok());
+                asked.push(one);
+            }
+        }
+        Ok(asked)
+    }
+
     pub(crate) fn run_lower_bound(
         &self,
         group: &Group,
@@ -62,31 +98,7 @@ impl Runner<'_> {
         let source = self.traces.source(&around.trace)?;
         let store = self.store(&source);
         let resolved = self.resolved(group, &source)?;
-        let at_end = self.options(around)?.at_end;
-        let mut asked = Vec::new();
-        for (frames_told, &frames) in group.frames.iter().zip(&resolved.frames) {
-            for told in &group.asymmetries {
-                let asymmetry = pricing_of(around, told.as_deref(), &resolved.metadata)?.asymmetry;
-                let mut one = Asked {
-                    cell: Cell {
-                        surroundings: around.clone(),
-                        policy: LOWER_BOUND.into(),
-                        frames: frames_told.clone(),
-                        asymmetry: told.clone(),
-                    },
-                    question: Question {
-                        frames,
-                        asymmetry: asymmetry.ratio(),
-                        at_end,
-                        warmup: resolved.warmup,
-                    },
-                    known: None,
-                };
-                let kept = store.get(&one.key());
-                one.known = kept.and_then(|kept| serde_json::from_slice(&kept).ok());
-                asked.push(one);
-            }
-        }
+        let asked = self.bounds_of(group, &resolved, &*store)?;
         let (known, new): (Vec<Asked>, Vec<Asked>) =
             asked.into_iter().partition(|one| one.known.is_some());
         self.known.set(self.known.get() + known.len() as u64);

@@ -11,8 +11,8 @@ use ebbpool_lab::{
 };
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{
-    AtEnd, Cell as SimCell, Moment, NoObserver, NoStore, Options, Progress, Resolved, Row,
-    SimError, Size, Store, Sweep, Swept, Warmup, simulate_one,
+    AtEnd, Cell as SimCell, DeviceOutcome, Moment, NoObserver, NoStore, Options, Progress,
+    Resolved, Row, SimError, Size, Store, Sweep, Swept, Warmup, simulate_one,
 };
 use ebbpool_trace::{Batch, Source};
 
@@ -208,7 +208,7 @@ impl<'a> Runner<'a> {
                 warmup: resolved.warmup,
             };
             let spec = specs[row.policy].to_string();
-            let result = told(&of_trace, &spec, charge, &row);
+            let result = self::measured(&of_trace, &spec, charge, &row);
             if let Some(failed) = &result.failed {
                 self.note(format!(
                     "{spec} with {} frames: {failed}; its figures end there",
@@ -548,16 +548,11 @@ pub(crate) fn warmup(text: &str) -> Result<Warmup, ExperimentError> {
 }
 
 /// A row's figures.
-fn told(of_trace: &TraceSummary, spec: &str, charge: &Pricing, row: &Row) -> Measured {
-    let mut record = RunResult::new(
-        of_trace,
-        spec.into(),
-        row.frames,
-        charge.asymmetry,
-        &row.counts,
-    );
-    if let Some(did) = &row.device {
-        record.charge_device(charge, did);
+fn measured(trace: &TraceSummary, spec: &str, pricing: &Pricing, row: &Row) -> Measured {
+    let asymmetry = pricing.asymmetry;
+    let mut result = RunResult::new(trace, spec.into(), row.frames, asymmetry, &row.counts);
+    if let Some(device) = &row.device {
+        result.charge_device(pricing, device);
     }
     let moments: Vec<Moment> = match &row.time_line {
         Some(line) => line.moments().copied().collect(),
@@ -569,72 +564,68 @@ fn told(of_trace: &TraceSummary, spec: &str, charge: &Pricing, row: &Row) -> Mea
             values.insert(metric, value);
         }
     };
-    let (reads, writes) = (record.reads as f64, record.writes as f64);
-    put(Metric::Cost, Some(record.cost));
-    put(Metric::CostUs, record.cost_us);
-    put(Metric::PerSecond, record.cost_us.map(|us| 1e6 / us));
-    put(Metric::Reads, Some(reads));
-    put(Metric::Writes, Some(writes));
-    put(Metric::Transfers, Some(reads + writes));
-    put(Metric::HitRatio, Some(record.hit_ratio));
-    put(
-        Metric::ClusterSwitches,
-        Some(record.cluster_switches as f64),
-    );
-    put(
-        Metric::ClusterSwitchFactor,
-        Some(record.cluster_switch_factor),
-    );
-    put(
-        Metric::PagesPerSwitch,
-        Some(writes / record.cluster_switches as f64),
-    );
-    let frames = row.frames as f64;
-    let clean = mean(moments.iter().map(|moment| Some(moment.clean)));
-    put(Metric::Clean, clean);
-    put(Metric::CleanShare, clean.map(|clean| clean / frames));
-    let target = mean(moments.iter().map(|moment| moment.target));
-    put(Metric::TargetShare, target.map(|target| target / frames));
-    put(
-        Metric::CleanSpread,
-        clean.map(|mean| spread(&moments, mean) / frames),
-    );
-    if let Some(did) = &row.device {
-        let bill = did.report.bill();
-        let timed = bill.unit == Unit::Microseconds;
-        let seconds = timed.then_some(bill.amount / 1e6);
-        put(Metric::Seconds, seconds);
-        put(
-            Metric::UsPerWrite,
-            timed.then_some(did.report.write_cost / did.report.writes as f64),
-        );
-        let read = did.report.read_cost / did.report.reads as f64;
-        let write = did.report.write_cost / did.report.writes as f64;
-        put(Metric::ReadInWrites, Some(read / write));
-        let joules = did.energy.map(|energy| energy.total_j());
-        put(Metric::Joules, joules);
-        let elapsed = seconds.map(|seconds| seconds + did.idle_us.unwrap_or(0.0) / 1e6);
-        put(Metric::Watts, joules.zip(elapsed).map(|(j, s)| j / s));
-        let flash = did.flash.as_ref();
-        put(Metric::Erases, flash.map(|flash| flash.erases as f64));
-        put(
-            Metric::ErasesPerWrite,
-            flash.map(|flash| flash.erases as f64 / writes),
-        );
-        put(
-            Metric::WriteAmplification,
-            flash.and_then(|flash| flash.write_amplification),
-        );
+    put_counts(&result, &mut put);
+    put_moments(&moments, row.frames as f64, &mut put);
+    if let Some(device) = &row.device {
+        put_device(device, result.writes as f64, &mut put);
     }
     Measured {
         values,
         moments,
         spec: spec.into(),
         frames: row.frames,
-        asymmetry: charge.asymmetry.ratio(),
-        read_cost: 1.0 / charge.in_page_reads(1.0),
-        failed: row.device.as_ref().and_then(|did| did.failed.clone()),
+        asymmetry: asymmetry.ratio(),
+        read_cost: 1.0 / pricing.in_page_reads(1.0),
+        failed: row.device.as_ref().and_then(|device| device.failed.clone()),
     }
+}
+
+fn put_counts(result: &RunResult, put: &mut impl FnMut(Metric, Option<f64>)) {
+    let (reads, writes) = (result.reads as f64, result.writes as f64);
+    let switches = result.cluster_switches as f64;
+    put(Metric::Cost, Some(result.cost));
+    put(Metric::CostUs, result.cost_us);
+    put(Metric::PerSecond, result.cost_us.map(|us| 1e6 / us));
+    put(Metric::Reads, Some(reads));
+    put(Metric::Writes, Some(writes));
+    put(Metric::Transfers, Some(reads + writes));
+    put(Metric::HitRatio, Some(result.hit_ratio));
+    put(Metric::ClusterSwitches, Some(switches));
+    let factor = result.cluster_switch_factor;
+    put(Metric::ClusterSwitchFactor, Some(factor));
+    put(Metric::PagesPerSwitch, Some(writes / switches));
+}
+
+fn put_moments(moments: &[Moment], frames: f64, put: &mut impl FnMut(Metric, Option<f64>)) {
+    let clean = mean(moments.iter().map(|moment| Some(moment.clean)));
+    put(Metric::Clean, clean);
+    put(Metric::CleanShare, clean.map(|clean| clean / frames));
+    let target = mean(moments.iter().map(|moment| moment.target));
+    put(Metric::TargetShare, target.map(|target| target / frames));
+    let spread = clean.map(|mean| spread(moments, mean) / frames);
+    put(Metric::CleanSpread, spread);
+}
+
+fn put_device(device: &DeviceOutcome, writes: f64, put: &mut impl FnMut(Metric, Option<f64>)) {
+    let report = &device.report;
+    let bill = report.bill();
+    let timed = bill.unit == Unit::Microseconds;
+    let seconds = timed.then_some(bill.amount / 1e6);
+    put(Metric::Seconds, seconds);
+    let read = report.read_cost / report.reads as f64;
+    let write = report.write_cost / report.writes as f64;
+    put(Metric::UsPerWrite, timed.then_some(write));
+    put(Metric::ReadInWrites, Some(read / write));
+    let joules = device.energy.map(|energy| energy.total_j());
+    put(Metric::Joules, joules);
+    let elapsed = seconds.map(|seconds| seconds + device.idle_us.unwrap_or(0.0) / 1e6);
+    put(Metric::Watts, joules.zip(elapsed).map(|(j, s)| j / s));
+    let flash = device.flash.as_ref();
+    let erases = flash.map(|flash| flash.erases as f64);
+    put(Metric::Erases, erases);
+    put(Metric::ErasesPerWrite, erases.map(|erases| erases / writes));
+    let amplification = flash.and_then(|flash| flash.write_amplification);
+    put(Metric::WriteAmplification, amplification);
 }
 
 /// The mean; nothing if one is missing, or all are.

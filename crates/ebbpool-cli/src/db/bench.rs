@@ -6,17 +6,17 @@ mod subject;
 mod told;
 mod work;
 
+use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ebbpool_btree::{Database, DatabaseStats, Error};
 use ebbpool_lab::replay::PoolActivity;
 use ebbpool_trace::Metadata;
 
-use super::DbError;
 use super::args::BenchArgs;
-use super::beside;
+use super::error::DbError;
 use super::open::close;
 use crate::shared_args::RunFormat;
 use operations::operations;
@@ -185,4 +185,11 @@ impl Files {
             double_write: length(".torn"),
         }
     }
+}
+
+/// One of the files that a database at this path is kept in.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    name.into()
 }

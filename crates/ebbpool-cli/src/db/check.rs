@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use ebbpool_btree::Report;
 use serde::Serialize;
 
-use super::DbError;
 use super::args::CheckArgs;
+use super::error::DbError;
 use super::open::{close, existing};
 use crate::shared_args::RunFormat;
 use crate::table;

@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 
 use ebbpool_btree::{Database, Error, Range};
 
-use super::DbError;
 use super::args::DumpArgs;
+use super::error::DbError;
 use super::lines::{Form, shown};
 use super::open::{close, existing};
 use crate::progress::STOP;

@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 
-use super::DbError;
 use super::args::GetArgs;
 use super::dump::argument;
+use super::error::DbError;
 use super::lines::{Form, shown};
 use super::open::{at_a_glance, close};
 

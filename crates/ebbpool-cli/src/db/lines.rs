@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, Read};
 
-use super::DbError;
+use super::error::DbError;
 
 /// Long enough for the longest record, each byte of which is `\xHH`.
 const LONGEST_LINE: u64 = 4 * ((64 << 20) + (64 << 10));

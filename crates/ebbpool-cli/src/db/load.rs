@@ -10,8 +10,8 @@ use bytesize::ByteSize;
 use ebbpool_trace::workload::{Keys, MOST_RECORDS, WorkloadError, fill_value};
 use indicatif::ProgressBar;
 
-use super::DbError;
 use super::args::{LoadArgs, LoadedArg};
+use super::error::DbError;
 use super::lines::{Form, Lines, shown};
 use super::open::close;
 use crate::progress::{self, STOP};

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use ebbpool_btree::{Database, Options};
 
-use super::DbError;
 use super::args::{FramesArg, Opening};
+use super::error::DbError;
 
 /// Frames of a database that is only opened to know its page size, or for one key.
 const FEW: u32 = 64;

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use ebbpool_btree::Database;
 
-use super::DbError;
 use super::args::{FramesArg, PutArgs};
+use super::error::DbError;
 use super::lines::{Form, Line, Lines};
 use super::open::close;
 use crate::progress::STOP;

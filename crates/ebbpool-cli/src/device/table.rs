@@ -1,34 +1,48 @@
 //! What a device did, as a table.
 
-use super::Replayed;
-use crate::table::{add_row, finish_left, millijoules, plain};
+use ebbpool_device::flash::Report;
+
+use super::replayed::Replayed;
+use crate::table::{Figures, millijoules};
 
 /// What a device did with a trace, a line a figure.
 pub(crate) fn of_replay(replayed: &Replayed) -> String {
-    let Replayed {
-        report,
-        joules_per_reference,
-        lifetime_days,
-        failed,
-    } = replayed;
-    let mut table = plain();
-    let mut row = |name: &str, value: String| add_row(&mut table, vec![name.into(), value]);
-    row("device", report.device.clone());
-    row(
+    let report = &replayed.report;
+    let mut figures = Figures::new();
+    add_requests(&mut figures, report);
+    add_wear(&mut figures, report);
+    add_times(&mut figures, replayed);
+    if let Some(bytes) = report.lifetime_host_bytes {
+        let days = replayed.lifetime_days;
+        let days = days.map_or(String::new(), |days| format!(", {days:.0} days"));
+        figures.row(
+            "lifetime",
+            format!("{:.3} TB written by the host{days}", bytes / 1e12),
+        );
+    }
+    if let Some(failed) = &replayed.failed {
+        figures.row("failed", failed.clone());
+    }
+    figures.at_the_left()
+}
+
+fn add_requests(figures: &mut Figures, report: &Report) {
+    figures.row("device", report.device.clone());
+    figures.row(
         "logical pages",
         format!(
             "{}, {} of them with data",
             report.logical_pages, report.mapped_pages
         ),
     );
-    row("rho", format!("{}; now {:.4}", report.rho, report.rho_eff));
-    row("host reads", report.host_reads.to_string());
-    row(
+    figures.row("rho", format!("{}; now {:.4}", report.rho, report.rho_eff));
+    figures.row("host reads", report.host_reads.to_string());
+    figures.row(
         "host writes",
         format!("{} ({} bytes)", report.host_writes, report.host_bytes),
     );
     let by = &report.programs_by_cause;
-    row(
+    figures.row(
         "programs",
         format!(
             "{}: host {}, cleaning {}, merges {}, map {}, wear {}",
@@ -36,15 +50,18 @@ pub(crate) fn of_replay(replayed: &Replayed) -> String {
         ),
     );
     let merges = &report.merges;
-    row(
+    figures.row(
         "merges",
         format!(
             "switch {}, partial {}, full {}",
             merges.switch, merges.partial, merges.full
         ),
     );
-    row("erases", report.erases.to_string());
-    row(
+}
+
+fn add_wear(figures: &mut Figures, report: &Report) {
+    figures.row("erases", report.erases.to_string());
+    figures.row(
         "write amplification",
         match (report.write_amplification, &report.not_steady) {
             (Some(amplification), _) => format!("{amplification:.3}"),
@@ -53,21 +70,25 @@ pub(crate) fn of_replay(replayed: &Replayed) -> String {
         },
     );
     if let Some(predicted) = report.predicted_write_amplification {
-        row("  theory, random writes", format!("{predicted:.3}"));
+        figures.row("  theory, random writes", format!("{predicted:.3}"));
     }
     let wear = &report.wear;
-    row(
+    figures.row(
         "erases a block",
         format!(
             "{} to {}, mean {:.2}, sd {:.2}; {} blocks worn out",
             wear.min, wear.max, wear.mean, wear.sd, wear.bad_blocks
         ),
     );
-    row("device time", format!("{:.3} s", report.device_seconds));
+}
+
+fn add_times(figures: &mut Figures, replayed: &Replayed) {
+    let report = &replayed.report;
+    figures.row("device time", format!("{:.3} s", report.device_seconds));
     if report.idle_seconds > 0.0 {
-        row("device idle", format!("{:.3} s", report.idle_seconds));
+        figures.row("device idle", format!("{:.3} s", report.idle_seconds));
     }
-    row(
+    figures.row(
         "energy",
         match &report.energy {
             Some(energy) => format!(
@@ -77,12 +98,12 @@ pub(crate) fn of_replay(replayed: &Replayed) -> String {
             None => "not known: the chip states no power".into(),
         },
     );
-    if let Some(joules) = joules_per_reference {
-        row("energy per reference", millijoules(*joules));
+    if let Some(joules) = replayed.joules_per_reference {
+        figures.row("energy per reference", millijoules(joules));
     }
     for (name, times) in [("read", &report.read_time), ("write", &report.write_time)] {
         if times.count > 0 {
-            row(
+            figures.row(
                 &format!("{name} time"),
                 format!(
                     "mean {:.1} µs, 99 % {:.1}, 99.9 % {:.1}, longest {:.1}",
@@ -91,15 +112,4 @@ pub(crate) fn of_replay(replayed: &Replayed) -> String {
             );
         }
     }
-    if let Some(bytes) = report.lifetime_host_bytes {
-        let days = lifetime_days.map_or(String::new(), |days| format!(", {days:.0} days"));
-        row(
-            "lifetime",
-            format!("{:.3} TB written by the host{days}", bytes / 1e12),
-        );
-    }
-    if let Some(failed) = failed {
-        row("failed", failed.clone());
-    }
-    finish_left(table)
 }

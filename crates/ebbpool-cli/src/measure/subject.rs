@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use bytesize::ByteSize;
 use tempfile::TempPath;
 
-use super::MeasureError;
 use super::args::MeasureArgs;
+use super::error::MeasureError;
 use crate::failure::Failure;
 
 const USUAL_SIZE: u64 = 1 << 30;

@@ -6,7 +6,7 @@ use bytesize::ByteSize;
 use ebbpool_lab::numbers::rounded;
 use ebbpool_lab::replay::{LatencyQuantiles, ReplayResult, Waits};
 
-use crate::table;
+use crate::table::{self, Figures};
 
 fn bytes(count: Option<u64>) -> String {
     count.map_or_else(|| "unknown".into(), |bytes| ByteSize(bytes).to_string())
@@ -23,44 +23,62 @@ fn asymmetry(ratio: Option<f64>) -> String {
 /// One policy, a line a figure.
 pub(super) fn of_replay(replayed: &ReplayResult) -> String {
     let result = &replayed.result;
-    let mut table = table::plain();
-    let mut row = |name: &str, value: String| {
-        table::add_row(&mut table, vec![name.into(), value]);
-    };
-    row("trace", result.trace.clone());
-    row("storage", replayed.storage.clone());
-    row("policy", result.policy.clone());
-    row("frames", result.frames.to_string());
-    row("page size", bytes(result.page_size));
-    row("threads", replayed.threads.to_string());
+    let mut figures = Figures::new();
+    add_setting(&mut figures, replayed);
+    add_transfers(&mut figures, replayed);
+    add_waits(&mut figures, replayed);
+    figures.row("cluster switches", result.cluster_switches.to_string());
+    figures.row("real time", format!("{:.2} s", replayed.real_seconds));
+    figures.row("references per second", format!("{:.0}", pace(replayed)));
+    if let Some(pages) = replayed.verified_pages {
+        figures.row("verified", format!("{pages} pages"));
+    }
+    figures.at_the_left()
+}
+
+fn add_setting(figures: &mut Figures, replayed: &ReplayResult) {
+    let result = &replayed.result;
+    figures.row("trace", result.trace.clone());
+    figures.row("storage", replayed.storage.clone());
+    figures.row("policy", result.policy.clone());
+    figures.row("frames", result.frames.to_string());
+    figures.row("page size", bytes(result.page_size));
+    figures.row("threads", replayed.threads.to_string());
     let ratio = result.asymmetry.0;
-    row("asymmetry", asymmetry(ratio.is_finite().then_some(ratio)));
-    row("references", result.references.to_string());
-    row("warm-up", result.warmup.to_string());
-    row("distinct pages", result.distinct_pages.to_string());
-    row("hits", result.hits.to_string());
-    row("hit ratio", format!("{:.4}", result.hit_ratio));
-    row(
+    figures.row("asymmetry", asymmetry(ratio.is_finite().then_some(ratio)));
+    figures.row("references", result.references.to_string());
+    figures.row("warm-up", result.warmup.to_string());
+    figures.row("distinct pages", result.distinct_pages.to_string());
+    figures.row("hits", result.hits.to_string());
+    figures.row("hit ratio", format!("{:.4}", result.hit_ratio));
+}
+
+fn add_transfers(figures: &mut Figures, replayed: &ReplayResult) {
+    let result = &replayed.result;
+    figures.row(
         "reads",
         with_causes(result.reads, result.bytes_read, &replayed.pages_read),
     );
-    row(
+    figures.row(
         "writes",
         with_causes(result.writes, result.bytes_written, &replayed.pages_written),
     );
-    row("write calls", replayed.write_calls.to_string());
-    row("dirty left", result.dirty_left.to_string());
-    row(
+    figures.row("write calls", replayed.write_calls.to_string());
+    figures.row("dirty left", result.dirty_left.to_string());
+    figures.row(
         "bill per reference",
         format!("{:.4} page reads", result.cost),
     );
-    row(
+    figures.row(
         "time in I/O",
         format!("{} a reference", microseconds(result.cost_us)),
     );
-    row("a page read took", microseconds(replayed.read_us));
-    row("a page write took", microseconds(replayed.write_us));
-    row("measured R", asymmetry(replayed.measured_asymmetry));
+    figures.row("a page read took", microseconds(replayed.read_us));
+    figures.row("a page write took", microseconds(replayed.write_us));
+    figures.row("measured R", asymmetry(replayed.measured_asymmetry));
+}
+
+fn add_waits(figures: &mut Figures, replayed: &ReplayResult) {
     for (name, latency) in [
         ("read calls took", &replayed.read_latency_us),
         ("write calls took", &replayed.write_latency_us),
@@ -68,7 +86,7 @@ pub(super) fn of_replay(replayed: &ReplayResult) -> String {
     ] {
         if let Some(LatencyQuantiles { median, p99, most }) = latency {
             let text = format!("median {median} µs, 99 % {p99} µs, longest {most} µs");
-            row(name, text);
+            figures.row(name, text);
         }
     }
     let Waits {
@@ -76,12 +94,12 @@ pub(super) fn of_replay(replayed: &ReplayResult) -> String {
         write,
         frame,
     } = &replayed.waits;
-    row(
+    figures.row(
         "waits",
         format!("{latch} for latches, {write} for writes, {frame} for frames"),
     );
     if replayed.delays > 0 {
-        row(
+        figures.row(
             "held up",
             format!(
                 "{} times, {:.2} s",
@@ -89,13 +107,6 @@ pub(super) fn of_replay(replayed: &ReplayResult) -> String {
             ),
         );
     }
-    row("cluster switches", result.cluster_switches.to_string());
-    row("real time", format!("{:.2} s", replayed.real_seconds));
-    row("references per second", format!("{:.0}", pace(replayed)));
-    if let Some(pages) = replayed.verified_pages {
-        row("verified", format!("{pages} pages"));
-    }
-    table::finish_left(table)
 }
 
 /// Counted references per second of real time.

@@ -214,39 +214,8 @@ impl Replay<'_> {
         let storage = self.store.open()?;
         let pool = self.pool(policy, Arc::clone(&storage), &ledger, &meter)?;
         let run = this_run();
-        let work = Work {
-            pool: &pool,
-            page_size: self.extent.page_size,
-            run,
-        };
-        let course = Course {
-            stop: self.lab.events.stop(),
-            threads: request.threads,
-            warmup: self.survey.warmup,
-            cluster_size: request.cluster_size,
-            pages: self.extent.pages,
-            verify: request.verify,
-        };
         let opened = Instant::now();
-        let mut reader = self.source.open()?;
-        let mut start = None;
-        let played = std::thread::scope(|scope| {
-            let (end, ended) = mpsc::channel::<()>();
-            scope.spawn(|| {
-                let ended = ended;
-                self.show(policy, &pool, &ended);
-            });
-            let played = drive::drive(work, &course, &mut reader, || {
-                ledger.counting();
-                start = Some(Start {
-                    stats: pool.stats(),
-                    meter: meter.reading(),
-                    at: Instant::now(),
-                });
-            });
-            drop(end);
-            played
-        })?;
+        let (played, start) = self.play(policy, &pool, run, &ledger, &meter)?;
         let dirty_left = match request.at_end {
             AtEnd::Free => pool.stats().dirty,
             AtEnd::Flush => {
@@ -287,33 +256,60 @@ impl Replay<'_> {
             real_seconds: (ended - start.at).as_secs_f64(),
         };
         let result = self.result(policy, &played, &outcome);
-        let Outcome {
-            activity,
-            measured,
-            real_seconds,
-            ..
-        } = outcome;
-        Ok(ReplayResult {
+        let interrupted = played.interrupted;
+        Ok(outcome.into_result(
             result,
-            storage: described,
-            threads: request.threads,
-            real_seconds,
-            pages_read: activity.pages_read(),
-            pages_written: activity.pages_written(),
-            write_calls: activity.write_calls,
-            syncs: activity.syncs,
-            read_us: measured.read_us(),
-            write_us: measured.write_us(),
-            measured_asymmetry: measured.asymmetry(),
-            read_latency_us: LatencyQuantiles::of(stats.read_latency),
-            write_latency_us: LatencyQuantiles::of(stats.write_latency),
-            sync_latency_us: LatencyQuantiles::of(stats.sync_latency),
-            waits: activity.waits,
-            delays: activity.delays,
-            delayed_seconds: activity.delayed.as_secs_f64(),
+            described,
+            request,
+            &stats,
             verified_pages,
-            interrupted: played.interrupted,
-        })
+            interrupted,
+        ))
+    }
+
+    /// Sends the trace through the pool; nothing is known of the start of the counting if the caller stops
+    /// during the warm-up.
+    fn play(
+        &self,
+        policy: &PolicySpec,
+        pool: &Pool,
+        run: u64,
+        ledger: &Ledger,
+        meter: &Meter,
+    ) -> Result<(Played, Option<Start>), LabError> {
+        let work = Work {
+            pool,
+            page_size: self.extent.page_size,
+            run,
+        };
+        let course = Course {
+            stop: self.lab.events.stop(),
+            threads: self.request.threads,
+            warmup: self.survey.warmup,
+            cluster_size: self.request.cluster_size,
+            pages: self.extent.pages,
+            verify: self.request.verify,
+        };
+        let mut reader = self.source.open()?;
+        let mut start = None;
+        let played = std::thread::scope(|scope| {
+            let (end, ended) = mpsc::channel::<()>();
+            scope.spawn(|| {
+                let ended = ended;
+                self.show(policy, pool, &ended);
+            });
+            let played = drive::drive(work, &course, &mut reader, || {
+                ledger.counting();
+                start = Some(Start {
+                    stats: pool.stats(),
+                    meter: meter.reading(),
+                    at: Instant::now(),
+                });
+            });
+            drop(end);
+            played
+        })?;
+        Ok((played, start))
     }
 
     /// Shows the caller what the pool does, until the other end of the channel is dropped.
@@ -446,4 +442,42 @@ struct Outcome {
     cluster_switches: u64,
     seconds: f64,
     real_seconds: f64,
+}
+
+impl Outcome {
+    /// All that a caller is given.
+    fn into_result(
+        self,
+        result: RunResult,
+        storage: String,
+        request: &ReplayRequest,
+        stats: &Stats,
+        verified_pages: Option<u64>,
+        interrupted: bool,
+    ) -> ReplayResult {
+        let Outcome {
+            activity, measured, ..
+        } = self;
+        ReplayResult {
+            result,
+            storage,
+            threads: request.threads,
+            real_seconds: self.real_seconds,
+            pages_read: activity.pages_read(),
+            pages_written: activity.pages_written(),
+            write_calls: activity.write_calls,
+            syncs: activity.syncs,
+            read_us: measured.read_us(),
+            write_us: measured.write_us(),
+            measured_asymmetry: measured.asymmetry(),
+            read_latency_us: LatencyQuantiles::of(stats.read_latency),
+            write_latency_us: LatencyQuantiles::of(stats.write_latency),
+            sync_latency_us: LatencyQuantiles::of(stats.sync_latency),
+            waits: activity.waits,
+            delays: activity.delays,
+            delayed_seconds: activity.delayed.as_secs_f64(),
+            verified_pages,
+            interrupted,
+        }
+    }
 }

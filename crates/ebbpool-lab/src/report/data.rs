@@ -200,33 +200,39 @@ impl Report {
     }
 }
 
+/// The results, and the time lines that they refer to by index, each once.
+fn cells(comparison: &Comparison) -> (Vec<Cell>, Vec<(&Arc<TimeLine>, &Pricing)>) {
+    let mut kept: Vec<(&Arc<TimeLine>, &Pricing)> = Vec::new();
+    let mut results = Vec::new();
+    for (row, life) in comparison.rows.iter().zip(lifetime::lives(comparison)) {
+        let pricing = &comparison.pricings[row.asymmetry];
+        let did = row.device.as_ref();
+        // After a failure the moments are not those of the others.
+        let whole = did.is_none_or(|did| did.failed.is_none());
+        let line = row.time_line.as_ref().filter(|_| whole).map(|line| {
+            let known = kept.iter().position(|(other, _)| Arc::ptr_eq(other, line));
+            known.unwrap_or_else(|| {
+                kept.push((line, pricing));
+                kept.len() - 1
+            })
+        });
+        results.push(Cell(
+            row.policy,
+            row.size,
+            row.asymmetry,
+            row.counts.misses,
+            row.counts.writes,
+            row.counts.dirty_left,
+            line,
+            did.map(|did| Served::of(row, did, pricing, life)),
+        ));
+    }
+    (results, kept)
+}
+
 impl Trace {
     fn of(comparison: &Comparison) -> Self {
-        let mut kept: Vec<(&Arc<TimeLine>, &Pricing)> = Vec::new();
-        let mut results = Vec::new();
-        for (row, life) in comparison.rows.iter().zip(lifetime::lives(comparison)) {
-            let pricing = &comparison.pricings[row.asymmetry];
-            let did = row.device.as_ref();
-            // After a failure the moments are not those of the others.
-            let whole = did.is_none_or(|did| did.failed.is_none());
-            let line = row.time_line.as_ref().filter(|_| whole).map(|line| {
-                let known = kept.iter().position(|(other, _)| Arc::ptr_eq(other, line));
-                known.unwrap_or_else(|| {
-                    kept.push((line, pricing));
-                    kept.len() - 1
-                })
-            });
-            results.push(Cell(
-                row.policy,
-                row.size,
-                row.asymmetry,
-                row.counts.misses,
-                row.counts.writes,
-                row.counts.dirty_left,
-                line,
-                did.map(|did| Served::of(row, did, pricing, life)),
-            ));
-        }
+        let (results, kept) = cells(comparison);
         // All cells see the same references, so their moments are the same.
         let times = kept.first().map_or_else(Vec::new, |(line, _)| {
             line.moments().map(|moment| moment.references).collect()

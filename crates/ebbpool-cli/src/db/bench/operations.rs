@@ -5,8 +5,8 @@ use std::num::NonZeroU64;
 use ebbpool_trace::workload::{Cfdc, Mix, Operation, Ycsb};
 
 use super::subject::Subject;
-use crate::db::DbError;
 use crate::db::args::BenchArgs;
+use crate::db::error::DbError;
 
 /// Operations, one after the other.
 pub(super) struct Operations {

@@ -3,8 +3,8 @@
 use ebbpool_btree::Database;
 use ebbpool_trace::workload::Keys;
 
-use crate::db::DbError;
 use crate::db::args::{BenchArgs, WorkloadArg};
+use crate::db::error::DbError;
 use crate::db::lines::shown;
 
 /// The records that were loaded.

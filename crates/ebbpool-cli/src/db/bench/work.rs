@@ -13,7 +13,7 @@ use hdrhistogram::Histogram;
 use super::operations::Operations;
 use super::subject::Subject;
 use super::told::Latency;
-use crate::db::DbError;
+use crate::db::error::DbError;
 use crate::progress::{self, STOP};
 
 /// The longest operation that is told from longer ones.
