@@ -84,3 +84,39 @@ impl Store for TraceResults {
         let _ = self.write(key, value);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Results of a trace and of code that are made up: both are part of the key.
+    fn results(directory: &Path) -> TraceResults {
+        let (trace, code) = ("00112233445566778899aabbccddeeff".repeat(2), "0".repeat(32));
+        TraceResults {
+            directory: directory.into(),
+            prefix: format!("{trace} 0.1.0 {code} "),
+        }
+    }
+
+    const KEY: &str = "facts warmup=100 cluster=16";
+    const VALUE: &[u8] = br#"{"references":2000,"distinct_pages":40,"cluster_switches":1250}"#;
+    const FILE: &str = "59/5c055aeac0ac931c180f3bfea8e36aa0e77a5bc8b537e307aae047c7187944";
+
+    fn golden() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/results")
+    }
+
+    /// `docs/formats.md` says how the directory is laid out. After a deliberate change: move the file in
+    /// `tests/golden/results` to where the failed comparison says that a result lies today.
+    #[test]
+    fn a_kept_result_lies_where_it_lay_in_the_first_release() {
+        assert_eq!(results(&golden()).get(KEY).as_deref(), Some(VALUE));
+        assert_eq!(results(&golden()).get("facts warmup=101 cluster=16"), None);
+        let directory = tempfile::tempdir().expect("a directory");
+        let today = results(directory.path());
+        today.put(KEY, VALUE);
+        let file = today.path(KEY);
+        let file = file.strip_prefix(directory.path()).expect("within it");
+        assert_eq!(file, Path::new(FILE));
+    }
+}

@@ -521,6 +521,8 @@ impl Core {
         }
         padding.iter().for_each(|&page| policy.has_left(page));
         drop(policy);
+        // Before the rest asks for room: this thread would wait for its own.
+        drop(pads);
         self.left.notify_all();
         if !later.is_empty() {
             // Errors leave the pages dirty, and are whoever's who has to evict them.

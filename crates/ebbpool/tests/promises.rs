@@ -106,6 +106,28 @@ fn where_the_last_page_number_is_in_use_none_is_left_to_allocate() {
     }
 }
 
+/// The block is written whole: a page of it is read for that, and another one is fixed for reading, so that it
+/// stays and a copy of it is written. There is room for one copy.
+#[test]
+fn a_block_is_written_whole_with_room_for_one_copy() {
+    let storage = MemoryStorage::new(PAGE_SIZE);
+    storage.grow(16).expect("memory");
+    let options = options(3).policy("bplru:padding=true,block=4");
+    let pool = options.expect("a policy").batch(1).open(storage);
+    let pool = Arc::new(pool.expect("a pool"));
+    put(&pool, 0, 42).expect("a page");
+    put(&pool, 1, 43).expect("a page");
+    let (misses, stays) = (Arc::clone(&pool), pool.fix_read(1).expect("a page"));
+    let thread = thread::spawn(move || {
+        put(&misses, 8, 44).expect("a page");
+        put(&misses, 12, 45).expect("a page");
+    });
+    wait_until("a miss", || thread.is_finished());
+    thread.join().expect("no panic");
+    drop(stays);
+    assert_eq!([0, 1, 8, 12].map(|page| get(&pool, page)), [42, 43, 44, 45]);
+}
+
 #[test]
 fn a_scan_goes_on_in_another_pool() {
     let (large, small) = (pool(1024), pool(8));

@@ -1,0 +1,129 @@
+//! Golden traces: files of our own formats as the first release writes them, in `tests/golden/`.
+//!
+//! Every later release has to read them, so a file in that directory never changes once it was released. After a
+//! deliberate change of a format a new one is added, under a new name:
+//!
+//! ```text
+//! cargo test -p ebbpool-trace --test golden -- --ignored
+//! ```
+//!
+//! writes those that are not there. `docs/formats.md` draws the formats.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{read, source, write};
+use ebbpool_trace::{Batch, Format, Metadata};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+
+const NATIVE: &str = "native-1.parquet";
+const WORDS: &str = "words-1.u32";
+const SIDECAR: &str = "words-1.json";
+
+fn metadata() -> Metadata {
+    Metadata {
+        name: Some("golden".into()),
+        page_size: Some(8192),
+        database_pages: Some(1 << 31),
+    }
+}
+
+/// The smallest and the largest page of the format, and some that come again.
+fn references(highest: u64) -> Batch {
+    let few = [(0, false), (highest, true), (0, true), (highest, false)];
+    let many = (0..40).map(|at| (at * at % 17 + 1000, at % 3 == 0));
+    few.into_iter().chain(many).collect()
+}
+
+fn words() -> Batch {
+    references((1 << 31) - 1)
+}
+
+fn path(name: &str) -> PathBuf {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    golden.join(name)
+}
+
+#[test]
+fn a_native_trace_of_the_first_release_is_read() {
+    let native = path(NATIVE);
+    assert_eq!(
+        read(&native, None).expect("it is read"),
+        references(u64::MAX)
+    );
+    let reader = source(&native, None).expect("a trace").open();
+    assert_eq!(*reader.expect("it opens").metadata(), metadata());
+}
+
+#[test]
+fn a_native_trace_of_the_first_release_is_laid_out_as_described() {
+    let file = fs::File::open(path(NATIVE)).expect("it opens");
+    let file = SerializedFileReader::new(file).expect("Parquet");
+    let footer = file.metadata().file_metadata();
+    let columns = footer.schema_descr().columns();
+    let columns: Vec<String> = columns
+        .iter()
+        .map(|it| {
+            format!(
+                "{} {} {:?}",
+                it.name(),
+                it.physical_type(),
+                it.converted_type()
+            )
+        })
+        .collect();
+    assert_eq!(columns, ["page INT64 UINT_64", "write BOOLEAN NONE"]);
+    let pairs = footer.key_value_metadata().expect("pairs");
+    let pairs: Vec<(&str, Option<&str>)> = pairs
+        .iter()
+        .map(|pair| (pair.key.as_str(), pair.value.as_deref()))
+        .collect();
+    assert_eq!(
+        pairs,
+        [
+            ("ebbpool.name", Some("golden")),
+            ("ebbpool.page_size", Some("8192")),
+            ("ebbpool.database_pages", Some("2147483648")),
+        ]
+    );
+    assert_eq!(footer.created_by(), Some("ebbpool 0.1.0"));
+}
+
+#[test]
+fn words_of_the_first_release_are_read() {
+    let path = path(WORDS);
+    assert_eq!(read(&path, None).expect("it is read"), words());
+    let reader = source(&path, None).expect("a trace").open();
+    assert_eq!(*reader.expect("it opens").metadata(), metadata());
+    let bytes = fs::read(&path).expect("it is read");
+    assert_eq!(bytes[..8], *b"\0\0\0\0\xff\xff\xff\xff");
+}
+
+#[test]
+fn golden_words_are_what_is_written_today() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let written = directory.path().join(WORDS);
+    write(&written, Format::U32, &metadata(), &words()).expect("it is written");
+    for name in [WORDS, SIDECAR] {
+        let written = fs::read(directory.path().join(name)).expect("it is read");
+        assert!(
+            written == fs::read(path(name)).expect("it is read"),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+#[ignore = "writes the golden files that are not there"]
+fn write_golden_files() {
+    for (name, format, references) in [
+        (NATIVE, Format::Native, references(u64::MAX)),
+        (WORDS, Format::U32, words()),
+    ] {
+        if !path(name).exists() {
+            write(&path(name), format, &metadata(), &references).expect("it is written");
+        }
+    }
+}
