@@ -1,47 +1,14 @@
 //! `ebbpool curve` as its users meet it.
 
-use std::fs;
-use std::process::{Command, Output};
-
 use serde_json::Value;
+
+use crate::harness::{Ebbpool, data_of};
 
 const TRACE: &str = "zipf:pages=3000,refs=60000,write=0.3";
 
-fn ebbpool(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_ebbpool"))
-        .args(args)
-        .env(
-            "EBBPOOL_CACHE",
-            concat!(env!("CARGO_TARGET_TMPDIR"), "/curve-cache"),
-        )
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-        .output()
-        .expect("ebbpool starts")
-}
-
-fn stdout(args: &[&str]) -> String {
-    let output = ebbpool(args);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{args:?}: {errors}");
-    String::from_utf8(output.stdout).expect("text")
-}
-
-fn json(args: &[&str]) -> Vec<Value> {
-    let text = stdout(&[args, &["--format", "json"]].concat());
-    serde_json::from_str(&text).expect("a list")
-}
-
-fn refused(args: &[&str], words: &[&str]) {
-    let output = ebbpool(args);
-    let message = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
-    for word in words {
-        assert!(message.contains(word), "{args:?}, no {word}: {message}");
-    }
-}
-
 #[test]
 fn a_sample_of_all_pages_equals_compare() {
+    let ebbpool = Ebbpool::in_repository();
     let shared = [
         "--frames",
         "20,100,3%",
@@ -54,8 +21,8 @@ fn a_sample_of_all_pages_equals_compare() {
         "--asymmetry",
         "8",
     ];
-    let curve = json(&[&["curve", TRACE, "--sample", "100%"], &shared[..]].concat());
-    let compare = json(&[&["compare", TRACE], &shared[..]].concat());
+    let curve = ebbpool.rows(&[&["curve", TRACE, "--sample", "100%"], &shared[..]].concat());
+    let compare = ebbpool.rows(&[&["compare", TRACE], &shared[..]].concat());
     assert_eq!(curve.len(), 15);
     for row in &curve {
         let same =
@@ -88,7 +55,8 @@ fn a_sample_of_all_pages_equals_compare() {
 
 #[test]
 fn figures_of_samples_come_with_errors_and_lru_without() {
-    let rows = json(&[
+    let ebbpool = Ebbpool::in_repository();
+    let rows = ebbpool.rows(&[
         "curve",
         "zipf:pages=30000,refs=200000,write=0.3",
         "--policies",
@@ -113,6 +81,7 @@ fn figures_of_samples_come_with_errors_and_lru_without() {
 
 #[test]
 fn a_target_names_the_smallest_memory() {
+    let ebbpool = Ebbpool::in_repository();
     let args = [
         "curve",
         TRACE,
@@ -125,7 +94,7 @@ fn a_target_names_the_smallest_memory() {
         "--sample",
         "100%",
     ];
-    let rows = json(&args);
+    let rows = ebbpool.rows(&args);
     let answers: Vec<&Value> = rows
         .iter()
         .filter(|row| row["target"] == "writes -50%")
@@ -133,10 +102,8 @@ fn a_target_names_the_smallest_memory() {
     assert_eq!(answers.len(), 2);
     let writes = |policy: &str, frames: u64| {
         let frames = frames.to_string();
-        let args = [
-            "run", TRACE, "--policy", policy, "--frames", &frames, "--format", "json",
-        ];
-        let row: Value = serde_json::from_str(&stdout(&args)).expect("JSON");
+        let args = ["run", TRACE, "--policy", policy, "--frames", &frames];
+        let row = ebbpool.json(&args);
         row["writes"].as_u64().expect("writes")
     };
     let now = writes("lru", 100);
@@ -146,7 +113,7 @@ fn a_target_names_the_smallest_memory() {
         assert!(2 * writes(policy, frames) <= now, "{answer}");
         assert!(2 * writes(policy, frames - 1) > now, "{answer}");
     }
-    let table = stdout(&args);
+    let table = ebbpool.stdout(&args);
     let last = table.lines().last().expect("a last line");
     assert!(
         last.starts_with("writes -50% against lru with 100 frames"),
@@ -156,7 +123,7 @@ fn a_target_names_the_smallest_memory() {
         last.contains("lru needs") && last.contains("cflru needs"),
         "{last}"
     );
-    let never = stdout(&[
+    let never = ebbpool.stdout(&[
         "curve",
         TRACE,
         "--policies",
@@ -170,7 +137,8 @@ fn a_target_names_the_smallest_memory() {
 
 #[test]
 fn clean_pools_stand_beside_runs_of_fd_static() {
-    let rows = json(&["curve", TRACE, "--policies", "lru", "--clean-pools", "300"]);
+    let ebbpool = Ebbpool::in_repository();
+    let rows = ebbpool.rows(&["curve", TRACE, "--policies", "lru", "--clean-pools", "300"]);
     let pools: Vec<&Value> = rows
         .iter()
         .filter(|row| row["method"] == "two-stack")
@@ -182,12 +150,13 @@ fn clean_pools_stand_beside_runs_of_fd_static() {
         let policy = pool["policy"].as_str().expect("a policy");
         assert!(policy.starts_with("fd-static:clean="), "{policy}");
     }
-    let table = stdout(&["curve", TRACE, "--policies", "lru", "--clean-pools", "300"]);
+    let table = ebbpool.stdout(&["curve", TRACE, "--policies", "lru", "--clean-pools", "300"]);
     assert!(table.contains("clean=150"), "{table}");
 }
 
 #[test]
 fn results_do_not_depend_on_threads_or_on_what_is_known() {
+    let ebbpool = Ebbpool::in_repository();
     let args = |more: &[&'static str]| {
         let args = [
             "curve",
@@ -199,7 +168,7 @@ fn results_do_not_depend_on_threads_or_on_what_is_known() {
             "--target",
             "bill -10%",
         ];
-        stdout(&[&args[..], more].concat())
+        ebbpool.stdout(&[&args[..], more].concat())
     };
     let one = args(&["--no-cache", "--threads", "1"]);
     assert_eq!(one, args(&["--no-cache", "--threads", "2"]));
@@ -209,10 +178,8 @@ fn results_do_not_depend_on_threads_or_on_what_is_known() {
 
 #[test]
 fn a_report_has_the_curves() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("curve.html");
-    let to = path.to_str().expect("a path in UTF-8");
-    stdout(&[
+    let ebbpool = Ebbpool::in_scratch();
+    ebbpool.stdout(&[
         "curve",
         TRACE,
         "--policies",
@@ -220,12 +187,9 @@ fn a_report_has_the_curves() {
         "--target",
         "writes -50%",
         "--report",
-        to,
+        "curve.html",
     ]);
-    let page = fs::read_to_string(&path).expect("a report");
-    let data = page.split("id=\"data\">").nth(1).expect("data");
-    let data = data.split("</script>").next().expect("an end");
-    let data: Value = serde_json::from_str(data).expect("JSON");
+    let data = data_of(&ebbpool.text("curve.html"));
     let trace = &data["traces"][0];
     let curve = &trace["curve"];
     assert_eq!(curve["limit"]["figure"], "writes");
@@ -242,15 +206,21 @@ fn a_report_has_the_curves() {
 
 #[test]
 fn nonsense_is_refused() {
-    refused(
+    let ebbpool = Ebbpool::in_repository();
+    ebbpool.refused(
         &["curve", TRACE, "--target", "writes 50%"],
+        2,
         &["writes -50%"],
     );
-    refused(&["curve", TRACE, "--sample", "0%"], &["above 0%"]);
-    refused(&["curve", TRACE, "--sample", "0.5"], &["per cent"]);
-    refused(&["curve", TRACE, "--baseline", "lru@0"], &["memory size"]);
-    refused(&["curve", TRACE, "--baseline", "nobody@3%"], &["nobody"]);
-    refused(&["curve", TRACE, TRACE], &["--concat"]);
-    refused(&["curve", TRACE, "--policies", "cflru-e"], &["--device"]);
-    refused(&["curve", TRACE, "--warmup", "60000"], &["--warmup"]);
+    ebbpool.refused(&["curve", TRACE, "--sample", "0%"], 2, &["above 0%"]);
+    ebbpool.refused(&["curve", TRACE, "--sample", "0.5"], 2, &["per cent"]);
+    ebbpool.refused(
+        &["curve", TRACE, "--baseline", "lru@0"],
+        2,
+        &["memory size"],
+    );
+    ebbpool.refused(&["curve", TRACE, "--baseline", "nobody@3%"], 2, &["nobody"]);
+    ebbpool.refused(&["curve", TRACE, TRACE], 2, &["--concat"]);
+    ebbpool.refused(&["curve", TRACE, "--policies", "cflru-e"], 2, &["--device"]);
+    ebbpool.refused(&["curve", TRACE, "--warmup", "60000"], 2, &["--warmup"]);
 }

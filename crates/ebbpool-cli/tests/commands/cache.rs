@@ -2,31 +2,30 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::process::Output;
 
-use tempfile::TempDir;
+use crate::harness::{Ebbpool, errors, failed, interrupted, wait_until};
 
-fn command(cache: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ebbpool"));
-    command.env("EBBPOOL_CACHE", cache).args(args);
-    command
-}
-
-/// Standard output, and how many results came from the cache.
-fn compare(cache: &Path, trace: &str, more: &[&str]) -> (String, Option<String>) {
-    let mut args = vec!["compare", trace, "--frames", "5,10%", "--asymmetry", "1,32"];
-    args.extend(more);
-    let output = command(cache, &args).output().expect("ebbpool starts");
-    let notes = text(&output.stderr);
+/// Standard output, and how many results were known from before.
+fn answered(ebbpool: &Ebbpool, args: &[&str]) -> (String, Option<String>) {
+    let output = ebbpool.run(args);
+    let notes = errors(&output);
     assert!(output.status.success(), "{notes}");
     let known = notes.lines().find(|line| line.contains("known"));
-    let number = known.and_then(|line| {
-        let mut words = line.split(' ');
-        words.find(|word| word.parse::<u64>().is_ok())
-    });
+    let number = known.and_then(|line| line.split(' ').find(|word| word.parse::<u64>().is_ok()));
     (text(&output.stdout), number.map(String::from))
+}
+
+fn compare(ebbpool: &Ebbpool, trace: &str, more: &[&str]) -> (String, Option<String>) {
+    let args = ["compare", trace, "--frames", "5,10%", "--asymmetry", "1,32"];
+    answered(ebbpool, &[&args[..], more].concat())
+}
+
+/// As `compare`, with results as JSON and no asymmetries of its own.
+fn charged(ebbpool: &Ebbpool, trace: &str, charge: &[&str]) -> (String, Option<String>) {
+    let args = ["compare", trace, "--frames", "5,10%", "--format", "json"];
+    let policies = ["--policies", "lru,casa"];
+    answered(ebbpool, &[&args[..], &policies, charge].concat())
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -49,48 +48,44 @@ fn files(directory: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-fn trace(directory: &TempDir, name: &str, references: u64) -> String {
-    let path = directory.path().join(name);
+fn trace(ebbpool: &Ebbpool, name: &str, references: u64) -> String {
     let lines = (0..references).map(|at| {
         let access = if at % 3 == 0 { 'W' } else { 'R' };
         format!("{access} {}\n", at * at % 97)
     });
-    fs::write(&path, lines.collect::<String>()).expect("a trace is written");
-    path.to_str().expect("a path in UTF-8").into()
+    ebbpool.file(name, lines.collect::<String>())
 }
 
 #[test]
 fn the_second_time_is_answered_from_the_cache() {
-    let directory = TempDir::new().expect("a directory");
-    let cache = directory.path().join("cache");
-    let file = trace(&directory, "t.txt", 5000);
+    let ebbpool = Ebbpool::with_no_results();
+    let file = trace(&ebbpool, "t.txt", 5000);
     let policies = ["--policies", "lru,casa"];
-    let (first, known) = compare(&cache, &file, &policies);
+    let (first, known) = compare(&ebbpool, &file, &policies);
     assert_eq!(known, None);
-    let (second, known) = compare(&cache, &file, &policies);
+    let (second, known) = compare(&ebbpool, &file, &policies);
     assert_eq!((&second, known.as_deref()), (&first, Some("8")));
 
-    let copy = directory.path().join("other name.txt");
+    let copy = ebbpool.named("other name.txt");
     fs::copy(&file, &copy).expect("a copy");
-    let (_, known) = compare(&cache, copy.to_str().expect("UTF-8"), &policies);
+    let (_, known) = compare(&ebbpool, &copy, &policies);
     assert_eq!(known.as_deref(), Some("8"), "what counts is what it holds");
 
     let more = ["--policies", "lru,casa,fifo"];
-    assert_eq!(compare(&cache, &file, &more).1.as_deref(), Some("8"));
+    assert_eq!(compare(&ebbpool, &file, &more).1.as_deref(), Some("8"));
 
-    let (anew, known) = compare(&cache, &file, &["--policies", "lru,casa", "--no-cache"]);
+    let (anew, known) = compare(&ebbpool, &file, &["--policies", "lru,casa", "--no-cache"]);
     assert_eq!((&anew, known), (&first, None));
 }
 
 #[test]
 fn other_inputs_have_other_results() {
-    let directory = TempDir::new().expect("a directory");
-    let cache = directory.path().join("cache");
-    let file = trace(&directory, "t.txt", 5000);
+    let ebbpool = Ebbpool::with_no_results();
+    let file = trace(&ebbpool, "t.txt", 5000);
     let of = |more: &[&str]| {
         let mut args = vec!["--policies", "lru,casa"];
         args.extend(more);
-        compare(&cache, &file, &args)
+        compare(&ebbpool, &file, &args)
     };
     let (plain, _) = of(&[]);
     for other in [
@@ -107,32 +102,18 @@ fn other_inputs_have_other_results() {
             "{other:?}"
         );
     }
-    trace(&directory, "t.txt", 5001);
+    trace(&ebbpool, "t.txt", 5001);
     let (longer, known) = of(&[]);
     assert_eq!(known, None);
     assert_ne!(longer, plain);
-}
-
-/// As `compare`, with results as JSON and no asymmetries of its own.
-fn charged(cache: &Path, trace: &str, charge: &[&str]) -> (String, Option<String>) {
-    let mut args = vec!["compare", trace, "--frames", "5,10%", "--format", "json"];
-    args.extend(["--policies", "lru,casa"]);
-    args.extend(charge);
-    let output = command(cache, &args).output().expect("ebbpool starts");
-    let notes = text(&output.stderr);
-    assert!(output.status.success(), "{notes}");
-    let known = notes.lines().find(|line| line.contains("known"));
-    let number = known.and_then(|line| line.split(' ').find(|word| word.parse::<u64>().is_ok()));
-    (text(&output.stdout), number.map(String::from))
 }
 
 const FLASH: &str = "flash:slc-mt29f4g08aaa,blocks=32,page_size=2048";
 
 #[test]
 fn results_of_devices_and_changes_are_kept() {
-    let directory = TempDir::new().expect("a directory");
-    let cache = directory.path().join("cache");
-    let file = trace(&directory, "t.txt", 5000);
+    let ebbpool = Ebbpool::with_no_results();
+    let file = trace(&ebbpool, "t.txt", 5000);
     let steady = format!("{FLASH},precondition=full");
     let charges: [(&[&str], &str); 5] = [
         (&["--device", "flash-136"], "4"),
@@ -143,12 +124,12 @@ fn results_of_devices_and_changes_are_kept() {
     ];
     let mut all = Vec::new();
     for (charge, number) in charges {
-        let (first, known) = charged(&cache, &file, charge);
+        let (first, known) = charged(&ebbpool, &file, charge);
         assert_eq!(known, None, "{charge:?}");
-        let (second, known) = charged(&cache, &file, charge);
+        let (second, known) = charged(&ebbpool, &file, charge);
         assert_eq!(known.as_deref(), Some(number), "{charge:?}");
         assert_eq!(second, first, "{charge:?}, to the last digit");
-        let (anew, known) = charged(&cache, &file, &[charge, &["--no-cache"]].concat());
+        let (anew, known) = charged(&ebbpool, &file, &[charge, &["--no-cache"]].concat());
         assert_eq!((anew, known), (first.clone(), None));
         all.push(first);
     }
@@ -156,21 +137,15 @@ fn results_of_devices_and_changes_are_kept() {
     all.dedup();
     assert_eq!(all.len(), charges.len());
     // One of the list is what it is alone.
-    let (_, known) = charged(&cache, &file, &["--asymmetry", "rm2"]);
+    let (_, known) = charged(&ebbpool, &file, &["--asymmetry", "rm2"]);
     assert_eq!(known.as_deref(), Some("4"));
 }
 
 #[test]
 fn what_a_file_of_figures_holds_counts_and_not_its_name() {
-    let directory = TempDir::new().expect("a directory");
-    let cache = directory.path().join("cache");
-    let file = trace(&directory, "t.txt", 5000);
-    let printed = |name: &str| {
-        let args = ["devices", name, "--format", "toml"];
-        let output = command(&cache, &args).output().expect("ebbpool starts");
-        text(&output.stdout)
-    };
-    let profile = printed("flash-136");
+    let ebbpool = Ebbpool::with_no_results();
+    let file = trace(&ebbpool, "t.txt", 5000);
+    let profile = ebbpool.stdout(&["devices", "flash-136", "--format", "toml"]);
     let faster = profile.replacen("value = 1469", "value = 1468", 1);
     let chips =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../ebbpool-device/src/flash/chips.toml");
@@ -200,77 +175,57 @@ fn what_a_file_of_figures_holds_counts_and_not_its_name() {
         ),
     ] {
         assert_ne!(one, other, "{name}");
-        let path = directory.path().join(name);
+        let path = ebbpool.path(name);
         let value = format!("{before}{}{after}", path.display());
         fs::write(&path, one).expect("a file");
-        let (first, known) = charged(&cache, &file, &[flag, &value]);
+        let (first, known) = charged(&ebbpool, &file, &[flag, &value]);
         assert_eq!(known, None, "{name}");
         fs::write(&path, other).expect("a file");
-        let (second, known) = charged(&cache, &file, &[flag, &value]);
+        let (second, known) = charged(&ebbpool, &file, &[flag, &value]);
         assert_eq!(known, None, "{name} has changed");
         assert_ne!(first, second, "{name}");
         fs::write(&path, one).expect("a file");
-        let (third, known) = charged(&cache, &file, &[flag, &value]);
+        let (third, known) = charged(&ebbpool, &file, &[flag, &value]);
         assert_eq!((third, known.as_deref()), (first, Some("4")), "{name}");
     }
 }
 
 #[test]
 fn a_damaged_cache_or_none_at_all_does_no_harm() {
-    let directory = TempDir::new().expect("a directory");
-    let cache = directory.path().join("cache");
-    let file = trace(&directory, "t.txt", 5000);
-    let (first, _) = compare(&cache, &file, &[]);
-    for path in files(&cache) {
+    let ebbpool = Ebbpool::with_no_results();
+    let file = trace(&ebbpool, "t.txt", 5000);
+    let (first, _) = compare(&ebbpool, &file, &[]);
+    for path in files(ebbpool.results()) {
         fs::write(path, "{\"counts\":").expect("damage");
     }
-    assert_eq!(compare(&cache, &file, &[]), (first.clone(), None));
-    let nowhere = directory.path().join("t.txt/below-a-file");
+    assert_eq!(compare(&ebbpool, &file, &[]), (first.clone(), None));
+    let nowhere = ebbpool.storing_in(ebbpool.path("t.txt/below-a-file"));
     assert_eq!(compare(&nowhere, &file, &[]), (first, None));
 }
 
 #[test]
 fn notes_on_bad_lines_are_kept_with_the_results() {
-    let directory = TempDir::new().expect("a directory");
-    let cache = directory.path().join("cache");
-    let path = directory.path().join("t.txt");
-    fs::write(&path, "R 1\nnonsense\nW 2\nR 1\n").expect("a trace");
-    let args = [
-        "compare",
-        path.to_str().expect("UTF-8"),
-        "--skip-bad-lines",
-        "1",
-    ];
+    let ebbpool = Ebbpool::with_no_results();
+    ebbpool.file("t.txt", "R 1\nnonsense\nW 2\nR 1\n");
     for _ in 0..2 {
-        let output = command(&cache, &args).output().expect("ebbpool starts");
-        assert!(text(&output.stderr).contains("bad line"));
+        let output = ebbpool.run(&["compare", "t.txt", "--skip-bad-lines", "1"]);
+        assert!(errors(&output).contains("bad line"));
     }
 }
 
-fn interrupted(cache: &Path, args: &[&str]) -> Output {
-    let mut child = command(cache, args)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("ebbpool starts");
-    let start = Instant::now();
+/// The command, interrupted when it has stored its first result.
+#[cfg(unix)]
+fn interrupted_on_its_way(ebbpool: &Ebbpool, args: &[&str]) -> Output {
+    let child = ebbpool.command(args).spawn().expect("ebbpool starts");
     // The size of the trace, facts and notes are three files.
-    while files(cache).len() <= 3 && start.elapsed() < Duration::from_secs(120) {
-        sleep(Duration::from_millis(5));
-    }
-    let kill = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status();
-    assert!(kill.expect("kill starts").success());
-    child.wait().expect("ebbpool ends");
-    child.wait_with_output().expect("its output")
+    wait_until("a result is stored", || files(ebbpool.results()).len() > 3);
+    interrupted(child)
 }
 
 #[test]
 #[cfg(unix)]
 fn an_interruption_leaves_the_finished_results_of_a_device() {
-    let directory = TempDir::new().expect("a directory");
-    let cache = directory.path().join("cache");
+    let ebbpool = Ebbpool::with_no_results();
     let device = String::from("flash:slc-mt29f4g08aaa,blocks=256,precondition=full");
     let args = [
         "compare",
@@ -281,14 +236,13 @@ fn an_interruption_leaves_the_finished_results_of_a_device() {
         "--policies=lru,fifo,clock,cflru",
         "--threads=1",
     ];
-    let output = interrupted(&cache, &args);
-    let (table, error) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(1), "{error}");
-    assert!(error.contains("interrupted:"), "{error}");
+    let output = interrupted_on_its_way(&ebbpool, &args);
+    failed(&output, 1, &["interrupted:"]);
+    let table = text(&output.stdout);
     assert!(table.contains("so far, on this device"), "{table}");
-    let again = command(&cache, &args).output().expect("ebbpool starts");
+    let again = ebbpool.run(&args);
     assert!(again.status.success());
-    let notes = text(&again.stderr);
+    let notes = errors(&again);
     assert!(
         notes.contains("of 12 results are known from before"),
         "{notes}"
@@ -298,8 +252,7 @@ fn an_interruption_leaves_the_finished_results_of_a_device() {
 #[test]
 #[cfg(unix)]
 fn an_interruption_leaves_the_finished_results() {
-    let directory = TempDir::new().expect("a directory");
-    let cache = directory.path().join("cache");
+    let ebbpool = Ebbpool::with_no_results();
     let args = [
         "compare",
         "zipf:pages=2000,refs=25000000,read-alpha=1",
@@ -307,10 +260,9 @@ fn an_interruption_leaves_the_finished_results() {
         "--asymmetry=32",
         "--threads=1",
     ];
-    let output = interrupted(&cache, &args);
-    let (table, error) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(1), "{error}");
-    assert!(error.contains("interrupted:"), "{error}");
+    let output = interrupted_on_its_way(&ebbpool, &args);
+    failed(&output, 1, &["interrupted:"]);
+    let table = text(&output.stdout);
     assert!(table.lines().any(|line| line.ends_with("-")), "{table}");
     assert!(table.contains("so far, at R=32"), "{table}");
     let finished = |line: &str| line.starts_with("fifo") && line.contains('.');

@@ -4,149 +4,69 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Output;
 
 use serde_json::Value;
 
-fn command(directory: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ebbpool"));
-    command
-        .args(args)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .current_dir(directory);
-    command
-}
+use crate::harness::{Ebbpool, errors, failed, interrupted, number, succeeded, wait_until};
 
-fn ebbpool(directory: &Path, args: &[&str]) -> Output {
-    command(directory, args).output().expect("ebbpool starts")
-}
-
-fn ok(output: Output) -> Vec<u8> {
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{errors}");
-    output.stdout
-}
-
-fn stdout(directory: &Path, args: &[&str]) -> String {
-    String::from_utf8(ok(ebbpool(directory, args))).expect("text")
-}
-
-fn json(directory: &Path, args: &[&str]) -> Value {
-    let text = stdout(directory, &[args, &["--format", "json"]].concat());
-    serde_json::from_str(&text).expect("JSON")
-}
-
-fn number(value: &Value) -> u64 {
-    value
-        .as_u64()
-        .unwrap_or_else(|| panic!("{value} is no number"))
-}
-
-/// The command with this on its standard input.
-fn fed(directory: &Path, args: &[&str], input: &[u8]) -> Output {
-    let mut child = command(directory, args)
-        .stdin(Stdio::piped())
-        .spawn()
-        .expect("ebbpool starts");
-    let mut stdin = child.stdin.take().expect("a pipe");
-    let input = input.to_vec();
-    // It may end before it has read everything.
-    let feeder = std::thread::spawn(move || drop(stdin.write_all(&input)));
-    let output = child.wait_with_output().expect("an end");
-    feeder.join().expect("no panic");
-    output
-}
-
-/// It has failed with this exit code and said all of the words.
+/// It has failed with this exit code and said all of the words in one line.
 fn said(output: &Output, code: i32, words: &[&str]) {
-    let message = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{message}");
+    failed(output, code, words);
+    let message = errors(output);
     assert_eq!(message.trim_end().lines().count(), 1, "{message}");
-    for word in words {
-        assert!(message.contains(word), "no {word}: {message}");
-    }
 }
 
-fn refused(directory: &Path, args: &[&str], code: i32, words: &[&str]) {
-    said(&ebbpool(directory, args), code, words);
-}
-
-/// Not a memory file system, where direct I/O cannot be had.
-fn scratch() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
-}
-
-fn files(directory: &Path) -> Vec<String> {
-    let entries = fs::read_dir(directory).expect("a directory");
-    let mut names: Vec<String> = entries
-        .map(|entry| {
-            entry
-                .expect("an entry")
-                .file_name()
-                .into_string()
-                .expect("a name")
-        })
-        .collect();
-    names.sort();
-    names
+fn refused(ebbpool: &Ebbpool, args: &[&str], code: i32, words: &[&str]) {
+    said(&ebbpool.run(args), code, words);
 }
 
 #[test]
 fn lines_are_put_and_found_again() {
-    let directory = scratch();
-    let directory = directory.path();
-    let put = fed(
-        directory,
+    let ebbpool = Ebbpool::in_scratch();
+    let put = ebbpool.fed(
         &["db", "put", "a.db"],
         b"pear\t3\napple\t1\t2\n\xff\\x\t\npear\t4",
     );
-    assert_eq!(ok(put), b"ok pear\nok apple\nok \xff\\x\nok pear\n");
-    let dumped = ok(ebbpool(directory, &["db", "dump", "a.db"]));
+    assert_eq!(succeeded(put), b"ok pear\nok apple\nok \xff\\x\nok pear\n");
+    let dumped = succeeded(ebbpool.run(&["db", "dump", "a.db"]));
     assert_eq!(dumped, b"apple\t1\t2\npear\t4\n\xff\\x\t\n");
-    assert_eq!(stdout(directory, &["db", "get", "a.db", "apple"]), "1\t2\n");
-    let escaped = stdout(directory, &["db", "get", "a.db", "apple", "--escape"]);
+    assert_eq!(ebbpool.stdout(&["db", "get", "a.db", "apple"]), "1\t2\n");
+    let escaped = ebbpool.stdout(&["db", "get", "a.db", "apple", "--escape"]);
     assert_eq!(escaped, "1\\t2\n");
     refused(
-        directory,
+        &ebbpool,
         &["db", "get", "a.db", "plum"],
         1,
         &["a.db has no key plum"],
     );
 
-    let put = fed(directory, &["db", "put", "a.db"], b"fig\t5\n\nplum\t6\n");
+    let put = ebbpool.fed(&["db", "put", "a.db"], b"fig\t5\n\nplum\t6\n");
     said(&put, 1, &["standard input, line 2", "no tab"]);
     assert_eq!(put.stdout, b"ok fig\n");
-    assert_eq!(stdout(directory, &["db", "get", "a.db", "fig"]), "5\n");
-    refused(directory, &["db", "get", "a.db", "plum"], 1, &["no key"]);
+    assert_eq!(ebbpool.stdout(&["db", "get", "a.db", "fig"]), "5\n");
+    refused(&ebbpool, &["db", "get", "a.db", "plum"], 1, &["no key"]);
     let long = [&vec![b'k'; 4000][..], b"\tv\n"].concat();
-    let put = fed(directory, &["db", "put", "a.db"], &long);
+    let put = ebbpool.fed(&["db", "put", "a.db"], &long);
     said(&put, 1, &["line 1", "4000 bytes is too long"]);
-    assert_eq!(json(directory, &["db", "check", "a.db"])["keys"], 4);
+    assert_eq!(ebbpool.json(&["db", "check", "a.db"])["keys"], 4);
 }
 
 #[test]
 fn every_durability_keeps_what_was_put_when_it_ends_well_or_at_a_bad_line() {
-    let directory = scratch();
-    let directory = directory.path();
+    let ebbpool = Ebbpool::in_scratch();
     for durability in ["none", "buffered", "synced"] {
         let put = ["db", "put", durability, "--durability", durability];
-        said(&fed(directory, &put, b"a\t1\nb\t2\nbad\n"), 1, &["line 3"]);
-        ok(fed(directory, &put, b"c\t3\n"));
-        let dumped = stdout(directory, &["db", "dump", durability]);
+        said(&ebbpool.fed(&put, b"a\t1\nb\t2\nbad\n"), 1, &["line 3"]);
+        succeeded(ebbpool.fed(&put, b"c\t3\n"));
+        let dumped = ebbpool.stdout(&["db", "dump", durability]);
         assert_eq!(dumped, "a\t1\nb\t2\nc\t3\n");
     }
 }
 
 /// Puts records until it has seen so many `ok`, and kills the process then.
-fn killed_after(directory: &Path, oks: usize) -> Vec<String> {
-    let mut child = command(directory, &["db", "put", "k.db", "--frames", "16"])
-        .stdin(Stdio::piped())
-        .spawn()
-        .expect("ebbpool starts");
+fn killed_after(ebbpool: &Ebbpool, oks: usize) -> Vec<String> {
+    let mut child = ebbpool.started(&["db", "put", "k.db", "--frames", "16"]);
     let mut stdin = child.stdin.take().expect("a pipe");
     let feeder = std::thread::spawn(move || {
         for record in 0..1_000_000 {
@@ -175,11 +95,10 @@ fn killed_after(directory: &Path, oks: usize) -> Vec<String> {
 
 #[test]
 fn what_was_ok_is_there_after_a_kill() {
-    let directory = scratch();
-    let directory = directory.path();
+    let ebbpool = Ebbpool::in_scratch();
     for oks in [1, 300, 1500] {
-        let told = killed_after(directory, oks);
-        let dumped = stdout(directory, &["db", "dump", "k.db"]);
+        let told = killed_after(&ebbpool, oks);
+        let dumped = ebbpool.stdout(&["db", "dump", "k.db"]);
         let keys: std::collections::HashSet<&str> = dumped
             .lines()
             .filter_map(|line| line.split('\t').next())
@@ -188,76 +107,62 @@ fn what_was_ok_is_there_after_a_kill() {
             let key = line.strip_prefix("ok ").expect("an ok");
             assert!(keys.contains(key), "{key} of {} is lost", told.len());
         }
-        let checked = json(directory, &["db", "check", "k.db"]);
+        let checked = ebbpool.json(&["db", "check", "k.db"]);
         assert_eq!(checked["findings"], Value::Array(Vec::new()));
     }
 }
 
 #[test]
 fn a_dump_shows_a_part_either_way_round() {
-    let directory = scratch();
-    let directory = directory.path();
-    ok(fed(
-        directory,
-        &["db", "put", "a.db"],
-        b"a\t1\nb\t2\nc\t3\nd\t4\n",
-    ));
-    let dump = |more: &[&str]| stdout(directory, &[&["db", "dump", "a.db"], more].concat());
+    let ebbpool = Ebbpool::in_scratch();
+    succeeded(ebbpool.fed(&["db", "put", "a.db"], b"a\t1\nb\t2\nc\t3\nd\t4\n"));
+    let dump = |more: &[&str]| ebbpool.stdout(&[&["db", "dump", "a.db"], more].concat());
     assert_eq!(dump(&["--from", "b", "--to", "d"]), "b\t2\nc\t3\n");
     assert_eq!(dump(&["--to", "c", "--reverse"]), "b\t2\na\t1\n");
     assert_eq!(dump(&["--reverse"]), "d\t4\nc\t3\nb\t2\na\t1\n");
     assert_eq!(dump(&["--from", "d", "--to", "b"]), "");
     assert_eq!(dump(&["--from", r"\x63", "--escape"]), "c\t3\nd\t4\n");
     refused(
-        directory,
+        &ebbpool,
         &["db", "dump", "a.db", "--from", r"\q", "--escape"],
         2,
         &["--from", r"\xHH"],
     );
-    refused(directory, &["db", "dump", "none.db"], 1, &["none.db"]);
-    assert!(!files(directory).iter().any(|name| name.starts_with("none")));
+    refused(&ebbpool, &["db", "dump", "none.db"], 1, &["none.db"]);
+    assert!(!ebbpool.names().iter().any(|name| name.starts_with("none")));
 }
 
 #[test]
 fn any_bytes_make_the_round_trip_escaped() {
-    let directory = scratch();
-    let directory = directory.path();
+    let ebbpool = Ebbpool::in_scratch();
     let mut lines = String::new();
     for byte in 0..=255u8 {
         // A value that fills pages of its own, too.
         let value = format!(r"\x{:02x}", 255 - byte).repeat(1 + usize::from(byte) * 60);
         lines += &format!("\\x{byte:02x}k\t{value}\n");
     }
-    ok(fed(
-        directory,
-        &["db", "put", "a.db", "--escape"],
-        lines.as_bytes(),
-    ));
-    let dumped = ok(ebbpool(directory, &["db", "dump", "a.db", "--escape"]));
+    succeeded(ebbpool.fed(&["db", "put", "a.db", "--escape"], lines.as_bytes()));
+    let dumped = succeeded(ebbpool.run(&["db", "dump", "a.db", "--escape"]));
     let load = ["db", "load", "b.db", "--escape", "--from", "-"];
-    ok(fed(directory, &load, &dumped));
+    succeeded(ebbpool.fed(&load, &dumped));
     assert_eq!(
-        ok(ebbpool(directory, &["db", "dump", "b.db", "--escape"])),
+        succeeded(ebbpool.run(&["db", "dump", "b.db", "--escape"])),
         dumped
     );
-    let [a, b] = ["a.db", "b.db"].map(|name| json(directory, &["db", "check", name]));
+    let [a, b] = ["a.db", "b.db"].map(|name| ebbpool.json(&["db", "check", name]));
     assert_eq!(a["keys"], 256);
     assert_eq!(b["keys"], 256);
     assert!(number(&a["overflow_pages"]) > 100, "{a}");
     assert_eq!(a["overflow_pages"], b["overflow_pages"]);
     refused(
-        directory,
+        &ebbpool,
         &["db", "dump", "a.db"],
         1,
         &[r"the key \tk holds a tab or a newline", "--escape"],
     );
-    ok(fed(
-        directory,
-        &["db", "put", "v.db", "--escape"],
-        b"key\\x01\ta\\nb\n",
-    ));
+    succeeded(ebbpool.fed(&["db", "put", "v.db", "--escape"], b"key\\x01\ta\\nb\n"));
     refused(
-        directory,
+        &ebbpool,
         &["db", "dump", "v.db"],
         1,
         &[r"the key key\x01 has a value with", "--escape"],
@@ -266,31 +171,30 @@ fn any_bytes_make_the_round_trip_escaped() {
 
 #[test]
 fn sorted_lines_are_loaded_and_others_refused() {
-    let directory = scratch();
-    let directory = directory.path();
+    let ebbpool = Ebbpool::in_scratch();
     let lines: String = (0..20_000)
         .map(|at| format!("{at:06}\tvalue of {at}\n"))
         .collect();
-    fs::write(directory.join("lines.tsv"), &lines).expect("a file");
-    let told = stdout(directory, &["db", "load", "a.db", "--from", "lines.tsv"]);
+    fs::write(ebbpool.path("lines.tsv"), &lines).expect("a file");
+    let told = ebbpool.stdout(&["db", "load", "a.db", "--from", "lines.tsv"]);
     assert!(told.starts_with("a.db: 20000 records in "), "{told}");
-    assert_eq!(stdout(directory, &["db", "dump", "a.db"]), lines);
+    assert_eq!(ebbpool.stdout(&["db", "dump", "a.db"]), lines);
     refused(
-        directory,
+        &ebbpool,
         &["db", "load", "a.db", "--from", "lines.tsv"],
         1,
         &["a.db", "empty database"],
     );
     refused(
-        directory,
+        &ebbpool,
         &["db", "load", "a.db", "--records", "10"],
         1,
         &["a.db", "empty database"],
     );
-    assert_eq!(stdout(directory, &["db", "dump", "a.db"]), lines);
+    assert_eq!(ebbpool.stdout(&["db", "dump", "a.db"]), lines);
 
     let load = ["db", "load", "b.db", "--from", "-"];
-    let unsorted = fed(directory, &load, b"a\t1\nc\t2\nb\t3\n");
+    let unsorted = ebbpool.fed(&load, b"a\t1\nc\t2\nb\t3\n");
     said(
         &unsorted,
         1,
@@ -301,86 +205,75 @@ fn sorted_lines_are_loaded_and_others_refused() {
         ],
     );
     said(
-        &fed(directory, &load, b"a\t1\na\t2\n"),
+        &ebbpool.fed(&load, b"a\t1\na\t2\n"),
         1,
         &["line 2", "comes twice"],
     );
-    said(
-        &fed(directory, &load, b"a\t1\nb\n"),
-        1,
-        &["line 2", "no tab"],
-    );
+    said(&ebbpool.fed(&load, b"a\t1\nb\n"), 1, &["line 2", "no tab"]);
     // Nothing of these is there.
-    ok(fed(directory, &load, b"x\t1\n"));
-    assert_eq!(stdout(directory, &["db", "dump", "b.db"]), "x\t1\n");
+    succeeded(ebbpool.fed(&load, b"x\t1\n"));
+    assert_eq!(ebbpool.stdout(&["db", "dump", "b.db"]), "x\t1\n");
     refused(
-        directory,
+        &ebbpool,
         &["db", "load", "c.db", "--from", "nowhere.tsv"],
         1,
         &["nowhere.tsv", "cannot open"],
     );
-    assert!(!directory.join("c.db").exists());
+    assert!(!ebbpool.path("c.db").exists());
 }
 
 #[test]
 fn the_database_of_the_paper_has_its_shape() {
-    let directory = scratch();
-    let directory = directory.path();
-    stdout(
-        directory,
-        &[
-            "db",
-            "load",
-            "c.db",
-            "--records",
-            "50000",
-            "--frames",
-            "1MiB",
-        ],
-    );
-    let told = json(directory, &["db", "check", "c.db"]);
+    let ebbpool = Ebbpool::in_scratch();
+    ebbpool.stdout(&[
+        "db",
+        "load",
+        "c.db",
+        "--records",
+        "50000",
+        "--frames",
+        "1MiB",
+    ]);
+    let told = ebbpool.json(&["db", "check", "c.db"]);
     assert_eq!(told["keys"], 50_000);
     // 7 records of a leaf, 126 leaves of a node.
     assert_eq!(told["leaves"], 7143);
     assert_eq!(told["inner_nodes"], 57 + 1);
     assert_eq!(told["height"], 3);
     assert_eq!(told["findings"], Value::Array(Vec::new()));
-    let value = stdout(
-        directory,
-        &["db", "get", "c.db", r"\x00\x00\xc3\x4f", "--escape"],
-    );
+    let value = ebbpool.stdout(&["db", "get", "c.db", r"\x00\x00\xc3\x4f", "--escape"]);
     assert!(value.len() > 256, "{value}");
     refused(
-        directory,
+        &ebbpool,
         &["db", "get", "c.db", r"\x00\x00\xc3\x50", "--escape"],
         1,
         &["no key"],
     );
     refused(
-        directory,
+        &ebbpool,
         &["db", "load", "d.db", "--records", "300", "--key-bytes", "1"],
         2,
         &["keys of 1 bytes tell 256 records apart"],
     );
     refused(
-        directory,
+        &ebbpool,
         &["db", "load", "d.db", "--records", "0"],
         2,
         &["1 to 1000000000 records"],
     );
     refused(
-        directory,
+        &ebbpool,
         &["db", "load", "d.db", "--page-size", "1000"],
         2,
         &["power of two"],
     );
-    assert!(!directory.join("d.db").exists());
+    assert!(!ebbpool.path("d.db").exists());
 }
 
 /// References as lines of text.
-fn references(directory: &Path, trace: &str) -> String {
-    stdout(directory, &["trace", "convert", trace, "references.txt"]);
-    let text = fs::read_to_string(directory.join("references.txt")).expect("text");
+fn references(ebbpool: &Ebbpool, trace: &str) -> String {
+    ebbpool.stdout(&["trace", "convert", trace, "references.txt"]);
+    let text = fs::read_to_string(ebbpool.path("references.txt")).expect("text");
     text.lines()
         .filter(|line| !line.starts_with('#'))
         .flat_map(|line| [line, "\n"])
@@ -399,8 +292,7 @@ fn the_tree_is_asked_for_the_pages_that_the_generator_promises() {
         ("30000", "2", "100", "512", "35%", "0.35"),
     ];
     for (records, key, value, page_size, fill, share) in shapes {
-        let directory = scratch();
-        let directory = directory.path();
+        let ebbpool = Ebbpool::in_scratch();
         let load = [
             "db",
             "load",
@@ -416,7 +308,7 @@ fn the_tree_is_asked_for_the_pages_that_the_generator_promises() {
             "--fill",
             fill,
         ];
-        stdout(directory, &load);
+        ebbpool.stdout(&load);
         for (more, parameters, frames) in [
             (&["--seed", "3"][..], "seed=3", "32"),
             (
@@ -454,12 +346,12 @@ fn the_tree_is_asked_for_the_pages_that_the_generator_promises() {
                 "--record",
                 "as-fixed.parquet",
             ];
-            let told = json(directory, &[&bench[..], more].concat());
+            let told = ebbpool.json(&[&bench[..], more].concat());
             let spec = format!(
                 "btree:records={records},key={key},value={value},page-size={page_size},fill={share},queries=300,updates=200,scans=15,scan-updates=10,{parameters}"
             );
-            let promised = references(directory, &spec);
-            let asked = references(directory, "as-fixed.parquet");
+            let promised = references(&ebbpool, &spec);
+            let asked = references(&ebbpool, "as-fixed.parquet");
             assert!(promised.lines().count() > 500);
             let first = promised
                 .lines()
@@ -470,7 +362,7 @@ fn the_tree_is_asked_for_the_pages_that_the_generator_promises() {
             let fixes = number(&told["hits"]) + number(&told["misses"]);
             assert_eq!(fixes, asked.lines().count() as u64, "{spec}");
         }
-        let checked = json(directory, &["db", "check", "a.db"]);
+        let checked = ebbpool.json(&["db", "check", "a.db"]);
         assert_eq!(checked["keys"].to_string(), records);
         assert_eq!(checked["findings"], Value::Array(Vec::new()));
     }
@@ -478,9 +370,8 @@ fn the_tree_is_asked_for_the_pages_that_the_generator_promises() {
 
 #[test]
 fn a_benchmark_tells_what_was_done() {
-    let directory = scratch();
-    let directory = directory.path();
-    stdout(directory, &["db", "load", "c.db", "--records", "20000"]);
+    let ebbpool = Ebbpool::in_scratch();
+    ebbpool.stdout(&["db", "load", "c.db", "--records", "20000"]);
     let bench = [
         "db",
         "bench",
@@ -500,7 +391,7 @@ fn a_benchmark_tells_what_was_done() {
         "--policy",
         "cfdc",
     ];
-    let told = json(directory, &bench);
+    let told = ebbpool.json(&bench);
     assert_eq!(told["workload"], "cfdc");
     assert_eq!(told["records"], 20_000);
     assert_eq!(told["frames"], 200);
@@ -544,10 +435,10 @@ fn a_benchmark_tells_what_was_done() {
     let amplification = told["write_amplification"].as_f64().expect("a ratio");
     let expected = number(&told["bytes_written"]) as f64 / changed as f64;
     assert!((amplification - expected).abs() < 1e-6);
-    let length = fs::metadata(directory.join("c.db")).expect("a file").len();
+    let length = fs::metadata(ebbpool.path("c.db")).expect("a file").len();
     assert_eq!(number(&told["files"]["pages"]), length);
     assert!(number(&told["files"]["log"]) > 0);
-    let table = stdout(directory, &bench);
+    let table = ebbpool.stdout(&bench);
     for word in [
         "transactions per second",
         "write amplification",
@@ -556,32 +447,25 @@ fn a_benchmark_tells_what_was_done() {
     ] {
         assert!(table.contains(word), "{table}");
     }
-    let none = json(
-        directory,
-        &[&bench[..], &["--update-intensity", "0%"]].concat(),
-    );
+    let none = ebbpool.json(&[&bench[..], &["--update-intensity", "0%"]].concat());
     assert_eq!(none["bytes_changed"], 0);
     assert_eq!(none["write_amplification"], Value::Null);
-    let few = json(directory, &[&bench[..], &["--operations", "100"]].concat());
+    let few = ebbpool.json(&[&bench[..], &["--operations", "100"]].concat());
     assert_eq!(few["transactions"], 100);
 }
 
 #[test]
 fn ycsb_runs_on_many_threads() {
-    let directory = scratch();
-    let directory = directory.path();
-    stdout(
-        directory,
-        &[
-            "db",
-            "load",
-            "y.db",
-            "--workload",
-            "ycsb",
-            "--records",
-            "3000",
-        ],
-    );
+    let ebbpool = Ebbpool::in_scratch();
+    ebbpool.stdout(&[
+        "db",
+        "load",
+        "y.db",
+        "--workload",
+        "ycsb",
+        "--records",
+        "3000",
+    ]);
     let mut records = 3000;
     for letter in ["a", "b", "c", "d", "e", "f"] {
         let workload = format!("ycsb-{letter}");
@@ -600,7 +484,7 @@ fn ycsb_runs_on_many_threads() {
             "--frames",
             "128",
         ];
-        let told = json(directory, &bench);
+        let told = ebbpool.json(&bench);
         assert_eq!(told["transactions"], 3000, "{workload}");
         assert_eq!(number(&told["records"]), records, "{workload}");
         let operations = told["operations"].as_array().expect("an array");
@@ -612,7 +496,7 @@ fn ycsb_runs_on_many_threads() {
             "{workload}: {inserts}"
         );
         records += inserts;
-        let checked = json(directory, &["db", "check", "y.db"]);
+        let checked = ebbpool.json(&["db", "check", "y.db"]);
         assert_eq!(number(&checked["keys"]), records, "{workload}");
         assert_eq!(checked["findings"], Value::Array(Vec::new()), "{workload}");
     }
@@ -625,10 +509,10 @@ fn ycsb_runs_on_many_threads() {
         "--seconds",
         "0.2",
     ];
-    let told = json(directory, &short);
+    let told = ebbpool.json(&short);
     let seconds = told["seconds"].as_f64().expect("a time");
     assert!(seconds >= 0.2, "{seconds}");
-    assert!(number(&told["transactions"]) > 10);
+    assert!(number(&told["transactions"]) > 0);
 }
 
 /// A call of `db bench`.
@@ -638,14 +522,9 @@ fn bench<'a>(more: &[&'a str]) -> Vec<&'a str> {
 
 #[test]
 fn what_makes_no_sense_is_refused() {
-    let directory = scratch();
-    let directory = directory.path();
-    stdout(directory, &["db", "load", "c.db", "--records", "500"]);
-    ok(fed(
-        directory,
-        &["db", "put", "t.db"],
-        b"some text\tas key\n",
-    ));
+    let ebbpool = Ebbpool::in_scratch();
+    ebbpool.stdout(&["db", "load", "c.db", "--records", "500"]);
+    succeeded(ebbpool.fed(&["db", "put", "t.db"], b"some text\tas key\n"));
     for (args, code, words) in [
         (
             bench(&["c.db", "--workload", "ycsb-a", "--queries", "5"]),
@@ -684,37 +563,36 @@ fn what_makes_no_sense_is_refused() {
             &["frames"],
         ),
     ] {
-        refused(directory, &args, code, words);
+        refused(&ebbpool, &args, code, words);
     }
-    assert!(!files(directory).iter().any(|name| name.starts_with("none")));
+    assert!(!ebbpool.names().iter().any(|name| name.starts_with("none")));
 }
 
 #[test]
 fn damage_is_found_and_named() {
-    let directory = scratch();
-    let directory = directory.path();
-    stdout(directory, &["db", "load", "c.db", "--records", "2000"]);
-    let sound = json(directory, &["db", "check", "c.db"]);
+    let ebbpool = Ebbpool::in_scratch();
+    ebbpool.stdout(&["db", "load", "c.db", "--records", "2000"]);
+    let sound = ebbpool.json(&["db", "check", "c.db"]);
     assert_eq!(sound["findings"], Value::Array(Vec::new()));
-    let table = stdout(directory, &["db", "check", "c.db"]);
+    let table = ebbpool.stdout(&["db", "check", "c.db"]);
     assert!(table.contains("nothing is wrong"), "{table}");
-    refused(directory, &["db", "check", "none.db"], 1, &["none.db"]);
-    assert!(!directory.join("none.db").exists());
+    refused(&ebbpool, &["db", "check", "none.db"], 1, &["none.db"]);
+    assert!(!ebbpool.path("none.db").exists());
 
-    let path = directory.join("c.db");
+    let path = ebbpool.path("c.db");
     let mut bytes = fs::read(&path).expect("a file");
     bytes[40 * 4096 + 1000] ^= 4;
     fs::write(&path, &bytes).expect("a file");
-    let output = ebbpool(directory, &["db", "check", "c.db"]);
+    let output = ebbpool.run(&["db", "check", "c.db"]);
     said(&output, 1, &["c.db: "]);
     let table = String::from_utf8(output.stdout).expect("text");
     assert!(table.contains("\npage 40: "), "{table}");
-    let output = ebbpool(directory, &["db", "check", "c.db", "--format", "json"]);
+    let output = ebbpool.run(&["db", "check", "c.db", "--format", "json"]);
     let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(told["findings"][0]["page"], 40);
     refused(
-        directory,
+        &ebbpool,
         &["db", "dump", "c.db", "--escape"],
         1,
         &["page 40"],
@@ -723,34 +601,33 @@ fn damage_is_found_and_named() {
 
 #[test]
 fn a_log_that_lost_its_end_is_refused_and_shown_read_only() {
-    let directory = scratch();
-    let directory = directory.path();
-    stdout(directory, &["db", "load", "c.db", "--records", "2000"]);
+    let ebbpool = Ebbpool::in_scratch();
+    ebbpool.stdout(&["db", "load", "c.db", "--records", "2000"]);
     let contents = || {
-        let names = files(directory).into_iter();
-        let content = |name: String| (fs::read(directory.join(&name)).expect("a file"), name);
+        let names = ebbpool.names().into_iter();
+        let content = |name: String| (fs::read(ebbpool.path(&name)).expect("a file"), name);
         names.map(content).collect::<Vec<_>>()
     };
-    let read_only = |args: &[&str]| ebbpool(directory, &[args, &["--read-only"]].concat());
+    let read_only = |args: &[&str]| ebbpool.run(&[args, &["--read-only"]].concat());
     let key = r"\x00\x00\x00\x07";
     let get = &["db", "get", "c.db", key, "--escape"];
-    let (value, before) = (stdout(directory, get), contents());
+    let (value, before) = (ebbpool.stdout(get), contents());
     let whole = read_only(get);
     assert_eq!(String::from_utf8_lossy(&whole.stdout), value);
     assert!(whole.stderr.is_empty());
     read_only(&["db", "check", "c.db"]);
     assert!(contents() == before, "reading has changed files");
 
-    let log = directory.join("c.db.log0");
+    let log = ebbpool.path("c.db.log0");
     let length = fs::metadata(&log).expect("a log").len();
     let log = fs::OpenOptions::new().write(true).open(log);
     log.expect("a log").set_len(length - 30).expect("shorter");
     let cut = contents();
     let why = &["bytes are missing", "--read-only"];
-    refused(directory, get, 1, why);
-    refused(directory, &["db", "check", "c.db"], 1, why);
+    refused(&ebbpool, get, 1, why);
+    refused(&ebbpool, &["db", "check", "c.db"], 1, why);
     refused(
-        directory,
+        &ebbpool,
         &["db", "bench", "c.db", "--workload", "cfdc"],
         1,
         why,
@@ -778,12 +655,8 @@ fn a_log_that_lost_its_end_is_refused_and_shown_read_only() {
 
 #[test]
 fn a_database_is_open_once() {
-    let directory = scratch();
-    let directory = directory.path();
-    let mut child = command(directory, &["db", "put", "a.db"])
-        .stdin(Stdio::piped())
-        .spawn()
-        .expect("ebbpool starts");
+    let ebbpool = Ebbpool::in_scratch();
+    let mut child = ebbpool.started(&["db", "put", "a.db"]);
     let mut stdin = child.stdin.take().expect("a pipe");
     stdin.write_all(b"a\t1\n").expect("it reads");
     let mut answer = [0; 5];
@@ -792,38 +665,25 @@ fn a_database_is_open_once() {
         .expect("it answers while its input is open");
     assert_eq!(&answer, b"ok a\n");
     let open = &["open elsewhere"];
-    refused(directory, &["db", "dump", "a.db"], 1, open);
-    refused(directory, &["db", "dump", "a.db", "--read-only"], 1, open);
+    refused(&ebbpool, &["db", "dump", "a.db"], 1, open);
+    refused(&ebbpool, &["db", "dump", "a.db", "--read-only"], 1, open);
     drop(stdin);
     assert!(child.wait().expect("an end").success());
-    assert_eq!(stdout(directory, &["db", "dump", "a.db"]), "a\t1\n");
-}
-
-fn interrupted(child: Child) -> Output {
-    let killed = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status()
-        .expect("kill starts");
-    assert!(killed.success());
-    child.wait_with_output().expect("an end")
+    assert_eq!(ebbpool.stdout(&["db", "dump", "a.db"]), "a\t1\n");
 }
 
 #[test]
 fn an_interrupt_ends_a_benchmark_with_what_was_measured() {
-    let directory = scratch();
-    let directory = directory.path();
-    stdout(
-        directory,
-        &[
-            "db",
-            "load",
-            "y.db",
-            "--workload",
-            "ycsb",
-            "--records",
-            "2000",
-        ],
-    );
+    let ebbpool = Ebbpool::in_scratch();
+    ebbpool.stdout(&[
+        "db",
+        "load",
+        "y.db",
+        "--workload",
+        "ycsb",
+        "--records",
+        "2000",
+    ]);
     let bench = [
         "db",
         "bench",
@@ -837,34 +697,25 @@ fn an_interrupt_ends_a_benchmark_with_what_was_measured() {
         "--record",
         "trace.parquet",
     ];
-    let length = || fs::metadata(directory.join("y.db.log0")).map_or(0, |file| file.len());
-    let (child, began) = (
-        command(directory, &bench).spawn().expect("it starts"),
-        Instant::now(),
-    );
+    let length = || fs::metadata(ebbpool.path("y.db.log0")).map_or(0, |file| file.len());
     let before = length();
-    while length() == before && began.elapsed() < Duration::from_secs(20) {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    std::thread::sleep(Duration::from_secs(1));
+    let child = ebbpool.command(&bench).spawn().expect("it starts");
+    // Some thirty updates.
+    wait_until("the log grows", || length() >= before + (64 << 10));
     let output = interrupted(child);
     said(&output, 1, &["interrupted"]);
     let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(told["interrupted"], true);
     assert!(number(&told["transactions"]) > 0);
-    let checked = json(directory, &["db", "check", "y.db"]);
+    let checked = ebbpool.json(&["db", "check", "y.db"]);
     assert_eq!(checked["findings"], Value::Array(Vec::new()));
-    assert!(references(directory, "trace.parquet").lines().count() > 0);
+    assert!(references(&ebbpool, "trace.parquet").lines().count() > 0);
 }
 
 #[test]
 fn an_interrupt_ends_put_while_it_waits() {
-    let directory = scratch();
-    let directory = directory.path();
-    let mut child = command(directory, &["db", "put", "a.db"])
-        .stdin(Stdio::piped())
-        .spawn()
-        .expect("ebbpool starts");
+    let ebbpool = Ebbpool::in_scratch();
+    let mut child = ebbpool.started(&["db", "put", "a.db"]);
     let mut stdin = child.stdin.take().expect("a pipe");
     stdin.write_all(b"a\t1\n").expect("it reads");
     let mut answer = [0; 5];
@@ -877,5 +728,5 @@ fn an_interrupt_ends_put_while_it_waits() {
         &["interrupted", "1 records were put and are kept"],
     );
     drop(stdin);
-    assert_eq!(stdout(directory, &["db", "dump", "a.db"]), "a\t1\n");
+    assert_eq!(ebbpool.stdout(&["db", "dump", "a.db"]), "a\t1\n");
 }

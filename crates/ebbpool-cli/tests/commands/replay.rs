@@ -2,60 +2,15 @@
 #![cfg(unix)]
 
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::harness::{Ebbpool, errors, interrupted, number, wait_until};
+
 const TRACE: &str = "scan-mix:pages=500,refs=12000,scans=4,scan-length=80,write=0.35,seed=3";
 
-fn command(directory: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ebbpool"));
-    command
-        .args(args)
-        .stdin(Stdio::null())
-        .current_dir(directory);
-    command
-}
-
-fn ebbpool(directory: &Path, args: &[&str]) -> Output {
-    command(directory, args).output().expect("ebbpool starts")
-}
-
-fn stdout(directory: &Path, args: &[&str]) -> String {
-    let output = ebbpool(directory, args);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{args:?}: {errors}");
-    String::from_utf8(output.stdout).expect("text")
-}
-
-fn json(directory: &Path, args: &[&str]) -> Value {
-    let text = stdout(directory, &[args, &["--format", "json"]].concat());
-    serde_json::from_str(&text).expect("JSON")
-}
-
-/// The command fails with this exit code and says all of the words.
-fn refused(directory: &Path, args: &[&str], code: i32, words: &[&str]) {
-    let output = ebbpool(directory, args);
-    let message = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{args:?}: {message}");
-    for word in words {
-        assert!(message.contains(word), "{args:?}, no {word}: {message}");
-    }
-}
-
-/// Not a memory file system, where direct I/O cannot be had.
-fn directory() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
-}
-
-fn text(directory: &Path, name: &str) -> String {
-    fs::read_to_string(directory.join(name)).expect("a file of text")
-}
-
 /// The engines that this system has.
-fn engines(directory: &Path) -> Vec<&'static str> {
+fn engines(ebbpool: &Ebbpool) -> Vec<&'static str> {
     let probe = [
         "replay",
         "uniform:pages=8,refs=8",
@@ -70,7 +25,7 @@ fn engines(directory: &Path) -> Vec<&'static str> {
         "--io",
         "uring",
     ];
-    match ebbpool(directory, &probe).status.code() {
+    match ebbpool.run(&probe).status.code() {
         Some(0) => vec!["threads", "uring"],
         _ => vec!["threads"],
     }
@@ -98,7 +53,7 @@ const COUNTED: [&str; 18] = [
 ];
 
 /// Runs both with the same arguments; counts and events must be the same.
-fn same_as_run(directory: &Path, shared: &[&str], place: &[&str]) -> Value {
+fn same_as_run(ebbpool: &Ebbpool, shared: &[&str], place: &[&str]) -> Value {
     let run = [&["run", TRACE], shared, &["--events", "run.txt"]].concat();
     let replay = [
         &["replay", TRACE],
@@ -107,24 +62,20 @@ fn same_as_run(directory: &Path, shared: &[&str], place: &[&str]) -> Value {
         &["--events", "replay.txt"],
     ]
     .concat();
-    let simulated = json(directory, &run);
-    let replayed = json(directory, &replay);
+    let simulated = ebbpool.json(&run);
+    let replayed = ebbpool.json(&replay);
     for name in COUNTED {
         assert_eq!(replayed[name], simulated[name], "{name} of {replay:?}");
     }
-    let events = text(directory, "run.txt");
+    let events = ebbpool.text("run.txt");
     assert!(events.lines().count() > 1000, "{}", events.lines().count());
-    assert!(
-        events == text(directory, "replay.txt"),
-        "events of {replay:?}"
-    );
+    assert!(events == ebbpool.text("replay.txt"), "events of {replay:?}");
     replayed
 }
 
 #[test]
 fn one_thread_on_a_real_file_counts_what_run_counts() {
-    let directory = directory();
-    let directory = directory.path();
+    let ebbpool = Ebbpool::in_scratch();
     let policies = [
         "lru",
         "clock",
@@ -135,7 +86,7 @@ fn one_thread_on_a_real_file_counts_what_run_counts() {
         "arc",
         "ace:policy=(cflru:window=0.3),batch=5",
     ];
-    for io in engines(directory) {
+    for io in engines(&ebbpool) {
         for (at, policy) in policies.iter().enumerate() {
             let shared = ["--policy", policy, "--frames", "40", "--asymmetry", "8"];
             let ending = match at % 2 {
@@ -143,7 +94,7 @@ fn one_thread_on_a_real_file_counts_what_run_counts() {
                 _ => ["--warmup", "0", "--at-end", "free"],
             };
             let place = ["--file", "pages", "--create", "--io", io];
-            let told = same_as_run(directory, &[&shared[..], &ending].concat(), &place);
+            let told = same_as_run(&ebbpool, &[&shared[..], &ending].concat(), &place);
             assert_eq!(told["page_size"], 4096);
             assert_eq!(
                 told["bytes_written"],
@@ -159,19 +110,18 @@ fn one_thread_on_a_real_file_counts_what_run_counts() {
             assert!(storage.contains(engine), "{storage}");
         }
     }
-    let pages = fs::metadata(directory.join("pages")).expect("a file").len() / 4096;
+    let pages = fs::metadata(ebbpool.path("pages")).expect("a file").len() / 4096;
     assert!(pages >= 500, "{pages}");
 }
 
 #[test]
 fn every_other_way_counts_the_same() {
-    let directory = directory();
-    let directory = directory.path();
+    let ebbpool = Ebbpool::in_scratch();
     let policy = ["--policy", "cflru", "--frames", "0.6%", "--asymmetry", "32"];
-    same_as_run(directory, &policy, &["--memory"]);
+    same_as_run(&ebbpool, &policy, &["--memory"]);
     let small = ["--file", "small", "--create", "--buffered"];
     let sized = [&policy[..], &["--page-size", "512", "--cluster-size", "4"]].concat();
-    let told = same_as_run(directory, &sized, &small);
+    let told = same_as_run(&ebbpool, &sized, &small);
     assert_eq!(told["page_size"], 512);
     let storage = told["storage"].as_str().expect("a description");
     assert!(storage.contains("buffered"), "{storage}");
@@ -179,8 +129,7 @@ fn every_other_way_counts_the_same() {
 
 #[test]
 fn a_flush_at_the_end_is_counted_and_otherwise_is_not() {
-    let directory = directory();
-    let directory = directory.path();
+    let ebbpool = Ebbpool::in_scratch();
     let place = [
         "--memory",
         "--policy",
@@ -190,9 +139,9 @@ fn a_flush_at_the_end_is_counted_and_otherwise_is_not() {
         "--asymmetry",
         "8",
     ];
-    let free = json(directory, &[&["replay", TRACE], &place[..]].concat());
+    let free = ebbpool.json(&[&["replay", TRACE], &place[..]].concat());
     let flush = [&["replay", TRACE, "--at-end", "flush"], &place[..]].concat();
-    let flush = json(directory, &flush);
+    let flush = ebbpool.json(&flush);
     let count = |told: &Value, name: &str| told[name].as_u64().expect("a count");
     let left = count(&free, "dirty_left");
     assert!(left > 50, "{left}");
@@ -204,8 +153,7 @@ fn a_flush_at_the_end_is_counted_and_otherwise_is_not() {
 
 #[test]
 fn what_is_recorded_is_what_was_replayed() {
-    let directory = directory();
-    let directory = directory.path();
+    let ebbpool = Ebbpool::in_scratch();
     let place = [
         "--memory",
         "--policy",
@@ -216,15 +164,9 @@ fn what_is_recorded_is_what_was_replayed() {
         "8",
     ];
     let record = ["--record", "as-fixed.parquet"];
-    let first = json(
-        directory,
-        &[&["replay", TRACE], &place[..], &record].concat(),
-    );
-    let of_trace = stdout(directory, &["trace", "info", TRACE, "--format", "json"]);
-    let again = stdout(
-        directory,
-        &["trace", "info", "as-fixed.parquet", "--format", "json"],
-    );
+    let first = ebbpool.json(&[&["replay", TRACE], &place[..], &record].concat());
+    let of_trace = ebbpool.stdout(&["trace", "info", TRACE, "--format", "json"]);
+    let again = ebbpool.stdout(&["trace", "info", "as-fixed.parquet", "--format", "json"]);
     let strip = |info: &str| {
         let mut info: Value = serde_json::from_str(info).expect("JSON");
         for name in ["name", "format", "page_size"] {
@@ -239,10 +181,10 @@ fn what_is_recorded_is_what_was_replayed() {
         } else {
             "as-fixed.parquet"
         };
-        stdout(directory, &["trace", "convert", from, name]);
+        ebbpool.stdout(&["trace", "convert", from, name]);
     }
     let references = |name: &str| -> Vec<String> {
-        let text = text(directory, name);
+        let text = ebbpool.text(name);
         let lines = text.lines().filter(|line| !line.starts_with('#'));
         lines.map(str::to_string).collect()
     };
@@ -255,13 +197,13 @@ fn what_is_recorded_is_what_was_replayed() {
         "--frames",
         "50",
     ];
-    let lab = json(directory, &lab);
+    let lab = ebbpool.json(&lab);
     for name in ["hits", "reads", "writes", "distinct_pages"] {
         assert_eq!(lab[name], first[name], "{name}");
     }
     let threads = [&["replay", TRACE, "--threads", "3"], &place[..], &record].concat();
-    let told = json(directory, &threads);
-    let again = json(directory, &["trace", "info", "as-fixed.parquet"]);
+    let told = ebbpool.json(&threads);
+    let again = ebbpool.json(&["trace", "info", "as-fixed.parquet"]);
     assert_eq!(again["references"], told["references"]);
     let of_trace: Value = serde_json::from_str(&of_trace).expect("JSON");
     for name in ["references", "writes", "distinct_pages"] {
@@ -271,10 +213,9 @@ fn what_is_recorded_is_what_was_replayed() {
 
 #[test]
 fn files_of_others_are_left_alone() {
-    let directory = directory();
-    let directory = directory.path();
+    let ebbpool = Ebbpool::in_scratch();
     let foreign = vec![7u8; 3_000_000];
-    fs::write(directory.join("foreign"), &foreign).expect("a file");
+    fs::write(ebbpool.path("foreign"), &foreign).expect("a file");
     let replay = |more: &[&'static str]| -> Vec<&'static str> {
         [
             &["replay", TRACE, "--policy", "lru", "--frames", "20"],
@@ -283,33 +224,22 @@ fn files_of_others_are_left_alone() {
         .concat()
     };
     let on = |name: &'static str| replay(&["--file", name]);
-    refused(
-        directory,
-        &on("missing"),
-        2,
-        &["missing", "is not there", "--create"],
-    );
-    assert!(!directory.join("missing").exists());
-    refused(
-        directory,
+    ebbpool.refused(&on("missing"), 2, &["missing", "is not there", "--create"]);
+    assert!(!ebbpool.path("missing").exists());
+    ebbpool.refused(
         &on("foreign"),
         2,
         &["not a file of ebbpool replay", "--overwrite"],
     );
     let create = replay(&["--file", "foreign", "--create"]);
-    refused(directory, &create, 2, &["not a file of ebbpool replay"]);
-    assert!(fs::read(directory.join("foreign")).expect("bytes") == foreign);
-    fs::write(directory.join("empty"), "").expect("a file");
-    refused(directory, &on("empty"), 2, &["is empty", "--create"]);
-    refused(directory, &on("."), 2, &["neither a file"]);
+    ebbpool.refused(&create, 2, &["not a file of ebbpool replay"]);
+    assert!(fs::read(ebbpool.path("foreign")).expect("bytes") == foreign);
+    fs::write(ebbpool.path("empty"), "").expect("a file");
+    ebbpool.refused(&on("empty"), 2, &["is empty", "--create"]);
+    ebbpool.refused(&on("."), 2, &["neither a file"]);
 
     let device = replay(&["--file", "/dev/null", "--overwrite"]);
-    refused(
-        directory,
-        &device,
-        2,
-        &["error: /dev/null: is neither a file"],
-    );
+    ebbpool.refused(&device, 2, &["error: /dev/null: is neither a file"]);
 
     // Too short a file and other page sizes are told, and the file is made anew if that is asked for.
     let short = [
@@ -321,99 +251,75 @@ fn files_of_others_are_left_alone() {
         "9",
     ];
     let made = [&short[..], &["--file", "short", "--create"]].concat();
-    stdout(directory, &made);
-    let before = fs::read(directory.join("short")).expect("bytes");
+    ebbpool.stdout(&made);
+    let before = fs::read(ebbpool.path("short")).expect("bytes");
     assert_eq!(before.len(), 64 * 4096);
-    refused(directory, &on("short"), 2, &["has 64 pages", "--create"]);
+    ebbpool.refused(&on("short"), 2, &["has 64 pages", "--create"]);
     let other = [&short[..], &["--file", "short", "--page-size", "8192"]].concat();
-    refused(directory, &other, 2, &["4096 bytes", "8192"]);
-    assert!(fs::read(directory.join("short")).expect("bytes") == before);
-    stdout(directory, &[&other[..], &["--create"]].concat());
-    let anew = fs::read(directory.join("short")).expect("bytes");
+    ebbpool.refused(&other, 2, &["4096 bytes", "8192"]);
+    assert!(fs::read(ebbpool.path("short")).expect("bytes") == before);
+    ebbpool.stdout(&[&other[..], &["--create"]].concat());
+    let anew = fs::read(ebbpool.path("short")).expect("bytes");
     assert_eq!(anew.len(), 64 * 8192);
 
     // Pages of a pool that are not a replay's are somebody's too.
     let mut pool_of_others = before.clone();
     pool_of_others[32..40].fill(b'x');
-    fs::write(directory.join("others"), &pool_of_others).expect("a file");
-    refused(
-        directory,
-        &on("others"),
-        2,
-        &["not a file of ebbpool replay"],
-    );
+    fs::write(ebbpool.path("others"), &pool_of_others).expect("a file");
+    ebbpool.refused(&on("others"), 2, &["not a file of ebbpool replay"]);
 
     // One that is damaged is not replayed on.
     let mut damaged = before;
     let last = damaged.len() - 1;
     damaged[last] ^= 1;
-    fs::write(directory.join("damaged"), &damaged).expect("a file");
+    fs::write(ebbpool.path("damaged"), &damaged).expect("a file");
     let again = [&short[..], &["--file", "damaged"]].concat();
-    refused(directory, &again, 2, &["no whole file", "checksum"]);
+    ebbpool.refused(&again, 2, &["no whole file", "checksum"]);
 
     let anew = replay(&["--file", "foreign", "--overwrite"]);
-    let output = ebbpool(directory, &anew);
+    let output = ebbpool.run(&anew);
     let notes = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{notes}");
     assert!(notes.contains("what was in it is lost"), "{notes}");
     assert!(on("foreign") == replay(&["--file", "foreign"]));
-    stdout(directory, &on("foreign"));
+    ebbpool.stdout(&on("foreign"));
 }
 
 #[test]
 fn wrong_usage_is_told() {
-    let directory = directory();
-    let directory = directory.path();
+    let ebbpool = Ebbpool::in_scratch();
     let on = |more: &[&'static str]| -> Vec<&'static str> {
         [&["replay", TRACE, "--memory", "--frames", "20"], more].concat()
     };
-    refused(
-        directory,
-        &on(&["--policy", "belady"]),
-        2,
-        &["references to come"],
-    );
-    refused(
-        directory,
-        &on(&["--policies", "lru,belady"]),
-        2,
-        &["belady"],
-    );
-    refused(
-        directory,
+    ebbpool.refused(&on(&["--policy", "belady"]), 2, &["references to come"]);
+    ebbpool.refused(&on(&["--policies", "lru,belady"]), 2, &["belady"]);
+    ebbpool.refused(
         &on(&["--policy", "lru", "--page-size", "3000"]),
         2,
         &["power of two"],
     );
-    refused(
-        directory,
+    ebbpool.refused(
         &on(&["--policy", "lru", "--warmup", "100%"]),
         2,
         &["--warmup"],
     );
-    refused(
-        directory,
-        &on(&["--policy", "lru", "--file", "x"]),
-        2,
-        &["--memory"],
-    );
-    refused(directory, &on(&[]), 2, &["--policy"]);
-    fs::write(directory.join("far.txt"), "R 1\nW 9000000000000000\n").expect("a trace");
+    ebbpool.refused(&on(&["--policy", "lru", "--file", "x"]), 2, &["--memory"]);
+    ebbpool.refused(&on(&[]), 2, &["--policy"]);
+    fs::write(ebbpool.path("far.txt"), "R 1\nW 9000000000000000\n").expect("a trace");
     let far = [
         "replay", "far.txt", "--memory", "--frames", "2", "--policy", "lru",
     ];
-    refused(directory, &far, 2, &["number its pages from 0"]);
-    fs::write(directory.join("last.txt"), "R 18446744073709551615\n").expect("a trace");
+    ebbpool.refused(&far, 2, &["number its pages from 0"]);
+    fs::write(ebbpool.path("last.txt"), "R 18446744073709551615\n").expect("a trace");
     let last = [
         "replay", "last.txt", "--memory", "--frames", "2", "--policy", "lru",
     ];
-    refused(directory, &last, 2, &["number the pages"]);
+    ebbpool.refused(&last, 2, &["number the pages"]);
 }
 
 #[test]
 fn several_threads_replay_every_reference() {
-    let directory = directory();
-    let directory = directory.path();
+    let ebbpool = Ebbpool::in_scratch();
     let place = [
         "--file",
         "pages",
@@ -437,9 +343,9 @@ fn several_threads_replay_every_reference() {
         ],
     ] {
         let args = [&["replay", TRACE, "--warmup", "1000"], &place[..], more].concat();
-        let told = json(directory, &args);
+        let told = ebbpool.json(&args);
         let count = |name: &str| told[name].as_u64().expect("a count");
-        let of_trace = json(directory, &["trace", "info", TRACE]);
+        let of_trace = ebbpool.json(&["trace", "info", TRACE]);
         let references = of_trace["references"].as_u64().expect("a count");
         assert_eq!(count("references"), references - 1000, "{told}");
         assert_eq!(
@@ -473,8 +379,7 @@ fn several_threads_replay_every_reference() {
 
 #[test]
 fn policies_are_compared_on_the_same_file() {
-    let directory = directory();
-    let directory = directory.path();
+    let ebbpool = Ebbpool::in_scratch();
     let args = [
         "replay",
         TRACE,
@@ -488,28 +393,25 @@ fn policies_are_compared_on_the_same_file() {
         "--asymmetry",
         "8",
     ];
-    let told = json(directory, &args);
+    let told = ebbpool.json(&args);
     let told = told.as_array().expect("a list");
     assert_eq!(told.len(), 2);
     for (told, policy) in told.iter().zip(["lru", "cflru:window=0.5"]) {
-        let alone = json(
-            directory,
-            &[
-                "run",
-                TRACE,
-                "--policy",
-                policy,
-                "--frames",
-                "60",
-                "--asymmetry",
-                "8",
-            ],
-        );
+        let alone = ebbpool.json(&[
+            "run",
+            TRACE,
+            "--policy",
+            policy,
+            "--frames",
+            "60",
+            "--asymmetry",
+            "8",
+        ]);
         for name in ["policy", "reads", "writes", "dirty_left", "cost"] {
             assert_eq!(told[name], alone[name], "{name} of {policy}");
         }
     }
-    let table = stdout(directory, &args);
+    let table = ebbpool.stdout(&args);
     let header = table.lines().find(|line| line.contains("written"));
     assert!(
         header.is_some_and(|line| line.contains("seconds")),
@@ -524,45 +426,31 @@ fn policies_are_compared_on_the_same_file() {
 
 #[test]
 fn an_interrupt_prints_what_was_done_and_leaves_the_file_whole() {
-    let directory = directory();
-    let directory = directory.path();
+    let ebbpool = Ebbpool::in_scratch();
     let long = "uniform:pages=4000,refs=50000000,write=0.5";
-    let args = [
-        "replay", long, "--file", "pages", "--create", "--frames", "50", "--policy", "lru",
-        "--format", "json",
+    let replay = [
+        "replay", long, "--file", "pages", "--frames", "50", "--policy", "lru",
     ];
-    let mut child = command(directory, &args)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("ebbpool starts");
-    let made = || fs::metadata(directory.join("pages")).is_ok_and(|file| file.len() >= 4000 * 4096);
-    let began = Instant::now();
-    while !made() && began.elapsed() < Duration::from_secs(60) {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    std::thread::sleep(Duration::from_secs(2));
-    let killed = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status()
-        .expect("kill starts");
-    assert!(killed.success());
-    let status = child.wait().expect("an end");
-    let output = child.wait_with_output().expect("output");
-    let message = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(status.code(), Some(1), "{message}");
+    let short = ["--limit", "500"];
+    ebbpool.stdout(&[&replay[..], &short, &["--create"]].concat());
+    let pages = || fs::read(ebbpool.path("pages")).expect("a file");
+    let before = pages();
+    let args = [&replay[..], &["--format", "json"]].concat();
+    let child = ebbpool.command(&args).spawn().expect("ebbpool starts");
+    wait_until("a thousand pages are written", || {
+        let now = pages();
+        let both = before.chunks(4096).zip(now.chunks(4096));
+        both.filter(|(before, now)| before != now).count() >= 1000
+    });
+    let output = interrupted(child);
+    let message = errors(&output);
+    assert_eq!(output.status.code(), Some(1), "{message}");
     assert!(message.contains("interrupted after"), "{message}");
     let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(told["interrupted"], true);
-    let done = told["references"].as_u64().expect("a count");
-    assert!(done > 100 && done < 50_000_000, "{done}");
-    assert_eq!(
-        told["hits"].as_u64().expect("a count") + told["misses"].as_u64().expect("a count"),
-        done
-    );
-    assert!(told["verified_pages"].as_u64().expect("a count") > 10);
-    let again = [
-        "replay", long, "--limit", "500", "--file", "pages", "--frames", "50",
-    ];
-    stdout(directory, &[&again[..], &["--policy", "lru"]].concat());
+    let done = number(&told["references"]);
+    assert!(done > 1000 && done < 50_000_000, "{done}");
+    assert_eq!(number(&told["hits"]) + number(&told["misses"]), done);
+    assert!(number(&told["verified_pages"]) > 10);
+    ebbpool.stdout(&[&replay[..], &short].concat());
 }

@@ -1,48 +1,22 @@
 //! `ebbpool reproduce` as its users run it.
 
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
 
 use serde_json::Value;
 
-fn ebbpool(directory: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ebbpool"));
-    command
-        .current_dir(directory)
-        .env("EBBPOOL_CACHE", directory.join("cache"))
-        .arg("reproduce");
-    command
+use crate::harness::Ebbpool;
+
+fn reproduce<'a>(args: &[&'a str]) -> Vec<&'a str> {
+    [&["reproduce"], args].concat()
 }
 
-fn run(directory: &Path, args: &[&str]) -> Output {
-    let output = ebbpool(directory)
-        .args(args)
-        .output()
-        .expect("ebbpool starts");
-    assert!(
-        output.status.success(),
-        "{args:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    output
+/// What it prints as JSON.
+fn experiments(ebbpool: &Ebbpool, args: &[&str]) -> Vec<Value> {
+    ebbpool.rows(&reproduce(args))
 }
 
-fn json(output: &Output) -> Vec<Value> {
-    match serde_json::from_slice(&output.stdout) {
-        Ok(Value::Array(all)) => all,
-        other => panic!("not an array: {other:?}"),
-    }
-}
-
-fn refused(directory: &Path, args: &[&str], code: i32, says: &str) {
-    let output = ebbpool(directory)
-        .args(args)
-        .output()
-        .expect("ebbpool starts");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{args:?}: {told}");
-    assert!(told.contains(says), "{args:?}: {told}");
+fn refused(ebbpool: &Ebbpool, args: &[&str], code: i32, says: &str) {
+    ebbpool.refused(&reproduce(args), code, &[says]);
 }
 
 /// The values of a metric of a policy, in order.
@@ -56,8 +30,8 @@ fn values(experiment: &Value, policy: &str, metric: &str) -> Vec<f64> {
 
 #[test]
 fn the_list_is_what_the_contract_says() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let all = json(&run(directory.path(), &["--list", "--format", "json"]));
+    let ebbpool = Ebbpool::with_no_results();
+    let all = experiments(&ebbpool, &["--list"]);
     let ids: Vec<&str> = all.iter().filter_map(|one| one["id"].as_str()).collect();
     for id in [
         "cikm-table2",
@@ -76,31 +50,20 @@ fn the_list_is_what_the_contract_says() {
             "{one}"
         );
     }
-    let ours = json(&run(
-        directory.path(),
-        &["--list", "--format", "json", "ebb"],
-    ));
+    let ours = experiments(&ebbpool, &["--list", "ebb"]);
     let of_ebb = |one: &Value| one["id"].as_str().is_some_and(|id| id.starts_with("ebb-"));
     assert!(ours.len() >= 6 && ours.iter().all(of_ebb));
     assert!(ours.iter().all(|one| all.contains(one)));
-    let table = run(directory.path(), &["--list"]);
-    let table = String::from_utf8(table.stdout).expect("text");
+    let table = ebbpool.stdout(&reproduce(&["--list"]));
     assert!(ids.iter().all(|id| table.contains(&format!("{id}: "))));
-    let of_paper = json(&run(
-        directory.path(),
-        &["--list", "--format", "json", "cfdc"],
-    ));
+    let of_paper = experiments(&ebbpool, &["--list", "cfdc"]);
     assert!(of_paper.len() >= 7 && of_paper.len() < all.len());
 }
 
 #[test]
 fn worked_examples_come_out_as_printed() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let output = run(
-        directory.path(),
-        &["cikm-table2", "cfdc-fig3", "--format", "json"],
-    );
-    let all = json(&output);
+    let ebbpool = Ebbpool::with_no_results();
+    let all = experiments(&ebbpool, &["cikm-table2", "cfdc-fig3"]);
     let table = &all[0];
     assert_eq!(values(table, "Belady", "reads"), [6.0; 7]);
     assert_eq!(values(table, "Belady", "writes"), [2.0; 7]);
@@ -124,7 +87,7 @@ fn worked_examples_come_out_as_printed() {
     for claim in claims {
         assert_eq!(claim["verdict"], "holds", "{claim}");
     }
-    let out = directory.path().join("reproduction");
+    let out = ebbpool.path("reproduction");
     for (name, begins) in [
         ("index.html", "<!DOCTYPE html>"),
         ("verdicts.md", "13 claims of 2 tables and figures"),
@@ -141,7 +104,7 @@ fn worked_examples_come_out_as_printed() {
 
 #[test]
 fn a_file_of_ones_own_is_run_and_continued() {
-    let directory = tempfile::tempdir().expect("a directory");
+    let ebbpool = Ebbpool::with_no_results();
     let file = r#"
 id = "mine"
 paper = "own"
@@ -182,17 +145,9 @@ where = { workload = "Zipf", write = 0.5 }
 best = { policy = "LRU" }
 why = "it knows nothing of costs"
 "#;
-    fs::write(directory.path().join("mine.toml"), file).expect("a file");
-    let args = [
-        "mine.toml",
-        "--policy",
-        "arc,clock",
-        "--format",
-        "json",
-        "--jobs",
-        "1",
-    ];
-    let first = json(&run(directory.path(), &args));
+    ebbpool.file("mine.toml", file);
+    let args = ["mine.toml", "--policy", "arc,clock", "--jobs", "1"];
+    let first = experiments(&ebbpool, &args);
     let experiment = &first[0];
     // 2 workloads, 2 shares of writes, 3 policies and 2 more.
     assert_eq!(experiment["points"].as_array().map(Vec::len), Some(20));
@@ -204,25 +159,19 @@ why = "it knows nothing of costs"
     assert!(computed >= 14, "{computed}");
     let statics = values(experiment, "best static", "cost");
     assert!(statics.iter().all(|cost| *cost > 0.0));
-    let out = directory.path().join("reproduction");
+    let out = ebbpool.path("reproduction");
     for name in ["mine-1.svg", "mine-2.svg", "mine.csv", "mine-over-time.csv"] {
         assert!(out.join(name).exists(), "{name}");
     }
 
     // What is known is not computed again, and gives the same.
-    let again = json(&run(directory.path(), &args));
+    let again = experiments(&ebbpool, &args);
     assert_eq!(again[0]["results_computed"], 0);
     assert_eq!(again[0]["results_known"].as_u64(), Some(computed));
     assert_eq!(again[0]["points"], experiment["points"]);
     // One policy more is computed alone, as after an interruption.
-    let more = [
-        "mine.toml",
-        "--policy",
-        "arc,clock,sieve",
-        "--format",
-        "json",
-    ];
-    let more = json(&run(directory.path(), &more));
+    let more = ["mine.toml", "--policy", "arc,clock,sieve"];
+    let more = experiments(&ebbpool, &more);
     assert_eq!(more[0]["results_known"].as_u64(), Some(computed));
     assert!(
         more[0]["results_computed"]
@@ -233,7 +182,7 @@ why = "it knows nothing of costs"
 
 #[test]
 fn points_are_means_over_seeds_beside_bounds_and_families() {
-    let directory = tempfile::tempdir().expect("a directory");
+    let ebbpool = Ebbpool::with_no_results();
     let file = r#"
 id = "mine"
 paper = "own"
@@ -273,9 +222,9 @@ best = { policy = "lower bound" }
 says = "nothing published is better than the best of it"
 fixed = { policy = "hindsight best", percent = 0 }
 "#;
-    fs::write(directory.path().join("mine.toml"), file).expect("a file");
+    ebbpool.file("mine.toml", file);
     refused(
-        directory.path(),
+        &ebbpool,
         &["mine.toml"],
         1,
         "'hindsight best' is not the same policy at all points",
@@ -284,9 +233,9 @@ fixed = { policy = "hindsight best", percent = 0 }
         r#"fixed = { policy = "hindsight best", percent = 0 }"#,
         r#"best = { policy = "hindsight best", against = ["published"] }"#,
     );
-    fs::write(directory.path().join("mine.toml"), file).expect("a file");
-    let args = ["mine.toml", "--format", "json"];
-    let first = json(&run(directory.path(), &args));
+    ebbpool.file("mine.toml", file);
+    let args = ["mine.toml"];
+    let first = experiments(&ebbpool, &args);
     let experiment = &first[0];
     for claim in experiment["claims"].as_array().expect("claims") {
         assert_eq!(claim["verdict"], "holds", "{claim}");
@@ -299,13 +248,9 @@ fixed = { policy = "hindsight best", percent = 0 }
     };
     // The mean over the seeds is that of single runs.
     let alone = |seed: u32| -> f64 {
-        let output = Command::new(env!("CARGO_BIN_EXE_ebbpool"))
-            .args(["run", &format!("zipf:pages=300,refs=3000,seed={seed}")])
-            .args(["--policy", "lru", "--frames", "30", "--asymmetry", "8"])
-            .args(["--format", "json"])
-            .output()
-            .expect("ebbpool starts");
-        let told: Value = serde_json::from_slice(&output.stdout).expect("json");
+        let trace = format!("zipf:pages=300,refs=3000,seed={seed}");
+        let place = ["--policy", "lru", "--frames", "30", "--asymmetry", "8"];
+        let told = ebbpool.json(&[&["run", &trace], &place[..]].concat());
         told["cost"].as_f64().expect("a cost")
     };
     let costs = [1, 2, 3].map(alone);
@@ -322,7 +267,7 @@ fixed = { policy = "hindsight best", percent = 0 }
         assert_eq!(of("always the same", policy)["seeds"], 1, "{policy}");
         assert!(of("always the same", policy)["cost_ci95"].is_null());
     }
-    let out = directory.path().join("reproduction");
+    let out = ebbpool.path("reproduction");
     let ranking = fs::read_to_string(out.join("mine-ranking.csv")).expect("the ranking");
     let ranked = |name: &str| ranking.lines().any(|line| line.starts_with(name));
     assert!(ranked("ebb,3,") && ranked("lru,3,") && !ranked("hindsight best"));
@@ -339,38 +284,36 @@ fixed = { policy = "hindsight best", percent = 0 }
         assert!(text.contains(says), "{name} has no {says}");
     }
     // Bounds are kept like all results.
-    let again = json(&run(directory.path(), &args));
+    let again = experiments(&ebbpool, &args);
     assert_eq!(again[0]["results_computed"], 0);
     assert_eq!(again[0]["points"], experiment["points"]);
 }
 
 #[test]
 fn an_experiment_over_the_samples_needs_no_files() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let output = run(directory.path(), &["cikm-fig2", "--out", "here"]);
-    let told = String::from_utf8(output.stdout).expect("text");
+    let ebbpool = Ebbpool::with_no_results();
+    let told = ebbpool.stdout(&reproduce(&["cikm-fig2", "--out", "here"]));
     assert!(told.contains("claims of 1 tables and figures"), "{told}");
     assert!(told.contains("report: here/index.html"), "{told}");
-    let csv = fs::read_to_string(directory.path().join("here/cikm-fig2.csv")).expect("the data");
+    let csv = ebbpool.text("here/cikm-fig2.csv");
     assert_eq!(csv.lines().count(), 1 + 3 * 3, "{csv}");
 }
 
 #[test]
 fn mistakes_are_told() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path();
-    refused(path, &["no-such"], 2, "'no-such' is no experiment");
-    refused(path, &["no-such.toml"], 1, "no-such.toml: cannot read");
+    let ebbpool = Ebbpool::with_no_results();
+    refused(&ebbpool, &["no-such"], 2, "'no-such' is no experiment");
+    refused(&ebbpool, &["no-such.toml"], 1, "no-such.toml: cannot read");
     refused(
-        path,
+        &ebbpool,
         &["cikm-table2", "--policy", "lruu"],
         2,
         "unknown policy 'lruu'",
     );
-    refused(path, &["--quick", "--full"], 2, "cannot be used with");
-    fs::write(path.join("bad.toml"), "id = \"bad\"\nnonsense = 1\n").expect("a file");
+    refused(&ebbpool, &["--quick", "--full"], 2, "cannot be used with");
+    ebbpool.file("bad.toml", "id = \"bad\"\nnonsense = 1\n");
     refused(
-        path,
+        &ebbpool,
         &["bad.toml"],
         1,
         "bad.toml, line 2: unknown field `nonsense`",
@@ -388,28 +331,27 @@ basis = "counts"
 [setting]
 frames = 10
 "#;
-    fs::write(path.join("broken.toml"), broken).expect("a file");
+    ebbpool.file("broken.toml", broken);
     refused(
-        path,
+        &ebbpool,
         &["broken.toml", "cfdc-fig3"],
         1,
         "no-such-trace.parquet",
     );
     refused(
-        path,
+        &ebbpool,
         &["broken.toml", "cfdc-fig3"],
         1,
         "1 of 2 experiments failed",
     );
     // The other one is there all the same.
-    assert!(path.join("reproduction/cfdc-fig3.csv").exists());
+    assert!(ebbpool.path("reproduction/cfdc-fig3.csv").exists());
 }
 
 #[cfg(unix)]
 #[test]
 fn a_file_takes_the_place_of_devices() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path();
+    let ebbpool = Ebbpool::with_no_results();
     let timed = r#"
 id = "timed"
 paper = "own"
@@ -438,9 +380,9 @@ order = ["LRU", "CFDC"]
 says = "a write takes its time"
 bound = { policy = "LRU", at-most = 1e9 }
 "#;
-    fs::write(path.join("timed.toml"), timed).expect("a file");
-    let file = ["timed.toml", "--file", "pages", "--format", "json"];
-    let all = json(&run(path, &file));
+    ebbpool.file("timed.toml", timed);
+    let file = ["timed.toml", "--file", "pages"];
+    let all = experiments(&ebbpool, &file);
     let claims = all[0]["claims"].as_array().expect("claims");
     assert_eq!(claims.len(), 1, "{claims:?}");
     assert_eq!(claims[0]["verdict"], "holds", "{claims:?}");
@@ -450,7 +392,7 @@ bound = { policy = "LRU", at-most = 1e9 }
         assert!(measured.iter().all(|&value| value > 0.0), "{metric}");
     }
     // The same counts as in the simulator.
-    let simulated = json(&run(path, &["timed.toml", "--format", "json"]));
+    let simulated = experiments(&ebbpool, &["timed.toml"]);
     let writes = values(&all[0], "LRU", "writes");
     let mut twice: Vec<f64> = writes.iter().flat_map(|&writes| [writes; 2]).collect();
     twice.sort_by(f64::total_cmp);
@@ -458,19 +400,19 @@ bound = { policy = "LRU", at-most = 1e9 }
     simulated.sort_by(f64::total_cmp);
     assert_eq!(simulated, twice);
 
-    fs::write(path.join("foreign"), "somebody's").expect("a file");
+    ebbpool.file("foreign", "somebody's");
     refused(
-        path,
+        &ebbpool,
         &["timed.toml", "--file", "foreign"],
         1,
         "is not a file of ebbpool replay",
     );
     assert_eq!(
-        fs::read(path.join("foreign")).expect("the file"),
+        fs::read(ebbpool.path("foreign")).expect("the file"),
         b"somebody's"
     );
     refused(
-        path,
+        &ebbpool,
         &["cikm-table2", "--file", "pages"],
         2,
         "'cikm-table2' has no device",

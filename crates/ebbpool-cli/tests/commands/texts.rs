@@ -1,24 +1,38 @@
 //! What README.md, docs/ and `--help` tell readers to type works as it stands there.
 #![cfg(unix)]
 
-mod commands;
-
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
-use commands::{ROOT, Told};
+use crate::examples::{self, Told, document, files_of_markdown, of_markdown};
+use crate::harness::{Ebbpool, ROOT};
 
 /// Runs all commands of one text, in order, in a directory of their own with these files.
 fn run_all(told: &[Told], files: &[(String, String)]) -> Vec<String> {
-    let directory = tempfile::tempdir().expect("a directory");
-    commands::prepare(directory.path());
+    let ebbpool = Ebbpool::in_scratch();
+    examples::prepare(&ebbpool);
     for (name, content) in files {
-        fs::write(directory.path().join(name), content).expect("a file of the document");
+        ebbpool.file(name, content);
     }
     told.iter()
-        .filter_map(|told| commands::run(told, directory.path()).err())
+        .filter_map(|told| examples::run(told, &ebbpool).err())
         .collect()
+}
+
+/// How many lines of a document call the command in a block that is marked as no other language.
+fn calls_in(text: &str) -> usize {
+    let blocks = text.split("\n```").skip(1).step_by(2);
+    let shell = blocks.filter_map(|block| {
+        let (mark, lines) = block.split_once('\n')?;
+        ["", "sh", "bash", "console"]
+            .contains(&mark)
+            .then_some(lines)
+    });
+    let lines = shell.flat_map(str::lines);
+    lines
+        .map(|line| line.trim_start_matches("$ "))
+        .filter(|line| line.starts_with("ebbpool ") || line.starts_with("cargo run --release -- "))
+        .count()
 }
 
 #[test]
@@ -32,31 +46,47 @@ fn commands_of_the_documents_work() {
         }
     }
     names.sort();
-    let mut count = 0;
     let mut failures = Vec::new();
     for name in names {
-        let told = commands::of_markdown(&name);
-        count += told.len();
-        failures.extend(run_all(&told, &commands::files_of_markdown(&name)));
+        let text = document(&name);
+        let told = of_markdown(&name, &text);
+        let calls = told.iter().filter(|told| told.line.starts_with("ebbpool "));
+        assert_eq!(calls.count(), calls_in(&text), "commands found in {name}");
+        failures.extend(run_all(&told, &files_of_markdown(&text)));
     }
     assert!(
         failures.is_empty(),
-        "these commands fail; correct them, let `prepare` in tests/commands/mod.rs make the files \
-         they need, show a file in a block marked ```text NAME, or mark a block that is not to be \
-         run as ```text:\n{}",
+        "these commands fail; correct them, let `prepare` in tests/commands/examples.rs make the \
+         files they need, show a file in a block marked ```text NAME, or mark a block that is not \
+         to be run as ```text:\n{}",
         failures.join("\n")
     );
-    assert!(count >= 8, "only {count} commands were found");
 }
 
-fn help(path: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_ebbpool"))
-        .args(path)
-        .arg("--help")
-        .output()
-        .expect("ebbpool starts");
-    assert!(output.status.success(), "{path:?}");
-    String::from_utf8(output.stdout).expect("text")
+#[test]
+fn commands_and_files_of_a_document() {
+    let text = "Say `ebbpool no`.\nebbpool no\n\n```\nebbpool run a \\\n    --b\n# ebbpool no\nls no\n```\n\
+                ```sh\n$ cargo run --release -- run c\nprintf x > y\n```\n\
+                ```text\nebbpool no\n```\n```text in.csv\n1,2\n3,4\n```\n```console\nebbpool db\n```\n";
+    let told = of_markdown("a.md", text);
+    let found: Vec<(&str, &str)> = told
+        .iter()
+        .map(|told| (&*told.place, &*told.line))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("a.md:5", "ebbpool run a --b"),
+            ("a.md:11", "ebbpool run c"),
+            ("a.md:12", "printf x > y"),
+            ("a.md:22", "ebbpool db"),
+        ]
+    );
+    assert_eq!(calls_in(text), 3);
+    assert_eq!(
+        files_of_markdown(text),
+        [("in.csv".into(), "1,2\n3,4\n".into())]
+    );
 }
 
 fn subcommands(help: &str) -> Vec<String> {
@@ -73,14 +103,15 @@ fn subcommands(help: &str) -> Vec<String> {
 
 #[test]
 fn every_help_has_examples_that_work() {
+    let ebbpool = Ebbpool::in_scratch();
     let mut paths: Vec<Vec<String>> = vec![Vec::new()];
     let mut failures = Vec::new();
-    let mut seen = 0;
+    let mut seen = Vec::new();
     while let Some(path) = paths.pop() {
         let words: Vec<&str> = path.iter().map(String::as_str).collect();
-        let text = help(&words);
+        let text = ebbpool.stdout(&[&words[..], &["--help"]].concat());
         let name: String = words.iter().flat_map(|word| [word, " "]).collect();
-        let told = commands::of_help(&name, &text);
+        let told = examples::of_help(&name, &text);
         assert!(!told.is_empty(), "ebbpool {name}--help has no example");
         for told in &told {
             let call = format!("ebbpool {}", name.trim());
@@ -92,7 +123,7 @@ fn every_help_has_examples_that_work() {
             );
         }
         failures.extend(run_all(&told, &[]));
-        seen += 1;
+        seen.push([&["ebbpool"], &words[..]].concat().join("-") + ".1");
         paths.extend(subcommands(&text).into_iter().map(|sub| {
             let mut path = path.clone();
             path.push(sub);
@@ -100,12 +131,15 @@ fn every_help_has_examples_that_work() {
         }));
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
-    assert!(seen >= 8, "only {seen} help texts were found");
+    // Each command has a manual page.
+    ebbpool.stdout(&["man", &ebbpool.named("")]);
+    seen.sort();
+    assert_eq!(seen, ebbpool.names());
 }
 
 /// The rows of the only table of docs/billing.md with three columns and numbers in two.
 fn billed() -> Vec<(String, f64, f64)> {
-    let text = fs::read_to_string(Path::new(ROOT).join("docs/billing.md")).expect("the document");
+    let text = document("docs/billing.md");
     text.lines()
         .filter_map(|line| {
             let cells: Vec<&str> = line.split('|').map(str::trim).collect();
@@ -123,22 +157,17 @@ fn billed() -> Vec<(String, f64, f64)> {
 
 #[test]
 fn the_bill_of_the_example_is_as_told() {
-    let files = commands::files_of_markdown("docs/billing.md");
+    let files = files_of_markdown(&document("docs/billing.md"));
     let shown = |name: &str| {
         let file = files.iter().find(|(file, _)| file == name);
         file.unwrap_or_else(|| panic!("no {name}")).1.clone()
     };
-    let directory = tempfile::tempdir().expect("a directory");
-    fs::write(directory.path().join("example.txt"), shown("example.txt")).expect("the example");
-    let run = |more: &[&str]| -> serde_json::Value {
-        let output = Command::new(env!("CARGO_BIN_EXE_ebbpool"))
-            .args(["run", "example.txt", "--policy", "lru", "--frames", "2"])
-            .args(["--warmup", "2", "--asymmetry", "32", "--format", "json"])
-            .args(more)
-            .current_dir(directory.path())
-            .output()
-            .expect("ebbpool starts");
-        serde_json::from_slice(&output.stdout).expect("JSON")
+    let ebbpool = Ebbpool::in_scratch();
+    ebbpool.file("example.txt", shown("example.txt"));
+    let run = |more: &[&str]| {
+        let run = ["run", "example.txt", "--policy", "lru", "--frames", "2"];
+        let place = ["--warmup", "2", "--asymmetry", "32"];
+        ebbpool.json(&[&run[..], &place, more].concat())
     };
     let free = run(&["--events", "events.txt"]);
     let flush = run(&["--at-end", "flush"]);
@@ -152,6 +181,5 @@ fn the_bill_of_the_example_is_as_told() {
             "{name}, flushed"
         );
     }
-    let events = fs::read_to_string(directory.path().join("events.txt")).expect("events");
-    assert_eq!(events, shown("events"));
+    assert_eq!(ebbpool.text("events.txt"), shown("events"));
 }

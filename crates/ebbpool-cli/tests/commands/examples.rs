@@ -1,11 +1,11 @@
 //! Commands out of texts, run as their readers would run them.
+#![cfg(unix)]
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// The repository.
-pub const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+use crate::harness::{Ebbpool, ROOT, errors};
 
 /// A command and where it stands, such as `README.md:17`.
 pub struct Told {
@@ -15,7 +15,7 @@ pub struct Told {
 
 /// Makes the files that the texts take for granted: small traces and databases under the names used
 /// there, and the samples.
-pub fn prepare(directory: &Path) {
+pub fn prepare(ebbpool: &Ebbpool) {
     let own = "zipf:pages=2000,refs=120000,write=0.3";
     for name in [
         "my.parquet",
@@ -25,11 +25,7 @@ pub fn prepare(directory: &Path) {
         "big.u32.zst",
         "trace.txt",
     ] {
-        let output = ebbpool(directory)
-            .args(["trace", "convert", own, name])
-            .output()
-            .expect("ebbpool starts");
-        assert!(output.status.success(), "{name}: {output:?}");
+        ebbpool.stdout(&["trace", "convert", own, name]);
     }
     for (name, header, access) in [
         ("my.csv", "time,blk,op", "W"),
@@ -43,45 +39,35 @@ pub fn prepare(directory: &Path) {
             false => format!("{},{access}\n", at * at % 512),
         });
         let content = format!("{header}\n{}", rows.collect::<String>());
-        fs::write(directory.join(name), content).expect("a file");
+        ebbpool.file(name, content);
     }
     for (name, content) in [
         ("disk.blkparse", "8,16 0 1 0.000000001 7 Q WS 15 + 2 [dd]\n"),
         ("requests.iolog", "fio version 2 iolog\na write 4095 2\n"),
         ("Financial1.spc", "0,15,1024,w,0.026214\n"),
     ] {
-        fs::write(directory.join(name), content).expect("a file");
+        ebbpool.file(name, content);
     }
-    fs::write(directory.join("my.tsv"), "apple\t1\nbanana\t2\ncherry\t3\n").expect("a file");
+    ebbpool.file("my.tsv", "apple\t1\nbanana\t2\ncherry\t3\n");
     for load in [
         &["my.db", "--from", "my.tsv"][..],
         &["cfdc.db", "--records", "3000"],
         &["ycsb.db", "--workload", "ycsb", "--records", "2000"],
     ] {
-        let output = ebbpool(directory).args(["db", "load"]).args(load).output();
-        let output = output.expect("ebbpool starts");
-        assert!(output.status.success(), "{load:?}: {output:?}");
+        ebbpool.stdout(&[&["db", "load"], load].concat());
     }
-    let of_traces = Path::new("crates/ebbpool-trace");
-    fs::create_dir_all(directory.join(of_traces)).expect("a directory");
-    let samples = of_traces.join("traces");
-    std::os::unix::fs::symlink(Path::new(ROOT).join(&samples), directory.join(&samples))
+    fs::create_dir_all(ebbpool.path("crates/ebbpool-trace")).expect("a directory");
+    let samples = "crates/ebbpool-trace/traces";
+    std::os::unix::fs::symlink(Path::new(ROOT).join(samples), ebbpool.path(samples))
         .expect("a link to the samples");
 }
 
-fn ebbpool(directory: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ebbpool"));
-    command.current_dir(directory);
-    command
-}
-
-/// Runs the command in `directory`; a failure tells where it stands and what to do.
+/// Runs a command where [`prepare`] has made its files; a failure says where it stands.
 ///
 /// So that a test does not take minutes, a `compare` that says nothing of `--frames` is run with
 /// `--frames 3%`, and one that says nothing of `--asymmetry` or `--device` with
-/// `--asymmetry 32`. Files in
-/// `/tmp/` are put into `directory`.
-pub fn run(told: &Told, directory: &Path) -> Result<(), String> {
+/// `--asymmetry 32`. Files in `/tmp/` are put into the directory.
+pub fn run(told: &Told, ebbpool: &Ebbpool) -> Result<(), String> {
     let line = cut_down(&told.line);
     let binary = Path::new(env!("CARGO_BIN_EXE_ebbpool"));
     let mut path = binary.parent().expect("a directory").as_os_str().to_owned();
@@ -90,8 +76,9 @@ pub fn run(told: &Told, directory: &Path) -> Result<(), String> {
     let output = Command::new("sh")
         .args(["-c", &line])
         .env("PATH", path)
-        .env("HOME", directory)
-        .current_dir(directory)
+        .env("HOME", ebbpool.directory())
+        .env("EBBPOOL_CACHE", ebbpool.results())
+        .current_dir(ebbpool.directory())
         .output()
         .expect("sh starts");
     if output.status.success() {
@@ -101,7 +88,7 @@ pub fn run(told: &Told, directory: &Path) -> Result<(), String> {
         "{}: `{line}` failed ({}): {}",
         told.place,
         output.status,
-        String::from_utf8_lossy(&output.stderr).trim()
+        errors(&output).trim()
     ))
 }
 
@@ -122,9 +109,13 @@ fn cut_down(line: &str) -> String {
     short
 }
 
+/// A document of the repository.
+pub fn document(name: &str) -> String {
+    fs::read_to_string(Path::new(ROOT).join(name)).expect("the document")
+}
+
 /// The files that a Markdown file shows: blocks marked as ```text NAME, with their names.
-pub fn files_of_markdown(name: &str) -> Vec<(String, String)> {
-    let text = fs::read_to_string(Path::new(ROOT).join(name)).expect("the document");
+pub fn files_of_markdown(text: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
@@ -139,8 +130,7 @@ pub fn files_of_markdown(name: &str) -> Vec<(String, String)> {
 
 /// The command lines in the fenced blocks of a Markdown file: those that begin with `ebbpool`,
 /// `cargo run --release --`, `printf` or `cp`, in blocks marked as nothing, `sh`, `bash` or `console`.
-pub fn of_markdown(name: &str) -> Vec<Told> {
-    let text = fs::read_to_string(Path::new(ROOT).join(name)).expect("the document");
+pub fn of_markdown(name: &str, text: &str) -> Vec<Told> {
     let mut found: Vec<Told> = Vec::new();
     let mut fence: Option<bool> = None;
     let mut continued = false;

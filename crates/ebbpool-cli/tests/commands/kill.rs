@@ -7,9 +7,10 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
+
+use crate::harness::{Ebbpool, errors};
 
 const KILLS: u64 = 20;
 
@@ -22,12 +23,6 @@ fn number(name: &str, otherwise: u64) -> u64 {
             .unwrap_or_else(|_| panic!("{name}={value} is no number")),
         Err(_) => otherwise,
     }
-}
-
-fn ebbpool(directory: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ebbpool"));
-    command.current_dir(directory).args(args);
-    command
 }
 
 /// What a process is given: more lines than it lives for.
@@ -46,28 +41,23 @@ fn lines(random: &mut fastrand::Rng) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 /// Puts lines until it is killed; answers to how many it said `ok`.
-fn killed(directory: &Path, lines: &[(Vec<u8>, Vec<u8>)], random: &mut fastrand::Rng) -> usize {
+fn killed(ebbpool: &Ebbpool, lines: &[(Vec<u8>, Vec<u8>)], random: &mut fastrand::Rng) -> usize {
     let durability = if random.bool() { "synced" } else { "buffered" };
-    let mut child = ebbpool(
-        directory,
-        &[
-            "db",
-            "put",
-            "k.db",
-            "--frames",
-            "24",
-            "--durability",
-            durability,
-        ],
-    )
-    .stdin(Stdio::piped())
-    .stdout(Stdio::piped())
-    .stderr(Stdio::null())
-    .spawn()
-    .expect("ebbpool starts");
+    let put = ["db", "put", "k.db", "--frames", "24"];
+    let mut child = ebbpool
+        .command(&[&put[..], &["--durability", durability]].concat())
+        .stdin(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("ebbpool starts");
     let mut stdin = child.stdin.take().expect("a pipe");
     let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
-    let first = random.bool();
+    // Otherwise it is killed while it opens the database and recovers, or soon after.
+    let oks = if random.bool() {
+        random.usize(1..60)
+    } else {
+        0
+    };
     let after = Duration::from_micros(random.u64(..60_000));
     std::thread::scope(|scope| {
         scope.spawn(move || {
@@ -79,29 +69,21 @@ fn killed(directory: &Path, lines: &[(Vec<u8>, Vec<u8>)], random: &mut fastrand:
             }
         });
         let mut said = stdout.split(b'\n').map_while(Result::ok);
-        let mut count = 0;
-        // Otherwise it is killed while it opens the database and recovers.
-        if first && said.next().is_some() {
-            count += 1;
-        }
+        let first: Vec<Vec<u8>> = said.by_ref().take(oks).collect();
         std::thread::sleep(after);
         child.kill().expect("it runs");
         child.wait().expect("an end");
         // A line that was cut off was not said.
-        let oks = said.zip(&lines[count..]);
-        count
-            + oks
-                .take_while(|(ok, (key, _))| *ok == [b"ok ", &key[..]].concat())
-                .count()
+        let oks = first.into_iter().chain(said).zip(lines);
+        oks.take_while(|(ok, (key, _))| *ok == [b"ok ", &key[..]].concat())
+            .count()
     })
 }
 
-fn found(directory: &Path) -> Result<Records, String> {
-    let dumped = ebbpool(directory, &["db", "dump", "k.db"]).output();
-    let dumped = dumped.expect("ebbpool starts");
-    let told = String::from_utf8_lossy(&dumped.stderr).into_owned();
+fn found(ebbpool: &Ebbpool) -> Result<Records, String> {
+    let dumped = ebbpool.run(&["db", "dump", "k.db"]);
     if !dumped.status.success() {
-        return Err(told);
+        return Err(errors(&dumped));
     }
     let lines = dumped.stdout.split(|&byte| byte == b'\n');
     let pair = |line: &[u8]| {
@@ -116,15 +98,14 @@ fn what_was_ok_survives_every_kill_and_lines_are_there_in_order() {
     let kills = number("EBBPOOL_KILLS", KILLS);
     let seed = number("EBBPOOL_KILL_SEED", 1);
     let mut random = fastrand::Rng::with_seed(seed);
-    let directory = tempfile::tempdir().expect("a directory");
-    let directory = directory.path();
+    let ebbpool = Ebbpool::in_scratch();
     let mut records = Records::new();
     let mut all = 0;
     for kill in 0..kills {
         let lines = lines(&mut random);
-        let oks = killed(directory, &lines, &mut random);
+        let oks = killed(&ebbpool, &lines, &mut random);
         all += oks;
-        let found = match found(directory) {
+        let found = match found(&ebbpool) {
             Ok(found) => found,
             // It was killed before it had made one.
             Err(_) if oks == 0 && records.is_empty() => continue,
@@ -141,8 +122,7 @@ fn what_was_ok_survives_every_kill_and_lines_are_there_in_order() {
                 .unwrap_or_else(|| panic!("kill {kill} of seed {seed}: after {oks} oks there are not the first so many lines"));
             records.insert(key.clone(), value.clone());
         }
-        let checked = ebbpool(directory, &["db", "check", "k.db"]).output();
-        let checked = checked.expect("ebbpool starts");
+        let checked = ebbpool.run(&["db", "check", "k.db"]);
         let told = String::from_utf8_lossy(&checked.stdout).into_owned();
         assert!(
             checked.status.success(),

@@ -1,54 +1,28 @@
 //! `ebbpool bound` and `compare --bound`.
 
-use std::fs;
-use std::process::{Command, Output};
-
 use serde_json::Value;
-use tempfile::TempDir;
 
-fn ebbpool(directory: &TempDir, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_ebbpool"))
-        .current_dir(directory.path())
-        .env("EBBPOOL_CACHE", directory.path().join("cache"))
-        .args(args)
-        .output()
-        .expect("ebbpool starts")
-}
-
-fn stdout(directory: &TempDir, args: &[&str]) -> String {
-    let output = ebbpool(directory, args);
-    let notes = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{args:?}: {notes}");
-    String::from_utf8(output.stdout).expect("text")
-}
-
-fn json(directory: &TempDir, args: &[&str]) -> Value {
-    let args = [args, &["--format", "json"]].concat();
-    serde_json::from_str(&stdout(directory, &args)).expect("JSON")
-}
+use crate::harness::Ebbpool;
 
 /// A page written at both ends, two read in between; and a trace with more to decide.
-fn directory() -> TempDir {
-    let directory = TempDir::new().expect("a directory");
-    let write = |name: &str, content: String| {
-        fs::write(directory.path().join(name), content).expect("a trace");
-    };
-    write("four.txt", "W 0\nR 1\nR 2\nW 0\n".into());
+fn with_traces() -> Ebbpool {
+    let ebbpool = Ebbpool::with_no_results();
+    ebbpool.file("four.txt", "W 0\nR 1\nR 2\nW 0\n");
     let line = |at: u64| {
         let access = if at.is_multiple_of(3) { 'W' } else { 'R' };
         format!("{access} {}\n", (at * at + at / 7) % 97)
     };
-    write("more.txt", (0..4000).map(line).collect());
-    directory
+    ebbpool.file("more.txt", (0..4000).map(line).collect::<String>());
+    ebbpool
 }
 
 #[test]
 fn a_worked_value() {
-    let directory = directory();
+    let ebbpool = with_traces();
     // 1 and 2 share a frame: 3 reads; the page written stays, and is written at the end or not.
     for (at_end, bill) in [("free", 3.0), ("flush", 3.0 + 8.0)] {
         let args = ["bound", "four.txt", "--frames", "2", "--asymmetry", "8"];
-        let answer = json(&directory, &[&args[..], &["--at-end", at_end]].concat());
+        let answer = ebbpool.json(&[&args[..], &["--at-end", at_end]].concat());
         assert_eq!(answer["trace"], "four.txt");
         assert_eq!(answer["frames"], 2);
         assert_eq!(answer["asymmetry"], 8);
@@ -65,21 +39,18 @@ fn a_worked_value() {
 
 #[test]
 fn lists_are_answered_in_order_with_any_number_of_threads() {
-    let directory = directory();
+    let ebbpool = with_traces();
     let ask = |threads: &str| {
-        let mut answers = json(
-            &directory,
-            &[
-                "bound",
-                "more.txt",
-                "--frames",
-                "10%,30",
-                "--asymmetry",
-                "1,32",
-                "--threads",
-                threads,
-            ],
-        );
+        let mut answers = ebbpool.json(&[
+            "bound",
+            "more.txt",
+            "--frames",
+            "10%,30",
+            "--asymmetry",
+            "1,32",
+            "--threads",
+            threads,
+        ]);
         for answer in answers.as_array_mut().expect("an array") {
             answer["seconds"].take();
         }
@@ -101,38 +72,32 @@ fn lists_are_answered_in_order_with_any_number_of_threads() {
             (&dear, &large)
         ]
     );
-    let table = stdout(&directory, &["bound", "more.txt", "--frames", "10%,30"]);
+    let table = ebbpool.stdout(&["bound", "more.txt", "--frames", "10%,30"]);
     assert!(table.contains("no policy below"), "{table}");
     assert_eq!(table.lines().count(), 5, "{table}");
 }
 
 #[test]
 fn the_schedule_is_run_by_its_policy() {
-    let directory = directory();
-    let answer = json(
-        &directory,
-        &["bound", "more.txt", "--frames", "20", "--asymmetry", "8"],
-    );
+    let ebbpool = with_traces();
+    let answer = ebbpool.json(&["bound", "more.txt", "--frames", "20", "--asymmetry", "8"]);
     let policy = answer["heuristic_policy"].as_str().expect("a name");
-    let run = json(
-        &directory,
-        &[
-            "run",
-            "more.txt",
-            "--policy",
-            policy,
-            "--frames",
-            "20",
-            "--asymmetry",
-            "8",
-        ],
-    );
+    let run = ebbpool.json(&[
+        "run",
+        "more.txt",
+        "--policy",
+        policy,
+        "--frames",
+        "20",
+        "--asymmetry",
+        "8",
+    ]);
     assert_eq!(run["cost"], answer["heuristic"]);
 }
 
 #[test]
 fn compare_says_how_far_above_the_bound_each_policy_is() {
-    let directory = directory();
+    let ebbpool = with_traces();
     let asked = [
         "compare",
         "more.txt",
@@ -144,7 +109,7 @@ fn compare_says_how_far_above_the_bound_each_policy_is() {
     ];
     let policies = ["--policies", "lru,cflru,cost-belady,price-guided"];
     let asked = [&asked[..], &policies].concat();
-    let table = stdout(&directory, &asked);
+    let table = ebbpool.stdout(&asked);
     assert!(
         table.contains("above the least possible bill by at most"),
         "{table}"
@@ -157,8 +122,8 @@ fn compare_says_how_far_above_the_bound_each_policy_is() {
         2
     );
     // From the cache the second time.
-    assert_eq!(stdout(&directory, &asked), table);
-    let rows = json(&directory, &asked);
+    assert_eq!(ebbpool.stdout(&asked), table);
+    let rows = ebbpool.json(&asked);
     let rows = rows.as_array().expect("an array");
     assert_eq!(rows.len(), 16);
     for row in rows {
@@ -168,31 +133,28 @@ fn compare_says_how_far_above_the_bound_each_policy_is() {
             "--asymmetry",
             &row["asymmetry"].to_string(),
         ];
-        let answer = json(&directory, &[&["bound", "more.txt"], &place[..]].concat());
+        let answer = ebbpool.json(&[&["bound", "more.txt"], &place[..]].concat());
         assert_eq!(row["lower_bound"], answer["lower_bound"]);
         assert!(row["cost"].as_f64() >= row["lower_bound"].as_f64(), "{row}");
     }
-    let csv = stdout(&directory, &[&asked[..], &["--format", "csv"]].concat());
+    let csv = ebbpool.stdout(&[&asked[..], &["--format", "csv"]].concat());
     assert!(
         csv.lines()
             .next()
             .is_some_and(|header| header.ends_with(",lower_bound"))
     );
-    let warm = json(&directory, &[&asked[..], &["--warmup", "50%"]].concat());
+    let warm = ebbpool.json(&[&asked[..], &["--warmup", "50%"]].concat());
     for row in warm.as_array().expect("an array") {
         assert!(row["cost"].as_f64() >= row["lower_bound"].as_f64(), "{row}");
         assert!(row["lower_bound"].as_f64() > Some(0.0), "{row}");
     }
-    let without = json(
-        &directory,
-        &["compare", "more.txt", "--frames", "10", "--asymmetry", "1"],
-    );
+    let without = ebbpool.json(&["compare", "more.txt", "--frames", "10", "--asymmetry", "1"]);
     assert!(without[0]["lower_bound"].is_null());
 }
 
 #[test]
 fn the_report_knows_the_bounds() {
-    let directory = directory();
+    let ebbpool = with_traces();
     let args = [
         "compare",
         "more.txt",
@@ -203,20 +165,17 @@ fn the_report_knows_the_bounds() {
         "--policies",
         "lru",
     ];
-    let report = || fs::read_to_string(directory.path().join("r.html")).expect("a report");
-    stdout(&directory, &[&args[..], &["--report", "r.html"]].concat());
+    let report = || ebbpool.text("r.html");
+    ebbpool.stdout(&[&args[..], &["--report", "r.html"]].concat());
     assert!(!report().contains("\"bounds\""));
-    stdout(
-        &directory,
-        &[&args[..], &["--report", "r.html", "--bound"]].concat(),
-    );
+    ebbpool.stdout(&[&args[..], &["--report", "r.html", "--bound"]].concat());
     assert!(report().contains("\"bounds\":["));
 }
 
 #[test]
 fn wrong_usage_is_refused() {
-    let directory = directory();
-    fs::write(directory.path().join("empty.txt"), "# nothing\n").expect("a file");
+    let ebbpool = with_traces();
+    ebbpool.file("empty.txt", "# nothing\n");
     for (args, code, word) in [
         (&["bound", "more.txt"][..], 2, "--frames"),
         (&["bound", "more.txt", "--frames", "0"], 2, "memory size"),
@@ -243,9 +202,6 @@ fn wrong_usage_is_refused() {
             "rm2",
         ),
     ] {
-        let output = ebbpool(&directory, args);
-        let message = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{args:?}: {message}");
-        assert!(message.contains(word), "{args:?}: {message}");
+        ebbpool.refused(args, code, &[word]);
     }
 }

@@ -1,15 +1,9 @@
 //! Completions and manual pages, as a shell and `man` take them.
 #![cfg(unix)]
 
-use std::fs;
 use std::process::Command;
 
-fn ebbpool(args: &[&str]) -> std::process::Output {
-    Command::new(env!("CARGO_BIN_EXE_ebbpool"))
-        .args(args)
-        .output()
-        .expect("ebbpool starts")
-}
+use crate::harness::Ebbpool;
 
 fn runs(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok()
@@ -17,14 +11,13 @@ fn runs(program: &str) -> bool {
 
 /// What bash offers for the last of `words`.
 fn bash_offers(words: &[&str]) -> Vec<String> {
-    let directory = tempfile::tempdir().expect("a directory");
-    let script = directory.path().join("ebbpool.bash");
-    fs::write(&script, ebbpool(&["completions", "bash"]).stdout).expect("a script");
+    let ebbpool = Ebbpool::in_scratch();
+    let script = ebbpool.file("ebbpool.bash", ebbpool.stdout(&["completions", "bash"]));
     let code = format!(
         "source '{}'; COMP_WORDS=({}); COMP_CWORD={}; \
          _ebbpool ebbpool \"${{COMP_WORDS[COMP_CWORD]}}\" \"${{COMP_WORDS[COMP_CWORD-1]}}\"; \
          printf '%s\\n' \"${{COMPREPLY[@]}}\"",
-        script.display(),
+        script,
         words
             .iter()
             .map(|word| format!("'{word}' "))
@@ -63,10 +56,9 @@ fn bash_offers_commands_policies_and_formats() {
 
 #[test]
 fn every_shell_has_a_script_that_names_the_commands() {
+    let ebbpool = Ebbpool::in_repository();
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
-        let output = ebbpool(&["completions", shell]);
-        assert!(output.status.success(), "{shell}");
-        let script = String::from_utf8(output.stdout).expect("text");
+        let script = ebbpool.stdout(&["completions", shell]);
         for word in ["compare", "policies", "--asymmetry", "cluster-size"] {
             let word = if shell == "fish" {
                 word.trim_start_matches('-')
@@ -76,16 +68,13 @@ fn every_shell_has_a_script_that_names_the_commands() {
             assert!(script.contains(word), "{shell}: {word}");
         }
     }
-    assert_eq!(ebbpool(&["completions", "tcsh"]).status.code(), Some(2));
+    ebbpool.refused(&["completions", "tcsh"], 2, &["tcsh"]);
 }
 
 #[test]
 fn manual_pages_are_written_and_man_shows_them() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().to_str().expect("a path in UTF-8");
-    let output = ebbpool(&["man", path]);
-    assert!(output.status.success());
-    let pages = String::from_utf8(output.stdout).expect("text");
+    let ebbpool = Ebbpool::in_scratch();
+    let pages = ebbpool.stdout(&["man", &ebbpool.named("")]);
     let names: Vec<&str> = pages
         .lines()
         .filter_map(|page| page.rsplit('/').next())
@@ -93,10 +82,7 @@ fn manual_pages_are_written_and_man_shows_them() {
     for name in ["ebbpool.1", "ebbpool-compare.1", "ebbpool-trace-convert.1"] {
         assert!(names.contains(&name), "{name} is missing from {names:?}");
     }
-    assert_eq!(
-        fs::read_dir(directory.path()).expect("pages").count(),
-        names.len()
-    );
+    assert_eq!(ebbpool.names().len(), names.len());
     if !runs("man") {
         return;
     }
@@ -123,13 +109,8 @@ fn manual_pages_are_written_and_man_shows_them() {
 
 #[test]
 fn manual_pages_need_a_directory() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let file = directory.path().join("file");
-    fs::write(&file, "").expect("a file");
-    for path in [file, directory.path().join("missing")] {
-        let output = ebbpool(&["man", path.to_str().expect("a path in UTF-8")]);
-        assert_eq!(output.status.code(), Some(2));
-        let message = String::from_utf8_lossy(&output.stderr);
-        assert!(message.contains("is no directory"), "{message}");
+    let ebbpool = Ebbpool::in_scratch();
+    for path in [ebbpool.file("file", ""), ebbpool.named("missing")] {
+        ebbpool.refused(&["man", &path], 2, &["is no directory"]);
     }
 }

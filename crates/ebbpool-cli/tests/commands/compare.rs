@@ -1,0 +1,587 @@
+//! `ebbpool compare`.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
+use serde_json::{Map, Value};
+
+use crate::harness::{Ebbpool, ROOT, SMALL_FLASH, TABLE_2, data_of, errors, succeeded};
+
+#[test]
+fn compare_answers_from_the_sample_alike_with_any_number_of_threads() {
+    let ebbpool = Ebbpool::in_repository();
+    let args = |threads| {
+        ebbpool.stdout(&[
+            "compare",
+            "--frames",
+            "1%,3%",
+            "--asymmetry",
+            "1,32",
+            "--policies",
+            "lru,cflru:window=0.25,fd-exact,fd-exact",
+            "--format",
+            "json",
+            "--threads",
+            threads,
+        ])
+    };
+    let one = args("1");
+    assert_eq!(one, args("2"));
+    let rows: Vec<Value> = serde_json::from_str(&one).expect("JSON");
+    assert_eq!(rows.len(), 3 * 2 * 2);
+    assert_eq!(rows[2]["policy"], "cflru:window=0.25");
+    assert_eq!(rows[4]["policy"], "fd-buffer:cost=exact");
+    assert_eq!(rows[0]["frames"], 2702);
+    let lru = ebbpool.json(&[
+        "run",
+        "crates/ebbpool-trace/traces/pg-tpcc.parquet",
+        "--policy",
+        "lru",
+        "--frames",
+        "3%",
+    ]);
+    for field in [
+        "reads",
+        "writes",
+        "cost",
+        "cluster_switches",
+        "cluster_switch_factor",
+    ] {
+        assert_eq!(rows[7][field], lru[field], "{field}");
+    }
+}
+
+#[test]
+fn the_table_fits_80_columns_and_ends_in_sentences() {
+    let ebbpool = Ebbpool::in_repository();
+    let table = ebbpool.stdout(&["compare", "--asymmetry", "32"]);
+    let (sentences, rows): (Vec<&str>, Vec<&str>) = table
+        .lines()
+        .partition(|line| line.starts_with("at R=") || line.starts_with("over all "));
+    assert_eq!(rows.iter().find(|row| row.chars().count() > 80), None);
+    let [answer, advice] = sentences[..] else {
+        panic!("not two sentences: {sentences:?}");
+    };
+    assert!(
+        answer.starts_with("at R=32 and 3 % of the database "),
+        "{answer}"
+    );
+    assert!(answer.contains(" less than lru and costs "), "{answer}");
+    assert!(table.trim_end().ends_with(advice), "{table}");
+}
+
+/// Three policies over one trace, priced by hand from the rows.
+#[test]
+fn the_advice_is_the_least_mean_bill() {
+    let ebbpool = Ebbpool::in_repository();
+    let base = [
+        "compare",
+        "zipf:pages=2000,refs=20000,write=0.5",
+        "--policies",
+        "fifo,lru,cflru",
+        "--frames",
+        "1%,5%,20%",
+        "--asymmetry",
+        "1,64",
+    ];
+    let rows = ebbpool.json(&base);
+    let rows = rows.as_array().expect("an array");
+    let cost = |row: &Value| row["cost"].as_f64().expect("a cost");
+    let same_place =
+        |a: &Value, b: &Value| a["frames"] == b["frames"] && a["asymmetry"] == b["asymmetry"];
+    let judged: Vec<(f64, f64, &str)> = ["fifo", "lru", "cflru"]
+        .into_iter()
+        .map(|policy| {
+            let own = rows.iter().filter(|row| row["policy"] == policy);
+            let ratios: Vec<f64> = own
+                .map(|row| {
+                    let there = rows.iter().filter(|other| same_place(row, other));
+                    cost(row) / there.map(cost).fold(f64::INFINITY, f64::min)
+                })
+                .collect();
+            assert_eq!(ratios.len(), 6);
+            let product: f64 = ratios.iter().product();
+            (product, ratios.into_iter().fold(1.0, f64::max), policy)
+        })
+        .collect();
+    let (_, worst, best) = judged
+        .iter()
+        .min_by(|a, b| a.0.total_cmp(&b.0))
+        .expect("one");
+    let table = ebbpool.stdout(&base);
+    let last = table.lines().last().expect("a last line");
+    let says = format!("over all 6 sizes and asymmetries {best} is the one to take: ");
+    assert!(last.starts_with(&says), "{last}");
+    let ends = format!(
+        "at most {:.1} % above the best of each",
+        100.0 * (worst - 1.0)
+    );
+    assert!(last.ends_with(&ends), "{last}");
+    let alike = [
+        "--policies",
+        "fifo,lru",
+        "--frames",
+        "2000,3000",
+        "--asymmetry",
+        "8",
+    ];
+    let alike = ebbpool.stdout(&[&base[..2], &alike[..]].concat());
+    let last = "over all 2 sizes no policy costs less than lru on average";
+    assert_eq!(alike.lines().last(), Some(last));
+    let one_place = ebbpool.stdout(&["compare", base[1], "--frames", "5%", "--asymmetry", "8"]);
+    assert!(!one_place.contains("over all"), "{one_place}");
+}
+
+/// What JSON alone says of a result: parts of a device's, and how an asymmetry changes.
+const OF_JSON_ALONE: [&str; 10] = [
+    "asymmetry_changes",
+    "device_idle_seconds",
+    "dollars_per_reference",
+    "energy",
+    "erases",
+    "host_writes",
+    "lifetime_host_bytes",
+    "not_steady",
+    "programs",
+    "write_amplification",
+];
+
+/// The columns of a table in their order, and its rows.
+type Table = (Vec<String>, Vec<Map<String, Value>>);
+
+fn of_csv(text: &str) -> Table {
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let header = reader.headers().expect("a header").clone();
+    let rows = reader.records().map(|row| {
+        let row = row.expect("a row");
+        let cells = header.iter().zip(row.iter());
+        let value = |cell: &str| match cell {
+            "" => Value::Null,
+            cell => serde_json::from_str(cell).unwrap_or_else(|_| cell.into()),
+        };
+        let named = cells.map(|(name, cell)| (name.to_string(), value(cell)));
+        named.collect()
+    });
+    let rows = rows.collect();
+    (header.iter().map(str::to_string).collect(), rows)
+}
+
+fn of_parquet(file: fs::File) -> Table {
+    let reader = SerializedFileReader::new(file).expect("a Parquet file");
+    let fields = reader.metadata().file_metadata().schema().get_fields();
+    let names = fields.iter().map(|field| field.name().to_string());
+    let rows = reader.get_row_iter(None).expect("rows").map(|row| {
+        let row = row.expect("a row");
+        let value = |field: &Field| match field {
+            Field::Null => Value::Null,
+            Field::Str(text) => text.as_str().into(),
+            Field::Long(number) => (*number).into(),
+            Field::Double(number) => (*number).into(),
+            other => panic!("{other:?} is none of the types of results"),
+        };
+        let columns = row.get_column_iter();
+        let named = columns.map(|(name, field)| (name.clone(), value(field)));
+        named.collect()
+    });
+    (names.collect(), rows.collect())
+}
+
+/// Equal, where 32 is 32.0, and the last bit of a fraction may be lost on the way through its digits.
+fn is_same(one: &Value, other: &Value) -> bool {
+    match (one.as_u64(), other.as_u64(), one.as_f64(), other.as_f64()) {
+        (Some(one), Some(other), ..) => one == other,
+        (.., Some(one), Some(other)) => (one - other).abs() <= 2.0 * f64::EPSILON * one.abs(),
+        _ => one == other,
+    }
+}
+
+#[test]
+fn every_format_holds_all_fields_of_the_same_rows() {
+    let ebbpool = Ebbpool::in_scratch();
+    ebbpool.file("t.txt", TABLE_2);
+    ebbpool.file("a, \"b\".txt", TABLE_2);
+    let mut known = BTreeSet::new();
+    let bounded = [
+        "t.txt",
+        "--bound",
+        "--asymmetry",
+        "2,2.5",
+        "--page-size",
+        "4096",
+    ];
+    let changing = [
+        "a, \"b\".txt",
+        "--asymmetry",
+        "8,rm1:base=25,epoch=4",
+        "--warmup",
+        "2",
+    ];
+    let on_disk = ["t.txt", "--device", "hdd1", "--at-end", "flush"];
+    let on_flash = [
+        "zipf:pages=3000,refs=6000,write=0.5",
+        "--device",
+        SMALL_FLASH,
+    ];
+    for (more, count) in [
+        (&bounded[..], 8),
+        (&changing, 8),
+        (&on_disk, 4),
+        (&["t.txt", "--device", "s3-standard"], 4),
+        (&on_flash, 4),
+    ] {
+        let base = [
+            "compare",
+            "--frames",
+            "1,2",
+            "--policies",
+            "lru,fd-static:clean=1",
+        ];
+        let base = [&base[..], more].concat();
+        let text_in =
+            |format: &str| succeeded(ebbpool.run(&[&base[..], &["--format", format]].concat()));
+        let text = String::from_utf8(text_in("json")).expect("text");
+        let rows: Vec<Map<String, Value>> = serde_json::from_str(&text).expect("JSON");
+        let (columns, of_csv) = of_csv(&String::from_utf8(text_in("csv")).expect("text"));
+        ebbpool.file("r.parquet", text_in("parquet"));
+        let file = fs::File::open(ebbpool.path("r.parquet")).expect("a file");
+        let (same_columns, of_parquet) = of_parquet(file);
+        assert_eq!(columns, same_columns, "{more:?}");
+        let places: Vec<_> = columns
+            .iter()
+            .map(|name| text.find(&format!("\"{name}\":")))
+            .collect();
+        assert!(
+            places.is_sorted() && places[0].is_some(),
+            "{more:?}: {columns:?}"
+        );
+        let counts = [rows.len(), of_csv.len(), of_parquet.len()];
+        assert_eq!(counts, [count; 3], "{more:?}");
+        for ((row, csv), parquet) in rows.iter().zip(&of_csv).zip(&of_parquet) {
+            let mut names: Vec<&str> = row.keys().map(String::as_str).collect();
+            names.retain(|name| !OF_JSON_ALONE.contains(name));
+            assert_eq!(names.len(), columns.len(), "{more:?}: {names:?}");
+            for name in names {
+                let value = &row[name];
+                for (other, format) in [(&csv[name], "CSV"), (&parquet[name], "Parquet")] {
+                    assert!(
+                        is_same(value, other),
+                        "{name} of {more:?}: {value}, in {format} {other}"
+                    );
+                }
+                if !value.is_null() {
+                    known.insert(name.to_string());
+                }
+            }
+        }
+    }
+    // How long a policy took is not known where many share a pass.
+    let unknown = ["references_per_second", "seconds"];
+    assert_eq!(known.len(), 26 - unknown.len(), "{known:?}");
+}
+
+#[test]
+fn a_report_loads_nothing_and_holds_the_results() {
+    let ebbpool = Ebbpool::in_scratch();
+    let to = &ebbpool.named("r.html");
+    let args = [
+        "compare",
+        "zipf:pages=300,refs=5000,write=0.3",
+        "--frames",
+        "20,10%",
+        "--asymmetry",
+        "2,8",
+        "--policies",
+        "lru,casa",
+        "--warmup",
+        "500",
+        "--format",
+        "json",
+        "--no-cache",
+    ];
+    let output = ebbpool.run(&[&args[..], &["--report", to]].concat());
+    assert!(output.status.success());
+    assert_eq!(errors(&output), format!("report: {to}\n"));
+    assert_eq!(
+        output.stdout,
+        ebbpool.run(&args).stdout,
+        "a report changes no result"
+    );
+    let rows: Vec<Value> = serde_json::from_slice(&output.stdout).expect("JSON");
+    let page = ebbpool.text("r.html");
+    assert!(page.contains("content=\"default-src 'none'; script-src 'sha256-"));
+    let data = data_of(&page);
+    let trace = &data["traces"][0];
+    assert_eq!(trace["references"], 5000);
+    assert_eq!(trace["warmup"], 500);
+    assert_eq!(
+        trace["times"],
+        serde_json::json!([1000, 2000, 3000, 4000, 5000])
+    );
+    // Lru runs once per size, casa once per size and asymmetry.
+    assert_eq!(trace["time_lines"].as_array().map(Vec::len), Some(2 + 4));
+    let results = trace["results"].as_array().expect("results");
+    assert_eq!(results.len(), rows.len());
+    for (result, row) in results.iter().zip(&rows) {
+        let at = |column: usize| result[column].as_u64().expect("a number") as usize;
+        assert_eq!(trace["policies"][at(0)], row["policy"]);
+        assert_eq!(trace["sizes"][at(1)]["frames"], row["frames"]);
+        assert_eq!(trace["asymmetries"][at(2)], row["asymmetry"]);
+        assert_eq!((&result[3], &result[4]), (&row["reads"], &row["writes"]));
+        let line = &trace["time_lines"][at(6)];
+        let total = |name: &str| -> i64 {
+            let changes = line[name].as_array().expect("changes");
+            changes.iter().filter_map(Value::as_i64).sum()
+        };
+        assert_eq!(Value::from(total("reads")), row["reads"]);
+        assert_eq!(Value::from(total("writes")), row["writes"]);
+        assert_eq!(Value::from(total("dirty")), row["dirty_left"]);
+        assert_eq!(line["target"].is_array(), row["policy"] == "casa");
+    }
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_known_at_once() {
+    let ebbpool = Ebbpool::in_scratch();
+    let to = &ebbpool.named("none/r.html");
+    // Simulating this many references would take minutes.
+    let trace = "zipf:pages=1000,refs=1000000000";
+    ebbpool.refused(
+        &["compare", trace, "--frames", "9", "--report", to],
+        1,
+        &["r.html"],
+    );
+}
+
+#[test]
+fn bad_files_are_refused_by_name() {
+    let ebbpool = Ebbpool::in_scratch();
+    let native = fs::read(format!(
+        "{ROOT}/crates/ebbpool-trace/traces/pg-tatp.parquet"
+    ))
+    .expect("the sample");
+    let zst = &ebbpool.named("z.txt.zst");
+    ebbpool.stdout(&["trace", "convert", "zipf:refs=100000", zst]);
+    let packed = fs::read(zst).expect("a trace");
+    let cases = [
+        (ebbpool.file("bad.txt", "R 1\nR x\n"), vec!["bad.txt", "2"]),
+        (
+            ebbpool.file("empty.txt", "# nothing\n"),
+            vec!["empty.txt", "empty"],
+        ),
+        (
+            ebbpool.file("cut.parquet", &native[..native.len() / 2]),
+            vec!["cut.parquet"],
+        ),
+        (
+            ebbpool.file("cut.txt.zst", &packed[..packed.len() / 2]),
+            vec!["cut.txt.zst"],
+        ),
+        (ebbpool.file("odd.u32", [1, 2, 3]), vec!["odd.u32"]),
+        (ebbpool.named("none.txt"), vec!["none.txt"]),
+    ];
+    for (path, words) in cases {
+        ebbpool.refused(&["compare", &path, "--frames", "2"], 1, &words);
+    }
+}
+
+#[test]
+fn extreme_pages_and_sizes_are_fine() {
+    let ebbpool = Ebbpool::in_scratch();
+    let trace = ebbpool.file(
+        "t.txt",
+        "W 18446744073709551615\nR 0\nR 18446744073709551615\n",
+    );
+    let rows = ebbpool.json(&[
+        "compare",
+        &trace,
+        "--frames",
+        "1,2,18446744073709551615",
+        "--asymmetry",
+        "32",
+        "--policies",
+        "all,belady",
+    ]);
+    for row in rows.as_array().expect("rows") {
+        let all_fit = row["frames"] != 1;
+        assert_eq!(row["writes"], u64::from(!all_fit), "{row}");
+        assert_eq!(row["distinct_pages"], 2);
+    }
+}
+
+const ZIPF: &str = "zipf:pages=3000,refs=60000,write=0.5";
+
+fn compared(ebbpool: &Ebbpool, charge: &[&str], policies: &str) -> Vec<Value> {
+    let args = ["compare", ZIPF, "--frames", "5%,20%"];
+    let all = [&args[..], &["--policies", policies], charge].concat();
+    ebbpool.rows(&all)
+}
+
+/// A result of `run`, without what depends on the machine.
+fn run_alike(ebbpool: &Ebbpool, row: &Value, charge: &[&str]) -> Value {
+    let frames = row["frames"].to_string();
+    let policy = row["policy"].as_str().expect("a name");
+    let args = ["run", ZIPF, "--policy", policy, "--frames", &frames];
+    let mut run = ebbpool.json(&[&args[..], charge].concat());
+    run["seconds"] = Value::Null;
+    run["references_per_second"] = Value::Null;
+    run
+}
+
+#[test]
+fn compare_spans_asymmetries_that_change() {
+    let ebbpool = Ebbpool::in_scratch();
+    let changes = ebbpool.file("changes.csv", "0,4\n30000,40\n");
+    let spelled = [
+        "8",
+        "rm1:base=25,epoch=2000",
+        "rm2",
+        "2",
+        &format!("file:{changes}"),
+    ];
+    let rows = compared(&ebbpool, &["--asymmetry", &spelled.join(",")], "lru,casa");
+    assert_eq!(rows.len(), spelled.len() * 2 * 2);
+    for (rows, asymmetry) in rows.chunks(4).zip(spelled) {
+        for row in rows {
+            assert_eq!(
+                *row,
+                run_alike(&ebbpool, row, &["--asymmetry", asymmetry]),
+                "{asymmetry}"
+            );
+        }
+        let changing = asymmetry.parse::<f64>().is_err();
+        assert_eq!(rows[0]["asymmetry_changes"].is_string(), changing);
+    }
+    let table = ebbpool.stdout(&[
+        "compare",
+        ZIPF,
+        "--frames",
+        "9",
+        "--asymmetry",
+        "8,rm1:base=25,epoch=2000",
+    ]);
+    let long = table.lines().find(|line| line.starts_with("R = rm1"));
+    assert_eq!(long, Some("R = rm1:base=25,epoch=2000"));
+    let sentence = |line: &str| line.starts_with("at R=") || line.starts_with("over all ");
+    let fits = |line: &str| line.chars().count() <= 80 || sentence(line);
+    assert!(table.lines().skip(1).all(fits), "{table}");
+    for (list, word) in [
+        ("8,rm3", "rm3"),
+        ("", "no asymmetry"),
+        ("rm1:base=25,reading=literal", "reading"),
+    ] {
+        ebbpool.refused(&["compare", ZIPF, "--asymmetry", list], 2, &[word]);
+    }
+    let missing = ["compare", ZIPF, "--asymmetry", "8,file:/no/such.csv"];
+    ebbpool.refused(&missing, 1, &["/no/such.csv"]);
+}
+
+#[test]
+fn compare_on_a_flash_device_tells_how_long_it_lives() {
+    let ebbpool = Ebbpool::in_repository();
+    let charge = ["--device", SMALL_FLASH];
+    let rows = compared(&ebbpool, &charge, "fifo,lru,cflru:window=1");
+    for row in &rows {
+        assert_eq!(*row, run_alike(&ebbpool, row, &charge));
+    }
+    let programs = |policy: &str| {
+        let mut found = rows.iter();
+        let row = found.find(|row| row["policy"] == policy && row["frames"] == 600);
+        row.expect("a result")["programs"]
+            .as_f64()
+            .expect("a count")
+    };
+    let text = |policies: &str| {
+        let args = [
+            "compare",
+            ZIPF,
+            "--frames",
+            "5%,20%",
+            "--policies",
+            policies,
+        ];
+        ebbpool.stdout(&[&args[..], &charge].concat())
+    };
+    let times = |other: &str| programs(other) / programs("cflru:window=1");
+    let with_lru = text("fifo,lru,cflru:window=1");
+    let told = format!(
+        "at 20 % of the database cflru:window=1 makes this device live {:.1} times as long as lru",
+        times("lru")
+    );
+    assert!(with_lru.contains(&told), "{told} in {with_lru}");
+    let cell = format!("x{:.2}", times("lru"));
+    assert!(with_lru.contains(&cell), "{cell} in {with_lru}");
+    let without = text("cflru:window=1,fifo");
+    let told = format!("live {:.1} times as long as fifo", times("fifo"));
+    assert!(without.contains(&told), "{told} in {without}");
+    assert!(times("fifo") > times("lru") && times("lru") > 1.1);
+
+    let fresh = ["--device", "flash:slc-mt29f4g08aaa,blocks=2048"];
+    let args = [
+        "compare",
+        ZIPF,
+        "--frames",
+        "5%",
+        "--policies",
+        "lru,cflru:window=1",
+    ];
+    let fresh = ebbpool.stdout(&[&args[..], &fresh].concat());
+    assert!(
+        fresh.contains("has not reached a steady state (no block"),
+        "{fresh}"
+    );
+}
+
+#[test]
+fn a_policy_under_which_the_device_fails_wins_nothing() {
+    let ebbpool = Ebbpool::in_scratch();
+    let chip = "name = \"weak\"\npage_bytes = 2048\npages_per_block = 16\nblocks = 64\n\
+        read_us = [25.0]\nprogram_us = [220.0]\nerase_us = 1500.0\ntransfer_ns_per_byte = 25.0\n\
+        endurance = 60\nsource = \"made to wear out\"\n";
+    let device = format!("flash:{}", ebbpool.file("weak.toml", chip));
+    let trace = "zipf:pages=600,refs=120000,write=0.5";
+    let compare = |policies: &str, more: &[&str]| {
+        let args = [
+            "compare",
+            trace,
+            "--frames",
+            "5%",
+            "--device",
+            &device,
+            "--policies",
+            policies,
+        ];
+        ebbpool.stdout(&[&args[..], more].concat())
+    };
+    // The device of lru fails early in the trace, so that it has paid for less.
+    let table = compare("lru,cflru:window=1", &[]);
+    let line = |name: &str| {
+        table
+            .lines()
+            .find(|line| line.starts_with(name))
+            .expect("a line")
+    };
+    assert!(line("lru").ends_with("failed"), "{table}");
+    assert!(line("cflru:window=1").contains('*'), "{table}");
+    assert!(
+        table.contains("lifetimes cannot be compared: under lru the device failed"),
+        "{table}"
+    );
+    assert!(
+        table.contains("cflru:window=1 has the smallest time"),
+        "{table}"
+    );
+    let all_failed = compare("lru,fifo", &[]);
+    assert!(
+        all_failed.contains("lifetimes cannot be compared"),
+        "{all_failed}"
+    );
+    compare("lru,cflru:window=1", &["--report", "r.html"]);
+    assert!(
+        ebbpool
+            .text("r.html")
+            .contains("\"failed\":\"the device failed: "),
+        "the report knows"
+    );
+}

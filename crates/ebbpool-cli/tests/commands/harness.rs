@@ -1,0 +1,237 @@
+//! What the tests of the command share: where it runs, and what they assert of how it ended.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The repository, with the recorded traces in `crates/ebbpool-trace/traces/`.
+pub const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// FD-Buffer, table 2, with the two references before it as warm-up.
+pub const TABLE_2: &str =
+    "# FD-Buffer, table 2\nR 25\nR 24\nW 1\nW 2\nR 3\nR 4\nR 3\nR 4\nR 3\nW 2\nR 1\n";
+
+/// A device that a short trace wears.
+pub const SMALL_FLASH: &str = "flash:slc-mt29f4g08aaa,blocks=64,page_size=2048,precondition=steady";
+
+/// The command in a directory, with a place for the results that it stores.
+pub struct Ebbpool {
+    directory: PathBuf,
+    results: PathBuf,
+    /// The directories that go when the test ends.
+    _own: Vec<TempDir>,
+}
+
+impl Ebbpool {
+    /// In the repository, for a test that has no files of its own. All tests share the stored results.
+    pub fn in_repository() -> Self {
+        Ebbpool {
+            directory: ROOT.into(),
+            results: concat!(env!("CARGO_TARGET_TMPDIR"), "/cache").into(),
+            _own: Vec::new(),
+        }
+    }
+
+    /// In a directory of the test's own.
+    pub fn in_scratch() -> Self {
+        let own = scratch();
+        Ebbpool {
+            directory: own.path().into(),
+            _own: vec![own],
+            ..Ebbpool::in_repository()
+        }
+    }
+
+    /// In a directory of the test's own, without results from before.
+    pub fn with_no_results() -> Self {
+        let mut ebbpool = Ebbpool::in_scratch();
+        let own = scratch();
+        ebbpool.results = own.path().join("cache");
+        ebbpool._own.push(own);
+        ebbpool
+    }
+
+    /// The same in the same directory, with other stored results.
+    pub fn storing_in(&self, results: PathBuf) -> Self {
+        Ebbpool {
+            directory: self.directory.clone(),
+            results,
+            _own: Vec::new(),
+        }
+    }
+
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Where results are stored.
+    pub fn results(&self) -> &Path {
+        &self.results
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// The same as text, for an argument.
+    pub fn named(&self, name: &str) -> String {
+        let path = self.path(name);
+        path.to_str().expect("a path in UTF-8").into()
+    }
+
+    /// Writes a file; its path is the answer.
+    pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        fs::write(self.path(name), content).expect("a file is written");
+        self.named(name)
+    }
+
+    pub fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    /// The names of all files in the directory.
+    pub fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.directory).expect("a directory");
+        let name = |entry: std::io::Result<fs::DirEntry>| {
+            let name = entry.expect("an entry").file_name();
+            name.into_string().expect("a name in UTF-8")
+        };
+        let mut names: Vec<String> = entries.map(name).collect();
+        names.sort();
+        names
+    }
+
+    /// The command with its output in pipes, not started yet.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ebbpool"));
+        command
+            .args(args)
+            .env("EBBPOOL_CACHE", &self.results)
+            .current_dir(&self.directory)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Starts the command with its standard input in a pipe too.
+    pub fn started(&self, args: &[&str]) -> Child {
+        let mut command = self.command(args);
+        command
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("ebbpool starts")
+    }
+
+    pub fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().expect("ebbpool starts")
+    }
+
+    /// Runs it with this on its standard input.
+    pub fn fed(&self, args: &[&str], input: &[u8]) -> Output {
+        let mut child = self.started(args);
+        let mut stdin = child.stdin.take().expect("a pipe");
+        let input = input.to_vec();
+        // A command that refuses its input may end before it has read all of it.
+        let feeder = thread::spawn(move || drop(stdin.write_all(&input)));
+        let output = child.wait_with_output().expect("an end");
+        feeder.join().expect("no panic");
+        output
+    }
+
+    pub fn stdout(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        assert!(output.status.success(), "{args:?}: {}", errors(&output));
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    /// What it prints with `--format json`.
+    pub fn json(&self, args: &[&str]) -> Value {
+        let text = self.stdout(&[args, &["--format", "json"]].concat());
+        serde_json::from_str(&text).expect("JSON")
+    }
+
+    /// The same where that is an array.
+    pub fn rows(&self, args: &[&str]) -> Vec<Value> {
+        match self.json(args) {
+            Value::Array(rows) => rows,
+            other => panic!("{args:?}: not an array: {other}"),
+        }
+    }
+
+    /// It fails with this exit code and one error that holds all of the words.
+    pub fn refused(&self, args: &[&str], code: i32, words: &[&str]) {
+        failed(&self.run(args), code, words);
+    }
+}
+
+/// A directory that is no memory file system, which knows no direct I/O.
+fn scratch() -> TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
+}
+
+/// The results in a report.
+pub fn data_of(report: &str) -> Value {
+    let data = report.split("<script type=\"application/json\" id=\"data\">");
+    let (data, _) = data
+        .last()
+        .and_then(|it| it.split_once("</script>"))
+        .expect("the results");
+    serde_json::from_str(data).expect("JSON")
+}
+
+/// What it said on standard error.
+pub fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Standard output of a command that succeeded.
+pub fn succeeded(output: Output) -> Vec<u8> {
+    assert!(output.status.success(), "{}", errors(&output));
+    output.stdout
+}
+
+/// It has failed with this exit code and one error that holds all of the words.
+pub fn failed(output: &Output, code: i32, words: &[&str]) {
+    let message = errors(output);
+    assert_eq!(output.status.code(), Some(code), "{message}");
+    assert!(!message.contains("panicked"), "{message}");
+    let errors = message.lines().filter(|line| line.contains("error"));
+    assert_eq!(errors.count(), 1, "{message}");
+    for word in words {
+        assert!(message.contains(word), "no {word}: {message}");
+    }
+}
+
+/// The whole number that JSON has there.
+pub fn number(value: &Value) -> u64 {
+    value
+        .as_u64()
+        .unwrap_or_else(|| panic!("{value} is no whole number"))
+}
+
+/// Waits for what another process does; fails where that takes longer than on any machine.
+pub fn wait_until(what: &str, condition: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(120);
+    while !condition() {
+        assert!(Instant::now() < end, "{what}: not within two minutes");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Ends a command as Ctrl-C does.
+#[cfg(unix)]
+pub fn interrupted(child: Child) -> Output {
+    let killed = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .expect("kill starts");
+    assert!(killed.success());
+    child.wait_with_output().expect("an end")
+}

@@ -1,0 +1,157 @@
+//! `ebbpool device measure` as its users meet it.
+#![cfg(unix)]
+
+use std::fs;
+
+use ebbpool_device::DeviceProfile;
+use serde_json::Value;
+
+use crate::harness::{Ebbpool, errors, interrupted, wait_until};
+
+fn measure<'a>(args: &[&'a str]) -> Vec<&'a str> {
+    [&["device", "measure"], args].concat()
+}
+
+/// Wrong usage, and what it says.
+fn refusal(ebbpool: &Ebbpool, args: &[&str]) -> String {
+    let output = ebbpool.run(&measure(args));
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {output:?}");
+    assert!(output.stdout.is_empty());
+    errors(&output)
+}
+
+const FAST: [&str; 4] = ["--size", "4MiB", "--seconds", "0.005"];
+
+#[test]
+fn a_file_is_made_measured_and_removed() {
+    let ebbpool = Ebbpool::in_scratch();
+    for path in [".", "new.dat"] {
+        for engine in ["auto", "threads"] {
+            let args = [path, "--format", "json", "--engine", engine];
+            let text = ebbpool.stdout(&measure(&[&args[..], &FAST].concat()));
+            let told: Value = serde_json::from_str(&text).expect("JSON");
+            assert_eq!(told["path"], path);
+            assert_eq!(told["bytes"], 4 << 20);
+            let measurements = told["measurements"].as_array().expect("an array");
+            assert_eq!(measurements.len(), 36);
+            for one in measurements {
+                assert!(one["pages"].as_u64() > Some(0), "{one}");
+                assert!(one["seconds"].as_f64() >= Some(0.005), "{one}");
+                let alone = one["batch"] == 1;
+                assert_eq!(one["p99_us"].is_number(), alone, "{one}");
+            }
+            let number = |key: &str| told[key].as_f64().expect(key);
+            let alpha = number("write_us") / number("read_us");
+            assert!((number("alpha") / alpha - 1.0).abs() < 1e-9);
+            let depths: Vec<Value> = [1, 2, 4, 8, 16, 32].map(Value::from).into();
+            assert!(depths.contains(&told["k_r"]) && depths.contains(&told["k_w"]));
+            assert_eq!(ebbpool.names(), [""; 0]);
+        }
+    }
+}
+
+#[test]
+fn the_table_says_what_was_found_out() {
+    let ebbpool = Ebbpool::in_scratch();
+    let text = ebbpool.stdout(&measure(&[&["."][..], &FAST].concat()));
+    assert!(text.contains("sequential writes"), "{text}");
+    assert!(text.contains("alpha = "), "{text}");
+    assert!(text.contains("k_w = "), "{text}");
+    let longest = text.lines().skip(1).map(|line| line.chars().count()).max();
+    assert!(longest <= Some(80), "{text}");
+}
+
+#[test]
+fn a_profile_is_read_by_the_lab() {
+    let ebbpool = Ebbpool::in_scratch();
+    let profile = ebbpool.path("My SSD.toml");
+    let args = [".", "--profile", "My SSD.toml", "--format", "json"];
+    let text = ebbpool.stdout(&measure(&[&args[..], &FAST].concat()));
+    let told: Value = serde_json::from_str(&text).expect("JSON");
+    let read = DeviceProfile::from_file(&profile).expect("a profile");
+    assert_eq!(read.name, "my-ssd");
+    let alpha = told["alpha"].as_f64().expect("a number");
+    assert!((read.policy_asymmetry().ratio() / alpha - 1.0).abs() < 2e-3);
+    let run = ["run", "zipf:pages=100,refs=1000", "--policy", "lru"];
+    let on_profile = ["--frames", "10", "--device", "./My SSD.toml"];
+    ebbpool.stdout(&[run, on_profile].concat());
+}
+
+#[test]
+fn what_exists_is_not_written_to_unless_told() {
+    let ebbpool = Ebbpool::in_scratch();
+    let content = vec![7; 1 << 20];
+    fs::write(ebbpool.path("mine"), &content).expect("a file");
+    let same = || fs::read(ebbpool.path("mine")).expect("a file") == content;
+    let error = refusal(&ebbpool, &["mine", "--seconds", "0.005"]);
+    assert!(error.contains("--yes"), "{error}");
+    assert!(same());
+    let args = [
+        "mine",
+        "--read-only",
+        "--seconds",
+        "0.005",
+        "--format",
+        "json",
+    ];
+    let told: Value = serde_json::from_str(&ebbpool.stdout(&measure(&args))).expect("JSON");
+    assert_eq!(told["bytes"], 1 << 20);
+    assert!(told["write_us"].is_null() && told["k_w"].is_null());
+    assert!(told["read_us"].is_number() && told["k_r"].is_number());
+    assert!(same());
+    let text = ebbpool.stdout(&measure(&["mine", "--read-only", "--seconds", "0.005"]));
+    assert!(!text.contains("write"), "{text}");
+    ebbpool.stdout(&measure(&["mine", "--yes", "--seconds", "0.005"]));
+    assert!(!same());
+    assert_eq!(ebbpool.names(), ["mine"]);
+    assert_eq!(
+        fs::metadata(ebbpool.path("mine")).expect("a file").len(),
+        1 << 20
+    );
+}
+
+#[test]
+fn only_what_the_size_says_is_measured() {
+    let ebbpool = Ebbpool::in_scratch();
+    let file = ebbpool.path("mine");
+    fs::write(&file, vec![7; 1 << 20]).expect("a file");
+    let args = ["mine", "--yes", "--size", "64KiB", "--seconds", "0.005"];
+    ebbpool.stdout(&measure(&args));
+    let bytes = fs::read(&file).expect("a file");
+    assert!(bytes[64 << 10..].iter().all(|&byte| byte == 7));
+    assert!(bytes[..64 << 10].iter().any(|&byte| byte != 7));
+}
+
+#[test]
+fn wrong_usage_is_told_with_a_remedy() {
+    let ebbpool = Ebbpool::in_scratch();
+    fs::write(ebbpool.path("short"), [1; 100]).expect("a file");
+    for (args, said) in [
+        (&["missing", "--read-only"][..], "--read-only"),
+        (&[".", "--read-only"], "--read-only"),
+        (&["/dev/null", "--yes"], "neither a file nor a block device"),
+        (&[".", "--size", "100"], "larger --size"),
+        (&[".", "--page-size", "1000"], "power of two"),
+        (&[".", "--seconds", "0"], "above 0"),
+        (&[".", "--read-only", "--profile", "p.toml"], "--profile"),
+    ] {
+        let error = refusal(&ebbpool, args);
+        assert!(error.contains(said), "{args:?}: {error}");
+    }
+    assert_eq!(ebbpool.names(), ["short"]);
+}
+
+#[test]
+fn an_interrupt_removes_the_file() {
+    let ebbpool = Ebbpool::in_scratch();
+    let args = measure(&[".", "--size", "4MiB", "--seconds", "60"]);
+    let child = ebbpool.command(&args).spawn().expect("ebbpool starts");
+    wait_until("the file is made", || !ebbpool.names().is_empty());
+    let output = interrupted(child);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        errors(&output).contains("the file is removed"),
+        "{output:?}"
+    );
+    assert_eq!(ebbpool.names(), [""; 0]);
+}

@@ -1,0 +1,127 @@
+//! `ebbpool policies`, and what policies may ask of the device at hand.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::harness::{Ebbpool, ROOT};
+
+const FLASH: &str = "flash:slc-mt29f4g08aaa,blocks=64,pages_per_block=16,rho=0.8,precondition=full";
+
+/// A run of a policy, whose name follows.
+const RUN: [&str; 5] = [
+    "run",
+    "zipf:pages=700,refs=3000,write=0.5",
+    "--frames",
+    "30",
+    "--policy",
+];
+
+/// The policies that are compared, in order.
+fn compared(ebbpool: &Ebbpool, args: &[&str]) -> Vec<String> {
+    let compare = ["compare", RUN[1], "--no-cache", "--frames", "30"];
+    let results = ebbpool.rows(&[&compare[..], args].concat());
+    let policy = |result: &Value| result["policy"].as_str().expect("a name").to_owned();
+    let mut names: Vec<String> = results.iter().map(policy).collect();
+    names.dedup();
+    names
+}
+
+#[test]
+fn the_page_on_policies_is_current() {
+    let ebbpool = Ebbpool::in_repository();
+    let written = fs::read_to_string(format!("{ROOT}/docs/policies.md"));
+    assert_eq!(
+        written.expect("docs/policies.md"),
+        ebbpool.stdout(&["policies", "--markdown"]),
+        "run: cargo run --release -- policies --markdown > docs/policies.md"
+    );
+}
+
+#[test]
+fn a_policy_is_explained_as_it_is_named() {
+    let ebbpool = Ebbpool::in_repository();
+    for entry in ebbpool_policy::registry::entries() {
+        let text = ebbpool.stdout(&["policies", entry.name]);
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in [entry.summary, entry.how, entry.when, entry.source] {
+            assert!(!part.is_empty(), "{}", entry.name);
+            assert!(
+                words(&text).contains(&words(part)),
+                "{}: {part}",
+                entry.name
+            );
+        }
+        for param in entry.params {
+            let line = format!("  {}={} (the default)\n", param.name, param.default);
+            assert!(text.contains(&line), "{}: {line}", entry.name);
+        }
+    }
+    let exact = ebbpool.stdout(&["policies", "fd-exact:group=64"]);
+    assert!(exact.starts_with("fd-buffer:group=64,cost=exact\n"));
+    assert!(exact.contains("  group=64 (default 1)\n"));
+    assert!(exact.contains("  cost=exact (default paper)\n"));
+    assert!(exact.lines().all(|line| line.chars().count() <= 80));
+    ebbpool.refused(&["policies", "lur"], 2, &["did you mean 'lru'?"]);
+    ebbpool.refused(&["policies", "lru:cluster=x"], 2, &["0 to 1048576"]);
+    ebbpool.refused(&["policies", "lru", "--markdown"], 2, &[]);
+}
+
+#[test]
+fn erase_counts_need_a_simulated_device() {
+    let ebbpool = Ebbpool::in_repository();
+    for policy in ["cflru-e", "dl-cflru-e"] {
+        let asked = [&RUN[..], &[policy]].concat();
+        ebbpool.refused(&asked, 2, &[policy, "plain asymmetry", "--device flash:"]);
+        let on_profile = [&asked[..], &["--device", "nvme-dc-generic"]].concat();
+        ebbpool.refused(&on_profile, 2, &[policy]);
+        let on_flash = [&asked[..], &["--device", FLASH]].concat();
+        let result = ebbpool.json(&on_flash);
+        assert_eq!(result["policy"], policy);
+        assert!(result["writes"].as_u64() > Some(0));
+    }
+}
+
+#[test]
+fn all_are_those_that_the_device_supports() {
+    let ebbpool = Ebbpool::in_repository();
+    let plain = compared(&ebbpool, &["--policies", "all", "--asymmetry", "8"]);
+    let flash = compared(&ebbpool, &["--policies", "all", "--device", FLASH]);
+    for name in ["cflru-e", "dl-cflru-e"] {
+        assert!(!plain.iter().any(|policy| policy == name), "{plain:?}");
+        assert!(flash.iter().any(|policy| policy == name), "{flash:?}");
+    }
+    assert_eq!(flash.len(), plain.len() + 2);
+    assert!(!flash.iter().any(|policy| policy == "belady"));
+}
+
+#[test]
+fn the_default_are_the_policies_of_the_papers() {
+    let ebbpool = Ebbpool::in_repository();
+    let names = compared(&ebbpool, &["--asymmetry", "8"]);
+    let expected =
+        "fifo lru clock cflru cflru-c lru-wsr ccf-lru ad-lru casa ref cfdc fd-static fd-buffer";
+    assert_eq!(names.join(" "), expected);
+}
+
+#[test]
+fn clusters_of_the_size_of_an_erase_block() {
+    let ebbpool = Ebbpool::in_repository();
+    let auto = ebbpool.json(&[&RUN[..], &["lru:cluster=auto", "--device", FLASH]].concat());
+    assert_eq!(auto["policy"], "lru:cluster=16");
+    let sixteen = ebbpool.json(&[&RUN[..], &["lru:cluster=16", "--device", FLASH]].concat());
+    assert_eq!(auto["cluster_switches"], sixteen["cluster_switches"]);
+    let plain = [&RUN[..], &["lru:cluster=auto"]].concat();
+    ebbpool.refused(&plain, 2, &["plain asymmetry", "cluster=64"]);
+}
+
+#[test]
+fn padding_is_counted_apart() {
+    let ebbpool = Ebbpool::in_repository();
+    let padded = ebbpool.json(&[&RUN[..], &["bplru:block=16,padding=true"]].concat());
+    let plain = ebbpool.json(&[&RUN[..], &["bplru:block=16"]].concat());
+    assert_eq!(padded["reads"], plain["reads"]);
+    assert_eq!(plain["padding_reads"], 0);
+    assert!(padded["padding_reads"].as_u64() > Some(0));
+    assert!(padded["writes"].as_u64() > plain["writes"].as_u64());
+}
