@@ -1,4 +1,19 @@
 //! What a pool consists of, and how pages come and go.
+//!
+//! Who waits for what, cited by its number elsewhere. Together these rule out that threads of the pool wait in a circle:
+//!
+//! 1. A thread that has the policy's lock waits for no latch, no copy to land, no room for copies and no I/O. It tries
+//!    latches, and goes on without those that it does not get.
+//! 2. A thread that waits for a latch, for a copy to land, for a page that leaves, or for a frame has no frame
+//!    claimed, no room for copies and no latch, but for those of guards that the caller has. Guards may make a circle,
+//!    and so the wait ends after [`Limits::patience`].
+//! 3. A thread that has room for copies waits only for I/O, the caller's log, syncs included, and the policy's lock.
+//!    It asked for all of its room at once.
+//! 4. A thread that waits for room for copies may have frames claimed and shared latches: a thread that has room
+//!    waits for neither (3).
+//!
+//! So a thread that waits as in 2 waits for one that waits as in 4 at most, that one for one as in 3, and that one for
+//! one as in 1, which does not wait.
 
 use std::time::Duration;
 
@@ -458,7 +473,7 @@ impl Core {
         padding: Vec<u64>,
         mut latches: Vec<Shared<'c>>,
     ) -> Result<(), Error> {
-        // All room is asked for at once: whoever has some must not wait for more.
+        // All room is asked for at once (3).
         let mut room = self.frames.room_for_copies(padding.len() + latches.len());
         let room_for_latches = room.split_off(room.len().min(padding.len()));
         let later = latches.split_off(latches.len().min(room_for_latches.len()));
@@ -521,7 +536,7 @@ impl Core {
         }
         padding.iter().for_each(|&page| policy.has_left(page));
         drop(policy);
-        // Before the rest asks for room: this thread would wait for its own.
+        // The rest asks for room, and this thread would wait for its own (3).
         drop(pads);
         self.left.notify_all();
         if !later.is_empty() {

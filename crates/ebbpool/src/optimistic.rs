@@ -42,7 +42,7 @@ impl<'p> Optimistic<'p> {
             return false;
         }
         let latched = self.core.frames.share(self.frame, false).ok();
-        // Nothing changes the version while the latch is held.
+        // Nothing changes the version while the latch is held, and the same version means the same bytes (`word.rs`, 5).
         let same = latched.filter(|_| self.core.frames.version_now(self.frame) == self.version);
         match same
             .as_ref()

@@ -1,9 +1,19 @@
 //! Who goes: the policy, and what it needs to be told, under one lock.
 //!
-//! All that a miss tells the policy is told in one go, before any I/O: so for the policy references
-//! come one after the other, whatever the threads do, and what it decides is what it decides in the
-//! simulator. The frames stay latched until the I/O is done; a page that is being written because it
-//! has to leave is in [`Replacement::leaving`], and whoever wants it waits.
+//! What holds whenever no thread has the policy's lock, and is cited by its number elsewhere:
+//!
+//! 1. All that a miss reports to the policy it reports in one go, before any I/O and under the lock. So for the policy
+//!    references come one after the other, whatever the threads do, and it decides what it decides in the
+//!    simulator.
+//! 2. For each frame this module notes what the policy knows: no page, a clean one or a dirty one. The policy hears
+//!    that a page was admitted only of a frame without one, and that a page was hit, cleaned or evicted only of a frame
+//!    with one; that it was cleaned only if it takes it for dirty.
+//! 3. A page is in at most one frame, and the page table says in which. Frame and table change together, under the lock.
+//! 4. A page that has to be written because it leaves is in [`Replacement::leaving`] from the moment at which it leaves
+//!    the table until it is in storage or back in its frame. A thread that wants it waits, so that storage is not read
+//!    too early.
+//! 5. The frames that a miss takes are latched exclusively from the decision until the I/O is done; those whose pages
+//!    are written with them and stay are latched until copies are taken.
 
 use std::cell::Cell;
 
@@ -267,7 +277,7 @@ impl Replacement {
     }
 
     /// A page can be dirty that the policy takes for clean: the hit may be on its way, or was noted by a
-    /// thread that has ended. Policies do not bear to be told that a clean page was cleaned.
+    /// thread that has ended. Policies do not bear to be told that a clean page was cleaned (2).
     fn tell_cleaned(&mut self, frame: Frame) {
         let told = &mut self.told[frame as usize];
         if *told == Told::Dirty {
@@ -286,6 +296,7 @@ impl Replacement {
         place: Place<'f>,
     ) -> Plan<'f> {
         let Place { frames, table, .. } = place;
+        // By 3 no other frame has it, and by 4 storage has its latest content where it is in neither.
         if let Some(frame) = table.find_locked(page, frames) {
             return Plan::Resident(frame);
         }

@@ -7,6 +7,26 @@
 //!
 //! A crash may leave records behind the end, after one that is torn. They are told from damage by the
 //! commits among them, which say how far the log was durable when they were appended.
+//!
+//! What holds at any time, and is cited by its number elsewhere:
+//!
+//! 1. A position up to which the log was durable never comes again. A record names its position, and its checksum has
+//!    the database's identity for a seed; so bytes that a file has from another piece of the log, or from another
+//!    database, are never taken for a record.
+//! 2. Records are written in the order in which they were appended, by one thread at a time, which has `writer`. So
+//!    what is written is a piece of the log without a gap.
+//! 3. The file that is not current was synced whole before the current one's header was written, and ends where the
+//!    current one begins. If it is not whole it was damaged.
+//! 4. A file takes its turn only when nothing that it holds is needed, and is cut only after its new header is
+//!    durable.
+//! 5. `durable` is raised only after the file that has everything up to there, its header included, was synced without
+//!    an error, and after a witness of that was written. No witness, commit or checkpoint names more than was durable
+//!    when it was made; so a log that ends before what one of them names lost something.
+//! 6. After a write or a sync that failed or panicked nothing more is logged and nothing more becomes durable. What the
+//!    sync may have dropped is written once more or cut off, so that no record is found on opening that a later crash
+//!    takes away.
+//! 7. Opening cuts the current file off at the log's end before anything is appended, so that what stood there never
+//!    continues what is appended.
 
 mod file;
 mod frame;
@@ -269,8 +289,7 @@ impl Wal {
         }
     }
 
-    /// Cuts the current file off at the log's end, so that what stands there never continues what will
-    /// be appended, and sees to it that what was found is durable.
+    /// Cuts the current file off at the log's end (7), and sees to it that what was found is durable.
     fn settle(&self, end: Position) -> Result<(), Error> {
         let layout = *self.layout.read();
         let (file, offset) = layout.place(end);
@@ -455,6 +474,7 @@ impl Wal {
         self.check()?;
         let layout = *self.layout.read();
         let start = layout.current_start();
+        // All that the other file has is before the current one's start (3).
         let other_is_free = needed_from >= start || layout.begin() == start;
         if !other_is_free || self.end_lsn() - start <= self.turn_bytes {
             return Ok(());
@@ -520,7 +540,7 @@ impl Wal {
             self.renew(&layout, written);
             return Err(self.fail("synced", error));
         }
-        // Before anybody acts on it, such as the pool, which writes pages that need the log so far.
+        // Before a thread acts on it, such as the pool's, which writes pages that need the log so far (5).
         // To the other file, so that the next sync of this one has no more to write for it.
         self.witness(layout.other(), written)?;
         self.header_is_durable.store(true, Ordering::Relaxed);
@@ -545,7 +565,7 @@ impl Wal {
         outcome
     }
 
-    /// Writes once more what a failed sync may have dropped. A kernel may take it for written and still
+    /// Writes once more what a failed sync may have dropped (6). A kernel may take it for written and still
     /// show it: whoever opened the log next would build on it, and a sync would do nothing for it
     /// (Rebello et al., Can applications recover from fsync failures?, ATC 2020). Where that fails too,
     /// it is cut off. What the sync failed with is what is told.
@@ -582,7 +602,7 @@ impl Wal {
             let _ = file.write_at(header.place(), &bytes);
             return Err(self.fail("synced", error));
         }
-        // Not before the header is durable: until then the log may still need what is cut off.
+        // Not before the header is durable: until then the log may still need what is cut off (4).
         let longest = header::LENGTH.saturating_add(self.turn_bytes);
         let shortened = match file.len() {
             Ok(length) if length > longest => file.set_len(longest),

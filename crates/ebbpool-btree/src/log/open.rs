@@ -82,7 +82,7 @@ pub(super) fn find(files: &Files, damaged: Damaged) -> Result<Option<Found>, Err
     }
     let witnesses = witnesses(files, &younger)?;
     let seed = older.identity.number;
-    // The older file was synced whole before the younger one's header was written.
+    // The older file was synced whole before the younger one's header was written (`log/mod.rs`, 3).
     let frames = Frames::new(&*files[1 - current], seed, older.start).map_err(unreadable)?;
     let (end, _) = walk(&mut frames.up_to(younger.start)).map_err(unreadable)?;
     if end != younger.start {

@@ -36,8 +36,8 @@ impl Frames {
         self.copies.count
     }
 
-    /// Room for `count` copies, or for as many as there can be; waits for those that others have.
-    /// Nobody waits for anything else than I/O while he has some.
+    /// Room for `count` copies, or for as many as there can be; waits for what other threads have. A thread asks
+    /// for all that it needs at once, and for no more while it has some (`core.rs`, 3).
     pub(crate) fn room_for_copies(&self, count: usize) -> Vec<Copied<'_>> {
         let count = count.min(self.copies.count);
         let mut free = self.copies.free.lock();
@@ -65,7 +65,7 @@ impl Copied<'_> {
             return None;
         }
         self.bytes_mut().copy_from_slice(latched.bytes());
-        // No other thread changes the page meanwhile, or takes a copy.
+        // No other thread changes the page meanwhile (`word.rs`, 1), or takes a copy (3).
         self.frames.changes[frame as usize].took_off();
         Some(Taken {
             frame,

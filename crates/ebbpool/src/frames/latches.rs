@@ -172,7 +172,7 @@ impl Shared<'_> {
 
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: whoever changes the bytes has the exclusive latch, and that excludes this one.
+        // SAFETY: the thread that changes the bytes has the exclusive latch, which excludes this one (`word.rs`, 1).
         unsafe { self.frames.memory.bytes(self.frame) }
     }
 }

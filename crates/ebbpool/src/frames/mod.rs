@@ -207,7 +207,7 @@ impl Frames {
         self.header(frame).word.may_leave()
     }
 
-    /// The version of a frame, whatever it holds.
+    /// The version of a frame, whatever it holds (`word.rs`, 5).
     pub(crate) fn version_now(&self, frame: u32) -> u32 {
         self.header(frame).word.version_now()
     }

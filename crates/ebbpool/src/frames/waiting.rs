@@ -42,6 +42,7 @@ impl Frames {
     #[cold]
     pub(super) fn wake(&self, frame: u32) {
         let room = self.rooms.of(frame);
+        // A thread that noted that it waits sleeps by then (`word.rs`, 6).
         drop(room.wishes.lock());
         room.woken.notify_all();
     }

@@ -14,8 +14,26 @@
 //!
 //! A *copy in flight* is a copy of the page on its way to storage. Its owner is the one `Taken` that
 //! [`begin_write`](Word::begin_write) made; only [`written`](Word::written) and
-//! [`write_failed`](Word::write_failed), which consume it, end the flight. Until then the frame keeps its
-//! page: no transition out of a state with a copy in flight leads to loading or free.
+//! [`write_failed`](Word::write_failed), which consume it, end the flight.
+//!
+//! What holds at any time, and is cited by its number elsewhere:
+//!
+//! 1. A thread that changes the page's bytes, the frame's page number or its LSN has the exclusive latch, beside
+//!    which there is no other latch.
+//! 2. A page leaves its frame only under the exclusive latch. So as long as a thread has a latch of either sort the
+//!    frame has the same page, and a page number that was read under a latch stays right.
+//! 3. A frame has at most one copy in flight, and keeps its page until that has landed: no transition out of a state
+//!    with a copy in flight leads to loading or free.
+//! 4. Before the first byte of a page changes its state is dirty or redirtied, and it is clean again only when a
+//!    copy that has the change is in storage. So a clean page is as in storage.
+//! 5. The version is another one before an exclusive latch under which bytes may have changed is given back, and
+//!    before another page is in the frame. So bytes that were copied under latches at the same version are of one
+//!    moment.
+//! 6. A thread that waits has set *waiters* under the lock of the frame's waiting room, and gives that lock back only
+//!    by falling asleep. A thread that ends what others may wait for takes the bit away, takes the lock, and then wakes
+//!    them. So no thread sleeps through what it waits for.
+//! 7. *Wanted* is set exactly while a writer waits for the frame, as anyone sees who has the lock of the waiting
+//!    room.
 //!
 //! | from | transition | to | copy in flight |
 //! | --- | --- | --- | --- |
@@ -35,7 +53,7 @@
 //! | abandoned in flight | [`written`](Word::written), [`write_failed`](Word::write_failed) | abandoned | ends |
 //! | clean, dirty, abandoned | [`vacate`](Word::vacate): the page is dropped | free | no |
 //!
-//! *Wanted* belongs to the writers that wait: `Frames` counts them for each frame under the lock of the
+//! *Wanted* belongs to the writers that wait (7): `Frames` counts them for each frame under the lock of the
 //! frame's waiting room. The first one to wait sets the bit ([`note_waiter`](Word::note_waiter)), and the last
 //! one that stops waiting, because it has the latch or because it gives up, takes it away
 //! ([`no_longer_wanted`](Word::no_longer_wanted)). No other transition touches it. A reader that finds the bit
