@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::harness::{Ebbpool, ROOT, errors};
+use crate::harness::{Ebbpool, ROOT, SAMPLES, errors};
 
 /// A command and where it stands, such as `README.md:17`.
 pub struct Told {
@@ -14,7 +14,7 @@ pub struct Told {
 }
 
 /// Makes the files that the texts take for granted: small traces and databases under the names used
-/// there, and `traces/` with the samples.
+/// there, and the samples.
 pub fn prepare(ebbpool: &Ebbpool) {
     let own = "zipf:pages=2000,refs=120000,write=0.3";
     for name in [
@@ -56,7 +56,9 @@ pub fn prepare(ebbpool: &Ebbpool) {
     ] {
         ebbpool.stdout(&[&["db", "load"], load].concat());
     }
-    std::os::unix::fs::symlink(Path::new(ROOT).join("traces"), ebbpool.path("traces"))
+    let samples = ebbpool.path(SAMPLES);
+    fs::create_dir_all(samples.parent().expect("a directory")).expect("a directory");
+    std::os::unix::fs::symlink(Path::new(ROOT).join(SAMPLES), samples)
         .expect("a link to the samples");
 }
 
