@@ -7,7 +7,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use serde_json::{Map, Value};
 
-use crate::harness::{Ebbpool, ROOT, SMALL_FLASH, TABLE_2, data_of, errors, succeeded};
+use crate::harness::{Ebbpool, SMALL_FLASH, TABLE_2, data_of, errors, sample, succeeded};
 
 #[test]
 fn compare_answers_from_the_sample_alike_with_any_number_of_threads() {
@@ -36,7 +36,7 @@ fn compare_answers_from_the_sample_alike_with_any_number_of_threads() {
     assert_eq!(rows[0]["frames"], 2702);
     let lru = ebbpool.json(&[
         "run",
-        "crates/ebbpool-trace/traces/pg-tpcc.parquet",
+        &sample("pg-tpcc"),
         "--policy",
         "lru",
         "--frames",
@@ -357,10 +357,7 @@ fn a_report_that_cannot_be_written_is_known_at_once() {
 #[test]
 fn bad_files_are_refused_by_name() {
     let ebbpool = Ebbpool::in_scratch();
-    let native = fs::read(format!(
-        "{ROOT}/crates/ebbpool-trace/traces/pg-tatp.parquet"
-    ))
-    .expect("the sample");
+    let native = fs::read(sample("pg-tatp")).expect("the sample");
     let zst = &ebbpool.named("z.txt.zst");
     ebbpool.stdout(&["trace", "convert", "zipf:refs=100000", zst]);
     let packed = fs::read(zst).expect("a trace");

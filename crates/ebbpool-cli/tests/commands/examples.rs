@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::harness::{Ebbpool, ROOT, errors};
+use crate::harness::{Ebbpool, ROOT, SAMPLES, errors};
 
 /// A command and where it stands, such as `README.md:17`.
 pub struct Told {
@@ -56,9 +56,9 @@ pub fn prepare(ebbpool: &Ebbpool) {
     ] {
         ebbpool.stdout(&[&["db", "load"], load].concat());
     }
-    fs::create_dir_all(ebbpool.path("crates/ebbpool-trace")).expect("a directory");
-    let samples = "crates/ebbpool-trace/traces";
-    std::os::unix::fs::symlink(Path::new(ROOT).join(samples), ebbpool.path(samples))
+    let samples = ebbpool.path(SAMPLES);
+    fs::create_dir_all(samples.parent().expect("a directory")).expect("a directory");
+    std::os::unix::fs::symlink(Path::new(ROOT).join(SAMPLES), samples)
         .expect("a link to the samples");
 }
 

@@ -10,8 +10,11 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The repository, with the recorded traces in `crates/ebbpool-trace/traces/`.
+/// The repository.
 pub const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// Where the recorded traces are in the repository.
+pub const SAMPLES: &str = "crates/ebbpool-trace/traces";
 
 /// FD-Buffer, table 2, with the two references before it as warm-up.
 pub const TABLE_2: &str =
@@ -184,6 +187,11 @@ pub fn data_of(report: &str) -> Value {
         .and_then(|it| it.split_once("</script>"))
         .expect("the results");
     serde_json::from_str(data).expect("JSON")
+}
+
+/// The path of a recorded trace.
+pub fn sample(name: &str) -> String {
+    format!("{ROOT}/{SAMPLES}/{name}.parquet")
 }
 
 /// What it said on standard error.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::harness::{Ebbpool, SMALL_FLASH, TABLE_2};
+use crate::harness::{Ebbpool, SMALL_FLASH, TABLE_2, sample};
 
 #[test]
 fn run_reproduces_table_2_of_fd_buffer() {
@@ -62,11 +62,8 @@ fn series_have_a_row_every_thousand_references() {
 #[test]
 fn wrong_usage_is_refused_with_the_remedy() {
     let ebbpool = Ebbpool::in_repository();
-    let run = [
-        "run",
-        "crates/ebbpool-trace/traces/pg-tatp.parquet",
-        "--frames",
-    ];
+    let sample = sample("pg-tatp");
+    let run = ["run", &sample, "--frames"];
     let with = |frames: &'static str, policy: &'static str| {
         [&run[..], &[frames, "--policy", policy]].concat()
     };

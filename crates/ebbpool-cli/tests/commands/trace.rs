@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::harness::{Ebbpool, ROOT, TABLE_2, errors, failed};
+use crate::harness::{Ebbpool, TABLE_2, errors, failed, sample};
 
 #[test]
 fn traces_convert_and_are_described() {
@@ -69,10 +69,7 @@ fn standard_input_is_a_trace() {
     assert_eq!(rows[0]["references"], 11);
     assert_eq!(rows[0]["trace"], "standard input");
     // Its magic tells Parquet; what looks like text is told to be a guess.
-    let native = fs::read(format!(
-        "{ROOT}/crates/ebbpool-trace/traces/pg-tatp.parquet"
-    ))
-    .expect("the sample");
+    let native = fs::read(sample("pg-tatp")).expect("the sample");
     let output = ebbpool.fed(
         &["trace", "info", "-", "--format", "json", "--limit", "1000"],
         &native,
@@ -183,7 +180,7 @@ fn every_command_reads_alike() {
 #[test]
 fn reading_options_are_checked() {
     let ebbpool = Ebbpool::in_repository();
-    let sample = "crates/ebbpool-trace/traces/pg-tatp.parquet";
+    let sample = &sample("pg-tatp");
     ebbpool.refused(&["trace", "info", sample, sample], 2, &["--concat"]);
     ebbpool.refused(
         &["trace", "info", sample, "--page-size", "5000"],
@@ -252,12 +249,7 @@ fn generators_are_listed_and_written() {
         &["did you mean 'zipf'?"],
     );
     ebbpool.refused(
-        &[
-            "trace",
-            "generate",
-            "crates/ebbpool-trace/traces/pg-tatp.parquet",
-            out,
-        ],
+        &["trace", "generate", &sample("pg-tatp"), out],
         2,
         &["no generator", "--list"],
     );
