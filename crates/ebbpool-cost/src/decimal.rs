@@ -30,11 +30,11 @@ impl Decimal {
     ///
     /// [`NotADecimal`] for another spelling or more than 15 digits.
     pub fn plain(text: &str) -> Result<Self, NotADecimal> {
-        Self::scaled(text, 0, MOST_DIGITS)
+        Self::scaled(text, 0)
     }
 
     /// A number divided by `10^more`.
-    fn scaled(text: &str, more: usize, most_digits: usize) -> Result<Self, NotADecimal> {
+    fn scaled(text: &str, more: usize) -> Result<Self, NotADecimal> {
         let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
         let all_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
         let any = !whole.is_empty() || !decimals.is_empty();
@@ -45,12 +45,13 @@ impl Decimal {
             whole.trim_start_matches('0'),
             decimals.trim_end_matches('0'),
         );
-        if whole.len() + decimals.len() > most_digits {
+        let places = decimals.len() + more;
+        if whole.len() + decimals.len() > MOST_DIGITS || places > MOST_DIGITS {
             return Err(NotADecimal);
         }
         let digits = format!("0{whole}{decimals}").parse();
         let digits = digits.map_err(|_| NotADecimal)?;
-        Ok(Decimal::new(digits, (decimals.len() + more) as u32).reduced())
+        Ok(Decimal::new(digits, places as u32).reduced())
     }
 
     /// The digits without a point, and the power of ten that they are to be divided by.
@@ -124,11 +125,7 @@ impl FromStr for Decimal {
 
     fn from_str(text: &str) -> Result<Self, NotADecimal> {
         match text.strip_suffix('%') {
-            Some(digits) => Self::scaled(
-                digits.trim_end(),
-                PERCENT_PLACES,
-                MOST_DIGITS - PERCENT_PLACES,
-            ),
+            Some(digits) => Self::scaled(digits.trim_end(), PERCENT_PLACES),
             None => Self::plain(text),
         }
     }
@@ -149,6 +146,8 @@ impl fmt::Display for Decimal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use proptest::test_runner::TestCaseError;
 
     fn decimal(text: &str) -> Decimal {
         text.parse().expect("a valid fraction")
@@ -172,6 +171,12 @@ mod tests {
             ("0", "0", "0%"),
             ("3.10%", "0.031", "3.1%"),
             ("0.000000001%", "0.00000000001", "0.000000001%"),
+            (".99999999999999", "0.99999999999999", "99.999999999999%"),
+            (
+                "99.9999999999999%",
+                "0.999999999999999",
+                "99.9999999999999%",
+            ),
         ] {
             assert_eq!(decimal(text).to_string(), plain);
             assert_eq!(decimal(text).percent(), percent);
@@ -198,6 +203,21 @@ mod tests {
             "nan",
         ] {
             assert_eq!(text.parse::<Decimal>(), Err(NotADecimal), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn shares_are_read_as_they_are_printed(digits in 0..1_000_000_000_000_000u64, places in 0..16usize) {
+            let padded = format!("{digits:016}");
+            let (whole, decimals) = padded.split_at(16 - places);
+            let Ok(share) = format!("{whole}.{decimals}").parse::<Decimal>() else {
+                return Err(TestCaseError::fail("15 digits are read"));
+            };
+            if !share.exceeds_one() {
+                prop_assert_eq!(share.to_string().parse(), Ok(share));
+                prop_assert_eq!(share.percent().parse(), Ok(share));
+            }
         }
     }
 }
