@@ -4,7 +4,7 @@
     goldens.py --write    writes the counts to goldens.tsv
     goldens.py            fails if goldens.tsv has other counts
 
-EBBPOOL names the program that makes the traces.
+The environment variable EBBPOOL names the ebbpool program, which produces the traces.
 """
 
 import argparse
@@ -24,8 +24,8 @@ HERE = Path(__file__).parent
 GOLDENS = HERE / "goldens.tsv"
 FRAMES = [100, 500, 2000]
 
-# What libCacheSim has of Ebbpool's policies, in Ebbpool's spelling. Its LRU-K is not among them: it
-# forgets a page's history when the page leaves.
+# Ebbpool's policies that libCacheSim also has, in Ebbpool's spelling. libCacheSim's LRU-K is not in the list,
+# because it drops a page's history when it evicts the page.
 POLICIES = {
     "fifo": (lcs.FIFO, {}),
     "lru": (lcs.LRU, {}),
@@ -41,7 +41,7 @@ POLICIES = {
     "belady": (lcs.Belady, {}),
 }
 
-# libCacheSim's hash table begins with 2 to the power of this many buckets.
+# The exponent of the initial size of libCacheSim's hash table: 2 to this power buckets.
 HASH_POWER = 16
 
 # libCacheSim's oracleGeneral: time, object, size, position of the next request to the object.
@@ -57,7 +57,7 @@ def traces():
 
 
 def pages(parts, directory):
-    """The pages that the trace refers to, in order."""
+    """The pages that the trace references, in order."""
     words = Path(directory) / "trace.u32"
     command = [os.environ["EBBPOOL"], "trace", "convert", *parts, str(words)]
     if len(parts) > 1:
@@ -70,12 +70,12 @@ def pages(parts, directory):
 
 
 def write_oracle_general(trace, path):
-    """Writes the trace as objects of one byte that each know when they are requested next."""
+    """Writes the trace as objects of one byte, each with the position of its next request."""
     next_use = [0] * len(trace)
-    seen = {}
+    next_position = {}
     for position in reversed(range(len(trace))):
-        next_use[position] = seen.get(trace[position], -1)
-        seen[trace[position]] = position
+        next_use[position] = next_position.get(trace[position], -1)
+        next_position[trace[position]] = position
     with open(path, "wb") as out:
         for position, page in enumerate(trace):
             out.write(REQUEST.pack(position, page + 1, 1, next_use[position]))
@@ -107,13 +107,13 @@ def main():
     if write:
         GOLDENS.write_text("\n".join(counted) + "\n")
         return
-    kept = GOLDENS.read_text().splitlines()
+    expected = GOLDENS.read_text().splitlines()
     differing = list(
-        difflib.unified_diff(kept, counted, "goldens.tsv", "libCacheSim", lineterm="", n=0)
+        difflib.unified_diff(expected, counted, "goldens.tsv", "libCacheSim", lineterm="", n=0)
     )
     if differing:
-        sys.exit("\n".join(["goldens.tsv is not what libCacheSim counts:", *differing]))
-    print(f"libCacheSim {version('libcachesim')} still has the {len(kept) - 2} counts of goldens.tsv")
+        sys.exit("\n".join(["goldens.tsv differs from libCacheSim's counts:", *differing]))
+    print(f"libCacheSim {version('libcachesim')} still has the {len(expected) - 2} counts of goldens.tsv")
 
 
 if __name__ == "__main__":
