@@ -1,4 +1,4 @@
-//! clean-first: a clean and a dirty list, both LRU; the clean one gives while it has a page.
+//! clean-first: a clean and a dirty list, both LRU. The victim is from the clean list while that has a page.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Clean pages first.
+//! Evicts clean pages before dirty ones.
 
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
@@ -8,7 +8,7 @@ use crate::spec::{CLUSTER, Entry, Memory, PolicySpec};
 const CLEAN: usize = 0;
 const DIRTY: usize = 1;
 
-/// Clean and dirty pages in an LRU list each; dirty pages go only when there are no others.
+/// Clean and dirty pages in an LRU list each; a dirty page is evicted only if no clean page may be.
 pub struct CleanFirst {
     lists: Lists<2>,
     dirty: Vec<bool>,
@@ -20,8 +20,8 @@ impl Build for CleanFirst {
         aliases: &[],
         params: &[CLUSTER],
         summary: "Evicts the least recently used clean page, and a dirty one only where all are dirty.",
-        how: "A clean and a dirty list, both LRU. A hit moves the page to the recent end of its list; a page written moves to the dirty list. The clean list's LRU page goes; if that list is empty, the dirty list's.",
-        when: "The end of the road for clean-first: it writes least as long as the dirty pages leave room for reading, and reads without end once they do not. Example of CONTRIBUTING.md; the same victims as cflru:window=1 unless pages are cleaned from outside.",
+        how: "A clean and a dirty list, both LRU. A hit moves the page to the recent end of its list; a write moves it to the dirty list. The victim is the LRU page of the clean list, or of the dirty list if the clean one is empty.",
+        when: "It writes least as long as dirty pages leave room for clean ones, and reads far too much once they do not. It is the example of CONTRIBUTING.md, and evicts the same victims as cflru:window=1 unless pages are cleaned from outside.",
         memory: Memory::of(9),
         source: "CONTRIBUTING.md",
         online: true,

@@ -1,12 +1,12 @@
-//! A database in a program of your own: `cargo run --example embed`.
+//! Uses a database inside a program: `cargo run --example embed`.
 
-use ebbpool_btree::{Error, Options};
+use ebbpool_btree::{DatabaseError, DatabaseOptions};
 
-fn main() -> Result<(), Error> {
+fn main() -> Result<(), DatabaseError> {
     let path = std::env::temp_dir().join("ebbpool-embed.db");
-    let database = Options::new(1000).open(&path)?;
+    let database = DatabaseOptions::new(1000).open(&path)?;
 
-    // Both, or neither.
+    // Both changes take effect, or neither.
     let mut transfer = database.begin();
     transfer.put(b"account/alice", b"70")?;
     transfer.put(b"account/bob", b"30")?;

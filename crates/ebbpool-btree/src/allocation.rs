@@ -1,9 +1,9 @@
-//! Which pages are in use.
+//! The allocation of pages.
 //!
-//! The maps have it, and say so to the pool when the database is opened; from then on the pool knows
-//! which page is to be had next. A map is made when the first page that it covers is wanted, and the
-//! log has it durably before that page is given out: so a map that is empty in storage covers nothing
-//! that was ever written.
+//! Allocation maps record which pages are in use. When the database is opened, the pool gets the free pages
+//! from them; from then on the pool chooses the next page. A map is created when the first page that it
+//! covers is needed, and its log record is durable before that page is allocated. So a map that is empty in
+//! storage covers no page that was ever written.
 
 #[cfg(test)]
 pub(crate) mod fixture;
@@ -13,41 +13,44 @@ mod tests;
 use ebbpool::{Log, Pool, WriteGuard};
 
 use crate::change::{Change, Content};
-use crate::error::Error;
+use crate::error::DatabaseError;
 use crate::log::{Record, Undo, Wal};
-use crate::page::map::Maps;
-use crate::page::{Kind, ROOT};
+use crate::page::map::AllocationMaps;
+use crate::page::{PageKind, ROOT};
 use crate::sync::Mutex;
-use crate::tree::Author;
+use crate::tree::ChangeLogger;
 
-/// Gives out pages, and takes them back. A page that is given out is marked in its map by the same log
-/// record that first uses it.
+/// Allocates and frees pages. The log record that first uses a page also marks it in its map.
 pub(crate) struct Allocation {
-    pub(crate) maps: Maps,
-    /// Pages from the first on that have a map. Who takes a page holds it until it knows that the
-    /// page has one.
+    pub(crate) maps: AllocationMaps,
+    /// The number of pages, from the first on, that have a map. A thread that takes a page holds this mutex
+    /// until it is certain that the page has a map.
     mapped: Mutex<u64>,
 }
 
 impl Allocation {
     pub(crate) fn new(payload: usize) -> Self {
-        let maps = Maps::new(payload);
+        let maps = AllocationMaps::new(payload);
         Allocation {
             maps,
             mapped: Mutex::new(maps.span),
         }
     }
 
-    /// After redo: tells the pool which pages are free, by the maps. Answers how many are in use.
+    /// Passes the free pages to the pool, after redo. Returns how many pages are in use.
     ///
-    /// Pages beyond the end of the storage are not missing if redo brought them back: the storage
-    /// grows by them. Those of which `unlogged` is true may be missing: transactions took them that
-    /// are about to be rolled back, and what they put there was not logged.
+    /// Pages beyond the end of the storage are not missing if redo restored them: the storage grows by
+    /// them. Pages for which `unlogged` returns true may be missing: transactions that are about to be
+    /// rolled back allocated them, and did not log their content.
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`] if pages in use are beyond the end of the storage, or a map is not there.
-    pub(crate) fn begin(&self, pool: &Pool, unlogged: &dyn Fn(u64) -> bool) -> Result<u64, Error> {
+    /// [`DatabaseError::Corrupt`] if pages in use are beyond the end of the storage, or a map is missing.
+    pub(crate) fn begin(
+        &self,
+        pool: &Pool,
+        unlogged: &dyn Fn(u64) -> bool,
+    ) -> Result<u64, DatabaseError> {
         let pages = pool.pages();
         let mut count = 0;
         let mut beyond = Vec::new();
@@ -81,24 +84,24 @@ impl Allocation {
         Ok(count)
     }
 
-    /// The pages that a map has as in use; nothing if there is no map.
-    fn read_map(&self, pool: &Pool, map: u64) -> Result<Option<Vec<u64>>, Error> {
+    /// The pages that a map marks as in use; nothing if there is no map.
+    fn read_map(&self, pool: &Pool, map: u64) -> Result<Option<Vec<u64>>, DatabaseError> {
         let payload = pool.fix_read(map)?;
-        match map > 1 && Kind::of(&payload) == Some(Kind::Nothing) {
+        match map > 1 && PageKind::of(&payload) == Some(PageKind::Nothing) {
             true => Ok(None),
             false => self.maps.used(map, &payload).map(Some),
         }
     }
 
-    /// Looks whether a map was lost that is empty: then some page that it is the first to cover, or a
-    /// later map, is not. There are few such pages where none was lost, since a map is made with the first
-    /// page that it covers.
-    fn check_unmapped(&self, pool: &Pool, map: u64) -> Result<(), Error> {
+    /// Checks that an empty map was not lost: if it was, a page that it covers or a later map is not empty.
+    /// If none was lost, there are few such pages to read, since a map is created with the first page that
+    /// it covers.
+    fn check_unmapped(&self, pool: &Pool, map: u64) -> Result<(), DatabaseError> {
         let later = self.maps.below(pool.pages()).skip_while(|&m| m <= map);
         let covered = map - 1..pool.pages().min(map - 1 + self.maps.span);
         for page in covered.filter(|&page| page != map).chain(later) {
-            if Kind::of(&pool.fix_read(page)?) != Some(Kind::Nothing) {
-                return Err(Error::corrupt(
+            if PageKind::of(&pool.fix_read(page)?) != Some(PageKind::Nothing) {
+                return Err(DatabaseError::corrupt(
                     map,
                     format!("the allocation map is empty, and page {page} after it is not"),
                 ));
@@ -107,23 +110,27 @@ impl Allocation {
         Ok(())
     }
 
-    /// A free page, and its map, both latched for writing; whoever asked logs
-    /// [`Change::Mark`](crate::change::Change) for the map, and the page's content, in one record. If that
-    /// fails, [`give_back`](Self::give_back).
+    /// Returns a free page and its map, both latched for writing. The caller logs
+    /// [`Change::Mark`](crate::change::Change) for the map and the page's content in one record. If that
+    /// fails, it calls [`give_back`](Self::give_back).
     ///
     /// # Errors
     ///
-    /// What the pool and the log fail with, and [`Error::Corrupt`] if the map has the page as in use.
-    /// Nothing is taken then.
-    pub(crate) fn take<'p>(&self, pool: &'p Pool, wal: &Wal) -> Result<Taken<'p>, Error> {
+    /// Errors of the pool and the log, and [`DatabaseError::Corrupt`] if the map marks the page as in use.
+    /// No page is taken then.
+    pub(crate) fn take<'p>(
+        &self,
+        pool: &'p Pool,
+        wal: &Wal,
+    ) -> Result<AllocatedPage<'p>, DatabaseError> {
         let mut mapped = self.mapped.lock();
         let page = fresh(pool, wal)?;
         if page.page() < *mapped {
             drop(mapped);
             return self.with_map(pool, page);
         }
-        // Pages come in order: this one is the first that has no map, and the next one is its map, unless
-        // another was freed meanwhile.
+        // The pool returns pages in order: this one is the first without a map, and the next one becomes
+        // its map, unless another page was freed meanwhile.
         let next = match fresh(pool, wal) {
             Ok(next) => next,
             Err(error) => {
@@ -136,7 +143,7 @@ impl Allocation {
             put_back(pool, page);
             return self.with_map(pool, next);
         }
-        let taken = Taken { page, map: next };
+        let taken = AllocatedPage { page, map: next };
         match self.make_map(wal, taken, *mapped) {
             Ok(taken) => {
                 *mapped += self.maps.span;
@@ -150,7 +157,11 @@ impl Allocation {
         }
     }
 
-    fn with_map<'p>(&self, pool: &'p Pool, page: WriteGuard<'p>) -> Result<Taken<'p>, Error> {
+    fn with_map<'p>(
+        &self,
+        pool: &'p Pool,
+        page: WriteGuard<'p>,
+    ) -> Result<AllocatedPage<'p>, DatabaseError> {
         let number = page.page();
         let number_of_map = self.maps.of(number);
         let map = match pool.fix_write(number_of_map) {
@@ -161,29 +172,29 @@ impl Allocation {
             }
         };
         match self.maps.is_used(number_of_map, &map, number) {
-            Ok(false) => Ok(Taken { page, map }),
-            Ok(true) => Err(Error::corrupt(
+            Ok(false) => Ok(AllocatedPage { page, map }),
+            Ok(true) => Err(DatabaseError::corrupt(
                 number,
-                "it was free, and its allocation map has it as in use",
+                "it was free, and its allocation map marks it as in use",
             )),
             Err(error) => {
-                self.give_back(pool, Taken { page, map });
+                self.give_back(pool, AllocatedPage { page, map });
                 Err(error)
             }
         }
     }
 
-    /// Makes the second of two new pages the map of both.
+    /// Formats the second of two new pages as the map of both.
     fn make_map<'p>(
         &self,
         wal: &Wal,
-        mut taken: Taken<'p>,
+        mut taken: AllocatedPage<'p>,
         mapped: u64,
-    ) -> Result<Taken<'p>, (Error, Taken<'p>)> {
+    ) -> Result<AllocatedPage<'p>, (DatabaseError, AllocatedPage<'p>)> {
         let (page, map) = (taken.page.page(), taken.map.page());
         if page != mapped || map != self.maps.of(mapped) {
             let what = format!("it came where page {mapped} was due, which has no allocation map");
-            return Err((Error::corrupt(page, what), taken));
+            return Err((DatabaseError::corrupt(page, what), taken));
         }
         let change = Change::Format(Content::Map);
         let changes = vec![(map, change.clone())];
@@ -199,43 +210,43 @@ impl Allocation {
         }
     }
 
-    /// A page that was taken, and of which nothing was logged.
-    pub(crate) fn give_back(&self, pool: &Pool, taken: Taken<'_>) {
-        let Taken { page, map } = taken;
+    /// Takes back a page for which nothing was logged.
+    pub(crate) fn give_back(&self, pool: &Pool, taken: AllocatedPage<'_>) {
+        let AllocatedPage { page, map } = taken;
         drop(map);
         put_back(pool, page);
     }
 
-    /// Marks pages as free, and gives them to the pool; in the order given, with one record for each run
-    /// of pages that one map covers. Pages that are free already are left alone.
+    /// Marks pages as free and passes them to the pool: in the given order, with one record for each run of
+    /// pages that one map covers. Skips pages that are free already.
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`] for pages that are never free; what the pool and the log fail with. The pages
+    /// [`DatabaseError::Corrupt`] for pages that are never free; errors of the pool and the log. The pages
     /// before the run that failed are free then.
     pub(crate) fn free(
         &self,
         pool: &Pool,
         wal: &Wal,
         pages: &[u64],
-        by: &mut dyn Author,
-    ) -> Result<(), Error> {
+        logger: &mut dyn ChangeLogger,
+    ) -> Result<(), DatabaseError> {
         for run in pages.chunk_by(|&a, &b| self.maps.of(a) == self.maps.of(b)) {
-            for page in self.mark_free(pool, wal, run, by)? {
+            for page in self.mark_free(pool, wal, run, logger)? {
                 give_to(pool, page);
             }
         }
         Ok(())
     }
 
-    /// Answers which pages were in use.
+    /// Returns the pages that were in use.
     fn mark_free(
         &self,
         pool: &Pool,
         wal: &Wal,
         pages: &[u64],
-        by: &mut dyn Author,
-    ) -> Result<Vec<u64>, Error> {
+        logger: &mut dyn ChangeLogger,
+    ) -> Result<Vec<u64>, DatabaseError> {
         let Some(&first) = pages.first() else {
             return Ok(Vec::new());
         };
@@ -258,9 +269,9 @@ impl Allocation {
             return Ok(freed);
         }
         let logged = changes.iter().map(|change| (number, change.clone()));
-        // Nobody takes back that a page is free.
+        // The freeing of a page is never undone.
         let undo = Undo::Free { first, count: 0 };
-        let lsn = by.log(wal, undo, logged.collect())?;
+        let lsn = logger.log(wal, undo, logged.collect())?;
         for change in &changes {
             change.apply(number, &mut map)?;
         }
@@ -268,26 +279,26 @@ impl Allocation {
         Ok(freed)
     }
 
-    fn check_may_be_freed(&self, page: u64) -> Result<(), Error> {
+    fn check_may_be_freed(&self, page: u64) -> Result<(), DatabaseError> {
         match page <= ROOT || self.maps.is_map(page) {
-            true => Err(Error::corrupt(
+            true => Err(DatabaseError::corrupt(
                 page,
-                "something in the database gives it back, and it is never free",
+                "something in the database frees it, and it is never free",
             )),
             false => Ok(()),
         }
     }
 }
 
-/// A free page, all zeros. The log may not have durably that it is free, and what it held before is needed
-/// then: the page's LSN keeps the zeros from being written sooner.
-fn fresh<'p>(pool: &'p Pool, wal: &Wal) -> Result<WriteGuard<'p>, Error> {
+/// Returns a free page, all zeros. The log record that freed it may not be durable yet, and a crash then
+/// needs its former content. So the page gets an LSN that prevents write-back until that record is durable.
+fn fresh<'p>(pool: &'p Pool, wal: &Wal) -> Result<WriteGuard<'p>, DatabaseError> {
     let mut page = pool.allocate()?;
     page.set_lsn(wal.end_lsn());
     Ok(page)
 }
 
-fn free_between(pool: &Pool, from: u64, to: u64) -> Result<(), Error> {
+fn free_between(pool: &Pool, from: u64, to: u64) -> Result<(), DatabaseError> {
     for page in from..to {
         pool.free(page)?;
     }
@@ -298,13 +309,13 @@ fn check_none_missing(
     pool: &Pool,
     beyond: &[u64],
     unlogged: &dyn Fn(u64) -> bool,
-) -> Result<(), Error> {
+) -> Result<(), DatabaseError> {
     let pages = pool.pages();
     let needed = beyond.iter().rfind(|&&page| !unlogged(page));
     let needed = needed.map_or(pages, |last| last + 1);
     for &page in beyond.iter().filter(|&&page| !unlogged(page)) {
-        if Kind::of(&pool.fix_read(page)?) == Some(Kind::Nothing) {
-            return Err(Error::corrupt(
+        if PageKind::of(&pool.fix_read(page)?) == Some(PageKind::Nothing) {
+            return Err(DatabaseError::corrupt(
                 page,
                 format!(
                     "it is missing, since the file is truncated: it has {pages} pages, and needs \
@@ -331,15 +342,16 @@ fn put_back(pool: &Pool, page: WriteGuard<'_>) {
     give_to(pool, number);
 }
 
-/// If the pool cannot take a page that is free by its map, it is free when the database is opened again.
+/// If the pool refuses a page that its map marks as free, the pool gets it when the database is next
+/// opened.
 fn give_to(pool: &Pool, page: u64) {
     if let Err(error) = pool.free(page) {
         tracing::warn!(page, %error, "a page stays unused until the database is reopened");
     }
 }
 
-/// A page that nobody has used yet.
-pub(crate) struct Taken<'p> {
+/// A page that was allocated and is not used yet, and its map.
+pub(crate) struct AllocatedPage<'p> {
     pub(crate) page: WriteGuard<'p>,
     pub(crate) map: WriteGuard<'p>,
 }

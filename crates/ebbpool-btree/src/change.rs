@@ -1,19 +1,19 @@
-//! What a log record does to pages. The same code changes a page when something happens and when it is
-//! redone, so that a page redone is the page that was.
+//! The changes of pages in log records. The same code changes a page in operation and in redo, so that redo
+//! restores the page byte for byte.
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
+use crate::error::DatabaseError;
 use crate::page::edit::NodeEdit;
-use crate::page::map::Maps;
-use crate::page::meta::{FORMAT, Meta};
-use crate::page::overflow::Part;
+use crate::page::map::AllocationMaps;
+use crate::page::meta::{FORMAT, MetaPage};
+use crate::page::overflow::OverflowPart;
 
-/// What one page becomes.
+/// The content that a page is formatted with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Content<'a> {
-    /// A node of the tree: `level` 0 is a leaf. `cells` are cells as they stand in a page, one after
-    /// the other, in order of their keys.
+    /// A node of the tree; one of `level` 0 is a leaf. `cells` has the cells as they are stored in a page,
+    /// one after the other, in order of their keys.
     Node {
         level: u8,
         /// The leaf to the right, 0 for none; 0 in inner nodes.
@@ -28,8 +28,8 @@ pub(crate) enum Content<'a> {
         #[serde(with = "serde_bytes")]
         bytes: &'a [u8],
     },
-    /// An allocation map in which only the map itself is in use, or in the first one also the pages before
-    /// and the root.
+    /// An allocation map in which only the map itself is marked as in use, and in the first map also the
+    /// meta page and the root.
     Map,
     /// Page 0.
     Meta { page_size: u32, identity: u64 },
@@ -38,7 +38,7 @@ pub(crate) enum Content<'a> {
 /// A change of one page. Slots are positions among a node's cells.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Change<'a> {
-    /// All anew: what was there before does not matter.
+    /// Replaces all of the page, whatever it held before.
     Format(#[serde(borrow)] Content<'a>),
     Insert {
         slot: u16,
@@ -53,18 +53,18 @@ pub(crate) enum Change<'a> {
     Remove {
         slot: u16,
     },
-    /// Only the first `count` cells stay: the left half of a split.
+    /// Keeps only the first `count` cells: the left half of a split.
     Truncate {
         count: u16,
         next: u64,
     },
-    /// More cells at the end: the left node of a merge.
+    /// Adds cells at the end: the left node of a merge.
     Append {
         #[serde(with = "serde_bytes")]
         cells: &'a [u8],
         next: u64,
     },
-    /// In an allocation map: `count` pages from `first` on are in use, or free.
+    /// Marks `count` pages from `first` on as in use or free, in an allocation map.
     Mark {
         first: u64,
         count: u32,
@@ -77,8 +77,8 @@ impl Change<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`] if the page is not one on which this can have happened; it is unchanged then.
-    pub(crate) fn apply(&self, page: u64, payload: &mut [u8]) -> Result<(), Error> {
+    /// [`DatabaseError::Corrupt`] if the page cannot take the change; it is unchanged then.
+    pub(crate) fn apply(&self, page: u64, payload: &mut [u8]) -> Result<(), DatabaseError> {
         let mut node = NodeEdit::new(page, payload);
         match *self {
             Change::Format(ref content) => content.format(page, payload),
@@ -90,28 +90,31 @@ impl Change<'_> {
             Change::Mark { first, count, used } => {
                 let after = first.checked_add(count.into());
                 let after = after.ok_or_else(|| {
-                    Error::corrupt(page, format!("the log marks pages beyond {first} in it"))
+                    DatabaseError::corrupt(
+                        page,
+                        format!("the log marks pages beyond {first} in it"),
+                    )
                 })?;
-                Maps::new(payload.len()).mark(page, payload, first..after, used)
+                AllocationMaps::new(payload.len()).mark(page, payload, first..after, used)
             }
         }
     }
 }
 
 impl Content<'_> {
-    fn format(&self, page: u64, payload: &mut [u8]) -> Result<(), Error> {
+    fn format(&self, page: u64, payload: &mut [u8]) -> Result<(), DatabaseError> {
         match *self {
             Content::Node { level, next, cells } => {
                 NodeEdit::new(page, payload).format(level, next, cells)
             }
-            Content::Overflow { next, bytes } => Part::write(page, payload, next, bytes),
-            Content::Map => Maps::new(payload.len()).format(page, payload),
+            Content::Overflow { next, bytes } => OverflowPart::write(page, payload, next, bytes),
+            Content::Map => AllocationMaps::new(payload.len()).format(page, payload),
             Content::Meta {
                 page_size,
                 identity,
             } => {
                 let format = FORMAT;
-                let meta = Meta {
+                let meta = MetaPage {
                     format,
                     page_size,
                     identity,

@@ -1,4 +1,4 @@
-//! Walking the whole database in search of anything wrong.
+//! Checks the whole database for damage.
 
 mod pages;
 #[cfg(test)]
@@ -7,54 +7,54 @@ mod walk;
 
 use std::fmt;
 
-use crate::error::Error;
-use crate::tree::{Shape, Tree};
+use crate::error::DatabaseError;
+use crate::tree::{Tree, TreeShape};
 
-use pages::Pages;
-use walk::Walk;
+use pages::PageCheck;
+use walk::TreeWalk;
 
 /// Something wrong with a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Finding {
+pub struct CheckFinding {
     /// The page.
     pub page: u64,
     /// What is wrong.
     pub what: String,
 }
 
-/// What a check has found.
+/// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Report {
-    /// What the tree is like, as far as it could be reached.
-    pub shape: Shape,
-    /// Pages of the storage.
+pub struct CheckReport {
+    /// The shape of the tree, as far as its pages could be read.
+    pub shape: TreeShape,
+    /// The number of pages in the storage.
     pub pages: u64,
-    /// Pages in use, by the allocation maps.
+    /// The number of pages that the allocation maps mark as in use.
     pub used: u64,
     /// What is wrong.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<CheckFinding>,
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for CheckFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "page {}: {}", self.page, self.what)
     }
 }
 
-/// Walks the tree and the maps. Nobody changes anything meanwhile.
+/// Walks the tree and the maps. No thread changes them meanwhile.
 ///
 /// # Errors
 ///
-/// What the pool fails with, but for pages that cannot be read or are damaged: these are findings.
-pub(crate) fn check(tree: &Tree) -> Result<Report, Error> {
-    // What is dirty is nowhere but in memory, and all else is to be seen as the storage has it.
+/// Errors of the pool, except for pages that cannot be read or are damaged: these are findings.
+pub(crate) fn check(tree: &Tree) -> Result<CheckReport, DatabaseError> {
+    // After the checkpoint no page is dirty, so the check can read all pages from the storage.
     tree.pool.checkpoint()?;
-    let mut pages = Pages::new(tree);
-    pages.look_at_maps()?;
-    pages.look_at_meta()?;
-    let shape = Walk::new(&mut pages).run()?;
-    pages.look_for_leaks();
+    let mut pages = PageCheck::new(tree);
+    pages.check_maps()?;
+    pages.check_meta()?;
+    let shape = TreeWalk::new(&mut pages).run()?;
+    pages.check_leaks();
     Ok(pages.into_report(shape))
 }

@@ -1,71 +1,76 @@
-//! Checkpoints: the log becomes shorter.
+//! Checkpoints, which let the log become shorter.
 
 use std::sync::Arc;
 
 use ebbpool::{Log, Lsn};
 
-use crate::database::Inner;
-use crate::error::Error;
+use crate::database::DatabaseInner;
+use crate::error::DatabaseError;
 use crate::log::{Position, Record};
 use crate::recovery;
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
 
-/// When checkpoints are due, and what came of them.
+/// When checkpoints are due, and their results.
 #[derive(Debug)]
 pub(crate) struct Checkpoints {
     /// Bytes of log after which one is due.
     every: u64,
-    /// How long the log was when the latest one was tried.
+    /// The log's end when the latest attempt began.
     tried_at: AtomicU64,
-    /// One at a time; what the latest one said.
-    turn: Mutex<Option<Taken>>,
+    /// The latest checkpoint. The thread that takes one holds the mutex, so that there is one at a time.
+    turn: Mutex<Option<CompletedCheckpoint>>,
     taken: AtomicU64,
-    /// Of one that nobody asked for.
-    failure: Mutex<Option<Error>>,
-    /// Told when one is due, if there is a thread for it.
-    signal: Option<Arc<Signal>>,
+    /// The first error of a checkpoint that no caller asked for.
+    failure: Mutex<Option<DatabaseError>>,
+    /// Wakes the checkpoint thread, if there is one.
+    signal: Option<Arc<CheckpointSignal>>,
 }
 
 /// A checkpoint that was taken.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Taken {
-    /// Everything up to here is in the pages.
+pub(crate) struct CompletedCheckpoint {
+    /// All changes up to here are in the pages.
     pub(crate) covered: Lsn,
-    /// Where its own record begins.
+    /// Where the checkpoint's own record begins.
     pub(crate) position: Position,
-    /// And where it ends.
+    /// Where that record ends.
     pub(crate) end: Lsn,
 }
 
-impl Taken {
-    /// True if there is nothing for another one to do, when the log ends here.
-    fn is_all(self, log_end: Lsn) -> bool {
+impl CompletedCheckpoint {
+    /// True if another checkpoint would have nothing to do when the log ends here.
+    fn covers_all(self, log_end: Lsn) -> bool {
         self.end == log_end && self.covered == self.position
     }
 }
 
 #[derive(Debug, Default)]
-struct Signal {
-    state: Mutex<State>,
+struct CheckpointSignal {
+    state: Mutex<SignalState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SignalState {
     due: bool,
     stop: bool,
 }
 
-/// The thread that takes checkpoints. Ends when dropped.
+/// The thread that takes checkpoints. Dropping this ends it.
 pub(crate) struct Checkpointer {
-    signal: Arc<Signal>,
+    signal: Arc<CheckpointSignal>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Checkpoints {
-    /// `latest`: the one that the log ends with, if it does.
-    pub(crate) fn new(every: u64, background: bool, log_end: Lsn, latest: Option<Taken>) -> Self {
+    /// `latest` is the checkpoint that the log ends with, if any.
+    pub(crate) fn new(
+        every: u64,
+        background: bool,
+        log_end: Lsn,
+        latest: Option<CompletedCheckpoint>,
+    ) -> Self {
         Checkpoints {
             every,
             tried_at: AtomicU64::new(log_end),
@@ -76,24 +81,24 @@ impl Checkpoints {
         }
     }
 
-    /// No checkpoint is taken until what this answers is dropped: each changes the first page.
+    /// Prevents checkpoints until the returned guard is dropped, since each of them changes the first page.
     pub(crate) fn hold_off(&self) -> impl Drop + '_ {
         self.turn.lock()
     }
 
-    /// Checkpoints so far.
+    /// The number of checkpoints so far.
     pub(crate) fn taken(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)
     }
 }
 
-impl Inner {
-    /// Takes one now.
+impl DatabaseInner {
+    /// Takes a checkpoint now.
     ///
     /// # Errors
     ///
-    /// What the pool and the log fail with, or failed with when nobody was there to be told.
-    pub(crate) fn checkpoint(&self) -> Result<(), Error> {
+    /// Errors of the pool and the log, in this checkpoint or in one that no caller asked for.
+    pub(crate) fn checkpoint(&self) -> Result<(), DatabaseError> {
         let outcome = self.take_checkpoint(&mut self.checkpoints.turn.lock());
         match self.checkpoints.failure.lock().take() {
             Some(earlier) => Err(earlier),
@@ -101,7 +106,7 @@ impl Inner {
         }
     }
 
-    /// Takes one, or has it taken, if the log has become long enough since the last one.
+    /// Takes a checkpoint, or wakes the thread that does, if the log has grown enough since the last one.
     pub(crate) fn checkpoint_if_due(&self) {
         let checkpoints = &self.checkpoints;
         let tried_at = checkpoints.tried_at.load(Ordering::Relaxed);
@@ -113,12 +118,12 @@ impl Inner {
                 signal.state.lock().due = true;
                 signal.changed.notify_one();
             }
-            None => self.checkpoint_unasked(),
+            None => self.checkpoint_automatically(),
         }
     }
 
-    /// Takes one, unless somebody else does, and keeps its error.
-    fn checkpoint_unasked(&self) {
+    /// Takes a checkpoint, unless another thread is taking one, and stores its error for the next caller.
+    fn checkpoint_automatically(&self) {
         let Some(mut turn) = self.checkpoints.turn.try_lock() else {
             return;
         };
@@ -128,28 +133,34 @@ impl Inner {
         }
     }
 
-    fn take_checkpoint(&self, latest: &mut Option<Taken>) -> Result<(), Error> {
-        // Pages may lack changes that the log has: it must not become shorter, or say that they do not.
-        self.check_whole()?;
-        let _broken = self.broken_by_panic();
+    fn take_checkpoint(
+        &self,
+        latest: &mut Option<CompletedCheckpoint>,
+    ) -> Result<(), DatabaseError> {
+        // In a broken database pages may lack changes that the log has. Then the log must not become
+        // shorter, and must not have a checkpoint that claims those changes.
+        self.check_writable()?;
+        let _broken = self.panic_guard();
         let (wal, pool) = (&*self.tree.wal, &self.tree.pool);
         let end = wal.end_lsn();
         self.checkpoints.tried_at.store(end, Ordering::Relaxed);
-        if latest.is_some_and(|it| it.is_all(end)) {
+        if latest.is_some_and(|checkpoint| checkpoint.covers_all(end)) {
             return Ok(());
         }
         recovery::renew_first_page(&self.tree)?;
         let begin = wal.end_lsn();
         let covered = pool.checkpoint()?.covered.min(begin);
-        self.check_whole()?;
-        // Those that have ended by now are in the log before the checkpoint's record, and durable with it.
+        self.check_writable()?;
+        // The records that end other transactions are in the log before the checkpoint's record, and become
+        // durable with it.
         let first = self.live.first();
-        // The record says so: what is missing before that is not the end of the log, but damage.
+        // The record claims that the log is durable up to there: records that are missing before it were
+        // lost to damage, not to a crash.
         wal.sync(covered)?;
         let appended = wal.append(&Record::Checkpoint { redo_from: covered })?;
         wal.sync(appended.lsn)?;
         wal.witness_in_both()?;
-        *latest = Some(Taken {
+        *latest = Some(CompletedCheckpoint {
             covered,
             position: appended.position,
             end: appended.lsn,
@@ -160,20 +171,20 @@ impl Inner {
 }
 
 impl Checkpointer {
-    /// Starts the thread, if the database is to have one.
+    /// Starts the thread, if the options ask for one.
     ///
     /// # Errors
     ///
-    /// If the system has no threads left.
-    pub(crate) fn start(inner: &Arc<Inner>) -> Result<Option<Self>, Error> {
+    /// If the system cannot start a thread.
+    pub(crate) fn start(inner: &Arc<DatabaseInner>) -> Result<Option<Self>, DatabaseError> {
         let Some(signal) = inner.checkpoints.signal.clone() else {
             return Ok(None);
         };
-        let (theirs, heard) = (Arc::clone(inner), Arc::clone(&signal));
+        let (thread_inner, thread_signal) = (Arc::clone(inner), Arc::clone(&signal));
         let named = thread::Builder::new().name("ebbpool-log".into());
         let thread = named.spawn(move || {
-            while heard.wait() {
-                theirs.checkpoint_unasked();
+            while thread_signal.wait() {
+                thread_inner.checkpoint_automatically();
             }
         });
         let thread = thread.map_err(|source| ebbpool::Error::Storage {
@@ -192,14 +203,14 @@ impl Drop for Checkpointer {
         self.signal.state.lock().stop = true;
         self.signal.changed.notify_one();
         if let Some(thread) = self.thread.take() {
-            // One that panicked has nothing left to be waited for.
+            // A thread that panicked has ended too.
             let _ = thread.join();
         }
     }
 }
 
-impl Signal {
-    /// Waits until a checkpoint is due; false when there will be none any more.
+impl CheckpointSignal {
+    /// Waits until a checkpoint is due. Returns false when the thread is to end.
     fn wait(&self) -> bool {
         let mut state = self.state.lock();
         while !state.due && !state.stop {

@@ -1,4 +1,4 @@
-//! The database as its users see it.
+//! The database and its interface.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,38 +8,38 @@ use std::sync::{Arc, OnceLock};
 
 use ebbpool::{Log, Lsn};
 
-use crate::check::{self, Report};
+use crate::check::{self, CheckReport};
 use crate::checkpoint::{Checkpointer, Checkpoints};
-use crate::error::Error;
+use crate::error::DatabaseError;
 use crate::locks::Locks;
 use crate::log::{Position, TxnId, Wal};
 use crate::options::Durability;
 use crate::overlay::OverlayPages;
 use crate::page::cell::Value;
-use crate::range::Range;
+use crate::range::RecordRange;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use crate::transaction::Transaction;
-use crate::tree::{Long, Tree};
+use crate::tree::{LongValue, Tree};
 
-/// A database: keys in order, each with a value. For many threads.
+/// A database: keys in order, each with a value. Many threads may use it.
 ///
-/// Dropping it writes nothing: [`close`](Self::close) does, and recovery brings back what was committed
-/// otherwise, as far as the [`Durability`] promises.
+/// Dropping it writes nothing; [`close`](Self::close) does. After a drop, recovery restores what was
+/// committed, as far as the [`Durability`] promises.
 pub struct Database {
     // First, since it uses the rest.
     checkpointer: Option<Checkpointer>,
-    inner: Arc<Inner>,
+    inner: Arc<DatabaseInner>,
 }
 
-/// What a database has done since it was opened.
+/// Counters of a database since it was opened.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DatabaseStats {
-    /// What the pool has done.
+    /// The pool's counters.
     pub pool: ebbpool::Stats,
     /// Bytes written to the log.
     pub log_bytes: u64,
-    /// Bytes that the log has now: recovery reads them.
+    /// The log's current length in bytes: recovery reads that much.
     pub log_length: u64,
     /// Syncs of the log.
     pub log_syncs: u64,
@@ -51,24 +51,24 @@ pub struct DatabaseStats {
     pub checkpoints: u64,
 }
 
-/// What a database that is only read is missing: it is no state after a transaction.
+/// What a database that was opened read-only has lost. Its content is not the state after any transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Lost {
-    /// Where the log ends, in bytes of all that was ever logged.
+pub struct LostData {
+    /// Where the log ends, in bytes since its creation.
     pub log_end: Lsn,
-    /// How far it was durable once, at least.
+    /// A position up to which the log was durable.
     pub durable: Lsn,
-    /// A part of the log before its end cannot be read.
+    /// True if a part of the log before its end cannot be read.
     pub beginning: bool,
-    /// Pages with changes that the log does not have, of those that were read so far. They are shown as
-    /// they are.
+    /// The number of pages, among those read so far, that have changes which the log lacks. They are shown
+    /// as they are.
     pub pages_ahead: u64,
     /// Changes that could not be redone, and transactions that could not be rolled back.
     pub skipped: u64,
 }
 
-impl fmt::Display for Lost {
+impl fmt::Display for LostData {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let missing = self.durable.saturating_sub(self.log_end);
         write!(f, "the log ends at byte {}", self.log_end)?;
@@ -90,18 +90,18 @@ impl fmt::Display for Lost {
     }
 }
 
-/// A database that is only read.
-pub(crate) struct OnlyRead {
-    lost: Lost,
+/// The state of a database that was opened read-only.
+pub(crate) struct ReadOnlyState {
+    lost: LostData,
     pages: Arc<OverlayPages>,
 }
 
-impl OnlyRead {
-    /// `log_end`: before recovery, which goes on with the log in memory.
+impl ReadOnlyState {
+    /// `log_end` is the log's end before recovery, which appends to the log in memory.
     pub(crate) fn new(wal: &Wal, log_end: Lsn, pages: Arc<OverlayPages>, skipped: u64) -> Self {
         let lost = wal.lost();
-        OnlyRead {
-            lost: Lost {
+        ReadOnlyState {
+            lost: LostData {
                 log_end,
                 durable: lost.map_or(log_end, |lost| lost.durable),
                 beginning: lost.is_some_and(|lost| lost.beginning),
@@ -112,54 +112,54 @@ impl OnlyRead {
         }
     }
 
-    fn lost(&self) -> Option<Lost> {
+    fn lost(&self) -> Option<LostData> {
         let pages_ahead = self.pages.ahead_of_log();
-        let lost = Lost {
+        let lost = LostData {
             pages_ahead,
             ..self.lost
         };
-        let something = lost.durable > lost.log_end || lost.beginning || pages_ahead > 0;
-        (something || lost.skipped > 0).then_some(lost)
+        let is_incomplete = lost.durable > lost.log_end || lost.beginning || pages_ahead > 0;
+        (is_incomplete || lost.skipped > 0).then_some(lost)
     }
 }
 
-/// What transactions and the thread for checkpoints share.
-pub(crate) struct Inner {
+/// What transactions and the checkpoint thread share.
+pub(crate) struct DatabaseInner {
     pub(crate) tree: Tree,
     pub(crate) locks: Locks,
-    pub(crate) live: Live,
+    pub(crate) live: LiveTransactions,
     pub(crate) durability: Durability,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) commits: AtomicU64,
     pub(crate) rollbacks: AtomicU64,
     next_txn: AtomicU64,
     broken: OnceLock<String>,
-    only_read: Option<OnlyRead>,
+    read_only_state: Option<ReadOnlyState>,
 }
 
-/// Transactions of which the log has something that recovery would need.
+/// Transactions with records in the log that recovery would need, each with the position of the first.
 #[derive(Debug, Default)]
-pub(crate) struct Live(Mutex<BTreeMap<TxnId, Position>>);
+pub(crate) struct LiveTransactions(Mutex<BTreeMap<TxnId, Position>>);
 
-impl Live {
+impl LiveTransactions {
     /// The transaction is about to append its first record.
     pub(crate) fn begin(&self, txn: TxnId, wal: &Wal) {
         let mut firsts = self.0.lock();
         firsts.entry(txn).or_insert_with(|| wal.end_lsn());
     }
 
-    /// The log has it that nothing more comes of the transaction.
+    /// The log has the record that ends the transaction.
     pub(crate) fn end(&self, txn: TxnId) {
         self.0.lock().remove(&txn);
     }
 
-    /// Nothing before this is theirs.
+    /// The position of the first record of any live transaction.
     pub(crate) fn first(&self) -> Option<Position> {
         self.0.lock().values().min().copied()
     }
 }
 
-impl Inner {
+impl DatabaseInner {
     pub(crate) fn new(
         tree: Tree,
         locks: Locks,
@@ -167,89 +167,93 @@ impl Inner {
         checkpoints: Checkpoints,
         first_txn: TxnId,
     ) -> Self {
-        Inner {
+        DatabaseInner {
             tree,
             locks,
-            live: Live::default(),
+            live: LiveTransactions::default(),
             durability,
             checkpoints,
             commits: AtomicU64::new(0),
             rollbacks: AtomicU64::new(0),
             next_txn: AtomicU64::new(first_txn),
             broken: OnceLock::new(),
-            only_read: None,
+            read_only_state: None,
         }
     }
 
-    /// The same, of a database that is only read.
-    pub(crate) fn only_read(self, only_read: OnlyRead) -> Self {
-        let only_read = Some(only_read);
-        Inner { only_read, ..self }
+    /// Makes it a database that is open read-only.
+    pub(crate) fn with_read_only_state(self, read_only_state: ReadOnlyState) -> Self {
+        let read_only_state = Some(read_only_state);
+        DatabaseInner {
+            read_only_state,
+            ..self
+        }
     }
 
     /// # Errors
     ///
-    /// [`Error::ReadOnly`] if nothing was ever to be changed, [`Error::Broken`] if nothing may be any
-    /// more.
-    pub(crate) fn check_whole(&self) -> Result<(), Error> {
-        if self.only_read.is_some() {
-            return Err(Error::ReadOnly);
+    /// [`DatabaseError::ReadOnly`] if the database is open read-only, [`DatabaseError::Broken`] if it takes
+    /// no more changes.
+    pub(crate) fn check_writable(&self) -> Result<(), DatabaseError> {
+        if self.read_only_state.is_some() {
+            return Err(DatabaseError::ReadOnly);
         }
         match self.broken.get() {
-            Some(why) => Err(Error::Broken(why.clone())),
+            Some(why) => Err(DatabaseError::Broken(why.clone())),
             None => Ok(()),
         }
     }
 
-    /// To be held while pages are changed: if the thread panics meanwhile (in a storage or a log that is
-    /// not ours, say), a page may be abandoned, or lack a change that the log has.
-    pub(crate) fn broken_by_panic(&self) -> BrokenByPanic<'_> {
-        BrokenByPanic {
+    /// A caller holds the guard while it changes pages. If the thread panics meanwhile (for example in a
+    /// caller's storage or log), a page may be half changed, or lack a change that the log has; so the
+    /// database takes no more changes.
+    pub(crate) fn panic_guard(&self) -> PanicGuard<'_> {
+        PanicGuard {
             inner: self,
             panicking: std::thread::panicking(),
         }
     }
 
-    /// Lets nothing be changed from now on, and answers with the reason, which may be an earlier one.
-    pub(crate) fn broken_by(&self, what: &str, error: &Error) -> Error {
+    /// Refuses all changes from now on, and returns the reason, which may be an earlier one.
+    pub(crate) fn break_with(&self, what: &str, error: &DatabaseError) -> DatabaseError {
         tracing::error!(%error, "{what}: the database takes no more changes");
-        self.break_down(format!("{what}: {error}"))
+        self.set_broken(format!("{what}: {error}"))
     }
 
-    fn break_down(&self, why: String) -> Error {
+    fn set_broken(&self, why: String) -> DatabaseError {
         let why = self.broken.get_or_init(|| why);
-        self.locks.give_up();
-        Error::Broken(why.clone())
+        self.locks.stop_waiting();
+        DatabaseError::Broken(why.clone())
     }
 
     /// Waits until no other transaction has the key.
     ///
     /// # Errors
     ///
-    /// [`Error::Conflict`], or [`Error::Broken`] if that is why.
-    pub(crate) fn wait_for(&self, txn: TxnId, key: &[u8]) -> Result<(), Error> {
+    /// [`DatabaseError::Conflict`], or [`DatabaseError::Broken`] if the database takes no more changes.
+    pub(crate) fn wait_for(&self, txn: TxnId, key: &[u8]) -> Result<(), DatabaseError> {
         let waited = self.locks.wait_for(txn, key);
-        waited.map_err(|conflict| self.check_whole().err().unwrap_or(conflict))
+        waited.map_err(|conflict| self.check_writable().err().unwrap_or(conflict))
     }
 
-    /// The value of a key, as a transaction sees it, or as whoever is none (0).
-    pub(crate) fn get(&self, txn: TxnId, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    /// The value of a key, as a transaction sees it, or a reader outside any transaction (0).
+    pub(crate) fn get(&self, txn: TxnId, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError> {
         let mut tries = 0;
         loop {
             let found = self.tree.look_up(key, |value| {
                 if self.locks.is_locked(txn, key) {
-                    return Ok(Seen::Locked);
+                    return Ok(LookupResult::Locked);
                 }
                 match value {
-                    Some(value) if tries < MOST_TRIES => self.see(value),
-                    Some(value) => Ok(Seen::Value(Some(self.tree.read_value(value)?))),
-                    None => Ok(Seen::Value(None)),
+                    Some(value) if tries < MOST_TRIES => self.read_short(value),
+                    Some(value) => Ok(LookupResult::Value(Some(self.tree.read_value(value)?))),
+                    None => Ok(LookupResult::Value(None)),
                 }
             })?;
             match found {
-                Seen::Value(value) => return Ok(value),
-                Seen::Locked => self.wait_for(txn, key)?,
-                Seen::Long(long) => {
+                LookupResult::Value(value) => return Ok(value),
+                LookupResult::Locked => self.wait_for(txn, key)?,
+                LookupResult::Long(long) => {
                     if let Some(value) = self.read_long(key, long)? {
                         return Ok(Some(value));
                     }
@@ -259,99 +263,105 @@ impl Inner {
         }
     }
 
-    /// A value under its leaf's latch; not all of it if it is long.
-    fn see(&self, value: Value<'_>) -> Result<Seen, Error> {
+    /// Reads a value under its leaf's latch; of a long value only its description.
+    fn read_short(&self, value: Value<'_>) -> Result<LookupResult, DatabaseError> {
         match self.tree.long(value)? {
-            Some(long) => Ok(Seen::Long(long)),
-            None => Ok(Seen::Value(Some(self.tree.read_value(value)?))),
+            Some(long) => Ok(LookupResult::Long(long)),
+            None => Ok(LookupResult::Value(Some(self.tree.read_value(value)?))),
         }
     }
 
-    /// A long value, read without its leaf's latch, so that nobody who changes the leaf has to wait for
-    /// so many pages; nothing if it was replaced meanwhile, and its pages may have been others'.
-    pub(crate) fn read_long(&self, key: &[u8], long: Long) -> Result<Option<Vec<u8>>, Error> {
+    /// Reads a long value without its leaf's latch, so that threads that change the leaf do not wait for
+    /// the reads of its pages. Returns nothing if the value was replaced meanwhile, since its pages may
+    /// have been reused.
+    pub(crate) fn read_long(
+        &self,
+        key: &[u8],
+        long: LongValue,
+    ) -> Result<Option<Vec<u8>>, DatabaseError> {
         let read = self.tree.read_value(long.value());
         let now = self.tree.look_up(key, |value| {
             value.map_or(Ok(None), |value| self.tree.long(value))
         })?;
         match now == Some(long) {
             true => read.map(Some),
-            // What it failed with is no damage, perhaps.
+            // An error of that read need not mean damage.
             false => Ok(None),
         }
     }
 }
 
-/// What a look at a key has come to.
-enum Seen {
-    /// Another transaction has it.
+/// The result of looking up a key.
+enum LookupResult {
+    /// Another transaction has locked the key.
     Locked,
     Value(Option<Vec<u8>>),
-    Long(Long),
+    Long(LongValue),
 }
 
-/// How often a long value is read without its leaf's latch before it is read with it.
+/// How often a long value is read without its leaf's latch before it is read under the latch.
 pub(crate) const MOST_TRIES: u32 = 4;
 
-/// See [`Inner::broken_by_panic`].
-pub(crate) struct BrokenByPanic<'d> {
-    inner: &'d Inner,
-    /// The thread was panicking already, and is cleaning up.
+/// See [`DatabaseInner::panic_guard`].
+pub(crate) struct PanicGuard<'d> {
+    inner: &'d DatabaseInner,
+    /// The thread was panicking already when it took the guard.
     panicking: bool,
 }
 
-impl Drop for BrokenByPanic<'_> {
+impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() && !self.panicking {
             let why = "a thread panicked in the middle of a change";
             tracing::error!("{why}: the database takes no more changes");
-            self.inner.break_down(why.into());
+            self.inner.set_broken(why.into());
         }
     }
 }
 
 impl Database {
-    pub(crate) fn new(inner: Arc<Inner>, checkpointer: Option<Checkpointer>) -> Self {
+    pub(crate) fn new(inner: Arc<DatabaseInner>, checkpointer: Option<Checkpointer>) -> Self {
         Database {
             checkpointer,
             inner,
         }
     }
 
-    /// Begins a transaction. It sees what others have committed, and what it did itself (read committed);
-    /// keys that it has changed nobody else changes until it ends.
+    /// Begins a transaction. It sees what other transactions have committed, and its own changes (read
+    /// committed). No other transaction changes a key that it has changed until it ends.
     pub fn begin(&self) -> Transaction<'_> {
         let txn = self.inner.next_txn.fetch_add(1, Ordering::Relaxed);
         Transaction::new(&self.inner, txn)
     }
 
-    /// The value of a key. Waits where a transaction has it that is not done.
+    /// The value of a key. Waits while a transaction that has not ended has locked the key.
     ///
     /// # Errors
     ///
-    /// [`Error::Conflict`], or [`Error::Broken`] where waiting is in vain for that, [`Error::Corrupt`], and what the
-    /// pool fails with.
-    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    /// [`DatabaseError::Conflict`], [`DatabaseError::Broken`] if the lock will never be released,
+    /// [`DatabaseError::Corrupt`], and errors of the pool.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError> {
         self.inner.get(0, key)
     }
 
-    /// Gives a key a value, in a transaction of its own.
+    /// Sets the value of a key, in a transaction of its own.
     ///
     /// # Errors
     ///
-    /// As [`Transaction::put`] and [`Transaction::commit`]. Then nothing has changed, unless [`Error::Log`].
-    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+    /// As [`Transaction::put`] and [`Transaction::commit`]. After an error other than [`DatabaseError::Log`]
+    /// nothing has changed.
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<(), DatabaseError> {
         let mut transaction = self.begin();
         transaction.put(key, value)?;
         transaction.commit()
     }
 
-    /// Removes a key, in a transaction of its own; false if it was not there.
+    /// Removes a key, in a transaction of its own. Returns false if the key was not there.
     ///
     /// # Errors
     ///
     /// As [`put`](Self::put).
-    pub fn delete(&self, key: &[u8]) -> Result<bool, Error> {
+    pub fn delete(&self, key: &[u8]) -> Result<bool, DatabaseError> {
         let mut transaction = self.begin();
         let removed = transaction.delete(key)?;
         transaction.commit()?;
@@ -361,43 +371,44 @@ impl Database {
     /// Records in order of their keys, from either end.
     ///
     /// ```no_run
-    /// # let database = ebbpool_btree::Options::new(100).open("a.db")?;
+    /// # let database = ebbpool_btree::DatabaseOptions::new(100).open("a.db")?;
     /// for record in database.range("a".."b") {
     ///     let (key, value) = record?;
     /// }
     /// let last = database.range::<&[u8]>(..).next_back().transpose()?;
-    /// # Ok::<(), ebbpool_btree::Error>(())
+    /// # Ok::<(), ebbpool_btree::DatabaseError>(())
     /// ```
-    pub fn range<K: AsRef<[u8]>>(&self, bounds: impl RangeBounds<K>) -> Range<'_> {
-        Range::new(&self.inner, 0, bounds)
+    pub fn range<K: AsRef<[u8]>>(&self, bounds: impl RangeBounds<K>) -> RecordRange<'_> {
+        RecordRange::new(&self.inner, 0, bounds)
     }
 
-    /// Loads an empty database with records that come in ascending order, and answers how many. Leaves
-    /// are filled to `fill` (more than 0, 1 at most), inner nodes too. All of it is durable then, or
-    /// nothing of it. Pages are not logged one by one: they are written once.
+    /// Loads an empty database with records in ascending order of their keys, and returns their number.
+    /// Leaves and inner nodes are filled to the share `fill` (more than 0, at most 1). Afterwards all
+    /// records are durable, or none. The log has no copies of the pages: each page is written once.
     ///
     /// # Errors
     ///
-    /// [`Error::NotEmpty`], [`Error::Unsorted`], [`Error::KeyTooLong`], [`Error::ValueTooLong`],
-    /// [`Error::Options`] for another `fill`, what `records` fails with, what the pool fails with, and
-    /// what [`Transaction::commit`] does. The database is empty then, also if `records` panics.
-    pub fn load<E: From<Error>>(
+    /// [`DatabaseError::NotEmpty`], [`DatabaseError::Unsorted`], [`DatabaseError::KeyTooLong`],
+    /// [`DatabaseError::ValueTooLong`], [`DatabaseError::Options`] for another `fill`, errors of `records`,
+    /// of the pool, and of [`Transaction::commit`]. After an error, or a panic of `records`, the database
+    /// is empty.
+    pub fn load<E: From<DatabaseError>>(
         &mut self,
         records: impl IntoIterator<Item = Result<(Vec<u8>, Vec<u8>), E>>,
         fill: f64,
     ) -> Result<u64, E> {
         if !(fill > 0.0 && fill <= 1.0) {
             let why = format!("leaves are filled to more than 0 and at most 1, not {fill}");
-            return Err(Error::Options(why).into());
+            return Err(DatabaseError::Options(why).into());
         }
         let (mut failure, mut panicked) = (None, None);
         let mut records = records.into_iter();
         let mut records = std::iter::from_fn(|| {
-            // What is loaded so far is taken back before a panic goes on.
+            // The load is rolled back before the panic resumes.
             let next = panic::catch_unwind(AssertUnwindSafe(|| records.next()));
             let next = next.map_err(|payload| {
                 panicked = Some(payload);
-                Error::Options("what gives the records to be loaded panicked".into())
+                DatabaseError::Options("the iterator of the records to be loaded panicked".into())
             });
             let next = match next {
                 Ok(next) => next?,
@@ -405,7 +416,7 @@ impl Database {
             };
             Some(next.map_err(|error| {
                 failure = Some(error);
-                Error::Options("the records to be loaded ended in an error".into())
+                DatabaseError::Options("the records to be loaded ended in an error".into())
             }))
         });
         let mut transaction = self.begin();
@@ -414,7 +425,7 @@ impl Database {
                 .commit_as(Durability::Synced)
                 .and_then(|()| self.empty_is_durable(count))
                 .map(|()| count),
-            // Whoever comes next is told if that is not possible.
+            // If the rollback fails, the next call returns an error.
             Err(error) => transaction.rollback().and(Err(error)),
         };
         match (panicked, failure) {
@@ -424,9 +435,9 @@ impl Database {
         }
     }
 
-    /// A load of no records has nothing to commit, and still says that the database is durably empty: so the
-    /// deletes have to be durable that emptied it.
-    fn empty_is_durable(&self, loaded: u64) -> Result<(), Error> {
+    /// A load of no records has nothing to commit, but still promises that the database is durably empty.
+    /// So the deletes that emptied it have to be durable.
+    fn empty_is_durable(&self, loaded: u64) -> Result<(), DatabaseError> {
         let wal = &*self.inner.tree.wal;
         match loaded {
             0 => wal.sync(wal.end_lsn()),
@@ -434,36 +445,37 @@ impl Database {
         }
     }
 
-    /// Writes what is dirty, so that recovery has less to do and the log can become shorter. Others
-    /// read and write meanwhile.
+    /// Writes dirty pages back, so that recovery has less to do and the log can become shorter. Other
+    /// threads read and write meanwhile.
     ///
     /// # Errors
     ///
-    /// What the pool and the log fail with, now or in a checkpoint that was taken since the last call;
-    /// [`Error::Broken`], [`Error::ReadOnly`].
-    pub fn checkpoint(&self) -> Result<(), Error> {
+    /// Errors of the pool and the log, in this checkpoint or in one since the last call;
+    /// [`DatabaseError::Broken`], [`DatabaseError::ReadOnly`].
+    pub fn checkpoint(&self) -> Result<(), DatabaseError> {
         self.inner.checkpoint()
     }
 
-    /// Looks at every page in use: its checksum, that the tree is one, that every page in use is reached
-    /// and every other one is free. Nobody else may change anything meanwhile.
+    /// Checks every page in use: its checksum, the order and links of the tree, and that the pages reached
+    /// from the root are exactly the pages marked as in use. No other thread may change the database
+    /// meanwhile.
     ///
     /// # Errors
     ///
-    /// Damage is no error, but in the report. What the pool fails with otherwise.
-    pub fn check(&mut self) -> Result<Report, Error> {
+    /// Errors of the pool. Damage is not an error: the report lists it.
+    pub fn check(&mut self) -> Result<CheckReport, DatabaseError> {
         let _none = self.inner.checkpoints.hold_off();
         check::check(&self.inner.tree)
     }
 
-    /// What is missing of a database that was opened with
-    /// [`Options::read_only`](crate::Options::read_only), as far as is known by now; nothing if all of it
-    /// is there.
-    pub fn lost(&self) -> Option<Lost> {
-        self.inner.only_read.as_ref()?.lost()
+    /// What is missing from a database that was opened with
+    /// [`DatabaseOptions::read_only`](crate::DatabaseOptions::read_only), as far as its pages have been
+    /// read; nothing if it is complete.
+    pub fn lost(&self) -> Option<LostData> {
+        self.inner.read_only_state.as_ref()?.lost()
     }
 
-    /// The log, as the pool sees it: for tests that watch the order of writes
+    /// The log as the pool uses it, for tests that watch the order of writes
     /// ([`FaultyDisk::watch`](ebbpool::storage::FaultyDisk::watch)).
     #[cfg(feature = "test-kit")]
     pub fn log(&self) -> Arc<dyn Log> {
@@ -471,7 +483,7 @@ impl Database {
         log
     }
 
-    /// What it has done so far.
+    /// The counters since the database was opened.
     pub fn stats(&self) -> DatabaseStats {
         let inner = &*self.inner;
         DatabaseStats {
@@ -489,14 +501,14 @@ impl Database {
         }
     }
 
-    /// Takes a checkpoint and ends. One that is only read just ends.
+    /// Takes a checkpoint and closes the database. One that is open read-only is only closed.
     ///
     /// # Errors
     ///
-    /// As [`checkpoint`](Self::checkpoint). What was committed is in the log in any case.
-    pub fn close(mut self) -> Result<(), Error> {
+    /// As [`checkpoint`](Self::checkpoint). The log has all commits in any case.
+    pub fn close(mut self) -> Result<(), DatabaseError> {
         self.checkpointer = None;
-        match self.inner.only_read {
+        match self.inner.read_only_state {
             Some(_) => Ok(()),
             None => self.inner.checkpoint(),
         }

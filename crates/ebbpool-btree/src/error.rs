@@ -1,4 +1,4 @@
-//! What a database may fail with.
+//! The errors of a database.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use ebbpool::Lsn;
 
-/// What a call of the database failed with.
+/// An error that a call of the database returned.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
-    /// An option makes no sense, or does not suit the database.
+pub enum DatabaseError {
+    /// An option has no valid value, or does not fit the database.
     #[error("{0}")]
     Options(String),
-    /// What the buffer pool failed with.
+    /// An error of the buffer pool.
     #[error(transparent)]
     Pool(#[from] ebbpool::Error),
-    /// A page is whole, and yet not what belongs there.
+    /// The page's checksum is right, but its content does not belong there.
     #[error("page {page} is damaged: {what}")]
     Corrupt {
         /// The page.
@@ -24,27 +24,27 @@ pub enum Error {
         /// What is wrong.
         what: String,
     },
-    /// The files are no database.
+    /// The files are not a database.
     #[error("{path} is not an Ebbpool database: {what}")]
     NotADatabase {
         /// The database's path.
         path: PathBuf,
-        /// How one knows.
+        /// Why they are not one.
         what: String,
     },
     /// The database was written by a later version.
     #[error(
-        "{path} is of format {found}, and this program knows formats up to {known}; take a newer ebbpool"
+        "{path} is of format {found}, and this program knows formats up to {supported}; take a newer ebbpool"
     )]
     Newer {
         /// The file.
         path: PathBuf,
         /// Its format.
         found: u32,
-        /// The latest format that is known here.
-        known: u32,
+        /// The latest format that this program reads.
+        supported: u32,
     },
-    /// Somebody has the database open.
+    /// The database is open already, in this process or in another one.
     #[error("{path} is open elsewhere; a database is opened once at a time")]
     Locked {
         /// The database's path.
@@ -55,52 +55,54 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// The log could not be written or read. After a failed write or sync nothing more is committed:
-    /// reopen the database, which recovers.
+    /// The log could not be written or read. After a failed write or sync the database commits nothing
+    /// more. Reopen it: opening recovers it.
     #[error("the log cannot be {what}: {source}")]
     Log {
-        /// What was tried, as a participle.
+        /// The operation that failed, as a participle.
         what: &'static str,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// The log has a hole where it was durable once. [`Options::read_only`](crate::Options::read_only)
-    /// shows what is left.
+    /// The log has a hole before a position up to which it was durable. A database that is opened with
+    /// [`DatabaseOptions::read_only`](crate::DatabaseOptions::read_only) shows what can still be read.
     #[error(
-        "the log is damaged at byte {position}: what was durable up to byte {durable} is gone; nothing was changed. Put the log back from a backup, or open the database read-only (Options::read_only)"
+        "the log is damaged at byte {position}: records that were durable up to byte {durable} are missing; nothing was changed. Put the log back from a backup, or open the database read-only (DatabaseOptions::read_only)"
     )]
     LogDamaged {
-        /// Where the first unreadable record begins, in bytes of all that was ever logged.
+        /// Where the first unreadable record begins, in bytes since the log's creation.
         position: Lsn,
-        /// How far it was once durable.
+        /// The position up to which the log was durable.
         durable: Lsn,
     },
-    /// The log lost its end: pages may have been written that need what is missing, and what would be
-    /// logged now would be taken for it. [`Options::read_only`](crate::Options::read_only) shows what is
-    /// left.
+    /// The log lost its end. Pages in the storage may depend on the missing records, and new records at the
+    /// same positions would be mistaken for those. A database that is opened with
+    /// [`DatabaseOptions::read_only`](crate::DatabaseOptions::read_only) shows what can still be read.
     #[error(
-        "the log ends at byte {end}, and was durable up to byte {durable} once: {} bytes are missing. Put the log back from a backup, or open the database read-only (Options::read_only)",
+        "the log ends at byte {end}, and was durable up to byte {durable} once: {} bytes are missing. Put the log back from a backup, or open the database read-only (DatabaseOptions::read_only)",
         .durable.saturating_sub(*.end)
     )]
     LogCut {
-        /// Where it ends, in bytes of all that was ever logged.
+        /// Where the log ends, in bytes since its creation.
         end: Lsn,
-        /// How far it was once durable, at least.
+        /// A position up to which the log was durable.
         durable: Lsn,
     },
-    /// The database was opened only to be read.
-    #[error("the database is open read-only; open it without Options::read_only to change it")]
+    /// The database was opened read-only.
+    #[error(
+        "the database is open read-only; open it without DatabaseOptions::read_only to change it"
+    )]
     ReadOnly,
-    /// Rollback or what follows a commit failed, and pages hold what they should not. Reopen the
-    /// database, which recovers.
+    /// A rollback failed, or the work after a commit, so pages may hold wrong content. Reopen the database:
+    /// opening recovers it.
     #[error("the database takes no more changes, since {0}; reopen it to recover")]
     Broken(String),
-    /// The key is longer than fits.
+    /// The key is too long for the pages of this database.
     #[error("a key of {length} bytes is too long: with these pages it may have {most}")]
     KeyTooLong {
         /// Its length.
@@ -108,7 +110,7 @@ pub enum Error {
         /// The greatest length.
         most: usize,
     },
-    /// The value is longer than fits.
+    /// The value is too long.
     #[error("a value of {length} bytes is too long: it may have {most}")]
     ValueTooLong {
         /// Its length.
@@ -116,31 +118,31 @@ pub enum Error {
         /// The greatest length.
         most: usize,
     },
-    /// Another transaction has changed the key and is not done, and waiting was in vain or would never
-    /// end (deadlock). Roll back and try again.
+    /// Another transaction has locked the key and has not ended: the wait timed out, or would never end
+    /// (deadlock). Roll back and try again.
     #[error("another transaction has the key: {}", match .deadlock { true => "waiting would be a deadlock".into(), false => format!("waited {:?}", .waited) })]
     Conflict {
-        /// True if each would wait for the other.
+        /// True if the transactions would wait for each other.
         deadlock: bool,
-        /// How long it was tried.
+        /// How long the call waited.
         waited: Duration,
     },
-    /// What is loaded does not come in ascending order.
+    /// The records to be loaded are not in ascending order.
     #[error(
-        "record {record} does not come after the one before it; sort what is loaded, and each key once"
+        "record {record} does not come after the one before it; sort the records, with each key once"
     )]
     Unsorted {
         /// Its number, from 1.
         record: u64,
     },
-    /// There are records already.
+    /// The database has records already.
     #[error("loading takes an empty database, and this one has records")]
     NotEmpty,
 }
 
-impl Error {
+impl DatabaseError {
     pub(crate) fn corrupt(page: u64, what: impl Into<String>) -> Self {
-        Error::Corrupt {
+        DatabaseError::Corrupt {
             page,
             what: what.into(),
         }

@@ -1,4 +1,4 @@
-//! A database in files: which they are, that nobody else has them, and making them.
+//! A database in files: finds, locks and creates them.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -9,55 +9,53 @@ use std::time::{Duration, Instant};
 
 use ebbpool::storage::{FileOptions, FileStorage, OpenError, Storage};
 
-use crate::error::Error;
-use crate::options::{LARGEST_PAGE, Options};
-use crate::place::{FOREIGN, Head, HeadKind, Place, Storages};
+use crate::database_files::{DatabaseFiles, DatabaseHead, FOREIGN, HeadKind, Storages};
+use crate::error::DatabaseError;
+use crate::options::{DatabaseOptions, LARGEST_PAGE};
 
-/// Finds a database at a path, or makes the files of its log, empty. They are locked then.
+/// Finds a database at a path, or creates the files of its log, empty. Locks them.
 ///
 /// # Errors
 ///
-/// [`Error::File`], [`Error::Locked`], [`Error::NotADatabase`]. Nothing was made then, but for the files
-/// of a log beside a path where nothing is.
-pub(crate) fn open(path: &Path, options: &Options) -> Result<Place, Error> {
+/// [`DatabaseError::File`], [`DatabaseError::Locked`], [`DatabaseError::NotADatabase`]. No file is created
+/// then, except those of a log beside a path where nothing is.
+pub(crate) fn open(path: &Path, options: &DatabaseOptions) -> Result<DatabaseFiles, DatabaseError> {
     let [first, second] = ["log0", "log1"].map(|extension| beside(path, extension));
     let log = match existing(&first)? {
         Some(log) => log,
         None => {
-            check_may_be_made(path, &first, options)?;
-            made(&first)?
+            check_may_be_created(path, &first, options)?;
+            created(&first)?
         }
     };
     locked(log.try_lock(), path, &first)?;
-    // Only now nobody else makes a database here.
+    // From now on no other process creates a database here.
     let head = head(path)?;
     let other = match existing(&second)? {
         Some(other) => other,
         None => {
-            let length = log
-                .metadata()
-                .map_err(failed(&first, "find out its length"))?;
+            let length = log.metadata().map_err(failed(&first, "read its length"))?;
             if head.kind != HeadKind::Empty || length.len() > 0 {
                 return Err(not_a_database(path, missing(&second)));
             }
-            check_may_be_made(path, &first, options)?;
-            made(&second)?
+            check_may_be_created(path, &first, options)?;
+            created(&second)?
         }
     };
-    Ok(Place::of_files(
+    Ok(DatabaseFiles::of_files(
         path.into(),
         head,
         [Arc::new(log), Arc::new(other)],
     ))
 }
 
-/// Finds a database at a path, of which nothing is to be changed; files are opened for reading only, and
-/// none is made. Others may have it open to read it, too.
+/// Finds a database at a path that is to be opened read-only. Files are opened for reading, and none is
+/// created. Other processes may read the database at the same time.
 ///
 /// # Errors
 ///
-/// [`Error::File`], [`Error::Locked`], [`Error::NotADatabase`].
-pub(crate) fn open_to_read(path: &Path) -> Result<Place, Error> {
+/// [`DatabaseError::File`], [`DatabaseError::Locked`], [`DatabaseError::NotADatabase`].
+pub(crate) fn open_to_read(path: &Path) -> Result<DatabaseFiles, DatabaseError> {
     let [first, second] = ["log0", "log1"].map(|extension| beside(path, extension));
     let open = |log: &Path| match File::open(log) {
         Ok(file) => Ok(Some(file)),
@@ -73,11 +71,11 @@ pub(crate) fn open_to_read(path: &Path) -> Result<Place, Error> {
     };
     locked(log.try_lock_shared(), path, &first)?;
     let other = open(&second)?.ok_or_else(|| not_a_database(path, missing(&second)))?;
-    let place = Place::of_files(path.into(), head(path)?, [Arc::new(log), Arc::new(other)]);
-    place.read_only()
+    let files = DatabaseFiles::of_files(path.into(), head(path)?, [Arc::new(log), Arc::new(other)]);
+    files.read_only()
 }
 
-/// The file of the images of pages.
+/// The file of the double-write area.
 pub(crate) fn area(path: &Path) -> PathBuf {
     beside(path, "torn")
 }
@@ -89,16 +87,16 @@ fn beside(path: &Path, extension: &str) -> PathBuf {
     name.into()
 }
 
-fn failed<'a>(path: &'a Path, what: &'static str) -> impl FnOnce(io::Error) -> Error + 'a {
-    move |source| Error::File {
+fn failed<'a>(path: &'a Path, what: &'static str) -> impl FnOnce(io::Error) -> DatabaseError + 'a {
+    move |source| DatabaseError::File {
         path: path.into(),
         what,
         source,
     }
 }
 
-fn not_a_database(path: &Path, what: String) -> Error {
-    Error::NotADatabase {
+fn not_a_database(path: &Path, what: String) -> DatabaseError {
+    DatabaseError::NotADatabase {
         path: path.into(),
         what,
     }
@@ -106,12 +104,16 @@ fn not_a_database(path: &Path, what: String) -> Error {
 
 fn missing(log: &Path) -> String {
     format!(
-        "its log {} is missing; a database is all of its files, so put it back",
+        "its log {} is missing; a database needs all of its files, so restore it",
         log.display()
     )
 }
 
-fn check_may_be_made(path: &Path, log: &Path, options: &Options) -> Result<(), Error> {
+fn check_may_be_created(
+    path: &Path,
+    log: &Path,
+    options: &DatabaseOptions,
+) -> Result<(), DatabaseError> {
     match head(path)?.kind {
         HeadKind::Empty if options.create => Ok(()),
         HeadKind::Empty => Err(failed(path, "open it")(io::ErrorKind::NotFound.into())),
@@ -120,24 +122,26 @@ fn check_may_be_made(path: &Path, log: &Path, options: &Options) -> Result<(), E
     }
 }
 
-/// What the pages begin with; where there is no file, they are empty.
-fn head(path: &Path) -> Result<Head, Error> {
+/// Reads the beginning of the pages; a file that does not exist counts as empty.
+fn head(path: &Path) -> Result<DatabaseHead, DatabaseError> {
     let found = match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Head::of(&[], 0)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok(DatabaseHead::of(&[], 0));
+        }
         found => found.map_err(failed(path, "open it"))?,
     };
     if !found.is_file() {
-        let source = io::Error::new(io::ErrorKind::InvalidInput, "it is no file");
-        return Err(failed(path, "have a database in it")(source));
+        let source = io::Error::new(io::ErrorKind::InvalidInput, "it is not a file");
+        return Err(failed(path, "open a database in it")(source));
     }
     let mut bytes = Vec::with_capacity(LARGEST_PAGE);
     let file = File::open(path).map_err(failed(path, "open it"))?;
     let read = file.take(LARGEST_PAGE as u64).read_to_end(&mut bytes);
     read.map_err(failed(path, "read it"))?;
-    let head = Head::of(&bytes, found.len());
+    let head = DatabaseHead::of(&bytes, found.len());
     Ok(match head.kind {
-        // Somebody made it so long: it is not for us to write there.
-        HeadKind::Empty if head.length > 0 => Head {
+        // Another program gave the file its length: a database must not overwrite it.
+        HeadKind::Empty if head.length > 0 => DatabaseHead {
             kind: HeadKind::Foreign,
             ..head
         },
@@ -145,7 +149,7 @@ fn head(path: &Path) -> Result<Head, Error> {
     })
 }
 
-fn existing(log: &Path) -> Result<Option<File>, Error> {
+fn existing(log: &Path) -> Result<Option<File>, DatabaseError> {
     match OpenOptions::new().read(true).write(true).open(log) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -153,15 +157,15 @@ fn existing(log: &Path) -> Result<Option<File>, Error> {
     }
 }
 
-fn made(log: &Path) -> Result<File, Error> {
+fn created(log: &Path) -> Result<File, DatabaseError> {
     let mut options = OpenOptions::new();
-    let made = options.read(true).write(true).create(true).truncate(false);
-    let file = made.open(log).map_err(failed(log, "make it"))?;
+    let options = options.read(true).write(true).create(true).truncate(false);
+    let file = options.open(log).map_err(failed(log, "create it"))?;
     sync_directory(log).map_err(failed(log, "sync its directory"))?;
     Ok(file)
 }
 
-/// Otherwise a crash may take a new file's name, whatever is in the file.
+/// Without this a crash may lose a new file's name, even if its content is durable.
 fn sync_directory(of: &Path) -> io::Result<()> {
     match fs::canonicalize(of)?.parent() {
         Some(directory) => File::open(directory)?.sync_all(),
@@ -169,15 +173,20 @@ fn sync_directory(of: &Path) -> io::Result<()> {
     }
 }
 
-fn locked(outcome: Result<(), TryLockError>, path: &Path, name: &Path) -> Result<(), Error> {
+fn locked(
+    outcome: Result<(), TryLockError>,
+    path: &Path,
+    name: &Path,
+) -> Result<(), DatabaseError> {
     outcome.map_err(|error| match error {
-        TryLockError::WouldBlock => Error::Locked { path: path.into() },
+        TryLockError::WouldBlock => DatabaseError::Locked { path: path.into() },
         TryLockError::Error(error) => failed(name, "lock it")(error),
     })
 }
 
-/// The log is ours, so no other database has the file. A process that was killed may hold it a moment
-/// longer than it lives: until the system has ended what io_uring had begun.
+/// Retries while the file is in use. This process has locked the log, so no other process has the database
+/// open. But the file of a killed process stays locked until the system has finished the requests that it
+/// had submitted to io_uring.
 fn patiently(open: impl Fn() -> Result<FileStorage, OpenError>) -> Result<FileStorage, OpenError> {
     const PATIENCE: Duration = Duration::from_secs(5);
     const PAUSE: Duration = Duration::from_millis(10);
@@ -190,18 +199,22 @@ fn patiently(open: impl Fn() -> Result<FileStorage, OpenError>) -> Result<FileSt
     }
 }
 
-/// Opens the pages and the area for images of pages, which are made if they are not there; the area only if
-/// it is wanted.
-pub(crate) fn storages(path: &Path, page_size: usize, wanted: bool) -> Result<Storages, Error> {
+/// Opens the pages and the double-write area, and creates them if they do not exist; creates the area only
+/// for `with_area`.
+pub(crate) fn storages(
+    path: &Path,
+    page_size: usize,
+    with_area: bool,
+) -> Result<Storages, DatabaseError> {
     let options = FileOptions::new().page_size(page_size).create(true);
     let pages = storage(path, &options)?;
     let area = area(path);
-    let area = (wanted || has_bytes(&area)).then(|| storage(&area, &options));
+    let area = (with_area || has_bytes(&area)).then(|| storage(&area, &options));
     Ok((Some(pages), area.transpose()?))
 }
 
-/// Opens the pages and the area for images of pages for reading, as far as they are there.
-pub(crate) fn storages_to_read(path: &Path, page_size: usize) -> Result<Storages, Error> {
+/// Opens the pages and the double-write area for reading, if they exist.
+pub(crate) fn storages_to_read(path: &Path, page_size: usize) -> Result<Storages, DatabaseError> {
     let options = FileOptions::new().page_size(page_size).read_only(true);
     let open = |path: &Path| has_bytes(path).then(|| storage(path, &options));
     Ok((open(path).transpose()?, open(&area(path)).transpose()?))
@@ -211,11 +224,13 @@ fn has_bytes(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.len() > 0)
 }
 
-fn storage(path: &Path, options: &FileOptions) -> Result<Arc<dyn Storage>, Error> {
+fn storage(path: &Path, options: &FileOptions) -> Result<Arc<dyn Storage>, DatabaseError> {
     match patiently(|| FileStorage::open(path, options)) {
         Ok(storage) => Ok(Arc::new(storage)),
-        Err(OpenError::InUse(path)) => Err(Error::Locked { path }),
-        Err(OpenError::Io { path, what, source }) => Err(Error::File { path, what, source }),
-        Err(error) => Err(Error::Options(error.to_string())),
+        Err(OpenError::InUse(path)) => Err(DatabaseError::Locked { path }),
+        Err(OpenError::Io { path, what, source }) => {
+            Err(DatabaseError::File { path, what, source })
+        }
+        Err(error) => Err(DatabaseError::Options(error.to_string())),
     }
 }

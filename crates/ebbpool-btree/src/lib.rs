@@ -1,13 +1,13 @@
 //! A small database: a B+-tree on the pages of a buffer pool, with a write-ahead log.
 //!
-//! - [`Options`] and [`Database`]: opening, reading, checkpoints, loading, checking.
-//! - [`Transaction`]: changes that happen all or not at all.
-//! - [`ebbpool`]: the pool, whose options, storages and errors are part of this crate's.
-//! - `docs/btree.md` says how it works, and why so.
+//! - [`DatabaseOptions`] and [`Database`] open, read, load, check and checkpoint a database.
+//! - [`Transaction`]: changes that take effect together or not at all.
+//! - [`ebbpool`]: the pool, whose options, storages and errors are part of this crate's interface.
+//! - `docs/btree.md` describes the design and its reasons.
 //!
-//! The feature `test-kit` lets a database lie on the disk of `ebbpool` that fails on demand.
+//! With the feature `test-kit` a database can be stored on the disk of `ebbpool` that fails on demand.
 
-// In a simulation the pool is the one that is compiled for simulated threads.
+// A simulation uses the pool that is compiled for simulated threads.
 #[cfg(feature = "simulation")]
 extern crate ebbpool_simulated as ebbpool;
 
@@ -16,6 +16,7 @@ mod change;
 mod check;
 mod checkpoint;
 mod database;
+mod database_files;
 mod error;
 #[cfg(unix)]
 mod files;
@@ -25,7 +26,6 @@ mod open;
 mod options;
 mod overlay;
 mod page;
-mod place;
 mod range;
 mod recovery;
 mod rollback;
@@ -40,18 +40,18 @@ pub mod fuzzing {
     pub use crate::log::fuzzing::{log, record};
 }
 
-pub use check::{Finding, Report};
-pub use database::{Database, DatabaseStats, Lost};
+pub use check::{CheckFinding, CheckReport};
+pub use database::{Database, DatabaseStats, LostData};
 #[cfg(not(feature = "simulation"))]
 pub use ebbpool;
-pub use error::Error;
+pub use error::DatabaseError;
 pub use log::LogFile;
-pub use options::{Durability, Options, Parts};
-pub use range::Range;
+pub use options::{DatabaseOptions, DatabaseParts, Durability};
+pub use range::RecordRange;
 pub use transaction::Transaction;
-pub use tree::Shape;
+pub use tree::TreeShape;
 
-/// Compiles the example of the package's page.
+/// Compiles the example in the package's README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

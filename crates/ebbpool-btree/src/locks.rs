@@ -1,7 +1,8 @@
-//! Locks on keys: a transaction has those that it changed until it ends.
+//! Locks on keys: a transaction locks the keys that it changes until it ends.
 //!
-//! By the hash of the key: two keys with one hash are never both changed at once, and nothing else comes
-//! of it. Waiting in a circle is found at once, by following who waits for whom.
+//! A lock is on the hash of a key. Two keys with the same hash share a lock, which only makes transactions
+//! wait more often. Deadlocks are detected before a transaction waits, by following which transaction waits
+//! for which.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use hashbrown::HashTable;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::error::Error;
+use crate::error::DatabaseError;
 use crate::log::TxnId;
 use crate::sync::{
     AtomicBool, AtomicU64, AtomicUsize, Condvar, Instant, Mutex, MutexGuard, Ordering, RwLock,
@@ -18,50 +19,50 @@ use crate::sync::{
 
 const SHARDS: usize = 64;
 
-/// What is locked, for the whole database.
+/// The locks of the whole database.
 ///
-/// A mutex of a shard may be held while that of `waits` is taken, and not the other way round.
+/// A thread may lock `waits` while it holds the mutex of a shard, but not the other way round.
 #[derive(Debug)]
 pub(crate) struct Locks {
-    shards: Box<[Shard]>,
-    /// Transactions that have a lock.
+    shards: Box<[LockShard]>,
+    /// The number of transactions that have a lock.
     holders: AtomicUsize,
-    /// Which transaction each of those that wait waits for.
+    /// By waiting transaction, the one that it waits for.
     waits: Mutex<HashMap<TxnId, TxnId>>,
-    /// Keys that are removed, and by whom.
+    /// Keys that are removed, and the transactions that removed them.
     removed: RwLock<BTreeMap<Vec<u8>, TxnId>>,
     removed_count: AtomicUsize,
     brought_back: AtomicU64,
-    /// Some locks are never released.
+    /// True if some locks will never be released.
     stuck: AtomicBool,
     patience: Duration,
 }
 
-/// Locks whose hashes have something in common.
+/// The locks of one part of the hashes.
 #[derive(Debug, Default)]
-struct Shard {
+struct LockShard {
     count: AtomicUsize,
-    owners: Mutex<HashTable<Lock>>,
+    owners: Mutex<HashTable<KeyLock>>,
     released: Condvar,
 }
 
 #[derive(Debug)]
-struct Lock {
+struct KeyLock {
     hash: u64,
     owner: TxnId,
 }
 
-/// What one transaction has locked.
+/// The locks and removed keys of one transaction.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct HeldLocks {
     hashes: Vec<u64>,
     removed: Vec<Vec<u8>>,
-    /// Something that was removed may be there again.
+    /// A key that was removed may be there again.
     brought_back: bool,
 }
 
-/// Somebody who waits for locks, until a deadline.
-struct Waiting<'l> {
+/// A thread that waits for locks, until a deadline.
+struct LockWait<'l> {
     locks: &'l Locks,
     txn: TxnId,
     since: Instant,
@@ -71,7 +72,7 @@ struct Waiting<'l> {
 impl Locks {
     pub(crate) fn new(patience: Duration) -> Self {
         Locks {
-            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            shards: (0..SHARDS).map(|_| LockShard::default()).collect(),
             holders: AtomicUsize::new(0),
             waits: Mutex::default(),
             removed: RwLock::default(),
@@ -82,16 +83,21 @@ impl Locks {
         }
     }
 
-    fn shard(&self, hash: u64) -> &Shard {
+    fn shard(&self, hash: u64) -> &LockShard {
         &self.shards[(hash >> 32) as usize % SHARDS]
     }
 
-    /// Locks a key for a transaction, that may have it already.
+    /// Locks a key for a transaction, which may have locked it already.
     ///
     /// # Errors
     ///
-    /// [`Error::Conflict`].
-    pub(crate) fn lock(&self, txn: TxnId, key: &[u8], held: &mut Held) -> Result<(), Error> {
+    /// [`DatabaseError::Conflict`].
+    pub(crate) fn lock(
+        &self,
+        txn: TxnId,
+        key: &[u8],
+        held: &mut HeldLocks,
+    ) -> Result<(), DatabaseError> {
         let hash = xxh3_64(key);
         let shard = self.shard(hash);
         let mut owners = self.wait_until_free(txn, hash)?;
@@ -99,8 +105,8 @@ impl Locks {
         Ok(())
     }
 
-    /// Locks a key if that can be done without waiting, and answers whether the transaction has it.
-    pub(crate) fn try_lock(&self, txn: TxnId, key: &[u8], held: &mut Held) -> bool {
+    /// Locks a key if that needs no waiting, and returns whether the transaction has the lock.
+    pub(crate) fn try_lock(&self, txn: TxnId, key: &[u8], held: &mut HeldLocks) -> bool {
         let hash = xxh3_64(key);
         let shard = self.shard(hash);
         let mut owners = shard.owners.lock();
@@ -111,14 +117,14 @@ impl Locks {
         true
     }
 
-    /// Nobody else has it.
+    /// Takes a lock that no other transaction has.
     fn take(
         &self,
-        shard: &Shard,
-        owners: &mut HashTable<Lock>,
+        shard: &LockShard,
+        owners: &mut HashTable<KeyLock>,
         hash: u64,
         txn: TxnId,
-        held: &mut Held,
+        held: &mut HeldLocks,
     ) {
         if owner(owners, hash).is_some() {
             return;
@@ -127,15 +133,16 @@ impl Locks {
             self.holders.fetch_add(1, Ordering::Relaxed);
         }
         shard.count.fetch_add(1, Ordering::Relaxed);
-        let lock = Lock { hash, owner: txn };
+        let lock = KeyLock { hash, owner: txn };
         owners.insert_unique(hash, lock, |lock| lock.hash);
         held.hashes.push(hash);
     }
 
-    /// Whether another transaction than `txn` (0: none) has the key. Cheap where nobody has any.
+    /// Whether another transaction than `txn` (0: none) has locked the key. Cheap if there are no locks.
     ///
-    /// Whoever asks has the leaf's latch, and whoever has changed the leaf had locked the key before:
-    /// so the counters, which nothing else orders, are seen as they were then, or later.
+    /// The caller holds the leaf's latch, and a transaction that changed the leaf had locked the key
+    /// before. The latch therefore orders the relaxed counters: the caller sees their values at that change
+    /// or later ones.
     pub(crate) fn is_locked(&self, txn: TxnId, key: &[u8]) -> bool {
         if self.holders.load(Ordering::Relaxed) == 0 {
             return false;
@@ -146,12 +153,12 @@ impl Locks {
             && owner(&shard.owners.lock(), hash).is_some_and(|owner| owner != txn)
     }
 
-    /// Waits until nobody else has the key.
+    /// Waits until no other transaction has locked the key.
     ///
     /// # Errors
     ///
-    /// [`Error::Conflict`].
-    pub(crate) fn wait_for(&self, txn: TxnId, key: &[u8]) -> Result<(), Error> {
+    /// [`DatabaseError::Conflict`].
+    pub(crate) fn wait_for(&self, txn: TxnId, key: &[u8]) -> Result<(), DatabaseError> {
         self.wait_until_free(txn, xxh3_64(key)).map(drop)
     }
 
@@ -159,20 +166,20 @@ impl Locks {
         &self,
         txn: TxnId,
         hash: u64,
-    ) -> Result<MutexGuard<'_, HashTable<Lock>>, Error> {
+    ) -> Result<MutexGuard<'_, HashTable<KeyLock>>, DatabaseError> {
         let shard = self.shard(hash);
         let mut owners = shard.owners.lock();
         let mut waiting = None;
         while let Some(other) = owner(&owners, hash).filter(|&owner| owner != txn) {
-            let waiting = waiting.get_or_insert_with(|| Waiting::new(self, txn));
-            waiting.for_one(other, shard, &mut owners)?;
+            let waiting = waiting.get_or_insert_with(|| LockWait::new(self, txn));
+            waiting.wait_once(other, shard, &mut owners)?;
         }
         Ok(owners)
     }
 
-    /// A transaction is about to remove a key that it has locked: scans do not see the key any more, and
-    /// have to know that it may come back. Answers whether that is news.
-    pub(crate) fn removing(&self, txn: TxnId, key: &[u8], held: &mut Held) -> bool {
+    /// Announces that a transaction is about to remove a key that it has locked: scans no longer see the
+    /// key, and have to know that a rollback may restore it. Returns false if this was announced before.
+    pub(crate) fn removing(&self, txn: TxnId, key: &[u8], held: &mut HeldLocks) -> bool {
         let mut removed = self.removed.write();
         let new = removed.insert(key.to_vec(), txn).is_none();
         if new {
@@ -182,8 +189,8 @@ impl Locks {
         new
     }
 
-    /// The removal that was announced last did not happen.
-    pub(crate) fn not_removed(&self, held: &mut Held) {
+    /// Withdraws the removal that was announced last.
+    pub(crate) fn not_removed(&self, held: &mut HeldLocks) {
         if let Some(key) = held.removed.pop()
             && self.removed.write().remove(&key).is_some()
         {
@@ -191,20 +198,20 @@ impl Locks {
         }
     }
 
-    /// A transaction has put a key that it may have removed before.
-    pub(crate) fn put(&self, key: &[u8], held: &mut Held) {
+    /// Notes that a transaction has put a key that it may have removed before.
+    pub(crate) fn put(&self, key: &[u8], held: &mut HeldLocks) {
         if !held.removed.is_empty() && !held.brought_back {
-            // Nobody else can have it there: the key is locked.
+            // The key is locked, so this transaction removed it if it is there.
             held.brought_back = self.removed.read().contains_key(key);
         }
     }
 
-    /// An operation was taken back, perhaps a removal.
-    pub(crate) fn taken_back(held: &mut Held) {
+    /// Notes that an operation was undone, perhaps a removal.
+    pub(crate) fn operation_undone(held: &mut HeldLocks) {
         held.brought_back = true;
     }
 
-    /// A key between the bounds that another transaction has removed and may bring back.
+    /// A key between the bounds that another transaction has removed and may restore.
     pub(crate) fn removed_between(
         &self,
         txn: TxnId,
@@ -220,27 +227,28 @@ impl Locks {
         Some(key.clone())
     }
 
-    /// How often removed keys have come back so far. A scan during which this has changed may have missed a key.
+    /// How often removed keys were restored so far. A scan during which this number has changed may have
+    /// missed a key.
     pub(crate) fn brought_back(&self) -> u64 {
         self.brought_back.load(Ordering::Acquire)
     }
 
-    /// Some locks are never released any more: from now on nobody waits.
-    pub(crate) fn give_up(&self) {
+    /// Ends all waiting, now and later, since some locks will never be released.
+    pub(crate) fn stop_waiting(&self) {
         self.stuck.store(true, Ordering::Release);
         for shard in &self.shards {
-            // Whoever has looked and does not wait yet has the mutex.
+            // A thread that has read `stuck` and is about to wait holds the mutex.
             drop(shard.owners.lock());
             shard.released.notify_all();
         }
     }
 
-    /// The transaction has ended; `rolled_back` if its removals were taken back.
-    pub(crate) fn release(&self, held: Held, rolled_back: bool) {
+    /// Releases the locks of a transaction that has ended; `rolled_back` if its removals were undone.
+    pub(crate) fn release(&self, held: HeldLocks, rolled_back: bool) {
         if !held.removed.is_empty() {
             let mut removed = self.removed.write();
             if rolled_back || held.brought_back {
-                // A scan that no longer finds the removals has to find this.
+                // A scan that no longer finds the removals has to find the number changed.
                 self.brought_back.fetch_add(1, Ordering::Release);
             }
             for key in &held.removed {
@@ -264,7 +272,7 @@ impl Locks {
     }
 }
 
-fn owner(owners: &HashTable<Lock>, hash: u64) -> Option<TxnId> {
+fn owner(owners: &HashTable<KeyLock>, hash: u64) -> Option<TxnId> {
     let lock = owners.find(hash, |lock| lock.hash == hash)?;
     Some(lock.owner)
 }
@@ -281,9 +289,9 @@ pub(crate) fn is_empty(from: Bound<&[u8]>, to: Bound<&[u8]>) -> bool {
     }
 }
 
-impl<'l> Waiting<'l> {
+impl<'l> LockWait<'l> {
     fn new(locks: &'l Locks, txn: TxnId) -> Self {
-        Waiting {
+        LockWait {
             locks,
             txn,
             since: Instant::now(),
@@ -291,15 +299,15 @@ impl<'l> Waiting<'l> {
         }
     }
 
-    /// Waits until a lock of the shard was released, which need not be the one that is wanted.
-    fn for_one(
+    /// Waits until a lock of the shard is released, which need not be the requested one.
+    fn wait_once(
         &mut self,
         owner: TxnId,
-        shard: &Shard,
-        owners: &mut MutexGuard<'_, HashTable<Lock>>,
-    ) -> Result<(), Error> {
+        shard: &LockShard,
+        owners: &mut MutexGuard<'_, HashTable<KeyLock>>,
+    ) -> Result<(), DatabaseError> {
         let conflict = |deadlock| {
-            Err(Error::Conflict {
+            Err(DatabaseError::Conflict {
                 deadlock,
                 waited: self.since.elapsed(),
             })
@@ -307,7 +315,7 @@ impl<'l> Waiting<'l> {
         if self.locks.stuck.load(Ordering::Acquire) {
             return conflict(false);
         }
-        // Nobody waits for whoever is no transaction.
+        // No transaction waits for a reader outside any transaction.
         if self.txn != 0 {
             let mut waits = self.locks.waits.lock();
             if leads_to(&waits, owner, self.txn) {
@@ -316,7 +324,7 @@ impl<'l> Waiting<'l> {
             waits.insert(self.txn, owner);
             self.registered = true;
         }
-        // A patience without end has no deadline.
+        // With so long a patience that the deadline overflows, there is none.
         let Some(deadline) = self.since.checked_add(self.locks.patience) else {
             shard.released.wait(owners);
             return Ok(());
@@ -329,7 +337,7 @@ impl<'l> Waiting<'l> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for LockWait<'_> {
     fn drop(&mut self) {
         if self.registered {
             self.locks.waits.lock().remove(&self.txn);
@@ -337,10 +345,10 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Whether `from` waits for `to`, or for one that does, and so on.
+/// Whether `from` waits for `to`, directly or through other transactions.
 ///
-/// What is registered of one that waits may be out of date: whom it waits for has ended then, and waits for
-/// nobody. It finds out on its own, and registers anew.
+/// An entry may be out of date: the transaction in it has ended, and so waits for none. The waiting thread
+/// notices that when it wakes, and registers again.
 fn leads_to(waits: &HashMap<TxnId, TxnId>, from: TxnId, to: TxnId) -> bool {
     let mut at = from;
     for _ in 0..=waits.len() {
@@ -362,8 +370,8 @@ mod tests {
 
     const NEVER: Duration = Duration::from_secs(3600);
 
-    fn is_deadlock(outcome: Result<(), Error>) -> bool {
-        matches!(outcome, Err(Error::Conflict { deadlock: true, .. }))
+    fn is_deadlock(outcome: Result<(), DatabaseError>) -> bool {
+        matches!(outcome, Err(DatabaseError::Conflict { deadlock: true, .. }))
     }
 
     fn waits_for_any(locks: &Locks, count: usize) {
@@ -373,18 +381,18 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_one_transactions_until_it_ends() {
+    fn one_transaction_has_a_key_until_it_ends() {
         let locks = Locks::new(Duration::from_millis(1));
-        let (mut one, mut two) = (Held::default(), Held::default());
+        let (mut one, mut two) = (HeldLocks::default(), HeldLocks::default());
         locks.lock(1, b"a", &mut one).unwrap();
         locks.lock(1, b"a", &mut one).unwrap();
         assert!(!locks.is_locked(1, b"a") && locks.is_locked(2, b"a") && locks.is_locked(0, b"a"));
         assert!(!locks.is_locked(2, b"b") && !locks.try_lock(2, b"a", &mut two));
         let refused = locks.lock(2, b"a", &mut two);
-        let in_vain = |outcome: Result<(), Error>| {
+        let in_vain = |outcome: Result<(), DatabaseError>| {
             matches!(
                 outcome,
-                Err(Error::Conflict {
+                Err(DatabaseError::Conflict {
                     deadlock: false,
                     ..
                 })
@@ -399,16 +407,16 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_gets_it_when_it_is_released() {
+    fn waiting_threads_get_a_lock_when_it_is_released() {
         let locks = Locks::new(NEVER);
-        let mut one = Held::default();
+        let mut one = HeldLocks::default();
         locks.lock(1, b"a", &mut one).unwrap();
         let done = AtomicBool::new(false);
         std::thread::scope(|threads| {
             for txn in 2..6 {
                 let (locks, done) = (&locks, &done);
                 threads.spawn(move || {
-                    let mut held = Held::default();
+                    let mut held = HeldLocks::default();
                     locks.lock(txn, b"a", &mut held).unwrap();
                     assert!(done.load(Ordering::SeqCst));
                     locks.release(held, false);
@@ -422,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn circles_of_any_length_are_found_by_whoever_closes_them() {
+    fn the_thread_that_closes_a_circle_of_any_length_finds_the_deadlock() {
         for length in 2..6u64 {
             let locks = Locks::new(NEVER);
             let found = AtomicUsize::new(0);
@@ -431,7 +439,7 @@ mod tests {
                 for txn in 1..=length {
                     let (locks, found, barrier) = (&locks, &found, &barrier);
                     threads.spawn(move || {
-                        let mut held = Held::default();
+                        let mut held = HeldLocks::default();
                         locks.lock(txn, &txn.to_le_bytes(), &mut held).unwrap();
                         barrier.wait();
                         let next = txn % length + 1;
@@ -447,9 +455,9 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_found_that_closes_when_a_lock_changes_hands() {
+    fn a_circle_that_closes_when_a_lock_changes_its_owner_is_found() {
         let locks = Locks::new(NEVER);
-        let [mut one, mut two, mut three] = std::array::from_fn(|_| Held::default());
+        let [mut one, mut two, mut three] = std::array::from_fn(|_| HeldLocks::default());
         locks.lock(1, b"b", &mut one).unwrap();
         locks.lock(2, b"a", &mut two).unwrap();
         locks.lock(3, b"c", &mut three).unwrap();
@@ -461,7 +469,7 @@ mod tests {
                 is_deadlock(outcome)
             });
             waits_for_any(&locks, 1);
-            // 2 ends, and 3 gets what 1 waits for, before 1 knows.
+            // Transaction 2 ends, and 3 gets the lock that 1 waits for, before 1 wakes.
             let mut owners = locks.shard(hash).owners.lock();
             let lock = owners.find_mut(hash, |lock| lock.hash == hash);
             lock.unwrap().owner = 3;
@@ -475,9 +483,9 @@ mod tests {
     }
 
     #[test]
-    fn removals_are_seen_by_others_until_they_end() {
+    fn other_transactions_see_removals_until_they_end() {
         let locks = Locks::new(NEVER);
-        let mut held = Held::default();
+        let mut held = HeldLocks::default();
         locks.lock(1, b"k", &mut held).unwrap();
         assert!(locks.removing(1, b"k", &mut held));
         assert!(!locks.removing(1, b"k", &mut held));

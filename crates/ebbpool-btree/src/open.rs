@@ -1,4 +1,4 @@
-//! Opening a database: what is there, making it, or recovering it.
+//! Opening a database: finding it, creating it, or recovering it.
 
 use std::io;
 use std::sync::Arc;
@@ -7,20 +7,23 @@ use ebbpool::{Log, PageFormat, Pool, PoolOptions};
 
 use crate::allocation::Allocation;
 use crate::checkpoint::{Checkpointer, Checkpoints};
-use crate::database::{Database, Inner, OnlyRead};
-use crate::error::Error;
+use crate::database::{Database, DatabaseInner, ReadOnlyState};
+use crate::database_files::{self, DatabaseFiles, FOREIGN, HeadKind, Storages};
+use crate::error::DatabaseError;
 use crate::locks::Locks;
-use crate::log::{Damaged, Identity, Wal};
-use crate::options::{Options, is_page_size};
+use crate::log::{DamagePolicy, LogIdentity, Wal};
+use crate::options::{DatabaseOptions, is_page_size};
 use crate::overlay::OverlayPages;
 use crate::page::META;
 use crate::page::meta::FORMAT;
-use crate::place::{self, FOREIGN, HeadKind, Place, Storages};
 use crate::recovery::{self, Analysis};
 use crate::tree::Tree;
 
-pub(crate) fn open(mut options: Options, place: Place) -> Result<Database, Error> {
-    let opened = Opened::find_or_make(&options, &place)?;
+pub(crate) fn open(
+    mut options: DatabaseOptions,
+    files: DatabaseFiles,
+) -> Result<Database, DatabaseError> {
+    let opened = OpenedLog::find_or_create(&options, &files)?;
     let page_size = opened.identity.page_size as usize;
     let wal = Arc::new(opened.wal);
     let identity = opened.identity.number;
@@ -28,19 +31,22 @@ pub(crate) fn open(mut options: Options, place: Place) -> Result<Database, Error
         .take_pool()?
         .format(PageFormat::Checked)
         .identity(identity);
-    let foreign = place.foreign_area();
-    let storages = place.storages(page_size, options.double_write)?;
-    let (pool, only_read) = match options.read_only {
+    let foreign = files.foreign_area();
+    let storages = files.storages(page_size, options.double_write)?;
+    let (pool, read_only_state) = match options.read_only {
         true => {
-            let pages = to_read(storages, page_size, &wal, identity, &foreign)?;
-            // Without the log: pages that are ahead of it are shown as they are, and counted.
+            let pages = open_to_read(storages, page_size, &wal, identity, &foreign)?;
+            // The pool gets no log, so that pages ahead of the log are shown as they are, and counted.
             (pool.open(Arc::clone(&pages))?, Some(pages))
         }
         false => {
             let log: Arc<dyn Log> = wal.clone();
             let pool = pool.log(log);
             let area = options.double_write;
-            (to_change(storages, pool, area, identity, &foreign)?, None)
+            (
+                open_for_changes(storages, pool, area, identity, &foreign)?,
+                None,
+            )
         }
     };
     let allocation = Allocation::new(pool.payload_size());
@@ -54,37 +60,41 @@ pub(crate) fn open(mut options: Options, place: Place) -> Result<Database, Error
     let (every, background) = (options.checkpoint_every, options.background);
     let checkpoints = |background| Checkpoints::new(every, background, wal.end_lsn(), latest);
     let locks = Locks::new(options.patience);
-    if let Some(pages) = only_read {
+    if let Some(pages) = read_only_state {
         let log_end = wal.end_lsn();
-        let skipped = opened.analysis.recover_what_there_is(&tree);
-        let lost = OnlyRead::new(&wal, log_end, pages, skipped);
+        let skipped = opened.analysis.recover_readable(&tree);
+        let lost = ReadOnlyState::new(&wal, log_end, pages, skipped);
         let checkpoints = checkpoints(false);
-        let inner = Inner::new(tree, locks, options.durability, checkpoints, first_txn);
-        return Ok(Database::new(Arc::new(inner.only_read(lost)), None));
+        let inner = DatabaseInner::new(tree, locks, options.durability, checkpoints, first_txn);
+        return Ok(Database::new(
+            Arc::new(inner.with_read_only_state(lost)),
+            None,
+        ));
     }
     let done = opened.analysis.recover(&tree)?;
     let checkpoints = checkpoints(background);
-    let inner = Inner::new(tree, locks, options.durability, checkpoints, first_txn);
+    let inner = DatabaseInner::new(tree, locks, options.durability, checkpoints, first_txn);
     let inner = Arc::new(inner);
-    if !done.is_nothing() {
+    if !done.is_empty() {
         inner.checkpoint()?;
     }
     let checkpointer = Checkpointer::start(&inner)?;
     Ok(Database::new(inner, checkpointer))
 }
 
-fn to_change(
+fn open_for_changes(
     (pages, area): Storages,
     pool: PoolOptions,
     double_write: bool,
     identity: u64,
-    foreign: &dyn Fn(ebbpool::Error) -> Error,
-) -> Result<Pool, Error> {
-    let pages = pages.ok_or_else(|| Error::Options("there is no storage of pages".into()))?;
+    foreign: &dyn Fn(ebbpool::Error) -> DatabaseError,
+) -> Result<Pool, DatabaseError> {
+    let pages =
+        pages.ok_or_else(|| DatabaseError::Options("there is no storage of pages".into()))?;
     let pool = match area {
         Some(area) if double_write => pool.double_write(area),
         Some(area) => {
-            place::retire(area, &*pages, identity).map_err(foreign)?;
+            database_files::retire(area, &*pages, identity).map_err(foreign)?;
             pool
         }
         None => pool,
@@ -92,14 +102,14 @@ fn to_change(
     pool.open(pages).map_err(foreign)
 }
 
-/// Pages whose changes stay in memory, torn ones restored.
-fn to_read(
+/// Restores torn pages, in pages whose changes stay in memory.
+fn open_to_read(
     (pages, area): Storages,
     page_size: usize,
     wal: &Wal,
     identity: u64,
-    foreign: &dyn Fn(ebbpool::Error) -> Error,
-) -> Result<Arc<OverlayPages>, Error> {
+    foreign: &dyn Fn(ebbpool::Error) -> DatabaseError,
+) -> Result<Arc<OverlayPages>, DatabaseError> {
     let overlaid = |base| {
         let overlay = OverlayPages::new(base, page_size, wal.end_lsn());
         let overlay = overlay.map_err(|source| ebbpool::Error::Storage {
@@ -110,120 +120,130 @@ fn to_read(
     };
     let pages = overlaid(pages)?;
     if let Some(area) = area {
-        place::retire(overlaid(Some(area))?, &*pages, identity).map_err(foreign)?;
+        database_files::retire(overlaid(Some(area))?, &*pages, identity).map_err(foreign)?;
     }
     Ok(pages)
 }
 
-/// A log, and what it says.
-struct Opened {
+/// An open log, and the analysis of its records.
+struct OpenedLog {
     wal: Wal,
-    identity: Identity,
+    identity: LogIdentity,
     analysis: Analysis,
 }
 
-impl Opened {
-    /// Opens a log, or makes one where nothing is. Whatever fails, nothing is overwritten.
-    fn find_or_make(options: &Options, place: &Place) -> Result<Self, Error> {
-        if let Some(found) = place.head.newer() {
-            return Err(Error::Newer {
-                path: place.path.clone(),
+impl OpenedLog {
+    /// Opens a log, or creates one if there is nothing. If it fails, nothing has been overwritten.
+    fn find_or_create(
+        options: &DatabaseOptions,
+        files: &DatabaseFiles,
+    ) -> Result<Self, DatabaseError> {
+        if let Some(found) = files.head.newer() {
+            return Err(DatabaseError::Newer {
+                path: files.path.clone(),
                 found,
-                known: FORMAT,
+                supported: FORMAT,
             });
         }
-        match Self::find(options, place) {
+        match Self::find(options, files) {
             Ok(Some(opened)) => Ok(opened),
-            Ok(None) if options.read_only => Err(place.not_a_database(
-                "its log is empty, so it was never finished being made or lost its log",
+            Ok(None) if options.read_only => Err(files.not_a_database(
+                "its log is empty, so its creation was interrupted or its log was lost",
             )),
-            Ok(None) => Self::make(options, place),
-            // Of two things that are wrong, this is the one that explains the other.
-            Err(error) if place.head.kind == HeadKind::Foreign && is_damage(&error) => {
-                Err(place.not_a_database(FOREIGN))
+            Ok(None) => Self::create(options, files),
+            // Both the pages and the log are wrong; the pages explain why the log is.
+            Err(error) if files.head.kind == HeadKind::Foreign && is_damage(&error) => {
+                Err(files.not_a_database(FOREIGN))
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Nothing if there is no log, or only the beginning of one.
-    fn find(options: &Options, place: &Place) -> Result<Option<Self>, Error> {
+    /// Returns nothing if there is no log, or only an unfinished one.
+    fn find(
+        options: &DatabaseOptions,
+        files: &DatabaseFiles,
+    ) -> Result<Option<Self>, DatabaseError> {
         let damaged = match options.read_only {
-            true => Damaged::Salvage,
-            false => Damaged::Refuse,
+            true => DamagePolicy::Salvage,
+            false => DamagePolicy::Refuse,
         };
-        let Some((wal, identity)) = Wal::open(place.log(), options.checkpoint_every, damaged)?
+        let Some((wal, identity)) = Wal::open(files.log(), options.checkpoint_every, damaged)?
         else {
             return Ok(None);
         };
         let page_size = identity.page_size as usize;
         if !is_page_size(page_size) {
             let why = format!("by its log, pages have {page_size} bytes, which no database has");
-            return Err(place.not_a_database(why));
+            return Err(files.not_a_database(why));
         }
         let analysis = Analysis::of(&wal, page_size)?;
-        let opened = Opened {
+        let opened = OpenedLog {
             wal,
             identity,
             analysis,
         };
-        if opened.analysis.records == 0 && place.head.kind == HeadKind::Empty {
+        if opened.analysis.records == 0 && files.head.kind == HeadKind::Empty {
             return Ok(None);
         }
-        opened.check_head(place)?;
-        opened.check_page_size(options, place)?;
-        opened.check_length(place)?;
+        opened.check_head(files)?;
+        opened.check_page_size(options, files)?;
+        opened.check_length(files)?;
         Ok(Some(opened))
     }
 
-    /// Whether the pages are those of the log.
-    fn check_head(&self, place: &Place) -> Result<(), Error> {
-        if let HeadKind::Ours(meta) = place.head.kind
+    /// Checks that the pages belong to the log.
+    fn check_head(&self, files: &DatabaseFiles) -> Result<(), DatabaseError> {
+        if let HeadKind::Ours(meta) = files.head.kind
             && (meta.identity, meta.page_size) != (self.identity.number, self.identity.page_size)
         {
             return Err(
-                place.not_a_database("the log beside it is another database's; put its own back")
+                files.not_a_database("the log beside it is another database's; restore its own")
             );
         }
-        if self.analysis.makes_anew(META) {
+        if self.analysis.formats_page(META) {
             return Ok(());
         }
-        match place.head.kind {
+        match files.head.kind {
             HeadKind::Ours(_) => Ok(()),
-            HeadKind::Damaged => Err(Error::corrupt(META, "its checksum is wrong")),
-            HeadKind::Empty => Err(place.not_a_database(format!(
-                "it has {} bytes, and no first page, though there is a log beside it; put the \
-                 file back that belongs to it",
-                place.head.length
+            HeadKind::Damaged => Err(DatabaseError::corrupt(META, "its checksum is wrong")),
+            HeadKind::Empty => Err(files.not_a_database(format!(
+                "it has {} bytes, and no first page, though there is a log beside it; restore \
+                 the file that belongs to it",
+                files.head.length
             ))),
             HeadKind::Foreign => {
-                Err(place.not_a_database(format!("{FOREIGN}. There is a database's log beside it")))
+                Err(files.not_a_database(format!("{FOREIGN}. There is a database's log beside it")))
             }
         }
     }
 
-    fn check_page_size(&self, options: &Options, place: &Place) -> Result<(), Error> {
+    fn check_page_size(
+        &self,
+        options: &DatabaseOptions,
+        files: &DatabaseFiles,
+    ) -> Result<(), DatabaseError> {
         let page_size = self.identity.page_size as usize;
-        let mut others = [options.page_size, place.page_size()].into_iter().flatten();
+        let mut others = [options.page_size, files.page_size()].into_iter().flatten();
         match others.find(|&other| other != page_size) {
-            Some(other) => Err(Error::Options(format!(
+            Some(other) => Err(DatabaseError::Options(format!(
                 "{} has pages of {page_size} bytes, not {other}; open it with its own page size, or \
                  without any",
-                place.path.display()
+                files.path.display()
             ))),
             None => Ok(()),
         }
     }
 
-    /// Whether the pages end where a page does.
-    fn check_length(&self, place: &Place) -> Result<(), Error> {
+    /// Checks that the file's length is a whole number of pages.
+    fn check_length(&self, files: &DatabaseFiles) -> Result<(), DatabaseError> {
         let page_size = u64::from(self.identity.page_size);
-        let length = place.head.length;
+        let length = files.head.length;
         let last = length / page_size;
-        if length.is_multiple_of(page_size) || self.analysis.makes_anew(last) {
+        if length.is_multiple_of(page_size) || self.analysis.formats_page(last) {
             return Ok(());
         }
-        Err(Error::corrupt(
+        Err(DatabaseError::corrupt(
             last,
             format!(
                 "the file is truncated: it has {length} bytes, and ends within this page of \
@@ -232,47 +252,47 @@ impl Opened {
         ))
     }
 
-    fn make(options: &Options, place: &Place) -> Result<Self, Error> {
-        match place.head.kind {
+    fn create(options: &DatabaseOptions, files: &DatabaseFiles) -> Result<Self, DatabaseError> {
+        match files.head.kind {
             HeadKind::Empty if options.create => {}
             HeadKind::Empty => {
-                return Err(place.not_a_database("it is empty, and making one was not asked for"));
+                return Err(files.not_a_database("it is empty, and DatabaseOptions::create is off"));
             }
             HeadKind::Ours(_) | HeadKind::Damaged => {
-                return Err(place.not_a_database("its log is empty; put its own back"));
+                return Err(files.not_a_database("its log is empty; restore its own"));
             }
-            HeadKind::Foreign => return Err(place.not_a_database(FOREIGN)),
+            HeadKind::Foreign => return Err(files.not_a_database(FOREIGN)),
         }
-        let page_size = match place.page_size() {
-            Some(has) if options.page_size.is_some_and(|asked| asked != has) => {
-                return Err(Error::Options(format!(
+        let page_size = match files.page_size() {
+            Some(has) if options.page_size.is_some_and(|requested| requested != has) => {
+                return Err(DatabaseError::Options(format!(
                     "the storage has pages of {has} bytes; leave the page size out, or give that one"
                 )));
             }
             Some(has) if !is_page_size(has) => {
-                return Err(Error::Options(format!(
+                return Err(DatabaseError::Options(format!(
                     "a database cannot be in a storage with pages of {has} bytes; give it one with \
                      a power of two from 512 to 32768"
                 )));
             }
             has => has.unwrap_or(options.new_page_size()),
         };
-        // What is left of one that was never finished being made.
-        for file in place.log() {
+        // The files may hold a log whose creation was interrupted.
+        for file in files.log() {
             let emptied = file.set_len(0).and_then(|()| file.sync());
-            emptied.map_err(|source| Error::Log {
-                what: "made",
+            emptied.map_err(|source| DatabaseError::Log {
+                what: "created",
                 source,
             })?;
         }
-        let identity = Identity {
+        let identity = LogIdentity {
             page_size: page_size as u32,
             number: fastrand::u64(1..),
         };
-        let wal = Wal::create(place.log(), identity, options.checkpoint_every)?;
+        let wal = Wal::create(files.log(), identity, options.checkpoint_every)?;
         recovery::begin(&wal, identity.page_size, identity.number)?;
         let analysis = Analysis::of(&wal, page_size)?;
-        Ok(Opened {
+        Ok(OpenedLog {
             wal,
             identity,
             analysis,
@@ -280,11 +300,11 @@ impl Opened {
     }
 }
 
-/// True if a log is not one, and false if only nobody could look.
-fn is_damage(error: &Error) -> bool {
+/// True if the content of a log is wrong, false if it only could not be read.
+fn is_damage(error: &DatabaseError) -> bool {
     match error {
-        Error::LogDamaged { .. } | Error::LogCut { .. } => true,
-        Error::Log { source, .. } => source.kind() == io::ErrorKind::InvalidData,
+        DatabaseError::LogDamaged { .. } | DatabaseError::LogCut { .. } => true,
+        DatabaseError::Log { source, .. } => source.kind() == io::ErrorKind::InvalidData,
         _ => false,
     }
 }

@@ -1,4 +1,4 @@
-//! How a database is opened.
+//! The options with which a database is opened.
 
 use std::fmt;
 #[cfg(unix)]
@@ -9,52 +9,52 @@ use ebbpool::PoolOptions;
 use ebbpool::storage::Storage;
 
 use crate::database::Database;
-use crate::error::Error;
+use crate::database_files::DatabaseFiles;
+use crate::error::DatabaseError;
 #[cfg(unix)]
 use crate::files;
 use crate::log::LogFile;
 use crate::open;
-use crate::place::Place;
 
-/// Frames below which an operation might not get all pages that it needs at once.
+/// With fewer frames an operation might not get all the pages that it needs at the same time.
 const LEAST_FRAMES: u32 = 16;
 
-/// Bytes of a page.
+/// The least, greatest and default size of a page, in bytes.
 const LEAST_PAGE: usize = 512;
 pub(crate) const LARGEST_PAGE: usize = 32 << 10;
 const USUAL_PAGE: usize = 4096;
 
-/// Checkpoints that come closer than this would be all that the database does.
+/// If fewer bytes of log lay between two checkpoints, the database would do little but take checkpoints.
 const LEAST_BETWEEN_CHECKPOINTS: u64 = 4096;
 
 /// What a commit waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Durability {
-    /// Nothing. What was committed last is lost when the program ends without closing.
+    /// Nothing. The last commits are lost if the program ends without closing the database.
     None,
-    /// The operating system has the log: it survives the end of the program, not a power failure.
+    /// The operating system has the log. It survives the end of the program, but not a power failure.
     Buffered,
-    /// The log is on the device: it survives a power failure.
+    /// The log is on the device. It survives a power failure.
     #[default]
     Synced,
 }
 
-/// How a database is to be opened. Whatever the durability, what is found after a crash is exactly the
-/// first so many committed transactions.
+/// The options with which a database is opened. With any durability, the database holds exactly its first n
+/// committed transactions after a crash.
 ///
 /// ```no_run
-/// use ebbpool_btree::{Durability, Options};
+/// use ebbpool_btree::{Durability, DatabaseOptions};
 ///
-/// let options = Options::new(1000).durability(Durability::Buffered);
+/// let options = DatabaseOptions::new(1000).durability(Durability::Buffered);
 /// let database = options.open("accounts.db")?;
 /// database.put(b"alice", b"100")?;
 /// assert_eq!(database.get(b"alice")?.as_deref(), Some(&b"100"[..]));
 /// database.close()?;
-/// # Ok::<(), ebbpool_btree::Error>(())
+/// # Ok::<(), ebbpool_btree::DatabaseError>(())
 /// ```
 #[must_use]
-pub struct Options {
+pub struct DatabaseOptions {
     pub(crate) frames: u32,
     pub(crate) page_size: Option<usize>,
     pub(crate) policy: Option<String>,
@@ -68,22 +68,22 @@ pub struct Options {
     adjustments: Vec<Box<dyn FnOnce(PoolOptions) -> PoolOptions>>,
 }
 
-/// What a database is kept in, where that is no path.
-pub struct Parts {
-    /// Pages.
+/// The storages and log files of a database that is not opened by a path.
+pub struct DatabaseParts {
+    /// The pages.
     pub pages: Box<dyn Storage>,
-    /// Images of pages that are about to be overwritten, from which torn ones are restored. A database
-    /// that was opened with it once has to be opened with it again, also with
-    /// [`Options::double_write`] off: old images in it must not outlive that.
+    /// The double-write area: images of pages that are about to be overwritten, from which torn pages are
+    /// restored. A database that was opened with an area once must be opened with it again, even with
+    /// [`DatabaseOptions::double_write`] off, so that old images in it are never restored later.
     pub double_write: Option<Box<dyn Storage>>,
     /// The log's files.
     pub log: [Box<dyn LogFile>; 2],
 }
 
-impl Options {
-    /// So many frames for pages, 16 at least; as many as 8 for each thread.
+impl DatabaseOptions {
+    /// Opens with this number of frames for pages: 16 at least, and 8 for each thread.
     pub fn new(frames: u32) -> Self {
-        Options {
+        DatabaseOptions {
             frames,
             page_size: None,
             policy: None,
@@ -98,119 +98,121 @@ impl Options {
         }
     }
 
-    /// Bytes of a page, 4096 unless told: a power of two from 512 to 32768. A database that exists has pages
-    /// of the size with which it was made, and is refused if another one is given.
+    /// The page size in bytes: a power of two from 512 to 32768, by default 4096. An existing database
+    /// keeps the page size with which it was created; opening it with another one fails.
     pub fn page_size(mut self, bytes: usize) -> Self {
         self.page_size = Some(bytes);
         self
     }
 
-    /// The replacement policy, as `ebbpool policies` lists them; the pool's usual one unless told.
+    /// The replacement policy, one of those that `ebbpool policies` lists; by default the pool's.
     ///
     /// # Errors
     ///
-    /// If there is no such policy, or it needs to know the future.
-    pub fn policy(mut self, spec: &str) -> Result<Self, Error> {
+    /// If there is no such policy, or it needs future requests.
+    pub fn policy(mut self, spec: &str) -> Result<Self, DatabaseError> {
         drop(
             PoolOptions::new(self.frames)
                 .policy(spec)
-                .map_err(of_pool)?,
+                .map_err(from_pool_error)?,
         );
         self.policy = Some(spec.into());
         Ok(self)
     }
 
-    /// What a commit waits for; [`Durability::Synced`] unless told.
+    /// What a commit waits for; by default [`Durability::Synced`].
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }
 
-    /// A checkpoint is taken whenever the log has become so many bytes longer, 4096 at least; 64 MiB unless
-    /// told.
+    /// The database takes a checkpoint after each `bytes` of log: 4096 at least, by default 64 MiB.
     pub fn checkpoint_every(mut self, bytes: u64) -> Self {
         self.checkpoint_every = bytes;
         self
     }
 
-    /// Whether images of pages are kept beside, from which torn ones are restored; true unless told.
-    /// Without it (for devices that write pages whole or not at all) a torn page is reported.
-    pub fn double_write(mut self, kept: bool) -> Self {
-        self.double_write = kept;
+    /// Whether the pool writes images of pages to a double-write area, from which it restores torn pages;
+    /// true by default. Without an area (for devices that write each page completely or not at all) a torn
+    /// page is reported as damage.
+    pub fn double_write(mut self, double_write: bool) -> Self {
+        self.double_write = double_write;
         self
     }
 
-    /// How long a transaction waits for another that has a key; 1 second unless told.
+    /// How long a transaction waits for another one that has locked a key; by default 1 second.
     pub fn lock_patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// Whether threads write back, read ahead, and take checkpoints; true unless told. Without them everything
-    /// happens within calls.
+    /// Whether background threads write back, read ahead and take checkpoints; true by default. Without
+    /// them all of that happens within calls.
     pub fn background(mut self, background: bool) -> Self {
         self.background = background;
         self
     }
 
-    /// Whether a database is made where there is none; true unless told.
+    /// Whether to create the database if there is none; true by default.
     pub fn create(mut self, create: bool) -> Self {
         self.create = create;
         self
     }
 
-    /// Whether the database is only to be read; false unless told. No byte of its files is changed, which
-    /// may be on a file system that takes no writes: recovery happens in memory. Others may read it at
-    /// the same time. Changes and checkpoints fail with [`Error::ReadOnly`].
+    /// Whether to open the database read-only; false by default. No byte of its files changes, so they may
+    /// be on a read-only file system: recovery happens in memory. Other processes may read the database at
+    /// the same time. Changes and checkpoints fail with [`DatabaseError::ReadOnly`].
     ///
-    /// A database that is refused otherwise, since its log lost its end or has a hole, is shown as far as
-    /// it can be read; [`Database::lost`] says what is missing. Do not take it for the state after some
-    /// transaction then.
+    /// A database that cannot be opened otherwise, because its log lost its end or has a hole, is shown as
+    /// far as it can be read; [`Database::lost`] reports what is missing. Its content is then not the state
+    /// after any transaction.
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;
         self
     }
 
-    /// Changes what the pool is opened with. Format, log and double-write area are the database's.
+    /// Changes the pool's options. The database itself sets format, log and double-write area.
     pub fn pool(mut self, adjust: impl FnOnce(PoolOptions) -> PoolOptions + 'static) -> Self {
         self.adjustments.push(Box::new(adjust));
         self
     }
 
     /// Opens a database in files: `path` has the pages, `path.log0` and `path.log1` the log, `path.torn`
-    /// images of pages. Recovers first, if need be.
+    /// the double-write area. Recovers first if necessary.
     ///
     /// # Errors
     ///
-    /// [`Error::Options`], [`Error::NotADatabase`], [`Error::Newer`], [`Error::Locked`], [`Error::File`],
-    /// [`Error::LogDamaged`], [`Error::LogCut`], [`Error::Corrupt`], and what the pool fails with. Files
-    /// that are not ours are left as they are.
+    /// [`DatabaseError::Options`], [`DatabaseError::NotADatabase`], [`DatabaseError::Newer`],
+    /// [`DatabaseError::Locked`], [`DatabaseError::File`], [`DatabaseError::LogDamaged`],
+    /// [`DatabaseError::LogCut`], [`DatabaseError::Corrupt`], and errors of the pool. Files that do not
+    /// belong to a database remain unchanged.
     #[cfg(unix)]
-    pub fn open(self, path: impl AsRef<Path>) -> Result<Database, Error> {
+    pub fn open(self, path: impl AsRef<Path>) -> Result<Database, DatabaseError> {
         self.check()?;
-        let place = match self.read_only {
+        let files = match self.read_only {
             true => files::open_to_read(path.as_ref())?,
             false => files::open(path.as_ref(), &self)?,
         };
-        open::open(self, place)
+        open::open(self, files)
     }
 
-    /// Opens a database in whatever it is kept in. That nobody else has it open is for the caller to see to.
+    /// Opens a database on storages and log files. The caller ensures that the database is not open
+    /// elsewhere.
     ///
     /// # Errors
     ///
     /// As [`open`](Self::open).
-    pub fn open_on(self, parts: Parts) -> Result<Database, Error> {
+    pub fn open_on(self, parts: DatabaseParts) -> Result<Database, DatabaseError> {
         self.check()?;
-        let place = Place::of(parts)?;
+        let files = DatabaseFiles::of(parts)?;
         match self.read_only {
-            true => open::open(self, place.read_only()?),
-            false => open::open(self, place),
+            true => open::open(self, files.read_only()?),
+            false => open::open(self, files),
         }
     }
 
-    fn check(&self) -> Result<(), Error> {
-        let refused = |why| Err(Error::Options(why));
+    fn check(&self) -> Result<(), DatabaseError> {
+        let refused = |why| Err(DatabaseError::Options(why));
         if self.frames < LEAST_FRAMES {
             return refused(format!(
                 "a database needs {LEAST_FRAMES} frames at least, not {}; give it more",
@@ -233,19 +235,19 @@ impl Options {
         Ok(())
     }
 
-    /// The page size of a database that is to be made.
+    /// The page size of a database that is to be created.
     pub(crate) fn new_page_size(&self) -> usize {
         self.page_size.unwrap_or(USUAL_PAGE)
     }
 
-    /// The pool's options but for log and double-write area.
-    pub(crate) fn take_pool(&mut self) -> Result<PoolOptions, Error> {
+    /// The pool's options, without log and double-write area.
+    pub(crate) fn take_pool(&mut self) -> Result<PoolOptions, DatabaseError> {
         let mut pool = PoolOptions::new(self.frames)
             .background(self.background)
-            // Not under a parent's latch: operations do it before they begin.
+            // Operations throttle before they begin, not while they hold a parent's latch.
             .throttle_at_fix(false);
         if let Some(spec) = &self.policy {
-            pool = pool.policy(spec).map_err(of_pool)?;
+            pool = pool.policy(spec).map_err(from_pool_error)?;
         }
         let adjustments = std::mem::take(&mut self.adjustments);
         Ok(adjustments
@@ -258,16 +260,16 @@ pub(crate) fn is_page_size(bytes: usize) -> bool {
     bytes.is_power_of_two() && (LEAST_PAGE..=LARGEST_PAGE).contains(&bytes)
 }
 
-fn of_pool(error: ebbpool::Error) -> Error {
+fn from_pool_error(error: ebbpool::Error) -> DatabaseError {
     match error {
-        ebbpool::Error::Options(why) => Error::Options(why),
-        error => Error::Pool(error),
+        ebbpool::Error::Options(why) => DatabaseError::Options(why),
+        error => DatabaseError::Pool(error),
     }
 }
 
-impl fmt::Debug for Options {
+impl fmt::Debug for DatabaseOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
+        f.debug_struct("DatabaseOptions")
             .field("frames", &self.frames)
             .field("page_size", &self.page_size)
             .field("policy", &self.policy)
@@ -282,13 +284,13 @@ impl fmt::Debug for Options {
     }
 }
 
-impl fmt::Debug for Parts {
+impl fmt::Debug for DatabaseParts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Parts")
+        f.debug_struct("DatabaseParts")
             .field("pages", &self.pages.describe())
             .field(
                 "double_write",
-                &self.double_write.as_ref().map(|it| it.describe()),
+                &self.double_write.as_ref().map(|area| area.describe()),
             )
             .finish_non_exhaustive()
     }

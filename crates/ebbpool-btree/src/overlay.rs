@@ -1,5 +1,5 @@
-//! Files and pages that are only read: what is written to them stays in memory, so that a database can
-//! be recovered and looked at without changing a byte of it.
+//! Files and pages that are open read-only: all writes to them stay in memory, so that a database can be
+//! recovered and read without changing a byte of it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -11,56 +11,58 @@ use ebbpool::storage::{Read, Storage, Write, page_lsn};
 use crate::log::LogFile;
 use crate::sync::{Mutex, RwLock};
 
-/// Bytes of a log that are copied when one of them is written.
+/// The size of the blocks that a write copies to memory.
 const BLOCK: u64 = 4096;
 
-/// A log's file, and what was written to it since.
+/// A log's file, with later writes in memory.
 pub(crate) struct OverlayFile {
     /// Nothing where the file is missing.
     base: Option<Arc<dyn LogFile>>,
-    written: Mutex<Written>,
+    written: Mutex<WrittenBlocks>,
 }
 
-struct Written {
+struct WrittenBlocks {
     length: u64,
-    /// Bytes of the file itself that still count.
-    of_base: u64,
-    /// By their number.
+    /// The length of the file's beginning that has not been cut off.
+    base_length: u64,
+    /// Blocks that were written, by their number.
     blocks: BTreeMap<u64, Vec<u8>>,
 }
 
 impl OverlayFile {
     /// # Errors
     ///
-    /// If the file's length cannot be had.
+    /// If the file's length cannot be read.
     pub(crate) fn new(base: Option<Arc<dyn LogFile>>) -> io::Result<Self> {
         let length = base.as_ref().map_or(Ok(0), |base| base.len())?;
-        let written = Mutex::new(Written {
+        let written = Mutex::new(WrittenBlocks {
             length,
-            of_base: length,
+            base_length: length,
             blocks: BTreeMap::new(),
         });
         Ok(OverlayFile { base, written })
     }
 
     /// Reads bytes of one block.
-    fn read_part(&self, written: &Written, offset: u64, into: &mut [u8]) -> io::Result<()> {
+    fn read_part(&self, written: &WrittenBlocks, offset: u64, into: &mut [u8]) -> io::Result<()> {
         if let Some(block) = written.blocks.get(&(offset / BLOCK)) {
             let at = (offset % BLOCK) as usize;
             into.copy_from_slice(&block[at..at + into.len()]);
             return Ok(());
         }
         into.fill(0);
-        let there = written.of_base.saturating_sub(offset);
-        let there = into.len().min(usize::try_from(there).unwrap_or(usize::MAX));
+        let available = written.base_length.saturating_sub(offset);
+        let available = into
+            .len()
+            .min(usize::try_from(available).unwrap_or(usize::MAX));
         match &self.base {
-            Some(base) if there > 0 => base.read_at(offset, &mut into[..there]).map(drop),
+            Some(base) if available > 0 => base.read_at(offset, &mut into[..available]).map(drop),
             _ => Ok(()),
         }
     }
 }
 
-/// The parts of a range of bytes that are in one block each: where they begin, how long they are.
+/// Splits a range of bytes at the borders of blocks: where each part begins, and its length.
 fn parts(offset: u64, length: usize) -> impl Iterator<Item = (u64, usize)> {
     let end = offset.saturating_add(length as u64);
     let mut next = offset;
@@ -78,15 +80,17 @@ impl LogFile for OverlayFile {
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
         let written = self.written.lock();
-        let there = written.length.saturating_sub(offset);
-        let there = into.len().min(usize::try_from(there).unwrap_or(usize::MAX));
-        let mut rest = &mut into[..there];
-        for (from, length) in parts(offset, there) {
+        let available = written.length.saturating_sub(offset);
+        let available = into
+            .len()
+            .min(usize::try_from(available).unwrap_or(usize::MAX));
+        let mut rest = &mut into[..available];
+        for (from, length) in parts(offset, available) {
             let (part, after) = rest.split_at_mut(length);
             self.read_part(&written, from, part)?;
             rest = after;
         }
-        Ok(there)
+        Ok(available)
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
@@ -117,7 +121,7 @@ impl LogFile for OverlayFile {
     fn set_len(&self, length: u64) -> io::Result<()> {
         let written = &mut *self.written.lock();
         written.length = length;
-        written.of_base = written.of_base.min(length);
+        written.base_length = written.base_length.min(length);
         drop(written.blocks.split_off(&length.div_ceil(BLOCK)));
         if let Some(block) = written.blocks.get_mut(&(length / BLOCK)) {
             block[(length % BLOCK) as usize..].fill(0);
@@ -130,18 +134,18 @@ impl LogFile for OverlayFile {
     }
 }
 
-/// Pages, and those that were written since.
+/// Pages, with later writes in memory.
 pub(crate) struct OverlayPages {
     /// Nothing where the file is missing.
     base: Option<Arc<dyn Storage>>,
     page_size: usize,
-    written: RwLock<Changed>,
-    /// Where the log ended when it was opened.
+    written: RwLock<WrittenPages>,
+    /// The log's end when it was opened.
     log_end: Lsn,
     ahead: Mutex<HashSet<u64>>,
 }
 
-struct Changed {
+struct WrittenPages {
     count: u64,
     pages: HashMap<u64, Box<[u8]>>,
 }
@@ -159,7 +163,7 @@ impl OverlayPages {
         Ok(OverlayPages {
             base,
             page_size,
-            written: RwLock::new(Changed {
+            written: RwLock::new(WrittenPages {
                 count,
                 pages: HashMap::new(),
             }),
@@ -168,7 +172,7 @@ impl OverlayPages {
         })
     }
 
-    /// How many of the pages that were read so far have changes that the log does not have.
+    /// How many of the pages read so far have changes that the log lacks.
     pub(crate) fn ahead_of_log(&self) -> u64 {
         self.ahead.lock().len() as u64
     }
@@ -255,7 +259,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_file_behind_an_overlay_is_a_file_and_does_not_change(
+        fn an_overlay_behaves_like_a_file_and_leaves_its_base_unchanged(
             length in 0..12_000usize,
             steps in prop::collection::vec(step(), 0..20),
         ) {
@@ -268,7 +272,7 @@ mod tests {
                 match step {
                     Step::Write(offset, bytes) => {
                         let end = offset as usize + bytes.len();
-                        // A write of nothing makes nothing longer.
+                        // A write of no bytes does not make the file longer.
                         if !bytes.is_empty() && model.len() < end {
                             model.resize(end, 0);
                         }
@@ -283,10 +287,10 @@ mod tests {
                     }
                     Step::Read(offset, length) => {
                         let mut found = vec![7; length];
-                        let there = overlay.read_at(offset, &mut found).unwrap();
+                        let available = overlay.read_at(offset, &mut found).unwrap();
                         let from = model.len().min(offset as usize);
                         let to = model.len().min(offset as usize + length);
-                        prop_assert_eq!(&found[..there], &model[from..to]);
+                        prop_assert_eq!(&found[..available], &model[from..to]);
                     }
                 }
                 prop_assert_eq!(overlay.len().unwrap(), model.len() as u64);

@@ -4,68 +4,69 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::ops::{Bound, ControlFlow, RangeBounds};
 
-use crate::database::{Inner, MOST_TRIES};
-use crate::error::Error;
+use crate::database::{DatabaseInner, MOST_TRIES};
+use crate::error::DatabaseError;
 use crate::locks;
 use crate::log::TxnId;
 use crate::page::cell::Value;
-use crate::tree::Long;
+use crate::tree::LongValue;
 
-/// Records of the first batch: about a leaf of them.
+/// The number of records in the first batch: about one leaf.
 const FIRST_BATCH: usize = 16;
 
-/// The most that batches grow to.
+/// The limits of a batch.
 const MOST_RECORDS: usize = 1024;
 const MOST_BYTES: usize = 1 << 20;
 
-type Pair = (Vec<u8>, Vec<u8>);
+type KeyValue = (Vec<u8>, Vec<u8>);
 
-/// Records between two bounds, from either end. It reads a leaf at first, then more and more of them
-/// at a time; between them others may change what comes. It ends with the first error.
-pub struct Range<'d> {
-    inner: &'d Inner,
+/// An iterator over the records between two bounds, from either end. It reads one leaf at first, then more
+/// at a time. Between these reads other transactions may change the records that follow. It ends with the
+/// first error.
+pub struct RecordRange<'d> {
+    inner: &'d DatabaseInner,
     txn: TxnId,
-    /// What has not been read yet.
+    /// The bounds of the part that has not been read yet.
     from: Bound<Vec<u8>>,
     to: Bound<Vec<u8>>,
     exhausted: bool,
     /// Records before `from`, ascending.
-    front: VecDeque<Pair>,
+    front: VecDeque<KeyValue>,
     /// Records after `to`, descending.
-    back: VecDeque<Pair>,
+    back: VecDeque<KeyValue>,
     front_size: usize,
     back_size: usize,
 }
 
 /// From which end a batch is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
+enum RangeEnd {
     Front,
     Back,
 }
 
-/// What was read in one go.
+/// The records of one read.
 #[derive(Default)]
-struct Batch {
-    records: Vec<Pair>,
+struct RecordBatch {
+    records: Vec<KeyValue>,
     bytes: usize,
-    /// There may be more behind the last record.
+    /// There may be more after the last record.
     more: bool,
-    /// The key behind the last record, where somebody has it locked.
+    /// The key after the last record, if another transaction has locked it.
     locked: Option<Vec<u8>>,
-    /// The key behind the last record, where its value is to be read without the leaf's latch.
-    long: Option<(Vec<u8>, Long)>,
+    /// The key after the last record, if its value is to be read without the leaf's latch.
+    long: Option<(Vec<u8>, LongValue)>,
 }
 
-impl<'d> Range<'d> {
+impl<'d> RecordRange<'d> {
     pub(crate) fn new<K: AsRef<[u8]>>(
-        inner: &'d Inner,
+        inner: &'d DatabaseInner,
         txn: TxnId,
         bounds: impl RangeBounds<K>,
     ) -> Self {
         let owned = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
         let (from, to) = (owned(bounds.start_bound()), owned(bounds.end_bound()));
-        Range {
+        RecordRange {
             inner,
             txn,
             exhausted: locks::is_empty(slice(&from), slice(&to)),
@@ -78,7 +79,7 @@ impl<'d> Range<'d> {
         }
     }
 
-    /// Says that so many records will be wanted, so that they are read in one go.
+    /// Announces that the caller will read this number of records, so that they are read at once.
     #[must_use]
     pub fn expecting(mut self, records: usize) -> Self {
         self.front_size = records.clamp(1, MOST_RECORDS);
@@ -87,22 +88,22 @@ impl<'d> Range<'d> {
     }
 
     /// Reads the next batch from one end.
-    fn fill(&mut self, end: End) -> Result<(), Error> {
+    fn fill(&mut self, end: RangeEnd) -> Result<(), DatabaseError> {
         let size = match end {
-            End::Front => self.front_size,
-            End::Back => self.back_size,
+            RangeEnd::Front => self.front_size,
+            RangeEnd::Back => self.back_size,
         };
         let batch = self.read_whole(end, size)?;
         let larger = (size * 2).min(MOST_RECORDS.max(size));
         self.exhausted = !batch.more;
         let last = batch.records.last().map(|(key, _)| key.clone());
         match end {
-            End::Front => {
+            RangeEnd::Front => {
                 self.front_size = larger;
                 self.from = last.map_or(Bound::Unbounded, Bound::Excluded);
                 self.front.extend(batch.records);
             }
-            End::Back => {
+            RangeEnd::Back => {
                 self.back_size = larger;
                 self.to = last.map_or(Bound::Unbounded, Bound::Excluded);
                 self.back.extend(batch.records);
@@ -111,9 +112,9 @@ impl<'d> Range<'d> {
         Ok(())
     }
 
-    /// A batch in which no key is missing that another transaction may bring back: of one record at
-    /// least, if there are any.
-    fn read_whole(&self, end: End, mut size: usize) -> Result<Batch, Error> {
+    /// Reads a batch that misses no key which another transaction may restore. It has at least one record,
+    /// if there are any.
+    fn read_whole(&self, end: RangeEnd, mut size: usize) -> Result<RecordBatch, DatabaseError> {
         let locks = &self.inner.locks;
         let mut tries = 0;
         loop {
@@ -135,19 +136,24 @@ impl<'d> Range<'d> {
             } else if locks.brought_back() == brought_back {
                 return Ok(batch);
             }
-            // The less it reads, the less can happen meanwhile.
+            // A smaller batch leaves other transactions less time to interfere.
             size = (size / 2).max(1);
         }
     }
 
-    /// Long values are left to be read later if they `may_wait`.
-    fn read(&self, end: End, size: usize, may_wait: bool) -> Result<Batch, Error> {
+    /// Stops at a long value if it `may_wait` to be read later.
+    fn read(
+        &self,
+        end: RangeEnd,
+        size: usize,
+        may_wait: bool,
+    ) -> Result<RecordBatch, DatabaseError> {
         let (inner, txn) = (self.inner, self.txn);
         let (near, far) = match end {
-            End::Front => (slice(&self.from), slice(&self.to)),
-            End::Back => (slice(&self.to), slice(&self.from)),
+            RangeEnd::Front => (slice(&self.from), slice(&self.to)),
+            RangeEnd::Back => (slice(&self.to), slice(&self.from)),
         };
-        let mut batch = Batch::default();
+        let mut batch = RecordBatch::default();
         let mut each = |key: &[u8], value: Value<'_>| {
             if is_beyond(end, key, far) {
                 return Ok(ControlFlow::Break(()));
@@ -172,26 +178,26 @@ impl<'d> Range<'d> {
             })
         };
         match end {
-            End::Front => inner.tree.ascend(near, &mut each)?,
-            End::Back => inner.tree.descend(near, &mut each)?,
+            RangeEnd::Front => inner.tree.ascend(near, &mut each)?,
+            RangeEnd::Back => inner.tree.descend(near, &mut each)?,
         }
         Ok(batch)
     }
 
-    /// A key among those of the batch that another transaction has removed, and may bring back.
-    fn missing(&self, end: End, batch: &Batch) -> Option<Vec<u8>> {
+    /// A key between those of the batch that another transaction has removed and may restore.
+    fn missing(&self, end: RangeEnd, batch: &RecordBatch) -> Option<Vec<u8>> {
         let last = match (batch.records.last(), batch.more) {
             (Some((key, _)), true) => Some(Bound::Included(key.as_slice())),
             _ => None,
         };
         let (mut from, to) = match end {
-            End::Front => (slice(&self.from), last.unwrap_or(slice(&self.to))),
-            End::Back => (last.unwrap_or(slice(&self.from)), slice(&self.to)),
+            RangeEnd::Front => (slice(&self.from), last.unwrap_or(slice(&self.to))),
+            RangeEnd::Back => (last.unwrap_or(slice(&self.from)), slice(&self.to)),
         };
         let mut seen;
         loop {
             let key = self.inner.locks.removed_between(self.txn, from, to)?;
-            // It was removed after it was read.
+            // A key in the batch was removed after it was read.
             if !batch.records.iter().any(|(read, _)| *read == key) {
                 return Some(key);
             }
@@ -200,11 +206,11 @@ impl<'d> Range<'d> {
         }
     }
 
-    fn step(&mut self, end: End) -> Option<Result<Pair, Error>> {
+    fn step(&mut self, end: RangeEnd) -> Option<Result<KeyValue, DatabaseError>> {
         loop {
             let (near, far) = match end {
-                End::Front => (&mut self.front, &mut self.back),
-                End::Back => (&mut self.back, &mut self.front),
+                RangeEnd::Front => (&mut self.front, &mut self.back),
+                RangeEnd::Back => (&mut self.back, &mut self.front),
             };
             if let Some(record) = near.pop_front() {
                 return Some(Ok(record));
@@ -226,35 +232,35 @@ fn slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
     bound.as_ref().map(Vec::as_slice)
 }
 
-fn is_beyond(end: End, key: &[u8], bound: Bound<&[u8]>) -> bool {
+fn is_beyond(end: RangeEnd, key: &[u8], bound: Bound<&[u8]>) -> bool {
     match (end, bound) {
         (_, Bound::Unbounded) => false,
-        (End::Front, Bound::Included(to)) => key > to,
-        (End::Front, Bound::Excluded(to)) => key >= to,
-        (End::Back, Bound::Included(from)) => key < from,
-        (End::Back, Bound::Excluded(from)) => key <= from,
+        (RangeEnd::Front, Bound::Included(to)) => key > to,
+        (RangeEnd::Front, Bound::Excluded(to)) => key >= to,
+        (RangeEnd::Back, Bound::Included(from)) => key < from,
+        (RangeEnd::Back, Bound::Excluded(from)) => key <= from,
     }
 }
 
-impl Iterator for Range<'_> {
-    type Item = Result<(Vec<u8>, Vec<u8>), Error>;
+impl Iterator for RecordRange<'_> {
+    type Item = Result<(Vec<u8>, Vec<u8>), DatabaseError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.step(End::Front)
+        self.step(RangeEnd::Front)
     }
 }
 
-impl DoubleEndedIterator for Range<'_> {
+impl DoubleEndedIterator for RecordRange<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.step(End::Back)
+        self.step(RangeEnd::Back)
     }
 }
 
-impl std::iter::FusedIterator for Range<'_> {}
+impl std::iter::FusedIterator for RecordRange<'_> {}
 
-impl fmt::Debug for Range<'_> {
+impl fmt::Debug for RecordRange<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Range")
+        f.debug_struct("RecordRange")
             .field("from", &self.from)
             .field("to", &self.to)
             .field("exhausted", &self.exhausted)

@@ -1,54 +1,54 @@
-//! What follows a crash: redo of everything, undo of transactions that did not commit.
+//! Recovery after a crash: redo of all changes, undo of the transactions that did not commit.
 //!
-//! The log is read three times at most. *Analysis* finds out what there is to do; *redo* brings pages up to
-//! date, each by its LSN; then transactions that neither committed nor ended are rolled back, as they
-//! would have been while the database ran (Mohan et al. 1992).
+//! Recovery reads the log three times at most. *Analysis* collects what there is to do. *Redo* brings pages
+//! up to date, each by its LSN. *Undo* rolls back the transactions that neither committed nor ended, with
+//! the code that rolls back while the database runs (Mohan et al. 1992).
 
 use std::collections::{BTreeMap, HashMap};
 
 use ebbpool::{Damage, HEADER_BYTES, Lsn};
 
 use crate::change::{Change, Content};
-use crate::checkpoint::Taken;
-use crate::error::Error;
+use crate::checkpoint::CompletedCheckpoint;
+use crate::error::DatabaseError;
 use crate::log::{FIRST, Position, Record, TxnId, Wal};
-use crate::page::map::Maps;
-use crate::page::meta::Meta;
+use crate::page::map::AllocationMaps;
+use crate::page::meta::MetaPage;
 use crate::page::{META, ROOT};
 use crate::rollback;
 use crate::tree::Tree;
 
-/// What the log says has happened.
+/// What analysis has found in the log.
 #[derive(Debug, Default)]
 pub(crate) struct Analysis {
-    /// Records that the log still has.
+    /// The number of records in the log.
     pub(crate) records: u64,
-    /// Everything before is in the pages.
+    /// All changes before this position are in the pages.
     redo_from: Lsn,
-    /// The latest record that says all of a page.
+    /// By page, the LSN of the latest record that formats it.
     formatted: HashMap<u64, Lsn>,
-    /// The latest record that frees a page.
+    /// By page, the LSN of the latest record that frees it.
     freed: HashMap<u64, Lsn>,
-    /// Transactions that are not done.
-    open: BTreeMap<TxnId, Fate>,
+    /// Transactions that have something left to do.
+    open: BTreeMap<TxnId, UnfinishedTransaction>,
     pub(crate) highest_txn: TxnId,
-    pub(crate) checkpoint: Option<Taken>,
-    /// Pages that a transaction took without logging what it put there.
+    pub(crate) checkpoint: Option<CompletedCheckpoint>,
+    /// Pages whose content was not logged, each with the transaction that allocated it.
     unlogged: HashMap<u64, TxnId>,
 }
 
-/// What is to become of a transaction.
+/// What recovery has to do about a transaction.
 #[derive(Debug)]
-enum Fate {
-    /// It is rolled back, from this record on.
-    Loses { from: Option<Position> },
+enum UnfinishedTransaction {
+    /// It did not commit. It is rolled back, from this record on.
+    Loser { from: Option<Position> },
     /// It committed, and these pages are to be freed, but for the first `done`.
-    Frees { pages: Vec<u64>, done: usize },
+    Freeing { pages: Vec<u64>, done: usize },
 }
 
-/// What recovery did.
+/// Counters of a recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Done {
+pub(crate) struct RecoveryCounts {
     /// Pages changed, each as often as a record changed it.
     pub(crate) redone: u64,
     /// Transactions rolled back.
@@ -64,16 +64,16 @@ impl Analysis {
     ///
     /// # Errors
     ///
-    /// [`Error::Log`], and [`Error::Corrupt`] if a record cannot be.
-    pub(crate) fn of(wal: &Wal, page_size: usize) -> Result<Self, Error> {
-        let maps = Maps::new(page_size.saturating_sub(HEADER_BYTES));
+    /// [`DatabaseError::Log`], and [`DatabaseError::Corrupt`] if a record is impossible.
+    pub(crate) fn of(wal: &Wal, page_size: usize) -> Result<Self, DatabaseError> {
+        let maps = AllocationMaps::new(page_size.saturating_sub(HEADER_BYTES));
         let mut analysis = Analysis::default();
         wal.scan(&mut |position, lsn, record| {
             analysis.records += 1;
-            analysis.note_fate(position, record);
+            analysis.note_transaction(position, record);
             if let &Record::Checkpoint { redo_from } = record {
                 analysis.redo_from = analysis.redo_from.max(redo_from);
-                analysis.checkpoint = Some(Taken {
+                analysis.checkpoint = Some(CompletedCheckpoint {
                     covered: redo_from,
                     position,
                     end: lsn,
@@ -85,7 +85,7 @@ impl Analysis {
                     &Change::Mark { first, count, used } => {
                         if u64::from(count) > maps.span {
                             let what = "the log marks more pages in it than it has";
-                            return Err(Error::corrupt(*page, what));
+                            return Err(DatabaseError::corrupt(*page, what));
                         }
                         let pages = first..first.saturating_add(u64::from(count));
                         match (used, record) {
@@ -104,23 +104,26 @@ impl Analysis {
         Ok(analysis)
     }
 
-    fn note_fate(&mut self, position: Position, record: &Record<'_>) {
-        let (txn, fate) = match record {
+    fn note_transaction(&mut self, position: Position, record: &Record<'_>) {
+        let (txn, state) = match record {
             Record::Update { txn, .. } => {
                 let from = Some(position);
-                (*txn, Some(Fate::Loses { from }))
+                (*txn, Some(UnfinishedTransaction::Loser { from }))
             }
             Record::Compensation { txn, undo_next, .. } => {
                 let from = *undo_next;
-                (*txn, Some(Fate::Loses { from }))
+                (*txn, Some(UnfinishedTransaction::Loser { from }))
             }
             Record::Commit { txn, frees, .. } => {
                 let pages = frees.clone();
-                let frees = (!frees.is_empty()).then_some(Fate::Frees { pages, done: 0 });
+                let frees = (!frees.is_empty())
+                    .then_some(UnfinishedTransaction::Freeing { pages, done: 0 });
                 (*txn, frees)
             }
             Record::Freed { txn, done, .. } => {
-                if let Some(Fate::Frees { done: so_far, .. }) = self.open.get_mut(txn) {
+                if let Some(UnfinishedTransaction::Freeing { done: so_far, .. }) =
+                    self.open.get_mut(txn)
+                {
                     *so_far = *done as usize;
                 }
                 return;
@@ -129,48 +132,53 @@ impl Analysis {
             Record::Checkpoint { .. } | Record::Structure { .. } => return,
         };
         self.highest_txn = self.highest_txn.max(txn);
-        match fate {
-            Some(fate) => _ = self.open.insert(txn, fate),
+        match state {
+            Some(state) => _ = self.open.insert(txn, state),
             None => _ = self.open.remove(&txn),
         }
     }
 
-    /// True if redo writes all of a page, so that what storage has of it does not matter.
-    pub(crate) fn makes_anew(&self, page: u64) -> bool {
+    /// True if redo formats the page, so that its content in storage does not matter.
+    pub(crate) fn formats_page(&self, page: u64) -> bool {
         let formatted = self.formatted.get(&page);
         formatted.is_some_and(|&lsn| lsn > self.redo_from)
     }
 
-    /// True if a change must not be redone, since the page was made anew or freed later.
-    fn is_over(&self, page: u64, lsn: Lsn) -> bool {
+    /// True if a change must not be redone, since a later record formats or frees the page.
+    fn is_superseded(&self, page: u64, lsn: Lsn) -> bool {
         let of = |what: &HashMap<u64, Lsn>| what.get(&page).copied().unwrap_or(0);
         lsn < of(&self.formatted) || lsn <= of(&self.freed)
     }
 
-    /// Makes the database what it was when the log ended, without what did not commit. The allocation is ready
-    /// then.
+    /// Restores the state of the database at the end of the log, without transactions that did not commit.
+    /// The allocation is ready afterwards.
     ///
     /// # Errors
     ///
-    /// What the pool, the log and the tree fail with. Everything can be done again.
-    pub(crate) fn recover(self, tree: &Tree) -> Result<Done, Error> {
+    /// Errors of the pool, the log and the tree. Recovery may be repeated after an error.
+    pub(crate) fn recover(self, tree: &Tree) -> Result<RecoveryCounts, DatabaseError> {
         let _span = tracing::info_span!("recovery").entered();
         self.check_age(tree)?;
-        let mut done = Done {
+        let mut done = RecoveryCounts {
             redone: self.redo(tree)?,
-            ..Done::default()
+            ..RecoveryCounts::default()
         };
-        let loses = |txn| matches!(self.open.get(txn), Some(Fate::Loses { .. }));
-        let may_be_missing = |page| self.unlogged.get(&page).is_some_and(loses);
+        let is_loser = |txn| {
+            matches!(
+                self.open.get(txn),
+                Some(UnfinishedTransaction::Loser { .. })
+            )
+        };
+        let may_be_missing = |page| self.unlogged.get(&page).is_some_and(is_loser);
         tree.allocation.begin(&tree.pool, &may_be_missing)?;
-        for (txn, fate) in self.open {
-            match fate {
-                Fate::Loses { from } => {
+        for (txn, state) in self.open {
+            match state {
+                UnfinishedTransaction::Loser { from } => {
                     done.losers += 1;
                     done.undone += rollback::roll_back(tree, txn, from, None)?;
                     tree.wal.append(&Record::End { txn })?;
                 }
-                Fate::Frees {
+                UnfinishedTransaction::Freeing {
                     pages,
                     done: so_far,
                 } => {
@@ -179,7 +187,7 @@ impl Analysis {
                 }
             }
         }
-        if !done.is_nothing() {
+        if !done.is_empty() {
             tracing::info!(
                 records = self.records,
                 redone = done.redone,
@@ -192,84 +200,84 @@ impl Analysis {
         Ok(done)
     }
 
-    /// As [`recover`](Self::recover), in a database that is only read: what cannot be done is left out.
-    /// Answers how many steps that were.
-    pub(crate) fn recover_what_there_is(self, tree: &Tree) -> u64 {
+    /// As [`recover`](Self::recover), for a database that is open read-only: skips the steps that fail, and
+    /// returns their number.
+    pub(crate) fn recover_readable(self, tree: &Tree) -> u64 {
         let mut skipped = 0;
-        let mut left_out = |error: Error| {
+        let mut skip = |error: DatabaseError| {
             tracing::warn!(%error, "a step of recovery is left out");
             skipped += 1;
         };
         let complete = self.redo_from >= tree.wal.begin() || tree.wal.begin() == FIRST;
         match complete {
-            // Without its earlier changes a page cannot take the later ones.
-            false => left_out(Error::LogDamaged {
+            // The log lacks earlier changes, without which later ones cannot be applied to a page.
+            false => skip(DatabaseError::LogDamaged {
                 position: self.redo_from,
                 durable: tree.wal.begin(),
             }),
             true => {
                 if let Err(error) = self.redo_each(tree, &mut |error| {
-                    left_out(error);
+                    skip(error);
                     Ok(())
                 }) {
-                    left_out(error);
+                    skip(error);
                 }
             }
         }
-        // A rollback may need pages, and so has to know which are free.
+        // A rollback may allocate pages, so the allocation has to know the free ones.
         if let Err(error) = tree.allocation.begin(&tree.pool, &|_| true) {
-            left_out(error);
+            skip(error);
             return skipped;
         }
-        for (txn, fate) in self.open {
-            if let Fate::Loses { from } = fate
+        for (txn, state) in self.open {
+            if let UnfinishedTransaction::Loser { from } = state
                 && let Err(error) = rollback::roll_back(tree, txn, from, None)
             {
-                left_out(error);
+                skip(error);
             }
         }
         skipped
     }
 
-    /// Looks whether pages that everything depends on are later than the log. The first page is as late
-    /// as the latest checkpoint, so that a log is found out of which both files are older copies.
-    fn check_age(&self, tree: &Tree) -> Result<(), Error> {
+    /// Checks that no page on which all else depends is ahead of the log. The first page has the LSN of the
+    /// latest checkpoint, so this detects a log whose files are both older copies.
+    fn check_age(&self, tree: &Tree) -> Result<(), DatabaseError> {
         let maps = tree.allocation.maps.below(tree.pool.pages());
         for page in [META, ROOT].into_iter().chain(maps) {
-            match tree.pool.fix_read(page).map_err(of_a_cut_log) {
-                // What else is wrong with a page that is made anew does not matter.
-                Err(error) if !self.makes_anew(page) => return Err(error),
-                Err(error @ Error::LogCut { .. }) => return Err(error),
+            match tree.pool.fix_read(page).map_err(as_cut_log) {
+                // Redo formats the page, so other errors of it do not matter.
+                Err(error) if !self.formats_page(page) => return Err(error),
+                Err(error @ DatabaseError::LogCut { .. }) => return Err(error),
                 _ => {}
             }
         }
         Ok(())
     }
 
-    fn redo(&self, tree: &Tree) -> Result<u64, Error> {
+    fn redo(&self, tree: &Tree) -> Result<u64, DatabaseError> {
         self.redo_each(tree, &mut Err)
     }
 
-    /// Answers how often a page was changed; `failed` is asked what to do about a page that cannot be.
+    /// Returns the number of page changes. Calls `failed` with the error of a page that cannot be changed.
     fn redo_each(
         &self,
         tree: &Tree,
-        failed: &mut dyn FnMut(Error) -> Result<(), Error>,
-    ) -> Result<u64, Error> {
+        failed: &mut dyn FnMut(DatabaseError) -> Result<(), DatabaseError>,
+    ) -> Result<u64, DatabaseError> {
         let mut redone = 0;
         tree.wal.scan(&mut |_, lsn, record| {
             if lsn <= self.redo_from {
                 return Ok(());
             }
             let mut changes: Vec<_> = record.changes().iter().collect();
-            // Stable: what one record does to one page stays in order.
+            // The sort is stable: changes of one page by one record stay in order.
             changes.sort_by_key(|(page, _)| *page);
-            for of_one in changes.chunk_by(|a, b| a.0 == b.0) {
-                let page = of_one[0].0;
-                if self.is_over(page, lsn) {
+            for same_page in changes.chunk_by(|a, b| a.0 == b.0) {
+                let page = same_page[0].0;
+                if self.is_superseded(page, lsn) {
                     continue;
                 }
-                match redo(tree, page, lsn, of_one) {
+                match redo(tree, page, lsn, same_page) {
                     Ok(done) => redone += u64::from(done),
                     Err(error) => failed(error)?,
                 }
@@ -280,14 +288,20 @@ impl Analysis {
     }
 }
 
-/// Does what one record did to one page, unless the page has it; answers whether it did.
-fn redo(tree: &Tree, page: u64, lsn: Lsn, changes: &[&(u64, Change<'_>)]) -> Result<bool, Error> {
-    let anew = matches!(changes.first(), Some((_, Change::Format(_))));
-    let mut guard = match anew {
-        // What storage has of it may be anything.
+/// Applies the changes of one record to one page, unless the page has them. Returns whether it applied
+/// them.
+fn redo(
+    tree: &Tree,
+    page: u64,
+    lsn: Lsn,
+    changes: &[&(u64, Change<'_>)],
+) -> Result<bool, DatabaseError> {
+    let formatted = matches!(changes.first(), Some((_, Change::Format(_))));
+    let mut guard = match formatted {
+        // The page may hold anything in storage.
         true => tree.pool.fix_new(page)?,
         false => {
-            if tree.pool.fix_read(page).map_err(of_a_cut_log)?.lsn() >= lsn {
+            if tree.pool.fix_read(page).map_err(as_cut_log)?.lsn() >= lsn {
                 return Ok(false);
             }
             tree.pool.fix_write(page)?
@@ -300,13 +314,13 @@ fn redo(tree: &Tree, page: u64, lsn: Lsn, changes: &[&(u64, Change<'_>)]) -> Res
     Ok(true)
 }
 
-/// What a page that is ahead of the log says of the log.
-fn of_a_cut_log(error: ebbpool::Error) -> Error {
+/// Converts the error of a page that is ahead of the log into an error about the log.
+fn as_cut_log(error: ebbpool::Error) -> DatabaseError {
     match error {
         ebbpool::Error::Damaged {
             damage: Damage::Ahead { found, end },
             ..
-        } => Error::LogCut {
+        } => DatabaseError::LogCut {
             end,
             durable: found,
         },
@@ -314,26 +328,26 @@ fn of_a_cut_log(error: ebbpool::Error) -> Error {
     }
 }
 
-impl Done {
-    pub(crate) fn is_nothing(&self) -> bool {
-        *self == Done::default()
+impl RecoveryCounts {
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == RecoveryCounts::default()
     }
 }
 
-/// Writes the first page anew, so that its LSN is as late as the checkpoint that begins: an older log
-/// beside these pages is found out by it, also where no other page that is looked at says so. The log has
-/// all of the page, lest a crash tears it.
+/// Formats the first page again, so that its LSN is as late as the checkpoint that begins. It reveals an
+/// older log beside these pages, even if no other page that opening reads does. The log has the whole page,
+/// so that a crash cannot leave it torn.
 ///
 /// # Errors
 ///
-/// What the pool and the log fail with.
-pub(crate) fn renew_first_page(tree: &Tree) -> Result<(), Error> {
+/// Errors of the pool and the log.
+pub(crate) fn renew_first_page(tree: &Tree) -> Result<(), DatabaseError> {
     let mut page = tree.pool.fix_write(META)?;
-    let Meta {
+    let MetaPage {
         page_size,
         identity,
         ..
-    } = Meta::read(&page)?;
+    } = MetaPage::read(&page)?;
     let change = Change::Format(Content::Meta {
         page_size,
         identity,
@@ -345,13 +359,13 @@ pub(crate) fn renew_first_page(tree: &Tree) -> Result<(), Error> {
     Ok(())
 }
 
-/// Begins the log of a database that is new: recovery makes its pages of it.
+/// Writes the first record of a new database's log. Recovery creates the pages from it.
 ///
 /// # Errors
 ///
-/// [`Error::Log`].
-pub(crate) fn begin(wal: &Wal, page_size: u32, identity: u64) -> Result<(), Error> {
-    let maps = Maps::new((page_size as usize).saturating_sub(HEADER_BYTES));
+/// [`DatabaseError::Log`].
+pub(crate) fn begin(wal: &Wal, page_size: u32, identity: u64) -> Result<(), DatabaseError> {
+    let maps = AllocationMaps::new((page_size as usize).saturating_sub(HEADER_BYTES));
     let root = Content::Node {
         level: 0,
         next: 0,

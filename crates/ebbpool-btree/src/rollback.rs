@@ -1,30 +1,30 @@
-//! What follows the end of a transaction: its changes are taken back, or what it no longer needs is freed.
-//! The same code does it while the database runs and in recovery.
+//! The work at the end of a transaction: undoing its changes, or freeing the pages that it no longer needs.
+//! The database runs the same code in operation and in recovery.
 
 use std::io;
 
 use ebbpool::Lsn;
 
 use crate::change::Change;
-use crate::error::Error;
+use crate::error::DatabaseError;
 use crate::log::{Position, Record, TxnId, Undo, Wal};
 use crate::page::ROOT;
 use crate::page::cell::read_leaf_cell;
-use crate::tree::{Author, Tree};
+use crate::tree::{ChangeLogger, Tree};
 
-/// Logs what takes a change back.
-struct Compensating {
+/// Logs the changes of a rollback, as compensation records.
+struct CompensationLogger {
     txn: TxnId,
     undo_next: Option<Position>,
 }
 
-impl Author for Compensating {
+impl ChangeLogger for CompensationLogger {
     fn log(
         &mut self,
         wal: &Wal,
         _undo: Undo<'_>,
         changes: Vec<(u64, Change<'_>)>,
-    ) -> Result<Lsn, Error> {
+    ) -> Result<Lsn, DatabaseError> {
         let record = Record::Compensation {
             txn: self.txn,
             undo_next: self.undo_next,
@@ -34,18 +34,18 @@ impl Author for Compensating {
     }
 }
 
-/// Takes back what a transaction did, latest first, from the record at `from` on, until that at `until`
-/// would come. Answers how many changes there were.
+/// Undoes the changes of a transaction, the latest first: from the record at `from` back to that at
+/// `until`, which is not undone. Returns the number of changes undone.
 ///
 /// # Errors
 ///
-/// What the log and the tree fail with. Part of it may have happened then, and the log says which.
+/// Errors of the log and the tree. Part of the rollback may be done then, and the log has that part.
 pub(crate) fn roll_back(
     tree: &Tree,
     txn: TxnId,
     from: Option<Position>,
     until: Option<Position>,
-) -> Result<u64, Error> {
+) -> Result<u64, DatabaseError> {
     let mut buffer = Vec::new();
     let mut next = from;
     let mut count = 0;
@@ -58,11 +58,11 @@ pub(crate) fn roll_back(
                 undo,
                 ..
             } if by == txn => {
-                let mut author = Compensating {
+                let mut logger = CompensationLogger {
                     txn,
                     undo_next: previous,
                 };
-                take_back(tree, &undo, &mut author)?;
+                apply_undo(tree, &undo, &mut logger)?;
                 count += 1;
                 previous
             }
@@ -71,7 +71,7 @@ pub(crate) fn roll_back(
             } if by == txn => undo_next,
             _ => return Err(not_its_record(txn, position)),
         };
-        // Records point backwards, or else this would never end.
+        // Each record points to an earlier one; otherwise this would not end.
         if next.is_some_and(|next| next >= position) {
             return Err(not_its_record(txn, position));
         }
@@ -79,50 +79,54 @@ pub(crate) fn roll_back(
     Ok(count)
 }
 
-fn not_its_record(txn: TxnId, position: Position) -> Error {
+fn not_its_record(txn: TxnId, position: Position) -> DatabaseError {
     let why = format!("the record at byte {position} is not what transaction {txn} did before");
-    Error::Log {
+    DatabaseError::Log {
         what: "read",
         source: io::Error::new(io::ErrorKind::InvalidData, why),
     }
 }
 
-fn take_back(tree: &Tree, undo: &Undo<'_>, author: &mut Compensating) -> Result<(), Error> {
+fn apply_undo(
+    tree: &Tree,
+    undo: &Undo<'_>,
+    logger: &mut CompensationLogger,
+) -> Result<(), DatabaseError> {
     match *undo {
-        Undo::Remove { key } => match tree.remove(key, author)? {
+        Undo::Remove { key } => match tree.remove(key, logger)? {
             Some(_) => Ok(()),
-            None => Err(Error::corrupt(
+            None => Err(DatabaseError::corrupt(
                 ROOT,
-                "a key that is to be taken back is nowhere in the tree under this page",
+                "the tree under this page lacks a key whose insertion is to be undone",
             )),
         },
         Undo::Restore { cell } => {
             let (key, value, _) = read_leaf_cell(cell).ok_or_else(|| {
-                Error::corrupt(ROOT, "the log has no record in place of one to be restored")
+                DatabaseError::corrupt(ROOT, "the log has no record in place of one to be restored")
             })?;
-            tree.put(key, value, author).map(drop)
+            tree.put(key, value, logger).map(drop)
         }
         Undo::Free { first, count } => {
             let pages: Vec<u64> = (first..first.saturating_add(u64::from(count))).collect();
-            tree.allocation.free(&tree.pool, &tree.wal, &pages, author)
+            tree.allocation.free(&tree.pool, &tree.wal, &pages, logger)
         }
-        Undo::Empty => tree.make_empty(author),
+        Undo::Empty => tree.make_empty(logger),
     }
 }
 
 /// Logs that pages of a committed transaction are free.
-struct Freeing {
+struct FreeingLogger {
     txn: TxnId,
     done: u32,
 }
 
-impl Author for Freeing {
+impl ChangeLogger for FreeingLogger {
     fn log(
         &mut self,
         wal: &Wal,
         _undo: Undo<'_>,
         changes: Vec<(u64, Change<'_>)>,
-    ) -> Result<Lsn, Error> {
+    ) -> Result<Lsn, DatabaseError> {
         let record = Record::Freed {
             txn: self.txn,
             done: self.done,
@@ -132,24 +136,29 @@ impl Author for Freeing {
     }
 }
 
-/// Frees the pages that a committed transaction does not need any more, all but the first `done` of
-/// them, and logs that nothing more comes of it.
+/// Frees the pages that a committed transaction no longer needs, except the first `done` of them, and logs
+/// the transaction's end.
 ///
 /// # Errors
 ///
-/// What the log and the pool fail with. Recovery does the rest then.
-pub(crate) fn free(tree: &Tree, txn: TxnId, pages: &[u64], done: usize) -> Result<(), Error> {
+/// Errors of the log and the pool. Recovery frees the rest then.
+pub(crate) fn free(
+    tree: &Tree,
+    txn: TxnId,
+    pages: &[u64],
+    done: usize,
+) -> Result<(), DatabaseError> {
     let allocation = &tree.allocation;
     let mut done = done;
     let rest = pages.get(done..).unwrap_or_default();
-    // One record for each: what it says is done is done whole.
+    // One record for each run: the pages that it counts as done are all freed by then.
     for run in rest.chunk_by(|&a, &b| allocation.maps.of(a) == allocation.maps.of(b)) {
         done += run.len();
-        let mut author = Freeing {
+        let mut logger = FreeingLogger {
             txn,
             done: u32::try_from(done).unwrap_or(u32::MAX),
         };
-        allocation.free(&tree.pool, &tree.wal, run, &mut author)?;
+        allocation.free(&tree.pool, &tree.wal, run, &mut logger)?;
     }
     tree.wal.append(&Record::End { txn }).map(drop)
 }

@@ -1,4 +1,4 @@
-//! Changes that happen all or not at all.
+//! Transactions: changes that take effect together or not at all.
 
 use std::fmt;
 use std::ops::{ControlFlow, RangeBounds};
@@ -7,50 +7,50 @@ use std::panic::{self, AssertUnwindSafe};
 use ebbpool::{Log, Lsn};
 
 use crate::change::Change;
-use crate::database::Inner;
-use crate::error::Error;
-use crate::locks::{Held, Locks};
+use crate::database::DatabaseInner;
+use crate::error::DatabaseError;
+use crate::locks::{HeldLocks, Locks};
 use crate::log::{Position, Record, TxnId, Undo, Wal};
 use crate::options::Durability;
 use crate::page::ROOT;
 use crate::page::cell::{Value, most_key_bytes};
-use crate::range::Range;
+use crate::range::RecordRange;
 use crate::rollback;
 use crate::sync::Ordering;
-use crate::tree::{Author, Old};
+use crate::tree::{ChangeLogger, OldValue};
 
-/// Bytes of the longest value.
+/// The length of the longest value in bytes.
 pub(crate) const LONGEST_VALUE: usize = 64 << 20;
 
-/// A transaction. Dropped, it is rolled back.
+/// A transaction. Dropping it rolls it back.
 ///
-/// An operation that fails has changed nothing, and the transaction may go on, unless the error is
-/// [`Error::Broken`].
+/// An operation that fails changes nothing, and the transaction may go on, unless the error is
+/// [`DatabaseError::Broken`].
 pub struct Transaction<'d> {
-    inner: &'d Inner,
-    chain: Chain<'d>,
-    held: Held,
+    inner: &'d DatabaseInner,
+    chain: RecordChain<'d>,
+    held: HeldLocks,
     /// Pages of long values that were replaced or removed.
     frees: Vec<u64>,
     ended: bool,
 }
 
 /// The records of a transaction, each of which names the one before it.
-struct Chain<'d> {
-    inner: &'d Inner,
+struct RecordChain<'d> {
+    inner: &'d DatabaseInner,
     txn: TxnId,
     last: Option<Position>,
-    /// The log may have something of it.
+    /// True if the log may have a record of it.
     begun: bool,
 }
 
-impl Author for Chain<'_> {
+impl ChangeLogger for RecordChain<'_> {
     fn log(
         &mut self,
         wal: &Wal,
         undo: Undo<'_>,
         changes: Vec<(u64, Change<'_>)>,
-    ) -> Result<Lsn, Error> {
+    ) -> Result<Lsn, DatabaseError> {
         if !self.begun {
             self.inner.live.begin(self.txn, wal);
             self.begun = true;
@@ -67,16 +67,16 @@ impl Author for Chain<'_> {
 }
 
 impl<'d> Transaction<'d> {
-    pub(crate) fn new(inner: &'d Inner, txn: TxnId) -> Self {
+    pub(crate) fn new(inner: &'d DatabaseInner, txn: TxnId) -> Self {
         Transaction {
             inner,
-            chain: Chain {
+            chain: RecordChain {
                 inner,
                 txn,
                 last: None,
                 begun: false,
             },
-            held: Held::default(),
+            held: HeldLocks::default(),
             frees: Vec::new(),
             ended: false,
         }
@@ -87,36 +87,36 @@ impl<'d> Transaction<'d> {
     /// # Errors
     ///
     /// As [`Database::get`](crate::Database::get).
-    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError> {
         self.inner.get(self.chain.txn, key)
     }
 
-    /// As [`get`](Self::get), and nobody else changes the key until the transaction ends.
+    /// As [`get`](Self::get), and locks the key: no other transaction changes it until this one ends.
     ///
     /// # Errors
     ///
     /// As [`put`](Self::put).
-    pub fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        self.inner.check_whole()?;
+    pub fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError> {
+        self.inner.check_writable()?;
         self.lock(key)?;
         self.get(key)
     }
 
-    /// Gives a key a value.
+    /// Sets the value of a key.
     ///
     /// # Errors
     ///
-    /// [`Error::KeyTooLong`], [`Error::ValueTooLong`], [`Error::Conflict`], [`Error::Log`],
-    /// [`Error::Broken`], [`Error::Corrupt`], and what the pool fails with. The key has its old value
-    /// then, and the transaction may go on.
-    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+    /// [`DatabaseError::KeyTooLong`], [`DatabaseError::ValueTooLong`], [`DatabaseError::Conflict`],
+    /// [`DatabaseError::Log`], [`DatabaseError::Broken`], [`DatabaseError::Corrupt`], and errors of the
+    /// pool. The key has its old value then, and the transaction may go on.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), DatabaseError> {
         let most = most_key_bytes(self.inner.tree.pool.payload_size());
         if key.len() > most {
             let length = key.len();
-            return Err(Error::KeyTooLong { length, most });
+            return Err(DatabaseError::KeyTooLong { length, most });
         }
         if value.len() > LONGEST_VALUE {
-            return Err(Error::ValueTooLong {
+            return Err(DatabaseError::ValueTooLong {
                 length: value.len(),
                 most: LONGEST_VALUE,
             });
@@ -127,12 +127,12 @@ impl<'d> Transaction<'d> {
         })
     }
 
-    /// Removes a key; false if it was not there.
+    /// Removes a key. Returns false if it was not there.
     ///
     /// # Errors
     ///
     /// As [`put`](Self::put).
-    pub fn delete(&mut self, key: &[u8]) -> Result<bool, Error> {
+    pub fn delete(&mut self, key: &[u8]) -> Result<bool, DatabaseError> {
         self.all_or_nothing(|this| {
             this.lock(key)?;
             let locks = &this.inner.locks;
@@ -144,38 +144,38 @@ impl<'d> Transaction<'d> {
             let Some(old) = removed? else {
                 return Ok(false);
             };
-            this.no_longer_needs(old)?;
+            this.free_at_commit(old)?;
             Ok(true)
         })
     }
 
-    /// Calls `update` with key after key from `from` on, ascending, until it has seen `count`. What it
-    /// answers, as long as the value, replaces the value. Answers how many keys there were, which
-    /// nobody else changes until the transaction ends.
+    /// Calls `update` with at most `count` keys in ascending order, from `from` on, and their values. A
+    /// value that it returns replaces the old one and must have the same length. Returns the number of
+    /// keys. No other transaction changes them until this one ends.
     ///
-    /// `update` is called while nobody else gets at the key's page: it must not use the database. If it
-    /// panics, what this call has changed is taken back before the panic goes on, and the transaction
-    /// may be used further.
+    /// The transaction holds the latch of the key's page during the call, so `update` must not use the
+    /// database. If it panics, the changes of `update_range` are undone before the panic resumes, and the
+    /// transaction may go on.
     ///
     /// # Errors
     ///
-    /// As [`put`](Self::put), and [`Error::Options`] if a new value has another length. Nothing has
+    /// As [`put`](Self::put), and [`DatabaseError::Options`] if a new value has another length. Nothing has
     /// changed then.
     pub fn update_range(
         &mut self,
         from: &[u8],
         count: u64,
         mut update: impl FnMut(&[u8], &[u8]) -> Option<Vec<u8>>,
-    ) -> Result<u64, Error> {
+    ) -> Result<u64, DatabaseError> {
         let mut panicked = None;
         let outcome = self.all_or_nothing(|this| {
             let mut update = |key: &[u8], old: &[u8]| {
-                // A panic must not meet the page's latch: the pool would take the page for changed by
-                // halves.
+                // A panic must not unwind through the page's latch: the pool would take the page for half
+                // changed.
                 let answer = panic::catch_unwind(AssertUnwindSafe(|| update(key, old)));
                 let answer = answer.map_err(|payload| {
                     panicked = Some(payload);
-                    Error::Options("the update of a record panicked".into())
+                    DatabaseError::Options("the update of a record panicked".into())
                 });
                 same_length(answer?, old)
             };
@@ -183,15 +183,18 @@ impl<'d> Transaction<'d> {
             let mut seen = 0;
             while seen < count {
                 match this.update_leaf(&from, count, &mut seen, &mut update)? {
-                    Step::Leaf(next) => from = next,
-                    Step::End => break,
-                    Step::Locked(key) => {
+                    UpdateStep::Leaf(next) => from = next,
+                    UpdateStep::End => break,
+                    UpdateStep::Locked(key) => {
                         this.lock(&key)?;
                         from = key;
                     }
-                    Step::Long(mut key) => {
+                    UpdateStep::Long(mut key) => {
                         let old = this.get(&key)?.ok_or_else(|| {
-                            Error::corrupt(ROOT, "a locked key is no longer in the tree under it")
+                            DatabaseError::corrupt(
+                                ROOT,
+                                "a locked key is no longer in the tree under it",
+                            )
                         })?;
                         if let Some(new) = update(&key, &old)? {
                             this.put_locked(&key, &new)?;
@@ -214,8 +217,8 @@ impl<'d> Transaction<'d> {
         from: &[u8],
         count: u64,
         seen: &mut u64,
-        update: &mut impl FnMut(&[u8], &[u8]) -> Result<Option<Vec<u8>>, Error>,
-    ) -> Result<Step, Error> {
+        update: &mut impl FnMut(&[u8], &[u8]) -> Result<Option<Vec<u8>>, DatabaseError>,
+    ) -> Result<UpdateStep, DatabaseError> {
         let (locks, tree) = (&self.inner.locks, &self.inner.tree);
         let (txn, held) = (self.chain.txn, &mut self.held);
         let mut stopped = None;
@@ -224,53 +227,53 @@ impl<'d> Transaction<'d> {
                 return Ok(ControlFlow::Break(()));
             }
             if !locks.try_lock(txn, key, held) {
-                stopped = Some(Step::Locked(key.to_vec()));
+                stopped = Some(UpdateStep::Locked(key.to_vec()));
                 return Ok(ControlFlow::Break(()));
             }
             *seen += 1;
             match value {
                 Value::Inline(old) => Ok(ControlFlow::Continue(update(key, old)?)),
-                // Its pages are read and written without the leaf's latch: the key is locked.
+                // The key is locked, so its pages are read and written without the leaf's latch.
                 Value::Overflow { .. } => {
-                    stopped = Some(Step::Long(key.to_vec()));
+                    stopped = Some(UpdateStep::Long(key.to_vec()));
                     Ok(ControlFlow::Break(()))
                 }
             }
         };
         tree.pool.throttle();
         let next = tree.update_leaf(from, &mut each, &mut self.chain)?;
-        Ok(stopped.unwrap_or_else(|| next.map_or(Step::End, Step::Leaf)))
+        Ok(stopped.unwrap_or_else(|| next.map_or(UpdateStep::End, UpdateStep::Leaf)))
     }
 
     /// Records in order of their keys, its own changes included.
-    pub fn range<K: AsRef<[u8]>>(&self, bounds: impl RangeBounds<K>) -> Range<'_> {
-        Range::new(self.inner, self.chain.txn, bounds)
+    pub fn range<K: AsRef<[u8]>>(&self, bounds: impl RangeBounds<K>) -> RecordRange<'_> {
+        RecordRange::new(self.inner, self.chain.txn, bounds)
     }
 
     /// Loads an empty tree.
     pub(crate) fn load(
         &mut self,
-        records: &mut dyn Iterator<Item = Result<(Vec<u8>, Vec<u8>), Error>>,
+        records: &mut dyn Iterator<Item = Result<(Vec<u8>, Vec<u8>), DatabaseError>>,
         fill: f64,
-    ) -> Result<u64, Error> {
-        self.inner.check_whole()?;
-        let _broken = self.inner.broken_by_panic();
+    ) -> Result<u64, DatabaseError> {
+        self.inner.check_writable()?;
+        let _broken = self.inner.panic_guard();
         self.inner.tree.load(records, fill, &mut self.chain)
     }
 
-    fn lock(&mut self, key: &[u8]) -> Result<(), Error> {
+    fn lock(&mut self, key: &[u8]) -> Result<(), DatabaseError> {
         let locked = self.inner.locks.lock(self.chain.txn, key, &mut self.held);
-        locked.map_err(|conflict| self.inner.check_whole().err().unwrap_or(conflict))
+        locked.map_err(|conflict| self.inner.check_writable().err().unwrap_or(conflict))
     }
 
-    fn put_locked(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+    fn put_locked(&mut self, key: &[u8], value: &[u8]) -> Result<(), DatabaseError> {
         let tree = &self.inner.tree;
         let value = match tree.overflows(key, value) {
             true => tree.store(value, &mut self.chain)?,
             false => Value::Inline(value),
         };
         match tree.put(key, value, &mut self.chain)? {
-            Some(old) => self.no_longer_needs(old),
+            Some(old) => self.free_at_commit(old),
             None => {
                 self.inner.locks.put(key, &mut self.held);
                 Ok(())
@@ -278,60 +281,61 @@ impl<'d> Transaction<'d> {
         }
     }
 
-    /// The pages of a value stay as they are until the transaction has committed.
-    fn no_longer_needs(&mut self, old: Old) -> Result<(), Error> {
-        if let Old::Overflow { first } = old {
+    /// Notes the pages of a replaced value. They remain unchanged until the transaction has committed.
+    fn free_at_commit(&mut self, old: OldValue) -> Result<(), DatabaseError> {
+        if let OldValue::Overflow { first } = old {
             self.frees.extend(self.inner.tree.overflow_pages(first)?);
         }
         Ok(())
     }
 
-    /// Takes back what an operation has done so far, if it fails.
+    /// Runs an operation, and undoes its changes if it fails.
     fn all_or_nothing<R>(
         &mut self,
-        operation: impl FnOnce(&mut Self) -> Result<R, Error>,
-    ) -> Result<R, Error> {
-        self.inner.check_whole()?;
+        operation: impl FnOnce(&mut Self) -> Result<R, DatabaseError>,
+    ) -> Result<R, DatabaseError> {
+        self.inner.check_writable()?;
         self.inner.tree.pool.throttle();
-        let _broken = self.inner.broken_by_panic();
+        let _broken = self.inner.panic_guard();
         let (before, frees) = (self.chain.last, self.frees.len());
         let outcome = operation(self);
         if outcome.is_err() {
             self.frees.truncate(frees);
-            let Chain { txn, last, .. } = self.chain;
+            let RecordChain { txn, last, .. } = self.chain;
             if let Err(error) = rollback::roll_back(&self.inner.tree, txn, last, before) {
-                // Part of it was taken back, which must not happen twice.
+                // Part of the changes are undone, which must not happen twice.
                 self.ended = true;
                 return Err(self
                     .inner
-                    .broken_by("an operation cannot be taken back", &error));
+                    .break_with("an operation cannot be undone", &error));
             }
             self.chain.last = before;
-            Locks::taken_back(&mut self.held);
+            Locks::operation_undone(&mut self.held);
         }
         outcome
     }
 
-    /// Makes it count. Returns when it is as durable as the database was opened for.
+    /// Commits the transaction. Returns when the commit is as durable as the database's [`Durability`]
+    /// demands.
     ///
     /// # Errors
     ///
-    /// [`Error::Log`]: whether it counts will be known when the database is reopened, and until then
-    /// nobody gets at its keys. [`Error::Broken`]: it does not count.
-    pub fn commit(self) -> Result<(), Error> {
+    /// After [`DatabaseError::Log`] it is not known whether the transaction has committed until the database is
+    /// reopened, and until then its keys stay locked. After [`DatabaseError::Broken`] it has not committed.
+    pub fn commit(self) -> Result<(), DatabaseError> {
         let durability = self.inner.durability;
         self.commit_as(durability)
     }
 
-    pub(crate) fn commit_as(mut self, durability: Durability) -> Result<(), Error> {
+    pub(crate) fn commit_as(mut self, durability: Durability) -> Result<(), DatabaseError> {
         if self.chain.last.is_some() {
-            self.inner.check_whole()?;
-            // Whatever comes of it, there is no way back.
+            self.inner.check_writable()?;
+            // From here on the transaction cannot be rolled back.
             self.ended = true;
-            let _broken = self.inner.broken_by_panic();
-            let made = self.make_it_count(durability);
-            made.inspect_err(|error| _ = self.inner.broken_by("a commit failed", error))?;
-            self.tidy_up();
+            let _broken = self.inner.panic_guard();
+            let made = self.append_commit(durability);
+            made.inspect_err(|error| _ = self.inner.break_with("a commit failed", error))?;
+            self.clean_up();
         } else {
             self.ended = true;
             self.end_without_changes()?;
@@ -341,9 +345,9 @@ impl<'d> Transaction<'d> {
         Ok(())
     }
 
-    fn make_it_count(&mut self, durability: Durability) -> Result<(), Error> {
+    fn append_commit(&mut self, durability: Durability) -> Result<(), DatabaseError> {
         let wal = &*self.inner.tree.wal;
-        // Neighbours are freed together.
+        // In order, so that neighbouring pages are freed together.
         self.frees.sort_unstable();
         let appended = wal.append(&Record::Commit {
             txn: self.chain.txn,
@@ -357,16 +361,16 @@ impl<'d> Transaction<'d> {
         }
     }
 
-    /// After the commit: nothing of this can make it fail.
-    fn tidy_up(&mut self) {
+    /// The work after the commit, whose errors do not undo the commit.
+    fn clean_up(&mut self) {
         let frees = std::mem::take(&mut self.frees);
         let txn = self.chain.txn;
         if !frees.is_empty()
             && let Err(error) = rollback::free(&self.inner.tree, txn, &frees, 0)
         {
-            // Recovery frees them, by the commit's record, which the log keeps for as long as the
+            // Recovery frees them. It reads them from the commit record, which stays in the log while the
             // transaction counts as live.
-            self.inner.broken_by("pages cannot be freed", &error);
+            self.inner.break_with("pages cannot be freed", &error);
         } else {
             self.inner.live.end(txn);
         }
@@ -378,42 +382,46 @@ impl<'d> Transaction<'d> {
         self.inner.locks.release(held, rolled_back);
     }
 
-    /// Nothing of it is in the tree.
-    fn end_without_changes(&mut self) -> Result<(), Error> {
+    /// Ends a transaction that has no changes in the tree.
+    fn end_without_changes(&mut self) -> Result<(), DatabaseError> {
         let txn = self.chain.txn;
         if self.chain.begun {
             let ended = self.inner.tree.wal.append(&Record::End { txn });
-            ended.map_err(|error| self.inner.broken_by("the log takes no more", &error))?;
+            ended.map_err(|error| {
+                self.inner
+                    .break_with("the log takes no more records", &error)
+            })?;
             self.inner.live.end(txn);
         }
         self.release(true);
         Ok(())
     }
 
-    /// Takes all of it back.
+    /// Undoes all changes of the transaction.
     ///
     /// # Errors
     ///
-    /// [`Error::Broken`] if that is not possible. Then its changes stay where nobody gets at them, and
-    /// are taken back when the database is reopened.
-    pub fn rollback(mut self) -> Result<(), Error> {
-        self.take_all_back()
+    /// [`DatabaseError::Broken`] if that is not possible. Its keys then stay locked, and recovery undoes the
+    /// changes when the database is reopened.
+    pub fn rollback(mut self) -> Result<(), DatabaseError> {
+        self.roll_back_all()
     }
 
-    fn take_all_back(&mut self) -> Result<(), Error> {
+    fn roll_back_all(&mut self) -> Result<(), DatabaseError> {
         if self.ended {
-            return self.inner.check_whole();
+            return self.inner.check_writable();
         }
         self.ended = true;
         if self.chain.begun {
-            // Its chain may lack a record that the log has, or a page its change: recovery sees to it.
-            self.inner.check_whole()?;
+            // In a broken database the chain may lack a record of the log, or a page a change; recovery
+            // undoes them.
+            self.inner.check_writable()?;
         }
-        let _broken = self.inner.broken_by_panic();
-        let Chain { txn, last, .. } = self.chain;
+        let _broken = self.inner.panic_guard();
+        let RecordChain { txn, last, .. } = self.chain;
         rollback::roll_back(&self.inner.tree, txn, last, None).map_err(|error| {
             self.inner
-                .broken_by("a transaction cannot be rolled back", &error)
+                .break_with("a transaction cannot be rolled back", &error)
         })?;
         self.end_without_changes()?;
         self.inner.rollbacks.fetch_add(1, Ordering::Relaxed);
@@ -424,25 +432,25 @@ impl<'d> Transaction<'d> {
 
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
-        // Whoever comes next is told: the database is broken then.
-        let _ = self.take_all_back();
+        // If this fails, the database is broken, and the next call returns an error.
+        let _ = self.roll_back_all();
     }
 }
 
-/// Where an update of a range got to.
-enum Step {
-    /// A leaf is done; the next one has keys from this one on.
+/// How far an update of a range has come.
+enum UpdateStep {
+    /// The leaf is done; the next one has keys from this one on.
     Leaf(Vec<u8>),
     End,
-    /// Somebody has this key.
+    /// Another transaction has locked this key.
     Locked(Vec<u8>),
     /// This key's value is not in the leaf.
     Long(Vec<u8>),
 }
 
-fn same_length(new: Option<Vec<u8>>, old: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+fn same_length(new: Option<Vec<u8>>, old: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError> {
     match new {
-        Some(new) if new.len() != old.len() => Err(Error::Options(format!(
+        Some(new) if new.len() != old.len() => Err(DatabaseError::Options(format!(
             "a value of {} bytes cannot be updated in place to one of {}; put it",
             old.len(),
             new.len()

@@ -1,27 +1,27 @@
 //! A golden database: its files as the first release leaves them when the power fails, in `tests/golden/`.
 //!
-//! Every later release has to open it, so a file in that directory never changes once it was released. After a
-//! deliberate change of a format a new database is added, under a new name:
+//! Every later release has to open it, so a file in that directory never changes after its release. After a
+//! deliberate change of a format a new database is added, under a new name, by this command:
 //!
 //! ```text
 //! cargo test -p ebbpool-btree --test golden -- --ignored
 //! ```
 //!
-//! writes the one that is not there. `docs/formats.md` draws the formats.
+//! It writes the files that do not exist. `docs/formats.md` draws the formats.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use ebbpool::storage::FaultyDisk;
-use ebbpool_btree::{Database, Error, Options, Parts};
+use ebbpool_btree::{Database, DatabaseError, DatabaseOptions, DatabaseParts};
 
 const PAGE: usize = 512;
 
-/// The first release's.
+/// The name of the first release's database.
 const NAME: &str = "database-1";
 
-/// What a database consists of: the parts' names.
+/// The names of a database's files.
 const FILES: [&str; 4] = ["pages", "torn", "log0", "log1"];
 
 type Records = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -30,7 +30,7 @@ fn key(number: u32) -> Vec<u8> {
     format!("key {number:04}").into_bytes()
 }
 
-/// Longer than a page, and not of one byte.
+/// A value longer than a page, of different bytes.
 fn long(from: u8) -> Vec<u8> {
     (0..1200u32)
         .map(|at| from.wrapping_add((at % 251) as u8))
@@ -42,14 +42,14 @@ fn put(
     records: &mut Records,
     key: Vec<u8>,
     value: Vec<u8>,
-) -> Result<(), Error> {
+) -> Result<(), DatabaseError> {
     database.put(&key, &value)?;
     records.insert(key, value);
     Ok(())
 }
 
-/// Has a database written, up to a power failure; answers what it has to hold after recovery.
-fn write_database(disk: &FaultyDisk) -> Result<Records, Error> {
+/// Writes a database up to a power failure. Returns the records that it must have after recovery.
+fn write_database(disk: &FaultyDisk) -> Result<Records, DatabaseError> {
     let database = open(disk, false)?;
     let mut records = Records::new();
     for number in 0..60 {
@@ -73,7 +73,7 @@ fn write_database(disk: &FaultyDisk) -> Result<Records, Error> {
         records.remove(&key(number));
     }
     database.checkpoint()?;
-    // From here on only the log has it.
+    // The following changes are only in the log.
     let mut open = database.begin();
     open.put(b"never committed", &long(2))?;
     open.delete(&key(7))?;
@@ -91,14 +91,14 @@ fn write_database(disk: &FaultyDisk) -> Result<Records, Error> {
     Ok(records)
 }
 
-fn open(disk: &FaultyDisk, read_only: bool) -> Result<Database, Error> {
-    let parts = Parts {
+fn open(disk: &FaultyDisk, read_only: bool) -> Result<Database, DatabaseError> {
+    let parts = DatabaseParts {
         pages: Box::new(disk.pages("pages", PAGE)),
         double_write: Some(Box::new(disk.pages("torn", PAGE))),
         log: ["log0", "log1"].map(|name| Box::new(disk.bytes(name)) as _),
     };
     // Small batches, for a small double-write area.
-    let options = Options::new(32)
+    let options = DatabaseOptions::new(32)
         .background(false)
         .pool(|pool| pool.batch(1));
     options.read_only(read_only).open_on(parts)
@@ -156,9 +156,9 @@ fn a_database_of_the_first_release_is_read_without_changing_it() {
     }
 }
 
-/// The pages are used with a pool's header, whose checksums recovery verifies.
+/// The pages have the pool's header, whose checksums recovery verifies.
 #[test]
-fn the_first_page_of_the_first_release_says_what_the_file_is() {
+fn the_first_page_of_the_first_release_identifies_the_file() {
     let pages = fs::read(path("pages")).expect("it is read");
     assert!(pages.len().is_multiple_of(PAGE));
     assert_eq!(pages[24..32], *b"EbbP\x01\0\0\0");
@@ -175,7 +175,7 @@ fn the_first_page_of_the_first_release_says_what_the_file_is() {
 }
 
 #[test]
-#[ignore = "writes the golden files that are not there"]
+#[ignore = "writes the golden files that do not exist"]
 fn write_golden_files() {
     // The identity is drawn at random otherwise.
     fastrand::seed(1);

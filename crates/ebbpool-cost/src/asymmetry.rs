@@ -7,10 +7,10 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Asymmetry(f64);
 
-/// R0 of the papers where no device states one (FD-Buffer CIKM, section 5.1).
+/// R0 of the papers, for models that name no device (FD-Buffer CIKM, section 5.1).
 pub const PAPERS_BASE: Asymmetry = Asymmetry(32.0);
 
-/// Not a finite number of at least 0.
+/// The error of a text or number that is not a finite number of at least 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotAnAsymmetry(String);
 
@@ -39,7 +39,7 @@ impl Asymmetry {
         }
     }
 
-    /// The asymmetry nearest to `ratio`: 0 for negative numbers and for no number, the largest finite one for
+    /// The asymmetry nearest to `ratio`: 0 for negative numbers and NaN, the largest finite one for
     /// infinity.
     pub const fn saturating(ratio: f64) -> Self {
         Asymmetry(if ratio > 0.0 {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Asymmetry;
 
-/// What a cost is counted in.
+/// The unit in which a cost is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(
     feature = "serde",
@@ -41,7 +41,7 @@ pub struct OperationCosts {
     pub read: f64,
     /// One page write, in `unit`.
     pub write: f64,
-    /// What both are counted in.
+    /// The unit of both.
     pub unit: Unit,
 }
 
@@ -76,7 +76,7 @@ impl From<Asymmetry> for OperationCosts {
 pub struct Bill {
     /// How much, in `unit`.
     pub amount: f64,
-    /// What it is counted in.
+    /// The unit of the amount.
     pub unit: Unit,
 }
 

@@ -10,12 +10,12 @@ pub struct Decimal {
     places: u32,
 }
 
-/// At most this many digits without leading zeros before the point and trailing ones after it: fewer than 2^53,
-/// so that they are exact in floating point too.
+/// The most digits of a number, without leading zeros before the point and trailing zeros after it. Numbers of
+/// 15 digits are below 2^53, so that they are exact in floating point too.
 const MOST_DIGITS: usize = 15;
 
-/// A per cent sign stands for so many more places: what is read in per cent can be read as a
-/// decimal as well.
+/// A per cent sign stands for this many more places. A number that can be read in per cent can
+/// therefore be read as a decimal as well.
 const PERCENT_PLACES: usize = 2;
 
 impl Decimal {
@@ -54,12 +54,12 @@ impl Decimal {
         Ok(Decimal::new(digits, places as u32).reduced())
     }
 
-    /// The digits without a point, and the power of ten that they are to be divided by.
+    /// The digits without a point, and the power of ten by which to divide them.
     pub fn parts(self) -> (u64, u64) {
         (self.digits, 10u64.pow(self.places))
     }
 
-    /// The digits without a point, and how many of them stand behind it.
+    /// The digits without a point, and how many of them stand after the point.
     pub fn digits_and_places(self) -> (u64, u32) {
         (self.digits, self.places)
     }

@@ -1,6 +1,6 @@
 //! What page reads and writes cost, and how policies, generators and devices are spelled.
 //!
-//! Every other crate of Ebbpool counts costs in these types, tells a policy of them by the one conversion
+//! Every other crate of Ebbpool counts costs in these types, passes them to a policy by the one conversion
 //! into [`Costs`], and reads specifications such as `cfdc:window=0.5,cluster=64` by one
 //! [grammar](spec).
 

@@ -1,8 +1,8 @@
-//! Costs told by what happened: averages over the last operations.
+//! Measured costs: averages over the last operations.
 //!
 //! FD-Buffer estimates R as the average latency of the last m writes over that of the last m reads,
-//! m = 32,768 (TC, sections 4.2 and 5.1). Sums are integers, so that nothing drifts however long a
-//! pool runs.
+//! m = 32,768 (TC, sections 4.2 and 5.1). Sums are integers, so that they are exact however
+//! long a pool runs.
 
 use std::num::NonZeroUsize;
 
@@ -12,11 +12,11 @@ pub const PAPERS_WINDOW: NonZeroUsize = match NonZeroUsize::new(32_768) {
     None => NonZeroUsize::MIN,
 };
 
-/// Operations of each sort without which averages are not told: a handful says more about
-/// queueing and caches than about the device.
+/// The operations of each kind that must be recorded before averages are reported: fewer say more
+/// about queueing and caches than about the device.
 const ENOUGH: usize = 64;
 
-/// The exact mean of the last m numbers, in constant time a number.
+/// The exact mean of the last m numbers, in constant time per number.
 #[derive(Clone, Debug)]
 pub struct MovingAverage {
     /// Grows to `window` numbers, then the oldest is overwritten.
@@ -37,7 +37,7 @@ impl MovingAverage {
         }
     }
 
-    /// Takes a number; the one `window` numbers before it no longer counts.
+    /// Records a number; the one recorded `window` numbers earlier no longer counts.
     #[inline]
     pub fn record(&mut self, number: u64) {
         self.sum += u128::from(number);
@@ -57,7 +57,7 @@ impl MovingAverage {
         self.last.len()
     }
 
-    /// Their mean; nothing without any.
+    /// The mean of the numbers that count; `None` if there are none.
     pub fn mean(&self) -> Option<f64> {
         (!self.last.is_empty()).then(|| self.sum as f64 / self.last.len() as f64)
     }
@@ -93,10 +93,10 @@ impl MeasuredCosts {
         self.writes.record(cost);
     }
 
-    /// The mean cost of a read and of a write. Nothing until 64 of each were recorded, or as many
-    /// as the window holds if that is less: until then a policy is told what was assumed before,
-    /// for a measured read beside an assumed write would be an R of two devices. Nothing also
-    /// while reads cost nothing at all, for there is no R then.
+    /// The mean cost of a read and of a write. `None` until 64 of each are recorded, or a full window
+    /// of each if the window is shorter: until then the policy gets the costs that were assumed before,
+    /// because a measured read beside an assumed write would mix the R of two devices. `None` also
+    /// while reads cost nothing at all, because R is then undefined.
     pub fn averages(&self) -> Option<(f64, f64)> {
         if self.reads.count() < self.enough || self.writes.count() < self.enough {
             return None;
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_is_forgotten() {
+    fn the_oldest_number_no_longer_counts() {
         let mut average = MovingAverage::new(window(3));
         assert_eq!(average.mean(), None);
         let means = [6, 2, 1, 9, 2, 1].map(|number| {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_drifts_beside_numbers_of_all_sizes() {
+    fn sums_stay_exact_with_numbers_of_all_sizes() {
         let mut average = MovingAverage::new(window(2));
         for number in [u64::MAX, u64::MAX, 1, 3] {
             average.record(number);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_told_before_both_are_known() {
+    fn averages_are_reported_once_both_are_measured() {
         let mut costs = MeasuredCosts::default();
         for _ in 0..1000 {
             costs.record_read(100);
@@ -185,8 +185,8 @@ mod tests {
                     reads.push(cost);
                 }
                 let enough = size.min(64);
-                let known = reads.len() >= enough && writes.len() >= enough;
-                let expected = known.then(|| (mean(&reads), mean(&writes)));
+                let measured = reads.len() >= enough && writes.len() >= enough;
+                let expected = measured.then(|| (mean(&reads), mean(&writes)));
                 prop_assert_eq!(costs.averages(), expected.filter(|&(read, _)| read > 0.0));
             }
         }

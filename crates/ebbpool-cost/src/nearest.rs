@@ -2,11 +2,11 @@
 
 use crate::one_line::one_line;
 
-/// How alike two names must be, from 0 (nothing in common) to 1 (the same), for
-/// one to be suggested in place of the other: one slip in three letters is.
+/// How similar two names must be, from 0 (nothing in common) to 1 (the same), for
+/// one to be suggested in place of the other. One wrong letter in three is close enough.
 const CLOSE: f64 = 0.6;
 
-/// The candidate that resembles `typed` most, unless none does.
+/// The candidate most similar to `typed`; `None` if none is similar enough.
 pub fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed = typed.trim().to_lowercase();
     candidates
@@ -14,7 +14,7 @@ pub fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -
         .map(|candidate| {
             let lower = candidate.to_lowercase();
             let alike = strsim::normalized_damerau_levenshtein(&typed, &lower);
-            // A name that was cut short is closer than its letters tell.
+            // A name that was cut short is closer than its letters alone suggest.
             let begins = typed.len() >= 3 && lower.starts_with(&typed);
             (if begins { alike.max(CLOSE) } else { alike }, candidate)
         })
@@ -23,7 +23,7 @@ pub fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -
         .map(|(_, candidate)| candidate)
 }
 
-/// [`nearest`] as the parenthesis of a message, or nothing.
+/// [`nearest`] as a parenthesis for a message, or an empty text.
 pub fn did_you_mean<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     match nearest(typed, candidates) {
         Some(candidate) => format!(" (did you mean '{}'?)", one_line(candidate)),

@@ -1,7 +1,7 @@
-//! Text from outside in messages.
+//! Text from files and users, made fit for messages.
 
-/// Text from outside, fit to stand in a one-line message: control characters are
-/// escaped and long text is cut.
+/// Makes text from a file or a user fit for a one-line message: escapes control
+/// characters and cuts long text.
 pub fn one_line(text: &str) -> String {
     const LONGEST: usize = 300;
     let mut line = String::with_capacity(text.len().min(LONGEST));

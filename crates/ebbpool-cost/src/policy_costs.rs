@@ -1,8 +1,8 @@
-//! Costs as a policy is given them.
+//! Costs in the form that policies use.
 
 use crate::costs::{OperationCosts, Unit};
 
-/// What one page read and one page write cost now, and how long one unit of these costs is.
+/// The current costs of one page read and one page write, and the length of one unit of these costs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
     /// One page read.
@@ -10,7 +10,7 @@ pub struct Costs {
     /// One page write.
     pub write: f64,
     /// How many microseconds one unit is. Only `fd-buffer:interval=auto` weighs I/O against
-    /// computing time and therefore looks at it.
+    /// computing time and therefore uses it.
     pub unit_us: f64,
 }
 
@@ -40,7 +40,7 @@ impl Default for Costs {
     }
 }
 
-/// The one conversion: the simulator and the pool both give a policy its costs by it.
+/// The only conversion: the simulator and the pool both use it to pass costs to a policy.
 impl From<OperationCosts> for Costs {
     fn from(costs: OperationCosts) -> Self {
         Costs {
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_read_is_as_long_in_every_unit_that_is_no_time() {
+    fn a_page_read_takes_the_mtron_time_in_units_other_than_time() {
         for unit in [Unit::PageReads, Unit::Dollars] {
             let costs = OperationCosts {
                 read: 0.25,

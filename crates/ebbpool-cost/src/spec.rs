@@ -1,7 +1,7 @@
 //! The grammar of specifications: `name:key=value,key=value`, where a value may be a specification or a list of
 //! them in parentheses.
 
-/// How deep parentheses may stand: each level may be read by a call inside the one before.
+/// How deep parentheses may be nested: a parser may recurse once per level.
 pub const DEEPEST: u32 = 8;
 
 /// What is wrong with a part of a specification.
@@ -9,7 +9,7 @@ pub const DEEPEST: u32 = 8;
 pub enum Malformed<'a> {
     /// This part is not `key=value`.
     NotAPair(&'a str),
-    /// Parentheses do not match, or stand deeper than [`DEEPEST`].
+    /// Parentheses do not match, or are nested deeper than [`DEEPEST`].
     Parentheses,
 }
 
@@ -27,7 +27,7 @@ pub fn split_name(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The parts of a text between the commas that stand in no parentheses, without the spaces around them.
+/// The parts of a text between the commas outside of parentheses, trimmed.
 ///
 /// # Errors
 ///
@@ -65,11 +65,11 @@ pub fn pair(part: &str) -> Result<(&str, &str), Malformed<'_>> {
     Ok((key.trim(), value.trim()))
 }
 
-/// What stands in the parentheses around a value; the value itself where there are none.
+/// The text inside the parentheses around a value; `None` where the value has none.
 ///
 /// # Errors
 ///
-/// [`Malformed::Parentheses`] if the first is not closed.
+/// [`Malformed::Parentheses`] if the first parenthesis is not closed.
 pub fn inside_parentheses(value: &str) -> Result<Option<&str>, Malformed<'_>> {
     match value.strip_prefix('(') {
         None => Ok(None),
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn parentheses_are_taken_off_once() {
+    fn one_pair_of_parentheses_is_removed() {
         assert_eq!(inside_parentheses("( (a) )"), Ok(Some("(a)")));
         assert_eq!(inside_parentheses("a"), Ok(None));
         assert_eq!(inside_parentheses("(a"), Err(Malformed::Parentheses));

@@ -3,8 +3,8 @@
 //!
 //! `cargo bench -p ebbpool-device --bench flash`, or with fewer writes and only some devices
 //! `cargo bench -p ebbpool-device --bench flash -- 1000000 ftl=page ftl=fast`. The device is filled and
-//! written to until write amplification settles; then whole runs are timed, drawing the pages
-//! included. What counts is the ratio to page mapping with greedy cleaning in the same run.
+//! written to until write amplification settles; then whole runs are timed, including the drawing of
+//! pages. Compare the ratio to page mapping with greedy cleaning in the same run.
 
 use std::env;
 use std::time::Instant;
@@ -61,13 +61,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let config: FlashConfig = name.parse()?;
         devices.push(Flash::new(&config)?);
     }
-    // Round by round, so that what else the machine does hits all devices alike.
+    // Devices take turns in rounds, so that other load on the machine affects all of them alike.
     let mut rates = vec![Vec::new(); devices.len()];
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     for _ in 0..RUNS {
         for (device, rates) in devices.iter_mut().zip(&mut rates) {
             let pages = u128::from(device.logical_pages());
-            // Merges make up to 60 programs of one write, so those layers get fewer writes.
+            // Merges turn one write into up to 60 programs, so those layers get fewer writes.
             let programs = device.report().predicted_write_amplification;
             let writes = writes / programs.map_or(1, |programs| 1 + programs as u64 / 8);
             let start = Instant::now();

@@ -1,4 +1,4 @@
-//! When requests reach a device: one after the other, or at a rate.
+//! When requests reach a device: back to back, or at a rate.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Rate(f64);
 
-/// Not a finite number above 0.
+/// The error of a text that is not a finite number above 0.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not a rate; give references a second, a number above 0, such as 5000")]
 pub struct NotARate(String);
@@ -38,8 +38,8 @@ impl fmt::Display for Rate {
     }
 }
 
-/// A device's time when references come at a rate: it serves one after the other, and waits for the
-/// next one where it is faster than they come. All times are in µs.
+/// The clock of a device to which references arrive at a rate: the device serves them one after the
+/// other, and waits for the next one where it is faster than they arrive. All times are in µs.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrivals {
     interval_us: f64,
@@ -48,7 +48,7 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// The first reference comes one interval after the start.
+    /// The first reference arrives one interval after the start.
     pub fn at(rate: Rate) -> Self {
         Arrivals {
             interval_us: 1e6 / rate.per_second(),
@@ -57,7 +57,7 @@ impl Arrivals {
         }
     }
 
-    /// Waits for a reference, the first is 0, if it has not come yet; for how long.
+    /// Waits for a reference, numbered from 0, if it has not arrived yet; returns for how long, in µs.
     #[inline]
     pub fn wait_for(&mut self, reference: u64) -> f64 {
         let arrival_us = (reference as f64 + 1.0) * self.interval_us;
@@ -67,18 +67,18 @@ impl Arrivals {
         idle_us
     }
 
-    /// The device served for so long.
+    /// Records that the device served requests for `micros` µs.
     #[inline]
     pub fn serve(&mut self, micros: f64) {
         self.now_us += micros;
     }
 
-    /// For how long the device has waited since counting began.
+    /// For how long the device has waited since the counters were last reset.
     pub fn idle_us(&self) -> f64 {
         self.idle_us
     }
 
-    /// Counting begins anew.
+    /// Sets the counters to zero.
     pub fn reset_counters(&mut self) {
         self.idle_us = 0.0;
     }
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(arrivals.wait_for(0), 1000.0);
         arrivals.serve(300.0);
         assert_eq!(arrivals.wait_for(1), 700.0);
-        // Two references came meanwhile.
+        // Two references arrived meanwhile.
         arrivals.serve(2500.0);
         assert_eq!((arrivals.wait_for(2), arrivals.wait_for(3)), (0.0, 0.0));
         assert_eq!(arrivals.wait_for(4), 500.0);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_that_are_none() {
+    fn texts_that_are_not_rates_are_refused() {
         for text in ["0", "-1", "NaN", "inf", "1e-320", "", "x"] {
             assert!(text.parse::<Rate>().is_err(), "{text}");
         }

@@ -4,8 +4,8 @@
 //!
 //! - `rm1`: R0 (1 + 0.1 i), a device that fragments
 //! - `rm2`: R0 in even epochs, in odd ones 0.95 R0 as the papers print it (`reading=literal`) or
-//!   0.95 (`reading=absolute`), for the papers' text speaks of a device that is cleaned
-//!   periodically and is then much faster
+//!   0.95 (`reading=absolute`), because the papers' text speaks of a device that is
+//!   cleaned periodically and is then much faster
 //!
 //! RM1 grows without end: after 16.8 million references in epochs of 5,000 it is 337 R0. The
 //! papers do not say whether they stop it; `epochs=N` keeps the R of the N-th epoch from then on.
@@ -22,10 +22,10 @@ use ebbpool_cost::Asymmetry;
 /// References of an epoch in the papers.
 const PAPERS_EPOCH: u64 = 5000;
 
-/// How the odd epochs of RM2 are understood.
+/// Which R the odd epochs of RM2 have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Reading {
+pub enum Rm2Reading {
     /// 0.95 R0, as the formula is printed.
     Literal,
     /// 0.95, as the text suggests.
@@ -35,7 +35,7 @@ pub enum Reading {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Model {
     Rm1,
-    Rm2(Reading),
+    Rm2(Rm2Reading),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -56,7 +56,7 @@ enum Spec {
 #[derive(Clone, Debug, PartialEq)]
 pub struct AsymmetrySpec(Spec);
 
-/// Not the spelling of an asymmetry.
+/// The error of a text that does not spell an asymmetry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{text}' is not an asymmetry: {problem}")]
 pub struct NotAnAsymmetrySpec {
@@ -64,12 +64,12 @@ pub struct NotAnAsymmetrySpec {
     problem: String,
 }
 
-/// A file of changes that cannot be used.
+/// The error of a file of changes that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: {problem}")]
+#[error("{location}: {problem}")]
 pub struct ChangesError {
-    /// The file, and the line where one is at fault.
-    place: String,
+    /// The file, and the line where a line is wrong.
+    location: String,
     problem: String,
 }
 
@@ -81,7 +81,7 @@ pub struct ChangingAsymmetry(Schedule);
 #[serde(rename_all = "snake_case")]
 enum Schedule {
     Rm1(Epochs),
-    Rm2(Epochs, Reading),
+    Rm2(Epochs, Rm2Reading),
     /// The first reference of each epoch, and its R; never empty, and the first is 0.
     Table(Vec<(u64, f64)>),
 }
@@ -89,20 +89,20 @@ enum Schedule {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 struct Epochs {
     base: f64,
-    /// References of each, at least 1.
+    /// References in each epoch, at least 1.
     length: u64,
-    /// Number of the last, which does not end.
+    /// Number of the last epoch, which does not end.
     last: u64,
 }
 
-/// References in a row with the same R.
+/// Consecutive references with the same R.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Epoch {
     /// Its number, the first is 0.
     pub index: u64,
     /// Its first reference.
     pub start: u64,
-    /// The first reference after it; nothing if it does not end.
+    /// The first reference after it; `None` if it does not end.
     pub end: Option<u64>,
     /// The cost of a page write in page reads.
     pub ratio: f64,
@@ -136,8 +136,8 @@ impl ChangingAsymmetry {
             }),
             Schedule::Rm2(epochs, reading) => epochs.at(reference, |index| match reading {
                 _ if index.is_multiple_of(2) => epochs.base,
-                Reading::Literal => 0.95 * epochs.base,
-                Reading::Absolute => 0.95,
+                Rm2Reading::Literal => 0.95 * epochs.base,
+                Rm2Reading::Absolute => 0.95,
             }),
             Schedule::Table(rows) => {
                 let after = rows.partition_point(|&(start, _)| start <= reference);
@@ -153,14 +153,14 @@ impl ChangingAsymmetry {
         }
     }
 
-    /// The epochs from the first one on, without end where there is no last one.
+    /// All epochs in order; the iterator is endless where no epoch is the last.
     pub fn epochs(&self) -> impl Iterator<Item = Epoch> + '_ {
         std::iter::successors(Some(self.epoch_at(0)), |epoch| {
             epoch.end.map(|end| self.epoch_at(end))
         })
     }
 
-    /// How many epochs the first `references` references touch.
+    /// The number of epochs that the first `references` references belong to.
     pub fn epochs_within(&self, references: u64) -> u64 {
         match references.checked_sub(1) {
             Some(last) => self.epoch_at(last).index + 1,
@@ -189,7 +189,7 @@ impl From<Asymmetry> for AsymmetrySpec {
 }
 
 impl AsymmetrySpec {
-    /// The one asymmetry, where it does not change.
+    /// The asymmetry, if it is constant.
     pub fn constant(&self) -> Option<Asymmetry> {
         match self.0 {
             Spec::Constant(asymmetry) => Some(asymmetry),
@@ -197,12 +197,12 @@ impl AsymmetrySpec {
         }
     }
 
-    /// R for every reference. `device` is the R0 of models that state none, [`PAPERS_BASE`] where
-    /// there is no device.
+    /// R for every reference. `device` is the R0 of models that state none; it is [`PAPERS_BASE`]
+    /// where there is no device.
     ///
     /// # Errors
     ///
-    /// If a file cannot be read or understood; names file and line.
+    /// If a file cannot be read or understood; the error names the file and the line.
     pub fn load(&self, device: Asymmetry) -> Result<ChangingAsymmetry, ChangesError> {
         match &self.0 {
             Spec::Constant(asymmetry) => Ok((*asymmetry).into()),
@@ -234,76 +234,112 @@ impl FromStr for AsymmetrySpec {
 
     fn from_str(text: &str) -> Result<Self, NotAnAsymmetrySpec> {
         let text = text.trim();
-        let wrong = |problem: String| NotAnAsymmetrySpec {
-            text: text.into(),
-            problem,
-        };
+        Spec::parse(text)
+            .map(AsymmetrySpec)
+            .map_err(|problem| NotAnAsymmetrySpec {
+                text: text.into(),
+                problem,
+            })
+    }
+}
+
+impl Spec {
+    /// Parses a trimmed text; the error says what is wrong.
+    fn parse(text: &str) -> Result<Self, String> {
         let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
-        let mut model = match name {
+        let model = match name {
             "rm1" => Model::Rm1,
-            "rm2" => Model::Rm2(Reading::Literal),
+            "rm2" => Model::Rm2(Rm2Reading::Literal),
             "file" if parameters.is_empty() => {
-                return Err(wrong("the path is missing, as in file:changes.csv".into()));
+                return Err("the path is missing, as in file:changes.csv".into());
             }
-            "file" => return Ok(AsymmetrySpec(Spec::File(parameters.into()))),
+            "file" => return Ok(Spec::File(parameters.into())),
             _ => {
-                let asymmetry = text.parse().map_err(|_| wrong(SPELLINGS.into()))?;
-                return Ok(AsymmetrySpec(Spec::Constant(asymmetry)));
+                let asymmetry = text.parse().map_err(|_| SPELLINGS.to_string())?;
+                return Ok(Spec::Constant(asymmetry));
             }
         };
-        let (mut base, mut epoch, mut epochs, mut reading) = (None, None, None, None);
-        let whole = |key: &str, value: &str| match value.parse::<u64>() {
-            Ok(number) if number > 0 => Ok(number),
-            _ => Err(wrong(format!(
-                "{key} is '{value}', and must be a whole number from 1 up"
-            ))),
-        };
+        let mut settings = ModelSettings::new(model);
         for item in parameters.split(',').filter(|_| text.contains(':')) {
             let (key, value) = item.split_once('=').unwrap_or((item, ""));
             let (key, value) = (key.trim(), value.trim());
-            let again = match (key, &model) {
-                ("base", _) => {
-                    let number = value.parse::<Asymmetry>();
-                    let number = number.map_err(|error| wrong(format!("base: {error}")))?;
-                    base.replace(number).is_some()
-                }
-                ("epoch", _) => epoch.replace(whole(key, value)?).is_some(),
-                ("epochs", _) => epochs.replace(whole(key, value)?).is_some(),
-                ("reading", Model::Rm2(_)) => {
-                    let read = match value {
-                        "literal" => Reading::Literal,
-                        "absolute" => Reading::Absolute,
-                        _ => {
-                            return Err(wrong(format!(
-                                "reading is '{value}', and must be literal or absolute"
-                            )));
-                        }
-                    };
-                    reading.replace(read).is_some()
-                }
-                _ => {
-                    let known = match model {
-                        Model::Rm1 => "base, epoch and epochs",
-                        Model::Rm2(_) => "base, epoch, epochs and reading",
-                    };
-                    return Err(wrong(format!(
-                        "{name} has no parameter '{key}'; it has {known}"
-                    )));
-                }
-            };
-            if again {
-                return Err(wrong(format!("{key} is given twice")));
+            if settings.set(name, key, value)? {
+                return Err(format!("{key} is given twice"));
             }
         }
-        if let Some(reading) = reading {
-            model = Model::Rm2(reading);
+        if let Some(reading) = settings.reading {
+            settings.model = Model::Rm2(reading);
         }
-        Ok(AsymmetrySpec(Spec::Model {
+        Ok(Spec::Model {
+            model: settings.model,
+            base: settings.base,
+            epoch: settings.epoch.unwrap_or(PAPERS_EPOCH),
+            epochs: settings.epochs,
+        })
+    }
+}
+
+/// The parameters of a model as far as they are given.
+struct ModelSettings {
+    model: Model,
+    base: Option<Asymmetry>,
+    epoch: Option<u64>,
+    epochs: Option<u64>,
+    reading: Option<Rm2Reading>,
+}
+
+impl ModelSettings {
+    fn new(model: Model) -> Self {
+        ModelSettings {
             model,
-            base,
-            epoch: epoch.unwrap_or(PAPERS_EPOCH),
-            epochs,
-        }))
+            base: None,
+            epoch: None,
+            epochs: None,
+            reading: None,
+        }
+    }
+
+    /// Sets a parameter of the model called `name`; true if it was set before.
+    fn set(&mut self, name: &str, key: &str, value: &str) -> Result<bool, String> {
+        Ok(match (key, self.model) {
+            ("base", _) => {
+                let number = value.parse::<Asymmetry>();
+                let number = number.map_err(|error| format!("base: {error}"))?;
+                self.base.replace(number).is_some()
+            }
+            ("epoch", _) => self.epoch.replace(positive(key, value)?).is_some(),
+            ("epochs", _) => self.epochs.replace(positive(key, value)?).is_some(),
+            ("reading", Model::Rm2(_)) => {
+                let read = match value {
+                    "literal" => Rm2Reading::Literal,
+                    "absolute" => Rm2Reading::Absolute,
+                    _ => {
+                        return Err(format!(
+                            "reading is '{value}', and must be literal or absolute"
+                        ));
+                    }
+                };
+                self.reading.replace(read).is_some()
+            }
+            _ => {
+                let parameters = match self.model {
+                    Model::Rm1 => "base, epoch and epochs",
+                    Model::Rm2(_) => "base, epoch, epochs and reading",
+                };
+                return Err(format!(
+                    "{name} has no parameter '{key}'; it has {parameters}"
+                ));
+            }
+        })
+    }
+}
+
+fn positive(key: &str, value: &str) -> Result<u64, String> {
+    match value.parse::<u64>() {
+        Ok(number) if number > 0 => Ok(number),
+        _ => Err(format!(
+            "{key} is '{value}', and must be a whole number from 1 up"
+        )),
     }
 }
 
@@ -329,7 +365,7 @@ impl fmt::Display for AsymmetrySpec {
                     parameters.push(format!("epoch={epoch}"));
                 }
                 parameters.extend(epochs.map(|epochs| format!("epochs={epochs}")));
-                if *model == Model::Rm2(Reading::Absolute) {
+                if *model == Model::Rm2(Rm2Reading::Absolute) {
                     parameters.push("reading=absolute".into());
                 }
                 match parameters.is_empty() {
@@ -346,27 +382,44 @@ const LONGEST_FILE: u64 = 64 << 20;
 
 /// Reads lines `reference,R`; the first may be a header, and lines that begin with # are comments.
 fn read_changes(file: &str) -> Result<ChangingAsymmetry, ChangesError> {
-    let wrong = |line: Option<u64>, problem: String| ChangesError {
-        place: match line {
+    let content = read_limited(file).map_err(|problem| ChangesError {
+        location: file.into(),
+        problem,
+    })?;
+    let rows = parse_changes(&content).map_err(|(line, problem)| ChangesError {
+        location: match line {
             Some(line) => format!("{file}, line {line}"),
             None => file.into(),
         },
         problem,
-    };
+    })?;
+    Ok(ChangingAsymmetry(Schedule::Table(rows)))
+}
+
+fn read_limited(file: &str) -> Result<Vec<u8>, String> {
     let mut content = Vec::new();
     File::open(file)
         .and_then(|opened| opened.take(LONGEST_FILE + 1).read_to_end(&mut content))
-        .map_err(|error| wrong(None, format!("cannot read: {error}")))?;
-    if content.len() as u64 > LONGEST_FILE {
-        let problem = format!("is longer than {LONGEST_FILE} bytes, and so no list of changes");
-        return Err(wrong(None, problem));
+        .map_err(|error| format!("cannot read: {error}"))?;
+    match content.len() as u64 > LONGEST_FILE {
+        true => Err(format!(
+            "is longer than {LONGEST_FILE} bytes, and so no list of changes"
+        )),
+        false => Ok(content),
     }
+}
+
+/// The line that is wrong, if it is a line, and what is wrong.
+type ChangesProblem = (Option<u64>, String);
+
+/// The first reference of each epoch, and its R.
+fn parse_changes(content: &[u8]) -> Result<Vec<(u64, f64)>, ChangesProblem> {
     let mut lines = csv::ReaderBuilder::new()
         .has_headers(false)
         .flexible(true)
         .comment(Some(b'#'))
         .trim(csv::Trim::All)
-        .from_reader(content.as_slice());
+        .from_reader(content);
     let mut rows: Vec<(u64, f64)> = Vec::new();
     let mut first = true;
     let mut record = csv::ByteRecord::new();
@@ -377,7 +430,7 @@ fn read_changes(file: &str) -> Result<ChangingAsymmetry, ChangesError> {
             Ok(false) => break,
             Err(error) => {
                 let line = error.position().map_or(before, csv::Position::line);
-                return Err(wrong(Some(line), format!("no CSV: {error}")));
+                return Err((Some(line), format!("no CSV: {error}")));
             }
         }
         let line = record.position().map_or(before, csv::Position::line);
@@ -389,44 +442,43 @@ fn read_changes(file: &str) -> Result<ChangingAsymmetry, ChangesError> {
             && fields
                 .iter()
                 .all(|field| field.starts_with(|c: char| c.is_alphabetic()));
-        if header {
-            continue;
-        }
-        let [reference, ratio] = fields.as_slice() else {
-            let problem = format!(
-                "expected two fields, the first reference and the asymmetry from there on, as in 5000,32; found {}",
-                fields.len()
-            );
-            return Err(wrong(Some(line), problem));
-        };
-        let Ok(reference) = reference.parse::<u64>() else {
-            let problem = format!("'{reference}' is no reference; give its number, the first is 0");
-            return Err(wrong(Some(line), problem));
-        };
-        let ratio: Asymmetry = ratio
-            .parse()
-            .map_err(|error| wrong(Some(line), format!("{error}")))?;
-        match rows.last() {
-            None if reference != 0 => {
-                let problem = format!(
-                    "the first change is at reference {reference}; put a line before it that begins with 0"
-                );
-                return Err(wrong(Some(line), problem));
-            }
-            Some(&(last, _)) if reference <= last => {
-                let problem = format!(
-                    "reference {reference} does not come after {last} of the line before; sort the lines"
-                );
-                return Err(wrong(Some(line), problem));
-            }
-            _ => rows.push((reference, ratio.ratio())),
+        if !header {
+            let last = rows.last().map(|&(reference, _)| reference);
+            rows.push(parse_change(&fields, last).map_err(|problem| (Some(line), problem))?);
         }
     }
-    if rows.is_empty() {
-        let problem = "has no line with a reference and an asymmetry, as in 0,32".into();
-        return Err(wrong(None, problem));
+    match rows.is_empty() {
+        true => Err((
+            None,
+            "has no line with a reference and an asymmetry, as in 0,32".into(),
+        )),
+        false => Ok(rows),
     }
-    Ok(ChangingAsymmetry(Schedule::Table(rows)))
+}
+
+/// The change of a line; `last` is the reference of the line before.
+fn parse_change(fields: &[String], last: Option<u64>) -> Result<(u64, f64), String> {
+    let [reference, ratio] = fields else {
+        return Err(format!(
+            "expected two fields, the first reference and the asymmetry from there on, as in 5000,32; found {}",
+            fields.len()
+        ));
+    };
+    let Ok(reference) = reference.parse::<u64>() else {
+        return Err(format!(
+            "'{reference}' is no reference; give its number, the first is 0"
+        ));
+    };
+    let ratio: Asymmetry = ratio.parse().map_err(|error| format!("{error}"))?;
+    match last {
+        None if reference != 0 => Err(format!(
+            "the first change is at reference {reference}; put a line before it that begins with 0"
+        )),
+        Some(last) if reference <= last => Err(format!(
+            "reference {reference} does not come after {last} of the line before; sort the lines"
+        )),
+        _ => Ok((reference, ratio.ratio())),
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a simulator drives: devices that serve reads and writes of pages and say what they cost.
+//! Devices that a simulator drives: they serve page reads and writes and report their costs.
 
 use ebbpool_cost::Asymmetry;
 use ebbpool_cost::{Bill, OperationCosts, Unit};
@@ -9,18 +9,18 @@ use crate::energy::{Activity, Energy, Power};
 use crate::flash_device::FlashDevice;
 use crate::profiles::{DeviceProfile, WriteCache};
 
-/// The device can no longer serve requests.
+/// The error of a device that can no longer serve requests.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the device failed: {0}")]
 pub struct DeviceFailed(
-    /// What happened, and after how many writes.
+    /// The cause, and after how many writes it happened.
     pub Box<str>,
 );
 
 /// What a device has done since its counters were last set to zero.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeviceReport {
-    /// What costs are counted in.
+    /// The unit of costs.
     pub unit: Unit,
     /// Page reads served.
     pub reads: u64,
@@ -33,7 +33,7 @@ pub struct DeviceReport {
 }
 
 impl DeviceReport {
-    /// What all of it cost.
+    /// The cost of all reads and writes.
     pub fn bill(&self) -> Bill {
         Bill {
             amount: self.read_cost + self.write_cost,
@@ -41,7 +41,7 @@ impl DeviceReport {
         }
     }
 
-    /// The energy of it in a run of `elapsed_us` µs; nothing where costs are not times.
+    /// The energy of this work in a run of `elapsed_us` µs; `None` where costs are not times.
     fn energy(&self, power: Option<Power>, elapsed_us: f64) -> Option<Energy> {
         if self.unit != Unit::Microseconds {
             return None;
@@ -57,8 +57,8 @@ impl DeviceReport {
 /// A device as a simulator sees it.
 ///
 /// The simulator calls `advance` at the start of a trace and at the end of each `epoch`, `read` for
-/// each miss, `write` for each write-back, and hands `costs` to the policy when they differ from
-/// those that it handed over last. The trait is object-safe; where a call per operation matters, be
+/// each miss, `write` for each write-back, and passes `costs` to the policy when they differ from
+/// the ones it passed last. The trait is object-safe; where a call per operation matters, be
 /// generic over it or use [`AnyDevice`].
 pub trait Device {
     /// Reads a page and returns what that cost, in the unit of `costs`.
@@ -75,19 +75,19 @@ pub trait Device {
     /// If the device can no longer write.
     fn write(&mut self, page: u64) -> Result<f64, DeviceFailed>;
 
-    /// What a policy is told: what a page read and a page write cost now, on average.
+    /// The costs to pass to a policy: the current average cost of a page read and of a page write.
     fn costs(&self) -> OperationCosts;
 
-    /// The trace has come to this reference, the first is 0. To be called before the reads and
-    /// writes of the first reference, and of the first one after each `epoch`.
+    /// Advances the device to a reference of the trace, numbered from 0. The simulator calls it before
+    /// the reads and writes of the first reference, and of the first one after each `epoch`.
     fn advance(&mut self, _reference: u64) {}
 
-    /// The references for which the costs hold; nothing where they do not depend on references.
+    /// The references for which the costs hold; `None` where costs do not depend on references.
     fn epoch(&self) -> Option<Epoch> {
         None
     }
 
-    /// The pages it has, numbered from 0.
+    /// The number of pages of the device; they are numbered from 0.
     fn pages(&self) -> u64 {
         u64::MAX
     }
@@ -98,35 +98,35 @@ pub trait Device {
         0
     }
 
-    /// From now on the device notes which pages come to lie in another erase block.
+    /// Makes the device record, from now on, which pages move to another erase block.
     fn note_moves(&mut self) {}
 
-    /// Appends the pages noted since this was last asked, some of them more than once.
+    /// Appends the pages that moved since the last call, some of them more than once.
     fn take_moved(&mut self, _moved: &mut Vec<u64>) {}
 
-    /// What was done since the counters were set to zero.
+    /// The work done since the counters were set to zero.
     fn report(&self) -> DeviceReport;
 
-    /// Sets the counters to zero, after the warm-up; what state the device is in stays.
+    /// Sets the counters to zero, after the warm-up; the state of the device does not change.
     fn reset_counters(&mut self);
 
-    /// Nothing is asked of the device for so many µs, before the next read or write.
+    /// Leaves the device without a request for `_micros` µs before the next read or write.
     fn idle(&mut self, _micros: f64) {}
 
-    /// The energy of what was done since the counters were set to zero, in a run that took
-    /// `elapsed_us` µs; nothing where power or times are not known.
+    /// The energy used since the counters were set to zero, in a run that took `_elapsed_us` µs;
+    /// `None` where power or times are not known.
     fn energy(&self, _elapsed_us: f64) -> Option<Energy> {
         None
     }
 }
 
-/// A device whose costs are constant, but for an SLC cache that makes the first writes cheaper.
+/// A device whose costs are constant, except that an SLC cache may make the first writes cheaper.
 ///
 /// The cache fills with writes and empties while the device is idle; a replay that leaves it no
 /// idle time fills it once.
 #[derive(Clone, Debug)]
 pub struct PlainDevice {
-    /// Of a write: what it costs without a cache, or with a full one.
+    /// The cost of a write is that without a cache, or with a full one.
     costs: OperationCosts,
     cache: Option<CacheState>,
     power: Option<Power>,
@@ -135,13 +135,13 @@ pub struct PlainDevice {
     other_writes: u64,
 }
 
-/// An SLC cache with what is in it.
+/// An SLC cache and its fill level.
 #[derive(Clone, Copy, Debug)]
 struct CacheState {
     cache: WriteCache,
-    /// Writes that it still takes.
+    /// Writes that it can still take.
     room: u64,
-    /// Idle time that was not enough to move one more page, in µs.
+    /// Idle time left over because it was too short to move one more page, in µs.
     idle_us: f64,
 }
 
@@ -196,8 +196,8 @@ impl PlainDevice {
         }
     }
 
-    /// The same device with an SLC cache that has room for `pages` writes only; one without a
-    /// cache stays without.
+    /// The same device with room for only `pages` more writes in its SLC cache; a device without a
+    /// cache does not change.
     pub fn with_cache_left(mut self, pages: u64) -> Self {
         if let Some(state) = &mut self.cache {
             state.room = pages.min(state.cache.pages);
@@ -276,8 +276,8 @@ impl Device for PlainDevice {
     }
 }
 
-/// A device whose reads cost the same all the time, and whose writes cost R of the current epoch
-/// times as much.
+/// A device whose reads always cost the same, and whose writes cost R times as much, with the R of
+/// the current epoch.
 #[derive(Clone, Debug)]
 pub struct ChangingDevice {
     asymmetry: ChangingAsymmetry,
@@ -286,7 +286,8 @@ pub struct ChangingDevice {
     power: Option<Power>,
     reads: u64,
     writes: u64,
-    /// Writes of this epoch; multiplied rather than added up, so that rounding stays small.
+    /// Writes of this epoch. Their number is multiplied by their cost, rather than adding up the
+    /// costs, so that the rounding error stays small.
     writes_of_epoch: u64,
     write_cost_before: f64,
 }
@@ -297,7 +298,7 @@ impl ChangingDevice {
         Self::with_read_cost(asymmetry, Asymmetry::saturating(1.0).into(), None)
     }
 
-    /// With the read cost, unit and power of a profile. Its writes do not count.
+    /// With the read cost, unit and power of a profile. The profile's write cost is not used.
     pub fn with_reads_of(profile: &DeviceProfile, asymmetry: ChangingAsymmetry) -> Self {
         Self::with_read_cost(asymmetry, profile.operation_costs(), profile.power())
     }
@@ -407,8 +408,8 @@ impl From<FlashDevice> for AnyDevice {
     }
 }
 
-/// The same expression for whichever device it is.
-macro_rules! whichever {
+/// Evaluates the expression on the device inside the enum.
+macro_rules! on_device {
     ($any:expr, $device:ident => $result:expr) => {
         match $any {
             AnyDevice::Plain($device) => $result,
@@ -421,60 +422,60 @@ macro_rules! whichever {
 impl Device for AnyDevice {
     #[inline]
     fn read(&mut self, page: u64) -> Result<f64, DeviceFailed> {
-        whichever!(self, device => device.read(page))
+        on_device!(self, device => device.read(page))
     }
 
     #[inline]
     fn write(&mut self, page: u64) -> Result<f64, DeviceFailed> {
-        whichever!(self, device => device.write(page))
+        on_device!(self, device => device.write(page))
     }
 
     #[inline]
     fn costs(&self) -> OperationCosts {
-        whichever!(self, device => device.costs())
+        on_device!(self, device => device.costs())
     }
 
     #[inline]
     fn advance(&mut self, reference: u64) {
-        whichever!(self, device => device.advance(reference))
+        on_device!(self, device => device.advance(reference))
     }
 
     fn epoch(&self) -> Option<Epoch> {
-        whichever!(self, device => device.epoch())
+        on_device!(self, device => device.epoch())
     }
 
     fn pages(&self) -> u64 {
-        whichever!(self, device => device.pages())
+        on_device!(self, device => device.pages())
     }
 
     #[inline]
     fn erases_of(&self, page: u64) -> u32 {
-        whichever!(self, device => device.erases_of(page))
+        on_device!(self, device => device.erases_of(page))
     }
 
     fn note_moves(&mut self) {
-        whichever!(self, device => device.note_moves());
+        on_device!(self, device => device.note_moves());
     }
 
     #[inline]
     fn take_moved(&mut self, moved: &mut Vec<u64>) {
-        whichever!(self, device => device.take_moved(moved));
+        on_device!(self, device => device.take_moved(moved));
     }
 
     fn report(&self) -> DeviceReport {
-        whichever!(self, device => device.report())
+        on_device!(self, device => device.report())
     }
 
     fn reset_counters(&mut self) {
-        whichever!(self, device => device.reset_counters())
+        on_device!(self, device => device.reset_counters())
     }
 
     fn idle(&mut self, micros: f64) {
-        whichever!(self, device => device.idle(micros))
+        on_device!(self, device => device.idle(micros))
     }
 
     fn energy(&self, elapsed_us: f64) -> Option<Energy> {
-        whichever!(self, device => device.energy(elapsed_us))
+        on_device!(self, device => device.energy(elapsed_us))
     }
 }
 
@@ -509,20 +510,20 @@ mod tests {
     }
 
     #[test]
-    fn an_slc_cache_fills_and_tells_a_policy() {
+    fn an_slc_cache_fills_and_raises_the_reported_costs() {
         let ssd = profile("nvme-970evoplus-1t");
         let cache = ssd.write_cache().expect("a cache");
         let mut device = ssd.device().with_cache_left(2);
-        let told = device.costs().ratio();
-        assert!((told - 600.0 / 550.0).abs() < 1e-9, "{told}");
+        let ratio = device.costs().ratio();
+        assert!((ratio - 600.0 / 550.0).abs() < 1e-9, "{ratio}");
         let costs = [(); 3].map(|()| device.write(0).expect("written"));
         let (cached, after) = (cache.write_us, cache.write_us_after);
         assert_eq!(costs, [cached, cached, after]);
         // 3,300 MB/s before, 1,700 after.
-        let told = device.costs().ratio();
+        let ratio = device.costs().ratio();
         assert!(
-            (told - 600.0 / 550.0 * 3300.0 / 1700.0).abs() < 1e-4,
-            "{told}"
+            (ratio - 600.0 / 550.0 * 3300.0 / 1700.0).abs() < 1e-4,
+            "{ratio}"
         );
         device.reset_counters();
         assert_eq!(device.write(0), Ok(after));
@@ -541,7 +542,7 @@ mod tests {
         let mut device = ssd.device().with_cache_left(0);
         device.idle(0.9 * drain_us);
         assert_eq!(device.write(0), Ok(cache.write_us_after));
-        // What was too short to move a page counts for the next one.
+        // Idle time that was too short to move a page counts towards the next one.
         device.idle(2.2 * drain_us);
         let costs = [(); 4].map(|()| device.write(0).expect("written"));
         let (cached, after) = (cache.write_us, cache.write_us_after);
@@ -554,7 +555,7 @@ mod tests {
         assert_eq!(
             room,
             Some(cache.pages - 1),
-            "idle time is not saved up while empty"
+            "idle time does not accumulate while the cache is empty"
         );
     }
 
@@ -588,7 +589,7 @@ mod tests {
     }
 
     #[test]
-    fn prices_are_no_times() {
+    fn prices_are_not_times() {
         let mut device = profile("s3-standard").device();
         device.write(0).expect("written");
         assert_eq!(device.report().bill().unit, Unit::Dollars);
@@ -614,10 +615,10 @@ mod tests {
                 reference += forward;
                 device.advance(reference);
                 if write {
-                    // What is told is what the next write costs.
-                    let told = device.costs().write;
+                    // The device reports what the next write costs.
+                    let reported = device.costs().write;
                     let cost = device.write(reference).expect("written");
-                    prop_assert_eq!(cost, told);
+                    prop_assert_eq!(cost, reported);
                     total += cost;
                     writes += 1;
                 } else {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::profiles::{DeviceProfile, Quantity};
 
-/// What a device draws, in W.
+/// The power of a device, in W.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct DevicePower {
     /// While it waits for requests.
@@ -19,7 +19,7 @@ pub struct DevicePower {
     pub write_w: f64,
 }
 
-/// What the rest of the computer draws, in W.
+/// The power of the rest of the computer, in W.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct HostPower {
     /// While it waits.
@@ -28,16 +28,16 @@ pub struct HostPower {
     pub active_w: f64,
 }
 
-/// What a device and its host draw.
+/// The power of a device and of its host.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Power {
     /// The device.
     pub device: DevicePower,
-    /// The rest of the computer, where it is known.
+    /// The rest of the computer; `None` where its power is not known.
     pub host: Option<HostPower>,
 }
 
-/// How long a run took, and for how much of it the device was busy; in µs.
+/// The length of a run, and how much of it the device was busy; in µs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Activity {
     /// The whole run.
@@ -51,17 +51,17 @@ pub struct Activity {
 /// The energy of a run, in J; the parts add up.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Energy {
-    /// What the device would have drawn without a request.
+    /// What the device would have used without requests.
     pub device_idle_j: f64,
-    /// What its requests added.
+    /// What the requests added.
     pub device_busy_j: f64,
-    /// What the host would have drawn without a workload; nothing where its power is not known.
+    /// What the host would have used without a workload; `None` where its power is not known.
     pub host_idle_j: Option<f64>,
     /// What the workload added.
     pub host_busy_j: Option<f64>,
 }
 
-/// What a die of a flash chip draws, in W.
+/// The power of a die of a flash chip, in W.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ChipPower {
     /// While it waits.
@@ -74,7 +74,7 @@ pub struct ChipPower {
     pub erase_w: f64,
 }
 
-/// How long the dies of a flash device worked, all dies together, transfers included; in s.
+/// How long the dies of a flash device worked, summed over all dies, transfers included; in s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DieSeconds {
     /// Reading pages, also to copy them.
@@ -85,7 +85,7 @@ pub struct DieSeconds {
     pub erase: f64,
 }
 
-/// The energy of a flash device by what its dies did, in J.
+/// The energy of a flash device by kind of work of its dies, in J.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChipEnergy {
     /// Reads, also those of copies.
@@ -94,15 +94,15 @@ pub struct ChipEnergy {
     pub program_j: f64,
     /// Erases.
     pub erase_j: f64,
-    /// Waiting, of each die for as long as it did nothing.
+    /// Waiting: every die draws idle power while it does nothing.
     pub idle_j: f64,
-    /// All of it.
+    /// The sum.
     pub total_j: f64,
 }
 
 impl ChipPower {
-    /// The energy of so many dies that worked for `worked` out of `elapsed_s` s. Where they worked for
-    /// longer than that, they are taken never to have waited.
+    /// The energy of `dies` dies that worked for `worked` out of `elapsed_s` s. Where they worked for
+    /// longer than that, they count as never idle.
     pub fn energy(&self, dies: u32, worked: &DieSeconds, elapsed_s: f64) -> ChipEnergy {
         let read_j = self.read_w * worked.read;
         let program_j = self.program_w * worked.program;
@@ -118,7 +118,8 @@ impl ChipPower {
         }
     }
 
-    /// The same as of any device: what it would have drawn without a request, and what those added.
+    /// The same energy in the form of any device: what the idle device would have used, and what its
+    /// requests added.
     pub(crate) fn of_device(&self, dies: u32, worked: &DieSeconds, elapsed_s: f64) -> Energy {
         let device_idle_j = self.idle_w * f64::from(dies) * elapsed_s;
         Energy {
@@ -131,7 +132,7 @@ impl ChipPower {
 }
 
 impl Power {
-    /// The power that a profile states; nothing unless the device's is known, idle and active.
+    /// The power that a profile states; `None` unless it states idle and active power of the device.
     pub(crate) fn of(profile: &DeviceProfile) -> Option<Power> {
         let active = profile.value(Quantity::ActiveW);
         let idle_w = profile.value(Quantity::IdleW)?;
@@ -151,8 +152,8 @@ impl Power {
         })
     }
 
-    /// The energy of a run. A device is not busy for longer than the run takes: where reading and
-    /// writing exceed it, they are taken for the time of the run.
+    /// The energy of a run. A device is never busy for longer than the run takes: where reading and
+    /// writing take longer than `elapsed_us`, their sum is the length of the run.
     pub fn energy(&self, activity: Activity) -> Energy {
         const US_PER_S: f64 = 1e6;
         let reading = activity.reading_us / US_PER_S;
@@ -172,22 +173,22 @@ impl Power {
 }
 
 impl Energy {
-    /// What the device drew, in J.
+    /// The energy of the device, in J.
     pub fn device_j(&self) -> f64 {
         self.device_idle_j + self.device_busy_j
     }
 
-    /// What the host drew, in J, where its power is known.
+    /// The energy of the host, in J; `None` where its power is not known.
     pub fn host_j(&self) -> Option<f64> {
         Some(self.host_idle_j? + self.host_busy_j?)
     }
 
-    /// All of it, in J; the device alone where the host's power is not known.
+    /// The energy of device and host, in J; the device alone where the host's power is not known.
     pub fn total_j(&self) -> f64 {
         self.device_j() + self.host_j().unwrap_or(0.0)
     }
 
-    /// [`Energy::total_j`] per reference, in J; nothing without references.
+    /// [`Energy::total_j`] per reference, in J; `None` without references.
     pub fn joules_per_reference(&self, references: u64) -> Option<f64> {
         (references > 0).then(|| self.total_j() / references as f64)
     }
@@ -262,7 +263,7 @@ mod tests {
     }
 
     /// PPE, section 4.5: 27.08 W of the working power is the idle share. Table 2 and table 1 give
-    /// 25.9 + 1.2 = 27.1 W, 0.07 % more, for they are rounded to 0.1 W.
+    /// 25.9 + 1.2 = 27.1 W, 0.07 % more, because they are rounded to 0.1 W.
     #[test]
     fn the_idle_share_of_ppe() {
         let second = power("ssd2").energy(Activity {
@@ -276,8 +277,8 @@ mod tests {
         assert!((working - 28.04).abs() < 1e-9, "{working}");
     }
 
-    /// PPE, section 4.4: SSD3 is 21 times as fast as HDD1 and takes a 25th of the energy. Here it
-    /// is a 24.9th: the same, as the paper rounds to whole factors.
+    /// PPE, section 4.4: SSD3 is 21 times as fast as HDD1 and takes 1/25 of the energy. Here it
+    /// takes 1/24.9, which is the same since the paper rounds to whole factors.
     #[test]
     fn ssd3_against_hdd1() {
         let factor = io_bound("hdd1", 21.0).total_j() / io_bound("ssd3", 1.0).total_j();
@@ -294,7 +295,7 @@ mod tests {
     }
 
     /// PPE, section 4.5: CFDC saves 54 % of CFLRU's time and 55 % of its energy. Here energy
-    /// follows time alone, 54 %: the model knows no CPU that works less when I/O is saved.
+    /// follows time alone, 54 %: the model has no CPU that works less when I/O is saved.
     #[test]
     fn cfdc_against_cflru() {
         let saved = 1.0 - io_bound("ssd2", 46.0).total_j() / io_bound("ssd2", 100.0).total_j();

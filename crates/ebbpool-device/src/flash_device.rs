@@ -5,7 +5,7 @@ use std::fmt;
 use crate::device::{Device, DeviceFailed, DeviceReport};
 use crate::energy::Energy;
 use crate::flash::{
-    Cause, ConfigError, DeviceError, Flash, FlashConfig, Observer, Report, ServiceTime,
+    ConfigError, DeviceError, Flash, FlashConfig, FlashReport, NandCause, NandObserver, ServiceTime,
 };
 use ebbpool_cost::measured::MeasuredCosts;
 use ebbpool_cost::{OperationCosts, Unit};
@@ -13,21 +13,21 @@ use ebbpool_cost::{OperationCosts, Unit};
 /// How the pages of a trace lie on the pages of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Layout {
-    /// A page takes so many pages of the device, one after another.
-    Takes(u64),
-    /// So many pages share one of the device; a write programs all of it.
-    Share(u64),
+    /// A page of the trace spans this many consecutive pages of the device.
+    Spans(u64),
+    /// This many pages of the trace share one page of the device; a write programs all of it.
+    Shares(u64),
 }
 
 impl Layout {
     fn new(page_bytes: Option<u64>, device_bytes: u64) -> Result<Self, ConfigError> {
         match page_bytes {
-            None => Ok(Layout::Takes(1)),
+            None => Ok(Layout::Spans(1)),
             Some(bytes) if bytes >= device_bytes && bytes.is_multiple_of(device_bytes) => {
-                Ok(Layout::Takes(bytes / device_bytes))
+                Ok(Layout::Spans(bytes / device_bytes))
             }
             Some(bytes) if bytes > 0 && device_bytes.is_multiple_of(bytes) => {
-                Ok(Layout::Share(device_bytes / bytes))
+                Ok(Layout::Shares(device_bytes / bytes))
             }
             Some(bytes) => Err(ConfigError::Impossible(format!(
                 "pages of {bytes} bytes do not fit on flash pages of {device_bytes} bytes; give page_size={bytes} or a divisor of it"
@@ -37,66 +37,66 @@ impl Layout {
 
     fn pages(self, page: u64) -> std::ops::Range<u64> {
         match self {
-            Layout::Takes(count) => {
+            Layout::Spans(count) => {
                 let first = page.saturating_mul(count);
                 first..first.saturating_add(count)
             }
-            Layout::Share(count) => page / count..page / count + 1,
+            Layout::Shares(count) => page / count..page / count + 1,
         }
     }
 
     /// The pages of the trace that lie on a page of the device, wholly or in part.
     fn pages_on(self, device_page: u64) -> std::ops::Range<u64> {
         match self {
-            Layout::Takes(count) => device_page / count..device_page / count + 1,
-            Layout::Share(count) => device_page * count..(device_page + 1) * count,
+            Layout::Spans(count) => device_page / count..device_page / count + 1,
+            Layout::Shares(count) => device_page * count..(device_page + 1) * count,
         }
     }
 
-    /// As many of the trace's pages as there are in so many of the device's.
+    /// The number of pages of the trace in `device_pages` pages of the device.
     fn pages_in(self, device_pages: u64) -> u64 {
         match self {
-            Layout::Takes(count) => device_pages / count,
-            Layout::Share(count) => device_pages * count,
+            Layout::Spans(count) => device_pages / count,
+            Layout::Shares(count) => device_pages * count,
         }
     }
 
     fn per_request(self) -> u64 {
         match self {
-            Layout::Takes(count) => count,
-            Layout::Share(_) => 1,
+            Layout::Spans(count) => count,
+            Layout::Shares(_) => 1,
         }
     }
 }
 
-/// Notes which logical pages are programmed, once it is told to.
+/// Records which logical pages are programmed, once recording is switched on.
 #[derive(Clone, Default)]
-struct Moves {
-    noting: bool,
+struct MoveRecorder {
+    recording: bool,
     programmed: Vec<u32>,
 }
 
-impl Moves {
+impl MoveRecorder {
     #[inline]
-    fn note(&mut self, owner: u32) {
-        if self.noting {
+    fn record(&mut self, owner: u32) {
+        if self.recording {
             self.programmed.push(owner);
         }
     }
 }
 
-impl Observer for Moves {
+impl NandObserver for MoveRecorder {
     #[inline]
-    fn read(&mut self, _page: u32, _cause: Cause) {}
+    fn read(&mut self, _page: u32, _cause: NandCause) {}
 
     #[inline]
-    fn programmed(&mut self, _page: u32, owner: u32, _cause: Cause) {
-        self.note(owner);
+    fn programmed(&mut self, _page: u32, owner: u32, _cause: NandCause) {
+        self.record(owner);
     }
 
     #[inline]
-    fn copied(&mut self, _from: u32, _to: u32, owner: u32, _cause: Cause) {
-        self.note(owner);
+    fn copied(&mut self, _from: u32, _to: u32, owner: u32, _cause: NandCause) {
+        self.record(owner);
     }
 
     #[inline]
@@ -106,14 +106,14 @@ impl Observer for Moves {
     fn retired(&mut self, _block: u32) {}
 }
 
-/// A simulated flash device under the pages of a trace.
+/// A simulated flash device that stores the pages of a trace.
 ///
-/// What it says of its costs is the average of its last 32,768 reads and writes, cleaning included,
+/// The costs that it reports are averages over its last 32,768 reads and writes, cleaning included,
 /// so the asymmetry that a policy sees grows as the device fragments (FD-Buffer TC, section 3.3).
-/// Until it knows enough it says what the chip states.
+/// Until it has served enough operations it reports the costs that the chip states.
 #[derive(Clone)]
 pub struct FlashDevice {
-    flash: Flash<Moves>,
+    flash: Flash<MoveRecorder>,
     layout: Layout,
     stated: OperationCosts,
     measured: MeasuredCosts,
@@ -133,13 +133,13 @@ impl fmt::Debug for FlashDevice {
 }
 
 impl FlashDevice {
-    /// The device for a database of so many pages of `page_bytes`; where these are not known, of the
-    /// device's own size.
+    /// The device for a database of `database_pages` pages of `page_bytes` bytes; where the page size
+    /// is not known, pages have the size of the device's pages.
     ///
     /// # Errors
     ///
-    /// If the device cannot be made or is too small, or pages of that size do not lie evenly on its
-    /// own.
+    /// If the device cannot be made or is too small, or if one page size is not a multiple of the
+    /// other.
     pub fn new(
         config: &FlashConfig,
         page_bytes: Option<u64>,
@@ -147,7 +147,7 @@ impl FlashDevice {
     ) -> Result<Self, ConfigError> {
         let stated = Self::stated_costs(config, page_bytes, database_pages)?;
         Ok(FlashDevice {
-            flash: Flash::observed(config, Moves::default())?,
+            flash: Flash::observed(config, MoveRecorder::default())?,
             layout: Layout::new(page_bytes, config.page_bytes.into())?,
             stated,
             measured: MeasuredCosts::default(),
@@ -158,12 +158,12 @@ impl FlashDevice {
         })
     }
 
-    /// What [`FlashDevice::new`] with the same arguments would say of its costs at first: what the
-    /// chip states, in microseconds. Takes no time and no memory, as preconditioning may.
+    /// The costs that a [`FlashDevice::new`] with the same arguments reports at first: those that the
+    /// chip states, in microseconds. Makes no device, whose preconditioning may take time and memory.
     ///
     /// # Errors
     ///
-    /// If the device is too small, or pages of that size do not lie evenly on its own.
+    /// If the device is too small, or if one page size is not a multiple of the other.
     pub fn stated_costs(
         config: &FlashConfig,
         page_bytes: Option<u64>,
@@ -183,21 +183,21 @@ impl FlashDevice {
         })
     }
 
-    /// Pages of `page_bytes` in an erase block; where these are not known, pages of the device.
+    /// Pages of `page_bytes` bytes in an erase block; where the size is not known, pages of the device.
     pub fn pages_per_block(config: &FlashConfig, page_bytes: Option<u64>) -> Option<u64> {
         let layout = Layout::new(page_bytes, config.page_bytes.into()).ok()?;
         Some(layout.pages_in(config.pages_per_block.into()).max(1))
     }
 
-    /// What the flash model counted.
-    pub fn flash_report(&mut self) -> Report {
+    /// The counts of the flash model.
+    pub fn flash_report(&mut self) -> FlashReport {
         self.flash.report()
     }
 
     fn request(
         &mut self,
         page: u64,
-        serve: fn(&mut Flash<Moves>, u64) -> Result<ServiceTime, DeviceError>,
+        serve: fn(&mut Flash<MoveRecorder>, u64) -> Result<ServiceTime, DeviceError>,
     ) -> Result<u64, DeviceFailed> {
         let mut nanos = 0;
         for page in self.layout.pages(page) {
@@ -249,7 +249,7 @@ impl Device for FlashDevice {
     }
 
     fn note_moves(&mut self) {
-        self.flash.observer().noting = true;
+        self.flash.observer().recording = true;
     }
 
     fn take_moved(&mut self, moved: &mut Vec<u64>) {
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_of_costs_grows_as_the_device_fragments() {
+    fn reported_costs_grow_as_the_device_fragments() {
         let mut device = device("rho=0.9,bus=ignore,precondition=full", None);
         let pages = device.flash.logical_pages();
         let at_first = device.costs().ratio();
@@ -352,8 +352,8 @@ mod tests {
         assert!((energy.device_j() / expected - 1.0).abs() < 1e-9);
         let report = device.flash_report();
         assert_eq!(report.idle_seconds, 1.0);
-        let told = report.energy.expect("its power is known").total_j;
-        assert!((told / expected - 1.0).abs() < 1e-9, "{told}");
+        let reported = report.energy.expect("its power is known").total_j;
+        assert!((reported / expected - 1.0).abs() < 1e-9, "{reported}");
         device.reset_counters();
         assert_eq!(
             device.energy(0.0).map(|energy| energy.device_j()),

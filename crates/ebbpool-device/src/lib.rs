@@ -1,4 +1,4 @@
-//! What I/O costs.
+//! The costs of I/O.
 //!
 //! The papers' plain model is [`Asymmetry`]: a page read costs 1, a page write R, and nothing else
 //! counts. Devices by name are in [`profiles`]; [`Device`] is what a simulator drives.

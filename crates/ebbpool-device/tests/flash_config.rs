@@ -1,4 +1,4 @@
-//! Names of simulated devices: what is understood, and what is said of the rest.
+//! Names of simulated devices: which are accepted, and the errors for all others.
 
 use ebbpool_device::flash::{Flash, FlashConfig, LayerKind, Precondition, WearLevelling};
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ fn refused(name: &str) -> String {
 }
 
 #[test]
-fn the_name_of_the_design_is_understood() {
+fn the_name_in_the_design_is_accepted() {
     let config = parsed("flash:slc-mt29f4g08aaa,blocks=4096,rho=0.8,ftl=page,gc=greedy");
     assert_eq!(
         (config.blocks, config.pages_per_block, config.page_bytes),
@@ -33,7 +33,7 @@ fn the_name_of_the_design_is_understood() {
 }
 
 #[test]
-fn every_key_is_taken_and_told_back() {
+fn every_key_is_read_and_printed() {
     let name = "flash:slc-mt29f4g08aaa,blocks=512,pages_per_block=32,page_size=4096,rho=0.9,ftl=dftl,gc=d-choices,d=4,frontiers=2,wl=static:7,log_blocks=9,cmt=100,bus=include,precondition=steady,dies=4,channels=2";
     let config = parsed(name);
     assert_eq!(config.to_string(), name);
@@ -47,7 +47,7 @@ fn every_key_is_taken_and_told_back() {
 }
 
 #[test]
-fn settings_that_change_nothing_are_told() {
+fn settings_without_effect_are_reported() {
     let config = parsed("flash:slc-mt29f4g08aaa,ftl=bast,gc=fifo,frontiers=2,d=3,cmt=5,channels=2");
     let notes = config.notes().join("\n");
     for key in ["gc=fifo", "frontiers=2", "d=3", "cmt=5", "channels=2"] {
@@ -107,7 +107,7 @@ fn errors_name_the_remedy() {
 }
 
 #[test]
-fn a_database_that_does_not_fit_is_told_what_would() {
+fn the_error_for_too_large_a_database_names_a_device_that_fits() {
     let config = parsed("flash:slc-mt29f4g08aaa,blocks=100");
     let offered = config.logical_pages();
     assert_eq!(config.check_fits(offered), Ok(()));
@@ -115,7 +115,7 @@ fn a_database_that_does_not_fit_is_told_what_would() {
         .check_fits(50_000)
         .expect_err("too large")
         .to_string();
-    // 977 blocks in rotation of 64 pages at 0.8, and three beside them.
+    // 977 blocks in rotation of 64 pages at 0.8, and three outside rotation.
     assert!(error.contains("blocks=980 is the least"), "{error}");
     assert!(
         parsed("flash:slc-mt29f4g08aaa,blocks=980")
@@ -130,7 +130,7 @@ fn a_database_that_does_not_fit_is_told_what_would() {
 }
 
 #[test]
-fn a_chip_of_ones_own_is_read_from_a_file() {
+fn a_users_chip_is_read_from_a_file() {
     let path = std::env::temp_dir().join(format!("ebbpool-chip-{}.toml", std::process::id()));
     let good = "name = \"mine\"\npage_bytes = 8192\npages_per_block = 96\nblocks = 128\nread_us = [10.0]\nprogram_us = [100.0, 300.0]\nerase_us = 900.0\nendurance = 500\nsource = \"measured\"\n";
     std::fs::write(&path, good).expect("written");
@@ -170,7 +170,7 @@ fn pages_beyond_the_end_are_refused() {
 }
 
 proptest! {
-    /// Whatever is given, it is understood or refused; and what is understood can be said again.
+    /// Any text is accepted or refused; an accepted one is parsed again from its printed form.
     #[test]
     fn no_name_panics(
         text in prop_oneof![

@@ -1,15 +1,15 @@
-//! What every layer, cleaning policy and kind of wear levelling must keep: page contents through all
-//! copies and merges, the chip's rules, and counts that add up.
+//! Every layer, cleaning policy and kind of wear levelling must preserve page contents through all
+//! copies and merges, follow the chip's rules, and produce counts that add up.
 
 use std::collections::HashMap;
 
 use ebbpool_device::flash::{
-    Cause, DeviceError, Flash, FlashConfig, Geometry, LayerKind, Observer,
+    DeviceError, Flash, FlashConfig, Geometry, LayerKind, NandCause, NandObserver,
 };
 use proptest::prelude::*;
 
-/// A chip that stores contents and insists on its rules; it shares no code with the model.
-struct Contents {
+/// A chip that stores contents and checks that its rules are followed; it shares no code with the model.
+struct CheckedChip {
     geometry: Geometry,
     /// By physical page: owner and content.
     pages: HashMap<u32, (u32, u64)>,
@@ -18,13 +18,13 @@ struct Contents {
     erases: Vec<u32>,
     bad: Vec<bool>,
     endurance: u32,
-    /// What the host's next write stores.
+    /// The content that the host's next write stores.
     next: u64,
-    /// What the host's last read returned.
+    /// Owner and content that the host's last read returned.
     last_read: Option<(u32, u64)>,
-    /// Counts programs and trims, to tell what came later.
+    /// Counts programs and trims, to order them in time.
     moment: u64,
-    /// By owner: when it got its place, or lost it.
+    /// By owner: when it was last programmed or trimmed.
     moved: HashMap<u32, u64>,
     host_programs: u64,
     copies: u64,
@@ -33,7 +33,7 @@ struct Contents {
     erase_count: u64,
 }
 
-impl Contents {
+impl CheckedChip {
     fn new(config: &FlashConfig) -> Self {
         let geometry = config.geometry().expect("checked");
         Self {
@@ -71,29 +71,29 @@ impl Contents {
     }
 }
 
-impl Observer for Contents {
-    fn read(&mut self, page: u32, cause: Cause) {
+impl NandObserver for CheckedChip {
+    fn read(&mut self, page: u32, cause: NandCause) {
         self.reads += 1;
         let stored = self.pages.get(&page).copied();
         assert!(stored.is_some(), "read of a blank page");
-        if cause == Cause::Host {
+        if cause == NandCause::Host {
             self.last_read = stored;
         }
     }
 
-    fn programmed(&mut self, page: u32, owner: u32, cause: Cause) {
+    fn programmed(&mut self, page: u32, owner: u32, cause: NandCause) {
         match cause {
-            Cause::Host => self.host_programs += 1,
-            Cause::Map => self.map_programs += 1,
+            NandCause::Host => self.host_programs += 1,
+            NandCause::Map => self.map_programs += 1,
             other => panic!("new content because of {other:?}"),
         }
         self.store(page, owner, self.next);
     }
 
-    fn copied(&mut self, from: u32, to: u32, owner: u32, cause: Cause) {
+    fn copied(&mut self, from: u32, to: u32, owner: u32, cause: NandCause) {
         assert!(matches!(
             cause,
-            Cause::Cleaning | Cause::Merge | Cause::Wear
+            NandCause::Cleaning | NandCause::Merge | NandCause::Wear
         ));
         self.copies += 1;
         self.reads += 1;
@@ -125,9 +125,9 @@ enum Request {
     Trim(u64),
 }
 
-/// A device beside the contents it must hold.
+/// A device and the contents that it must hold.
 struct Bench {
-    flash: Flash<Contents>,
+    flash: Flash<CheckedChip>,
     expected: Vec<Option<u64>>,
     written: u64,
     reads: u64,
@@ -138,7 +138,7 @@ struct Bench {
 impl Bench {
     fn new(device: &str) -> Self {
         let config: FlashConfig = device.parse().unwrap_or_else(|error| panic!("{error}"));
-        let contents = Contents::new(&config);
+        let contents = CheckedChip::new(&config);
         let mut flash = Flash::observed(&config, contents).expect("works");
         let pages = flash.logical_pages() as usize;
         let preconditioned = flash.observer().host_programs;
@@ -153,7 +153,7 @@ impl Bench {
         }
     }
 
-    fn ask(&mut self, request: Request) -> Result<(), DeviceError> {
+    fn serve(&mut self, request: Request) -> Result<(), DeviceError> {
         match request {
             Request::Read(page) => {
                 self.flash.observer().last_read = None;
@@ -183,8 +183,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Pages that moved after the page of DFTL's table with their entry was last written are known in
-    /// memory only, so there can be no more of them than entries in memory.
+    /// If a page moves after the page of DFTL's table with its entry was last written, its new place is
+    /// stored in memory only, so there can be no more such pages than entries in memory.
     fn check_table(&mut self) {
         let config = self.flash.config();
         let Some(entries) = config
@@ -272,7 +272,7 @@ const CLEANING: [&str; 6] = [
 ];
 const WEAR: [&str; 4] = ["wl=none", "wl=dynamic", "wl=static:0", "wl=static:3"];
 
-/// Every combination that differs.
+/// Every combination of settings that behaves differently.
 fn combinations() -> Vec<String> {
     let mut all = Vec::new();
     for layer in LAYERS {
@@ -298,7 +298,7 @@ fn draw(state: &mut u64, below: u64) -> u64 {
     (mixed ^ (mixed >> 31)) % below
 }
 
-/// Streams, hot pages, random pages, reads and trims in turns.
+/// Streams, hot pages, random pages, reads and trims by turns.
 fn workload(state: &mut u64, at: u64, pages: u64) -> Request {
     let phase = (at / 300) % 4;
     let page = match phase {
@@ -335,7 +335,7 @@ fn contents_survive_every_combination() {
             let mut state = 7;
             for at in 0..6_000 {
                 let request = workload(&mut state, at, pages);
-                if let Err(error) = bench.ask(request) {
+                if let Err(error) = bench.serve(request) {
                     panic!("{device}: request {at}: {error}");
                 }
                 if at % 64 == 0 {
@@ -348,26 +348,26 @@ fn contents_survive_every_combination() {
     });
 }
 
-/// A sequential log block that has overtaken its data block: the page it ends with is overwritten.
+/// A sequential log block is ahead of its data block, and its last page is overwritten.
 #[test]
-fn fast_keeps_a_page_that_a_sequential_log_block_is_ahead_of() {
+fn fast_preserves_a_page_that_a_sequential_log_block_is_ahead_of() {
     let mut bench = Bench::new(
         "flash:slc-mt29f4g08aaa,blocks=12,pages_per_block=8,rho=0.7,ftl=fast,log_blocks=3",
     );
     let writes = [0, 1, 2, 0, 1, 2, 3, 3, 4, 8, 8, 0, 3];
     for page in writes {
-        bench.ask(Request::Write(page)).expect("endures");
+        bench.serve(Request::Write(page)).expect("endures");
         bench.check();
     }
     for page in 0..16 {
-        bench.ask(Request::Read(page)).expect("endures");
+        bench.serve(Request::Read(page)).expect("endures");
     }
 }
 
-/// A full log block whose pages were trimmed is merged away with its data block, and the next page goes to a data
-/// block, not to a log block in order without one.
+/// A full log block whose pages were trimmed is merged with its data block; the next page then goes to a data
+/// block, not to a log block in order that has no data block.
 #[test]
-fn bast_keeps_a_page_that_follows_a_merge_of_trimmed_pages() {
+fn bast_preserves_a_page_that_follows_a_merge_of_trimmed_pages() {
     let tiny = "flash:slc-mt29f4g08aaa,blocks=16,pages_per_block=2,page_size=64,rho=0.5,ftl=bast,log_blocks=3";
     let mut bench = Bench::new(tiny);
     let requests = [
@@ -384,7 +384,7 @@ fn bast_keeps_a_page_that_follows_a_merge_of_trimmed_pages() {
         Request::Write(1),
     ];
     for request in requests {
-        bench.ask(request).unwrap();
+        bench.serve(request).unwrap();
         bench.check();
         bench.check_table();
     }
@@ -412,7 +412,7 @@ fn contents_survive_the_end_of_life() {
         let mut state = 11;
         let failed = (0..1_000_000).find_map(|at| {
             let request = workload(&mut state, at, pages);
-            bench.ask(request).err()
+            bench.serve(request).err()
         });
         let Some(DeviceError::WornOut {
             host_writes,
@@ -426,13 +426,13 @@ fn contents_survive_the_end_of_life() {
         assert_eq!(host_writes, bench.written, "{device}");
         assert_eq!((host_bytes, blocks), (bench.written * 64, 24), "{device}");
         assert!(bad_blocks > 0, "{device}");
-        // Each block is programmed at most 7 times over, and the device must come near that.
+        // Each block is programmed at most 7 times, and the device must come close to that.
         let programs = bench.flash.report().programs;
         assert!(programs <= 24 * 8 * 7, "{device}: {programs} programs");
         bench.check();
         for page in 0..pages {
             bench
-                .ask(Request::Read(page))
+                .serve(Request::Read(page))
                 .expect("a worn-out device still reads");
         }
         assert!(bench.flash.write(0).is_err() && bench.flash.trim(0).is_err());
@@ -461,7 +461,7 @@ fn preconditioned_devices_are_full_and_fresh() {
             (0, 0, 0),
             "{device}"
         );
-        bench.ask(Request::Write(3)).expect("writes");
+        bench.serve(Request::Write(3)).expect("writes");
         bench.check();
     }
 }
@@ -484,7 +484,7 @@ fn requests(pages: u64) -> impl Strategy<Value = Vec<Request>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
-    /// The invariants hold after every single request, on devices as small as they come.
+    /// The invariants hold after every single request, on the smallest possible devices.
     #[test]
     fn invariants_hold_after_every_request(
         combination in prop::sample::select(combinations()),
@@ -494,7 +494,7 @@ proptest! {
         requests in requests(30),
     ) {
         let settings = format!("pages_per_block={pages_per_block},page_size=64,rho={rho},{combination}");
-        // The error names the smallest device that would do; this one is at most a little larger.
+        // The error names the smallest device that works; this one is at most a little larger.
         let tiny = format!("flash:slc-mt29f4g08aaa,blocks=1,{settings}");
         let error = tiny.parse::<FlashConfig>().expect_err("one block is too few").to_string();
         // A mapping table of tiny pages can be more than is left.
@@ -513,7 +513,7 @@ proptest! {
                 Request::Write(page) => Request::Write(page % pages),
                 Request::Trim(page) => Request::Trim(page % pages),
             };
-            if let Err(error) = bench.ask(request) {
+            if let Err(error) = bench.serve(request) {
                 panic!("{}: {error}", bench.flash.config());
             }
             bench.check();

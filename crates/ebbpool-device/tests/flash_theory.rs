@@ -6,9 +6,9 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ebbpool_device::flash::{Flash, FlashConfig, Report, closed_forms};
+use ebbpool_device::flash::{Flash, FlashConfig, FlashReport, closed_forms};
 
-/// The spare space of the expected tables, as rho.
+/// The spare space in the tables of expected values, as rho.
 const RHOS: [f64; 9] = [
     1.0 / 1.07,
     0.93,
@@ -21,13 +21,13 @@ const RHOS: [f64; 9] = [
     0.50,
 ];
 const BLOCK_SIZES: [u32; 5] = [16, 32, 64, 128, 256];
-/// Blocks that the agreement is promised for.
+/// The number of blocks for which the agreement is promised.
 const BLOCKS: u32 = 2048;
 
 /// splitmix64, so that the workload does not come from the code under test.
-struct Draw(u64);
+struct SplitMix(u64);
 
-impl Draw {
+impl SplitMix {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -54,9 +54,14 @@ fn write(flash: &mut Flash, count: u64, mut page: impl FnMut() -> u64) {
     }
 }
 
-/// Fills the device, lets `warm` writes pass and reports the next `counted`; both in multiples of
+/// Fills the device, makes `warm` writes and reports the next `counted` ones; both in multiples of
 /// the logical pages.
-fn measure(settings: &str, warm: f64, counted: f64, mut page: impl FnMut(u64) -> u64) -> Report {
+fn measure(
+    settings: &str,
+    warm: f64,
+    counted: f64,
+    mut page: impl FnMut(u64) -> u64,
+) -> FlashReport {
     let mut flash = device(&format!("{settings},precondition=full"));
     let pages = flash.logical_pages();
     let writes = |times: f64| (times * pages as f64) as u64;
@@ -67,13 +72,13 @@ fn measure(settings: &str, warm: f64, counted: f64, mut page: impl FnMut(u64) ->
 }
 
 fn uniform(seed: u64) -> impl FnMut(u64) -> u64 {
-    let mut draw = Draw(seed);
+    let mut draw = SplitMix(seed);
     move |pages| draw.below(pages)
 }
 
-/// A share `data` of the pages gets a share `writes` of the writes; both in per cent.
+/// `data` per cent of the pages get `writes` per cent of the writes.
 fn hot_cold(data: u64, writes: u64) -> impl FnMut(u64) -> u64 {
-    let mut draw = Draw(3);
+    let mut draw = SplitMix(3);
     move |pages| {
         let hot = pages * data / 100;
         match draw.below(100) < writes {
@@ -83,7 +88,7 @@ fn hot_cold(data: u64, writes: u64) -> impl FnMut(u64) -> u64 {
     }
 }
 
-fn amplification(report: &Report) -> f64 {
+fn amplification(report: &FlashReport) -> f64 {
     report.programs as f64 / report.host_writes as f64
 }
 
@@ -96,7 +101,7 @@ fn within(what: &str, measured: f64, expected: f64, tolerance: f64) {
     );
 }
 
-/// Runs the jobs on all cores; their results in order.
+/// Runs the jobs on all cores; returns their results in order.
 fn parallel<J: Sync, R: Send>(jobs: &[J], run: impl Fn(&J) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let results = Mutex::new(Vec::new());
@@ -122,7 +127,7 @@ fn parallel<J: Sync, R: Send>(jobs: &[J], run: impl Fn(&J) -> R + Sync) -> Vec<R
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// The largest jobs first, so that the cores finish together.
+/// The cases, largest first so that the cores finish together.
 fn greedy_cases() -> Vec<(f64, u32)> {
     let sizes = BLOCK_SIZES.iter().rev();
     sizes
@@ -130,7 +135,7 @@ fn greedy_cases() -> Vec<(f64, u32)> {
         .collect()
 }
 
-fn greedy(&(rho, pages): &(f64, u32)) -> Report {
+fn greedy(&(rho, pages): &(f64, u32)) -> FlashReport {
     let settings = format!("blocks={BLOCKS},pages_per_block={pages},rho={rho}");
     measure(&settings, 5.0, 5.0, uniform(1))
 }
@@ -145,7 +150,7 @@ fn greedy_agrees_with_the_mean_field() {
         let predicted = report.predicted_write_amplification.expect("a form");
         within(&what, predicted, expected, 0.002);
         within(&what, report.rho_eff, rho, 0.0002);
-        // A block is erased for every block programmed.
+        // One block is erased for each block's worth of programs.
         let erases = report.erases as f64 * f64::from(pages) / report.programs as f64;
         within(&what, erases, 1.0, 0.0005);
         assert_eq!(report.programs_by_cause.host, report.host_writes);
@@ -161,7 +166,7 @@ fn greedy_occupies_blocks_as_the_mean_field_says() {
         let settings = format!("blocks={BLOCKS},rho={rho},precondition=full");
         let mut flash = device(&settings);
         let pages = flash.logical_pages();
-        let mut draw = Draw(5);
+        let mut draw = SplitMix(5);
         write(&mut flash, 5 * pages, || draw.below(pages));
         let mut measured = vec![0.0; 65];
         for _ in 0..50 {
@@ -180,7 +185,7 @@ fn greedy_occupies_blocks_as_the_mean_field_says() {
             .zip(&expected)
             .map(|(m, e)| (m - e).abs())
             .sum();
-        // Half of this is the share of blocks that would have to have another number of pages.
+        // Half of this is the share of blocks whose number of pages differs from the prediction.
         assert!(apart / 2.0 < 0.02, "rho {rho}: {apart}");
         for (j, (m, e)) in measured.iter().zip(&expected).enumerate() {
             assert!(
@@ -210,13 +215,13 @@ fn fifo_agrees_with_its_closed_form() {
             expected,
             0.005,
         );
-        // Blocks take turns.
+        // FIFO erases blocks in turn.
         assert!(report.wear.max - report.wear.min <= 1, "{:?}", report.wear);
     }
 }
 
 #[test]
-fn random_and_sampled_cleaning_lie_where_they_should() {
+fn random_and_sampled_cleaning_agree_with_theory() {
     let cases = [
         // Independent simulations, to 1 %.
         ("rho=0.934579439252336,gc=d-choices", 7.299),
@@ -229,7 +234,7 @@ fn random_and_sampled_cleaning_lie_where_they_should() {
         ("rho=0.78125,gc=d-choices,d=2", 3.232),
         // A closed form.
         ("rho=0.8,gc=random", 5.0),
-        // One choice is no choice.
+        // Choosing among one block is random cleaning.
         ("rho=0.8,gc=d-choices,d=1", 5.0),
         // Ties among the emptiest blocks do not matter for uniform writes.
         ("rho=0.8,gc=ee-greedy", 2.599),
@@ -257,7 +262,7 @@ const SKEWED: [(f64, u64, u64, [f64; 5]); 6] = [
 ];
 
 /// A cell of [`SKEWED`].
-struct Skewed {
+struct SkewedCase {
     rho: f64,
     data: u64,
     writes: u64,
@@ -265,7 +270,7 @@ struct Skewed {
     expected: f64,
 }
 
-fn skewed_cases() -> Vec<Skewed> {
+fn skewed_cases() -> Vec<SkewedCase> {
     let policies = [
         "gc=greedy",
         "gc=fifo",
@@ -276,7 +281,7 @@ fn skewed_cases() -> Vec<Skewed> {
     let rows = SKEWED.into_iter();
     rows.flat_map(|(rho, data, writes, values)| {
         let cells = policies.into_iter().zip(values);
-        cells.map(move |(policy, expected)| Skewed {
+        cells.map(move |(policy, expected)| SkewedCase {
             rho,
             data,
             writes,
@@ -287,7 +292,7 @@ fn skewed_cases() -> Vec<Skewed> {
     .collect()
 }
 
-fn skewed(case: &Skewed) -> Report {
+fn skewed(case: &SkewedCase) -> FlashReport {
     // 1,024 closed blocks, as in the independent simulation. Cold data take long to settle.
     let settings = format!(
         "blocks=1028,rho={},{}",
@@ -303,14 +308,14 @@ fn hot_and_cold_data_order_the_policies() {
     let cases = skewed_cases();
     let measured: Vec<f64> = parallel(&cases, skewed).iter().map(amplification).collect();
     for (case, measured) in cases.iter().zip(&measured) {
-        let Skewed {
+        let SkewedCase {
             rho,
             data,
             writes,
             policy,
             expected,
         } = case;
-        // With a second frontier ties between victims matter.
+        // With a second frontier, ties between victims matter.
         let tolerance = if policy.contains("frontiers=2") {
             0.06
         } else {
@@ -319,7 +324,7 @@ fn hot_and_cold_data_order_the_policies() {
         let what = format!("rho {rho}, {data}/{writes} {policy}");
         within(&what, *measured, *expected, tolerance);
     }
-    // Uniform writes at each rho come before its skewed ones.
+    // For each rho, uniform writes come before skewed ones.
     for (uniform, rows) in [2.599, 3.949].into_iter().zip(measured.chunks(15)) {
         let mut before = uniform;
         for row in rows.chunks(5) {
@@ -328,7 +333,7 @@ fn hot_and_cold_data_order_the_policies() {
             };
             // Skew makes greedy with one frontier worse, and a second frontier makes it better.
             assert!(greedy > &before && fifo > greedy && greedy_2 < greedy);
-            // Cost-benefit pays only where cleaned data have their own block.
+            // Cost-benefit is better only where cleaned data have their own block.
             assert!(cost_benefit >= greedy && cost_benefit_2 < greedy_2);
             before = *greedy;
         }
@@ -336,10 +341,10 @@ fn hot_and_cold_data_order_the_policies() {
 }
 
 /// MQSim on 512 blocks of 64 pages, 0.2 of them spare and 12 open or in its reserve, measured 41.40
-/// copies a cleaning.
+/// copies per cleaning.
 const MQSIM: f64 = 64.0 / (64.0 - 41.40);
 
-fn as_mqsim() -> Report {
+fn as_mqsim() -> FlashReport {
     measure("blocks=503,rho=0.8192", 5.0, 10.0, uniform(17))
 }
 
@@ -348,11 +353,11 @@ fn mqsim_measures_the_same() {
     within("MQSim", amplification(&as_mqsim()), MQSIM, 0.01);
 }
 
-/// 1,024 data blocks with these log blocks: BAST and FAST, measured in independent simulations.
+/// For these numbers of log blocks on 1,024 data blocks: BAST and FAST, measured in independent simulations.
 const LOG_BLOCKS: [(u32, f64, f64); 3] =
     [(8, 64.49, 46.43), (32, 62.99, 23.01), (128, 56.96, 8.43)];
 
-fn hybrid(&(layer, log_blocks): &(&str, u32)) -> Report {
+fn hybrid(&(layer, log_blocks): &(&str, u32)) -> FlashReport {
     let blocks = 1024 + log_blocks + 2;
     let settings = format!("blocks={blocks},rho=1,ftl={layer},log_blocks={log_blocks}");
     let settings = settings.replace(",log_blocks=32", "");
@@ -487,11 +492,11 @@ fn a_small_cached_table_costs_what_its_misses_cost() {
     let mut flash = device("blocks=512,rho=0.8,ftl=dftl,cmt=64,precondition=full");
     let pages = flash.logical_pages();
     flash.reset_counters();
-    let mut draw = Draw(10);
+    let mut draw = SplitMix(10);
     for _ in 0..20_000 {
         flash.read(draw.below(pages)).expect("endures");
     }
-    // A miss reads a page of the table; what was dirty is written once.
+    // A miss reads a page of the table; dirty entries are written once.
     let report = flash.report();
     let misses = 1.0 - 64.0 / pages as f64;
     assert_eq!(report.reads_by_cause.host, 20_000);
@@ -542,7 +547,7 @@ fn a_small_cached_table_costs_what_its_misses_cost() {
     });
     let runs: Vec<f64> = runs.iter().map(amplification).collect();
     assert!(runs.is_sorted_by(|a, b| a > b), "{runs:?}");
-    // The table must not crowd out the data, whoever is cleaned and however little is spare.
+    // The table must not crowd out the data, whichever block is cleaned and however little space is spare.
     let tight = [
         "gc=greedy,rho=0.93",
         "gc=fifo,rho=0.93",
@@ -600,7 +605,7 @@ fn merges_take_the_time_of_their_operations() {
 
 #[test]
 fn reclaiming_a_shared_log_block_is_a_latency_spike() {
-    // Random writes fill the one random log block with pages of 64 logical blocks; the next one
+    // Random writes fill the only random log block with pages of 64 logical blocks; the next write
     // merges them all.
     let mut flash = device("blocks=100,rho=1,ftl=fast,log_blocks=2,precondition=full");
     for block in 0..64 {
@@ -623,7 +628,7 @@ fn wear_levelling_keeps_hot_blocks_from_wearing_out_alone() {
         let runs = parallel(&settings, |wear| {
             let name = format!("blocks=256,rho=0.8,{layer},{wear}").replace(",wl=none", "");
             let mut flash = device(&format!("{name},precondition=full"));
-            let mut draw = Draw(12);
+            let mut draw = SplitMix(12);
             let pages = flash.logical_pages() / 20;
             write(&mut flash, 150_000, || draw.below(pages));
             flash.report()
@@ -631,7 +636,7 @@ fn wear_levelling_keeps_hot_blocks_from_wearing_out_alone() {
         let [none, _, levelled] = &runs[..] else {
             panic!("three runs");
         };
-        // Cold data pin their blocks down, unless they are moved.
+        // Cold data occupy their blocks for ever, unless they are moved.
         assert_eq!(none.wear.min, 0, "{layer}");
         assert!(none.wear.max > 25, "{layer}: {:?}", none.wear);
         assert!(
@@ -660,7 +665,7 @@ fn a_run_that_is_not_steady_says_so() {
             .not_steady
             .is_some_and(|why| why.contains("no block has been erased"))
     );
-    let mut draw = Draw(13);
+    let mut draw = SplitMix(13);
     write(&mut flash, pages, || draw.below(pages));
     assert_eq!(flash.report().write_amplification, None);
     write(&mut flash, 12 * pages, || draw.below(pages));
@@ -695,7 +700,7 @@ fn a_run_that_is_not_steady_says_so() {
 fn preconditioning_settles_write_amplification() {
     let mut flash = device("blocks=1024,rho=0.8,precondition=steady");
     let pages = flash.logical_pages();
-    let mut draw = Draw(14);
+    let mut draw = SplitMix(14);
     write(&mut flash, pages, || draw.below(pages));
     within(
         "from the first write",

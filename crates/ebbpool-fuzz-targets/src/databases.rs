@@ -1,4 +1,4 @@
-//! What a database finds in its files.
+//! The files of a database.
 
 use ebbpool_btree::fuzzing;
 

@@ -1,4 +1,4 @@
-//! What is said of devices: names of simulated ones, profiles, chips, asymmetries that change.
+//! Descriptions of devices: names of simulated ones, profiles, chips, and changing asymmetries.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use ebbpool_device::flash::{Flash, FlashConfig};
 use ebbpool_device::{Device, DeviceProfile};
 use tempfile::TempDir;
 
-/// Devices with more pages than this are configured, but not made.
+/// Devices with more pages than this are configured, but not constructed.
 const MOST_PAGES: u64 = 100_000;
 
 fn file(name: &str, content: &[u8]) -> (TempDir, String) {
@@ -19,7 +19,7 @@ fn file(name: &str, content: &[u8]) -> (TempDir, String) {
     (directory, path)
 }
 
-/// A file of changes: R is told at every reference, epoch after epoch.
+/// A file of changes: it defines R at every reference, epoch after epoch.
 pub(crate) fn changes(input: &[u8]) {
     let (_directory, path) = file("changes.csv", input);
     let spec: AsymmetrySpec = format!("file:{path}").parse().expect("a file's name");
@@ -38,13 +38,13 @@ pub(crate) fn changes(input: &[u8]) {
     }
 }
 
-/// The name of a simulated device: what is read prints as what reads the same, and a device that
-/// can be made serves its first and its last page.
+/// The name of a simulated device: a parsed name prints as a text that parses to the same, and a
+/// device that can be constructed serves its first and its last page.
 pub(crate) fn flash_config(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else {
         return;
     };
-    // A profile may be a file, which is another target's business.
+    // A profile may be a file, which another target tests.
     if text.contains(".toml") {
         return;
     }
@@ -71,16 +71,16 @@ fn serve(config: &FlashConfig) {
     if let Ok(mut flash) = Flash::new(config) {
         let last = flash.logical_pages().saturating_sub(1);
         for page in [0, last, 0] {
-            // A device may be worn out at once; it must say so and not panic.
+            // A device may be worn out immediately; it must return an error and not panic.
             let _ = flash.write(page);
-            flash.read(page).expect("what was written can be read");
+            flash.read(page).expect("a written page can be read");
         }
         assert!(flash.read(last + 1).is_err());
         flash.report();
     }
 }
 
-/// A chip of the user's own.
+/// A chip defined in a file.
 pub(crate) fn chip(input: &[u8]) {
     let (_directory, path) = file("chip.toml", input);
     match format!("flash:{path}").parse::<FlashConfig>() {
@@ -89,7 +89,7 @@ pub(crate) fn chip(input: &[u8]) {
     }
 }
 
-/// A profile of the user's own: prints as what reads the same, and can be driven.
+/// A profile defined in a file: it prints as a text that parses to the same, and it serves reads.
 pub(crate) fn device_profile(input: &[u8]) {
     let (_directory, path) = file("device.toml", input);
     match DeviceProfile::find(&path) {

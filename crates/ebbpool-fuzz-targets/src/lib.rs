@@ -1,7 +1,7 @@
-//! What Ebbpool's parsers must hold to on any input.
+//! Fuzz targets: the properties that Ebbpool's parsers must have on any input.
 //!
 //! Each function here is the body of a fuzz target in `fuzz/`: it takes any bytes and panics if the
-//! parser panics, disagrees with itself, or prints what it does not read back. `cargo test` calls
+//! parser panics, contradicts itself, or prints text that it does not read back. `cargo test` calls
 //! them too, with the corpora of `fuzz/corpus/` and mutations of these.
 
 mod databases;
@@ -12,7 +12,7 @@ mod traces;
 use ebbpool_trace::Format;
 
 /// A fuzz target.
-pub struct Target {
+pub struct FuzzTarget {
     /// Its name: `fuzz/fuzz_targets/NAME.rs`, `fuzz/corpus/NAME/`.
     pub name: &'static str,
     /// Panics if the input shows a fault.
@@ -20,108 +20,108 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: &[Target] = &[
-    Target {
+pub const TARGETS: &[FuzzTarget] = &[
+    FuzzTarget {
         name: "policy_list",
         check: names::policy_list,
     },
-    Target {
+    FuzzTarget {
         name: "fraction",
         check: names::fraction,
     },
-    Target {
+    FuzzTarget {
         name: "asymmetry",
         check: names::asymmetry,
     },
-    Target {
+    FuzzTarget {
         name: "asymmetry_spec",
         check: names::asymmetry_spec,
     },
-    Target {
+    FuzzTarget {
         name: "changes",
         check: devices::changes,
     },
-    Target {
+    FuzzTarget {
         name: "flash_config",
         check: devices::flash_config,
     },
-    Target {
+    FuzzTarget {
         name: "chip",
         check: devices::chip,
     },
-    Target {
+    FuzzTarget {
         name: "device_profile",
         check: devices::device_profile,
     },
-    Target {
+    FuzzTarget {
         name: "generator",
         check: names::generator,
     },
-    Target {
+    FuzzTarget {
         name: "text",
         check: traces::text,
     },
-    Target {
+    FuzzTarget {
         name: "columns",
         check: names::columns,
     },
-    Target {
+    FuzzTarget {
         name: "csv",
         check: traces::csv,
     },
-    Target {
+    FuzzTarget {
         name: "u32",
         check: traces::u32_with_sidecar,
     },
-    Target {
+    FuzzTarget {
         name: "native",
         check: traces::native,
     },
-    Target {
+    FuzzTarget {
         name: "compressed",
         check: traces::compressed,
     },
-    Target {
+    FuzzTarget {
         name: "spc",
         check: |input| traces::foreign(Format::Spc, input),
     },
-    Target {
+    FuzzTarget {
         name: "msr",
         check: |input| traces::foreign(Format::Msr, input),
     },
-    Target {
+    FuzzTarget {
         name: "vscsi",
         check: |input| traces::foreign(Format::Vscsi, input),
     },
-    Target {
+    FuzzTarget {
         name: "oracle_general",
         check: |input| traces::foreign(Format::OracleGeneral, input),
     },
-    Target {
+    FuzzTarget {
         name: "lcs",
         check: |input| traces::foreign(Format::Lcs, input),
     },
-    Target {
+    FuzzTarget {
         name: "fio",
         check: |input| traces::foreign(Format::Fio, input),
     },
-    Target {
+    FuzzTarget {
         name: "blkparse",
         check: |input| traces::foreign(Format::Blkparse, input),
     },
-    Target {
+    FuzzTarget {
         name: "lirs",
         check: |input| traces::foreign(Format::Lirs, input),
     },
-    Target {
+    FuzzTarget {
         name: "arc",
         check: |input| traces::foreign(Format::Arc, input),
     },
-    Target {
+    FuzzTarget {
         name: "log_record",
         check: databases::log_record,
     },
-    Target {
+    FuzzTarget {
         name: "log",
         check: databases::log,
     },
@@ -131,7 +131,7 @@ pub const TARGETS: &[Target] = &[
 ///
 /// # Panics
 ///
-/// If the input shows a fault, or there is no such target.
+/// If the input shows a fault, or if there is no such target.
 pub fn check(name: &str, input: &[u8]) {
     let target = TARGETS.iter().find(|target| target.name == name);
     let Some(target) = target else {

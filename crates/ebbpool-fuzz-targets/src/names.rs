@@ -1,4 +1,4 @@
-//! What stands on a command line: policies, fractions, asymmetries, generators.
+//! Arguments of the command line: policies, fractions, asymmetries, generators.
 
 use ebbpool_cost::{Asymmetry, Decimal};
 use ebbpool_device::changing::AsymmetrySpec;
@@ -11,7 +11,8 @@ fn text_of(input: &[u8]) -> Option<&str> {
     std::str::from_utf8(input).ok()
 }
 
-/// A list of policies: what is read prints as something that reads the same, alone and in a list.
+/// A list of policies: a parsed policy prints as a text that parses to the same, alone and in a
+/// list.
 pub(crate) fn policy_list(input: &[u8]) {
     let Some(text) = text_of(input) else { return };
     let mut printed = Vec::new();
@@ -35,7 +36,7 @@ pub(crate) fn policy_list(input: &[u8]) {
     assert_eq!(split_list(&printed.join(",")), printed);
 }
 
-/// An exact decimal: prints as what it was, as a decimal and in per cent.
+/// An exact decimal: its printed forms, as a decimal and in per cent, parse to the same value.
 pub(crate) fn fraction(input: &[u8]) {
     let Some(text) = text_of(input) else { return };
     let Ok(fraction) = text.parse::<Decimal>() else {
@@ -47,7 +48,7 @@ pub(crate) fn fraction(input: &[u8]) {
     assert!(!fraction.is_zero() || whole == 0);
     let nearest = fraction.to_f64() * 1_000_000_007.0;
     assert!(nearest - whole as f64 > -1e-6 * nearest.max(1.0), "{text}");
-    // Larger ones are no share of anything, and may have more digits than are read.
+    // Larger decimals are not shares, and may have more digits than the parser accepts.
     if !fraction.exceeds_one() {
         for printed in [fraction.to_string(), fraction.percent()] {
             assert_eq!(printed.parse(), Ok(fraction), "'{text}' as '{printed}'");
@@ -55,7 +56,7 @@ pub(crate) fn fraction(input: &[u8]) {
     }
 }
 
-/// An asymmetry that may change: what is read prints as something that reads the same.
+/// An asymmetry that may change: a parsed one prints as a text that parses to the same.
 pub(crate) fn asymmetry_spec(input: &[u8]) {
     let Some(text) = text_of(input) else { return };
     match text.parse::<AsymmetrySpec>() {
@@ -68,7 +69,7 @@ pub(crate) fn asymmetry_spec(input: &[u8]) {
     }
 }
 
-/// Columns of a CSV: what is read prints as something that reads the same.
+/// Columns of a CSV file: parsed columns print as a text that parses to the same.
 pub(crate) fn columns(input: &[u8]) {
     let Some(text) = text_of(input) else { return };
     match text.parse::<Columns>() {
@@ -85,7 +86,7 @@ pub(crate) fn columns(input: &[u8]) {
     }
 }
 
-/// An asymmetry: not negative, finite, and prints as what it was.
+/// An asymmetry: not negative, finite, and printed as a text that parses to the same.
 pub(crate) fn asymmetry(input: &[u8]) {
     let Some(text) = text_of(input) else { return };
     match text.parse::<Asymmetry>() {
@@ -97,12 +98,13 @@ pub(crate) fn asymmetry(input: &[u8]) {
     }
 }
 
-/// A generator: the same references each time, as many as it says. Large ones are only parsed.
+/// A generator: the same references each time, and the stated number of them. Large ones are only
+/// parsed.
 pub(crate) fn generator(input: &[u8]) {
     const LARGEST: u64 = 2_000;
     let Some(text) = text_of(input) else { return };
     if !text.contains(':') {
-        // Without arguments the sizes are the defaults, which take long.
+        // Without arguments the sizes are the defaults, with which generating takes long.
         return;
     }
     let source = match Source::parse(text, None) {

@@ -1,4 +1,5 @@
-//! Trace files: any content is a trace or is refused in one line, whatever the batches.
+//! Trace files: any content is a trace or is refused with an error of one line, whatever the
+//! batches.
 
 use std::fs;
 use std::num::NonZeroU64;
@@ -7,15 +8,15 @@ use std::path::{Path, PathBuf};
 use ebbpool_trace::{Batch, Format, Metadata, ReadOptions, Reader, Source, TraceError, Writer};
 use tempfile::TempDir;
 
-/// A few bytes can unpack to gigabytes; more references than this are not looked at.
+/// A few bytes can unpack to gigabytes; more references than this are not read.
 const MOST_REFERENCES: usize = 100_000;
 
-/// What a trace turned out to be.
+/// The content of a trace.
 #[derive(Debug, PartialEq)]
 struct Content {
     metadata: Metadata,
     references: Vec<(u64, bool)>,
-    /// Reading ended with an error. What its message counts depends on the batches.
+    /// Reading ended with an error. The numbers in its message depend on the batches.
     failed: bool,
     /// False if reading stopped at [`MOST_REFERENCES`].
     whole: bool,
@@ -51,7 +52,7 @@ pub(crate) fn u32_with_sidecar(input: &[u8]) {
     check_file(&put(&directory, "fuzz.u32", words));
 }
 
-/// A CSV: the first line names its columns, if it is not empty; pages have 4 KiB.
+/// A CSV file: the first line names its columns, if it is not empty; pages have 4 KiB.
 pub(crate) fn csv(input: &[u8]) {
     let directory = scratch();
     let end = input.iter().position(|&byte| byte == b'\n');
@@ -79,7 +80,8 @@ pub(crate) fn native(input: &[u8]) {
     check_file(&put(&directory, "fuzz.parquet", input));
 }
 
-/// A format of another program, without and with bad lines left out; pages have 4 KiB.
+/// A format of another program, once with bad lines as errors and once with bad lines skipped;
+/// pages have 4 KiB.
 pub(crate) fn foreign(format: Format, input: &[u8]) {
     let directory = scratch();
     let path = put(&directory, "fuzz", input);
@@ -91,12 +93,13 @@ pub(crate) fn foreign(format: Format, input: &[u8]) {
             bad_lines,
             ..ReadOptions::default()
         };
-        let source = Source::parse_with(path, &options).expect("the file is there");
+        let source = Source::parse_with(path, &options).expect("the file exists");
         check_batches(&source);
     }
 }
 
-/// Compressed files, and files whose name tells nothing: the first byte chooses the name.
+/// Compressed files, and files whose name does not state the format: the first byte chooses the
+/// name.
 pub(crate) fn compressed(input: &[u8]) {
     let names = [
         "fuzz.txt.gz",
@@ -125,8 +128,8 @@ fn open(path: &Path) -> Result<Source, TraceError> {
     Source::parse(path.to_str().expect("a temporary path in UTF-8"), None)
 }
 
-/// Reads alike in large and small batches, and is the same after writing it in every format that
-/// can hold it.
+/// A trace has the same content in large and small batches, and after writing it in every format
+/// that can represent it.
 pub(crate) fn check_source(source: &Source) {
     let Some(content) = check_batches(source) else {
         return;
@@ -162,7 +165,8 @@ pub(crate) fn check_source(source: &Source) {
     }
 }
 
-/// Reads alike in large and small batches; `None` if the trace cannot be opened.
+/// The content of a trace, which is the same in large and small batches; `None` if the trace cannot
+/// be opened.
 fn check_batches(source: &Source) -> Option<Content> {
     let content = read(source, 4096)?;
     assert_eq!(read(source, 7).as_ref(), Some(&content));
@@ -191,8 +195,8 @@ fn read_all(mut reader: Reader, most: usize) -> Content {
     let stated = reader.references();
     let mut batch = Batch::new();
     loop {
-        // Batches of every size stop at the same reference: one that reaches past it may hold an
-        // error that the others do not come to.
+        // Batches of every size stop at the same reference: a batch that extends past it may
+        // contain an error that the others do not reach.
         let most = most.min(MOST_REFERENCES - content.references.len());
         match reader.next_batch(&mut batch, most) {
             Ok(true) => {
@@ -211,7 +215,8 @@ fn read_all(mut reader: Reader, most: usize) -> Content {
             Err(error) => {
                 let message = error.to_string();
                 assert!(batch.is_empty() && !message.contains('\n'), "{message}");
-                // How much of the last batch was read before the error depends on its size.
+                // The number of references of the last batch that were read before the error
+                // depends on its size.
                 content.references.clear();
                 content.failed = true;
                 return content;
@@ -221,7 +226,7 @@ fn read_all(mut reader: Reader, most: usize) -> Content {
 }
 
 fn write(path: &Path, format: Format, content: &Content) -> Result<(), TraceError> {
-    // A higher level takes tens of megabytes for a few references, and ten times as long.
+    // A higher level takes tens of megabytes for a few references, and ten times the time.
     let mut writer = Writer::create_with(path, format, &content.metadata, Some(1))?;
     let mut batch = Batch::new();
     for (page, write) in &content.references {

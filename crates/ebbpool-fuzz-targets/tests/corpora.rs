@@ -5,13 +5,13 @@ use std::fs;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 
-use ebbpool_fuzz_targets::{TARGETS, Target};
+use ebbpool_fuzz_targets::{FuzzTarget, TARGETS};
 
 fn fuzz() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
 }
 
-fn corpus(target: &Target) -> Vec<(PathBuf, Vec<u8>)> {
+fn corpus(target: &FuzzTarget) -> Vec<(PathBuf, Vec<u8>)> {
     let directory = fuzz().join("corpus").join(target.name);
     let mut seeds: Vec<(PathBuf, Vec<u8>)> = fs::read_dir(&directory)
         .unwrap_or_else(|error| panic!("{}: {error}", directory.display()))
@@ -25,26 +25,26 @@ fn corpus(target: &Target) -> Vec<(PathBuf, Vec<u8>)> {
     seeds
 }
 
-/// Has the targets put their files into memory where there is a file system in memory: they write
-/// thousands of traces, and each is made durable.
+/// Makes the targets write their files to memory where there is a file system in memory: they write
+/// thousands of traces and sync each.
 fn write_into_memory() {
     let memory = Path::new("/dev/shm");
     if tempfile::tempfile_in(memory).is_ok() {
-        // An error says that another test has already chosen, and it has chosen the same.
+        // An error means that another test has already set it, to the same directory.
         let _ = tempfile::env::override_temp_dir(memory);
     }
 }
 
-/// Runs the target; a fault is reported with a file that holds the input.
-fn check(target: &Target, from: &Path, input: &[u8]) {
+/// Runs the target. A fault is reported with a file that contains the input.
+fn check(target: &FuzzTarget, from: &Path, input: &[u8]) {
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| (target.check)(input)));
     if let Err(cause) = outcome {
-        let kept = std::env::temp_dir().join(format!("ebbpool-fault-{}", target.name));
-        let kept = match fs::write(&kept, input) {
-            Ok(()) => format!("the input is kept in {}", kept.display()),
-            Err(error) => format!("the input could not be kept: {error}"),
+        let saved = std::env::temp_dir().join(format!("ebbpool-fault-{}", target.name));
+        let saved = match fs::write(&saved, input) {
+            Ok(()) => format!("the input is saved in {}", saved.display()),
+            Err(error) => format!("the input could not be saved: {error}"),
         };
-        eprintln!("{}, from {}: {kept}", target.name, from.display());
+        eprintln!("{}, from {}: {saved}", target.name, from.display());
         panic::resume_unwind(cause);
     }
 }
@@ -62,9 +62,9 @@ fn seeds_show_no_fault() {
 }
 
 /// A small generator, so that the mutations are the same everywhere.
-struct Random(u64);
+struct MutationGenerator(u64);
 
-impl Random {
+impl MutationGenerator {
     fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -72,7 +72,7 @@ impl Random {
         (self.0 % bound.max(1) as u64) as usize
     }
 
-    /// One of the changes that fuzzers make.
+    /// Makes one of the changes that fuzzers make.
     fn mutate(&mut self, input: &mut Vec<u8>, other: &[u8]) {
         const TOKENS: &[&str] = &[
             ":",
@@ -127,8 +127,8 @@ fn mutations_show_no_fault() {
     write_into_memory();
     for target in TARGETS {
         let seeds = corpus(target);
-        let mut random = Random(0x9e37_79b9_7f4a_7c15);
-        // Those that write files or make devices take longer.
+        let mut random = MutationGenerator(0x9e37_79b9_7f4a_7c15);
+        // Targets that write files or construct devices take longer.
         let mutants = match target.name {
             "text" | "u32" | "csv" | "native" | "compressed" => 300,
             "spc" | "msr" | "vscsi" | "oracle_general" | "lcs" | "fio" | "blkparse" | "lirs"
@@ -143,7 +143,7 @@ fn mutations_show_no_fault() {
             for _ in 0..=random.below(4) {
                 random.mutate(&mut input, other);
             }
-            // A large file is no better than a small one, and slower.
+            // A large file finds no more than a small one, and is slower.
             input.truncate(1 << 15);
             check(target, path, &input);
         }
@@ -151,7 +151,7 @@ fn mutations_show_no_fault() {
 }
 
 #[test]
-fn every_target_has_a_file_and_a_corpus_and_nothing_else_is_there() {
+fn the_files_and_corpora_are_those_of_the_targets() {
     let names: BTreeSet<String> = TARGETS.iter().map(|target| target.name.into()).collect();
     let listed = |directory: &str| -> BTreeSet<String> {
         fs::read_dir(fuzz().join(directory))

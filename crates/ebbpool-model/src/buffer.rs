@@ -1,17 +1,17 @@
-//! What all policies share: the introduction of `policies.md`, and write clustering.
+//! The part that all policies share: the introduction of `policies.md`, and write clustering.
 
 use std::collections::BTreeSet;
 
 use crate::clusters::Clusters;
-use crate::{Event, Foreseen, Model};
+use crate::{FutureUse, Model, ModelEvent};
 
-/// A policy proper. It keeps the resident pages and their dirty flags in its own lists.
+/// The policy itself. It stores the resident pages and their dirty flags in its own lists.
 pub(crate) trait Policy {
     /// The next use of the page about to be referenced, for belady.
     fn next_use(&mut self, _next_use: Option<u64>) {}
 
-    /// What else comes for that page.
-    fn foresee(&mut self, _foreseen: Foreseen) {}
+    /// The future of that page besides its next use.
+    fn foresee(&mut self, _foreseen: FutureUse) {}
 
     /// See [`Model::prices`].
     fn prices(&mut self, _prices: &[f64]) {}
@@ -22,11 +22,11 @@ pub(crate) trait Policy {
     /// A page that is not resident is referenced.
     fn miss(&mut self, _page: u64, _write: bool) {}
 
-    /// Chooses who leaves for a page missed for reading or writing. At least one resident page
-    /// is not pinned.
+    /// Chooses the page to evict for a page missed for reading or writing. At least one resident
+    /// page is not pinned.
     fn victim(&mut self, write: bool, pinned: &BTreeSet<u64>) -> u64;
 
-    /// The pages that leave together with the victim, in order.
+    /// The pages that are evicted together with the victim, in order.
     fn also_leaving(&self, _victim: u64) -> Vec<u64> {
         Vec::new()
     }
@@ -39,21 +39,22 @@ pub(crate) trait Policy {
     /// How often the erase block of a resident page was erased.
     fn erases(&mut self, _page: u64, _erases: u32) {}
 
-    /// The dirty pages that are written in one go with the victim chosen, in order; they stay.
+    /// The dirty pages that are written together with the victim chosen, in order; they stay
+    /// resident.
     fn written_with(&self, _victim: u64) -> Vec<u64> {
         Vec::new()
     }
 
-    /// A page comes in.
+    /// A page is admitted.
     fn admit(&mut self, page: u64, write: bool);
 
-    /// A page leaves, written if it was dirty; not necessarily the one that `victim` chose.
+    /// A page is evicted, written if it was dirty; not necessarily the one that `victim` chose.
     fn evict(&mut self, page: u64);
 
-    /// A dirty page was written and stays.
+    /// A dirty page was written and stays resident.
     fn clean(&mut self, page: u64);
 
-    /// R.
+    /// The asymmetry R.
     fn costs(&mut self, _asymmetry: f64) {}
 
     /// The resident pages and their dirty flags, in any order.
@@ -75,8 +76,8 @@ impl Policy for Box<dyn Policy> {
         (**self).next_use(next_use);
     }
 
-    fn foresee(&mut self, foreseen: Foreseen) {
-        (**self).foresee(foreseen);
+    fn foresee(&mut self, future: FutureUse) {
+        (**self).foresee(future);
     }
 
     fn prices(&mut self, prices: &[f64]) {
@@ -158,37 +159,37 @@ impl<P: Policy> Buffer<P> {
         }
     }
 
-    /// Whether the page is dirty; nothing if it is not resident.
+    /// Whether the page is dirty; `None` if it is not resident.
     fn dirty(&self, page: u64) -> Option<bool> {
         let resident = self.policy.resident();
         let found = resident.iter().find(|(other, _)| *other == page);
         found.map(|(_, dirty)| *dirty)
     }
 
-    /// The pages leave in this order; `written` is written already.
-    fn leave(&mut self, leaving: &[u64], written: Option<u64>) -> Vec<Event> {
+    /// Evicts the pages in this order; `written` is already written.
+    fn evict_all(&mut self, evictions: &[u64], written: Option<u64>) -> Vec<ModelEvent> {
         let mut events = Vec::new();
-        let any_dirty = leaving.iter().any(|page| self.dirty(*page) == Some(true));
+        let any_dirty = evictions.iter().any(|page| self.dirty(*page) == Some(true));
         let whole = self.policy.padding().filter(|_| any_dirty);
         if let Some(block) = whole {
-            let first = leaving[0] / block * block;
+            let first = evictions[0] / block * block;
             let pages = || (0..block).filter_map(|offset| first.checked_add(offset));
             let missing = pages().filter(|page| self.dirty(*page).is_none());
-            events.extend(missing.map(Event::Pad));
-            events.extend(pages().map(Event::Write));
+            events.extend(missing.map(ModelEvent::Pad));
+            events.extend(pages().map(ModelEvent::Write));
             // Pinned pages of the block stay.
-            for page in pages().filter(|page| !leaving.contains(page)) {
+            for page in pages().filter(|page| !evictions.contains(page)) {
                 if self.dirty(page) == Some(true) {
                     self.clean(page);
                 }
             }
         }
-        for page in leaving {
+        for page in evictions {
             let dirty = self.dirty(*page) == Some(true) && written != Some(*page);
             if whole.is_none() && dirty {
-                events.push(Event::Write(*page));
+                events.push(ModelEvent::Write(*page));
             }
-            events.push(Event::Evict(*page));
+            events.push(ModelEvent::Evict(*page));
             self.policy.evict(*page);
         }
         events
@@ -202,7 +203,7 @@ impl<P: Policy> Model for Buffer<P> {
         write: bool,
         next_use: Option<u64>,
         pinned: &BTreeSet<u64>,
-    ) -> Vec<Event> {
+    ) -> Vec<ModelEvent> {
         let mut events = Vec::new();
         self.policy.next_use(next_use);
 
@@ -232,24 +233,26 @@ impl<P: Policy> Model for Buffer<P> {
             if let Some(clusters) = &mut self.clusters
                 && dirty
             {
-                victim = clusters.victim(pinned).expect("the page chosen is there");
+                victim = clusters
+                    .victim(pinned)
+                    .expect("the page chosen is in a cluster");
                 clusters.leave(victim);
             }
             assert!(!pinned.contains(&victim));
-            let mut leaving = vec![victim];
-            leaving.extend(self.policy.also_leaving(victim));
-            leaving.retain(|page| !pinned.contains(page));
+            let mut evictions = vec![victim];
+            evictions.extend(self.policy.also_leaving(victim));
+            evictions.retain(|page| !pinned.contains(page));
             let together = self.policy.written_with(victim);
             let written = (dirty && !together.is_empty()).then_some(victim);
-            events.extend(written.map(Event::Write));
+            events.extend(written.map(ModelEvent::Write));
             for page in together {
-                events.push(Event::Write(page));
+                events.push(ModelEvent::Write(page));
                 self.clean(page);
             }
-            events.extend(self.leave(&leaving, written));
+            events.extend(self.evict_all(&evictions, written));
         }
 
-        events.push(Event::Read(page));
+        events.push(ModelEvent::Read(page));
         self.policy.admit(page, write);
         if let Some(clusters) = &mut self.clusters
             && write
@@ -259,8 +262,8 @@ impl<P: Policy> Model for Buffer<P> {
         events
     }
 
-    fn foresee(&mut self, foreseen: Foreseen) {
-        self.policy.foresee(foreseen);
+    fn foresee(&mut self, future: FutureUse) {
+        self.policy.foresee(future);
     }
 
     fn prices(&mut self, prices: &[f64]) {

@@ -8,7 +8,7 @@ struct Cluster {
     /// In order of entry.
     pages: Vec<u64>,
     timestamp: u64,
-    /// As it stands since it was last computed.
+    /// As it was last computed.
     priority: f64,
     is_victim: bool,
 }
@@ -50,7 +50,7 @@ impl Clusters {
         }
     }
 
-    /// Where the page is: which cluster, and which place in it.
+    /// The page's cluster, and its position in it.
     fn find(&self, page: u64) -> Option<(usize, usize)> {
         for (c, cluster) in self.clusters.iter().enumerate() {
             if let Some(p) = cluster.pages.iter().position(|other| *other == page) {
@@ -93,7 +93,7 @@ impl Clusters {
         cluster.priority = priority(&cluster.pages, self.globaltime, cluster.timestamp);
     }
 
-    /// A hit takes a page out.
+    /// A hit removes a page from its cluster.
     pub(crate) fn hit(&mut self, page: u64) {
         let (c, p) = self.find(page).expect("the page is in a cluster");
         let cluster = &mut self.clusters[c];
@@ -178,7 +178,7 @@ mod tests {
         clusters.enter(11); // cluster 1, time 2: 1 / (1 * 1)
         // A tie: the cluster created first.
         assert_eq!(clusters.victim(&none), Some(1));
-        // Cluster 0 gets dearer, 8 / (4 * 2) = 1, cluster 1 cheaper, 1 / (4 * 2).
+        // The priority of cluster 0 rises, 8 / (4 * 2) = 1, that of cluster 1 falls, 1 / (4 * 2).
         clusters.enter(9);
         clusters.enter(12);
         assert_eq!(clusters.victim(&none), Some(1));
@@ -186,10 +186,10 @@ mod tests {
         assert_eq!(clusters.victim(&none), Some(9));
         clusters.leave(9);
         assert_eq!(clusters.victim(&none), Some(11));
-        // Cluster 0 comes back as a new one and is not the victim cluster.
+        // Cluster 0 is created anew and is not the victim cluster.
         clusters.enter(1);
         assert_eq!(clusters.victim(&none), Some(11));
-        // A pinned page is skipped; a cluster of pinned pages gives way.
+        // A pinned page is skipped, and so is a cluster of pinned pages.
         assert_eq!(clusters.victim(&BTreeSet::from([11])), Some(12));
         assert_eq!(clusters.victim(&BTreeSet::from([11, 12])), Some(1));
         // Cluster 0 is the victim cluster now.
@@ -218,7 +218,7 @@ mod tests {
         clusters.enter(1); // time 1
         clusters.enter(2); // time 2: 1 / 4
         clusters.enter(11); // time 3: 1
-        // One page is left, which would have 1 / (1 * 2), but 1 / 4 stands.
+        // One page remains, which would have 1 / (1 * 2), but 1 / 4 does not change.
         clusters.leave(2);
         clusters.enter(12); // time 4: cluster 1 has 1 / 4, a tie
         assert_eq!(clusters.victim(&none), Some(1));

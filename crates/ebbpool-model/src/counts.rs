@@ -1,17 +1,17 @@
-//! A slow simulator that adds up what `design.md`, "What is counted", says.
+//! A slow simulator that counts what `design.md`, "What is counted", defines.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Event, Foreseen, model};
+use crate::{FutureUse, ModelEvent, model};
 
-/// What is counted of one trace under one policy.
+/// The counts of one trace under one policy.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Counts {
+pub struct ModelCounts {
     /// References after the warm-up.
     pub references: u64,
-    /// Those to resident pages.
+    /// References to resident pages.
     pub hits: u64,
-    /// The others.
+    /// References to other pages.
     pub misses: u64,
     /// Pages read.
     pub reads: u64,
@@ -23,13 +23,13 @@ pub struct Counts {
     pub dirty_left: u64,
     /// How often the written pages' cluster changes, the first write counting 1.
     pub cluster_switches: u64,
-    /// `cluster_switches` over the switches of the references; nothing without references.
+    /// `cluster_switches` over the switches of the references; `None` without references.
     pub cluster_switch_factor: Option<f64>,
     /// Different pages in the whole trace, warm-up included.
     pub distinct_pages: u64,
 }
 
-impl Counts {
+impl ModelCounts {
     /// (reads + writes * R) / references.
     pub fn cost(&self, asymmetry: f64) -> f64 {
         (self.reads as f64 + self.writes as f64 * asymmetry) / self.references as f64
@@ -39,24 +39,23 @@ impl Counts {
 /// The position of the next reference to the same page, for each reference.
 pub(crate) fn next_uses(trace: &[(u64, bool)]) -> Vec<Option<u64>> {
     let mut next_uses = vec![None; trace.len()];
-    let mut seen: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut next_by_page: BTreeMap<u64, u64> = BTreeMap::new();
     for (position, (page, _)) in trace.iter().enumerate().rev() {
-        next_uses[position] = seen.insert(*page, position as u64);
+        next_uses[position] = next_by_page.insert(*page, position as u64);
     }
     next_uses
 }
 
-/// What is foreseen at each reference, where pages dirty at the end are written (`at_end_flush`)
-/// or not.
-pub fn foresee(trace: &[(u64, bool)], at_end_flush: bool) -> Vec<Foreseen> {
+/// The future at each reference, where pages dirty at the end are written (`at_end_flush`) or not.
+pub fn foresee(trace: &[(u64, bool)], at_end_flush: bool) -> Vec<FutureUse> {
     let end = (!at_end_flush).then_some(trace.len() as u64);
-    // Of each page the first write from here on, and how many references there are up to it.
-    let mut coming: BTreeMap<u64, (Option<u64>, u64)> = BTreeMap::new();
-    let mut foreseen = vec![Foreseen::default(); trace.len()];
+    // For each page the first write from here on, and the number of references up to it.
+    let mut next_writes: BTreeMap<u64, (Option<u64>, u64)> = BTreeMap::new();
+    let mut future = vec![FutureUse::default(); trace.len()];
     for (position, (page, write)) in trace.iter().enumerate().rev() {
         let position = position as u64;
-        let (next_write, references) = coming.get(page).copied().unwrap_or((end, 0));
-        foreseen[position as usize] = Foreseen {
+        let (next_write, references) = next_writes.get(page).copied().unwrap_or((end, 0));
+        future[position as usize] = FutureUse {
             position,
             write: next_write,
             references_to_write: references,
@@ -66,17 +65,17 @@ pub fn foresee(trace: &[(u64, bool)], at_end_flush: bool) -> Vec<Foreseen> {
         } else {
             (next_write, references + 1)
         };
-        coming.insert(*page, from_here);
+        next_writes.insert(*page, from_here);
     }
-    foreseen
+    future
 }
 
-/// In how many places of the sequence the cluster is not that of the place before; the first
-/// place is one.
+/// The number of positions in the sequence at which the cluster differs from the one before; the
+/// first position counts.
 fn switches(pages: &[u64], cluster_size: u64) -> u64 {
     let mut switches = 0;
-    for place in 0..pages.len() {
-        if place == 0 || pages[place] / cluster_size != pages[place - 1] / cluster_size {
+    for position in 0..pages.len() {
+        if position == 0 || pages[position] / cluster_size != pages[position - 1] / cluster_size {
             switches += 1;
         }
     }
@@ -95,7 +94,7 @@ pub fn count(
     warmup: usize,
     at_end_flush: bool,
     cluster_size: u64,
-) -> Counts {
+) -> ModelCounts {
     let mut model = model(spec, frames);
     model.costs(asymmetry);
     let no_pins = BTreeSet::new();
@@ -103,31 +102,31 @@ pub fn count(
     let mut referenced = Vec::new();
     let mut written = Vec::new();
     let next_uses = next_uses(trace);
-    let foreseen = if spec.contains("cost-belady") {
+    let future = if spec.contains("cost-belady") {
         foresee(trace, at_end_flush)
     } else {
         Vec::new()
     };
     for (position, ((page, write), next_use)) in trace.iter().zip(next_uses).enumerate() {
-        if let Some(foreseen) = foreseen.get(position) {
-            model.foresee(*foreseen);
+        if let Some(future) = future.get(position) {
+            model.foresee(*future);
         }
         let events = model.reference(*page, *write, next_use, &no_pins);
         if position < warmup {
             continue;
         }
         referenced.push(*page);
-        if events.contains(&Event::Read(*page)) {
+        if events.contains(&ModelEvent::Read(*page)) {
             misses += 1;
         } else {
             hits += 1;
         }
         for event in events {
             match event {
-                Event::Read(_) => reads += 1,
-                Event::Pad(_) => padding_reads += 1,
-                Event::Write(page) => written.push(page),
-                Event::Evict(_) => {}
+                ModelEvent::Read(_) => reads += 1,
+                ModelEvent::Pad(_) => padding_reads += 1,
+                ModelEvent::Write(page) => written.push(page),
+                ModelEvent::Evict(_) => {}
             }
         }
     }
@@ -143,7 +142,7 @@ pub fn count(
     let distinct_pages: BTreeSet<u64> = trace.iter().map(|(page, _)| *page).collect();
     let cluster_switches = switches(&written, cluster_size);
     let reference_switches = switches(&referenced, cluster_size);
-    Counts {
+    ModelCounts {
         references: referenced.len() as u64,
         hits,
         misses,
@@ -163,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_counted() {
+    fn counts_follow_the_definitions() {
         // lru, 2 frames: R1 W2 W3(1) R20(w2) R3 W40(20) R41(w3); in the end 40 is dirty.
         let trace = [
             (1, false),
@@ -177,7 +176,7 @@ mod tests {
         let counts = count("lru", 2, &trace, 2.0, 0, false, 16);
         assert_eq!(
             counts,
-            Counts {
+            ModelCounts {
                 references: 7,
                 hits: 1,
                 misses: 6,
@@ -185,7 +184,7 @@ mod tests {
                 padding_reads: 0,
                 writes: 2,
                 dirty_left: 1,
-                // 2 and 3 are of one cluster; the references go 0 0 0 1 0 2 2.
+                // 2 and 3 are of one cluster; the clusters of the references are 0 0 0 1 0 2 2.
                 cluster_switches: 1,
                 cluster_switch_factor: Some(1.0 / 4.0),
                 distinct_pages: 6,
@@ -199,7 +198,7 @@ mod tests {
         let warm = count("lru", 2, &trace, 2.0, 4, false, 16);
         assert_eq!((warm.references, warm.hits, warm.misses), (3, 1, 2));
         assert_eq!((warm.reads, warm.writes, warm.cluster_switches), (2, 1, 1));
-        // The references go 0 2 2.
+        // The clusters of the references are 0 2 2.
         assert_eq!(warm.cluster_switch_factor, Some(0.5));
         assert_eq!(warm.distinct_pages, 6);
         // All warm-up.

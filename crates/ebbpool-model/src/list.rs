@@ -1,4 +1,4 @@
-//! A list of pages with something remembered about each.
+//! A list of pages with a state for each.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ impl<T> List<T> {
         self.items.len()
     }
 
-    /// Where the page is, counted from the LRU end.
+    /// The page's position, counted from the LRU end.
     pub(crate) fn position(&self, page: u64) -> Option<usize> {
         self.items.iter().position(|(other, _)| *other == page)
     }
@@ -26,13 +26,13 @@ impl<T> List<T> {
         self.position(page).is_some()
     }
 
-    /// What is remembered about a page in the list.
+    /// The state of a page in the list.
     pub(crate) fn state(&mut self, page: u64) -> &mut T {
         let position = self.position(page).expect("the page is in the list");
         &mut self.items[position].1
     }
 
-    /// Takes a page out.
+    /// Removes a page.
     pub(crate) fn take(&mut self, page: u64) -> T {
         let position = self.position(page).expect("the page is in the list");
         self.items.remove(position).1
@@ -55,15 +55,15 @@ impl<T> List<T> {
         self.lru_such_that(pinned, |_| true)
     }
 
-    /// The unpinned page nearest the LRU end of which `wanted` is true.
+    /// The unpinned page nearest the LRU end that satisfies `condition`.
     pub(crate) fn lru_such_that(
         &self,
         pinned: &BTreeSet<u64>,
-        wanted: impl Fn(&T) -> bool,
+        condition: impl Fn(&T) -> bool,
     ) -> Option<u64> {
         self.items
             .iter()
-            .find(|(page, state)| !pinned.contains(page) && wanted(state))
+            .find(|(page, state)| !pinned.contains(page) && condition(state))
             .map(|(page, _)| *page)
     }
 

@@ -50,8 +50,8 @@ use crate::Model;
 use crate::buffer::{Buffer, Policy};
 use crate::spec::{Spec, items};
 
-/// A policy and what lies over it.
-struct Built {
+/// A policy and its write clustering.
+struct BuiltPolicy {
     m: usize,
     policy: Box<dyn Policy>,
     /// Pages per write cluster; 0 is off.
@@ -64,8 +64,17 @@ pub(crate) fn build(spec: &mut Spec, m: usize) -> Box<dyn Model> {
     Box::new(Buffer::new(built.m, built.policy, built.cluster))
 }
 
-fn policy(spec: &mut Spec, m: usize) -> Built {
-    match spec.name.as_str() {
+fn policy(spec: &mut Spec, m: usize) -> BuiltPolicy {
+    classic(spec, m)
+        .or_else(|| clean_first(spec, m))
+        .or_else(|| adaptive(spec, m))
+        .or_else(|| wrapper(spec, m))
+        .unwrap_or_else(|| panic!("unknown policy `{}`", spec.name))
+}
+
+/// The policies that ignore writes, and the offline ones.
+fn classic(spec: &mut Spec, m: usize) -> Option<BuiltPolicy> {
+    let built = match spec.name.as_str() {
         "fifo" => clustered(spec, m, fifo::Fifo::new()),
         "lru" => clustered(spec, m, lru::Lru::new()),
         "clock" => clustered(spec, m, clock::Clock::new()),
@@ -112,6 +121,14 @@ fn policy(spec: &mut Spec, m: usize) -> Built {
         "belady" => plain(m, belady::Belady::new()),
         "cost-belady" => plain(m, cost_belady::CostBelady::new()),
         "price-guided" => plain(m, price_guided::PriceGuided::new()),
+        _ => return None,
+    };
+    Some(built)
+}
+
+/// The policies that evict clean pages first, spare dirty ones, or group pages by block.
+fn clean_first(spec: &mut Spec, m: usize) -> Option<BuiltPolicy> {
+    let built = match spec.name.as_str() {
         "cflru" => {
             let window = spec.fraction("window", "0.5");
             clustered(spec, m, cflru::Cflru::new(window.of(m)))
@@ -156,6 +173,14 @@ fn policy(spec: &mut Spec, m: usize) -> Built {
             };
             plain(m, bplru::Bplru::new(block, padding))
         }
+        _ => return None,
+    };
+    Some(built)
+}
+
+/// The policies with regions or pools, and those that adapt or learn.
+fn adaptive(spec: &mut Spec, m: usize) -> Option<BuiltPolicy> {
+    let built = match spec.name.as_str() {
         "cfdc" => {
             let window = spec.fraction("window", "0.5").of(m);
             let cluster = spec.number("cluster", 64);
@@ -196,6 +221,14 @@ fn policy(spec: &mut Spec, m: usize) -> Built {
             plain(m, lru_c::LruC::new(batch as usize))
         }
         "wa-landlord" => plain(m, wa_landlord::WaLandlord::new()),
+        _ => return None,
+    };
+    Some(built)
+}
+
+/// The policies that run other policies.
+fn wrapper(spec: &mut Spec, m: usize) -> Option<BuiltPolicy> {
+    let built = match spec.name.as_str() {
         "ace" => {
             let wrapped = spec.text("policy", "lru");
             let wrapped = wrapped.trim_matches(['(', ')']);
@@ -227,8 +260,9 @@ fn policy(spec: &mut Spec, m: usize) -> Built {
             let experts = experts.iter().map(twice).collect();
             plain(m, auto::Auto::new(experts, parameters))
         }
-        other => panic!("unknown policy `{other}`"),
-    }
+        _ => return None,
+    };
+    Some(built)
 }
 
 /// The policies of a list in parentheses, in which an item with `=` and no `:` before it continues
@@ -252,8 +286,8 @@ fn listed(text: &str) -> Vec<String> {
 }
 
 /// A policy without write clustering.
-fn plain(m: usize, policy: impl Policy + 'static) -> Built {
-    Built {
+fn plain(m: usize, policy: impl Policy + 'static) -> BuiltPolicy {
+    BuiltPolicy {
         m,
         policy: Box::new(policy),
         cluster: 0,
@@ -261,8 +295,8 @@ fn plain(m: usize, policy: impl Policy + 'static) -> Built {
 }
 
 /// A policy with write clustering if `cluster` is given.
-fn clustered(spec: &mut Spec, m: usize, policy: impl Policy + 'static) -> Built {
-    Built {
+fn clustered(spec: &mut Spec, m: usize, policy: impl Policy + 'static) -> BuiltPolicy {
+    BuiltPolicy {
         cluster: spec.number("cluster", 0),
         ..plain(m, policy)
     }

@@ -6,19 +6,19 @@ use crate::list::List;
 
 /// One of the two pools. `target` is the number of pages it should have now (Mc or Md).
 pub(crate) trait Pool {
-    /// A page comes into the pool: from outside or from the other pool.
+    /// A page enters the pool: it is admitted, or moves from the other pool.
     fn enter(&mut self, page: u64);
 
     /// A page is hit and stays in the pool.
     fn hit(&mut self, page: u64);
 
-    /// Chooses who leaves; at least one page is not pinned.
+    /// Chooses the page to evict; at least one page is not pinned.
     fn victim(&mut self, target: usize, pinned: &BTreeSet<u64>) -> u64;
 
-    /// A page goes to the other pool.
+    /// A page moves to the other pool.
     fn leave_for_other(&mut self, page: u64);
 
-    /// A page leaves the buffer.
+    /// A page is evicted.
     fn leave_buffer(&mut self, page: u64, target: usize);
 
     /// The pages in the pool, in any order.
@@ -109,7 +109,7 @@ impl Pool for ClockPool {
 #[derive(Default)]
 struct TwoQueuePool {
     a1in: List<()>,
-    /// Numbers of pages that left the buffer from A1in, the oldest first.
+    /// Numbers of pages evicted from A1in, the oldest first.
     a1out: Vec<u64>,
     am: List<()>,
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// A parsed specification; parameters are taken out of it one by one.
+/// A parsed specification, from which the policy takes its parameters one by one.
 pub(crate) struct Spec {
     text: String,
     pub(crate) name: String,
@@ -57,7 +57,7 @@ impl Spec {
         text.parse().expect("a number of pages")
     }
 
-    /// Panics if there are parameters that nobody asked for.
+    /// Panics if there are parameters that the policy did not take.
     pub(crate) fn finish(self) {
         if let Some(key) = self.parameters.keys().next() {
             panic!("`{}` has no parameter `{key}`: `{}`", self.name, self.text);

@@ -1,10 +1,10 @@
-//! Help for the models' tests, the worked examples, and what holds for every model.
+//! Helpers for the models' tests, the worked examples, and properties of every model.
 
 use std::collections::BTreeSet;
 
 use crate::counts::next_uses;
-use crate::workload::{Random, workload};
-use crate::{Event, Model, count, model};
+use crate::workload::{RandomWorkload, workload};
+use crate::{Model, ModelEvent, count, model};
 
 /// Plays traces written as `R1` (read), `W1` (write), `C1` (cleaned), `+1` (pin), `-1` (unpin),
 /// `E1=5` (the erase block of page 1 has been erased 5 times).
@@ -13,7 +13,7 @@ pub(crate) struct Player {
     pinned: BTreeSet<u64>,
     next_uses: Vec<Option<u64>>,
     position: usize,
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Vec<ModelEvent>,
 }
 
 fn references(text: &str) -> Vec<(u64, bool)> {
@@ -30,7 +30,7 @@ fn references(text: &str) -> Vec<(u64, bool)> {
 }
 
 impl Player {
-    /// `future` is all that will be played, for belady; others need nothing.
+    /// `future` is the whole trace that will be played, for belady; other policies do not need it.
     pub(crate) fn new(model: Box<dyn Model>, future: &str) -> Player {
         Player {
             model,
@@ -41,7 +41,7 @@ impl Player {
         }
     }
 
-    /// Plays on and answers the victims in order.
+    /// Plays the next part of the trace and returns the victims in order.
     pub(crate) fn play(&mut self, text: &str) -> Vec<u64> {
         let before = self.events.len();
         for item in text.split_whitespace() {
@@ -65,7 +65,7 @@ impl Player {
         let evictions = self.events[before..].iter();
         evictions
             .filter_map(|event| match event {
-                Event::Evict(page) => Some(*page),
+                ModelEvent::Evict(page) => Some(*page),
                 _ => None,
             })
             .collect()
@@ -78,7 +78,7 @@ pub(crate) fn victims(spec: &str, frames: usize, text: &str) -> Vec<u64> {
 }
 
 /// All events of a trace.
-pub(crate) fn events(spec: &str, frames: usize, text: &str) -> Vec<Event> {
+pub(crate) fn events(spec: &str, frames: usize, text: &str) -> Vec<ModelEvent> {
     let mut player = Player::new(model(spec, frames), text);
     player.play(text);
     player.events
@@ -100,9 +100,14 @@ fn worked_example_1() {
     );
     // A is written when B is.
     let events = events("fd-static:clean=1", 2, EXAMPLE_1);
-    let at = events.iter().position(|event| *event == Event::Write(1));
+    let at = events
+        .iter()
+        .position(|event| *event == ModelEvent::Write(1));
     let at = at.expect("A is written");
-    assert_eq!(events[at + 1..at + 3], [Event::Evict(1), Event::Read(2)]);
+    assert_eq!(
+        events[at + 1..at + 3],
+        [ModelEvent::Evict(1), ModelEvent::Read(2)]
+    );
 }
 
 #[test]
@@ -142,9 +147,9 @@ fn optimum(buffer: &[(u64, bool)], frames: usize, rest: &[(u64, bool)], r: f64) 
         return 1.0 + optimum(&buffer, frames, rest, r);
     }
     let mut least = f64::INFINITY;
-    for place in 0..buffer.len() {
+    for position in 0..buffer.len() {
         let mut after = buffer.clone();
-        let (_, dirty) = std::mem::replace(&mut after[place], (*page, *write));
+        let (_, dirty) = std::mem::replace(&mut after[position], (*page, *write));
         let cost = 1.0 + if dirty { r } else { 0.0 };
         least = least.min(cost + optimum(&after, frames, rest, r));
     }
@@ -227,13 +232,13 @@ const SPECS: &[&str] = &[
     "fd-buffer:cluster=4,interval=50,pools=2q",
 ];
 
-/// With pins, cleaning and changing costs, every model does what any buffer must do.
+/// With pins, cleaning and changing costs, every model has the properties of a buffer.
 #[test]
 fn every_model_is_a_buffer() {
     for spec in SPECS {
         for (frames, pages) in [(1, 2), (2, 4), (7, 20), (30, 80)] {
             for seed in 0..8 {
-                let random = &mut Random::new(seed);
+                let random = &mut RandomWorkload::new(seed);
                 let mut model = model(spec, frames);
                 let trace = workload(seed, 600, pages);
                 let next_uses = next_uses(&trace);
@@ -275,63 +280,67 @@ fn every_model_is_a_buffer() {
     }
 }
 
-/// Checks the events of a reference and does to `resident` what they say.
+/// Checks the events of a reference and applies them to `resident`.
 fn check(
     spec: &str,
     frames: usize,
     resident: &mut Vec<(u64, bool)>,
     (page, write): (u64, bool),
     pinned: &BTreeSet<u64>,
-    events: &[Event],
+    events: &[ModelEvent],
 ) {
-    let what = format!("{spec}, {frames} frames, page {page}: {events:?}");
+    let context = format!("{spec}, {frames} frames, page {page}: {events:?}");
     if let Some((_, dirty)) = resident.iter_mut().find(|(other, _)| *other == page) {
-        assert!(events.is_empty(), "{what}");
+        assert!(events.is_empty(), "{context}");
         *dirty |= write;
         return;
     }
     if resident.len() == frames {
         if resident.iter().all(|(page, _)| pinned.contains(page)) {
-            assert!(events.is_empty(), "{what}");
+            assert!(events.is_empty(), "{context}");
             return;
         }
-        let (last, before) = events.split_last().expect(&what);
-        assert_eq!(*last, Event::Read(page), "{what}");
+        let (last, before) = events.split_last().expect(&context);
+        assert_eq!(*last, ModelEvent::Read(page), "{context}");
         let padded = spec.contains("padding=true");
         let mut evicted = 0;
         for event in before {
-            let (Event::Read(page) | Event::Pad(page) | Event::Write(page) | Event::Evict(page)) =
-                event;
-            let place = resident.iter().position(|held| held.0 == *page);
+            let (ModelEvent::Read(page)
+            | ModelEvent::Pad(page)
+            | ModelEvent::Write(page)
+            | ModelEvent::Evict(page)) = event;
+            let position = resident
+                .iter()
+                .position(|resident_page| resident_page.0 == *page);
             match event {
-                Event::Read(_) => panic!("{what}"),
-                Event::Pad(_) => assert!(padded && place.is_none(), "{what}"),
-                Event::Write(_) => match place {
-                    Some(place) => {
-                        assert!(resident[place].1 || padded, "{what}");
-                        assert!(!pinned.contains(page) || padded, "{what}");
-                        resident[place].1 = false;
+                ModelEvent::Read(_) => panic!("{context}"),
+                ModelEvent::Pad(_) => assert!(padded && position.is_none(), "{context}"),
+                ModelEvent::Write(_) => match position {
+                    Some(position) => {
+                        assert!(resident[position].1 || padded, "{context}");
+                        assert!(!pinned.contains(page) || padded, "{context}");
+                        resident[position].1 = false;
                     }
-                    None => assert!(before.contains(&Event::Pad(*page)), "{what}"),
+                    None => assert!(before.contains(&ModelEvent::Pad(*page)), "{context}"),
                 },
-                Event::Evict(_) => {
-                    let (_, dirty) = resident.remove(place.expect(&what));
-                    assert!(!dirty && !pinned.contains(page), "{what}");
+                ModelEvent::Evict(_) => {
+                    let (_, dirty) = resident.remove(position.expect(&context));
+                    assert!(!dirty && !pinned.contains(page), "{context}");
                     evicted += 1;
                 }
             }
         }
         let whole_blocks = spec.contains("fab") || spec.contains("bplru");
-        assert!(evicted == 1 || whole_blocks && evicted > 1, "{what}");
+        assert!(evicted == 1 || whole_blocks && evicted > 1, "{context}");
     } else {
-        assert_eq!(events, [Event::Read(page)], "{what}");
+        assert_eq!(events, [ModelEvent::Read(page)], "{context}");
     }
     resident.push((page, write));
     resident.sort_unstable();
 }
 
-/// Worked example 4 in small: what Two-Stack estimates for the Mc in force is what the pools do,
-/// as long as all pages are read only or written only.
+/// Worked example 4 on a small scale: Two-Stack's estimates for the current Mc equal the pools'
+/// miss ratios, as long as all pages are only read or only written.
 #[test]
 fn estimates_of_one_kind_of_reference_are_exact() {
     let frames = 16;

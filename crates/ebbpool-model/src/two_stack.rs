@@ -67,7 +67,7 @@ impl TwoStack {
             self.writes += 1;
         }
 
-        // What the page's entries become, on top of the stacks.
+        // The page's new entries, on top of the stacks.
         let (new_a, new_b) = if write {
             (None, Some(1))
         } else {
@@ -92,7 +92,7 @@ impl TwoStack {
 
     /// Pc, Pd and Pdw for each Mc from 1 to m - 1 (at index Mc - 1).
     pub(crate) fn estimates(&self) -> Vec<[f64; 3]> {
-        // How many counts there are in cells 1 to k, for each k.
+        // The number of counts in cells 1 to k, for each k.
         let up_to = |counters: &[u64]| -> Vec<u64> {
             let mut sum = 0;
             let mut sums = vec![0];

@@ -1,15 +1,15 @@
-//! Deterministic random reference strings that tell policies apart.
+//! Deterministic random traces on which different policies behave differently.
 
 /// A small generator of pseudo-random numbers (Steele, Lea and Flood's SplitMix64).
 #[derive(Clone, Debug)]
-pub struct Random {
+pub struct RandomWorkload {
     state: u64,
 }
 
-impl Random {
+impl RandomWorkload {
     /// The generator of that seed.
-    pub fn new(seed: u64) -> Random {
-        Random { state: seed }
+    pub fn new(seed: u64) -> RandomWorkload {
+        RandomWorkload { state: seed }
     }
 
     /// The next 64 bits.
@@ -39,16 +39,16 @@ impl Random {
     }
 }
 
-/// What a phase of the workload does.
+/// The kind of a phase of the workload.
 #[derive(Clone, Copy)]
-enum Kind {
-    /// A few pages of a working set again and again, the first ones most.
+enum PhaseKind {
+    /// A few pages of a working set repeatedly, the first ones most often.
     Skewed,
-    /// One range of pages round and round.
+    /// One range of pages repeatedly in order.
     Loop,
     /// A range of pages once, with references to hot pages in between.
     Scan,
-    /// Short runs of neighbouring pages at random places.
+    /// Short runs of neighbouring pages at random positions.
     Runs,
     /// A page referenced some references ago.
     Again,
@@ -64,86 +64,14 @@ enum Kind {
 /// leaves gaps after every 16 pages, 3 counts down from `u64::MAX`.
 pub fn workload(seed: u64, references: usize, pages: u64) -> Vec<(u64, bool)> {
     let pages = pages.max(1);
-    let random = &mut Random::new(seed);
+    let random = &mut RandomWorkload::new(seed);
     let mut trace: Vec<(u64, bool)> = Vec::new();
     while trace.len() < references {
-        let kind = match random.below(8) {
-            0 | 1 => Kind::Skewed,
-            2 => Kind::Loop,
-            3 => Kind::Scan,
-            4 => Kind::Runs,
-            5 | 6 => Kind::Again,
-            _ => Kind::Uniform,
-        };
-        // Some phases go over all pages more than once; there are always a dozen or more.
-        let length = 8 + random.below(2 * pages) + random.below(2) * random.below(4 * pages);
-        let length = (length as usize).min(8 + references / 16);
-        let end = (trace.len() + length).min(references);
-        let write_share = [0, 5, 20, 50, 80, 100][random.below(6) as usize];
-        // In half of the phases some pages are written and the others read.
-        let writes_by_page = random.chance(50);
-        let salt = random.below(4) << 32;
-        let repeat_share = [0, 10, 40][random.below(3) as usize];
-        // A part of the pages, in half of the phases all of them.
-        let size = if random.chance(50) {
-            pages
-        } else {
-            1 + random.below(pages)
-        };
-        let start = random.below(pages);
-        let (mut run_at, mut run_left, mut step) = (start, 0, 0);
+        let mut phase = Phase::draw(random, references, pages);
+        let end = (trace.len() + phase.length).min(references);
         while trace.len() < end {
-            let last = trace.last().map_or(0, |(page, _)| *page);
-            let page = if !trace.is_empty() && random.chance(repeat_share) {
-                last
-            } else {
-                match kind {
-                    Kind::Skewed => start + random.below_skewed(size),
-                    Kind::Loop => {
-                        step += 1;
-                        start + step % size
-                    }
-                    Kind::Scan => {
-                        if random.chance(30) {
-                            random.below_skewed(1 + pages / 4)
-                        } else {
-                            step += 1;
-                            start + step
-                        }
-                    }
-                    Kind::Runs => {
-                        if run_left == 0 {
-                            run_at = random.below(size);
-                            run_left = 1 + random.below(12);
-                        }
-                        run_left -= 1;
-                        run_at += 1;
-                        start + run_at
-                    }
-                    Kind::Again => {
-                        let longest = (trace.len() as u64).min(2 * pages);
-                        let back = if random.chance(50) {
-                            random.below(longest)
-                        } else {
-                            random.below_skewed(longest)
-                        };
-                        match trace.len() {
-                            0 => start,
-                            len => trace[len - 1 - back as usize].0,
-                        }
-                    }
-                    Kind::Uniform => random.below(pages),
-                }
-            };
-            let page: u64 = page % pages;
-            let write = if writes_by_page {
-                // Neighbours are of the same kind, with few exceptions.
-                let group = page / 4.min(1 + pages / 16);
-                let written = Random::new(salt + group).below(100) < write_share;
-                written != random.chance(3)
-            } else {
-                random.chance(write_share)
-            };
+            let page = phase.page(random, &trace, pages) % pages;
+            let write = phase.is_write(random, page, pages);
             trace.push((page, write));
         }
     }
@@ -156,6 +84,123 @@ pub fn workload(seed: u64, references: usize, pages: u64) -> Vec<(u64, bool)> {
     named.collect()
 }
 
+/// A part of the workload whose references are drawn alike.
+struct Phase {
+    kind: PhaseKind,
+    /// References, unless the workload ends before.
+    length: usize,
+    /// Per cent of the references, or of the pages, that are writes.
+    write_share: u64,
+    /// Some pages are written and the others read.
+    writes_by_page: bool,
+    salt: u64,
+    /// Per cent of the references that repeat the last one.
+    repeat_share: u64,
+    /// Pages that the phase references, and the first of them.
+    size: u64,
+    start: u64,
+    run_at: u64,
+    run_left: u64,
+    step: u64,
+}
+
+impl Phase {
+    fn draw(random: &mut RandomWorkload, references: usize, pages: u64) -> Phase {
+        let kind = match random.below(8) {
+            0 | 1 => PhaseKind::Skewed,
+            2 => PhaseKind::Loop,
+            3 => PhaseKind::Scan,
+            4 => PhaseKind::Runs,
+            5 | 6 => PhaseKind::Again,
+            _ => PhaseKind::Uniform,
+        };
+        // Some phases reference all pages more than once; there are always a dozen phases or more.
+        let length = 8 + random.below(2 * pages) + random.below(2) * random.below(4 * pages);
+        let length = (length as usize).min(8 + references / 16);
+        let write_share = [0, 5, 20, 50, 80, 100][random.below(6) as usize];
+        // In half of the phases some pages are written and the others read.
+        let writes_by_page = random.chance(50);
+        let salt = random.below(4) << 32;
+        let repeat_share = [0, 10, 40][random.below(3) as usize];
+        // A part of the pages, in half of the phases all of them.
+        let size = if random.chance(50) {
+            pages
+        } else {
+            1 + random.below(pages)
+        };
+        let start = random.below(pages);
+        Phase {
+            kind,
+            length,
+            write_share,
+            writes_by_page,
+            salt,
+            repeat_share,
+            size,
+            start,
+            run_at: start,
+            run_left: 0,
+            step: 0,
+        }
+    }
+
+    /// The next page, modulo `pages`.
+    fn page(&mut self, random: &mut RandomWorkload, trace: &[(u64, bool)], pages: u64) -> u64 {
+        if let Some((last, _)) = trace.last()
+            && random.chance(self.repeat_share)
+        {
+            return *last;
+        }
+        match self.kind {
+            PhaseKind::Skewed => self.start + random.below_skewed(self.size),
+            PhaseKind::Loop => {
+                self.step += 1;
+                self.start + self.step % self.size
+            }
+            PhaseKind::Scan => {
+                if random.chance(30) {
+                    random.below_skewed(1 + pages / 4)
+                } else {
+                    self.step += 1;
+                    self.start + self.step
+                }
+            }
+            PhaseKind::Runs => {
+                if self.run_left == 0 {
+                    self.run_at = random.below(self.size);
+                    self.run_left = 1 + random.below(12);
+                }
+                self.run_left -= 1;
+                self.run_at += 1;
+                self.start + self.run_at
+            }
+            PhaseKind::Again => {
+                let longest = (trace.len() as u64).min(2 * pages);
+                let back = if random.chance(50) {
+                    random.below(longest)
+                } else {
+                    random.below_skewed(longest)
+                };
+                match trace.len() {
+                    0 => self.start,
+                    len => trace[len - 1 - back as usize].0,
+                }
+            }
+            PhaseKind::Uniform => random.below(pages),
+        }
+    }
+
+    fn is_write(&self, random: &mut RandomWorkload, page: u64, pages: u64) -> bool {
+        if !self.writes_by_page {
+            return random.chance(self.write_share);
+        }
+        // Neighbours are of the same kind, with few exceptions.
+        let group = page / 4.min(1 + pages / 16);
+        let written = RandomWorkload::new(self.salt + group).below(100) < self.write_share;
+        written != random.chance(3)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -164,7 +209,7 @@ mod tests {
     use crate::count;
 
     #[test]
-    fn deterministic_and_of_the_length_asked_for() {
+    fn deterministic_and_of_the_requested_length() {
         for seed in 0..8 {
             let trace = workload(seed, 1000, 20);
             assert_eq!(trace.len(), 1000);
@@ -189,11 +234,11 @@ mod tests {
             for seed in 0..4 {
                 let trace = workload(seed, references, pages);
                 let counts = count("lru", frames, &trace, 1.0, 0, false, 16);
-                let what = format!("{frames} frames, seed {seed}: {counts:?}");
-                assert!(counts.hits * 10 > counts.references, "{what}");
-                assert!(counts.misses * 20 > counts.references, "{what}");
-                assert!(counts.writes * 50 > counts.references, "{what}");
-                assert!(counts.writes * 10 < counts.reads * 9, "{what}");
+                let context = format!("{frames} frames, seed {seed}: {counts:?}");
+                assert!(counts.hits * 10 > counts.references, "{context}");
+                assert!(counts.misses * 20 > counts.references, "{context}");
+                assert!(counts.writes * 50 > counts.references, "{context}");
+                assert!(counts.writes * 10 < counts.reads * 9, "{context}");
             }
         }
     }
@@ -227,7 +272,10 @@ mod tests {
         for spec in specs {
             let counts = count(spec, 64, &trace, 8.0, 0, false, 16);
             let row = (counts.reads, counts.writes, counts.cluster_switches);
-            assert!(seen.insert(row), "{spec} does as another: {row:?}");
+            assert!(
+                seen.insert(row),
+                "{spec} behaves as another policy: {row:?}"
+            );
         }
     }
 }

@@ -10,20 +10,21 @@ use crate::slots::Slots;
 /// The blocks with pages in the buffer, each with a list of frames in the order in which they were
 /// listed, and a `T` for its owner.
 ///
-/// A block is looked up by its number only when a page comes in; from then on it is known by its
-/// slot.
+/// The policy looks a block up by its number only when it admits a page, and by its slot from then
+/// on.
 pub(crate) struct Blocks<const N: usize, T> {
     /// Pages per block.
     size: u64,
     blocks: Slots<Block<T>>,
     /// The slot of each resident page's block.
     block_of: Vec<u32>,
-    /// `N` lists for the owner, for frames that are not listed, and behind them one of each slot.
+    /// `N` lists of the owner, for frames that are not listed under a block, and behind them one
+    /// list per slot.
     pub(crate) lists: Lists<N>,
 }
 
 struct Block<T> {
-    /// Resident pages, and whoever else holds the block.
+    /// Resident pages, and holds that the owner took.
     holders: u32,
     listed: u32,
     of_owner: T,
@@ -57,13 +58,13 @@ impl<const N: usize, T: Default> Blocks<N, T> {
         self.block_of[frame as usize]
     }
 
-    /// What the owner keeps with the block in `slot`.
+    /// The owner's value for the block in `slot`.
     #[inline]
     pub(crate) fn of_owner(&self, slot: u32) -> &T {
         &self.blocks[slot].of_owner
     }
 
-    /// What the owner keeps with the block in `slot`.
+    /// The owner's value for the block in `slot`.
     #[inline]
     pub(crate) fn of_owner_mut(&mut self, slot: u32) -> &mut T {
         &mut self.blocks[slot].of_owner
@@ -81,10 +82,14 @@ impl<const N: usize, T: Default> Blocks<N, T> {
         self.lists.lru(Self::list_of(slot))
     }
 
-    /// The first frame listed under the block in `slot` that may go.
+    /// The first frame listed under the block in `slot` that may be evicted.
     #[inline]
-    pub(crate) fn first_where(&self, slot: u32, may_go: impl Fn(Frame) -> bool) -> Option<Frame> {
-        self.lists.find_from_lru(Self::list_of(slot), may_go)
+    pub(crate) fn first_where(
+        &self,
+        slot: u32,
+        may_evict: impl Fn(Frame) -> bool,
+    ) -> Option<Frame> {
+        self.lists.find_from_lru(Self::list_of(slot), may_evict)
     }
 
     /// The frames listed under the block in `slot`, in order.
@@ -93,7 +98,7 @@ impl<const N: usize, T: Default> Blocks<N, T> {
         self.lists.frames(Self::list_of(slot))
     }
 
-    /// `page` comes into `frame`: answers its block's slot, and whether the block is new.
+    /// `page` is admitted to `frame`. Returns its block's slot, and whether the block is new.
     pub(crate) fn join(&mut self, frame: Frame, page: Page) -> (u32, bool) {
         let number = page / self.size;
         let (slot, new) = match self.blocks.find(number) {
@@ -116,29 +121,29 @@ impl<const N: usize, T: Default> Blocks<N, T> {
         (slot, new)
     }
 
-    /// The page in `frame`, which is not listed, leaves: answers its block's slot, and whether the
-    /// block is gone.
+    /// The page in `frame`, which is not listed, is evicted. Returns its block's slot, and whether
+    /// that removed the block.
     #[inline]
     pub(crate) fn leave(&mut self, frame: Frame) -> (u32, bool) {
         let slot = self.of(frame);
         (slot, self.release(slot))
     }
 
-    /// The block in `slot` stays, even empty, until it is released.
+    /// Keeps the block in `slot`, even when it is empty, until `release`.
     #[inline]
     pub(crate) fn hold(&mut self, slot: u32) {
         self.blocks[slot].holders += 1;
     }
 
-    /// Undoes `hold`; true if the block is gone.
+    /// Undoes `hold`. True if that removed the block.
     #[inline]
     pub(crate) fn release(&mut self, slot: u32) -> bool {
         self.blocks[slot].holders -= 1;
-        let gone = self.blocks[slot].holders == 0;
-        if gone {
+        let removed = self.blocks[slot].holders == 0;
+        if removed {
             self.blocks.remove(slot);
         }
-        gone
+        removed
     }
 
     /// Lists `frame`, which is in no list of the owner, last under its block.
@@ -149,7 +154,7 @@ impl<const N: usize, T: Default> Blocks<N, T> {
         self.lists.link_mru(Self::list_of(slot), frame);
     }
 
-    /// Takes `frame`, which is listed, off its block's list.
+    /// Removes `frame`, which is listed, from its block's list.
     #[inline]
     pub(crate) fn unlist(&mut self, frame: Frame) {
         let slot = self.of(frame);
@@ -179,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_goes_with_its_last_holder() {
+    fn a_block_is_removed_with_its_last_holder() {
         let mut blocks = Blocks::<0, ()>::new(2, 10);
         blocks.join(0, 5);
         blocks.hold(0);

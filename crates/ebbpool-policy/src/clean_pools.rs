@@ -1,4 +1,4 @@
-//! fd-static with every size of its clean pool, from one pass.
+//! The page traffic of fd-static at every size of its clean pool, from one pass over the trace.
 
 use crate::policies::two_stack::TwoStack;
 use crate::policy::{Access, Frame};
@@ -6,23 +6,24 @@ use crate::policy::{Access, Frame};
 /// References after which the counters are emptied: they have 32 bits.
 const WINDOW: u64 = 1 << 31;
 
-/// Estimates what fd-static does with a number of frames at every size of its clean pool, by the
-/// Two-Stack algorithm (FD-Buffer, section 4.3; FD-Buffer TC, section 4.3).
+/// Estimates the page reads and writes of fd-static over a number of frames at every size of its
+/// clean pool, by the Two-Stack algorithm (FD-Buffer, section 4.3; FD-Buffer TC, section 4.3).
 ///
-/// An estimate, because Two-Stack takes the pools to have their target sizes, which they have once
-/// the buffer is full, and because it follows a page through both pools only roughly.
+/// It is an estimate for two reasons: Two-Stack assumes that the pools have their target sizes,
+/// which is true once the buffer is full, and it follows a page through both pools only roughly.
 pub struct CleanPools {
     frames: u32,
     stacks: TwoStack,
     references: u64,
     writes: u64,
-    /// By least pool size: hits in the clean pool, in the dirty pool, and of the latter by writes.
+    /// Hits in the clean pool, in the dirty pool, and hits by writes in the dirty pool, each by the
+    /// least pool size at which it is a hit.
     hits: [Vec<u64>; 3],
     /// Dirty pages when counting began, by the least size of their pool.
     dirty_at_start: Vec<u64>,
 }
 
-/// What fd-static does with one size of its clean pool.
+/// The page traffic of fd-static with one size of its clean pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolTraffic {
     /// Target size of the clean pool.
@@ -36,7 +37,7 @@ pub struct PoolTraffic {
 }
 
 impl CleanPools {
-    /// Of a buffer of so many frames, at least 1.
+    /// For a buffer of `frames` frames, at least 1.
     pub fn new(frames: u32) -> Self {
         let sizes = frames as usize + 1;
         CleanPools {
@@ -49,7 +50,7 @@ impl CleanPools {
         }
     }
 
-    /// A reference to a page. Pages are numbered densely: 16 bytes are kept of each.
+    /// Counts a reference to a page. Pages are numbered densely; each takes 16 bytes.
     pub fn reference(&mut self, page: Frame, access: Access) {
         self.stacks.grow_to(page);
         self.stacks.observe_hit(page, access);
@@ -60,7 +61,7 @@ impl CleanPools {
         }
     }
 
-    /// What came so far was warm-up.
+    /// Starts counting: all references so far were warm-up.
     pub fn start_counting(&mut self) {
         self.empty_counters();
         self.hits.iter_mut().for_each(|hits| hits.fill(0));
@@ -77,7 +78,7 @@ impl CleanPools {
         }
     }
 
-    /// What fd-static does with each size of its clean pool, from 1 to all but one frame.
+    /// The page traffic with each size of the clean pool, from 1 to all but one frame.
     pub fn finish(mut self) -> Vec<PoolTraffic> {
         self.empty_counters();
         let [clean, dirty, dirty_writes] = self.hits.each_ref().map(|hits| sums(hits));
@@ -86,7 +87,7 @@ impl CleanPools {
         let of = |clean_size: u32| {
             let (mc, md) = (clean_size as usize, (self.frames - clean_size) as usize);
             // A page enters the dirty pool with each write that does not find it there, and leaves
-            // with a write-back.
+            // it with a write-back.
             let entered = self.writes - dirty_writes[md] + at_start[md];
             PoolTraffic {
                 clean: u64::from(clean_size),
@@ -99,7 +100,7 @@ impl CleanPools {
     }
 }
 
-/// What Two-Stack estimates of a clean and a dirty pool, window by window (FD-Buffer, section 4.3).
+/// Two-Stack's estimates for a clean and a dirty pool, window by window (FD-Buffer, section 4.3).
 pub struct PoolEstimator {
     stacks: TwoStack,
     frames: u32,
@@ -108,7 +109,7 @@ pub struct PoolEstimator {
 }
 
 impl PoolEstimator {
-    /// Of two pools with so many frames together, at least 1. Without present conditions a page
+    /// For two pools of `frames` frames together, at least 1. Without present conditions a page
     /// counts as present in every pool whose stack holds it near enough to the top.
     pub fn new(frames: u32, present_conditions: bool) -> Self {
         PoolEstimator {
@@ -119,7 +120,7 @@ impl PoolEstimator {
         }
     }
 
-    /// A reference to a page. Pages are numbered densely: 16 bytes are kept of each.
+    /// Counts a reference to a page. Pages are numbered densely; each takes 16 bytes.
     pub fn reference(&mut self, page: Frame, access: Access) {
         self.stacks.grow_to(page);
         self.stacks.observe_hit(page, access);
@@ -129,9 +130,9 @@ impl PoolEstimator {
         self.writes += u64::from(access.is_write());
     }
 
-    /// The miss ratios Pc and Pd of the two pools, and Pdw of the dirty pool's writes alone, over the
-    /// references since this was last asked, where the clean pool has `clean` frames; nothing if
-    /// there were none, or none of them wrote. Starts a new window.
+    /// The miss ratios Pc and Pd of the two pools, and Pdw of the dirty pool's writes alone, over
+    /// the references since the last call, where the clean pool has `clean` frames. `None` if there
+    /// were no references, or no writes. Starts a new window.
     pub fn estimates(&mut self, clean: u32) -> Option<[f64; 3]> {
         let references = self.stacks.references();
         let hits = self.stacks.take_hits();
@@ -153,7 +154,7 @@ impl PoolEstimator {
     }
 }
 
-/// The sum up to each.
+/// The prefix sums: for each value the sum of all values up to it.
 fn sums(values: &[u64]) -> Vec<u64> {
     let add = |sum: &mut u64, value: &u64| {
         *sum += value;
@@ -167,7 +168,10 @@ mod tests {
     use super::*;
 
     /// Page 1 is written, then pushed down by two other writes, then read twice.
-    fn after_a_read_from_far_down(present_conditions: bool, clean: u32) -> Option<[f64; 3]> {
+    fn estimates_after_a_read_from_far_down(
+        present_conditions: bool,
+        clean: u32,
+    ) -> Option<[f64; 3]> {
         let mut pools = PoolEstimator::new(4, present_conditions);
         for page in [1, 2, 3] {
             pools.reference(page, Access::Write);
@@ -181,11 +185,23 @@ mod tests {
 
     #[test]
     fn a_page_is_present_in_one_pool_with_conditions_and_in_both_without() {
-        // Its distance was 3: with 1 dirty frame it went to the clean pool, with 3 it stayed.
-        assert_eq!(after_a_read_from_far_down(true, 3), Some([0.5, 1.0, 1.0]));
-        assert_eq!(after_a_read_from_far_down(true, 1), Some([1.0, 0.5, 1.0]));
-        assert_eq!(after_a_read_from_far_down(false, 3), Some([0.5, 0.5, 1.0]));
-        assert_eq!(after_a_read_from_far_down(false, 1), Some([0.5, 0.5, 1.0]));
+        // Its distance was 3: with 1 dirty frame it moved to the clean pool, with 3 it stayed.
+        assert_eq!(
+            estimates_after_a_read_from_far_down(true, 3),
+            Some([0.5, 1.0, 1.0])
+        );
+        assert_eq!(
+            estimates_after_a_read_from_far_down(true, 1),
+            Some([1.0, 0.5, 1.0])
+        );
+        assert_eq!(
+            estimates_after_a_read_from_far_down(false, 3),
+            Some([0.5, 0.5, 1.0])
+        );
+        assert_eq!(
+            estimates_after_a_read_from_far_down(false, 1),
+            Some([0.5, 0.5, 1.0])
+        );
     }
 
     #[test]

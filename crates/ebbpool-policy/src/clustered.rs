@@ -3,15 +3,16 @@
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use crate::clusters::{Clusters, Keys};
+use crate::clusters::{Clusters, PriorityUpdate};
 use crate::lists::Lists;
 use crate::policy::{Access, Costs, Frame, Gauges, Ghost, NextUse, Page, Policy};
 
 /// A policy whose dirty victims are replaced by the next page of a victim cluster, so that
 /// consecutive writes fall close together.
 ///
-/// The policy is not told: what it moved or flagged during its search stands, and the frame that
-/// leaves in place of its choice is taken from whatever list holds it.
+/// The wrapped policy does not learn of the replacement: what it moved or flagged during its search
+/// stands, and it removes the frame that is evicted in place of its choice from the list that holds
+/// it.
 pub struct Clustered<P> {
     policy: P,
     clusters: Clusters,
@@ -25,7 +26,7 @@ impl<P: Policy> Clustered<P> {
     pub fn new(policy: P, frames: u32, size: u64) -> Self {
         Clustered {
             policy,
-            clusters: Clusters::new(frames, size, Keys::Entry),
+            clusters: Clusters::new(frames, size, PriorityUpdate::Entry),
             lists: Lists::new(frames),
             dirty: vec![false; frames as usize],
         }
@@ -71,18 +72,18 @@ impl<P: Policy> Policy for Clustered<P> {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
-        let chosen = self.policy.victim(incoming, &may_go)?;
+        let chosen = self.policy.victim(incoming, &may_evict)?;
         if self.dirty[chosen as usize] {
-            self.clusters.victim(&self.lists, may_go)
+            self.clusters.victim(&self.lists, may_evict)
         } else {
             Some(chosen)
         }
     }
 
-    fn also_leaving(&self, victim: Frame, leaving: &mut Vec<Frame>) {
-        self.policy.also_leaving(victim, leaving);
+    fn also_leaving(&self, victim: Frame, evictions: &mut Vec<Frame>) {
+        self.policy.also_leaving(victim, evictions);
     }
 
     fn padding(&self, victim: Frame) -> Option<NonZeroU64> {

@@ -8,20 +8,21 @@ use crate::slots::Slots;
 
 /// When cluster priorities are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Keys {
-    /// When a page enters and when a hit takes one out; they stand in between.
+pub(crate) enum PriorityUpdate {
+    /// When a page enters a cluster and when a hit removes one; priorities do not change in
+    /// between.
     Entry,
-    /// All of them, whenever a victim cluster is chosen.
+    /// All priorities, whenever a victim cluster is chosen.
     Now,
 }
 
 /// Dirty frames grouped by cluster number = page / size, each cluster in order of entry.
 ///
-/// The order is kept in the owner's lists, those behind its `N`, so that a frame has one pair of
-/// links whether it is in a cluster or in a list of the owner's.
+/// The owner's lists store the order, behind the owner's own `N` lists, so that a frame has one
+/// pair of links whether it is in a cluster or in a list of the owner.
 pub(crate) struct Clusters {
     size: u64,
-    keys: Keys,
+    update: PriorityUpdate,
     /// Counts dirty pages that entered; CFDC's `globaltime`.
     global_time: u64,
     created: u64,
@@ -31,7 +32,7 @@ pub(crate) struct Clusters {
     /// The cluster being emptied.
     victim: Option<u32>,
     pages: Vec<Page>,
-    /// The slot of each frame's cluster; of frames in no cluster it says nothing.
+    /// The slot of each frame's cluster; meaningless for frames in no cluster.
     cluster_of: Vec<u32>,
 }
 
@@ -51,7 +52,7 @@ impl Cluster {
     }
 }
 
-/// The priority of a cluster of so many pages (CFDC, formula 1): the lowest is written first.
+/// The priority of a cluster of `pages` pages (CFDC, formula 1): the lowest is written first.
 /// `distance` is the sum of the absolute differences of consecutive page numbers in order of entry,
 /// `age` the dirty pages that entered clusters since its timestamp.
 pub fn priority(pages: u32, distance: u64, age: u64) -> f64 {
@@ -68,10 +69,10 @@ fn list_of<const N: usize>(slot: u32) -> usize {
 
 impl Clusters {
     /// No clusters yet, of `size` pages each, over frames `0..frames`.
-    pub(crate) fn new(frames: u32, size: u64, keys: Keys) -> Self {
+    pub(crate) fn new(frames: u32, size: u64, update: PriorityUpdate) -> Self {
         Clusters {
             size,
-            keys,
+            update,
             global_time: 0,
             created: 0,
             clusters: Slots::new(),
@@ -82,7 +83,7 @@ impl Clusters {
         }
     }
 
-    /// Notes which page `frame` holds from now on.
+    /// Stores which page `frame` holds from now on.
     #[inline]
     pub(crate) fn admit(&mut self, frame: Frame, page: Page) {
         self.pages[frame as usize] = page;
@@ -103,7 +104,8 @@ impl Clusters {
         self.rekey(slot);
     }
 
-    /// A hit takes the page in `frame` out of its cluster, which becomes young again.
+    /// A hit removes the page in `frame` from its cluster, whose timestamp becomes the current
+    /// time.
     pub(crate) fn hit<const N: usize>(&mut self, lists: &mut Lists<N>, frame: Frame) {
         let slot = self.unlink(lists, frame);
         let cluster = &mut self.clusters[slot];
@@ -113,23 +115,23 @@ impl Clusters {
         }
     }
 
-    /// The page in `frame` leaves its cluster, whose priority stands: it was written.
+    /// The page in `frame` was written and leaves its cluster, whose priority does not change.
     pub(crate) fn leave<const N: usize>(&mut self, lists: &mut Lists<N>, frame: Frame) {
         self.unlink(lists, frame);
     }
 
-    /// The frame to be written next: the first in order of entry, of those that may go, in the
-    /// victim cluster. A cluster once chosen stays the victim until it is empty.
+    /// The frame to be written next: the first in order of entry in the victim cluster that may be
+    /// evicted. A cluster once chosen stays the victim until it is empty.
     pub(crate) fn victim<const N: usize>(
         &mut self,
         lists: &Lists<N>,
-        may_go: impl Fn(Frame) -> bool,
+        may_evict: impl Fn(Frame) -> bool,
     ) -> Option<Frame> {
-        let first = |slot| lists.find_from_lru(list_of::<N>(slot), &may_go);
+        let first = |slot| lists.find_from_lru(list_of::<N>(slot), &may_evict);
         if let Some(frame) = self.victim.and_then(first) {
             return Some(frame);
         }
-        if self.keys == Keys::Now {
+        if self.update == PriorityUpdate::Now {
             self.rekey_all();
         }
         let slot = self.order.least_where(|slot| first(slot).is_some())?;
@@ -153,7 +155,7 @@ impl Clusters {
         slot
     }
 
-    /// Takes `frame` out of its cluster, and the cluster out of everything if it was the last.
+    /// Removes `frame` from its cluster, and removes the cluster too if `frame` was the last in it.
     fn unlink<const N: usize>(&mut self, lists: &mut Lists<N>, frame: Frame) -> u32 {
         let slot = self.cluster_of[frame as usize];
         let page_of = |frame: Frame| self.pages[frame as usize];
@@ -204,7 +206,7 @@ mod tests {
     use super::*;
 
     fn clusters_of(pages: &[Page]) -> (Clusters, Lists<2>) {
-        let mut clusters = Clusters::new(16, 64, Keys::Entry);
+        let mut clusters = Clusters::new(16, 64, PriorityUpdate::Entry);
         let mut lists = Lists::new(16);
         for (frame, &page) in pages.iter().enumerate() {
             clusters.admit(frame as u32, page);
@@ -221,7 +223,8 @@ mod tests {
         assert_eq!(distance(&[7, 5, 4, 6]), 5);
     }
 
-    /// CFDC, figure 3, at globaltime 10: pages and timestamps that give the printed priorities.
+    /// CFDC, figure 3, at globaltime 10: the pages and timestamps that yield the printed
+    /// priorities.
     #[test]
     fn priorities_of_figure_3() {
         let priority = |pages: u32, distance: u64, timestamp: u64| {

@@ -1,4 +1,4 @@
-//! An LRU stack that tells the distance of any of its entries from the top in O(log m).
+//! An LRU stack that computes the distance of any of its entries from the top in O(log m).
 
 use prefetch_index::prefetch_index;
 
@@ -6,17 +6,17 @@ const WORD: usize = 64;
 const WORDS_PER_BLOCK: usize = 4;
 const BLOCK: usize = WORD * WORDS_PER_BLOCK;
 
-/// A stack of entries, each known by its *position* on a time axis; the newest position is the
+/// A stack of entries, each identified by its *position* on a time axis; the newest position is the
 /// top.
 ///
 /// A bit per position says whether an entry still stands there. The distance of an entry is the
 /// number of bits from its position to the top, which a tree of sums over blocks of 256 positions
-/// and four population counts answer exactly. The block being filled is left out of the tree, so
-/// that the hottest entries, which live there, cost no tree operation at all. When the axis is
-/// used up, the entries move together at its start: once per at least 3 m pushes.
+/// and four population counts compute exactly. The tree does not include the block being filled, so
+/// that the hottest entries, which are there, cost no tree operation at all. When the axis is used
+/// up, the stack moves all entries together at its start, at most once per 3 m pushes.
 ///
-/// The owner of the entries keeps their positions. What drops off the bottom is not looked up:
-/// `holds` is false of its position from then on.
+/// The owner of the entries stores their positions. The stack does not notify the owner of an entry
+/// that drops off the bottom: `holds` is false for its position from then on.
 pub(crate) struct DistanceStack {
     bits: Vec<u64>,
     /// Entries in each block but the current one.
@@ -104,7 +104,7 @@ impl DistanceStack {
         position as u32
     }
 
-    /// Takes the entry at `position`, which the stack holds, out.
+    /// Removes the entry at `position`, which the stack holds.
     #[inline]
     pub(crate) fn remove(&mut self, position: u32) {
         let position = position as usize;
@@ -129,7 +129,7 @@ impl DistanceStack {
         self.bottom = position + 1;
     }
 
-    /// Asks for what [`Self::distance`] will look at, whether or not the stack holds `position`.
+    /// Prefetches what [`Self::distance`] will read, whether or not the stack holds `position`.
     #[inline]
     pub(crate) fn prefetch(&self, position: u32) {
         let block = position as usize / BLOCK;
@@ -160,8 +160,8 @@ impl DistanceStack {
         }
     }
 
-    /// Moves all entries together at the start of the axis. `positions` are all that the owner
-    /// keeps; those that the stack does not hold become `u32::MAX`.
+    /// Moves all entries together at the start of the axis. `positions` are all positions that the
+    /// owner stores; positions that the stack does not hold become `u32::MAX`.
     pub(crate) fn compact<'a>(&mut self, positions: impl Iterator<Item = &'a mut u32>) {
         let mut sum = 0;
         for (before, bits) in self.before.iter_mut().zip(&self.bits) {
@@ -192,7 +192,7 @@ const FANOUT: usize = 16;
 
 /// Prefix sums over counters: each level holds the sums of 16 neighbours of the level below.
 ///
-/// A change costs one addition a level, a query a masked sum of 16 counters a level, without
+/// A change costs one addition per level, a query a masked sum of 16 counters per level, without
 /// branches that depend on the position.
 struct SumTree {
     levels: Vec<Vec<u32>>,
@@ -228,7 +228,7 @@ impl SumTree {
         }
     }
 
-    /// Asks for what [`Self::sum_before`] looks at in the lowest level; the others stay in the
+    /// Prefetches what [`Self::sum_before`] reads in the lowest level; the others stay in the
     /// cache.
     #[inline]
     fn prefetch(&self, counter: usize) {

@@ -1,4 +1,4 @@
-//! Pages remembered after they have left, in queues, under the numbers that the driver keeps.
+//! Pages remembered after their eviction, in queues, under the numbers that the driver stores.
 
 use std::hint::black_box;
 
@@ -8,8 +8,8 @@ use crate::policy::{Ghost, MOST_GHOSTS, Page};
 /// `LISTS - 1` queues of pages that are not resident, numbered from 0; the last list holds the
 /// ghosts that are free.
 ///
-/// A page is found by the ghost that the driver hands back, so nothing is hashed. The page number
-/// tells a ghost that has meanwhile been forgotten and given to another page.
+/// The driver passes the ghost back, which finds the page without hashing. The page number reveals
+/// a ghost that has meanwhile been forgotten and reused for another page.
 pub(crate) struct GhostQueues<const LISTS: usize> {
     order: Lists<LISTS>,
     pages: Vec<Page>,
@@ -19,7 +19,7 @@ pub(crate) struct GhostQueues<const LISTS: usize> {
 impl<const LISTS: usize> GhostQueues<LISTS> {
     const FREE: usize = LISTS - 1;
 
-    /// Empty queues with room for `capacity` pages in all, or as many as there may be ghosts.
+    /// Empty queues with room for `capacity` pages in all, but at most [`MOST_GHOSTS`].
     pub(crate) fn new(capacity: u32) -> Self {
         let capacity = capacity.min(MOST_GHOSTS);
         let mut order = Lists::new(capacity);
@@ -44,8 +44,8 @@ impl<const LISTS: usize> GhostQueues<LISTS> {
         (list != Self::FREE && self.pages[ghost as usize] == page).then_some(list)
     }
 
-    /// Remembers `page` as the newest of `queue`. Without room the oldest of the queue is
-    /// forgotten for it; `None` if the queue has none either.
+    /// Remembers `page` as the newest of `queue`. Without room the queue forgets its oldest page
+    /// for it; `None` if the queue is empty too.
     #[inline]
     pub(crate) fn put(&mut self, queue: usize, page: Page) -> Option<Ghost> {
         if !self.has_room() {
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(ghosts.queue_of(max.0, max.1), Some(1));
         assert_eq!(ghosts.queue_of(seven.0, 9), None);
 
-        // No room: the oldest of the queue goes, and its ghost is given to the new page.
+        // No room: the queue forgets its oldest page and reuses the ghost for the new page.
         assert_eq!(ghosts.put(0, 10), Some(seven.0));
         assert_eq!(ghosts.queue_of(seven.0, seven.1), None);
         assert_eq!(ghosts.queue_of(seven.0, 10), Some(0));

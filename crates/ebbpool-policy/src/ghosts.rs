@@ -9,7 +9,7 @@ use crate::policy::Page;
 
 /// A queue of at most `capacity` page numbers without frames, found by hashing.
 ///
-/// Policies look here on a miss only, so resident pages are never hashed.
+/// Policies search it on a miss only, so resident pages are never hashed.
 pub(crate) struct GhostList {
     index: HashTable<u32>,
     hasher: DefaultHashBuilder,
@@ -17,7 +17,7 @@ pub(crate) struct GhostList {
     order: Lists<2>,
 }
 
-const KEPT: usize = 0;
+const REMEMBERED: usize = 0;
 const FREE: usize = 1;
 
 impl GhostList {
@@ -44,7 +44,7 @@ impl GhostList {
             return false;
         };
         let (slot, _) = entry.remove();
-        self.order.remove(KEPT, slot);
+        self.order.remove(REMEMBERED, slot);
         self.order.push_mru(FREE, slot);
         true
     }
@@ -52,7 +52,7 @@ impl GhostList {
     /// Remembers `page`, which is not remembered yet, as the newest, then forgets the oldest
     /// until at most `limit` are left.
     pub(crate) fn put(&mut self, page: Page, limit: u32) {
-        while self.order.len(KEPT) > 0 && self.order.len(KEPT) >= limit {
+        while self.order.len(REMEMBERED) > 0 && self.order.len(REMEMBERED) >= limit {
             self.forget_oldest();
         }
         if limit == 0 {
@@ -62,7 +62,7 @@ impl GhostList {
             return;
         };
         self.order.remove(FREE, slot);
-        self.order.push_mru(KEPT, slot);
+        self.order.push_mru(REMEMBERED, slot);
         self.pages[slot as usize] = page;
         let (pages, hasher) = (&self.pages, &self.hasher);
         self.index
@@ -72,7 +72,7 @@ impl GhostList {
     }
 
     fn forget_oldest(&mut self) {
-        if let Some(slot) = self.order.lru(KEPT) {
+        if let Some(slot) = self.order.lru(REMEMBERED) {
             let page = self.pages[slot as usize];
             self.take(page);
         }

@@ -27,7 +27,7 @@ impl<K: Copy + PartialOrd> IndexedHeap<K> {
         }
     }
 
-    /// An empty heap that grows with the items that come.
+    /// An empty heap that grows with the items inserted.
     pub(crate) fn growing() -> Self {
         Self::new(0, 0)
     }
@@ -45,7 +45,7 @@ impl<K: Copy + PartialOrd> IndexedHeap<K> {
         self.keys.get(position as usize).copied()
     }
 
-    /// Reads what re-keying `item` will look at first, so that it is in the processor's cache by then.
+    /// Loads what re-keying `item` reads first into the processor's cache.
     #[inline]
     pub(crate) fn prefetch(&self, item: u32) {
         let Some(&position) = self.positions.get(item as usize) else {
@@ -80,7 +80,7 @@ impl<K: Copy + PartialOrd> IndexedHeap<K> {
         self.sift(position);
     }
 
-    /// Takes `item` out; does nothing if it is not there.
+    /// Removes `item`; does nothing if it is not in the heap.
     #[inline]
     pub(crate) fn remove(&mut self, item: u32) {
         let Some(position) = self.positions.get_mut(item as usize) else {
@@ -98,11 +98,11 @@ impl<K: Copy + PartialOrd> IndexedHeap<K> {
         }
     }
 
-    /// The item with the least key among those that satisfy `wanted`.
+    /// The item with the least key among those that satisfy `condition`.
     ///
-    /// Walks only the subtrees whose root is not wanted, so it costs O(log n) while few are
-    /// unwanted.
-    pub(crate) fn least_where(&self, wanted: impl Fn(u32) -> bool) -> Option<u32> {
+    /// Walks only the subtrees whose root does not satisfy it, so it costs O(log n) while few items
+    /// do not.
+    pub(crate) fn least_where(&self, condition: impl Fn(u32) -> bool) -> Option<u32> {
         let mut best: Option<(K, u32)> = None;
         let mut next = 0;
         let mut skip_subtree;
@@ -114,7 +114,7 @@ impl<K: Copy + PartialOrd> IndexedHeap<K> {
             let beaten = best.is_some_and(|(least, _)| least < key);
             if beaten {
                 skip_subtree = true;
-            } else if wanted(item) {
+            } else if condition(item) {
                 best = Some((key, item));
                 skip_subtree = true;
             } else {
@@ -140,7 +140,7 @@ impl<K: Copy + PartialOrd> IndexedHeap<K> {
         }
     }
 
-    /// Moves what is at `position` to where its key belongs.
+    /// Moves the item at `position` to where its key belongs.
     #[inline]
     fn sift(&mut self, position: usize) {
         let (key, item) = (self.keys[position], self.items[position]);
@@ -151,8 +151,8 @@ impl<K: Copy + PartialOrd> IndexedHeap<K> {
         self.place(settled, key, item);
     }
 
-    /// Moves those down that stand above `position` and have greater keys; answers the position
-    /// that this leaves free.
+    /// Moves the items above `position` that have greater keys down. Returns the position that this
+    /// frees.
     #[inline]
     fn rise(&mut self, mut position: usize, key: K) -> usize {
         while position > 0 {
@@ -166,8 +166,8 @@ impl<K: Copy + PartialOrd> IndexedHeap<K> {
         position
     }
 
-    /// Moves those up that stand below `position` and have lesser keys; answers the position that
-    /// this leaves free.
+    /// Moves the items below `position` that have lesser keys up. Returns the position that this
+    /// frees.
     #[inline]
     fn sink(&mut self, mut position: usize, key: K) -> usize {
         loop {

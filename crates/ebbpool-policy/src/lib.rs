@@ -1,9 +1,9 @@
 //! Page replacement policies that know what a write costs.
 //!
-//! A [`Policy`] keeps order among *frames* and answers one question: who goes? It does no I/O,
-//! reads no clock and hashes no resident page, so the simulator and the pool run the same code.
-//! Each policy is one file under `policies/` and one line in [`registry`]; `ARCHITECTURE.md` says
-//! where to add one.
+//! A [`Policy`] keeps order among *frames* and answers one question: which page to evict? It does
+//! no I/O, reads no clock and hashes no resident page, so the simulator and the pool run the same
+//! code. Each policy is one file under `policies/` and one line in [`registry`]; `ARCHITECTURE.md`
+//! says where to add one.
 
 mod blocks;
 mod clean_pools;
@@ -29,8 +29,8 @@ pub use policy::{
     Access, Costs, DynPolicy, Foresight, Frame, Gauges, Ghost, MOST_GHOSTS, NextUse, Page, Policy,
 };
 pub use spec::{
-    BLOCK, CLUSTER, Entry, Kind, MAX_PAGES, Memory, Param, PolicySpec, SpecError, Value, WINDOW,
-    split_list,
+    BLOCK, CLUSTER, Entry, MAX_PAGES, MemoryUse, Param, ParameterKind, PolicySpec, SpecError,
+    Value, WINDOW, split_list,
 };
 
 /// Compiles the example of the package's page.

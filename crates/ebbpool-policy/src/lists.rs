@@ -1,4 +1,4 @@
-//! Doubly linked lists of frames, kept in one array indexed by frame.
+//! Doubly linked lists of frames, stored in one array indexed by frame.
 
 use prefetch_index::prefetch_index;
 
@@ -49,13 +49,14 @@ impl<const N: usize> Lists<N> {
         (node < self.frames).then_some(node)
     }
 
-    /// Adds lists up to number `list`, if there are not so many. Their frames are not counted: they
-    /// are put in by `link_mru` and taken out by `unlink`.
+    /// Adds lists up to number `list` if there are fewer. Their frames are not counted: `link_mru`
+    /// inserts them and `unlink` removes them.
     pub(crate) fn add_up_to(&mut self, list: usize) {
         let end = self.sentinel(list);
         for sentinel in self.nodes.len() as u32..=end {
             if self.nodes.len() == self.nodes.capacity() {
-                // A quarter more lists, and not as many again as there are frames.
+                // Room for a quarter more lists: a vector left to itself would double, frames
+                // included.
                 self.nodes.reserve_exact(list / 4 + 1);
             }
             self.nodes.push(Node {
@@ -101,21 +102,21 @@ impl<const N: usize> Lists<N> {
         std::iter::successors(self.lru(list), |&frame| self.mruward(frame))
     }
 
-    /// The first frame from the LRU end of `list` that satisfies `wanted`.
+    /// The first frame from the LRU end of `list` that satisfies `condition`.
     #[inline]
-    pub fn find_from_lru(&self, list: usize, wanted: impl Fn(Frame) -> bool) -> Option<Frame> {
-        self.find_from(self.lru(list), wanted)
+    pub fn find_from_lru(&self, list: usize, condition: impl Fn(Frame) -> bool) -> Option<Frame> {
+        self.find_from(self.lru(list), condition)
     }
 
-    /// The first frame from `at` towards the MRU end of its list that satisfies `wanted`.
+    /// The first frame from `at` towards the MRU end of its list that satisfies `condition`.
     #[inline]
     pub(crate) fn find_from(
         &self,
         mut at: Option<Frame>,
-        wanted: impl Fn(Frame) -> bool,
+        condition: impl Fn(Frame) -> bool,
     ) -> Option<Frame> {
         while let Some(frame) = at {
-            if wanted(frame) {
+            if condition(frame) {
                 return at;
             }
             at = self.mruward(frame);
@@ -151,7 +152,7 @@ impl<const N: usize> Lists<N> {
         self.lens[list] -= 1;
     }
 
-    /// Reads what moving `frame` will look at, so that it is in the processor's cache by then.
+    /// Loads what moving `frame` reads into the processor's cache.
     #[inline]
     pub fn prefetch(&self, frame: Frame) {
         let Node { lruward, mruward } = self.nodes[frame as usize];
@@ -166,7 +167,7 @@ impl<const N: usize> Lists<N> {
         self.link_mru(list, frame);
     }
 
-    /// Puts `by`, which is in no list, where `frame` is, which is in none from then on.
+    /// Replaces `frame` in its list by `by`, which is in no list.
     #[inline]
     pub fn replace(&mut self, frame: Frame, by: Frame) {
         let Node { lruward, mruward } = self.nodes[frame as usize];
@@ -197,20 +198,20 @@ impl<const N: usize> Lists<N> {
     }
 }
 
-/// Walks `list` from its LRU end as second-chance policies do: `spare` says what becomes of each
-/// frame that may go; spared frames move to the MRU end and come round again.
+/// Walks `list` from its LRU end as second-chance policies do: for each frame that may be evicted
+/// `spare` decides whether it moves to the MRU end, where the walk meets it again.
 ///
-/// Ends because `spare` refuses each frame sooner or later.
+/// The walk ends because `spare` returns false for each frame sooner or later.
 pub(crate) fn second_chance<const N: usize>(
     lists: &mut Lists<N>,
     list: usize,
-    may_go: impl Fn(Frame) -> bool,
+    may_evict: impl Fn(Frame) -> bool,
     mut spare: impl FnMut(Frame) -> bool,
 ) -> Option<Frame> {
     let mut at = lists.lru(list);
     while let Some(frame) = at {
         let next = lists.mruward(frame);
-        if !may_go(frame) {
+        if !may_evict(frame) {
             at = next;
         } else if spare(frame) {
             lists.move_to_mru(list, frame);
@@ -222,18 +223,18 @@ pub(crate) fn second_chance<const N: usize>(
     None
 }
 
-/// Finds the clean frame nearest the LRU end of one list without walking its dirty end anew each
-/// time: everything on the LRU side of the cursor is dirty.
+/// Finds the clean frame nearest the LRU end of one list without walking the dirty frames at that
+/// end each time: everything on the LRU side of the cursor is dirty.
 ///
 /// The owner reports each frame that enters the list (at the MRU end), leaves it, or is cleaned.
 /// When frames are cleaned the search starts over at the LRU end, but only until it has met as many
-/// clean frames; then it goes on where it was.
+/// clean frames as were cleaned; then it resumes where it was.
 #[derive(Default)]
 pub(crate) struct CleanCursor {
     at: Option<Frame>,
-    /// Where the search goes on when it has met all that were cleaned.
+    /// Where the search resumes when it has met all frames that were cleaned.
     resume: Option<Frame>,
-    /// On the LRU side of `resume` are at most so many clean frames.
+    /// The most clean frames that there can be on the LRU side of `resume`.
     cleaned: u32,
 }
 
@@ -250,7 +251,12 @@ impl CleanCursor {
 
     /// To be called before `frame`, which is `dirty` or clean, is unlinked.
     #[inline]
-    pub(crate) fn leaving<const N: usize>(&mut self, lists: &Lists<N>, frame: Frame, dirty: bool) {
+    pub(crate) fn before_unlink<const N: usize>(
+        &mut self,
+        lists: &Lists<N>,
+        frame: Frame,
+        dirty: bool,
+    ) {
         if self.cleaned > 0 && self.resume == Some(frame) {
             self.resume = lists.mruward(frame);
         }
@@ -287,12 +293,12 @@ impl CleanCursor {
         }
     }
 
-    /// The clean frame nearest the LRU end that may go.
+    /// The clean frame nearest the LRU end that may be evicted.
     pub(crate) fn find<const N: usize>(
         &mut self,
         lists: &Lists<N>,
         dirty: impl Fn(Frame) -> bool,
-        may_go: impl Fn(Frame) -> bool,
+        may_evict: impl Fn(Frame) -> bool,
     ) -> Option<Frame> {
         while let Some(frame) = self.at
             && dirty(frame)
@@ -301,12 +307,12 @@ impl CleanCursor {
         }
         let mut at = self.at;
         while let Some(frame) = at {
-            if !dirty(frame) && may_go(frame) {
+            if !dirty(frame) && may_evict(frame) {
                 return at;
             }
             at = lists.mruward(frame);
         }
-        // Its owner may now move dirty frames without a word, also the one to go on at.
+        // The owner may now move dirty frames without reporting it, also the frame at `resume`.
         self.cleaned = 0;
         None
     }
@@ -352,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replacement_takes_the_place() {
+    fn a_replacement_takes_the_position() {
         let mut lists = Lists::<1>::new(5);
         (0..3).for_each(|frame| lists.push_mru(0, frame));
         for (frame, by) in [(1, 3), (0, 4), (2, 1)] {
@@ -417,9 +423,10 @@ mod tests {
             cursor.find(lists, is_dirty, |_| true)
         };
         assert_eq!(find(&mut cursor, &lists, &dirty), Some(4));
-        cursor.leaving(&lists, 4, false);
+        cursor.before_unlink(&lists, 4, false);
         lists.remove(0, 4);
-        // The list is dirty to its end; what enters there is met after what is cleaned.
+        // The list is dirty to its end; the search meets frames that enter there after cleaned
+        // ones.
         for frame in [0, 1] {
             dirty[frame] = false;
             cursor.cleaned(&lists, 0);
@@ -428,10 +435,10 @@ mod tests {
         cursor.entered(5);
         for frame in [0, 1] {
             assert_eq!(find(&mut cursor, &lists, &dirty), Some(frame));
-            cursor.leaving(&lists, frame, false);
+            cursor.before_unlink(&lists, frame, false);
             lists.remove(0, frame);
         }
-        // Past 2 and 3, which were passed before.
+        // The search skips 2 and 3, which it passed before.
         assert_eq!(find(&mut cursor, &lists, &dirty), Some(5));
         assert_eq!(looked_at.get(), 2);
     }

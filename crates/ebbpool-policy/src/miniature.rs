@@ -1,11 +1,11 @@
-//! What it takes for a policy over a sample of the pages to behave as the whole one does over all
-//! (Waldspurger et al. 2017).
+//! How to scale a policy down so that over a sample of the pages it behaves as the full-size policy
+//! does over all pages (Waldspurger et al. 2017).
 
 use ebbpool_cost::Decimal;
 
-use crate::spec::{Kind, Param, PolicySpec, Value};
+use crate::spec::{Param, ParameterKind, PolicySpec, Value};
 
-/// Pages that DULO takes for a sequence have to be sampled together.
+/// The pages of a DULO sequence have to be sampled together.
 const SEQUENCE: u64 = 64;
 
 /// Parameters in numbers of pages or blocks, of which a sample has fewer.
@@ -16,15 +16,15 @@ const PER_REFERENCE: &[&str] = &["lambda"];
 
 impl PolicySpec {
     /// True if the policy, or one that it wraps, acts on what it measures over a number of
-    /// references, so that there is no miniature of it. A window as small as the sample measures too
-    /// little, and one as long as the whole one's comes too late: bills of fd-buffer were half as
-    /// high again either way.
+    /// references, so that there is no miniature of it. A window as small as the sample measures
+    /// too little, and a window of the original length ends too late: both raised the bills of
+    /// fd-buffer by half.
     pub fn measures_windows(&self) -> bool {
         self.value("interval").is_some() || self.wrapped().any(PolicySpec::measures_windows)
     }
 
-    /// Neighbouring pages that the policy, or one that it wraps, treats as one, and that must be in
-    /// a sample together.
+    /// The number of neighbouring pages that the policy, or one that it wraps, treats as a unit, so
+    /// that a sample contains all of them or none.
     pub fn grain(&self) -> u64 {
         let sequence = match self.entry().name {
             "dulo" => SEQUENCE,
@@ -39,8 +39,8 @@ impl PolicySpec {
         own.into_iter().chain(wrapped).fold(1, u64::max)
     }
 
-    /// The policy for a sample of this share of the pages: the parameters that stand for a number of
-    /// pages, or per reference, are as small as the sample.
+    /// The policy for a sample of this share of the pages: parameters in numbers of pages shrink
+    /// with the sample, and rates per reference grow accordingly.
     pub fn in_miniature(&self, share: f64) -> PolicySpec {
         self.clone()
             .with_values(&|param, value| scaled_down(param, value, share))
@@ -51,7 +51,7 @@ fn scaled_down(param: &Param, value: &Value, share: f64) -> Option<Value> {
     match value {
         Value::Whole(number) if NUMBERS.contains(&param.name) => {
             let (least, most) = match param.kind {
-                Kind::Whole { min, max, .. } => (min.max(1), max),
+                ParameterKind::Whole { min, max, .. } => (min.max(1), max),
                 _ => (1, u64::MAX),
             };
             let scaled = (*number as f64 * share).round() as u64;

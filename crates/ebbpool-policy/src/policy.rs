@@ -11,13 +11,13 @@ pub type Frame = u32;
 /// A page number. Any `u64` is a page; none is special.
 pub type Page = u64;
 
-/// What a policy remembers a page by that is not resident: a number below [`MOST_GHOSTS`].
+/// The number, below [`MOST_GHOSTS`], under which a policy remembers a page that is not resident.
 ///
-/// The driver keeps it in its page table, in the place of the frame, so that looking for a ghost
-/// costs no search. A ghost that the policy has meanwhile forgotten does no harm.
+/// The driver stores it in its page table in place of the frame, so that finding a ghost takes no
+/// search. A ghost that the policy has meanwhile forgotten does no harm.
 pub type Ghost = u32;
 
-/// Ghosts are below this, so that a page table has a bit left to tell them from frames.
+/// Ghosts are below this, so that a page table has a bit left to distinguish them from frames.
 pub const MOST_GHOSTS: u32 = 1 << 31;
 
 /// How a page is fixed. A write marks the page dirty.
@@ -46,14 +46,14 @@ impl Access {
 /// Readings of an adaptive policy, for plots over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Gauges {
-    /// The wanted number of clean pages: Mc of FD-Buffer, tau of CASA.
+    /// The target number of clean pages: Mc of FD-Buffer, tau of CASA.
     pub target: Option<f64>,
     /// The policy advisor's latest estimates at the chosen Mc: Pc, Pd and Pdw (FD-Buffer,
     /// equations 5 to 7), each a share between 0 and 1.
     pub estimates: Option<[f64; 3]>,
 }
 
-/// What the trace holds for the page about to be referenced. Positions count references from 0.
+/// The future of the page about to be referenced. Positions count references from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextUse {
     /// The position of this reference.
@@ -64,12 +64,12 @@ pub struct NextUse {
     /// write. Without one it is the end of the trace where dirty pages are left there for free,
     /// and [`NextUse::NEVER`] where they are written.
     pub write: u64,
-    /// The page's references after this one up to `write`, that one included.
+    /// The number of references to the page after this one up to and including `write`.
     pub references_to_write: u32,
 }
 
 impl NextUse {
-    /// In place of a position that does not come.
+    /// Stands for a position that does not exist.
     pub const NEVER: u64 = u64::MAX;
 
     /// Before the first reference.
@@ -81,7 +81,7 @@ impl NextUse {
     };
 }
 
-/// How much of the future a policy must be told.
+/// How much of the future a policy requires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Foresight {
     /// Nothing.
@@ -91,7 +91,7 @@ pub enum Foresight {
     References,
     /// Also the next write.
     Writes,
-    /// Also what holding a frame is worth at each position.
+    /// Also the price of a frame at each position.
     Prices,
 }
 
@@ -101,111 +101,113 @@ pub enum Foresight {
 ///
 /// * `hit(frame)` when the page is resident, or
 /// * `miss(page)`, then, if no frame is free, `victim`, `write_with` and `cleaned` for each frame
-///   written with it, `also_leaving` and `evicted` for each frame that leaves, then
-///   `admit(frame, page)`; `refused` in its place if nobody may go.
+///   written with it, `also_leaving` and `evicted` for each frame that is evicted, then
+///   `admit(frame, page)`; `refused` instead if every frame is pinned.
 ///
 /// Between references it may call `cleaned(frame)` for a dirty page that was written back and
 /// stays, and `costs` when the device's costs have changed. A policy does no I/O, reads no
 /// clock, and never hashes a resident page.
 pub trait Policy: Send {
-    /// False if the numbers of pages make no difference, so that a driver need not have them at
-    /// hand before a miss.
+    /// False if the policy ignores page numbers, so that a driver need not load them before a miss.
     const LOOKS_AT_PAGES: bool = true;
 
     /// The page in `frame` was fixed.
     fn hit(&mut self, frame: Frame, access: Access);
 
-    /// False if the policy need not hear of every hit. Then a driver may leave hits out, if it divides time into
-    /// epochs of at most one miss for every 32 frames: it tells the first hit of each page in an epoch, the first
-    /// that writes, and each that writes to a clean page. It says with [`left_out`](Self::left_out) how many
-    /// others there were.
+    /// False if the policy need not learn of every hit. Then a driver may leave hits out, if it
+    /// divides time into epochs of at most one miss for every 32 frames: it reports the first hit
+    /// of each page in an epoch, the first that writes, and each that writes to a clean page. With
+    /// [`left_out`](Self::left_out) it reports the number of the others.
     fn wants_every_hit(&self) -> bool {
         true
     }
 
-    /// The driver left out so many hits since it last said so.
+    /// The driver left out `hits` hits since the last call.
     fn left_out(&mut self, _hits: u64) {}
 
-    /// A page that is not resident was asked for. Called once per such reference, first.
-    /// `ghost` is what `remember` or `refused` last answered for this page.
+    /// A page that is not resident is referenced. Called once per such reference, first. `ghost` is
+    /// what `remember` or `refused` last returned for this page.
     fn miss(&mut self, _page: Page, _ghost: Option<Ghost>, _access: Access) {}
 
-    /// The page in `frame` will probably be fixed soon: reads what `hit` will look at, so that it
-    /// is in the processor's cache by then (BP-Wrapper, Ding et al. 2009).
+    /// The page in `frame` will probably be fixed soon: loads what `hit` reads into the processor's
+    /// cache (BP-Wrapper, Ding et al. 2009).
     fn prefetch(&self, _frame: Frame) {}
 
     /// The page remembered as `ghost` will probably be missed soon.
     fn prefetch_ghost(&self, _ghost: Ghost) {}
 
-    /// Chooses who leaves. `incoming` is the missing page, or nothing when the background writer
-    /// asks; `may_go` is false for pinned frames. Answers `None` only when every occupied frame
-    /// is pinned. The frame stays the policy's until `evicted` is called; another frame may be
-    /// evicted in its place.
+    /// Chooses the frame to evict. `incoming` is the missing page, or `None` when the background
+    /// writer calls; `may_evict` is false for pinned frames. Returns `None` only when every
+    /// occupied frame is pinned. The policy keeps the frame until `evicted` is called; the driver
+    /// may evict another frame in its place.
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame>
     where
         Self: Sized;
 
-    /// Appends to `leaving` the frames, clean or dirty, that leave together with `victim`, in
-    /// order. The driver skips the pinned ones.
+    /// Appends to `evictions` the frames, clean or dirty, that are evicted together with `victim`,
+    /// in order. The driver skips the pinned ones.
     fn also_leaving(&self, _victim: Frame, _leaving: &mut Vec<Frame>) {}
 
-    /// The pages of an erase block that is written whole, if anything of it is written, when
-    /// `victim` and what leaves with it go: the driver first reads the pages of `victim`'s block
-    /// that are missing (page padding, BPLRU). Pinned pages of the block are written too and
-    /// stay: `cleaned` is called for them.
+    /// The number of pages of an erase block, if the driver has to write `victim`'s block whole as
+    /// soon as it writes any page of it in this eviction: the driver first reads the pages of the
+    /// block that are missing (page padding, BPLRU). It also writes pinned pages of the block,
+    /// which stay resident, and calls `cleaned` for them.
     fn padding(&self, _victim: Frame) -> Option<NonZeroU64> {
         None
     }
 
-    /// `page` was brought into `frame`, which was empty.
+    /// `page` was read into `frame`, which was empty.
     fn admit(&mut self, frame: Frame, page: Page, access: Access);
 
-    /// The page missed last cannot be admitted, because everybody is pinned. Answers by what it
-    /// is remembered.
+    /// The page missed last cannot be admitted, because every frame is pinned. Returns the ghost
+    /// under which the policy remembers it.
     fn refused(&mut self) -> Option<Ghost> {
         None
     }
 
-    /// The page in `frame` is about to leave, `evicted` is called next. Answers by what it is
-    /// remembered.
+    /// The page in `frame` is about to be evicted; `evicted` is called next. Returns the ghost
+    /// under which the policy remembers it.
     fn remember(&mut self, _frame: Frame) -> Option<Ghost> {
         None
     }
 
-    /// The page left `frame`; the driver has written it if it was dirty.
+    /// The page was evicted from `frame`; the driver has written it if it was dirty.
     fn evicted(&mut self, frame: Frame);
 
-    /// The dirty page in `frame` was written back and stays.
+    /// The dirty page in `frame` was written back and stays resident.
     fn cleaned(&mut self, frame: Frame);
 
-    /// Appends to `together` at most `max` dirty frames best written in one go with `victim`, which
-    /// `victim` answered last. Written, they become clean and stay: the driver calls `cleaned` for
-    /// each. The victim, if it is dirty, is written with them and leaves.
+    /// Appends to `together` at most `max` dirty frames that are best written together with
+    /// `victim`, which `victim` returned last. Once written, they are clean and stay resident: the
+    /// driver calls `cleaned` for each. It writes the victim with them, if it is dirty, and evicts
+    /// it.
     fn write_with(&self, _victim: Frame, _max: usize, _together: &mut Vec<Frame>) {}
 
     /// The current costs of one page read and one page write.
     fn costs(&mut self, _costs: Costs) {}
 
-    /// True if the driver must tell erase counts. Drivers whose device has none refuse the policy.
+    /// True if the driver must report erase counts. Drivers whose device has none refuse the
+    /// policy.
     fn asks_erase_counts(&self) -> bool {
         false
     }
 
     /// The erase block that holds the page in `frame` was erased `erases` times so far; 0 if no
-    /// block holds it. Told after `admit`, and before the next `victim` when the device has moved
-    /// the page.
+    /// block holds it. The driver reports it after `admit`, and before the next `victim` when the
+    /// device has moved the page.
     fn erase_count(&mut self, _frame: Frame, _erases: u32) {}
 
-    /// Offline policies only: what comes for the page about to be referenced, as far as the
-    /// policy's [`Foresight`] goes. Called before `hit` and `miss`.
+    /// Offline policies only: the future of the page about to be referenced, as far as the policy's
+    /// [`Foresight`] requires. Called before `hit` and `miss`.
     fn next_use(&mut self, _next: NextUse) {}
 
-    /// Policies with [`Foresight::Prices`] only: `prices[u]` is what holding a frame from the
-    /// beginning to position u is worth, in page reads; it never falls. Called once, first.
+    /// Policies with [`Foresight::Prices`] only: `prices[u]` is the price of a frame from the
+    /// beginning to position u, in page reads; it never decreases with u. Called once, before
+    /// everything else.
     fn prices(&mut self, _prices: Arc<[f64]>) {}
 
     /// Readings for plots over time.
@@ -232,10 +234,10 @@ pub trait DynPolicy {
     fn victim(
         &mut self,
         incoming: Option<(Page, Access)>,
-        may_go: &dyn Fn(Frame) -> bool,
+        may_evict: &dyn Fn(Frame) -> bool,
     ) -> Option<Frame>;
     /// See [`Policy::also_leaving`].
-    fn also_leaving(&self, victim: Frame, leaving: &mut Vec<Frame>);
+    fn also_leaving(&self, victim: Frame, evictions: &mut Vec<Frame>);
     /// See [`Policy::padding`].
     fn padding(&self, victim: Frame) -> Option<NonZeroU64>;
     /// See [`Policy::admit`].
@@ -286,12 +288,12 @@ impl<P: Policy> DynPolicy for P {
     fn victim(
         &mut self,
         incoming: Option<(Page, Access)>,
-        may_go: &dyn Fn(Frame) -> bool,
+        may_evict: &dyn Fn(Frame) -> bool,
     ) -> Option<Frame> {
-        Policy::victim(self, incoming, may_go)
+        Policy::victim(self, incoming, may_evict)
     }
-    fn also_leaving(&self, victim: Frame, leaving: &mut Vec<Frame>) {
-        Policy::also_leaving(self, victim, leaving);
+    fn also_leaving(&self, victim: Frame, evictions: &mut Vec<Frame>) {
+        Policy::also_leaving(self, victim, evictions);
     }
     fn padding(&self, victim: Frame) -> Option<NonZeroU64> {
         Policy::padding(self, victim)

@@ -7,22 +7,22 @@ use crate::spec::{Entry, PolicySpec};
 
 /// A policy the registry can build.
 pub trait Build: Policy + Sized + 'static {
-    /// What the policy says of itself.
+    /// The policy's description of itself.
     const ENTRY: Entry;
 
     /// True if its `cluster` parameter is the write clustering laid over any policy.
     const WRITE_CLUSTERING: bool = false;
 
-    /// What it must be told of the future.
+    /// How much of the future it requires.
     const FORESIGHT: Foresight = Foresight::Nothing;
 
     /// The policy over `frames` frames, which are at least one. `spec` is of this entry.
     fn build(spec: &PolicySpec, frames: u32) -> Self;
 }
 
-/// Somebody who wants a policy as a concrete type, to be called without dynamic dispatch.
+/// Receives a policy as a concrete type, to be called without dynamic dispatch.
 pub trait Visitor {
-    /// What comes of the visit.
+    /// The result of the visit.
     type Out;
 
     /// Receives the policy.
@@ -31,13 +31,13 @@ pub trait Visitor {
 
 macro_rules! registry {
     ($($module:ident::$policy:ident),* $(,)?) => {
-        /// What every policy says of itself, in the order of the documentation.
+        /// The entries of all policies, in the order of the documentation.
         pub fn entries() -> &'static [Entry] {
             static ENTRIES: &[Entry] = &[$(<policies::$module::$policy as Build>::ENTRY),*];
             ENTRIES
         }
 
-        /// What the policy of `spec` itself must be told of the future.
+        /// How much of the future the policy of `spec` itself requires.
         fn own_foresight(spec: &PolicySpec) -> Foresight {
             $(if spec.entry.name == <policies::$module::$policy as Build>::ENTRY.name {
                 return <policies::$module::$policy as Build>::FORESIGHT;
@@ -99,7 +99,7 @@ registry! {
     ace::Ace,
 }
 
-/// What the policy of `spec`, or one that it wraps, must be told of the future.
+/// How much of the future the policy of `spec`, or one that it wraps, requires.
 pub fn foresight(spec: &PolicySpec) -> Foresight {
     spec.wrapped()
         .map(foresight)

@@ -1,13 +1,13 @@
-//! What is known of erase blocks and clusters that have pages in the buffer.
+//! A table of the erase blocks and clusters that have pages in the buffer.
 
 use std::hash::BuildHasher;
 use std::ops::{Index, IndexMut};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-/// Values found by number, each in a slot: a small number that is its own while it is here.
+/// Values found by number, each in a slot: a small number that identifies it until it is removed.
 ///
-/// There are as many slots as there were ever values at once.
+/// The number of slots is the highest number of values that there ever were at once.
 pub(crate) struct Slots<T> {
     by_number: HashTable<u32>,
     hasher: DefaultHashBuilder,
@@ -39,7 +39,7 @@ impl<T> Slots<T> {
         self.by_number.find(hash, is_its).copied()
     }
 
-    /// Gives `number`, which has no value, this one; answers its slot.
+    /// Stores `value` for `number`, which has none. Returns its slot.
     pub(crate) fn insert(&mut self, number: u64, value: T) -> u32 {
         let entry = Slot { number, value };
         let slot = match self.free.pop() {
@@ -51,7 +51,7 @@ impl<T> Slots<T> {
                 let slots = self.slots.len() + 1;
                 make_room(&mut self.slots, slots);
                 self.slots.push(entry);
-                // So that freeing a slot allocates nothing.
+                // Makes room now, so that freeing a slot allocates nothing.
                 make_room(&mut self.free, slots);
                 slots as u32 - 1
             }
@@ -65,20 +65,20 @@ impl<T> Slots<T> {
     /// Frees `slot`, which has a value.
     pub(crate) fn remove(&mut self, slot: u32) {
         let hash = self.hasher.hash_one(self.slots[slot as usize].number);
-        if let Ok(entry) = self.by_number.find_entry(hash, |&known| known == slot) {
+        if let Ok(entry) = self.by_number.find_entry(hash, |&other| other == slot) {
             entry.remove();
             self.free.push(slot);
         }
     }
 
-    /// Slots that have or had a value, which are those below.
+    /// The number of slots that have or had a value: all slots below it.
     pub(crate) fn len(&self) -> u32 {
         self.slots.len() as u32
     }
 }
 
-/// Room for `len` entries in all, and a quarter more if the memory was too small, where a vector
-/// left to itself would double it.
+/// Makes room for `len` entries in all, and for a quarter more if the memory was too small; a
+/// vector left to itself would double it.
 #[inline]
 pub(crate) fn make_room<T>(entries: &mut Vec<T>, len: usize) {
     if len > entries.capacity() {

@@ -9,8 +9,8 @@ use ebbpool_cost::{Decimal, did_you_mean, one_line};
 
 use crate::registry;
 
-/// What a policy says of itself: the registry, `--help`, `docs/policies.md` and error messages
-/// are made of these.
+/// The description of a policy, from which the registry, `--help`, `docs/policies.md` and error
+/// messages are made.
 #[derive(Debug)]
 pub struct Entry {
     /// The contract name, such as `cflru-c`.
@@ -19,59 +19,61 @@ pub struct Entry {
     pub aliases: &'static [(&'static str, &'static str)],
     /// The parameters, in canonical order.
     pub params: &'static [Param],
-    /// One sentence: what it keeps and whom it evicts.
+    /// One sentence: which pages it keeps and which it evicts.
     pub summary: &'static str,
-    /// How it works: what it keeps, what a hit changes, how the victim is found.
+    /// How it works: what it stores, what a hit changes, how it finds the victim.
     pub how: &'static str,
-    /// When it wins and when it loses, and who says so.
+    /// When to use it, what it is good and bad at, and which paper says so.
     pub when: &'static str,
-    /// Memory it takes.
-    pub memory: Memory,
-    /// Where it was published, and where the papers of this project evaluate it.
+    /// MemoryUse it takes.
+    pub memory: MemoryUse,
+    /// Where it was published, and which of the project's papers evaluate it.
     pub source: &'static str,
     /// False for policies that look into the future.
     pub online: bool,
     /// True if the costs of a read and a write change its choices, so that a run serves a single
     /// asymmetry.
     pub looks_at_costs: bool,
-    /// True if it must be told how often the erase blocks of its pages were erased, which only a
-    /// simulated flash device knows.
+    /// True if it requires the erase counts of its pages' erase blocks, which only a simulated
+    /// flash device reports.
     pub asks_erase_counts: bool,
 }
 
-/// Memory a policy takes with default parameters once warm, in bytes per frame; a test measures it.
+/// MemoryUse a policy takes with default parameters once warm, in bytes per frame; a test measures
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Memory {
-    /// What keeps the resident pages in order, where they lie close together.
+pub struct MemoryUse {
+    /// The order of the resident pages, where their numbers lie close together.
     pub order: u32,
-    /// The same where each page has an erase block or cluster to itself, which has a number, counts
-    /// and mostly a place in a heap.
+    /// The same where each page has an erase block or cluster of its own, which has a number,
+    /// counts and mostly an entry in a heap.
     pub order_scattered: u32,
-    /// Ghosts, and what estimates are made of.
+    /// Ghosts, and the data from which the policy makes estimates.
     pub ghosts: u32,
 }
 
-impl Memory {
+impl MemoryUse {
     /// `order` bytes wherever the pages lie, and no ghosts.
     pub const fn of(order: u32) -> Self {
-        Memory {
+        MemoryUse {
             order,
             order_scattered: order,
             ghosts: 0,
         }
     }
 
-    /// The same, but so many bytes where each page has an erase block or cluster to itself.
+    /// The same, but `order_scattered` bytes where each page has an erase block or cluster of its
+    /// own.
     pub const fn scattered(self, order_scattered: u32) -> Self {
-        Memory {
+        MemoryUse {
             order_scattered,
             ..self
         }
     }
 
-    /// The same, and so many bytes for ghosts and estimates.
+    /// The same, and `ghosts` bytes for ghosts and estimates.
     pub const fn with_ghosts(self, ghosts: u32) -> Self {
-        Memory { ghosts, ..self }
+        MemoryUse { ghosts, ..self }
     }
 }
 
@@ -81,7 +83,7 @@ pub struct Param {
     /// Its name.
     pub name: &'static str,
     /// The values it takes.
-    pub kind: Kind,
+    pub kind: ParameterKind,
     /// The value where none is given.
     pub default: &'static str,
     /// What it does.
@@ -90,7 +92,7 @@ pub struct Param {
 
 /// The values a parameter takes.
 #[derive(Debug)]
-pub enum Kind {
+pub enum ParameterKind {
     /// An exact decimal from 0 to 1.
     Share,
     /// An exact decimal above 0 and up to 1, printed as a percentage.
@@ -120,7 +122,7 @@ pub enum Kind {
 /// The write-clustering parameter of TC sections 4.5 and 5.1, shared by many policies.
 pub const CLUSTER: Param = Param {
     name: "cluster",
-    kind: Kind::Whole {
+    kind: ParameterKind::Whole {
         min: 0,
         max: MAX_PAGES,
         or: Some("auto"),
@@ -132,15 +134,15 @@ pub const CLUSTER: Param = Param {
 /// The window parameter of CFLRU and its kin.
 pub const WINDOW: Param = Param {
     name: "window",
-    kind: Kind::Share,
+    kind: ParameterKind::Share,
     default: "0.5",
     about: "share of the frames, at the LRU end, in which victims are looked for",
 };
 
-/// The block parameter of policies that think of the device's erase blocks.
+/// The block parameter of policies that group pages by the device's erase blocks.
 pub const BLOCK: Param = Param {
     name: "block",
-    kind: Kind::Whole {
+    kind: ParameterKind::Whole {
         min: 1,
         max: MAX_PAGES,
         or: None,
@@ -188,30 +190,30 @@ impl Value {
 
 /// Why a value was refused.
 enum Refusal {
-    /// It is not of these.
-    NotOf(String),
+    /// It is not one of these.
+    OutOfRange(String),
     /// It is a policy, and refused as such.
     Policy(SpecError),
 }
 
-impl Kind {
+impl ParameterKind {
     /// Reads a value.
     fn parse(&self, text: &str) -> Result<Value, Refusal> {
         let fraction = || text.parse::<Decimal>().ok();
         let value = match self {
-            Kind::Share => fraction()
+            ParameterKind::Share => fraction()
                 .filter(|share| !share.exceeds_one())
                 .map(Value::Decimal),
-            Kind::Percent => fraction()
+            ParameterKind::Percent => fraction()
                 .filter(|share| !share.exceeds_one() && !share.is_zero())
                 .map(Value::Decimal),
-            Kind::ShareOrPages if text.contains(['%', '.']) => {
-                return Kind::Share
+            ParameterKind::ShareOrPages if text.contains(['%', '.']) => {
+                return ParameterKind::Share
                     .parse(text)
-                    .map_err(|_| Refusal::NotOf(self.range()));
+                    .map_err(|_| Refusal::OutOfRange(self.range()));
             }
-            Kind::ShareOrPages => text.parse().ok().map(Value::Whole),
-            Kind::Whole { min, max, or } => match or {
+            ParameterKind::ShareOrPages => text.parse().ok().map(Value::Whole),
+            ParameterKind::Whole { min, max, or } => match or {
                 Some(word) if *word == text => Some(Value::Word(word)),
                 _ => text
                     .parse()
@@ -219,14 +221,14 @@ impl Kind {
                     .filter(|number| (min..=max).contains(&number))
                     .map(Value::Whole),
             },
-            Kind::Word(words) => words
+            ParameterKind::Word(words) => words
                 .iter()
                 .find(|word| **word == text)
                 .map(|word| Value::Word(word)),
-            Kind::Policy => return self.parse_policy(text),
-            Kind::Policies { most } => return self.parse_policies(text, *most),
+            ParameterKind::Policy => return self.parse_policy(text),
+            ParameterKind::Policies { most } => return self.parse_policies(text, *most),
         };
-        value.ok_or_else(|| Refusal::NotOf(self.range()))
+        value.ok_or_else(|| Refusal::OutOfRange(self.range()))
     }
 
     fn parse_policy(&self, text: &str) -> Result<Value, Refusal> {
@@ -242,24 +244,24 @@ impl Kind {
         let can_be_tried = |spec: &PolicySpec| spec.online() && !spec.asks_erase_counts();
         match (1..=most).contains(&specs.len()) && specs.iter().all(can_be_tried) {
             true => Ok(Value::Policies(specs)),
-            false => Err(Refusal::NotOf(self.range())),
+            false => Err(Refusal::OutOfRange(self.range())),
         }
     }
 
-    /// What stands in the parentheses, which a single name needs not.
+    /// The text inside the parentheses, which a single name need not have.
     fn unwrap<'a>(&self, text: &'a str) -> Result<&'a str, Refusal> {
         match spec::inside_parentheses(text) {
             Ok(Some(inside)) => Ok(inside),
             Ok(None) if !text.contains([':', '(', ')']) => Ok(text),
-            _ => Err(Refusal::NotOf(self.range())),
+            _ => Err(Refusal::OutOfRange(self.range())),
         }
     }
 
     fn parse_wrapped(&self, text: &str) -> Result<PolicySpec, Refusal> {
-        // Looked at before the rest is read, so that no text makes this call itself at depth.
+        // Checked before the rest is parsed, so that no text makes this function recurse deeply.
         let (name, _) = spec::split_name(text);
         if named(name).is_some_and(|(entry, _)| entry.wraps_a_policy()) {
-            return Err(Refusal::NotOf(self.range()));
+            return Err(Refusal::OutOfRange(self.range()));
         }
         text.parse().map_err(Refusal::Policy)
     }
@@ -267,20 +269,20 @@ impl Kind {
     /// The values allowed, in words.
     pub fn range(&self) -> String {
         match self {
-            Kind::Share => "0 to 1, or 0% to 100%".into(),
-            Kind::Percent => "above 0% to 100%".into(),
-            Kind::ShareOrPages => {
+            ParameterKind::Share => "0 to 1, or 0% to 100%".into(),
+            ParameterKind::Percent => "above 0% to 100%".into(),
+            ParameterKind::ShareOrPages => {
                 "0% to 100% (or 0.0 to 1.0) of the frames, or a number of pages".into()
             }
-            Kind::Whole { min, max, or } => {
+            ParameterKind::Whole { min, max, or } => {
                 let or = or.map(|word| format!(", or {word}")).unwrap_or_default();
                 format!("{min} to {max}{or}")
             }
-            Kind::Word(words) => words.join(" or "),
-            Kind::Policy => {
+            ParameterKind::Word(words) => words.join(" or "),
+            ParameterKind::Policy => {
                 "a policy that wraps none itself, in parentheses if it has parameters".into()
             }
-            Kind::Policies { most } => format!(
+            ParameterKind::Policies { most } => format!(
                 "1 to {most} online policies that wrap none themselves and ask for no erase counts, in parentheses"
             ),
         }
@@ -288,7 +290,9 @@ impl Kind {
 
     fn spell(&self, value: &Value) -> String {
         match (self, value) {
-            (Kind::Percent | Kind::ShareOrPages, Value::Decimal(fraction)) => fraction.percent(),
+            (ParameterKind::Percent | ParameterKind::ShareOrPages, Value::Decimal(fraction)) => {
+                fraction.percent()
+            }
             (_, Value::Decimal(fraction)) => fraction.to_string(),
             (_, Value::Whole(number)) => number.to_string(),
             (_, Value::Word(word)) => word.to_string(),
@@ -308,7 +312,7 @@ impl Entry {
     /// True if one of its parameters is a policy, or policies.
     pub fn wraps_a_policy(&self) -> bool {
         let mut kinds = self.params.iter().map(|param| &param.kind);
-        kinds.any(|kind| matches!(kind, Kind::Policy | Kind::Policies { .. }))
+        kinds.any(|kind| matches!(kind, ParameterKind::Policy | ParameterKind::Policies { .. }))
     }
 }
 
@@ -346,22 +350,22 @@ pub enum SpecError {
     /// There is no policy of that name.
     #[error("unknown policy '{name}'{suggestion}; the policies are: {all}")]
     UnknownPolicy {
-        /// The name given.
+        /// The name as given.
         name: String,
         /// "did you mean" the most similar one, if one is similar.
         suggestion: String,
-        /// All of them.
+        /// The names of all policies.
         all: String,
     },
     /// The policy has no such parameter.
-    #[error("policy {policy} has no parameter '{name}'{known}")]
+    #[error("policy {policy} has no parameter '{name}'{alternatives}")]
     UnknownParam {
         /// The policy.
         policy: &'static str,
         /// The parameter's name as given.
         name: String,
-        /// The nearest, and all with their ranges.
-        known: String,
+        /// The most similar parameter, and all parameters with their ranges.
+        alternatives: String,
     },
     /// The value is out of range or not of the parameter's kind.
     #[error("policy {policy}: {param}={value} is out of range; {param} takes {range}")]
@@ -382,7 +386,7 @@ pub enum SpecError {
         policy: &'static str,
         /// The parameter.
         param: &'static str,
-        /// Why.
+        /// Why it is refused.
         error: Box<SpecError>,
     },
     /// Not of the form name:param=value,…
@@ -448,7 +452,7 @@ impl PolicySpec {
         self.entry.looks_at_costs || self.wrapped().any(PolicySpec::looks_at_costs)
     }
 
-    /// True if the policy, or one that it wraps, must be told erase counts.
+    /// True if the policy, or one that it wraps, requires erase counts.
     pub fn asks_erase_counts(&self) -> bool {
         self.entry.asks_erase_counts || self.wrapped().any(PolicySpec::asks_erase_counts)
     }
@@ -476,13 +480,13 @@ impl PolicySpec {
         matches!(self.value(name), Some(Value::Word(is)) if is == word)
     }
 
-    /// True if the size of the device's erase block is part of what was asked for.
+    /// True if a parameter stands for the size of the device's erase block.
     pub fn asks_erase_block(&self) -> bool {
         self.is("cluster", "auto") || self.wrapped().any(PolicySpec::asks_erase_block)
     }
 
-    /// The policy for a device whose erase blocks have so many pages, which `cluster=auto` stands
-    /// for.
+    /// The policy for a device whose erase blocks have `pages` pages, which replaces
+    /// `cluster=auto`.
     pub fn on_erase_blocks(mut self, pages: u64) -> Self {
         let auto = self.is("cluster", "auto");
         for (param, value) in self.entry.params.iter().zip(&mut self.values) {
@@ -500,8 +504,8 @@ impl PolicySpec {
         self
     }
 
-    /// The policy with other values where `change` has one, also of those that it wraps. A
-    /// value is to be of its parameter's kind and in its range.
+    /// The policy with other values where `change` returns one, also in the policies that it wraps.
+    /// The value must be of its parameter's kind and in its range.
     pub fn with_values(mut self, change: &impl Fn(&Param, &Value) -> Option<Value>) -> Self {
         for (param, value) in self.entry.params.iter().zip(&mut self.values) {
             for wrapped in value.policies_mut() {
@@ -528,7 +532,7 @@ impl PolicySpec {
                 return Err(SpecError::UnknownParam {
                     policy,
                     name: name.into(),
-                    known: known_params(self.entry, name),
+                    alternatives: list_params(self.entry, name),
                 });
             };
             let param = &self.entry.params[at];
@@ -540,7 +544,7 @@ impl PolicySpec {
             }
             given.push(param.name);
             self.values[at] = param.kind.parse(value).map_err(|refusal| match refusal {
-                Refusal::NotOf(range) => SpecError::BadValue {
+                Refusal::OutOfRange(range) => SpecError::BadValue {
                     policy,
                     param: param.name,
                     value: value.into(),
@@ -557,7 +561,7 @@ impl PolicySpec {
     }
 }
 
-fn known_params(entry: &Entry, name: &str) -> String {
+fn list_params(entry: &Entry, name: &str) -> String {
     if entry.params.is_empty() {
         return "; it has none".into();
     }
@@ -620,8 +624,8 @@ impl fmt::Display for PolicySpec {
     }
 }
 
-/// Splits a list of policies: commas separate, but an item with `=` and no `:` before it
-/// continues the policy before it, and nothing is split inside parentheses.
+/// Splits a list of policies at commas. An item with `=` and no `:` before it continues the policy
+/// before it, and commas inside parentheses do not separate.
 ///
 /// ```
 /// let list = ebbpool_policy::split_list("lru,cfdc:window=0.5,cluster=64");
@@ -629,7 +633,7 @@ impl fmt::Display for PolicySpec {
 /// ```
 pub fn split_list(list: &str) -> Vec<String> {
     let mut items: Vec<String> = Vec::new();
-    // Where the parentheses do not match the whole list is one piece, which the parser refuses.
+    // Where the parentheses do not match, the whole list is one piece, which the parser refuses.
     for piece in spec::parts(list).unwrap_or_else(|_| vec![list.trim()]) {
         let head = piece.split('=').next().unwrap_or("");
         let continues = piece.contains('=') && !head.contains(':');

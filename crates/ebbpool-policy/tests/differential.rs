@@ -1,9 +1,9 @@
-//! Every policy against the slow, obvious model of it: the same events in the same order.
+//! Compares every policy with the slow, simple model of it: the same events in the same order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 
-use ebbpool_model::{Event, Foreseen, foresee, model, workload};
+use ebbpool_model::{FutureUse, ModelEvent, foresee, model, workload};
 use ebbpool_policy::{Access, Costs, DynPolicy, Ghost, NextUse, PolicySpec, registry};
 
 const SPECS: &[&str] = &[
@@ -194,15 +194,15 @@ impl Buffer {
         page: u64,
         write: bool,
         next_use: Option<u64>,
-        foreseen: Foreseen,
+        future: FutureUse,
         pinned: &BTreeSet<u64>,
-    ) -> Vec<Event> {
+    ) -> Vec<ModelEvent> {
         let access = Access::from_write(write);
         self.policy.next_use(NextUse {
-            position: foreseen.position,
+            position: future.position,
             reference: next_use.unwrap_or(NextUse::NEVER),
-            write: foreseen.write.unwrap_or(NextUse::NEVER),
-            references_to_write: foreseen.references_to_write as u32,
+            write: future.write.unwrap_or(NextUse::NEVER),
+            references_to_write: future.references_to_write as u32,
         });
         if let Some(&frame) = self.table.get(&page) {
             self.policy.hit(frame, access);
@@ -218,16 +218,19 @@ impl Buffer {
             Some(frame) => frame,
             None => {
                 let pages = &self.pages;
-                let may_go = |frame: u32| !pinned.contains(&pages[&frame].0);
-                let Some(frame) = self.policy.victim(Some((page, access)), &may_go) else {
-                    assert!(pages.keys().all(|&frame| !may_go(frame)), "somebody may go");
+                let may_evict = |frame: u32| !pinned.contains(&pages[&frame].0);
+                let Some(frame) = self.policy.victim(Some((page, access)), &may_evict) else {
+                    assert!(
+                        pages.keys().all(|&frame| !may_evict(frame)),
+                        "a frame may be evicted"
+                    );
                     self.remember(page, |policy| policy.refused());
                     return events;
                 };
-                assert!(may_go(frame), "a pinned frame was chosen");
-                let mut leaving = vec![frame];
-                self.policy.also_leaving(frame, &mut leaving);
-                leaving.retain(|&frame| may_go(frame));
+                assert!(may_evict(frame), "a pinned frame was chosen");
+                let mut evictions = vec![frame];
+                self.policy.also_leaving(frame, &mut evictions);
+                evictions.retain(|&frame| may_evict(frame));
                 let mut together = Vec::new();
                 let all = self.frames as usize;
                 self.policy.write_with(frame, all, &mut together);
@@ -239,48 +242,54 @@ impl Buffer {
                     self.policy.cleaned(frame);
                 }
                 let padding = self.policy.padding(frame);
-                self.leave(&leaving, padding.map(NonZeroU64::get), &mut events);
+                self.leave(&evictions, padding.map(NonZeroU64::get), &mut events);
                 frame
             }
         };
-        events.push(Event::Read(page));
+        events.push(ModelEvent::Read(page));
         self.table.insert(page, frame);
         self.pages.insert(frame, (page, write));
         self.policy.admit(frame, page, access);
         events
     }
 
-    fn write(&mut self, frame: u32, events: &mut Vec<Event>) {
+    fn write(&mut self, frame: u32, events: &mut Vec<ModelEvent>) {
         let (page, dirty) = self.pages[&frame];
-        assert!(dirty, "page {page} is written in one go and is clean");
-        events.push(Event::Write(page));
+        assert!(
+            dirty,
+            "page {page} is written together with the victim and is clean"
+        );
+        events.push(ModelEvent::Write(page));
         self.pages.insert(frame, (page, false));
     }
 
-    /// The frames leave in this order; with `block` the block is written whole if at all.
-    fn leave(&mut self, leaving: &[u32], block: Option<u64>, events: &mut Vec<Event>) {
-        let any_dirty = leaving.iter().any(|frame| self.pages[frame].1);
+    /// Evicts the frames in this order; with `block` the block is written whole if at all.
+    fn leave(&mut self, evictions: &[u32], block: Option<u64>, events: &mut Vec<ModelEvent>) {
+        let any_dirty = evictions.iter().any(|frame| self.pages[frame].1);
         let whole = block.filter(|_| any_dirty);
         if let Some(block) = whole {
-            let first = self.pages[&leaving[0]].0 / block * block;
+            let first = self.pages[&evictions[0]].0 / block * block;
             let pages = || (0..block).map_while(|offset| first.checked_add(offset));
             let missing = pages().filter(|page| !self.table.contains_key(page));
-            events.extend(missing.map(Event::Pad));
-            events.extend(pages().map(Event::Write));
+            events.extend(missing.map(ModelEvent::Pad));
+            events.extend(pages().map(ModelEvent::Write));
             for frame in pages().filter_map(|page| self.table.get(&page).copied()) {
                 let dirty = &mut self.pages.get_mut(&frame).expect("a resident page").1;
-                if !leaving.contains(&frame) && std::mem::take(dirty) {
+                if !evictions.contains(&frame) && std::mem::take(dirty) {
                     self.policy.cleaned(frame);
                 }
             }
         }
-        for &frame in leaving {
-            let (page, dirty) = self.pages.remove(&frame).expect("who leaves is resident");
+        for &frame in evictions {
+            let (page, dirty) = self
+                .pages
+                .remove(&frame)
+                .expect("an evicted page is resident");
             self.table.remove(&page);
             if dirty && whole.is_none() {
-                events.push(Event::Write(page));
+                events.push(ModelEvent::Write(page));
             }
-            events.push(Event::Evict(page));
+            events.push(ModelEvent::Evict(page));
             self.remember(page, |policy| policy.remember(frame));
             self.policy.evicted(frame);
         }
@@ -300,19 +309,19 @@ impl Buffer {
 }
 
 fn next_uses(trace: &[(u64, bool)]) -> Vec<Option<u64>> {
-    let mut seen = BTreeMap::new();
+    let mut next_by_page = BTreeMap::new();
     let mut next: Vec<Option<u64>> = trace
         .iter()
         .enumerate()
         .rev()
-        .map(|(at, (page, _))| seen.insert(*page, at as u64))
+        .map(|(at, (page, _))| next_by_page.insert(*page, at as u64))
         .collect();
     next.reverse();
     next
 }
 
-/// Prices that rise by nothing, a little or a lot; multiples of 2^-20, so that sums are exact.
-fn prices(random: &mut workload::Random, references: usize, frames: u32) -> Vec<f64> {
+/// Prices that rise by 0, a little or a lot; multiples of 2^-20, so that sums are exact.
+fn prices(random: &mut workload::RandomWorkload, references: usize, frames: u32) -> Vec<f64> {
     let mut units = 0;
     let mut prices = vec![0.0];
     for _ in 0..references {
@@ -338,10 +347,10 @@ fn compare(spec: &str, frames: u32, seed: u64, references: usize, disturb: Distu
     let pages = u64::from(frames) * (2 + seed % 3) + 3;
     let trace = workload::workload(seed, references, pages);
     let next = next_uses(&trace);
-    let foreseen = foresee(&trace, seed.is_multiple_of(2));
+    let future = foresee(&trace, seed.is_multiple_of(2));
     let mut model = model(spec, frames as usize);
     let mut buffer = Buffer::new(spec, frames);
-    let mut random = workload::Random::new(seed ^ 0xebb);
+    let mut random = workload::RandomWorkload::new(seed ^ 0xebb);
     if spec.contains("price-guided") {
         let prices = prices(&mut random, references, frames);
         model.prices(&prices);
@@ -349,7 +358,7 @@ fn compare(spec: &str, frames: u32, seed: u64, references: usize, disturb: Distu
     }
     let mut pinned = BTreeSet::new();
     for (at, &(page, write)) in trace.iter().enumerate() {
-        let place = || format!("{spec} with {frames} frames, seed {seed}, reference {at}");
+        let context = || format!("{spec} with {frames} frames, seed {seed}, reference {at}");
         if at % (references / 4) == 0 {
             let asymmetry = [32.0, 1.0, 128.0, 3.7][at / (references / 4) % 4];
             model.costs(asymmetry);
@@ -363,13 +372,13 @@ fn compare(spec: &str, frames: u32, seed: u64, references: usize, disturb: Distu
                 .filter(|_| random.below(4) < share)
                 .collect();
         }
-        model.foresee(foreseen[at]);
+        model.foresee(future[at]);
         let expected = model.reference(page, write, next[at], &pinned);
         assert_eq!(
-            buffer.reference(page, write, next[at], foreseen[at], &pinned),
+            buffer.reference(page, write, next[at], future[at], &pinned),
             expected,
             "{}",
-            place()
+            context()
         );
         if disturb.cleaning && random.below(5) == 0 {
             let dirty: Vec<u64> = model
@@ -399,15 +408,15 @@ fn compare(spec: &str, frames: u32, seed: u64, references: usize, disturb: Distu
                 pages.sort_unstable();
                 pages
             };
-            assert_eq!(resident, model.resident(), "{}", place());
+            assert_eq!(resident, model.resident(), "{}", context());
             let gauges = buffer.policy.gauges();
-            assert_eq!(gauges.target, model.target(), "{}", place());
-            assert_eq!(gauges.estimates, model.estimates(), "{}", place());
+            assert_eq!(gauges.target, model.target(), "{}", context());
+            assert_eq!(gauges.estimates, model.estimates(), "{}", context());
         }
     }
 }
 
-/// What happens beside references: pins and write-backs, pins, write-backs, nothing.
+/// Disturbances beside references: pins and write-backs, pins only, write-backs only, none.
 const DISTURBANCES: &[(bool, bool)] = &[(true, true), (true, false), (false, true), (false, false)];
 
 fn compare_each<'a>(
@@ -453,8 +462,8 @@ fn sixty_four_frames() {
     compare_each(SPECS.iter(), 64, 40..44, 3000, DISTURBANCES);
 }
 
-/// At this size the models take most of the time, so that all happens in one run, and two
-/// tests share the policies.
+/// At this size the models take most of the time, so that one run has all disturbances, and two
+/// tests divide the policies between them.
 fn a_thousand_frames<'a>(specs: impl Iterator<Item = &'a &'a str>) {
     compare_each(specs, 1000, 62..63, 8000, &DISTURBANCES[..1]);
 }
@@ -478,7 +487,7 @@ fn cfdc_without_clusters_is_cflru() {
             let mut cfdc = Buffer::new(&format!("cfdc:cluster=0,window={window}"), frames);
             let mut cflru = Buffer::new(&format!("cflru:window={window}"), frames);
             for (page, write) in workload::workload(seed, 2000, u64::from(frames) * 3) {
-                let blind = Foreseen::default();
+                let blind = FutureUse::default();
                 assert_eq!(
                     cfdc.reference(page, write, None, blind, &none),
                     cflru.reference(page, write, None, blind, &none)
@@ -488,7 +497,7 @@ fn cfdc_without_clusters_is_cflru() {
     }
 }
 
-/// Worked example 1 of FD-Buffer, table 2, and TC, table 3: R Y, R X come before.
+/// Worked example 1 of FD-Buffer, table 2, and TC, table 3, after R Y and R X.
 #[test]
 fn table_2_of_fd_buffer() {
     let [a, b, c, d, x, y] = [1u64, 2, 3, 4, 24, 25];
@@ -510,7 +519,7 @@ fn table_2_of_fd_buffer() {
         let next = next_uses(&trace);
         let mut events = Vec::new();
         for (at, &(page, write)) in trace.iter().enumerate() {
-            let blind = Foreseen::default();
+            let blind = FutureUse::default();
             let counted = buffer.reference(page, write, next[at], blind, &BTreeSet::new());
             if at >= 2 {
                 events.extend(counted);
@@ -518,19 +527,19 @@ fn table_2_of_fd_buffer() {
         }
         let reads = events
             .iter()
-            .filter(|e| matches!(e, Event::Read(_)))
+            .filter(|e| matches!(e, ModelEvent::Read(_)))
             .count();
         let writes: Vec<u64> = events
             .iter()
             .filter_map(|e| match e {
-                Event::Write(page) => Some(*page),
+                ModelEvent::Write(page) => Some(*page),
                 _ => None,
             })
             .collect();
         let victims: Vec<u64> = events
             .iter()
             .filter_map(|e| match e {
-                Event::Evict(page) => Some(*page),
+                ModelEvent::Evict(page) => Some(*page),
                 _ => None,
             })
             .collect();

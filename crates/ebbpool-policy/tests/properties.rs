@@ -1,12 +1,12 @@
-//! What every policy must do, whatever it keeps: each entry of the registry is driven with
-//! parameters drawn from their ranges. A new policy is tested here from its registry line on.
+//! Properties of every policy: each entry of the registry is driven with parameters drawn from
+//! their ranges. A new policy is tested here from its registry line on.
 
 #[path = "properties/driver.rs"]
 mod driver;
 #[path = "../../../docs/new-policy/policy.rs"]
 mod example;
 
-/// What a file in `src/policies/` finds under `crate`.
+/// The modules that a file in `src/policies/` uses from `crate`.
 mod lists {
     pub use ebbpool_policy::Lists;
 }
@@ -14,40 +14,42 @@ mod policy {
     pub use ebbpool_policy::{Access, Frame, Page, Policy};
 }
 mod spec {
-    pub use ebbpool_policy::{CLUSTER, Entry, Memory, PolicySpec};
+    pub use ebbpool_policy::{CLUSTER, Entry, MemoryUse, PolicySpec};
 }
 
 use std::collections::BTreeSet;
 
 use allocation_counter::measure;
 use ebbpool_policy::registry::{self, Build};
-use ebbpool_policy::{Costs, DynPolicy, Entry, Kind, MAX_PAGES, Memory, Param, PolicySpec};
+use ebbpool_policy::{
+    Costs, DynPolicy, Entry, MAX_PAGES, MemoryUse, Param, ParameterKind, PolicySpec,
+};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 
-use driver::{Driver, Event, Ghosts, Habits};
+use driver::{Driver, DriverBehaviour, Event, Ghosts};
 use example::CleanFirst;
 
 /// A policy under test.
 #[derive(Clone, Copy)]
-struct Subject {
+struct TestedPolicy {
     entry: &'static Entry,
     build: fn(&PolicySpec, u32) -> Box<dyn DynPolicy + Send>,
-    /// False if the registry does not know it, so that only its defaults can be named.
+    /// False if it is not in the registry, so that only its defaults can be named.
     registered: bool,
 }
 
 /// The registry, and the example that CONTRIBUTING.md begins with.
-fn subjects() -> Vec<Subject> {
+fn tested_policies() -> Vec<TestedPolicy> {
     static CLEAN_FIRST: Entry = CleanFirst::ENTRY;
-    let example = Subject {
+    let example = TestedPolicy {
         entry: &CLEAN_FIRST,
         build: |spec, frames| Box::new(CleanFirst::build(spec, frames)),
         registered: false,
     };
-    let registered = registry::entries().iter().map(|entry| Subject {
+    let registered = registry::entries().iter().map(|entry| TestedPolicy {
         entry,
         build: registry::boxed,
         registered: true,
@@ -68,9 +70,9 @@ enum Op {
         read: f64,
         write: f64,
     },
-    /// The background writer asks who would go.
-    Ask,
-    /// A page's erase block is another, or has been erased.
+    /// The background writer requests a victim.
+    RequestVictim,
+    /// A page moves to another erase block, or its erase block was erased.
     Wear {
         frame: Index,
         erases: u32,
@@ -95,17 +97,17 @@ fn value(param: &Param) -> BoxedStrategy<String> {
         ]
     };
     match param.kind {
-        Kind::Share => share().boxed(),
-        Kind::Percent => (1u32..=1000)
+        ParameterKind::Share => share().boxed(),
+        ParameterKind::Percent => (1u32..=1000)
             .prop_map(|mille| format!("{}.{}%", mille / 10, mille % 10))
             .boxed(),
-        Kind::ShareOrPages => prop_oneof![
+        ParameterKind::ShareOrPages => prop_oneof![
             (0u32..=1000).prop_map(|mille| format!("{}.{}%", mille / 10, mille % 10)),
             (0u64..100).prop_map(|pages| pages.to_string()),
             Just(u64::MAX.to_string()),
         ]
         .boxed(),
-        Kind::Whole { min, max, or } => {
+        ParameterKind::Whole { min, max, or } => {
             let near = max.min(min.saturating_add(64));
             let number = prop_oneof![Just(min), Just(max), min..=near, min..=max];
             let number = number.prop_map(|number| number.to_string());
@@ -114,8 +116,8 @@ fn value(param: &Param) -> BoxedStrategy<String> {
                 None => number.boxed(),
             }
         }
-        Kind::Word(words) => prop::sample::select(words).prop_map(str::to_string).boxed(),
-        Kind::Policy => {
+        ParameterKind::Word(words) => prop::sample::select(words).prop_map(str::to_string).boxed(),
+        ParameterKind::Policy => {
             let plain = registry::entries()
                 .iter()
                 .filter(|entry| !entry.wraps_a_policy());
@@ -124,11 +126,11 @@ fn value(param: &Param) -> BoxedStrategy<String> {
                 .prop_map(|wrapped| format!("({wrapped})"))
                 .boxed()
         }
-        Kind::Policies { most } => {
-            let suits = |entry: &&Entry| {
+        ParameterKind::Policies { most } => {
+            let is_suitable = |entry: &&Entry| {
                 !entry.wraps_a_policy() && entry.online && !entry.asks_erase_counts
             };
-            let suitable = registry::entries().iter().filter(suits);
+            let suitable = registry::entries().iter().filter(is_suitable);
             let expert = prop::sample::select(suitable.collect::<Vec<_>>());
             prop::collection::vec(expert.prop_flat_map(spec_of), 1..=most)
                 .prop_map(|experts| format!("({})", experts.join(",")))
@@ -138,11 +140,11 @@ fn value(param: &Param) -> BoxedStrategy<String> {
 }
 
 /// The policy with some of its parameters given, as text.
-fn spec(subject: Subject) -> BoxedStrategy<String> {
-    if !subject.registered {
-        return Just(subject.entry.name.to_string()).boxed();
+fn spec(tested: TestedPolicy) -> BoxedStrategy<String> {
+    if !tested.registered {
+        return Just(tested.entry.name.to_string()).boxed();
     }
-    spec_of(subject.entry)
+    spec_of(tested.entry)
 }
 
 fn spec_of(entry: &'static Entry) -> BoxedStrategy<String> {
@@ -186,15 +188,15 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::Pin(u64::MAX)),
         2 => Just(Op::Pin(0)),
         1 => (cost(), write_cost).prop_map(|(read, write)| Op::Costs { read, write }),
-        1 => Just(Op::Ask),
+        1 => Just(Op::RequestVictim),
         2 => (any::<Index>(), 0u32..5).prop_map(|(frame, erases)| Op::Wear { frame, erases }),
     ]
 }
 
-fn case(subject: Subject) -> impl Strategy<Value = Case> {
+fn case(tested: TestedPolicy) -> impl Strategy<Value = Case> {
     let frames = prop_oneof![2 => Just(1u32), 2 => Just(2), 3 => 3u32..12, 1 => 60u32..90];
     // Up to three pages a frame: evictions all the time, or never.
-    (frames, spec(subject)).prop_flat_map(|(frames, spec)| {
+    (frames, spec(tested)).prop_flat_map(|(frames, spec)| {
         (
             prop::collection::btree_set(page(), 1..=(3 * frames as usize)),
             prop::collection::vec(op(), 1..400),
@@ -208,17 +210,21 @@ fn case(subject: Subject) -> impl Strategy<Value = Case> {
     })
 }
 
-fn parsed(subject: Subject, spec: &str) -> PolicySpec {
-    match subject.registered {
+fn parsed(tested: TestedPolicy, spec: &str) -> PolicySpec {
+    match tested.registered {
         true => spec.parse().expect("a valid policy"),
-        false => PolicySpec::of(subject.entry),
+        false => PolicySpec::of(tested.entry),
     }
 }
 
-/// Runs the case; the driver checks every answer of the policy on the way.
-fn run(subject: Subject, case: &Case, habits: Habits) -> Result<Vec<Event>, TestCaseError> {
-    let policy = (subject.build)(&parsed(subject, &case.spec), case.frames);
-    let mut driver = Driver::new(policy, case.frames, case.pages.clone(), habits);
+/// Runs the case; the driver checks every answer of the policy.
+fn run(
+    tested: TestedPolicy,
+    case: &Case,
+    behaviour: DriverBehaviour,
+) -> Result<Vec<Event>, TestCaseError> {
+    let policy = (tested.build)(&parsed(tested, &case.spec), case.frames);
+    let mut driver = Driver::new(policy, case.frames, case.pages.clone(), behaviour);
     let referenced: Vec<Option<usize>> = case
         .ops
         .iter()
@@ -240,7 +246,7 @@ fn run(subject: Subject, case: &Case, habits: Habits) -> Result<Vec<Event>, Test
                 write: *write,
                 unit_us: Costs::MTRON_READ_US,
             }),
-            Op::Ask => driver.ask()?,
+            Op::RequestVictim => driver.request_victim()?,
             Op::Wear { frame, erases } => driver.wear(frame, *erases)?,
         }
     }
@@ -249,79 +255,79 @@ fn run(subject: Subject, case: &Case, habits: Habits) -> Result<Vec<Event>, Test
 
 const CASES: u32 = 60;
 
-/// Tries the property on drawn cases of every policy, and reports the smallest that fails.
-fn for_every_policy(property: impl Fn(Subject, &Case) -> Result<(), TestCaseError>) {
-    for subject in subjects() {
+/// Tests the property on drawn cases of every policy, and reports the smallest that fails.
+fn for_every_policy(property: impl Fn(TestedPolicy, &Case) -> Result<(), TestCaseError>) {
+    for tested in tested_policies() {
         let config = Config {
             cases: CASES,
             failure_persistence: None,
             ..Config::default()
         };
-        let found = TestRunner::new(config).run(&case(subject), |case| property(subject, &case));
-        match found {
+        let result = TestRunner::new(config).run(&case(tested), |case| property(tested, &case));
+        match result {
             Ok(()) => {}
             Err(TestError::Fail(why, case)) => panic!("{}: {why}\n{case:?}", case.spec),
-            Err(error) => panic!("{}: {error}", subject.entry.name),
+            Err(error) => panic!("{}: {error}", tested.entry.name),
         }
     }
 }
 
 #[test]
 fn answers_are_right_whatever_happens() {
-    for_every_policy(|subject, case| run(subject, case, Habits::default()).map(drop));
+    for_every_policy(|tested, case| run(tested, case, DriverBehaviour::default()).map(drop));
 }
 
 #[test]
 fn the_same_references_give_the_same_events() {
-    for_every_policy(|subject, case| {
-        let once = run(subject, case, Habits::default())?;
-        prop_assert_eq!(once, run(subject, case, Habits::default())?);
+    for_every_policy(|tested, case| {
+        let once = run(tested, case, DriverBehaviour::default())?;
+        prop_assert_eq!(once, run(tested, case, DriverBehaviour::default())?);
         Ok(())
     });
 }
 
 #[test]
 fn hints_change_nothing() {
-    for_every_policy(|subject, case| {
-        let hints = Habits {
-            hints: true,
-            ..Habits::default()
+    for_every_policy(|tested, case| {
+        let prefetches = DriverBehaviour {
+            prefetches: true,
+            ..DriverBehaviour::default()
         };
-        let plain = run(subject, case, Habits::default())?;
-        prop_assert_eq!(plain, run(subject, case, hints)?);
+        let plain = run(tested, case, DriverBehaviour::default())?;
+        prop_assert_eq!(plain, run(tested, case, prefetches)?);
         Ok(())
     });
 }
 
 #[test]
 fn ghosts_that_the_policy_has_forgotten_change_nothing() {
-    for_every_policy(|subject, case| {
-        let stale = Habits {
-            ghosts: Ghosts::KeptForGood,
-            ..Habits::default()
+    for_every_policy(|tested, case| {
+        let stale = DriverBehaviour {
+            ghosts: Ghosts::KeptForever,
+            ..DriverBehaviour::default()
         };
-        let plain = run(subject, case, Habits::default())?;
-        prop_assert_eq!(plain, run(subject, case, stale)?);
+        let plain = run(tested, case, DriverBehaviour::default())?;
+        prop_assert_eq!(plain, run(tested, case, stale)?);
         Ok(())
     });
 }
 
 #[test]
 fn ghosts_that_the_driver_has_lost_do_no_harm() {
-    for_every_policy(|subject, case| {
-        let forgetful = Habits {
-            ghosts: Ghosts::Lost,
-            ..Habits::default()
+    for_every_policy(|tested, case| {
+        let forgetful = DriverBehaviour {
+            ghosts: Ghosts::Forgotten,
+            ..DriverBehaviour::default()
         };
-        run(subject, case, forgetful).map(drop)
+        run(tested, case, forgetful).map(drop)
     });
 }
 
 #[test]
 fn specs_print_as_they_are_read() {
-    for_every_policy(|subject, case| {
-        let spec = parsed(subject, &case.spec).to_string();
-        prop_assert_eq!(&parsed(subject, &spec).to_string(), &spec);
+    for_every_policy(|tested, case| {
+        let spec = parsed(tested, &case.spec).to_string();
+        prop_assert_eq!(&parsed(tested, &spec).to_string(), &spec);
         Ok(())
     });
 }
@@ -374,20 +380,22 @@ fn feed(driver: &mut Driver, references: usize, mut next: impl FnMut() -> (usize
 #[test]
 fn nothing_is_allocated_once_warm() {
     let mut runner = TestRunner::deterministic();
-    for subject in subjects() {
-        let mut specs = BTreeSet::from([subject.entry.name.to_string()]);
+    for tested in tested_policies() {
+        let mut specs = BTreeSet::from([tested.entry.name.to_string()]);
         for _ in 0..12 {
-            let drawn = spec(subject)
-                .new_tree(&mut runner)
-                .expect("a specification");
+            let drawn = spec(tested).new_tree(&mut runner).expect("a specification");
             specs.insert(drawn.current());
         }
         for spec in specs {
             for frames in [1, 2, 50, 200] {
                 let pages = u64::from(frames) * 3 + 1;
-                let policy = (subject.build)(&parsed(subject, &spec), frames);
-                let mut driver =
-                    Driver::new(policy, frames, (0..pages).collect(), Habits::default());
+                let policy = (tested.build)(&parsed(tested, &spec), frames);
+                let mut driver = Driver::new(
+                    policy,
+                    frames,
+                    (0..pages).collect(),
+                    DriverBehaviour::default(),
+                );
                 let mut skewed = Skewed::new(pages);
                 feed(&mut driver, 20_000, || skewed.next());
                 let info = measure(|| feed(&mut driver, 5_000, || skewed.next()));
@@ -401,27 +409,27 @@ fn nothing_is_allocated_once_warm() {
 fn state_does_not_grow_with_the_pages_seen() {
     let frames = 64;
     let references = 20_000;
-    for subject in subjects() {
-        let policy = (subject.build)(&PolicySpec::of(subject.entry), frames);
+    for tested in tested_policies() {
+        let policy = (tested.build)(&PolicySpec::of(tested.entry), frames);
         let pages = (0..2 * references as u64).map(|page| page * 1000).collect();
-        let mut driver = Driver::new(policy, frames, pages, Habits::default());
+        let mut driver = Driver::new(policy, frames, pages, DriverBehaviour::default());
         let mut fresh = (0..).map(|page| (page, page % 3 == 0));
         let mut next = || fresh.next().expect("there is always a next page");
         feed(&mut driver, references, &mut next);
         let info = measure(|| feed(&mut driver, references, &mut next));
-        assert_eq!(info.bytes_current, 0, "{}", subject.entry.name);
+        assert_eq!(info.bytes_current, 0, "{}", tested.entry.name);
     }
 }
 
-/// Bytes per frame once warm, where page numbers lie `apart` from each other.
-fn bytes_per_frame(subject: Subject, apart: u64) -> f64 {
+/// Bytes per frame once warm, where page numbers lie `distance` from each other.
+fn bytes_per_frame(tested: TestedPolicy, distance: u64) -> f64 {
     let frames = 1 << 14;
     let pages = u64::from(frames) * 3;
     let mut policy = None;
-    let built = measure(|| policy = Some((subject.build)(&PolicySpec::of(subject.entry), frames)));
+    let built = measure(|| policy = Some((tested.build)(&PolicySpec::of(tested.entry), frames)));
     let policy = policy.expect("a policy");
-    let numbers = (0..pages).map(|page| page * apart).collect();
-    let mut driver = Driver::new(policy, frames, numbers, Habits::default());
+    let numbers = (0..pages).map(|page| page * distance).collect();
+    let mut driver = Driver::new(policy, frames, numbers, DriverBehaviour::default());
     let mut skewed = Skewed::new(pages);
     let warmed = measure(|| feed(&mut driver, 200_000, || skewed.next()));
     (built.bytes_current + warmed.bytes_current) as f64 / f64::from(frames)
@@ -430,19 +438,19 @@ fn bytes_per_frame(subject: Subject, apart: u64) -> f64 {
 #[test]
 fn memory_is_what_the_entry_says() {
     let mut wrong = Vec::new();
-    for subject in subjects() {
-        let Memory {
+    for tested in tested_policies() {
+        let MemoryUse {
             order,
             order_scattered,
             ghosts,
-        } = subject.entry.memory;
-        for (apart, stated) in [(1, order + ghosts), (MAX_PAGES, order_scattered + ghosts)] {
+        } = tested.entry.memory;
+        for (distance, stated) in [(1, order + ghosts), (MAX_PAGES, order_scattered + ghosts)] {
             let stated = f64::from(stated);
-            let bytes = bytes_per_frame(subject, apart);
+            let bytes = bytes_per_frame(tested, distance);
             if (bytes - stated).abs() > 1.0 + 0.05 * stated {
-                let name = subject.entry.name;
+                let name = tested.entry.name;
                 wrong.push(format!(
-                    "{name}, pages {apart} apart: {stated} stated, {bytes:.1} taken"
+                    "{name}, pages {distance} apart: {stated} stated, {bytes:.1} measured"
                 ));
             }
         }

@@ -1,8 +1,8 @@
 //! How CPU time grows with the references, at 100 k frames, and with the frames, at 20 M references.
 //!
-//! `cargo bench -p ebbpool-sim --bench growth`, or with other policies
-//! `cargo bench -p ebbpool-sim --bench growth -- lru sieve`. References come from a generator and
-//! nothing holds them; `generator` is its time and that of numbering pages, which the others
+//! `cargo bench -p ebbpool-sim --bench growth`, or with other policies `cargo bench -p ebbpool-sim
+//! --bench growth -- lru sieve`. A generator makes the references, which are not stored;
+//! `generator` is the time of generating them and of numbering pages, which the other columns
 //! contain too.
 
 mod cpu;
@@ -11,16 +11,17 @@ use std::env;
 use std::sync::atomic::AtomicBool;
 
 use ebbpool_policy::{Foresight, PolicySpec};
-use ebbpool_sim::{Cell, Options, Progress, scan, simulate};
+use ebbpool_sim::{Cell, Progress, SimOptions, scan, simulate};
 use ebbpool_trace::Source;
 
 const REFERENCES: [u64; 4] = [100_000, 1_000_000, 10_000_000, 100_000_000];
 const FRAMES: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
-/// Short traces run until they have served this many, since CPU time comes in ticks of 10 ms.
+/// Short traces are repeated until this many references have been served, since CPU time is
+/// measured in ticks of 10 ms.
 const SERVED: u64 = 10_000_000;
 
-/// One row: nanoseconds of CPU time a reference, of the generator and of each policy.
+/// One row: nanoseconds of CPU time per reference, for the generator and for each policy.
 fn row(
     pages: u64,
     references: u64,
@@ -34,7 +35,7 @@ fn row(
     };
     let spec = format!("zipf:pages={pages},refs={references},read-alpha=1,write=0.3");
     let source = Source::parse(&spec, None)?;
-    // The tables of a generator are made when it is first opened.
+    // A generator computes its tables when it is first opened.
     drop(source.open()?);
     let runs = (SERVED / references).max(1);
     let nanoseconds =
@@ -53,7 +54,7 @@ fn row(
         let start = cpu::seconds()?;
         let cells = [cell];
         for _ in 0..runs {
-            simulate(&source, &cells, &Options::default(), &progress)?;
+            simulate(&source, &cells, &SimOptions::default(), &progress)?;
         }
         row += &nanoseconds(cpu::seconds()? - start);
     }

@@ -11,17 +11,17 @@ use ebbpool_policy::{Access, Costs, Frame, Ghost, MOST_GHOSTS, NextUse, Policy};
 use crate::future::Future;
 use crate::observer::{Observer, SAMPLE_EVERY, Sample};
 
-/// What becomes of the pages that are dirty when the trace ends.
+/// The treatment of the pages that are dirty when the trace ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AtEnd {
-    /// They are left, and counted apart (FD-Buffer's convention).
+    /// They are left unwritten and counted apart (FD-Buffer's convention).
     #[default]
     Free,
     /// They are written, in order of page number, and counted (AD-LRU's convention).
     Flush,
 }
 
-/// What is counted of a run; the warm-up counts nothing.
+/// The counts of a run, without the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// References, hits and misses together.
@@ -53,47 +53,47 @@ pub(crate) struct Chunk<'a> {
     pub(crate) references: &'a [u32],
     /// The position of the first of them.
     pub(crate) start: usize,
-    /// What comes after each reference of the trace, or nothing if no policy looks ahead.
+    /// The future after each reference of the trace, or `None` if no policy needs it.
     pub(crate) future: Option<&'a Future>,
-    /// Page of each dense number.
+    /// The page of each dense number.
     pub(crate) pages: &'a [u64],
 }
 
-/// References whose memory is fetched together.
+/// The number of references whose memory is prefetched together.
 const LOOKAHEAD: usize = 32;
 
-/// Writes whose clusters are looked up together, since a page number seldom is in the cache by the
-/// time that the page is written back.
+/// The number of writes whose clusters are looked up together, since a page number is seldom in the
+/// cache when the page is written back.
 const WRITES_TOGETHER: usize = 64;
 
-/// What a run needs to know besides policy and trace.
+/// The parameters of a run besides policy and trace.
 pub(crate) struct Setup {
     pub(crate) frames: u32,
     pub(crate) asymmetry: f64,
     pub(crate) warmup: u64,
     pub(crate) cluster_size: u64,
     pub(crate) at_end: AtEnd,
-    /// Pages of the database, as far as known; padding reads none beyond.
+    /// The number of pages of the database, as far as it is known; padding reads no page beyond.
     pub(crate) pages: u64,
-    /// For a policy that is guided by prices.
+    /// The prices for a policy that is guided by prices.
     pub(crate) prices: Option<Arc<[f64]>>,
 }
 
-/// Where a page is: in a frame, remembered as a ghost, or neither.
+/// The page table's entry of a page: its frame, its ghost, or neither.
 #[derive(Clone, Copy)]
-struct Place(u32);
+struct PageEntry(u32);
 
-impl Place {
-    const NOWHERE: Place = Place(u32::MAX);
+impl PageEntry {
+    const NOWHERE: PageEntry = PageEntry(u32::MAX);
 
     #[inline]
     fn resident(frame: Frame) -> Self {
-        Place(frame)
+        PageEntry(frame)
     }
 
     #[inline]
     fn remembered(ghost: Option<Ghost>) -> Self {
-        ghost.map_or(Place::NOWHERE, |ghost| Place(MOST_GHOSTS | ghost))
+        ghost.map_or(PageEntry::NOWHERE, |ghost| PageEntry(MOST_GHOSTS | ghost))
     }
 
     #[inline]
@@ -107,19 +107,19 @@ impl Place {
     }
 }
 
-/// One policy on its way through the trace.
+/// The run of one policy over the trace.
 pub(crate) struct Engine<P, O> {
     policy: P,
     observer: O,
     setup: Setup,
     /// By dense page number.
-    table: Vec<Place>,
+    table: Vec<PageEntry>,
     /// Dense page number << 1 | dirty of the page in each frame.
     occupants: Vec<u32>,
-    leaving: Vec<Frame>,
+    evictions: Vec<Frame>,
     together: Vec<Frame>,
     free: Vec<Frame>,
-    /// Where resident pages are by number, for policies that ask for erase counts.
+    /// The frames of resident pages by page number, for policies that ask for erase counts.
     frame_of: HashMap<u64, Frame>,
     /// Pages that the device has moved.
     moved: Vec<u64>,
@@ -127,16 +127,16 @@ pub(crate) struct Engine<P, O> {
     dirty: u64,
     /// Hits of clean pages; counted for a listener only.
     clean_hits: u64,
-    /// Dense numbers of the pages written whose cluster switches are not yet counted.
+    /// Dense numbers of the written pages whose cluster switches are not yet counted.
     written: Vec<u32>,
     last_cluster: Option<u64>,
     counts: Counts,
 }
 
-/// An [`Engine`] behind dynamic dispatch, one call a chunk.
+/// An [`Engine`] behind dynamic dispatch, one call per chunk.
 pub(crate) trait Drive: Send {
     fn advance(&mut self, chunk: &Chunk);
-    /// The warm-up is over, wherever it was thought to end.
+    /// Ends the warm-up now, whatever its configured length.
     fn start_counting(&mut self);
     fn finish(&mut self, pages: &[u64]) -> Counts;
 }
@@ -152,7 +152,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             observer,
             table: Vec::new(),
             occupants: Vec::with_capacity(setup.frames as usize),
-            leaving: Vec::new(),
+            evictions: Vec::new(),
             together: Vec::new(),
             free: Vec::new(),
             frame_of: HashMap::new(),
@@ -187,10 +187,10 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             self.setup.asymmetry = costs.asymmetry();
             self.policy.costs(costs);
         }
-        let place = self.table[id as usize];
-        if let Some(frame) = place.frame() {
+        let entry = self.table[id as usize];
+        if let Some(frame) = entry.frame() {
             self.policy.hit(frame, access);
-            // Whether it is a write cannot be predicted, so there is no branch.
+            // A branch on whether it is a write would be mispredicted often, so there is none.
             let write = reference & 1;
             let occupant = &mut self.occupants[frame as usize];
             if O::LISTENS {
@@ -199,7 +199,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             self.dirty += u64::from(write & !*occupant);
             *occupant |= write;
         } else {
-            self.miss(reference, place.ghost(), access, pages);
+            self.miss(reference, entry.ghost(), access, pages);
         }
         if O::LISTENS {
             self.served += 1;
@@ -222,24 +222,24 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             frame
         } else {
             if self.policy.asks_erase_counts() {
-                self.tell_moved();
+                self.report_moved();
             }
             let Some(victim) = self.policy.victim(Some((page, access)), |_| true) else {
-                debug_assert!(false, "nothing is pinned, so somebody may go");
+                debug_assert!(false, "nothing is pinned, so there is a victim");
                 return;
             };
             self.write_together(victim, pages);
-            let mut leaving = std::mem::take(&mut self.leaving);
-            self.policy.also_leaving(victim, &mut leaving);
+            let mut evictions = std::mem::take(&mut self.evictions);
+            self.policy.also_leaving(victim, &mut evictions);
             if let Some(block) = self.policy.padding(victim) {
-                self.write_whole(block.get(), victim, &leaving, pages);
+                self.write_whole(block.get(), victim, &evictions, pages);
             }
             self.evict(victim, pages);
-            for frame in leaving.drain(..).filter(|&frame| frame != victim) {
+            for frame in evictions.drain(..).filter(|&frame| frame != victim) {
                 self.evict(frame, pages);
                 self.free.push(frame);
             }
-            self.leaving = leaving;
+            self.evictions = evictions;
             victim
         };
         if O::LISTENS {
@@ -247,7 +247,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         }
         self.occupants[frame as usize] = reference;
         self.dirty += u64::from(reference & 1);
-        self.table[id as usize] = Place::resident(frame);
+        self.table[id as usize] = PageEntry::resident(frame);
         self.policy.admit(frame, page, access);
         if self.policy.asks_erase_counts() {
             self.frame_of.insert(page, frame);
@@ -256,8 +256,8 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         }
     }
 
-    /// Tells the policy the erase counts of the resident pages that the device has moved.
-    fn tell_moved(&mut self) {
+    /// Reports the erase counts of the resident pages that the device has moved to the policy.
+    fn report_moved(&mut self) {
         self.observer.take_moved(&mut self.moved);
         for page in self.moved.drain(..) {
             if let Some(&frame) = self.frame_of.get(&page) {
@@ -267,11 +267,11 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         }
     }
 
-    /// Writes the whole block of `victim` in order of page number, if anything that leaves is dirty,
+    /// Writes the whole block of `victim` in order of page number, if any evicted page is dirty,
     /// and reads its missing pages first.
     #[cold]
-    fn write_whole(&mut self, block: u64, victim: Frame, leaving: &[Frame], pages: &[u64]) {
-        let all = || leaving.iter().chain([&victim]);
+    fn write_whole(&mut self, block: u64, victim: Frame, evictions: &[Frame], pages: &[u64]) {
+        let all = || evictions.iter().chain([&victim]);
         let occupant = |frame: &Frame| self.occupants[*frame as usize];
         if !all().any(|frame| occupant(frame) & 1 == 1) {
             return;
@@ -281,8 +281,8 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         resident.sort_unstable();
         let first = page_of(&victim) / block * block;
         let last = first.saturating_add(block - 1);
-        let known = self.setup.pages.min(self.observer.pages());
-        let exists = |page: &u64| *page < known || known == u64::MAX;
+        let database_pages = self.setup.pages.min(self.observer.pages());
+        let exists = |page: &u64| *page < database_pages || database_pages == u64::MAX;
         let missing: Vec<u64> = (first..=last)
             .take_while(exists)
             .filter(|page| resident.binary_search(page).is_err())
@@ -305,7 +305,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
     #[inline]
     fn evict(&mut self, frame: Frame, pages: &[u64]) {
         let id = self.occupants[frame as usize] >> 1;
-        self.table[id as usize] = Place::remembered(self.policy.remember(frame));
+        self.table[id as usize] = PageEntry::remembered(self.policy.remember(frame));
         self.write_back(frame, pages);
         if O::LISTENS {
             self.observer.evict(pages[id as usize]);
@@ -316,7 +316,8 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         }
     }
 
-    /// Writes the pages that the policy wants written in one go with `victim`, and `victim` first.
+    /// Writes the pages that the policy names to be written together with `victim`, and `victim`
+    /// first.
     #[inline]
     fn write_together(&mut self, victim: Frame, pages: &[u64]) {
         let mut together = std::mem::take(&mut self.together);
@@ -360,7 +361,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         }
     }
 
-    /// Counts the cluster switches of what was written.
+    /// Counts the cluster switches of the pages written.
     fn count_switches(&mut self, pages: &[u64]) {
         let mut written = std::mem::take(&mut self.written);
         for id in written.drain(..) {
@@ -376,20 +377,21 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         self.counts.cluster_switches += u64::from(switches);
     }
 
-    /// Brings what the next references will look at into the cache, all at the same time instead
-    /// of one after the other.
+    /// Prefetches what the next references will read, all at the same time instead of one after the
+    /// other.
     #[inline]
     fn prefetch(&self, references: &[u32], pages: &[u64]) {
-        // Hits and misses are sorted first, without a branch, since nobody can predict them.
+        // Hits and misses are sorted first, without a branch, since a branch on them would be
+        // mispredicted often.
         let mut hits = [0; LOOKAHEAD];
         let mut misses = [0; LOOKAHEAD];
         let (mut hit, mut missed) = (0, 0);
         for reference in references {
             let id = reference >> 1;
-            let place = self.table[id as usize];
-            hits[hit] = place.0;
+            let entry = self.table[id as usize];
+            hits[hit] = entry.0;
             misses[missed] = id;
-            let resident = usize::from(place.frame().is_some());
+            let resident = usize::from(entry.frame().is_some());
             hit += resident;
             missed += 1 - resident;
         }
@@ -458,9 +460,10 @@ impl<P: Policy, O: Observer> Engine<P, O> {
 
 impl<P: Policy, O: Observer> Drive for Engine<P, O> {
     fn advance(&mut self, chunk: &Chunk) {
-        self.table.resize(chunk.pages.len(), Place::NOWHERE);
+        self.table.resize(chunk.pages.len(), PageEntry::NOWHERE);
         let length = chunk.references.len();
-        let warm = usize::try_from(self.setup.warmup).map_or(length, |left| left.min(length));
+        let warm =
+            usize::try_from(self.setup.warmup).map_or(length, |remaining| remaining.min(length));
         if warm > 0 {
             self.serve_range(chunk, 0..warm);
             self.setup.warmup -= warm as u64;
@@ -491,8 +494,8 @@ impl<P: Policy, O: Observer> Drive for Engine<P, O> {
                     .iter()
                     .zip(0..)
                     .filter(|&(&occupant, frame)| {
-                        let place = self.table[(occupant >> 1) as usize];
-                        occupant & 1 == 1 && place.frame() == Some(frame)
+                        let entry = self.table[(occupant >> 1) as usize];
+                        occupant & 1 == 1 && entry.frame() == Some(frame)
                     })
                     .map(|(&occupant, _)| pages[(occupant >> 1) as usize])
                     .collect();

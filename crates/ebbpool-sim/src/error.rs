@@ -1,9 +1,9 @@
-//! Why a simulation did not come to its end.
+//! The errors that end a simulation early.
 
 use ebbpool_device::flash::ConfigError;
 use ebbpool_trace::TraceError;
 
-/// Why a simulation did not come to its end.
+/// Why a simulation ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
     /// The trace could not be read.
@@ -17,7 +17,7 @@ pub enum SimError {
     Output {
         /// Which output.
         what: &'static str,
-        /// Why not.
+        /// The error.
         source: std::io::Error,
     },
     /// The trace has no references.
@@ -33,9 +33,9 @@ pub enum SimError {
     AllWarmup {
         /// The trace.
         trace: String,
-        /// Its references.
+        /// The number of its references.
         references: u64,
-        /// References asked to be warm-up.
+        /// The references of the warm-up.
         warmup: u64,
     },
     /// More distinct pages, or references for an offline policy, than can be numbered.
@@ -43,9 +43,9 @@ pub enum SimError {
     TooLarge {
         /// The trace.
         trace: String,
-        /// What there is too much of.
+        /// The unit of which there are too many.
         what: &'static str,
-        /// The most there may be.
+        /// The largest number supported.
         limit: u64,
     },
     /// The caller asked to stop.

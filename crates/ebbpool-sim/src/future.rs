@@ -1,24 +1,24 @@
-//! What comes, for policies that look ahead.
+//! The future of each reference, for policies that look ahead.
 
 use ebbpool_policy::NextUse;
 use prefetch_index::prefetch_index;
 
 use crate::engine::AtEnd;
 
-/// References whose memory is fetched together.
+/// The number of references whose memory is prefetched together.
 const LOOKAHEAD: usize = 32;
 
 /// No next use.
 const NEVER: u32 = u32::MAX;
 
-/// The most references whose positions can be noted.
+/// The largest number of references whose positions can be stored.
 pub(crate) const MOST_REFERENCES: u64 = NEVER as u64 - 1;
 
-/// What comes for each page after each of its references, 4 bytes a reference, or 12 with writes.
+/// The future of each page after each of its references: 4 bytes per reference, or 12 with writes.
 #[derive(Debug, Default)]
 pub(crate) struct Future {
     next: Vec<u32>,
-    /// Nothing if nobody looks ahead for writes.
+    /// Empty if no policy looks ahead for writes.
     writes: Vec<NextWrite>,
     /// The latest reference to each page.
     last: Vec<u32>,
@@ -31,27 +31,28 @@ struct NextWrite {
 }
 
 impl Future {
-    /// Notes the next references: page << 1 | write, pages numbered densely in order of first
+    /// Appends the next references: page << 1 | write, pages numbered densely in order of first
     /// appearance.
     pub(crate) fn extend(&mut self, references: &[u32]) {
         self.next.reserve(references.len());
         for (at, group) in references.chunks(LOOKAHEAD).enumerate() {
-            let coming = references.iter().skip((at + 1) * LOOKAHEAD);
-            self.prefetch(coming);
+            let upcoming = references.iter().skip((at + 1) * LOOKAHEAD);
+            self.prefetch(upcoming);
             group.iter().for_each(|&reference| self.push(reference));
         }
     }
 
-    /// Asks for the memory that noting the `coming` references will look at: of the nearest of them
-    /// where the last use of each page is noted down, of those behind them where it is to be looked up.
+    /// Prefetches the memory that appending the `upcoming` references will access: for the nearest
+    /// of them the entries of their pages' last uses, for those behind them the place where the
+    /// last use is looked up.
     #[inline]
-    fn prefetch<'a>(&self, mut coming: impl Iterator<Item = &'a u32>) {
-        for reference in coming.by_ref().take(LOOKAHEAD) {
+    fn prefetch<'a>(&self, mut upcoming: impl Iterator<Item = &'a u32>) {
+        for reference in upcoming.by_ref().take(LOOKAHEAD) {
             if let Some(&before) = self.last.get((reference >> 1) as usize) {
                 prefetch_index(&self.next, before as usize);
             }
         }
-        for reference in coming.take(LOOKAHEAD) {
+        for reference in upcoming.take(LOOKAHEAD) {
             prefetch_index(&self.last, (reference >> 1) as usize);
         }
     }
@@ -70,7 +71,7 @@ impl Future {
         self.next.push(NEVER);
     }
 
-    /// Also notes the next writes. `references` are those that were pushed.
+    /// Also computes the next writes. `references` are the references that were pushed.
     pub(crate) fn look_for_writes(&mut self, references: &[u32]) {
         let none = NextWrite {
             position: NEVER,
@@ -97,20 +98,21 @@ impl Future {
         }
     }
 
-    /// What comes for the page referenced at `position`; nothing where the trace has grown since.
+    /// The future of the page referenced at `position`; no next use where the trace has grown
+    /// since.
     #[inline]
     pub(crate) fn at(&self, position: usize, at_end: AtEnd) -> NextUse {
-        let known = |position: u32| match position {
+        let or_never = |position: u32| match position {
             NEVER => NextUse::NEVER,
             position => u64::from(position),
         };
         let write = self.writes.get(position);
         NextUse {
             position: position as u64,
-            reference: known(self.next.get(position).copied().unwrap_or(NEVER)),
+            reference: or_never(self.next.get(position).copied().unwrap_or(NEVER)),
             write: match (write.map_or(NEVER, |write| write.position), at_end) {
                 (NEVER, AtEnd::Free) => self.next.len() as u64,
-                (position, _) => known(position),
+                (position, _) => or_never(position),
             },
             references_to_write: write.map_or(0, |write| write.references_to),
         }

@@ -12,11 +12,11 @@ const TOGETHER: usize = 64;
 /// The most distinct pages: a number and a write flag share 32 bits.
 pub(crate) const MOST_PAGES: u64 = (1 << 31) - 2;
 
-/// Gives each page a small number once, so that no simulation hashes: page tables are arrays, and
-/// pages that come early, the hot ones as a rule, share cache lines.
+/// Assigns each page a small number once, so that no simulation hashes: page tables are arrays, and
+/// pages that appear early, usually the hot ones, share cache lines.
 #[derive(Default)]
 pub(crate) struct Ids {
-    /// Number + 1 of each page below [`DIRECT`]; 0 where it has none yet.
+    /// The number + 1 of each page below [`DIRECT`]; 0 where it has none yet.
     direct: Vec<u32>,
     hashed: HashMap<u64, u32>,
     count: u32,
@@ -28,7 +28,7 @@ impl Ids {
         u64::from(self.count)
     }
 
-    /// The numbers of a few pages, in order; `first` hears of each that is new.
+    /// The numbers of a few pages, in order; calls `first` with each page that is new.
     #[inline]
     pub(crate) fn ids(
         &mut self,
@@ -40,17 +40,17 @@ impl Ids {
             for &page in batch.iter().skip((at + 1) * TOGETHER).take(TOGETHER) {
                 prefetch_index(&self.direct, page as usize);
             }
-            // All are looked up before one is needed, so that the waits for memory overlap.
-            let mut known = [0; TOGETHER];
-            for (known, &page) in known.iter_mut().zip(pages) {
-                *known = usize::try_from(page)
+            // All are looked up before the first is used, so that the waits for memory overlap.
+            let mut entries_found = [0; TOGETHER];
+            for (entries_found, &page) in entries_found.iter_mut().zip(pages) {
+                *entries_found = usize::try_from(page)
                     .ok()
                     .and_then(|at| self.direct.get(at))
                     .map_or(0, |&id| id);
             }
-            for (&known, &page) in known.iter().zip(pages) {
-                each(if known > 0 {
-                    known - 1
+            for (&entries_found, &page) in entries_found.iter().zip(pages) {
+                each(if entries_found > 0 {
+                    entries_found - 1
                 } else {
                     self.id(page, &mut first)
                 });
@@ -58,7 +58,7 @@ impl Ids {
         }
     }
 
-    /// The number of `page`; `first` hears of it if it is new.
+    /// The number of `page`; calls `first` if it is new.
     #[inline]
     pub(crate) fn id(&mut self, page: u64, first: impl FnOnce(u64)) -> u32 {
         if page >= DIRECT {
@@ -99,8 +99,10 @@ mod tests {
         let expected: Vec<u32> = batch
             .iter()
             .map(|page| {
-                let known = expected_pages.iter().position(|known| known == page);
-                known.unwrap_or_else(|| {
+                let entries_found = expected_pages
+                    .iter()
+                    .position(|entries_found| entries_found == page);
+                entries_found.unwrap_or_else(|| {
                     expected_pages.push(*page);
                     expected_pages.len() - 1
                 }) as u32

@@ -1,12 +1,12 @@
-//! Observers behind dynamic dispatch, so that engines are compiled for two of them and not for each:
-//! one that hears nothing and costs nothing, and this one.
+//! Observers behind dynamic dispatch, so that engines are compiled for two observer types and not
+//! for each: [`crate::NoObserver`], which costs nothing, and [`Listener`].
 
 use ebbpool_policy::Costs;
 
 use crate::observer::{Observer, Sample};
 
-/// [`Observer`], callable without knowing which.
-pub(crate) trait Hears: Send {
+/// [`Observer`] behind dynamic dispatch.
+pub(crate) trait DynObserver: Send {
     fn counting(&mut self);
     fn costs(&mut self, reference: u64) -> Option<Costs>;
     fn stopped(&self) -> bool;
@@ -20,19 +20,19 @@ pub(crate) trait Hears: Send {
     fn sample(&mut self, sample: &Sample);
 }
 
-/// Whoever listens.
-pub(crate) struct Listener<'a>(pub(crate) &'a mut dyn Hears);
+/// Forwards every call to an observer behind dynamic dispatch.
+pub(crate) struct Listener<'a>(pub(crate) &'a mut dyn DynObserver);
 
 macro_rules! forward {
     ($($name:ident(&mut self $(, $argument:ident: $type:ty)*) $(-> $answer:ty)?;)*
      ---
-     $($asked:ident(&self $(, $by:ident: $kind:ty)*) -> $told:ty;)*) => {
-        impl<O: Observer> Hears for O {
+     $($query:ident(&self $(, $by:ident: $kind:ty)*) -> $result:ty;)*) => {
+        impl<O: Observer> DynObserver for O {
             $(fn $name(&mut self $(, $argument: $type)*) $(-> $answer)? {
                 Observer::$name(self $(, $argument)*)
             })*
-            $(fn $asked(&self $(, $by: $kind)*) -> $told {
-                Observer::$asked(self $(, $by)*)
+            $(fn $query(&self $(, $by: $kind)*) -> $result {
+                Observer::$query(self $(, $by)*)
             })*
         }
 
@@ -41,8 +41,8 @@ macro_rules! forward {
             $(fn $name(&mut self $(, $argument: $type)*) $(-> $answer)? {
                 self.0.$name($($argument),*)
             })*
-            $(fn $asked(&self $(, $by: $kind)*) -> $told {
-                self.0.$asked($($by),*)
+            $(fn $query(&self $(, $by: $kind)*) -> $result {
+                self.0.$query($($by),*)
             })*
         }
     };

@@ -1,10 +1,10 @@
-//! What a run writes down besides its counts: events and time series.
+//! Outputs of a run besides its counts: events and time series.
 
 use std::io::{self, Write};
 
 use ebbpool_policy::{Costs, Gauges};
 
-/// An observer is asked to take a sample every so many references.
+/// The number of references between two samples.
 pub(crate) const SAMPLE_EVERY: u64 = 1000;
 
 /// The state of a simulation at one moment.
@@ -22,51 +22,51 @@ pub struct Sample {
     pub dirty: u64,
     /// Hits of pages that were clean, since counting began.
     pub clean_hits: u64,
-    /// What a device has charged since counting began, in its unit.
+    /// The device's bill since counting began, in its unit.
     pub bill: Option<f64>,
-    /// Cost of a page write in page reads, as the policy was told it.
+    /// Cost of a page write in page reads, as reported to the policy.
     pub asymmetry: f64,
-    /// What the policy says of itself.
+    /// The policy's readings.
     pub gauges: Gauges,
 }
 
-/// Hears of what a simulation does, or serves it as its device.
+/// Observes the operations of a simulation, or serves them as its device.
 pub trait Observer: Send {
-    /// False if nothing is to be heard, so that the calls cost nothing.
+    /// False if the observer ignores all calls, so that they cost nothing.
     const LISTENS: bool;
     /// Counting begins.
     fn counting(&mut self);
-    /// The costs that hold from this reference on, the first is 0, if they are others than before.
+    /// The costs from this reference on, where the first is 0, if they have changed.
     fn costs(&mut self, _reference: u64) -> Option<Costs> {
         None
     }
-    /// True if the simulation cannot go on; asked before each reference.
+    /// True if the simulation cannot continue; called before each reference.
     fn stopped(&self) -> bool {
         false
     }
-    /// Pages that the device has; others cannot be read.
+    /// The number of pages that the device has; others cannot be read.
     fn pages(&self) -> u64 {
         u64::MAX
     }
-    /// How often the erase block that holds the page was erased; 0 if none does.
+    /// How often the erase block that holds the page was erased; 0 if no block holds it.
     fn erases_of(&self, _page: u64) -> u32 {
         0
     }
-    /// From now on the pages that the device moves are noted.
+    /// Records the pages that the device moves from now on.
     fn note_moves(&mut self) {}
-    /// Appends the pages moved since this was last asked, some of them more than once.
+    /// Appends the pages moved since the last call, some of them more than once.
     fn take_moved(&mut self, _moved: &mut Vec<u64>) {}
     /// A page was read because of a miss, or to write its block whole.
     fn read(&mut self, _page: u64) {}
     /// A dirty page was written back.
     fn write(&mut self, page: u64);
-    /// A page left the buffer.
+    /// A page was evicted.
     fn evict(&mut self, page: u64);
     /// The state after another 1,000 references.
     fn sample(&mut self, sample: &Sample);
 }
 
-/// Hears nothing.
+/// An observer that ignores everything.
 pub struct NoObserver;
 
 impl Observer for NoObserver {
@@ -77,10 +77,10 @@ impl Observer for NoObserver {
     fn sample(&mut self, _sample: &Sample) {}
 }
 
-/// Write-backs and evictions in order, one a line: `write 12`, `evict 12`.
-pub struct Events<W>(pub W);
+/// Write-backs and evictions in order, one per line: `write 12`, `evict 12`.
+pub struct EventLog<W>(pub W);
 
-/// A CSV with a row every 1,000 references.
+/// A CSV file with a row every 1,000 references.
 pub struct Series<W>(W);
 
 impl<W: Write> Series<W> {
@@ -96,20 +96,20 @@ impl<W: Write> Series<W> {
     }
 }
 
-/// Writes events, a series, or both. The first failure is kept and ends the writing.
+/// Writes events, a series, or both. It stores the first failure, which ends the writing.
 pub struct Recorder<W> {
-    /// Where events go.
-    pub events: Option<Events<W>>,
-    /// Where the series goes.
+    /// The output of events.
+    pub events: Option<EventLog<W>>,
+    /// The output of the series.
     pub series: Option<Series<W>>,
-    /// The first failure to write, and of what.
+    /// The first failed output, and its error.
     pub failure: Option<(&'static str, io::Error)>,
 }
 
 impl<W: Write + Send> Recorder<W> {
     fn event(&mut self, text: std::fmt::Arguments<'_>) {
         if self.failure.is_none()
-            && let Some(Events(out)) = &mut self.events
+            && let Some(EventLog(out)) = &mut self.events
             && let Err(error) = writeln!(out, "{text}")
         {
             self.failure = Some(("the events", error));

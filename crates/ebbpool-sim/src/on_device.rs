@@ -44,7 +44,7 @@ impl DeviceAtStart {
     ///
     /// # Errors
     ///
-    /// If it is too small, or pages of that size do not lie evenly on its own.
+    /// If it is too small, or if pages of that size do not align with its own.
     pub fn flash(
         config: FlashConfig,
         page_bytes: Option<u64>,
@@ -60,7 +60,7 @@ impl DeviceAtStart {
         })
     }
 
-    /// What policies are told at first.
+    /// The costs reported to policies at the beginning.
     pub fn costs(&self) -> OperationCosts {
         self.costs
     }
@@ -81,7 +81,7 @@ impl DeviceAtStart {
         }
     }
 
-    /// Physical pages that each simulation keeps account of; 0 where the device is a formula.
+    /// The physical pages whose state each simulation stores; 0 where the device is a formula.
     pub(crate) fn physical_pages(&self) -> u64 {
         match &self.plan {
             Plan::Made(_) => 0,
@@ -91,61 +91,62 @@ impl DeviceAtStart {
         }
     }
 
-    /// Tells devices apart that may lead to different results: every figure, from whatever file it
-    /// came, and the changes of an asymmetry.
+    /// A key that distinguishes devices that may lead to different results: every figure, from
+    /// whatever file, and the changes of an asymmetry.
     pub(crate) fn key(&self) -> String {
         format!("{self:?}")
     }
 }
 
-/// Serves each miss and write-back by a device, tells the policy what the device says of its costs,
-/// and passes on to `inner` what it hears.
+/// Serves each miss and write-back by a device, reports the device's costs to the policy, and
+/// forwards all calls to `inner`.
 #[derive(Debug)]
-pub struct OnDevice<O> {
+pub struct DeviceObserver<O> {
     device: AnyDevice,
-    /// When references come, where that is known; else each waits for the one before.
+    /// The arrival times of references, where a rate is given; else each reference waits for the
+    /// one before.
     arrivals: Option<Arrivals>,
-    told: Option<OperationCosts>,
-    /// The first reference for which the device's costs have to be asked for anew.
+    reported: Option<OperationCosts>,
+    /// The first reference at which the device's costs may change.
     next_epoch: u64,
     failed: Option<DeviceFailed>,
-    /// Who else listens.
+    /// The other observer.
     pub inner: O,
 }
 
-/// What the device of a simulation did in the references that count.
+/// The device's results over the counted references.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DeviceOutcome {
-    /// Reads, writes and what they cost.
+    /// Reads, writes and their costs.
     pub report: DeviceReport,
-    /// For how long the device waited for references, in µs: 0 unless these came at a rate, nothing
-    /// where times are not known.
+    /// How long the device waited for references, in µs: 0 without a rate, `None` where times are
+    /// not known.
     pub idle_us: Option<f64>,
-    /// Of a device that serves one request after the other; nothing where times or power are not
-    /// known.
+    /// The energy of a device that serves one request after the other; `None` where times or power
+    /// are not known.
     pub energy: Option<Energy>,
-    /// What a simulated flash device did inside.
+    /// The internal operations of a simulated flash device.
     pub flash: Option<Report>,
     /// Why the device failed, and the simulation ended early.
     pub failed: Option<String>,
 }
 
-impl<O> OnDevice<O> {
-    /// The device, in the state from which the simulation starts; references come at the rate if
-    /// there is one and the device's costs are times.
+impl<O> DeviceObserver<O> {
+    /// The device in its initial state; references arrive at the rate if there is one and the
+    /// device's costs are times.
     pub fn new(device: AnyDevice, rate: Option<Rate>, inner: O) -> Self {
         let is_timed = device.costs().unit == Unit::Microseconds;
-        OnDevice {
+        DeviceObserver {
             arrivals: rate.filter(|_| is_timed).map(Arrivals::at),
             device,
-            told: None,
+            reported: None,
             next_epoch: 0,
             failed: None,
             inner,
         }
     }
 
-    /// What the device did, and the other listener.
+    /// The device's results, and the other observer.
     pub fn finish(mut self) -> (DeviceOutcome, O) {
         let report = self.device.report();
         let bill = report.bill();
@@ -178,7 +179,7 @@ impl<O> OnDevice<O> {
     }
 }
 
-impl<O: Observer> Observer for OnDevice<O> {
+impl<O: Observer> Observer for DeviceObserver<O> {
     const LISTENS: bool = true;
 
     fn counting(&mut self) {
@@ -203,10 +204,10 @@ impl<O: Observer> Observer for OnDevice<O> {
             self.next_epoch = epoch.and_then(|epoch| epoch.end).unwrap_or(u64::MAX);
         }
         let now = self.device.costs();
-        if self.told == Some(now) {
+        if self.reported == Some(now) {
             return None;
         }
-        self.told = Some(now);
+        self.reported = Some(now);
         Some(now.into())
     }
 

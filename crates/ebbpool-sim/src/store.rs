@@ -1,27 +1,27 @@
-//! Results kept from one sweep to the next.
+//! Results stored from one sweep to the next.
 
 use ebbpool_trace::Source;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::curve::{LruCurve, OfPart, PageSample};
+use crate::curve::{LruCurve, PageSample, PartTraffic};
 use crate::engine::Counts;
 use crate::on_device::{DeviceAtStart, DeviceOutcome};
-use crate::stream::{Cell, Options, TraceFacts};
+use crate::stream::{Cell, SimOptions, TraceFacts};
 use crate::time_line::TimeLine;
 
-/// Keeps results by key.
+/// Stores results by key.
 ///
-/// A store is made for one trace and one version of the program: the keys tell everything else
-/// that a result depends on. What cannot be kept is merely computed again.
+/// A store is for one trace and one version of the program: the keys contain everything else that a
+/// result depends on. Results that cannot be stored are computed again.
 pub trait Store {
-    /// What was kept under `key`.
+    /// The value stored under `key`.
     fn get(&self, key: &str) -> Option<Vec<u8>>;
-    /// Keeps `value` under `key`.
+    /// Stores `value` under `key`.
     fn put(&self, key: &str, value: &[u8]);
 }
 
-/// Keeps nothing.
+/// A store that stores nothing.
 pub struct NoStore;
 
 impl Store for NoStore {
@@ -31,7 +31,7 @@ impl Store for NoStore {
     fn put(&self, _key: &str, _value: &[u8]) {}
 }
 
-/// What came of one cell.
+/// The result of one cell.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct CellResult {
     pub(crate) counts: Counts,
@@ -41,21 +41,30 @@ pub(crate) struct CellResult {
 
 /// The size of a trace.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Extent {
+pub(crate) struct TraceExtent {
     pub(crate) references: u64,
     pub(crate) distinct_pages: u64,
 }
 
-/// A store as a sweep sees it.
-pub(crate) struct Kept<'a> {
+impl TraceExtent {
+    pub(crate) fn of(facts: &TraceFacts) -> Self {
+        TraceExtent {
+            references: facts.references,
+            distinct_pages: facts.distinct_pages,
+        }
+    }
+}
+
+/// The results in a store, by their types.
+pub(crate) struct StoredResults<'a> {
     store: &'a dyn Store,
     /// The device that serves all cells.
     device: Option<String>,
 }
 
-impl<'a> Kept<'a> {
+impl<'a> StoredResults<'a> {
     pub(crate) fn new(store: &'a dyn Store, device: Option<&DeviceAtStart>) -> Self {
-        Kept {
+        StoredResults {
             store,
             device: device.map(DeviceAtStart::key),
         }
@@ -71,34 +80,34 @@ impl<'a> Kept<'a> {
         }
     }
 
-    pub(crate) fn extent(&self) -> Option<Extent> {
+    pub(crate) fn extent(&self) -> Option<TraceExtent> {
         self.get("extent")
     }
 
-    /// What a reader had to say when it had read the trace to its end.
+    /// The notes of a reader that has read the trace to its end.
     pub(crate) fn late_notes(&self) -> Vec<String> {
         self.get("late notes").unwrap_or_default()
     }
 
     /// To be called when the trace has been read to its end.
-    pub(crate) fn put_extent(&self, extent: Extent, source: &Source) {
+    pub(crate) fn put_extent(&self, extent: TraceExtent, source: &Source) {
         self.put("extent", &extent);
         self.put("late notes", &source.late_notes());
     }
 
-    pub(crate) fn facts(&self, options: &Options) -> Option<TraceFacts> {
+    pub(crate) fn facts(&self, options: &SimOptions) -> Option<TraceFacts> {
         self.get(&facts_key(options))
     }
 
-    pub(crate) fn put_facts(&self, options: &Options, facts: &TraceFacts) {
+    pub(crate) fn put_facts(&self, options: &SimOptions, facts: &TraceFacts) {
         self.put(&facts_key(options), facts);
     }
 
-    /// The cell's result, with a time line if one is wanted.
+    /// The cell's result, with a time line if `time_line`.
     pub(crate) fn result(
         &self,
         cell: &Cell,
-        options: &Options,
+        options: &SimOptions,
         time_line: bool,
     ) -> Option<CellResult> {
         let result: CellResult = self.get(&self.cell_key(cell, options, time_line))?;
@@ -107,42 +116,42 @@ impl<'a> Kept<'a> {
         whole.then_some(result)
     }
 
-    pub(crate) fn put_result(&self, cell: &Cell, options: &Options, result: &CellResult) {
+    pub(crate) fn put_result(&self, cell: &Cell, options: &SimOptions, result: &CellResult) {
         let key = self.cell_key(cell, options, result.time_line.is_some());
         self.put(&key, result);
     }
 
     /// LRU at every size.
-    pub(crate) fn lru_curve(&self, options: &Options) -> Option<LruCurve> {
+    pub(crate) fn lru_curve(&self, options: &SimOptions) -> Option<LruCurve> {
         self.get(&lru_curve_key(options))
     }
 
-    pub(crate) fn put_lru_curve(&self, options: &Options, curve: &LruCurve) {
+    pub(crate) fn put_lru_curve(&self, options: &SimOptions, curve: &LruCurve) {
         self.put(&lru_curve_key(options), curve);
     }
 
-    /// What the cell does over each part of the sample.
-    pub(crate) fn of_parts(
+    /// The cell's traffic over each part of the sample.
+    pub(crate) fn part_traffic(
         &self,
         cell: &Cell,
-        options: &Options,
+        options: &SimOptions,
         sample: &PageSample,
-    ) -> Option<Vec<OfPart>> {
-        let parts: Vec<OfPart> = self.get(&of_parts_key(cell, options, sample))?;
+    ) -> Option<Vec<PartTraffic>> {
+        let parts: Vec<PartTraffic> = self.get(&of_parts_key(cell, options, sample))?;
         (parts.len() as u64 == sample.parts()).then_some(parts)
     }
 
-    pub(crate) fn put_of_parts(
+    pub(crate) fn put_part_traffic(
         &self,
         cell: &Cell,
-        options: &Options,
+        options: &SimOptions,
         sample: &PageSample,
-        parts: &[OfPart],
+        parts: &[PartTraffic],
     ) {
         self.put(&of_parts_key(cell, options, sample), &parts);
     }
 
-    fn cell_key(&self, cell: &Cell, options: &Options, time_line: bool) -> String {
+    fn cell_key(&self, cell: &Cell, options: &SimOptions, time_line: bool) -> String {
         let cell = cell_key(cell, options, time_line);
         match &self.device {
             Some(device) => format!("{cell} on {device} rate={:?}", options.rate),
@@ -151,8 +160,8 @@ impl<'a> Kept<'a> {
     }
 }
 
-fn lru_curve_key(options: &Options) -> String {
-    let Options {
+fn lru_curve_key(options: &SimOptions) -> String {
+    let SimOptions {
         warmup,
         cluster_size: _,
         at_end,
@@ -162,14 +171,14 @@ fn lru_curve_key(options: &Options) -> String {
     format!("lru curve warmup={warmup} at-end={at_end:?}")
 }
 
-fn of_parts_key(cell: &Cell, options: &Options, sample: &PageSample) -> String {
+fn of_parts_key(cell: &Cell, options: &SimOptions, sample: &PageSample) -> String {
     let PageSample { rate, grain } = sample;
     let cell = cell_key(cell, options, false);
     format!("parts of {cell} sample={rate:?} grain={grain}")
 }
 
-fn facts_key(options: &Options) -> String {
-    let Options {
+fn facts_key(options: &SimOptions) -> String {
+    let SimOptions {
         warmup,
         cluster_size,
         at_end: _,
@@ -179,13 +188,13 @@ fn facts_key(options: &Options) -> String {
     format!("facts warmup={warmup} cluster={cluster_size}")
 }
 
-fn cell_key(cell: &Cell, options: &Options, time_line: bool) -> String {
+fn cell_key(cell: &Cell, options: &SimOptions, time_line: bool) -> String {
     let Cell {
         policy,
         frames,
         asymmetry,
     } = cell;
-    let Options {
+    let SimOptions {
         warmup,
         at_end,
         cluster_size,
@@ -211,14 +220,14 @@ mod tests {
     use crate::engine::AtEnd;
 
     #[test]
-    fn keys_tell_all_that_a_result_depends_on() {
+    fn keys_contain_all_that_a_result_depends_on() {
         let cell = |policy: &str, frames, asymmetry| Cell {
             policy: policy.parse().expect("a policy"),
             frames,
             asymmetry,
         };
-        let plain = Options::default();
-        let with = |change: fn(&mut Options)| {
+        let plain = SimOptions::default();
+        let with = |change: fn(&mut SimOptions)| {
             let mut options = plain.clone();
             change(&mut options);
             options
@@ -310,18 +319,18 @@ mod tests {
             asymmetry: 1.0,
         };
         let key = |device: Option<&DeviceAtStart>| {
-            Kept::new(&NoStore, device).cell_key(&cell, &Options::default(), false)
+            StoredResults::new(&NoStore, device).cell_key(&cell, &SimOptions::default(), false)
         };
         let mut keys: Vec<String> = all().iter().map(|device| key(Some(device))).collect();
         let again: Vec<String> = all().iter().map(|device| key(Some(device))).collect();
         assert_eq!(keys, again);
         keys.push(key(None));
-        let slowly = Options {
+        let slowly = SimOptions {
             rate: Some("100".parse().expect("a rate")),
-            ..Options::default()
+            ..SimOptions::default()
         };
         let device = DeviceAtStart::from(cached(10));
-        keys.push(Kept::new(&NoStore, Some(&device)).cell_key(&cell, &slowly, false));
+        keys.push(StoredResults::new(&NoStore, Some(&device)).cell_key(&cell, &slowly, false));
         let different: std::collections::HashSet<&String> = keys.iter().collect();
         assert_eq!(different.len(), keys.len());
     }

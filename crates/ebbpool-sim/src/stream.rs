@@ -11,24 +11,25 @@ use ebbpool_trace::{Batch, Reader, Source};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::bound::{self, Question, RecordedTrace};
+use crate::bound::{self, BoundQuestion, RecordedTrace};
 use crate::engine::{AtEnd, Chunk, Counts, Drive, Engine, Setup};
 use crate::error::SimError;
 use crate::future::{Future, MOST_REFERENCES};
 use crate::ids::{Ids, MOST_PAGES};
-use crate::listener::{Hears, Listener};
+use crate::listener::{DynObserver, Listener};
 use crate::observer::{NoObserver, Observer};
-use crate::on_device::{DeviceOutcome, OnDevice};
+use crate::on_device::{DeviceObserver, DeviceOutcome};
 use crate::time_line::TimeLine;
 
 /// References decoded at a time: large enough to keep all cores busy between two chunks, small
 /// enough to stay in the cache.
 const CHUNK: usize = 1 << 18;
 
-/// Frames beyond this are not set aside before the trace has been seen to have as many pages.
-const FRAMES_TAKEN_ON_TRUST: u64 = 1 << 20;
+/// More frames than this are allocated only after a scan has shown that the trace has as many
+/// pages.
+const FRAMES_WITHOUT_SCAN: u64 = 1 << 20;
 
-/// A policy over a number of frames, told one asymmetry.
+/// A policy over a number of frames, with one asymmetry.
 #[derive(Clone, Debug)]
 pub struct Cell {
     /// The policy.
@@ -39,24 +40,24 @@ pub struct Cell {
     pub asymmetry: f64,
 }
 
-/// What holds for all cells of a simulation.
+/// The options of all cells of a simulation.
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// References at the start that count nothing.
+pub struct SimOptions {
+    /// References at the start that are not counted.
     pub warmup: u64,
-    /// What becomes of dirty pages at the end.
+    /// The treatment of dirty pages at the end.
     pub at_end: AtEnd,
     /// Pages per cluster when cluster switches are counted (PPE: 16).
     pub cluster_size: u64,
     /// Worker threads; the results do not depend on it.
     pub threads: usize,
-    /// How fast references come to a device; nothing where each waits for the one before.
+    /// The rate at which references arrive at a device; `None` where each waits for the one before.
     pub rate: Option<Rate>,
 }
 
-impl Default for Options {
+impl Default for SimOptions {
     fn default() -> Self {
-        Options {
+        SimOptions {
             warmup: 0,
             at_end: AtEnd::Free,
             cluster_size: 16,
@@ -66,7 +67,8 @@ impl Default for Options {
     }
 }
 
-/// Where a simulation reports how far it has come, and learns that it should stop.
+/// Reports a simulation's progress to the caller, and the caller's request to stop to the
+/// simulation.
 pub struct Progress<'a> {
     /// Called with the share of the trace done, from 0 to 1.
     pub report: &'a (dyn Fn(f64) + Sync),
@@ -88,7 +90,7 @@ impl Progress<'_> {
     }
 }
 
-/// What a pass has learned of the trace itself.
+/// The facts of a trace that a pass over it yields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceFacts {
     /// References, warm-up included.
@@ -99,31 +101,31 @@ pub struct TraceFacts {
     pub cluster_switches: u64,
 }
 
-/// What came of a simulation: the counts of each cell, in the order given.
+/// The result of a simulation: the counts of each cell, in the order given.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct SimOutcome {
     /// One entry per cell.
     pub counts: Vec<Counts>,
-    /// Of the trace.
+    /// The facts of the trace.
     pub facts: TraceFacts,
 }
 
-/// A first pass over a trace, for what must be known before a simulation starts.
+/// The result of a first pass over a trace, which some simulations need before they start.
 #[derive(Debug, Default)]
-pub struct Scan {
+pub struct TraceScan {
     /// References.
     pub references: u64,
     /// Distinct pages.
     pub distinct_pages: u64,
     /// Pages of the database, as far as the trace states them.
     pub(crate) database_pages: Option<u64>,
-    /// For offline policies.
+    /// The future, for offline policies.
     pub(crate) future: Option<Future>,
-    /// For policies that are guided by prices.
+    /// The whole trace, for policies that are guided by prices.
     pub(crate) recorded: Option<RecordedTrace>,
 }
 
-struct Decoded {
+struct DecodedChunk {
     references: Vec<u32>,
     new_pages: Vec<u64>,
     /// Cluster switches among the counted references of this chunk.
@@ -144,7 +146,7 @@ struct Decoder {
 }
 
 impl Decoder {
-    fn open(source: &Source, options: &Options) -> Result<Self, SimError> {
+    fn open(source: &Source, options: &SimOptions) -> Result<Self, SimError> {
         Ok(Decoder {
             reader: source.open()?,
             label: source.label().into(),
@@ -157,7 +159,7 @@ impl Decoder {
         })
     }
 
-    fn next(&mut self) -> Result<Option<Decoded>, SimError> {
+    fn next(&mut self) -> Result<Option<DecodedChunk>, SimError> {
         if !self.reader.next_batch(&mut self.batch, CHUNK)? {
             return Ok(None);
         }
@@ -187,7 +189,7 @@ impl Decoder {
             cluster_switches += u64::from(self.last_cluster != Some(cluster));
             self.last_cluster = Some(cluster);
         }
-        Ok(Some(Decoded {
+        Ok(Some(DecodedChunk {
             references,
             new_pages,
             cluster_switches,
@@ -195,12 +197,12 @@ impl Decoder {
         }))
     }
 
-    fn send_all(mut self, chunks: SyncSender<Result<Decoded, SimError>>) {
+    fn send_all(mut self, chunks: SyncSender<Result<DecodedChunk, SimError>>) {
         loop {
             let chunk = self.next().transpose();
             let Some(chunk) = chunk else { return };
             let failed = chunk.is_err();
-            // The receiver hangs up when it is told to stop.
+            // The receiver hangs up when it stops.
             if chunks.send(chunk).is_err() || failed {
                 return;
             }
@@ -208,28 +210,28 @@ impl Decoder {
     }
 }
 
-/// Notes what comes, as far as a foresight goes.
-pub(crate) struct Notes {
+/// Collects the future, as far as a foresight requires.
+pub(crate) struct FutureNotes {
     foresight: Foresight,
     future: Future,
     recorded: RecordedTrace,
 }
 
-impl Notes {
+impl FutureNotes {
     pub(crate) fn new(foresight: Foresight) -> Self {
-        Notes {
+        FutureNotes {
             foresight,
             future: Future::default(),
             recorded: RecordedTrace::default(),
         }
     }
 
-    /// Pages that were noted.
+    /// The number of pages so far.
     pub(crate) fn pages(&self) -> usize {
         self.recorded.pages.len()
     }
 
-    /// Notes the next references, and the pages that are new with them.
+    /// FutureAppends the next references, and their new pages.
     pub(crate) fn push(&mut self, references: &[u32], new_pages: &[u64]) {
         if self.foresight > Foresight::Nothing {
             self.future.extend(references);
@@ -240,7 +242,7 @@ impl Notes {
         }
     }
 
-    /// What is known of the future, and the trace where prices are to be found for it.
+    /// The future, and the trace where prices have to be computed from it.
     pub(crate) fn finish(mut self) -> (Option<Future>, Option<RecordedTrace>) {
         if self.foresight >= Foresight::Writes {
             self.future.look_for_writes(&self.recorded.references);
@@ -263,12 +265,16 @@ pub(crate) fn check_references(source: &Source, references: u64) -> Result<(), S
     }
 }
 
-/// Reads the whole trace once, and notes what comes as far as `foresight` goes: 4 bytes a reference
-/// for references, 16 for writes and prices.
-pub fn scan(source: &Source, foresight: Foresight, progress: &Progress) -> Result<Scan, SimError> {
-    let mut decoder = Decoder::open(source, &Options::default())?;
+/// Reads the whole trace once, and stores the future as far as `foresight` requires: 4 bytes per
+/// reference for references, 16 for writes and prices.
+pub fn scan(
+    source: &Source,
+    foresight: Foresight,
+    progress: &Progress,
+) -> Result<TraceScan, SimError> {
+    let mut decoder = Decoder::open(source, &SimOptions::default())?;
     let database_pages = decoder.reader.metadata().database_pages;
-    let mut notes = Notes::new(foresight);
+    let mut notes = FutureNotes::new(foresight);
     let mut references = 0;
     while let Some(chunk) = decoder.next()? {
         progress.check()?;
@@ -280,7 +286,7 @@ pub fn scan(source: &Source, foresight: Foresight, progress: &Progress) -> Resul
         (progress.report)(chunk.progress);
     }
     let (future, recorded) = notes.finish();
-    Ok(Scan {
+    Ok(TraceScan {
         references,
         distinct_pages: decoder.ids.len(),
         database_pages,
@@ -291,7 +297,7 @@ pub fn scan(source: &Source, foresight: Foresight, progress: &Progress) -> Resul
 
 /// Reads a trace into memory, with the same limits as for an offline policy.
 pub(crate) fn record(source: &Source, progress: &Progress) -> Result<RecordedTrace, SimError> {
-    let mut decoder = Decoder::open(source, &Options::default())?;
+    let mut decoder = Decoder::open(source, &SimOptions::default())?;
     let mut recorded = RecordedTrace::default();
     while let Some(chunk) = decoder.next()? {
         progress.check()?;
@@ -316,14 +322,14 @@ pub(crate) fn record(source: &Source, progress: &Progress) -> Result<RecordedTra
 
 /// Runs all `cells` through one pass of the trace.
 ///
-/// Frames beyond the trace's pages are never used, so asking for more than there is memory for is
-/// fine. Policies that need the future cost a first pass and 4 bytes a reference.
+/// Frames beyond the trace's pages are never used, so that a cell may have more frames than memory
+/// could hold. Policies that need the future take a first pass and 4 bytes per reference.
 pub fn simulate(
     source: &Source,
     cells: &[Cell],
-    options: &Options,
+    options: &SimOptions,
     progress: &Progress,
-) -> Result<Outcome, SimError> {
+) -> Result<SimOutcome, SimError> {
     let engines = |setups: Vec<Setup>| {
         let engines = cells.iter().zip(setups);
         engines
@@ -333,30 +339,30 @@ pub fn simulate(
     pass(source, cells, options, progress, engines)
 }
 
-/// As [`simulate`], and each cell's time line, in the order given.
+/// As [`simulate`], with each cell's time line, in the order given.
 pub fn simulate_with_time_lines(
     source: &Source,
     cells: &[Cell],
-    options: &Options,
+    options: &SimOptions,
     progress: &Progress,
-) -> Result<(Outcome, Vec<TimeLine>), SimError> {
+) -> Result<(SimOutcome, Vec<TimeLine>), SimError> {
     let mut lines: Vec<TimeLine> = cells.iter().map(|_| TimeLine::default()).collect();
-    let outcome = pass_heard(source, cells, options, progress, &mut lines)?;
+    let outcome = pass_observed(source, cells, options, progress, &mut lines)?;
     Ok((outcome, lines))
 }
 
-/// As [`simulate_with_time_lines`], each cell on a device of its own, which begins as `device` is.
-/// The device's costs overrule the cells' asymmetries.
+/// As [`simulate_with_time_lines`], each cell on a device of its own, which begins as a copy of
+/// `device`. The device's costs overrule the cells' asymmetries.
 pub fn simulate_on_device(
     source: &Source,
     cells: &[Cell],
     device: &AnyDevice,
-    options: &Options,
+    options: &SimOptions,
     progress: &Progress,
-) -> Result<(Outcome, Vec<(TimeLine, DeviceOutcome)>), SimError> {
-    let served = |_| OnDevice::new(device.clone(), options.rate, TimeLine::default());
-    let mut served: Vec<OnDevice<TimeLine>> = cells.iter().map(served).collect();
-    let outcome = pass_heard(source, cells, options, progress, &mut served)?;
+) -> Result<(SimOutcome, Vec<(TimeLine, DeviceOutcome)>), SimError> {
+    let served = |_| DeviceObserver::new(device.clone(), options.rate, TimeLine::default());
+    let mut served: Vec<DeviceObserver<TimeLine>> = cells.iter().map(served).collect();
+    let outcome = pass_observed(source, cells, options, progress, &mut served)?;
     let results = served.into_iter().map(|served| {
         let (of_device, line) = served.finish();
         (line, of_device)
@@ -364,14 +370,14 @@ pub fn simulate_on_device(
     Ok((outcome, results.collect()))
 }
 
-/// As [`pass`], each cell heard by an observer of its own.
-fn pass_heard<O: Observer>(
+/// As [`pass`], each cell with an observer of its own.
+fn pass_observed<O: Observer>(
     source: &Source,
     cells: &[Cell],
-    options: &Options,
+    options: &SimOptions,
     progress: &Progress,
     observers: &mut [O],
-) -> Result<Outcome, SimError> {
+) -> Result<SimOutcome, SimError> {
     let engines = |setups: Vec<Setup>| {
         let engines = cells.iter().zip(setups).zip(observers);
         engines
@@ -381,7 +387,7 @@ fn pass_heard<O: Observer>(
     pass(source, cells, options, progress, engines)
 }
 
-/// That many threads.
+/// A pool of `threads` threads.
 pub(crate) fn workers(threads: usize) -> Result<rayon::ThreadPool, SimError> {
     rayon::ThreadPoolBuilder::new()
         .num_threads(threads.max(1))
@@ -396,10 +402,10 @@ pub(crate) fn workers(threads: usize) -> Result<rayon::ThreadPool, SimError> {
 fn pass<'o>(
     source: &Source,
     cells: &[Cell],
-    options: &Options,
+    options: &SimOptions,
     progress: &Progress,
     engines: impl FnOnce(Vec<Setup>) -> Vec<Box<dyn Drive + 'o>>,
-) -> Result<Outcome, SimError> {
+) -> Result<SimOutcome, SimError> {
     let scan = scan_if_needed(source, cells, progress)?;
     let workers = workers(options.threads)?;
     let setups: Result<Vec<Setup>, SimError> = workers.install(|| {
@@ -417,7 +423,7 @@ fn pass<'o>(
             ..*chunk
         };
         let advance = |(engine, &ahead): (&mut Box<dyn Drive + 'o>, &bool)| {
-            // Many cells take seconds for a chunk; results of a stopped pass are not looked at.
+            // Many cells take seconds for a chunk; the results of a stopped pass are not used.
             if progress.stopped() {
                 return;
             }
@@ -437,20 +443,20 @@ fn pass<'o>(
     })?;
     progress.check()?;
     let counts = engines.iter_mut().map(|e| e.finish(&pages)).collect();
-    Ok(Outcome { counts, facts })
+    Ok(SimOutcome { counts, facts })
 }
 
-/// The engine of a cell that nobody listens to.
+/// The engine of a cell without an observer.
 pub(crate) fn unobserved(cell: &Cell, setup: Setup) -> Box<dyn Drive> {
     let frames = setup.frames;
-    registry::visit(&cell.policy, frames, Boxed(setup))
+    registry::visit(&cell.policy, frames, EngineVisitor(setup))
 }
 
-/// Runs one cell and lets `observer` hear all of it.
+/// Runs one cell with `observer`.
 pub fn simulate_one<O: Observer + 'static>(
     source: &Source,
     cell: &Cell,
-    options: &Options,
+    options: &SimOptions,
     progress: &Progress,
     observer: O,
 ) -> Result<(Counts, TraceFacts, O), SimError> {
@@ -470,60 +476,72 @@ pub fn simulate_one<O: Observer + 'static>(
     Ok((counts, facts, observer))
 }
 
-/// The engine of a cell that somebody listens to.
-fn observed<'o>(cell: &Cell, setup: Setup, observer: &'o mut dyn Hears) -> Box<dyn Drive + 'o> {
+/// The engine of a cell with an observer.
+fn observed<'o>(
+    cell: &Cell,
+    setup: Setup,
+    observer: &'o mut dyn DynObserver,
+) -> Box<dyn Drive + 'o> {
     let frames = setup.frames;
     let listener = Listener(observer);
-    registry::visit(&cell.policy, frames, Heard { setup, listener })
+    registry::visit(
+        &cell.policy,
+        frames,
+        ObservedEngineVisitor { setup, listener },
+    )
 }
 
-struct Boxed(Setup);
+struct EngineVisitor(Setup);
 
-impl registry::Visitor for Boxed {
+impl registry::Visitor for EngineVisitor {
     type Out = Box<dyn Drive>;
     fn visit<P: Policy + 'static>(self, policy: P) -> Self::Out {
         Box::new(Engine::new(policy, NoObserver, self.0))
     }
 }
 
-struct Heard<'o> {
+struct ObservedEngineVisitor<'o> {
     setup: Setup,
     listener: Listener<'o>,
 }
 
-impl<'o> registry::Visitor for Heard<'o> {
+impl<'o> registry::Visitor for ObservedEngineVisitor<'o> {
     type Out = Box<dyn Drive + 'o>;
     fn visit<P: Policy + 'static>(self, policy: P) -> Self::Out {
         Box::new(Engine::new(policy, self.listener, self.setup))
     }
 }
 
-fn scan_if_needed(source: &Source, cells: &[Cell], progress: &Progress) -> Result<Scan, SimError> {
+fn scan_if_needed(
+    source: &Source,
+    cells: &[Cell],
+    progress: &Progress,
+) -> Result<TraceScan, SimError> {
     let foresight = cells.iter().map(|cell| registry::foresight(&cell.policy));
     let foresight = foresight.max().unwrap_or_default();
-    let many = cells.iter().any(|cell| cell.frames > FRAMES_TAKEN_ON_TRUST);
+    let many = cells.iter().any(|cell| cell.frames > FRAMES_WITHOUT_SCAN);
     if foresight > Foresight::Nothing || many {
         scan(source, foresight, progress)
     } else {
-        Ok(Scan {
+        Ok(TraceScan {
             distinct_pages: u64::MAX,
             database_pages: source.open()?.metadata().database_pages,
-            ..Scan::default()
+            ..TraceScan::default()
         })
     }
 }
 
-/// What the cell's engine needs to know; computes the prices for a policy that is guided by them.
+/// The setup of the cell's engine; computes the prices for a policy that is guided by them.
 pub(crate) fn setup(
     cell: &Cell,
-    options: &Options,
-    scan: &Scan,
+    options: &SimOptions,
+    scan: &TraceScan,
     progress: &Progress,
 ) -> Result<Setup, SimError> {
     let frames = cell.frames.min(scan.distinct_pages).clamp(1, MOST_PAGES);
     let prices = match (registry::foresight(&cell.policy), &scan.recorded) {
         (Foresight::Prices, Some(trace)) => {
-            let question = Question {
+            let question = BoundQuestion {
                 frames,
                 asymmetry: cell.asymmetry,
                 at_end: options.at_end,
@@ -553,8 +571,8 @@ pub(crate) fn setup(
 /// Decodes in a thread of its own while `consume` works on the chunk before.
 pub(crate) fn for_each_chunk(
     source: &Source,
-    options: &Options,
-    scan: &Scan,
+    options: &SimOptions,
+    scan: &TraceScan,
     progress: &Progress,
     pages: &mut Vec<u64>,
     mut consume: impl FnMut(&Chunk),
@@ -562,7 +580,7 @@ pub(crate) fn for_each_chunk(
     let decoder = Decoder::open(source, options)?;
     let mut facts = TraceFacts::default();
     thread::scope(|scope| {
-        let (sender, receiver): (_, Receiver<Result<Decoded, SimError>>) = sync_channel(1);
+        let (sender, receiver): (_, Receiver<Result<DecodedChunk, SimError>>) = sync_channel(1);
         scope.spawn(move || decoder.send_all(sender));
         for chunk in receiver {
             progress.check()?;

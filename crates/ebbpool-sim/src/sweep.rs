@@ -11,9 +11,9 @@ use ebbpool_trace::{Metadata, Source};
 use crate::engine::Counts;
 use crate::error::SimError;
 use crate::on_device::{DeviceAtStart, DeviceOutcome};
-use crate::store::{CellResult, Extent, Kept, Store};
+use crate::store::{CellResult, Store, StoredResults, TraceExtent};
 use crate::stream::{
-    Cell, Options, Outcome, Progress, TraceFacts, scan, simulate, simulate_on_device,
+    Cell, Progress, SimOptions, SimOutcome, TraceFacts, scan, simulate, simulate_on_device,
     simulate_with_time_lines,
 };
 use crate::time_line::TimeLine;
@@ -21,7 +21,7 @@ use crate::time_line::TimeLine;
 /// A number of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// This many.
+    /// A number.
     Frames(u64),
     /// A share of the database's pages where the trace states them, else of its distinct pages;
     /// rounded down, at least 1.
@@ -29,7 +29,7 @@ pub enum Size {
 }
 
 impl Size {
-    /// The frames that the size comes to where shares are of so many pages; at least 1.
+    /// The number of frames of the size where shares are of `pages` pages; at least 1.
     pub fn frames_of(self, pages: u64) -> u64 {
         match self {
             Size::Frames(frames) => frames.max(1),
@@ -38,17 +38,17 @@ impl Size {
     }
 }
 
-/// How many references at the start count nothing.
+/// How many references at the start are not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Warmup {
-    /// This many.
+    /// A number.
     References(u64),
     /// A share of the trace, rounded down.
     Share(Decimal),
 }
 
 impl Warmup {
-    /// The references that it comes to in a trace of so many.
+    /// The number of warm-up references in a trace of `references` references.
     pub fn references_of(self, references: u64) -> u64 {
         match self {
             Warmup::References(warmup) => warmup,
@@ -57,53 +57,54 @@ impl Warmup {
     }
 }
 
-/// What to span.
+/// The grid to simulate.
 #[derive(Clone, Debug)]
 pub struct Sweep {
-    /// The policies, down.
+    /// The policies, one per row of a table.
     pub policies: Vec<PolicySpec>,
-    /// The sizes, across.
+    /// The sizes, one per column.
     pub sizes: Vec<Size>,
-    /// The asymmetries, a block each.
+    /// The asymmetries, one table each.
     pub asymmetries: Vec<Asymmetry>,
     /// How much of the trace is warm-up.
     pub warmup: Warmup,
-    /// What else holds; its `warmup` is overruled.
-    pub options: Options,
-    /// Whether each result comes with its time line.
+    /// The other options; their `warmup` is overruled.
+    pub options: SimOptions,
+    /// Whether each result has a time line.
     pub time_lines: bool,
-    /// What serves each run; its costs overrule the asymmetries, of which there should be one.
+    /// The device that serves each run; its costs overrule the asymmetries, of which there should
+    /// be one.
     pub device: Option<DeviceAtStart>,
 }
 
 /// One result.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct SweepRow {
     /// Index into the sweep's policies.
     pub policy: usize,
     /// Index into the sweep's sizes.
     pub size: usize,
     /// Index into the sweep's asymmetries.
     pub asymmetry: usize,
-    /// The frames that the size came to.
+    /// The number of frames of the size.
     pub frames: u64,
-    /// What was counted.
+    /// The counts.
     pub counts: Counts,
-    /// How it came about, if asked for; one for all the asymmetries of a policy that ran once.
+    /// The time line, if requested; one for all asymmetries of a policy that ran once.
     pub time_line: Option<Arc<TimeLine>>,
-    /// What the device did, if there was one.
+    /// The device's results, if there is a device.
     pub device: Option<DeviceOutcome>,
 }
 
-/// What came of a sweep.
+/// The result of a sweep.
 #[derive(Debug)]
-pub struct Swept {
+pub struct SweepResult {
     /// The results: for each asymmetry, each policy, each size. Fewer than that if the sweep was
     /// interrupted.
-    pub rows: Vec<Row>,
-    /// What shares came to.
-    pub resolved: Resolved,
-    /// Of the trace.
+    pub rows: Vec<SweepRow>,
+    /// The shares, turned into numbers.
+    pub resolved: ResolvedSweep,
+    /// The facts of the trace.
     pub facts: TraceFacts,
     /// How many of the rows come from the store.
     pub from_store: usize,
@@ -111,39 +112,43 @@ pub struct Swept {
     pub interrupted: bool,
 }
 
-/// Simulated references after which the results so far are put aside: some 5 seconds' work.
+/// Simulated references after which the results so far are stored: some 5 seconds' work.
 pub(crate) const STEPS_PER_WAVE: u64 = 100_000_000;
 
 /// The same on a simulated flash device, which takes most of the time.
 const STEPS_ON_FLASH_PER_WAVE: u64 = STEPS_PER_WAVE / 10;
 
-/// Cells per thread that are worth a pass of the trace.
+/// Cells per thread that justify a pass of the trace.
 pub(crate) const LEAST_CELLS_PER_THREAD: usize = 4;
 
-/// Page table entries, 4 bytes each, of all cells of a wave together; those of their devices count.
+/// The most page table entries, 4 bytes each, of all cells of a wave together, those of their
+/// devices included.
 pub(crate) const ENTRIES_PER_WAVE: u64 = 1 << 29;
 
-/// What the flash model keeps of a page: its logical page, and of that the place and, with DFTL, the
-/// table's.
+/// The entries of the flash model per physical page: its logical page, and the location of that
+/// and, with DFTL, of the table's page.
 const ENTRIES_PER_PHYSICAL_PAGE: u64 = 3;
 
-/// A cell, and the rows that it stands for: a policy, a size, some asymmetries.
-struct Planned {
+/// A cell, and the rows that it yields: of a policy, a size, and some asymmetries.
+struct PlannedCell {
     cell: Cell,
     policy: usize,
     size: usize,
     asymmetries: std::ops::Range<usize>,
 }
 
-/// What a cell's counts come with.
+/// A cell's results besides its counts.
 type Extras = (Option<TimeLine>, Option<DeviceOutcome>);
+
+/// A cell and its result.
+type CellWithResult = (PlannedCell, CellResult);
 
 impl Sweep {
     /// Runs the sweep over a trace.
     ///
-    /// A policy that does not look at costs runs once per size, whatever the asymmetries. What the
-    /// store has is not computed again. The cells run in waves, and each wave's results go to the
-    /// store, so that little is lost when the caller asks to stop.
+    /// A policy that does not look at costs runs once per size, whatever the asymmetries. Results
+    /// in the store are not computed again. The cells run in waves, and each wave's results go to
+    /// the store, so that little is lost when the caller asks to stop.
     ///
     /// # Errors
     ///
@@ -153,31 +158,24 @@ impl Sweep {
         source: &Source,
         store: &dyn Store,
         progress: &Progress,
-    ) -> Result<Swept, SimError> {
-        let kept = Kept::new(store, self.device.as_ref());
-        let mut resolved = self.resolve(source, &kept, progress)?;
-        let options = Options {
+    ) -> Result<SweepResult, SimError> {
+        let stored = StoredResults::new(store, self.device.as_ref());
+        let mut resolved = self.resolve(source, &stored, progress)?;
+        let options = SimOptions {
             warmup: resolved.warmup,
             ..self.options.clone()
         };
-        let mut facts = kept.facts(&options);
-        let mut results = Vec::new();
-        let mut todo = VecDeque::new();
-        for planned in self.plan(&resolved.frames) {
-            match kept.result(&planned.cell, &options, self.time_lines) {
-                Some(result) => results.push((planned, result)),
-                None => todo.push_back(planned),
-            }
-        }
+        let mut facts = stored.facts(&options);
+        let (mut results, mut todo) = self.divide(self.plan(&resolved.frames), &stored, &options);
         let from_store = results.iter().map(|(p, _)| p.asymmetries.len()).sum();
         let (mut done, all) = (0, todo.len());
         let mut interrupted = false;
         let mut device = None;
         while !todo.is_empty() || facts.is_none() {
-            let wave: Vec<Planned> = todo.drain(..self.wave(&resolved).min(todo.len())).collect();
-            let cells: Vec<Cell> = wave.iter().map(|planned| planned.cell.clone()).collect();
+            let count = self.wave(&resolved).min(todo.len());
+            let wave: Vec<PlannedCell> = todo.drain(..count).collect();
             let report = |share: f64| {
-                let cells_done = done as f64 + share * cells.len() as f64;
+                let cells_done = done as f64 + share * count as f64;
                 (progress.report)(cells_done / all.max(1) as f64);
             };
             let progress = Progress {
@@ -188,40 +186,25 @@ impl Sweep {
                 device = Some(at_start.make()?);
             }
             let device = device.as_ref();
-            let passed = self.simulate(source, &cells, device, &options, &progress);
-            let (outcome, lines) = match passed {
+            let passed = self.run_wave(wave, source, device, &options, &stored, &progress);
+            let (wave_facts, wave_results) = match passed {
                 Err(SimError::Interrupted) if facts.is_some() && !results.is_empty() => {
                     interrupted = true;
                     break;
                 }
                 passed => passed?,
             };
-            let extent = Extent {
-                references: outcome.facts.references,
-                distinct_pages: outcome.facts.distinct_pages,
-            };
-            kept.put_extent(extent, source);
-            kept.put_facts(&options, &outcome.facts);
-            resolved.extent = Some(extent);
-            facts = Some(outcome.facts);
-            done += cells.len();
-            let found = outcome.counts.into_iter().zip(lines);
-            for (planned, (counts, (time_line, device))) in wave.into_iter().zip(found) {
-                let result = CellResult {
-                    counts,
-                    time_line,
-                    device,
-                };
-                kept.put_result(&planned.cell, &options, &result);
-                results.push((planned, result));
-            }
+            resolved.extent = Some(TraceExtent::of(&wave_facts));
+            facts = Some(wave_facts);
+            done += count;
+            results.extend(wave_results);
         }
-        // Only a trace that was read has something to say of its lines.
+        // Only a trace that was read has notes on its lines.
         resolved.notes.extend(match source.late_notes() {
-            none if none.is_empty() => kept.late_notes(),
+            none if none.is_empty() => stored.late_notes(),
             notes => notes,
         });
-        Ok(Swept {
+        Ok(SweepResult {
             rows: rows(results),
             resolved,
             facts: facts.ok_or(SimError::Interrupted)?,
@@ -230,8 +213,54 @@ impl Sweep {
         })
     }
 
-    /// The cells that the sweep comes down to, policy by policy.
-    fn plan(&self, frames: &[u64]) -> Vec<Planned> {
+    /// Divides the cells into those whose results are in the store, and those that have to run.
+    fn divide(
+        &self,
+        plan: Vec<PlannedCell>,
+        stored: &StoredResults,
+        options: &SimOptions,
+    ) -> (Vec<CellWithResult>, VecDeque<PlannedCell>) {
+        let mut results = Vec::new();
+        let mut todo = VecDeque::new();
+        for planned in plan {
+            match stored.result(&planned.cell, options, self.time_lines) {
+                Some(result) => results.push((planned, result)),
+                None => todo.push_back(planned),
+            }
+        }
+        (results, todo)
+    }
+
+    /// Runs the cells of a wave and stores their results.
+    fn run_wave(
+        &self,
+        wave: Vec<PlannedCell>,
+        source: &Source,
+        device: Option<&AnyDevice>,
+        options: &SimOptions,
+        stored: &StoredResults,
+        progress: &Progress,
+    ) -> Result<(TraceFacts, Vec<CellWithResult>), SimError> {
+        let cells: Vec<Cell> = wave.iter().map(|planned| planned.cell.clone()).collect();
+        let (outcome, extras) = self.simulate(source, &cells, device, options, progress)?;
+        stored.put_extent(TraceExtent::of(&outcome.facts), source);
+        stored.put_facts(options, &outcome.facts);
+        let found = outcome.counts.into_iter().zip(extras);
+        let mut results = Vec::with_capacity(wave.len());
+        for (planned, (counts, (time_line, device))) in wave.into_iter().zip(found) {
+            let result = CellResult {
+                counts,
+                time_line,
+                device,
+            };
+            stored.put_result(&planned.cell, options, &result);
+            results.push((planned, result));
+        }
+        Ok((outcome.facts, results))
+    }
+
+    /// The cells of the sweep, policy by policy.
+    fn plan(&self, frames: &[u64]) -> Vec<PlannedCell> {
         let mut plan = Vec::new();
         for (policy, spec) in self.policies.iter().enumerate() {
             for (size, &frames) in frames.iter().enumerate() {
@@ -241,7 +270,7 @@ impl Sweep {
                 } else {
                     vec![all]
                 };
-                plan.extend(groups.into_iter().map(|asymmetries| Planned {
+                plan.extend(groups.into_iter().map(|asymmetries| PlannedCell {
                     cell: Cell {
                         policy: spec.clone(),
                         frames,
@@ -256,8 +285,8 @@ impl Sweep {
         plan
     }
 
-    /// How many cells the next wave may have.
-    fn wave(&self, resolved: &Resolved) -> usize {
+    /// The number of cells that the next wave may have.
+    fn wave(&self, resolved: &ResolvedSweep) -> usize {
         let least = LEAST_CELLS_PER_THREAD * self.options.threads.max(1);
         let references = match (resolved.references, resolved.extent) {
             (_, Some(extent)) => extent.references,
@@ -288,15 +317,15 @@ impl Sweep {
         source: &Source,
         cells: &[Cell],
         device: Option<&AnyDevice>,
-        options: &Options,
+        options: &SimOptions,
         progress: &Progress,
-    ) -> Result<(Outcome, Vec<Extras>), SimError> {
+    ) -> Result<(SimOutcome, Vec<Extras>), SimError> {
         if let Some(device) = device {
             let (outcome, results) = simulate_on_device(source, cells, device, options, progress)?;
-            let keep = |line| self.time_lines.then_some(line);
+            let line_if_requested = |line| self.time_lines.then_some(line);
             let extras = results
                 .into_iter()
-                .map(|(line, did)| (keep(line), Some(did)));
+                .map(|(line, did)| (line_if_requested(line), Some(did)));
             Ok((outcome, extras.collect()))
         } else if self.time_lines {
             let (outcome, lines) = simulate_with_time_lines(source, cells, options, progress)?;
@@ -310,31 +339,31 @@ impl Sweep {
         }
     }
 
-    /// Turns shares into numbers; reads the trace once if neither it nor the store states what
-    /// they are of.
+    /// Turns shares into numbers; reads the trace once if neither its metadata nor the store has
+    /// the totals that they refer to.
     pub(crate) fn resolve(
         &self,
         source: &Source,
-        kept: &Kept,
+        stored: &StoredResults,
         progress: &Progress,
-    ) -> Result<Resolved, SimError> {
+    ) -> Result<ResolvedSweep, SimError> {
         let reader = source.open()?;
         let metadata = reader.metadata().clone();
         let notes = reader.notes().to_vec();
         let mut references = reader.references();
         drop(reader);
-        let mut extent = kept.extent();
+        let mut extent = stored.extent();
         let shares = self.sizes.iter().any(|s| matches!(s, Size::Share(_)));
         let warm_share = matches!(self.warmup, Warmup::Share(_));
         let unknown =
             (shares && metadata.database_pages.is_none()) || (warm_share && references.is_none());
         if unknown && extent.is_none() {
             let scan = scan(source, Foresight::Nothing, progress)?;
-            let found = Extent {
+            let found = TraceExtent {
                 references: scan.references,
                 distinct_pages: scan.distinct_pages,
             };
-            kept.put_extent(found, source);
+            stored.put_extent(found, source);
             extent = Some(found);
         }
         if let Some(extent) = extent {
@@ -344,7 +373,7 @@ impl Sweep {
             .database_pages
             .or(extent.map(|extent| extent.distinct_pages));
         let frames = self.sizes.iter();
-        Ok(Resolved {
+        Ok(ResolvedSweep {
             frames: frames
                 .map(|size| size.frames_of(pages.unwrap_or(0)))
                 .collect(),
@@ -357,11 +386,11 @@ impl Sweep {
     }
 }
 
-fn rows(results: Vec<(Planned, CellResult)>) -> Vec<Row> {
-    let mut rows: Vec<Row> = Vec::new();
+fn rows(results: Vec<CellWithResult>) -> Vec<SweepRow> {
+    let mut rows: Vec<SweepRow> = Vec::new();
     for (planned, result) in results {
         let time_line = result.time_line.map(Arc::new);
-        rows.extend(planned.asymmetries.map(|asymmetry| Row {
+        rows.extend(planned.asymmetries.map(|asymmetry| SweepRow {
             policy: planned.policy,
             size: planned.size,
             asymmetry,
@@ -375,21 +404,21 @@ fn rows(results: Vec<(Planned, CellResult)>) -> Vec<Row> {
     rows
 }
 
-/// Shares turned into numbers, and what the trace says of itself.
+/// A sweep's shares turned into numbers, and the trace's metadata.
 #[derive(Clone, Debug)]
-pub struct Resolved {
+pub struct ResolvedSweep {
     /// Frames of each size.
     pub frames: Vec<u64>,
     /// References of warm-up.
     pub warmup: u64,
     /// The trace's metadata.
     pub metadata: Metadata,
-    /// What the reader had to guess or to leave out.
+    /// The reader's notes on what it had to guess or to leave out.
     pub notes: Vec<String>,
     /// References of the trace, where known beforehand.
     references: Option<u64>,
     /// The size of the trace, where it has been read already.
-    extent: Option<Extent>,
+    extent: Option<TraceExtent>,
 }
 
 #[cfg(test)]
@@ -406,7 +435,7 @@ mod tests {
             sizes: Vec::new(),
             asymmetries: Vec::new(),
             warmup: Warmup::References(0),
-            options: Options::default(),
+            options: SimOptions::default(),
             time_lines: false,
             device: device.map(flash),
         }
@@ -414,11 +443,11 @@ mod tests {
 
     #[test]
     fn waves_are_shorter_where_a_device_takes_time_and_memory() {
-        let extent = Extent {
+        let extent = TraceExtent {
             references: 1_000_000,
             distinct_pages: 1000,
         };
-        let resolved = Resolved {
+        let resolved = ResolvedSweep {
             frames: Vec::new(),
             warmup: 0,
             metadata: Metadata::default(),

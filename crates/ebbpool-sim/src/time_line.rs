@@ -1,4 +1,4 @@
-//! How a simulation went over the trace, in a bounded number of points.
+//! The counts of a simulation over the trace, in a bounded number of points.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::observer::{Observer, SAMPLE_EVERY, Sample};
 /// A time line has fewer points than this, whatever the length of the trace.
 pub const MOST_POINTS: usize = 200;
 
-/// What a simulation had counted, and what its buffer held, at one moment.
+/// The counts of a simulation and the state of its buffer at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Moment {
     /// References served since the trace began, warm-up included.
@@ -16,21 +16,21 @@ pub struct Moment {
     pub reads: u64,
     /// Page writes since counting began.
     pub writes: u64,
-    /// What a device has charged since counting began, in its unit.
+    /// The device's bill since counting began, in its unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bill: Option<f64>,
     /// Clean pages in the buffer.
     pub clean: u64,
     /// Dirty pages in the buffer.
     pub dirty: u64,
-    /// The wanted number of clean pages, rounded, of a policy that has one.
+    /// The target number of clean pages, rounded, of a policy that has one.
     pub target: Option<u64>,
 }
 
 /// Moments at even distances of references, from the end of the warm-up on.
 ///
-/// The distance doubles whenever there are too many moments. Counts are totals, so a moment may be
-/// dropped without touching its neighbours. The last sample of the trace is kept in any case.
+/// The distance doubles whenever there are too many moments. Counts are totals, so that a moment
+/// may be dropped without changing its neighbours. The last sample of the trace always stays.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TimeLine {
     counting: bool,
@@ -139,7 +139,7 @@ mod tests {
                 assert_eq!(moment.target, Some(moment.references + 1));
             }
             let last = moments[moments.len() - 1].references;
-            assert_eq!(last, samples * SAMPLE_EVERY, "the end is kept");
+            assert_eq!(last, samples * SAMPLE_EVERY, "the last sample stays");
         }
     }
 

@@ -1,4 +1,5 @@
-//! The simulator against the model's own: the same counts of every policy on the same traces.
+//! Compares the simulator with the models' own: the same counts for every policy on the same
+//! traces.
 
 mod common;
 
@@ -6,36 +7,42 @@ use std::collections::BTreeMap;
 
 use common::{QUIET, SPECS, cell, file};
 use ebbpool_model::workload::workload;
-use ebbpool_model::{Counts as ModelCounts, count};
+use ebbpool_model::{ModelCounts, count};
 use ebbpool_policy::{Entry, registry};
-use ebbpool_sim::{AtEnd, Cell, Counts, Options, TraceFacts, simulate};
+use ebbpool_sim::{AtEnd, Cell, Counts, SimOptions, TraceFacts, simulate};
 
 const SIZES: &[u64] = &[1, 7, 64];
 
-fn assert_same(counts: &Counts, facts: &TraceFacts, expected: &ModelCounts, what: &str) {
-    assert_eq!(counts.references, expected.references, "references, {what}");
-    assert_eq!(counts.hits(), expected.hits, "hits, {what}");
-    assert_eq!(counts.misses, expected.misses, "misses, {what}");
-    assert_eq!(counts.misses, expected.reads, "reads, {what}");
+fn assert_same(counts: &Counts, facts: &TraceFacts, expected: &ModelCounts, context: &str) {
+    assert_eq!(
+        counts.references, expected.references,
+        "references, {context}"
+    );
+    assert_eq!(counts.hits(), expected.hits, "hits, {context}");
+    assert_eq!(counts.misses, expected.misses, "misses, {context}");
+    assert_eq!(counts.misses, expected.reads, "reads, {context}");
     assert_eq!(
         counts.padding_reads, expected.padding_reads,
-        "padding reads, {what}"
+        "padding reads, {context}"
     );
-    assert_eq!(counts.writes, expected.writes, "writes, {what}");
-    assert_eq!(counts.dirty_left, expected.dirty_left, "dirty left, {what}");
+    assert_eq!(counts.writes, expected.writes, "writes, {context}");
+    assert_eq!(
+        counts.dirty_left, expected.dirty_left,
+        "dirty left, {context}"
+    );
     assert_eq!(
         counts.cluster_switches, expected.cluster_switches,
-        "cluster switches, {what}"
+        "cluster switches, {context}"
     );
     assert_eq!(
         facts.distinct_pages, expected.distinct_pages,
-        "distinct pages, {what}"
+        "distinct pages, {context}"
     );
     let factor = counts.cluster_switches as f64 / facts.cluster_switches as f64;
     assert_eq!(
         Some(factor),
         expected.cluster_switch_factor,
-        "cluster switch factor, {what}"
+        "cluster switch factor, {context}"
     );
 }
 
@@ -45,15 +52,15 @@ fn reference_switches(trace: &[(u64, bool)], cluster_size: u64) -> u64 {
     1 + trace.windows(2).filter(changed).count() as u64
 }
 
-/// All policies over all sizes in one pass, against the model one by one.
-fn check(trace: &[(u64, bool)], name: &str, options: &Options, asymmetry: f64) {
+/// Simulates all policies over all sizes in one pass, and compares each with its model.
+fn check(trace: &[(u64, bool)], name: &str, options: &SimOptions, asymmetry: f64) {
     let (_directory, source) = file(trace, name);
     let mut cells = Vec::new();
-    let mut places = Vec::new();
+    let mut configurations = Vec::new();
     for &spec in SPECS {
         for &frames in SIZES {
             cells.push(cell(spec, frames, asymmetry));
-            places.push((spec, frames));
+            configurations.push((spec, frames));
         }
     }
     let outcome = simulate(&source, &cells, options, &QUIET).expect("a simulation");
@@ -63,7 +70,7 @@ fn check(trace: &[(u64, bool)], name: &str, options: &Options, asymmetry: f64) {
         reference_switches(&trace[options.warmup as usize..], options.cluster_size)
     );
     assert_eq!(outcome.counts.len(), cells.len());
-    for (counts, (spec, frames)) in outcome.counts.iter().zip(places) {
+    for (counts, (spec, frames)) in outcome.counts.iter().zip(configurations) {
         let expected = count(
             spec,
             frames as usize,
@@ -73,8 +80,8 @@ fn check(trace: &[(u64, bool)], name: &str, options: &Options, asymmetry: f64) {
             options.at_end == AtEnd::Flush,
             options.cluster_size,
         );
-        let what = format!("{spec}, {frames} frames, {name}, R = {asymmetry}, {options:?}");
-        assert_same(counts, &outcome.facts, &expected, &what);
+        let context = format!("{spec}, {frames} frames, {name}, R = {asymmetry}, {options:?}");
+        assert_same(counts, &outcome.facts, &expected, &context);
     }
 }
 
@@ -84,7 +91,7 @@ fn check_all(seed: u64, pages: u64, asymmetry: f64) {
     for warmup in [0, 700] {
         for at_end in [AtEnd::Free, AtEnd::Flush] {
             for cluster_size in [16, 4] {
-                let options = Options {
+                let options = SimOptions {
                     warmup,
                     at_end,
                     cluster_size,
@@ -99,16 +106,20 @@ fn check_all(seed: u64, pages: u64, asymmetry: f64) {
 }
 
 #[test]
-fn all_policies_are_here() {
-    let mut seen = BTreeMap::new();
+fn all_policies_are_compared() {
+    let mut specs_by_policy = BTreeMap::new();
     for spec in SPECS {
         let Cell { policy, .. } = cell(spec, 1, 1.0);
-        *seen.entry(policy.entry().name).or_insert(0) += 1;
+        *specs_by_policy.entry(policy.entry().name).or_insert(0) += 1;
     }
-    // The model of price-guided knows no prices; tests/bound.rs tells what it costs.
+    // The model of price-guided has no prices here; tests/bound.rs tests its bill.
     let with_model = |entry: &&Entry| entry.name != "price-guided";
     for entry in registry::entries().iter().filter(with_model) {
-        assert!(seen.contains_key(entry.name), "{} is missing", entry.name);
+        assert!(
+            specs_by_policy.contains_key(entry.name),
+            "{} is missing",
+            entry.name
+        );
     }
 }
 
@@ -146,16 +157,16 @@ fn several_chunks() {
     let specs = ["lru", "belady", "cfdc:cluster=4", "fd-buffer:interval=999"];
     let cells = specs.map(|spec| cell(spec, 5, 8.0));
     for warmup in [0, CHUNK - 1, CHUNK, CHUNK + 1, 599_999] {
-        let options = Options {
+        let options = SimOptions {
             warmup,
             threads: 2,
-            ..Options::default()
+            ..SimOptions::default()
         };
         let outcome = simulate(&source, &cells, &options, &QUIET).expect("a simulation");
         for (counts, spec) in outcome.counts.iter().zip(specs) {
             let expected = count(spec, 5, &trace, 8.0, warmup as usize, false, 16);
-            let what = format!("{spec}, warm-up {warmup}");
-            assert_same(counts, &outcome.facts, &expected, &what);
+            let context = format!("{spec}, warm-up {warmup}");
+            assert_same(counts, &outcome.facts, &expected, &context);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The offline lower bound against the exact optimum, the linear program, and every policy.
+//! Compares the offline lower bound with the exact optimum, the linear program, and every policy.
 
 mod common;
 
@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
 use common::{QUIET, SPECS, cell, file};
-use ebbpool_model::workload::{Random, workload};
-use ebbpool_sim::bound::{Bound, Question, RecordedTrace, solve};
-use ebbpool_sim::{AtEnd, Options, Progress, simulate};
+use ebbpool_model::workload::{RandomWorkload, workload};
+use ebbpool_sim::bound::{Bound, BoundQuestion, RecordedTrace, solve};
+use ebbpool_sim::{AtEnd, Progress, SimOptions, simulate};
 use microlp::{ComparisonOp, OptimizationDirection, Problem, Variable};
 
 type Trace = Vec<(u64, bool)>;
@@ -17,7 +17,7 @@ const AT_ENDS: [AtEnd; 2] = [AtEnd::Free, AtEnd::Flush];
 
 fn bound(trace: &[(u64, bool)], frames: u64, asymmetry: f64, at_end: AtEnd) -> Bound {
     let recorded: RecordedTrace = trace.iter().copied().collect();
-    let question = Question {
+    let question = BoundQuestion {
         frames,
         asymmetry,
         at_end,
@@ -67,7 +67,7 @@ fn optimum(trace: &[(u64, bool)], frames: usize, asymmetry: f64, at_end: AtEnd) 
 /// The linear program: each interval between references held or not, each write saved or not.
 fn linear_program(trace: &[(u64, bool)], frames: u64, asymmetry: f64, at_end: AtEnd) -> f64 {
     let mut program = Problem::new(OptimizationDirection::Minimize);
-    let mut wanting: Vec<Vec<Variable>> = vec![Vec::new(); trace.len()];
+    let mut requesting: Vec<Vec<Variable>> = vec![Vec::new(); trace.len()];
     let writes = trace.iter().filter(|(_, write)| *write).count();
     let mut dearest = trace.len() as f64 + asymmetry * writes as f64;
     // Held intervals since the page's last write, if there was one.
@@ -81,7 +81,7 @@ fn linear_program(trace: &[(u64, bool)], frames: u64, asymmetry: f64, at_end: At
     };
     let mut hold = |program: &mut Problem, from: usize, to: usize, saves: f64| {
         let held = program.add_var(-saves, (0.0, 1.0));
-        wanting[from + 1..to]
+        requesting[from + 1..to]
             .iter_mut()
             .for_each(|row| row.push(held));
         held
@@ -109,7 +109,7 @@ fn linear_program(trace: &[(u64, bool)], frames: u64, asymmetry: f64, at_end: At
             }
         }
     }
-    for row in wanting.iter().filter(|row| !row.is_empty()) {
+    for row in requesting.iter().filter(|row| !row.is_empty()) {
         let row: Vec<_> = row.iter().map(|&held| (held, 1.0)).collect();
         program.add_constraint(row, ComparisonOp::Le, (frames - 1) as f64);
     }
@@ -117,12 +117,12 @@ fn linear_program(trace: &[(u64, bool)], frames: u64, asymmetry: f64, at_end: At
     dearest
 }
 
-/// References to few pages, some far more often than others.
+/// References to few pages, some of them far more often than others.
 fn tiny(seed: u64) -> (Trace, u64, f64) {
-    let mut random = Random::new(seed);
+    let mut random = RandomWorkload::new(seed);
     let length = 1 + random.below(18);
     let pages = 2 + random.below(4);
-    let reference = |random: &mut Random| (random.below_skewed(pages), random.chance(40));
+    let reference = |random: &mut RandomWorkload| (random.below_skewed(pages), random.chance(40));
     let trace = (0..length).map(|_| reference(&mut random)).collect();
     let frames = 1 + random.below(pages.min(3));
     let asymmetry = [0.0, 0.5, 1.0, 2.0, 8.0, 32.0][random.below(6) as usize];
@@ -137,13 +137,13 @@ fn tiny_traces_against_every_possible_schedule() {
         for at_end in AT_ENDS {
             let optimum = optimum(&trace, frames as usize, asymmetry, at_end);
             let bound = bound(&trace, frames, asymmetry, at_end);
-            let what = format!("{trace:?}, {frames} frames, R = {asymmetry}, {at_end:?}");
+            let context = format!("{trace:?}, {frames} frames, R = {asymmetry}, {at_end:?}");
             let heuristic = bound.heuristic.expect("a schedule");
-            assert!(bound.lower_bound <= optimum, "{what}: {bound:?}");
-            assert!(heuristic >= optimum, "{what}: {bound:?}");
+            assert!(bound.lower_bound <= optimum, "{context}: {bound:?}");
+            assert!(heuristic >= optimum, "{context}: {bound:?}");
             let gap = 1.0 - bound.lower_bound / optimum;
-            // There the linear program has the optimum.
-            assert!(asymmetry > 0.0 || gap < 0.01, "{what}: {bound:?}");
+            // For R = 0 the linear program has the optimum.
+            assert!(asymmetry > 0.0 || gap < 0.01, "{context}: {bound:?}");
             cases += 1;
             exact += usize::from(gap < 0.005);
             gaps += gap;
@@ -165,9 +165,15 @@ fn small_traces_against_the_linear_program() {
         for at_end in AT_ENDS {
             let program = linear_program(&trace, frames, asymmetry, at_end);
             let bound = bound(&trace, frames, asymmetry, at_end).lower_bound;
-            let what = format!("seed {seed}, R = {asymmetry}, {at_end:?}");
-            assert!(bound <= program + 1e-6, "{what}: {bound} above {program}");
-            assert!(bound >= 0.9985 * program, "{what}: {bound} below {program}");
+            let context = format!("seed {seed}, R = {asymmetry}, {at_end:?}");
+            assert!(
+                bound <= program + 1e-6,
+                "{context}: {bound} above {program}"
+            );
+            assert!(
+                bound >= 0.9985 * program,
+                "{context}: {bound} below {program}"
+            );
         }
     }
 }
@@ -183,7 +189,7 @@ fn no_policy_is_below_the_bound() {
             [(1, 8.0, 0), (20, 8.0, 0), (20, 0.3, 1000), (140, 32.0, 0)]
         {
             for at_end in AT_ENDS {
-                let question = Question {
+                let question = BoundQuestion {
                     frames,
                     asymmetry,
                     at_end,
@@ -191,10 +197,10 @@ fn no_policy_is_below_the_bound() {
                 };
                 let bound = solve(&recorded, &question, &QUIET);
                 assert_eq!(bound.references, 3000 - warmup);
-                let options = Options {
+                let options = SimOptions {
                     at_end,
                     warmup,
-                    ..Options::default()
+                    ..SimOptions::default()
                 };
                 let cells: Vec<_> = SPECS
                     .iter()
@@ -203,8 +209,11 @@ fn no_policy_is_below_the_bound() {
                 let outcome = simulate(&source, &cells, &options, &QUIET).expect("a simulation");
                 for (counts, cell) in outcome.counts.iter().zip(&cells) {
                     let bill = counts.misses as f64 + asymmetry * counts.writes as f64;
-                    let what = format!("{}, {question:?}, seed {seed}", cell.policy);
-                    assert!(bill >= bound.lower_bound, "{what}: {bill} below {bound:?}");
+                    let context = format!("{}, {question:?}, seed {seed}", cell.policy);
+                    assert!(
+                        bill >= bound.lower_bound,
+                        "{context}: {bill} below {bound:?}"
+                    );
                 }
             }
         }
@@ -212,16 +221,16 @@ fn no_policy_is_below_the_bound() {
 }
 
 #[test]
-fn the_schedule_is_what_the_simulator_says_of_its_policy() {
+fn the_schedule_has_the_bill_that_the_simulator_computes() {
     for seed in 0..6 {
         let trace = workload(seed, 4000, 200);
         let (_directory, source) = file(&trace, "t.parquet");
         for at_end in AT_ENDS {
             let bound = bound(&trace, 40, 8.0, at_end);
-            let options = Options {
+            let options = SimOptions {
                 at_end,
                 threads: 2,
-                ..Options::default()
+                ..SimOptions::default()
             };
             let cells = ["cost-belady", "price-guided"].map(|spec| cell(spec, 40, 8.0));
             let outcome = simulate(&source, &cells, &options, &QUIET).expect("a simulation");
@@ -262,10 +271,10 @@ fn the_same_question_has_the_same_answer() {
 }
 
 #[test]
-fn interrupted_it_still_tells_the_truth() {
+fn an_interrupted_bound_is_still_valid() {
     let trace = workload(1, 3000, 150);
     let recorded: RecordedTrace = trace.iter().copied().collect();
-    let question = Question {
+    let question = BoundQuestion {
         frames: 20,
         asymmetry: 8.0,
         at_end: AtEnd::Flush,
@@ -288,7 +297,7 @@ fn interrupted_it_still_tells_the_truth() {
     assert!(part.lower_bound > 0.8 * full.lower_bound);
     assert!(part.lower_bound <= full.heuristic.expect("a schedule"));
     assert!(part.heuristic >= Some(full.lower_bound));
-    // Stopped before it began, it knows of no schedule.
+    // Stopped before it began, it has no schedule.
     let none = solve(
         &recorded,
         &question,

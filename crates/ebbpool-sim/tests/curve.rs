@@ -1,16 +1,16 @@
-//! Curves against memory size, beside simulations of each size.
+//! Compares curves against memory size with simulations of each size.
 
 mod common;
 
 use common::{QUIET, SPECS, cell, file};
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{
-    AtEnd, Counts, CurveOptions, Curves, NoStore, Options, Size, Traffic, Warmup, simulate,
+    AtEnd, Counts, CurveOptions, Curves, NoStore, SimOptions, Size, Traffic, Warmup, simulate,
 };
 use ebbpool_trace::Source;
 use proptest::prelude::*;
 
-fn asked(sample: Option<f64>, options: &Options) -> CurveOptions {
+fn curve_options(sample: Option<f64>, options: &SimOptions) -> CurveOptions {
     CurveOptions {
         warmup: Warmup::References(options.warmup),
         options: options.clone(),
@@ -27,7 +27,7 @@ fn traffic(counts: &Counts) -> Traffic {
     }
 }
 
-fn simulated(source: &Source, policy: &str, sizes: &[u64], options: &Options) -> Vec<Traffic> {
+fn simulated(source: &Source, policy: &str, sizes: &[u64], options: &SimOptions) -> Vec<Traffic> {
     let cells: Vec<_> = sizes
         .iter()
         .map(|&frames| cell(policy, frames, 32.0))
@@ -36,7 +36,7 @@ fn simulated(source: &Source, policy: &str, sizes: &[u64], options: &Options) ->
     outcome.counts.iter().map(traffic).collect()
 }
 
-/// Skewed over at most `pages` pages, so that short traces have hits.
+/// Traces skewed over at most `pages` pages, so that short ones have hits.
 fn traces(pages: u64, longest: usize) -> impl Strategy<Value = Vec<(u64, bool)>> {
     let page = (0..pages, 0..pages).prop_map(|(a, b)| a * b / 3);
     prop::collection::vec((page, prop::bool::weighted(0.4)), 2..longest)
@@ -54,18 +54,19 @@ fn an_example_by_hand() {
         (1, false),
     ];
     let (_directory, source) = file(&trace, "hand.txt");
-    let options = Options::default();
-    let curves = Curves::new(&source, &NoStore, &asked(None, &options), &QUIET).expect("curves");
+    let options = SimOptions::default();
+    let curves =
+        Curves::new(&source, &NoStore, &curve_options(None, &options), &QUIET).expect("curves");
     let of = |reads, writes, dirty_left| Traffic {
         reads,
         writes,
         dirty_left,
     };
-    // One frame: all but nothing hits; 1 leaves dirty twice, 2 once.
+    // One frame: there is no hit; 1 is evicted dirty twice, 2 once.
     assert_eq!(curves.lru().at(1), of(7, 3, 0));
-    // Two frames: the second reference to 1 hits. It leaves for 2, and 2, written since, for 1.
+    // Two frames: the second reference to 1 hits. 1 is evicted for 2, and 2, written since, for 1.
     assert_eq!(curves.lru().at(2), of(6, 2, 0));
-    // Three: 2 stays until the end; 1 leaves for 4.
+    // Three frames: 2 stays until the end; 1 is evicted for 4.
     assert_eq!(curves.lru().at(3), of(5, 1, 1));
     assert_eq!(curves.lru().at(4), of(4, 0, 2));
     assert_eq!(curves.lru().at(400), of(4, 0, 2));
@@ -86,12 +87,12 @@ proptest! {
         flush: bool,
     ) {
         let (_directory, source) = file(&trace, "trace.u32");
-        let options = Options {
+        let options = SimOptions {
             warmup: (trace.len() as f64 * warm) as u64,
             at_end: if flush { AtEnd::Flush } else { AtEnd::Free },
-            ..Options::default()
+            ..SimOptions::default()
         };
-        let curves = Curves::new(&source, &NoStore, &asked(None, &options), &QUIET).expect("curves");
+        let curves = Curves::new(&source, &NoStore, &curve_options(None, &options), &QUIET).expect("curves");
         let sizes: Vec<u64> = (1..=curves.lru().distinct_pages() + 2).collect();
         let expected = simulated(&source, "lru", &sizes, &options);
         for (frames, expected) in sizes.into_iter().zip(expected) {
@@ -108,15 +109,15 @@ proptest! {
     ) {
         let policy: PolicySpec = SPECS[at].parse().expect("a policy");
         let (_directory, source) = file(&trace, "trace.u32");
-        let options = Options {
+        let options = SimOptions {
             warmup: (trace.len() as f64 * warm) as u64,
             at_end: if flush { AtEnd::Flush } else { AtEnd::Free },
-            ..Options::default()
+            ..SimOptions::default()
         };
-        let mut curves = Curves::new(&source, &NoStore, &asked(Some(1.0), &options), &QUIET).expect("curves");
+        let mut curves = Curves::new(&source, &NoStore, &curve_options(Some(1.0), &options), &QUIET).expect("curves");
         let sizes = [1, 2, 5, 17, 60, 1000];
-        let wanted: Vec<_> = sizes.iter().map(|&frames| (&policy, frames)).collect();
-        let found = curves.at(&wanted, &QUIET).expect("estimates");
+        let requests: Vec<_> = sizes.iter().map(|&frames| (&policy, frames)).collect();
+        let found = curves.at(&requests, &QUIET).expect("estimates");
         let found: Vec<_> = found.into_iter().map(|estimate| estimate.traffic).collect();
         prop_assert_eq!(found, simulated(&source, SPECS[at], &sizes, &options));
     }
@@ -127,16 +128,21 @@ fn bill(traffic: Traffic) -> f64 {
 }
 
 #[test]
-fn sampled_bills_are_as_near_the_exact_ones_as_is_told() {
+fn sampled_bills_are_within_their_stated_errors() {
     let spec = "zipf:pages=200000,refs=1000000,read-alpha=0.9,write-alpha=1.1,write=0.3,seed=5";
     let source = Source::parse(spec, None).expect("a generator");
-    let options = Options {
+    let options = SimOptions {
         warmup: 100_000,
         threads: 2,
-        ..Options::default()
+        ..SimOptions::default()
     };
-    let mut curves =
-        Curves::new(&source, &NoStore, &asked(Some(0.1), &options), &QUIET).expect("curves");
+    let mut curves = Curves::new(
+        &source,
+        &NoStore,
+        &curve_options(Some(0.1), &options),
+        &QUIET,
+    )
+    .expect("curves");
     let sizes = [3000, 8000, 30_000];
     let (mut sampled, mut within) = (0, 0);
     for policy in [
@@ -148,8 +154,8 @@ fn sampled_bills_are_as_near_the_exact_ones_as_is_told() {
         "belady",
     ] {
         let spec: PolicySpec = policy.parse().expect("a policy");
-        let wanted: Vec<_> = sizes.iter().map(|&frames| (&spec, frames)).collect();
-        let found = curves.at(&wanted, &QUIET).expect("estimates");
+        let requests: Vec<_> = sizes.iter().map(|&frames| (&spec, frames)).collect();
+        let found = curves.at(&requests, &QUIET).expect("estimates");
         let exact = simulated(&source, policy, &sizes, &options);
         for ((&frames, found), exact) in sizes.iter().zip(&found).zip(exact) {
             assert!(
@@ -158,15 +164,18 @@ fn sampled_bills_are_as_near_the_exact_ones_as_is_told() {
                 found.sample
             );
             let off = bill(found.traffic) / bill(exact) - 1.0;
-            let told = found
+            let stated = found
                 .errors
                 .expect("errors of a sample")
                 .cost
                 .expect("a bill");
             assert!(off.abs() < 0.1, "{policy} with {frames}: {off:+.3}");
-            assert!(told < 0.1, "{policy} with {frames} says {told:.3}");
+            assert!(
+                stated < 0.1,
+                "{policy} with {frames}: stated error {stated:.3}"
+            );
             sampled += 1;
-            within += usize::from(off.abs() <= 2.0 * told);
+            within += usize::from(off.abs() <= 2.0 * stated);
         }
     }
     assert!(
@@ -178,25 +187,30 @@ fn sampled_bills_are_as_near_the_exact_ones_as_is_told() {
 #[test]
 fn the_smallest_memory_is_found_for_stack_policies_and_others() {
     let source = Source::parse("zipf:pages=3000,refs=60000,write=0.3", None).expect("a generator");
-    let options = Options::default();
-    let mut curves =
-        Curves::new(&source, &NoStore, &asked(Some(1.0), &options), &QUIET).expect("curves");
+    let options = SimOptions::default();
+    let mut curves = Curves::new(
+        &source,
+        &NoStore,
+        &curve_options(Some(1.0), &options),
+        &QUIET,
+    )
+    .expect("curves");
     let policies: Vec<PolicySpec> = ["lru", "fifo", "cflru"]
         .iter()
         .map(|policy| policy.parse().expect("a policy"))
         .collect();
     let now = curves.lru().at(90).writes;
-    let wanted = |traffic: Traffic| 2 * traffic.writes <= now;
+    let requests = |traffic: Traffic| 2 * traffic.writes <= now;
     let sizes = [50, 100, 400, 1600];
     let found = curves
-        .smallest(&policies, &sizes, wanted, &QUIET)
+        .smallest(&policies, &sizes, requests, &QUIET)
         .expect("answers");
     for (policy, found) in ["lru", "fifo", "cflru"].iter().zip(found) {
         let found = found.expect("an answer");
         assert_eq!(found.too_few, found.frames - 1, "{policy}");
         let around = simulated(&source, policy, &[found.too_few, found.frames], &options);
         assert!(
-            !wanted(around[0]) && wanted(around[1]),
+            !requests(around[0]) && requests(around[1]),
             "{policy}: {around:?}"
         );
         assert_eq!(around[1], found.estimate.traffic);
@@ -213,15 +227,20 @@ fn the_smallest_memory_is_found_for_stack_policies_and_others() {
 fn sizes_are_shares_of_the_pages() {
     let source =
         Source::parse("uniform:pages=500,refs=20000,write=0.3", None).expect("a generator");
-    let curves =
-        Curves::new(&source, &NoStore, &asked(None, &Options::default()), &QUIET).expect("curves");
+    let curves = Curves::new(
+        &source,
+        &NoStore,
+        &curve_options(None, &SimOptions::default()),
+        &QUIET,
+    )
+    .expect("curves");
     let share = |text: &str| curves.frames(Size::Share(text.parse().expect("a share")));
     assert_eq!(share("3%"), 15);
     assert_eq!(share("0.01%"), 1);
     assert_eq!(curves.frames(Size::Frames(7)), 7);
 }
 
-/// How far Two-Stack's reads and writes may be from those of fd-static, as a share of them.
+/// The largest deviation of Two-Stack's reads and writes from fd-static's, as a share of them.
 const TWO_STACK: f64 = 0.15;
 
 #[test]
@@ -229,14 +248,14 @@ fn every_clean_pool_is_near_a_run_of_fd_static() {
     let spec = "zipf:pages=8000,refs=200000,read-alpha=0.8,write-alpha=1.1,write=0.3";
     let source = Source::parse(spec, None).expect("a generator");
     for at_end in [AtEnd::Free, AtEnd::Flush] {
-        let options = Options {
+        let options = SimOptions {
             warmup: 50_000,
             at_end,
             threads: 2,
-            ..Options::default()
+            ..SimOptions::default()
         };
         let curves =
-            Curves::new(&source, &NoStore, &asked(None, &options), &QUIET).expect("curves");
+            Curves::new(&source, &NoStore, &curve_options(None, &options), &QUIET).expect("curves");
         let frames = 800;
         let pools = curves.clean_pools(frames, &QUIET).expect("clean pools");
         assert_eq!(pools.len(), 799);

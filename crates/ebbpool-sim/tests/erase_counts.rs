@@ -1,5 +1,5 @@
-//! Policies that look at erase counts, on a device that wears, against models that are told all of
-//! them anew before each reference.
+//! Compares policies that use erase counts, on a device that wears, with models that receive all
+//! erase counts before each reference.
 
 #[allow(dead_code, reason = "the list of all policies is for the other tests")]
 mod common;
@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use common::{QUIET, cell, file};
 use ebbpool_device::{AnyDevice, Device, FlashDevice};
 use ebbpool_model::workload::workload;
-use ebbpool_model::{Event, model};
-use ebbpool_sim::{Events, OnDevice, Options, Recorder, simulate_one};
+use ebbpool_model::{ModelEvent, model};
+use ebbpool_sim::{DeviceObserver, EventLog, Recorder, SimOptions, simulate_one};
 
 const PAGES: u64 = 160;
 
@@ -34,14 +34,14 @@ fn by_the_model(spec: &str, frames: u64, layer: &str, trace: &[(u64, bool)]) -> 
         }
         for event in model.reference(page, write, None, &BTreeSet::new()) {
             match event {
-                Event::Read(page) | Event::Pad(page) => {
+                ModelEvent::Read(page) | ModelEvent::Pad(page) => {
                     device.read(page).expect("it can be read");
                 }
-                Event::Write(page) => {
+                ModelEvent::Write(page) => {
                     device.write(page).expect("it can be written");
                     lines.push(format!("write {page}"));
                 }
-                Event::Evict(page) => lines.push(format!("evict {page}")),
+                ModelEvent::Evict(page) => lines.push(format!("evict {page}")),
             }
         }
     }
@@ -51,18 +51,18 @@ fn by_the_model(spec: &str, frames: u64, layer: &str, trace: &[(u64, bool)]) -> 
 fn by_the_simulator(spec: &str, frames: u64, layer: &str, trace: &[(u64, bool)]) -> Vec<String> {
     let (_directory, source) = file(trace, "t.txt");
     let recorder = Recorder {
-        events: Some(Events(Vec::new())),
+        events: Some(EventLog(Vec::new())),
         series: None,
         failure: None,
     };
-    let served = OnDevice::new(device(layer), None, recorder);
+    let served = DeviceObserver::new(device(layer), None, recorder);
     let cell = cell(spec, frames, 8.0);
     let (_, _, served) =
-        simulate_one(&source, &cell, &Options::default(), &QUIET, served).expect("a run");
+        simulate_one(&source, &cell, &SimOptions::default(), &QUIET, served).expect("a run");
     let (outcome, recorder) = served.finish();
     assert_eq!(outcome.failed, None);
     assert!(outcome.flash.expect("a report").erases > 0, "nothing wears");
-    let Some(Events(lines)) = recorder.events else {
+    let Some(EventLog(lines)) = recorder.events else {
         panic!("no events");
     };
     let lines = String::from_utf8(lines).expect("text");

@@ -1,12 +1,14 @@
-//! Golden results: all that sweeps and curves give a store to keep, in `tests/golden/`, as one JSON object by key.
+//! Golden results: everything that sweeps and curves store, in `tests/golden/`, as one JSON object
+//! by key.
 //!
-//! A store finds results of the same code only, so they may change with it. After a deliberate change:
+//! A store returns results of the same code only, so they may change with the code. After a
+//! deliberate change,
 //!
 //! ```text
 //! cargo test -p ebbpool-sim --test golden -- --ignored
 //! ```
 //!
-//! writes the file anew. `docs/formats.md` says what is in it.
+//! writes the file anew. `docs/formats.md` describes it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,29 +19,29 @@ use std::sync::atomic::AtomicBool;
 use ebbpool_device::{AnyDevice, DeviceProfile};
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{
-    CurveOptions, Curves, DeviceAtStart, Estimate, NoStore, Options, Progress, Row, Size, Store,
-    Sweep, Warmup,
+    CurveOptions, Curves, DeviceAtStart, Estimate, NoStore, Progress, SimOptions, Size, Store,
+    Sweep, SweepRow, Warmup,
 };
 use ebbpool_trace::Source;
 use serde_json::Value;
 
-static GO_ON: AtomicBool = AtomicBool::new(false);
+static NEVER_STOP: AtomicBool = AtomicBool::new(false);
 
 const QUIET: Progress = Progress {
     report: &|_| {},
-    stop: &GO_ON,
+    stop: &NEVER_STOP,
 };
 
-/// Keeps results in memory, and counts what was asked for and not there.
+/// Stores results in memory, and records the keys that were requested and missing.
 #[derive(Default)]
-struct Map {
-    kept: RefCell<BTreeMap<String, Value>>,
+struct MemoryStore {
+    stored: RefCell<BTreeMap<String, Value>>,
     missed: RefCell<Vec<String>>,
 }
 
-impl Store for Map {
+impl Store for MemoryStore {
     fn get(&self, key: &str) -> Option<Vec<u8>> {
-        match self.kept.borrow().get(key) {
+        match self.stored.borrow().get(key) {
             Some(value) => serde_json::to_vec(value).ok(),
             None => {
                 self.missed.borrow_mut().push(key.into());
@@ -49,7 +51,7 @@ impl Store for Map {
     }
     fn put(&self, key: &str, value: &[u8]) {
         let value = serde_json::from_slice(value).expect("results are JSON");
-        self.kept.borrow_mut().insert(key.into(), value);
+        self.stored.borrow_mut().insert(key.into(), value);
     }
 }
 
@@ -61,8 +63,8 @@ fn policy(spec: &str) -> PolicySpec {
     spec.parse().expect("a policy")
 }
 
-/// Plain, and on a device.
-fn rows(store: &dyn Store) -> Vec<Row> {
+/// The rows of a sweep without a device and of one with a device.
+fn rows(store: &dyn Store) -> Vec<SweepRow> {
     let profile = DeviceProfile::named("flash-136").expect("a profile");
     let device = DeviceAtStart::from(AnyDevice::from(profile.device()));
     let sweep = |time_lines, device| Sweep {
@@ -70,7 +72,7 @@ fn rows(store: &dyn Store) -> Vec<Row> {
         sizes: vec![Size::Frames(10)],
         asymmetries: vec!["8".parse().expect("an asymmetry")],
         warmup: Warmup::References(100),
-        options: Options::default(),
+        options: SimOptions::default(),
         time_lines,
         device,
     };
@@ -79,17 +81,17 @@ fn rows(store: &dyn Store) -> Vec<Row> {
 }
 
 fn estimates(store: &dyn Store) -> Vec<Estimate> {
-    let asked = CurveOptions {
+    let curve_options = CurveOptions {
         warmup: Warmup::References(100),
-        options: Options::default(),
+        options: SimOptions::default(),
         asymmetry: 8.0,
         sample: Some(0.5),
     };
     let source = source();
-    let mut curves = Curves::new(&source, store, &asked, &QUIET).expect("curves");
+    let mut curves = Curves::new(&source, store, &curve_options, &QUIET).expect("curves");
     let policies = [policy("lru"), policy("cflru")];
-    let wanted: Vec<(&PolicySpec, u64)> = policies.iter().map(|policy| (policy, 12)).collect();
-    curves.at(&wanted, &QUIET).expect("estimates")
+    let requests: Vec<(&PolicySpec, u64)> = policies.iter().map(|policy| (policy, 12)).collect();
+    curves.at(&requests, &QUIET).expect("estimates")
 }
 
 fn path() -> PathBuf {
@@ -97,10 +99,10 @@ fn path() -> PathBuf {
 }
 
 #[test]
-fn kept_results_are_read() {
+fn stored_results_are_read() {
     let golden = fs::read(path()).expect("tests/golden/results.json");
-    let store = Map::default();
-    *store.kept.borrow_mut() = serde_json::from_slice(&golden).expect("JSON");
+    let store = MemoryStore::default();
+    *store.stored.borrow_mut() = serde_json::from_slice(&golden).expect("JSON");
     let (rows, estimates) = (rows(&store), estimates(&store));
     assert_eq!(*store.missed.borrow(), [] as [String; 0]);
     assert_eq!(format!("{rows:#?}"), format!("{:#?}", self::rows(&NoStore)));
@@ -108,21 +110,21 @@ fn kept_results_are_read() {
 }
 
 #[test]
-fn golden_results_are_what_is_kept_today() {
-    let store = Map::default();
+fn golden_results_are_what_the_code_stores() {
+    let store = MemoryStore::default();
     rows(&store);
     estimates(&store);
     let golden = fs::read(path()).expect("tests/golden/results.json");
     let golden: BTreeMap<String, Value> = serde_json::from_slice(&golden).expect("JSON");
-    assert_eq!(*store.kept.borrow(), golden);
+    assert_eq!(*store.stored.borrow(), golden);
 }
 
 #[test]
 #[ignore = "writes the golden file"]
 fn write_golden_files() {
-    let store = Map::default();
+    let store = MemoryStore::default();
     rows(&store);
     estimates(&store);
-    let text = serde_json::to_string_pretty(&*store.kept.borrow()).expect("JSON");
+    let text = serde_json::to_string_pretty(&*store.stored.borrow()).expect("JSON");
     fs::write(path(), text + "\n").expect("the file is written");
 }

@@ -1,5 +1,5 @@
-//! The policies that libCacheSim has too: its miss counts, on traces with scans, loops and changes
-//! of what is hot. `tests/libcachesim/goldens.py` makes the counts anew.
+//! Compares the policies that libCacheSim has too with its miss counts, on traces with scans, loops
+//! and changes of the hot pages. `tests/libcachesim/goldens.py` computes the counts anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,25 +8,25 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use ebbpool_policy::PolicySpec;
-use ebbpool_sim::{Cell, Options, Progress, simulate};
+use ebbpool_sim::{Cell, Progress, SimOptions, simulate};
 use ebbpool_trace::{ReadOptions, Source};
 
-/// These have the very same counts.
+/// Policies with exactly the same counts.
 const EXACT: &[&str] = &[
     "fifo", "lru", "clock", "gclock", "s3-fifo", "sieve", "belady",
 ];
 
-/// What others may differ by, as a share of the misses.
+/// The largest difference of other policies, as a share of the misses.
 const NEAR: f64 = 0.02;
 
-/// Those that differ more, on which trace and by how much; their documentation says why.
+/// Policies that differ more, with the trace and the difference; their documentation explains why.
 const EXPLAINED: &[(&str, &str, f64)] = &[
     ("w-tinylfu", "loops", 0.09),
     ("w-tinylfu", "phases", 0.13),
     ("w-tinylfu", "mixed", 0.18),
 ];
 
-/// These have to be among those that are compared.
+/// Policies that must be among those compared.
 const AT_LEAST: &[&str] = &[
     "fifo",
     "lru",
@@ -38,7 +38,7 @@ const AT_LEAST: &[&str] = &[
     "belady",
 ];
 
-/// The least and the most misses that agree with those of libCacheSim.
+/// The range of misses that agree with libCacheSim's.
 fn agreeing(policy: &str, trace: &str, misses: u64) -> RangeInclusive<u64> {
     let explained = EXPLAINED
         .iter()
@@ -97,7 +97,7 @@ fn goldens() -> BTreeMap<String, Vec<Golden>> {
     goldens
 }
 
-/// The policies over as many frames as in the goldens, as far as there are such policies.
+/// A cell per golden whose policy exists.
 fn cells(goldens: &[Golden]) -> Vec<(&Golden, Cell)> {
     let cell = |golden: &Golden| {
         Some(Cell {
@@ -113,11 +113,11 @@ fn cells(goldens: &[Golden]) -> Vec<(&Golden, Cell)> {
 }
 
 #[test]
-fn misses_are_those_of_libcachesim() {
-    static GO_ON: AtomicBool = AtomicBool::new(false);
+fn misses_agree_with_libcachesim() {
+    static NEVER_STOP: AtomicBool = AtomicBool::new(false);
     let quiet = Progress {
         report: &|_| {},
-        stop: &GO_ON,
+        stop: &NEVER_STOP,
     };
     let goldens = goldens();
     let mut differing = Vec::new();
@@ -125,7 +125,7 @@ fn misses_are_those_of_libcachesim() {
     for (trace, source) in traces() {
         let (goldens, cells): (Vec<&Golden>, Vec<Cell>) =
             cells(&goldens[&trace]).into_iter().unzip();
-        let outcome = simulate(&source, &cells, &Options::default(), &quiet);
+        let outcome = simulate(&source, &cells, &SimOptions::default(), &quiet);
         let counts = outcome.expect("a simulation").counts;
         for ((golden, cell), ours) in goldens.into_iter().zip(cells).zip(counts) {
             assert_eq!(ours.references, golden.references, "{trace}");
@@ -149,7 +149,7 @@ fn misses_are_those_of_libcachesim() {
 
 /// On a stationary trace many policies miss alike, and comparing counts proves little.
 #[test]
-fn the_traces_tell_all_policies_apart() {
+fn all_policies_have_different_misses_on_the_traces() {
     let mut misses: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for golden in goldens().into_values().flatten() {
         misses.entry(golden.policy).or_default().push(golden.misses);

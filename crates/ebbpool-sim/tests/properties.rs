@@ -1,4 +1,4 @@
-//! What holds of every simulation, whatever the policy.
+//! Properties of every simulation, whatever the policy.
 
 mod common;
 
@@ -11,10 +11,10 @@ use ebbpool_cost::{Asymmetry, PAPERS_BASE};
 use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_device::{AnyDevice, ChangingDevice, DeviceProfile, PlainDevice};
 use ebbpool_model::workload::workload;
-use ebbpool_model::{Event, model};
+use ebbpool_model::{ModelEvent, model};
 use ebbpool_sim::{
-    AtEnd, Cell, DeviceOutcome, Events, NoObserver, NoStore, OnDevice, Options, Progress, Recorder,
-    Series, SimError, Size, Store, Sweep, Warmup, simulate, simulate_one,
+    AtEnd, Cell, DeviceObserver, DeviceOutcome, EventLog, NoObserver, NoStore, Progress, Recorder,
+    Series, SimError, SimOptions, Size, Store, Sweep, Warmup, simulate, simulate_one,
 };
 use ebbpool_trace::Source;
 
@@ -28,7 +28,7 @@ fn cells(frames: &[u64]) -> Vec<Cell> {
 
 fn recorder() -> Recorder<Vec<u8>> {
     Recorder {
-        events: Some(Events(Vec::new())),
+        events: Some(EventLog(Vec::new())),
         series: Some(Series::new(Vec::new()).expect("memory takes anything")),
         failure: None,
     }
@@ -41,8 +41,8 @@ fn lines(recorder: Recorder<Vec<u8>>) -> (Vec<String>, Vec<String>) {
         let text = String::from_utf8(bytes).expect("text");
         text.lines().map(str::to_owned).collect()
     };
-    let events = recorder.events.expect("events were asked for").0;
-    let series = recorder.series.expect("a series was asked for");
+    let events = recorder.events.expect("events were requested").0;
+    let series = recorder.series.expect("a series was requested");
     (of(events), of(series.into_inner()))
 }
 
@@ -52,10 +52,10 @@ fn threads_change_nothing() {
     let (_directory, source) = file(&workload(1, 600_000, 300), "t.parquet");
     let cells = cells(&[7, 64]);
     let run = |threads| {
-        let options = Options {
+        let options = SimOptions {
             threads,
             warmup: 1000,
-            ..Options::default()
+            ..SimOptions::default()
         };
         let outcome = simulate(&source, &cells, &options, &QUIET).expect("a simulation");
         (outcome.counts, outcome.facts)
@@ -63,11 +63,11 @@ fn threads_change_nothing() {
     let one = run(1);
     assert_eq!(one, run(2));
     assert_eq!(one, run(4));
-    // Nor does it matter who else takes part.
+    // Other cells in the same pass do not matter either.
     for at in [0, 11, cells.len() - 1] {
-        let options = Options {
+        let options = SimOptions {
             warmup: 1000,
-            ..Options::default()
+            ..SimOptions::default()
         };
         let (counts, facts, NoObserver) =
             simulate_one(&source, &cells[at], &options, &QUIET, NoObserver).expect("a run");
@@ -76,14 +76,14 @@ fn threads_change_nothing() {
 }
 
 #[test]
-fn nothing_leaves_while_there_is_room() {
+fn no_page_is_evicted_while_there_is_room() {
     let trace = workload(3, 3000, 150);
     let distinct: BTreeSet<u64> = trace.iter().map(|(page, _)| *page).collect();
     let written: BTreeSet<u64> = trace.iter().filter(|r| r.1).map(|r| r.0).collect();
     let (_directory, source) = file(&trace, "t.txt");
     let pages = distinct.len() as u64;
     let cells = cells(&[pages, pages + 1, 10 * pages, 1 << 21, u64::MAX]);
-    let outcome = simulate(&source, &cells, &Options::default(), &QUIET).expect("a simulation");
+    let outcome = simulate(&source, &cells, &SimOptions::default(), &QUIET).expect("a simulation");
     for (counts, cell) in outcome.counts.iter().zip(&cells) {
         assert_eq!(counts.misses, pages, "{cell:?}");
         assert_eq!(counts.writes, 0, "{cell:?}");
@@ -92,10 +92,10 @@ fn nothing_leaves_while_there_is_room() {
     }
     for frames in [pages, pages + 1, u64::MAX] {
         let cell = cell("fd-buffer:interval=100", frames, 8.0);
-        let options = Options::default();
-        let (_, _, heard) =
+        let options = SimOptions::default();
+        let (_, _, recorder) =
             simulate_one(&source, &cell, &options, &QUIET, recorder()).expect("a run");
-        assert_eq!(lines(heard).0, ["# counted from here"]);
+        assert_eq!(lines(recorder).0, ["# counted from here"]);
     }
 }
 
@@ -108,7 +108,7 @@ fn an_empty_trace_is_refused() {
             vec![cell("lru", 3, 1.0)],
             vec![cell("belady", u64::MAX, 1.0), cell("cfdc", 3, 1.0)],
         ] {
-            let outcome = simulate(&source, &cells, &Options::default(), &QUIET);
+            let outcome = simulate(&source, &cells, &SimOptions::default(), &QUIET);
             assert!(matches!(outcome, Err(SimError::Empty { .. })), "{name}");
         }
     }
@@ -118,9 +118,9 @@ fn an_empty_trace_is_refused() {
 fn a_warm_up_leaves_something_to_count() {
     let (_directory, source) = file(&workload(1, 500, 20), "t.txt");
     let run = |cell: &Cell, warmup| {
-        let options = Options {
+        let options = SimOptions {
             warmup,
-            ..Options::default()
+            ..SimOptions::default()
         };
         simulate(&source, std::slice::from_ref(cell), &options, &QUIET)
     };
@@ -140,7 +140,7 @@ fn a_warm_up_leaves_something_to_count() {
 }
 
 #[test]
-fn stops_when_told() {
+fn a_simulation_stops_on_request() {
     let (_directory, source) = file(&workload(1, 500, 20), "t.txt");
     let stop = AtomicBool::new(true);
     let stopped = Progress {
@@ -149,13 +149,13 @@ fn stops_when_told() {
     };
     for spec in ["lru", "belady"] {
         let cell = cell(spec, 7, 1.0);
-        let options = Options::default();
+        let options = SimOptions::default();
         let all = simulate(&source, std::slice::from_ref(&cell), &options, &stopped);
         assert!(matches!(all, Err(SimError::Interrupted)));
         let one = simulate_one(&source, &cell, &options, &stopped, NoObserver);
         assert!(matches!(one, Err(SimError::Interrupted)));
     }
-    // In the middle, of a trace that would take hours.
+    // In the middle of a trace that would take hours.
     let endless = Source::parse("zipf:pages=1000,refs=1000000000000", None).expect("a generator");
     let stop = AtomicBool::new(false);
     let soon = Progress {
@@ -163,23 +163,23 @@ fn stops_when_told() {
         stop: &stop,
     };
     let cells = [cell("lru", 7, 1.0), cell("cfdc", 7, 1.0)];
-    let outcome = simulate(&endless, &cells, &Options::default(), &soon);
+    let outcome = simulate(&endless, &cells, &SimOptions::default(), &soon);
     assert!(matches!(outcome, Err(SimError::Interrupted)));
 }
 
 #[test]
 fn progress_goes_from_0_to_1() {
     let (_directory, source) = file(&workload(1, 600_000, 20), "t.parquet");
-    let seen = std::sync::Mutex::new(Vec::new());
+    let reported = std::sync::Mutex::new(Vec::new());
     let progress = Progress {
-        report: &|share| seen.lock().expect("not poisoned").push(share),
+        report: &|share| reported.lock().expect("not poisoned").push(share),
         stop: &AtomicBool::new(false),
     };
     let cells = [cell("lru", 7, 1.0)];
-    simulate(&source, &cells, &Options::default(), &progress).expect("a simulation");
-    let seen = seen.into_inner().expect("not poisoned");
-    assert!(seen.len() >= 3 && seen.is_sorted(), "{seen:?}");
-    assert!(seen.iter().all(|share| (0.0..=1.0).contains(share)));
+    simulate(&source, &cells, &SimOptions::default(), &progress).expect("a simulation");
+    let reported = reported.into_inner().expect("not poisoned");
+    assert!(reported.len() >= 3 && reported.is_sorted(), "{reported:?}");
+    assert!(reported.iter().all(|share| (0.0..=1.0).contains(share)));
 }
 
 #[test]
@@ -189,17 +189,17 @@ fn the_largest_page_is_a_page() {
     let (_directory, source) = file(&trace, "t.txt");
     // With padding whole blocks are written.
     for &spec in SPECS.iter().filter(|spec| !spec.contains("padding")) {
-        let options = Options {
+        let options = SimOptions {
             at_end: AtEnd::Flush,
-            ..Options::default()
+            ..SimOptions::default()
         };
         let cell = cell(spec, 1, 8.0);
-        let (counts, facts, heard) =
+        let (counts, facts, recorder) =
             simulate_one(&source, &cell, &options, &QUIET, recorder()).expect("a run");
         assert_eq!((counts.misses, counts.writes), (4, 2), "{spec}");
         assert_eq!((counts.cluster_switches, counts.dirty_left), (2, 0));
         assert_eq!((facts.distinct_pages, facts.cluster_switches), (3, 4));
-        let (events, _) = lines(heard);
+        let (events, _) = lines(recorder);
         let expected = [
             "# counted from here",
             "write 18446744073709551615",
@@ -213,63 +213,63 @@ fn the_largest_page_is_a_page() {
 }
 
 #[test]
-fn what_is_heard_is_what_is_counted() {
+fn events_agree_with_the_counts() {
     const REFERENCES: usize = 12_345;
     let trace = workload(1, REFERENCES, 160);
     let (_directory, source) = file(&trace, "t.parquet");
     for &spec in SPECS {
         for (warmup, at_end) in [(0, AtEnd::Free), (4321, AtEnd::Free), (4321, AtEnd::Flush)] {
-            let options = Options {
+            let options = SimOptions {
                 warmup,
                 at_end,
-                ..Options::default()
+                ..SimOptions::default()
             };
-            let what = format!("{spec}, {options:?}");
+            let context = format!("{spec}, {options:?}");
             let cell = cell(spec, 64, 8.0);
-            let (counts, facts, heard) =
+            let (counts, facts, recorder) =
                 simulate_one(&source, &cell, &options, &QUIET, recorder()).expect("a run");
             let quiet = simulate(&source, std::slice::from_ref(&cell), &options, &QUIET)
                 .expect("a simulation");
-            assert_eq!((counts, facts), (quiet.counts[0], quiet.facts), "{what}");
+            assert_eq!((counts, facts), (quiet.counts[0], quiet.facts), "{context}");
 
-            let (events, series) = lines(heard);
+            let (events, series) = lines(recorder);
             let marks = events.iter().filter(|line| line.starts_with('#')).count();
-            assert_eq!(marks, 1, "{what}");
+            assert_eq!(marks, 1, "{context}");
             let counted: Vec<&String> = events
                 .iter()
                 .skip_while(|line| *line != "# counted from here")
                 .collect();
             let of = |word| counted.iter().filter(|l| l.starts_with(word)).count() as u64;
-            assert_eq!(of("write "), counts.writes, "{what}");
+            assert_eq!(of("write "), counts.writes, "{context}");
             // The buffer of 64 frames is full at 4321, and filled once before that.
             let filled = if warmup == 0 { 64 } else { 0 };
             let whole_blocks = spec.starts_with("fab") || spec.starts_with("bplru");
             if whole_blocks {
-                assert!(of("evict ").abs_diff(counts.misses) <= 64, "{what}");
+                assert!(of("evict ").abs_diff(counts.misses) <= 64, "{context}");
             } else {
-                assert_eq!(of("evict "), counts.misses - filled, "{what}");
+                assert_eq!(of("evict "), counts.misses - filled, "{context}");
             }
 
             assert_eq!(
                 series[0],
                 "reference,clean,dirty,target,asymmetry,pc,pd,pdw"
             );
-            assert_eq!(series.len(), 1 + REFERENCES / 1000, "{what}");
+            assert_eq!(series.len(), 1 + REFERENCES / 1000, "{context}");
             for (row, at) in series[1..].iter().zip(1u64..) {
                 let fields: Vec<&str> = row.split(',').collect();
-                assert_eq!(fields.len(), 8, "{what}: {row}");
+                assert_eq!(fields.len(), 8, "{context}: {row}");
                 assert_eq!(fields[0], (at * 1000).to_string());
                 let number = |at: usize| fields[at].parse::<u64>().expect("a number");
-                assert!(number(1) + number(2) <= 64, "{what}: {row}");
+                assert!(number(1) + number(2) <= 64, "{context}: {row}");
                 assert_eq!(fields[4], "8");
             }
         }
     }
 }
 
-/// The events and the series' clean and dirty pages, as the model has them.
+/// The events and the series' clean and dirty pages equal the model's.
 #[test]
-fn what_is_heard_is_what_the_model_does() {
+fn events_agree_with_the_model() {
     const WARMUP: usize = 700;
     let trace = workload(2, 5000, 160);
     let (_directory, source) = file(&trace, "t.txt");
@@ -286,9 +286,9 @@ fn what_is_heard_is_what_the_model_does() {
             }
             for event in model.reference(page, write, None, &BTreeSet::new()) {
                 match event {
-                    Event::Read(_) | Event::Pad(_) => {}
-                    Event::Write(page) => expected.push(format!("write {page}")),
-                    Event::Evict(page) => expected.push(format!("evict {page}")),
+                    ModelEvent::Read(_) | ModelEvent::Pad(_) => {}
+                    ModelEvent::Write(page) => expected.push(format!("write {page}")),
+                    ModelEvent::Evict(page) => expected.push(format!("evict {page}")),
                 }
             }
             if (position + 1) % 1000 == 0 {
@@ -297,14 +297,14 @@ fn what_is_heard_is_what_the_model_does() {
                 rows.push((position + 1, resident.len() - dirty, dirty, model.target()));
             }
         }
-        let options = Options {
+        let options = SimOptions {
             warmup: WARMUP as u64,
-            ..Options::default()
+            ..SimOptions::default()
         };
-        let (_, _, heard) =
+        let (_, _, recorder) =
             simulate_one(&source, &cell(spec, 20, 8.0), &options, &QUIET, recorder())
                 .expect("a run");
-        let (events, series) = lines(heard);
+        let (events, series) = lines(recorder);
         assert_eq!(events, expected, "{spec}");
         assert_eq!(series.len(), 1 + rows.len(), "{spec}");
         for (line, (at, clean, dirty, target)) in series[1..].iter().zip(rows) {
@@ -316,7 +316,7 @@ fn what_is_heard_is_what_the_model_does() {
 }
 
 #[test]
-fn a_sweep_is_its_runs() {
+fn a_sweep_equals_its_runs() {
     const REFERENCES: u64 = 5000;
     let trace = workload(1, REFERENCES as usize, 300);
     let (_directory, source) = file(&trace, "t.txt");
@@ -333,10 +333,10 @@ fn a_sweep_is_its_runs() {
             ],
             asymmetries: ["1", "8", "128"].map(|r| r.parse().expect("one")).to_vec(),
             warmup,
-            options: Options {
+            options: SimOptions {
                 warmup: 77, // overruled
                 threads: 2,
-                ..Options::default()
+                ..SimOptions::default()
             },
             time_lines: false,
             device: None,
@@ -348,10 +348,10 @@ fn a_sweep_is_its_runs() {
         assert_eq!(resolved.warmup, warm);
         assert_eq!(facts.references, REFERENCES);
         assert_eq!(rows.len(), SPECS.len() * 3 * 3);
-        let places = rows.iter().map(|r| (r.asymmetry, r.policy, r.size));
+        let indexes = rows.iter().map(|r| (r.asymmetry, r.policy, r.size));
         let all =
             (0..3).flat_map(|a| (0..SPECS.len()).flat_map(move |p| (0..3).map(move |s| (a, p, s))));
-        assert!(places.eq(all));
+        assert!(indexes.eq(all));
         for row in rows {
             assert_eq!(row.frames, resolved.frames[row.size]);
             let cell = cell(
@@ -359,9 +359,9 @@ fn a_sweep_is_its_runs() {
                 row.frames,
                 sweep.asymmetries[row.asymmetry].ratio(),
             );
-            let options = Options {
+            let options = SimOptions {
                 warmup: warm,
-                ..Options::default()
+                ..SimOptions::default()
             };
             let (counts, alone, NoObserver) =
                 simulate_one(&source, &cell, &options, &QUIET, NoObserver).expect("a run");
@@ -383,9 +383,9 @@ fn time_lines_end_in_the_counts_whatever_the_threads() {
             sizes: vec![Size::Frames(40), Size::Frames(60)],
             asymmetries: ["1", "32"].map(|r| r.parse().expect("one")).to_vec(),
             warmup: Warmup::References(WARMUP),
-            options: Options {
+            options: SimOptions {
                 threads,
-                ..Options::default()
+                ..SimOptions::default()
             },
             time_lines,
             device: None,
@@ -397,7 +397,7 @@ fn time_lines_end_in_the_counts_whatever_the_threads() {
     for ((plain, one), four) in plain.iter().zip(&one).zip(&four) {
         assert_eq!(plain.counts, one.counts, "a time line changes nothing");
         assert!(plain.time_line.is_none());
-        let moments = |row: &ebbpool_sim::Row| -> Vec<ebbpool_sim::Moment> {
+        let moments = |row: &ebbpool_sim::SweepRow| -> Vec<ebbpool_sim::Moment> {
             let line = row.time_line.as_ref().expect("a time line");
             line.moments().copied().collect()
         };
@@ -427,22 +427,22 @@ fn time_lines_end_in_the_counts_whatever_the_threads() {
     }
 }
 
-/// Keeps results in memory, and counts what was asked for and not there.
+/// Stores results in memory, and counts the keys that were requested and missing.
 #[derive(Default)]
-struct Map {
-    kept: RefCell<HashMap<String, Vec<u8>>>,
+struct MemoryStore {
+    stored: RefCell<HashMap<String, Vec<u8>>>,
     missed: std::cell::Cell<usize>,
 }
 
-impl Store for Map {
+impl Store for MemoryStore {
     fn get(&self, key: &str) -> Option<Vec<u8>> {
-        let found = self.kept.borrow().get(key).cloned();
+        let found = self.stored.borrow().get(key).cloned();
         self.missed
             .set(self.missed.get() + usize::from(found.is_none()));
         found
     }
     fn put(&self, key: &str, value: &[u8]) {
-        self.kept.borrow_mut().insert(key.into(), value.into());
+        self.stored.borrow_mut().insert(key.into(), value.into());
     }
 }
 
@@ -457,16 +457,16 @@ fn some_policies(time_lines: bool) -> Sweep {
         ],
         asymmetries: ["1", "32"].map(|r| r.parse().expect("one")).to_vec(),
         warmup: Warmup::Share("1%".parse().expect("a share")),
-        options: Options::default(),
+        options: SimOptions::default(),
         time_lines,
         device: None,
     }
 }
 
 #[test]
-fn what_the_store_has_is_not_computed_again() {
+fn results_in_the_store_are_not_computed_again() {
     let (_directory, source) = file(&workload(9, 20_000, 400), "t.txt");
-    let store = Map::default();
+    let store = MemoryStore::default();
     for time_lines in [false, true] {
         let sweep = some_policies(time_lines);
         let first = sweep.run(&source, &store, &QUIET).expect("a sweep");
@@ -484,8 +484,8 @@ fn what_the_store_has_is_not_computed_again() {
             );
         }
     }
-    // Values that no longer can be read are computed again.
-    for value in store.kept.borrow_mut().values_mut() {
+    // Results that can no longer be read are computed again.
+    for value in store.stored.borrow_mut().values_mut() {
         value.truncate(value.len() / 2);
     }
     let again = some_policies(false).run(&source, &store, &QUIET);
@@ -493,9 +493,9 @@ fn what_the_store_has_is_not_computed_again() {
 }
 
 #[test]
-fn an_interrupted_sweep_keeps_what_is_done_and_goes_on_from_there() {
+fn an_interrupted_sweep_stores_its_results_and_resumes_from_them() {
     let (_directory, source) = file(&workload(11, 600_000, 400), "t.txt");
-    let store = Map::default();
+    let store = MemoryStore::default();
     let mut sweep = some_policies(false);
     sweep.sizes = vec![Size::Frames(40), Size::Frames(60)];
     sweep.warmup = Warmup::References(0);
@@ -516,14 +516,14 @@ fn an_interrupted_sweep_keeps_what_is_done_and_goes_on_from_there() {
     assert_eq!(whole.from_store, partly.rows.len());
     assert_eq!((whole.rows.len(), whole.interrupted), (20, false));
     let alone = sweep.run(&source, &NoStore, &QUIET).expect("a sweep");
-    for (kept, computed) in whole.rows.iter().zip(&alone.rows) {
-        assert_eq!(kept.counts, computed.counts);
+    for (stored, computed) in whole.rows.iter().zip(&alone.rows) {
+        assert_eq!(stored.counts, computed.counts);
     }
     for row in &partly.rows {
-        let same = |other: &&ebbpool_sim::Row| {
+        let same = |other: &&ebbpool_sim::SweepRow| {
             (other.policy, other.size, other.asymmetry) == (row.policy, row.size, row.asymmetry)
         };
-        let other = alone.rows.iter().find(same).expect("the same place");
+        let other = alone.rows.iter().find(same).expect("the same cell");
         assert_eq!(row.counts, other.counts);
     }
 
@@ -536,10 +536,10 @@ fn an_interrupted_sweep_keeps_what_is_done_and_goes_on_from_there() {
 fn on_device(
     source: &Source,
     cell: &Cell,
-    options: &Options,
+    options: &SimOptions,
     device: AnyDevice,
 ) -> (ebbpool_sim::Counts, DeviceOutcome, Vec<u8>) {
-    let served = OnDevice::new(device, options.rate, recorder());
+    let served = DeviceObserver::new(device, options.rate, recorder());
     let (counts, _, served) = simulate_one(source, cell, options, &QUIET, served).expect("a run");
     let (outcome, recorder) = served.finish();
     (counts, outcome, recorder.events.expect("events").0)
@@ -551,10 +551,10 @@ fn a_plain_device_changes_nothing_and_charges_every_read_and_write() {
     let (_directory, source) = file(&workload(21, 6000, 150), "t.txt");
     for spec in SPECS {
         for (warmup, at_end) in [(0, AtEnd::Free), (700, AtEnd::Flush)] {
-            let options = Options {
+            let options = SimOptions {
                 warmup,
                 at_end,
-                ..Options::default()
+                ..SimOptions::default()
             };
             let cell = cell(spec, 20, 8.0);
             let (plain, _, plain_recorder) =
@@ -586,20 +586,20 @@ fn policies_follow_costs_that_change() {
         let asymmetry = spec.load(PAPERS_BASE).expect("changes");
         ChangingDevice::new(asymmetry).into()
     };
-    let options = Options::default();
+    let options = SimOptions::default();
     for spec in ["casa", "fd-buffer:interval=200"] {
         let cell = cell(spec, 30, 1.0);
         let (one, _, ones) = on_device(&source, &cell, &options, changing("0,1\n"));
         let (_, _, high) = on_device(&source, &cell, &options, changing("0,64\n"));
         let (half, did, changed) = on_device(&source, &cell, &options, changing("0,1\n4000,64\n"));
         assert_ne!(ones, high, "{spec} looks at costs");
-        assert_ne!(changed, ones, "{spec} hears of the change");
-        assert_ne!(changed, high, "{spec} hears of it when it comes");
+        assert_ne!(changed, ones, "{spec} follows the change");
+        assert_ne!(changed, high, "{spec} follows the change when it happens");
         assert_eq!((one.references, half.references), (8000, 8000));
-        // Each write is charged by its epoch.
-        let halves = Options {
+        // Each write is charged at the costs of its epoch.
+        let halves = SimOptions {
             warmup: 4000,
-            ..Options::default()
+            ..SimOptions::default()
         };
         let (later, later_did, _) = on_device(&source, &cell, &halves, changing("0,1\n4000,64\n"));
         let earlier = half.writes - later.writes;
@@ -616,10 +616,10 @@ fn a_device_that_waits_draws_its_idle_power() {
     let (_directory, source) = file(&workload(23, 4000, 150), "t.txt");
     let ssd = || -> AnyDevice { DeviceProfile::named("ssd3").expect("one").device().into() };
     let at = |rate: Option<&str>| {
-        let options = Options {
+        let options = SimOptions {
             warmup: 1000,
             rate: rate.map(|rate| rate.parse().expect("a rate")),
-            ..Options::default()
+            ..SimOptions::default()
         };
         on_device(&source, &cell("lru", 20, 1.0), &options, ssd())
     };
@@ -634,13 +634,13 @@ fn a_device_that_waits_draws_its_idle_power() {
     let waiting = slow.energy.expect("its power is known");
     assert_eq!(waiting.device_busy_j, energy.device_busy_j);
     assert!((waiting.device_idle_j / (0.1 * elapsed_us / 1e6) - 1.0).abs() < 1e-9);
-    // Faster than the device: it never waits, but before the first reference.
+    // Faster than the device: it waits only before the first reference.
     let (_, fast, _) = at(Some("1e9"));
     assert_eq!(fast.energy, busy.energy);
-    // What costs no time has no rate.
-    let options = Options {
+    // A device without times ignores the rate.
+    let options = SimOptions {
         rate: "10".parse().ok(),
-        ..Options::default()
+        ..SimOptions::default()
     };
     let plain = PlainDevice::from("8".parse::<Asymmetry>().expect("one")).into();
     let (_, plain, _) = on_device(&source, &cell("lru", 20, 8.0), &options, plain);

@@ -1,7 +1,7 @@
 //! Measures decoding, encoding and generating:
 //! `cargo run --release -p ebbpool-trace --example speed -- TRACE…`
 //!
-//! With `--write FORMAT PATH` in front, the first trace is written there.
+//! With `--write FORMAT PATH` in front, writes the first trace to PATH.
 
 use std::hint::black_box;
 use std::time::Instant;

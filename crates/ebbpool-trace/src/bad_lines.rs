@@ -1,18 +1,18 @@
-//! Malformed lines that are left out, up to a number.
+//! Leaves out malformed lines, up to a limit.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::TraceError;
 
-/// What was left out so far: how many lines, and what was wrong with the first.
+/// The lines left out so far: their number, and what was wrong with the first.
 #[derive(Debug, Default)]
-pub(crate) struct LeftOut {
+pub(crate) struct LeftOutLines {
     count: u64,
     first: String,
 }
 
-impl LeftOut {
-    /// A line for people, if anything was left out.
+impl LeftOutLines {
+    /// A note for the user; `None` if nothing was left out.
     pub(crate) fn note(&self) -> Option<String> {
         match self.count {
             0 => None,
@@ -25,18 +25,18 @@ impl LeftOut {
     }
 }
 
-/// Counts one reading's bad lines.
+/// Counts the bad lines of one reading of a trace.
 #[derive(Debug, Clone)]
 pub(crate) struct BadLines {
     allowed: u64,
     count: Arc<Mutex<u64>>,
-    /// Of the reading of the trace that came furthest.
-    most: Arc<Mutex<LeftOut>>,
+    /// The lines left out by the reading that got furthest.
+    most: Arc<Mutex<LeftOutLines>>,
 }
 
 impl BadLines {
-    /// For a new reading, of which at most `allowed` lines may be left out.
-    pub(crate) fn new(allowed: u64, most: &Arc<Mutex<LeftOut>>) -> BadLines {
+    /// For a new reading, which may leave out at most `allowed` lines.
+    pub(crate) fn new(allowed: u64, most: &Arc<Mutex<LeftOutLines>>) -> BadLines {
         BadLines {
             allowed,
             count: Arc::default(),
@@ -44,8 +44,7 @@ impl BadLines {
         }
     }
 
-    /// Leaves a line out, for which `error` is the reason; an error if that is one
-    /// line too many.
+    /// Leaves out the line that `error` is about; fails if that is one line too many.
     pub(crate) fn leave_out(&self, error: TraceError) -> Result<(), TraceError> {
         if self.allowed == 0 {
             return Err(error);

@@ -11,41 +11,41 @@ use crate::error::TraceError;
 ///
 /// - `page=COLUMN`: the page number
 /// - `offset=COLUMN[:BYTES]` and `size=COLUMN[:BYTES]`: where a request begins and
-///   how long it is, in units of so many bytes (1)
+///   how long it is, in units of BYTES bytes; 1 byte by default
 /// - `write=COLUMN`: a word that says whether the page is written
-/// - `write=COLUMN:VALUE[|VALUE…]`: written where the column holds one of these,
-///   to the letter
+/// - `write=COLUMN:VALUE[|VALUE…]`: written where the column holds exactly one of these
+///   values
 ///
 /// Column names are those of the first line and hold no comma.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Columns {
-    pub(crate) place: Place,
-    pub(crate) write: Option<Written>,
+    pub(crate) pages: PageColumns,
+    pub(crate) write: Option<WriteColumn>,
 }
 
-/// Where the page stands.
+/// The columns that hold the pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum PageColumns {
     Page(String),
     Bytes {
-        offset: Measure,
-        size: Option<Measure>,
+        offset: ByteColumn,
+        size: Option<ByteColumn>,
     },
 }
 
-/// A column and the bytes that one of its units has.
+/// A column and the number of bytes in one of its units.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Measure {
+pub(crate) struct ByteColumn {
     pub(crate) column: String,
     pub(crate) unit: u64,
 }
 
-/// A column that tells writes.
+/// A column that says which references write.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Written {
+pub(crate) struct WriteColumn {
     pub(crate) column: String,
-    /// The values that mean a write; without any the column holds words that say
-    /// so.
+    /// The values that mean a write. If there are none, the column holds words such as
+    /// `write`.
     pub(crate) values: Vec<String>,
 }
 
@@ -55,99 +55,118 @@ impl FromStr for Columns {
     type Err = TraceError;
 
     fn from_str(text: &str) -> Result<Columns, TraceError> {
-        let refuse = |problem: String| TraceError::Mapping {
+        Columns::parse(text).map_err(|problem| TraceError::Mapping {
             problem: one_line(&problem),
-        };
-        let mut found: [Option<&str>; 4] = [None; 4];
-        for item in text
-            .split(',')
-            .map(str::trim)
-            .filter(|item| !item.is_empty())
-        {
-            let Some((role, column)) = item.split_once('=') else {
-                return Err(refuse(format!("'{item}' is not of the form page=COLUMN")));
-            };
-            let (role, column) = (role.trim(), column.trim());
-            let Some(at) = ROLES.iter().position(|&known| known == role) else {
-                return Err(refuse(format!(
-                    "'{role}' is nothing that a column can be{}",
-                    did_you_mean(role, ROLES)
-                )));
-            };
-            if column.is_empty() {
-                return Err(refuse(format!("{role}= names no column")));
-            }
-            if found[at].replace(column).is_some() {
-                return Err(refuse(format!("'{role}' is given twice")));
-            }
-        }
-        let [page, offset, size, write] = found;
-        let measure = |text: &str| {
-            let whole = Measure {
-                column: text.to_owned(),
-                unit: 1,
-            };
-            let Some((column, unit)) = text.rsplit_once(':') else {
-                return Ok(whole);
-            };
-            match unit.parse() {
-                Ok(unit @ 1..) if !column.is_empty() => Ok(Measure {
-                    column: column.trim_end().to_owned(),
-                    unit,
-                }),
-                _ => Err(refuse(format!(
-                    "'{unit}' is no number of bytes; behind the colon stands a column's unit, as in sector:512"
-                ))),
-            }
-        };
-        let place = match (page, offset, size) {
-            (Some(page), None, None) => Place::Page(page.to_owned()),
-            (None, Some(offset), size) => Place::Bytes {
-                offset: measure(offset)?,
-                size: size.map(measure).transpose()?,
+        })
+    }
+}
+
+impl Columns {
+    /// Parses a mapping; the error says what is wrong.
+    fn parse(text: &str) -> Result<Columns, String> {
+        let [page, offset, size, write] = columns_by_role(text)?;
+        let pages = match (page, offset, size) {
+            (Some(page), None, None) => PageColumns::Page(page.to_owned()),
+            (None, Some(offset), size) => PageColumns::Bytes {
+                offset: ByteColumn::parse(offset)?,
+                size: size.map(ByteColumn::parse).transpose()?,
             },
             (Some(_), _, _) => {
-                return Err(refuse("page excludes offset and size".to_owned()));
+                return Err("page excludes offset and size".to_owned());
             }
             (None, None, _) => {
-                return Err(refuse("neither page nor offset is given".to_owned()));
+                return Err("neither page nor offset is given".to_owned());
             }
         };
-        let write = write.map(|text| match text.rsplit_once(':') {
-            Some((column, values)) if !column.is_empty() => Written {
+        let write = write.map(WriteColumn::parse);
+        Ok(Columns { pages, write })
+    }
+}
+
+/// The text given for each of the [`ROLES`].
+fn columns_by_role(text: &str) -> Result<[Option<&str>; 4], String> {
+    let mut columns: [Option<&str>; 4] = [None; 4];
+    for item in text
+        .split(',')
+        .map(str::trim)
+        .filter(|item| !item.is_empty())
+    {
+        let Some((role, column)) = item.split_once('=') else {
+            return Err(format!("'{item}' is not of the form page=COLUMN"));
+        };
+        let (role, column) = (role.trim(), column.trim());
+        let Some(at) = ROLES.iter().position(|&other| other == role) else {
+            return Err(format!(
+                "'{role}' is nothing that a column can be{}",
+                did_you_mean(role, ROLES)
+            ));
+        };
+        if column.is_empty() {
+            return Err(format!("{role}= names no column"));
+        }
+        if columns[at].replace(column).is_some() {
+            return Err(format!("'{role}' is given twice"));
+        }
+    }
+    Ok(columns)
+}
+
+impl ByteColumn {
+    fn parse(text: &str) -> Result<ByteColumn, String> {
+        let Some((column, unit)) = text.rsplit_once(':') else {
+            return Ok(ByteColumn {
+                column: text.to_owned(),
+                unit: 1,
+            });
+        };
+        match unit.parse() {
+            Ok(unit @ 1..) if !column.is_empty() => Ok(ByteColumn {
+                column: column.trim_end().to_owned(),
+                unit,
+            }),
+            _ => Err(format!(
+                "'{unit}' is no number of bytes; behind the colon stands a column's unit, as in sector:512"
+            )),
+        }
+    }
+}
+
+impl WriteColumn {
+    fn parse(text: &str) -> WriteColumn {
+        match text.rsplit_once(':') {
+            Some((column, values)) if !column.is_empty() => WriteColumn {
                 column: column.trim_end().to_owned(),
                 values: values
                     .split('|')
                     .map(|value| value.trim().to_owned())
                     .collect(),
             },
-            _ => Written {
+            _ => WriteColumn {
                 column: text.to_owned(),
                 values: Vec::new(),
             },
-        });
-        Ok(Columns { place, write })
+        }
     }
 }
 
 impl fmt::Display for Columns {
     /// The spelling that [`FromStr`] reads.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let measure = |measure: &Measure| match measure.unit {
-            // A colon in the name would be taken for the unit's.
+        let measure = |measure: &ByteColumn| match measure.unit {
+            // A colon in the name would be mistaken for the one before a unit.
             1 if !measure.column.contains(':') => measure.column.clone(),
             unit => format!("{}:{unit}", measure.column),
         };
-        match &self.place {
-            Place::Page(column) => write!(formatter, "page={column}")?,
-            Place::Bytes { offset, size } => {
+        match &self.pages {
+            PageColumns::Page(column) => write!(formatter, "page={column}")?,
+            PageColumns::Bytes { offset, size } => {
                 write!(formatter, "offset={}", measure(offset))?;
                 if let Some(size) = size {
                     write!(formatter, ",size={}", measure(size))?;
                 }
             }
         }
-        if let Some(Written { column, values }) = &self.write {
+        if let Some(WriteColumn { column, values }) = &self.write {
             write!(formatter, ",write={column}")?;
             if !values.is_empty() {
                 write!(formatter, ":{}", values.join("|"))?;

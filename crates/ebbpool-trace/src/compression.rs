@@ -1,4 +1,4 @@
-//! gzip and zstd around whole files, in both directions.
+//! gzip and zstd compression of whole files, for reading and writing.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -9,13 +9,13 @@ use flate2::write::GzEncoder;
 use crate::error::TraceError;
 use crate::output::OutputFile;
 
-/// zstd level when the caller names none: for a trace within 10 % of the best
-/// level's size at a tenth of its time.
+/// zstd level when the caller names none: it makes a trace at most 10 % larger than the
+/// best level does, in a tenth of the time.
 const ZSTD_LEVEL: i32 = 12;
 const GZIP_LEVEL: u32 = 6;
 const COPY_BUFFER: usize = 1 << 17;
 
-/// A compression around a whole file.
+/// A compression of whole files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Codec {
     Gzip,
@@ -23,7 +23,7 @@ pub(crate) enum Codec {
 }
 
 impl Codec {
-    /// How many bytes [`Codec::detect`] wants to see.
+    /// How many bytes [`Codec::detect`] needs.
     pub(crate) const HEAD: usize = 10;
 
     /// For messages.
@@ -37,7 +37,7 @@ impl Codec {
     /// Recognises a compressed file by its first bytes.
     ///
     /// A u32 trace may begin with any bytes at all, so the whole gzip header is
-    /// looked at: no reserved flag, a level mark and a system that exist.
+    /// checked: no reserved flag, and an existing compression level and system.
     pub(crate) fn detect(head: &[u8]) -> Option<Codec> {
         // Ordinary and skippable frames.
         if let [a, b, c, d, ..] = *head {
@@ -54,13 +54,13 @@ impl Codec {
             {
                 Some(Codec::Gzip)
             }
-            // Too short for a header, yet it cannot be anything else.
+            // Too short for a whole header, but it cannot be anything else.
             [0x1F, 0x8B, 0x08, ..] if head.len() < Codec::HEAD => Some(Codec::Gzip),
             _ => None,
         }
     }
 
-    /// The compression that a file's name asks for, and the name without it.
+    /// The compression that a file's name implies, and the name without its extension.
     pub(crate) fn of_name(path: &Path) -> (Option<Codec>, std::path::PathBuf) {
         let codec = path.extension().and_then(|extension| {
             match extension.to_str()?.to_ascii_lowercase().as_str() {
@@ -102,7 +102,7 @@ impl Codec {
     }
 }
 
-/// An output file behind the compression that its name asks for.
+/// An output file with the compression that its name implies.
 pub(crate) enum Sink {
     Plain(OutputFile),
     Gzip(GzEncoder<OutputFile>),
@@ -110,7 +110,7 @@ pub(crate) enum Sink {
 }
 
 impl Sink {
-    /// Starts writing `path`; `level` is a zstd level, cut to 9 for gzip.
+    /// Starts writing `path`; `level` is a zstd level, at most 9 for gzip.
     pub(crate) fn create(path: &Path, level: Option<i32>) -> Result<Sink, TraceError> {
         let file = OutputFile::create(path)?;
         let label = file.label().to_owned();
@@ -124,7 +124,7 @@ impl Sink {
                 let failed = |error| TraceError::io(label.clone(), "write", error);
                 let level = level.unwrap_or(ZSTD_LEVEL).clamp(1, 22);
                 let mut encoder = zstd::stream::write::Encoder::new(file, level).map_err(failed)?;
-                // Without a checksum, damage inside of a block passes unnoticed.
+                // Without a checksum, damage inside a block goes unnoticed.
                 encoder.include_checksum(true).map_err(failed)?;
                 Sink::Zstd(encoder)
             }
@@ -140,7 +140,7 @@ impl Sink {
         }
     }
 
-    /// Ends the compression and puts the file in place; gives its bytes.
+    /// Ends the compression and moves the file to its path; returns its size in bytes.
     pub(crate) fn finish(self) -> Result<u64, TraceError> {
         let label = self.file().label().to_owned();
         let failed = |error| TraceError::io(label, "write", error);

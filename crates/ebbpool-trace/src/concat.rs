@@ -1,18 +1,18 @@
 //! Several traces as one, in order.
 
 use crate::error::TraceError;
-use crate::formats::{Decode, Opened};
+use crate::formats::{Decode, OpenedTrace};
 use crate::reference::{Batch, Metadata};
 
-/// Opens the part of that number.
-pub(crate) type OpenPart = Box<dyn Fn(usize) -> Result<Opened, TraceError> + Send>;
+/// Opens the part with the given number.
+pub(crate) type OpenPart = Box<dyn Fn(usize) -> Result<OpenedTrace, TraceError> + Send>;
 
 /// One trace of `parts` parts.
 ///
 /// Metadata on which not all parts agree is dropped, with a note. Every part is
-/// opened once at the beginning, so that one that is missing or broken at its head
-/// is known before hours of work.
-pub(crate) fn concat(parts: usize, open: OpenPart) -> Result<Opened, TraceError> {
+/// opened once at the beginning, so that a missing part, or one damaged at its head,
+/// is reported before hours of work.
+pub(crate) fn concat(parts: usize, open: OpenPart) -> Result<OpenedTrace, TraceError> {
     let mut first = open(0)?;
     let mut dropped: Vec<&str> = Vec::new();
     for part in 1..parts {
@@ -28,13 +28,13 @@ pub(crate) fn concat(parts: usize, open: OpenPart) -> Result<Opened, TraceError>
             database_pages,
         } = &mut first.metadata;
         for (differs, what) in [
-            (keep_equal(name, next.metadata.name), "the name"),
+            (drop_different(name, next.metadata.name), "the name"),
             (
-                keep_equal(page_size, next.metadata.page_size),
+                drop_different(page_size, next.metadata.page_size),
                 "the page size",
             ),
             (
-                keep_equal(database_pages, next.metadata.database_pages),
+                drop_different(database_pages, next.metadata.database_pages),
                 "the database's pages",
             ),
         ] {
@@ -49,8 +49,8 @@ pub(crate) fn concat(parts: usize, open: OpenPart) -> Result<Opened, TraceError>
             dropped.join(" and ")
         ));
     }
-    Ok(Opened {
-        decoder: Box::new(Parts {
+    Ok(OpenedTrace {
+        decoder: Box::new(ConcatenatedParts {
             current: first.decoder,
             number: 0,
             parts,
@@ -60,8 +60,8 @@ pub(crate) fn concat(parts: usize, open: OpenPart) -> Result<Opened, TraceError>
     })
 }
 
-/// Forgets a value that is not the same in another part; true if it had one.
-fn keep_equal<T: PartialEq>(value: &mut Option<T>, other: Option<T>) -> bool {
+/// Drops a value that differs in another part; true if either part had one.
+fn drop_different<T: PartialEq>(value: &mut Option<T>, other: Option<T>) -> bool {
     let differs = *value != other;
     let had = value.is_some() || other.is_some();
     if differs {
@@ -70,14 +70,14 @@ fn keep_equal<T: PartialEq>(value: &mut Option<T>, other: Option<T>) -> bool {
     differs && had
 }
 
-struct Parts {
+struct ConcatenatedParts {
     current: Box<dyn Decode>,
     number: usize,
     parts: usize,
     open: OpenPart,
 }
 
-impl Decode for Parts {
+impl Decode for ConcatenatedParts {
     fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
         let mut piece = Batch::new();
         while batch.len() < max {

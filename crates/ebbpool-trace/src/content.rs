@@ -1,4 +1,4 @@
-//! A key of what a source yields, for caches of results.
+//! A key of the references that a source yields, for caches of results.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,16 +10,16 @@ use crate::error::TraceError;
 use crate::formats::Format;
 use crate::source::ReadOptions;
 
-/// Gathers what determines the references of a source.
+/// Hashes everything that determines the references of a source.
 ///
-/// Every field goes in with a tag and its length, so that no two different sources
-/// feed the hash the same bytes.
+/// Every field is hashed with a tag and its length, so that two different sources never
+/// feed the same bytes to the hash.
 pub(crate) struct ContentHasher(blake3::Hasher);
 
 impl ContentHasher {
     pub(crate) fn new(options: &ReadOptions) -> ContentHasher {
         let ReadOptions {
-            // Which formats it led to is hashed with the files.
+            // The formats that it leads to are hashed with the files.
             format: _,
             columns,
             page_size,
@@ -49,7 +49,7 @@ impl ContentHasher {
         }
     }
 
-    /// A generator by its arguments in one spelling.
+    /// A generator by its arguments in canonical spelling.
     pub(crate) fn generator(&mut self, canonical: &str) {
         self.field("generator", canonical.as_bytes());
         self.field("version", env!("CARGO_PKG_VERSION").as_bytes());
@@ -60,7 +60,7 @@ impl ContentHasher {
         self.field("base", key);
     }
 
-    /// A file's bytes as they lie there.
+    /// A file's stored bytes.
     pub(crate) fn bytes(
         &mut self,
         label: &str,
@@ -74,7 +74,7 @@ impl ContentHasher {
         Ok(())
     }
 
-    /// The metadata beside a file, which need not be there.
+    /// The metadata beside a file, if the metadata file exists.
     pub(crate) fn sidecar(&mut self, path: &Path) -> Result<(), TraceError> {
         let key = match File::open(path).and_then(hash_of) {
             Ok(key) => key,

@@ -1,26 +1,26 @@
 //! Exact LRU stack distances of a stream of references.
 
 const WORD: usize = 64;
-/// Slots of the time axis at first, and the fewest there ever are.
+/// Slots of the time axis at the start, and its minimum.
 const FEWEST_SLOTS: usize = 1 << 12;
-/// Slots for each page after the axis was made anew: the more there are, the less
-/// often that happens.
+/// Slots for each page after a compaction of the axis. More slots make compactions
+/// rarer.
 const SLOTS_PER_PAGE: usize = 4;
 const NOWHERE: u32 = u32::MAX;
 
-/// Tells of each reference how many distinct pages were referenced since the last
-/// reference to the same page, that page counted: LRU with so many frames, and no
-/// fewer, has it in memory.
+/// Computes, for each reference, how many distinct pages were referenced since the last
+/// reference to the same page, including that page. LRU with at least this many frames
+/// has the page in memory.
 ///
 /// Every reference takes the next slot of a time axis, and a bit says whether it is
-/// its page's last; the distance is the number of bits from there on, which a
-/// Fenwick tree over words of bits tells. When the axis is used up, the bits move
-/// together at its beginning. Takes about 25 bytes a page.
+/// its page's last. The distance is the number of bits from that slot on, which a
+/// Fenwick tree over words of bits counts. When the axis is full, a compaction moves the
+/// bits to its beginning. Takes about 25 bytes per page.
 #[derive(Debug, Clone)]
 pub struct StackDistances {
     /// The slot of each page's last reference.
     slots: Vec<u32>,
-    /// The page of each slot, of use where its bit is set.
+    /// The page of each slot, valid where the slot's bit is set.
     pages: Vec<u32>,
     bits: Vec<u64>,
     /// Fenwick tree of the bits set in each word, the first at index 1.
@@ -36,11 +36,11 @@ impl Default for StackDistances {
 }
 
 impl StackDistances {
-    /// The most pages that there may be: the time axis has four slots for each, numbered by 32
+    /// The largest number of pages: the time axis has four slots for each, numbered with 32
     /// bits.
     pub const MOST_PAGES: u64 = 1 << 30;
 
-    /// Has seen nothing.
+    /// A computation before the first reference.
     pub fn new() -> StackDistances {
         StackDistances {
             slots: Vec::new(),
@@ -52,8 +52,8 @@ impl StackDistances {
         }
     }
 
-    /// The distance of the next reference, from 1 (the same page as before); `None`
-    /// for a page's first. Pages are numbered densely, below [`Self::MOST_PAGES`].
+    /// The distance of the next reference, from 1 (the same page as before); `None` for the
+    /// first reference to a page. Pages are numbered densely, below [`Self::MOST_PAGES`].
     pub fn reference(&mut self, page: u32) -> Option<u32> {
         if self.top == self.pages.len() {
             self.compact();
@@ -79,8 +79,8 @@ impl StackDistances {
         distance
     }
 
-    /// The pages seen, the one referenced last first: what LRU with so many frames has in
-    /// memory.
+    /// The pages referenced so far, most recent first: the first n are those that LRU with n
+    /// frames has in memory.
     pub fn by_recency(&self) -> impl Iterator<Item = u32> + '_ {
         let slots = (0..self.bits.len() * WORD).rev();
         slots
@@ -110,7 +110,7 @@ impl StackDistances {
         count
     }
 
-    /// Moves the pages together at the beginning of an axis that suits their number.
+    /// Moves the pages to the beginning of an axis whose length fits their number.
     fn compact(&mut self) {
         let live = self.live as usize;
         let mut next = 0;
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_axis_grows_with_the_pages_and_only_with_them() {
+    fn the_axis_grows_with_the_pages_only() {
         let mut distances = StackDistances::new();
         for round in 0..3 {
             for page in 0..10_000 {

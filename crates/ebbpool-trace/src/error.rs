@@ -1,4 +1,4 @@
-//! Everything that can go wrong with a trace, each as one line for people.
+//! The errors of traces, each with a message of one line.
 
 use std::borrow::Cow;
 use std::io;
@@ -10,18 +10,18 @@ use crate::workload::WorkloadError;
 /// Why a trace could not be read, written or generated.
 ///
 /// Every message is a single line that names the file (or the generator), the
-/// line or row where there is one, and what to do about it where that is known.
+/// line or row where there is one, and a remedy where one is known.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
-    /// The operating system refused.
+    /// The operating system reported an error.
     #[error("{file}: cannot {action}: {error}")]
     Io {
         /// The file as the user named it.
         file: String,
-        /// What was tried, as in "cannot read".
+        /// The action that failed, as in "cannot read".
         action: &'static str,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
     /// Neither a file nor a generator.
@@ -29,7 +29,7 @@ pub enum TraceError {
         "{file}: no such file, nor a generator; a trace is a path or one of the generators {generators}, as in `zipf:pages=50000,refs=500000`"
     )]
     NotFound {
-        /// What the user named.
+        /// The name that the user gave.
         file: String,
         /// Names of all generators.
         generators: String,
@@ -47,10 +47,10 @@ pub enum TraceError {
         file: String,
         /// `zstd`, `gzip`, `Parquet` or `lcs`.
         format: &'static str,
-        /// What the decoder said.
+        /// The decoder's message.
         detail: String,
     },
-    /// A line of text that is no reference.
+    /// A line of text that is not a reference.
     #[error("{file}, line {line}: expected {expected}, found {found}")]
     Line {
         /// The file as the user named it.
@@ -62,7 +62,7 @@ pub enum TraceError {
         /// The beginning of the line or the field, quoted.
         found: String,
     },
-    /// More malformed lines than were to be left out.
+    /// More malformed lines than may be left out.
     #[error("{error}; this is one more bad line than --skip-bad-lines {allowed} leaves out")]
     TooManyBadLines {
         /// How many were left out before.
@@ -83,22 +83,22 @@ pub enum TraceError {
     NoPageSize {
         /// The file as the user named it.
         file: String,
-        /// Which column or format counts in what.
+        /// The column or format, and the unit in which it counts.
         what: String,
     },
-    /// Pages of one size that do not fill pages of another.
+    /// Pages of one size that do not fit evenly into pages of another.
     #[error(
-        "{file}: its pages of {stated} bytes cannot be made pages of {wanted} bytes; --page-size must be a multiple or a divisor of {stated}"
+        "{file}: its pages of {stated} bytes cannot be made pages of {requested} bytes; --page-size must be a multiple or a divisor of {stated}"
     )]
     Fold {
         /// The trace.
         file: String,
         /// The page size that the trace states, in bytes.
         stated: u64,
-        /// The page size that was asked for, in bytes.
-        wanted: u64,
+        /// The requested page size, in bytes.
+        requested: u64,
     },
-    /// A page number that leaves the 64 bits when pages are split.
+    /// A page number that exceeds 64 bits when pages are split.
     #[error(
         "{file}: page {page} divided into {parts} smaller pages has numbers beyond 2^64; give a larger --page-size"
     )]
@@ -113,25 +113,25 @@ pub enum TraceError {
     /// Standard input named a second time.
     #[error("standard input can be read by one trace only; save it to a file and name that")]
     StandardInputTaken,
-    /// A trace where only a generator will do.
+    /// A trace where a generator is required.
     #[error("{spec}: is no generator{nearest}; there are {generators} (see --list)")]
     NotGenerator {
-        /// What was given.
+        /// The argument as given.
         spec: String,
-        /// " (did you mean 'zipf'?)" or nothing.
+        /// " (did you mean 'zipf'?)", or an empty text.
         nearest: String,
         /// Names of all generators.
         generators: String,
     },
-    /// More distinct pages than statistics can be made of.
+    /// More distinct pages than the statistics support.
     #[error(
         "more than {limit} distinct pages; describe a part of the trace with --limit, or larger pages with --page-size"
     )]
     TooManyPages {
-        /// The most that can be told apart.
+        /// The largest supported number of distinct pages.
         limit: u64,
     },
-    /// A row of a table that is no reference.
+    /// A row of a table that is not a reference.
     #[error("{file}, row {row} (the first is 0): {problem}")]
     Row {
         /// The file as the user named it.
@@ -141,7 +141,7 @@ pub enum TraceError {
         /// What is wrong with it.
         problem: String,
     },
-    /// A record of a binary trace that is cut off or no request.
+    /// A record of a binary trace that is cut off or not a request.
     #[error("{file}, record {record} (the first is 0): {problem}")]
     Record {
         /// The file as the user named it.
@@ -151,7 +151,7 @@ pub enum TraceError {
         /// What is wrong with it.
         problem: String,
     },
-    /// A trace of events of which none is a read or a write.
+    /// A trace of events without a read or a write.
     #[error("{file}: {problem}")]
     NoRequests {
         /// The file as the user named it.
@@ -164,10 +164,10 @@ pub enum TraceError {
     Columns {
         /// The file as the user named it.
         file: String,
-        /// Which column, what was found, what was expected.
+        /// The column, what was found, and what was expected.
         problem: String,
     },
-    /// A u32 trace whose length is no multiple of four.
+    /// A u32 trace whose length is not a multiple of four.
     #[error(
         "{file}: {bytes} bytes are not a whole number of 32-bit words; the file is truncated or not a u32 trace"
     )]
@@ -185,7 +185,7 @@ pub enum TraceError {
         /// What is wrong.
         problem: String,
     },
-    /// Neither magic nor name nor content tell the format.
+    /// The format does not follow from magic, name or content.
     #[error("{file}: {problem}; name one of the formats {formats} with --trace-format")]
     UnknownFormat {
         /// The file as the user named it.
@@ -198,19 +198,19 @@ pub enum TraceError {
     /// A format name that does not exist.
     #[error("no trace format is called '{name}'{nearest}; there are {formats}")]
     FormatName {
-        /// What was asked for.
+        /// The name as given.
         name: String,
-        /// " (did you mean 'text'?)" or nothing.
+        /// " (did you mean 'text'?)", or an empty text.
         nearest: String,
         /// Names of all formats.
         formats: String,
     },
-    /// A format of another program asked for as output.
+    /// A format of another program, requested as output.
     #[error("traces in the format {format} are only read; write one of {formats}")]
     OnlyRead {
-        /// The format that was asked for.
+        /// The requested format.
         format: &'static str,
-        /// Names of the formats that are written.
+        /// Names of the formats that can be written.
         formats: String,
     },
     /// A page number that the format cannot hold.
@@ -232,7 +232,7 @@ pub enum TraceError {
         spec: String,
         /// The part before the colon.
         name: String,
-        /// " (did you mean 'zipf'?)" or nothing.
+        /// " (did you mean 'zipf'?)", or an empty text.
         nearest: String,
         /// Names of all generators.
         generators: String,
@@ -256,7 +256,7 @@ pub enum TraceError {
         spec: String,
         /// The parameter.
         parameter: &'static str,
-        /// What was given.
+        /// The value as given.
         value: String,
         /// The range.
         expected: String,
@@ -269,12 +269,12 @@ pub enum TraceError {
         /// Its number of pages.
         pages: u64,
     },
-    /// A generator whose workload there cannot be.
+    /// A generator with an impossible workload.
     #[error("{spec}: {source}")]
     Workload {
         /// The whole argument.
         spec: String,
-        /// Why not.
+        /// Why it is impossible.
         source: WorkloadError,
     },
 }
@@ -294,7 +294,7 @@ impl TraceError {
 
     /// True if the command line is at fault rather than a file's content: an
     /// unknown format, generator or parameter, a value out of range, or an option
-    /// that does not go with the trace.
+    /// that does not suit the trace.
     pub fn is_usage(&self) -> bool {
         matches!(
             self,

@@ -1,34 +1,38 @@
-//! Pages of one size as pages of another.
+//! Converts pages of one size into pages of another.
 
 use crate::error::TraceError;
-use crate::formats::{Decode, Opened};
+use crate::formats::{Decode, OpenedTrace};
 use crate::reference::Batch;
 
-/// Makes `opened` a trace of pages of `wanted` bytes.
+/// Converts `opened` into a trace of pages of `requested` bytes.
 ///
-/// A trace that states no page size is taken to have this one already. Smaller
-/// pages that make up one larger page become that page, each reference staying a
-/// reference of its own; a larger page becomes the smaller pages it is made of, in
-/// order, each referenced once.
-pub(crate) fn fold(opened: Opened, label: &str, wanted: u64) -> Result<Opened, TraceError> {
-    let Opened {
+/// A trace that states no page size is assumed to have this one already. Smaller
+/// pages that make up one larger page become that page, and every reference remains a
+/// reference. A larger page becomes the smaller pages that it consists of, each
+/// referenced once, in order.
+pub(crate) fn fold(
+    opened: OpenedTrace,
+    label: &str,
+    requested: u64,
+) -> Result<OpenedTrace, TraceError> {
+    let OpenedTrace {
         decoder,
         mut metadata,
         references,
         notes,
     } = opened;
-    let stated = metadata.page_size.replace(wanted).unwrap_or(wanted);
-    let (decoder, references): (Box<dyn Decode>, _) = if stated == wanted {
+    let stated = metadata.page_size.replace(requested).unwrap_or(requested);
+    let (decoder, references): (Box<dyn Decode>, _) = if stated == requested {
         (decoder, references)
-    } else if stated != 0 && wanted.is_multiple_of(stated) {
-        let pages = wanted / stated;
+    } else if stated != 0 && requested.is_multiple_of(stated) {
+        let pages = requested / stated;
         metadata.database_pages = metadata.database_pages.map(|all| all.div_ceil(pages));
-        (Box::new(Merged { decoder, pages }), references)
-    } else if wanted != 0 && stated.is_multiple_of(wanted) && stated != 0 {
-        let parts = stated / wanted;
+        (Box::new(MergedPages { decoder, pages }), references)
+    } else if requested != 0 && stated.is_multiple_of(requested) && stated != 0 {
+        let parts = stated / requested;
         let times = |number: u64| number.checked_mul(parts);
         metadata.database_pages = metadata.database_pages.and_then(times);
-        let split = Split {
+        let split = SplitPages {
             decoder,
             label: label.to_owned(),
             parts,
@@ -41,10 +45,10 @@ pub(crate) fn fold(opened: Opened, label: &str, wanted: u64) -> Result<Opened, T
         return Err(TraceError::Fold {
             file: label.to_owned(),
             stated,
-            wanted,
+            requested,
         });
     };
-    Ok(Opened {
+    Ok(OpenedTrace {
         decoder,
         metadata,
         references,
@@ -52,13 +56,13 @@ pub(crate) fn fold(opened: Opened, label: &str, wanted: u64) -> Result<Opened, T
     })
 }
 
-/// So many pages become one.
-struct Merged {
+/// Merges every `pages` consecutive pages into one.
+struct MergedPages {
     decoder: Box<dyn Decode>,
     pages: u64,
 }
 
-impl Decode for Merged {
+impl Decode for MergedPages {
     fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
         let start = batch.len();
         self.decoder.fill(batch, max)?;
@@ -73,19 +77,19 @@ impl Decode for Merged {
     }
 }
 
-/// A page becomes so many.
-struct Split {
+/// Splits every page into `parts` pages.
+struct SplitPages {
     decoder: Box<dyn Decode>,
     label: String,
     parts: u64,
-    /// References as the trace has them, handed on up to part `part` of the one at
-    /// `at`.
+    /// References as the trace has them. They are passed on up to part `part` of the one
+    /// at `at`.
     whole: Batch,
     at: usize,
     part: u64,
 }
 
-impl Decode for Split {
+impl Decode for SplitPages {
     fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
         const CHUNK: usize = 1 << 12;
         while batch.len() < max {

@@ -1,10 +1,10 @@
-//! Page reference strings: what a buffer manager is asked for, in order.
+//! Page reference strings: the requests that a buffer manager gets, in order.
 //!
-//! A reference is a page number and whether the page was read or written. A
-//! [`Source`] names where references come from (a file, a generator, a sample
-//! compiled into the program), a [`Reader`] streams them in [`Batch`]es, a
-//! [`Writer`] puts them into a file, and [`stats::Info`] describes them. Nothing
-//! here ever holds a whole trace in memory.
+//! A reference is a page number with a flag for reading or writing. A [`Source`] is
+//! where references come from (a file, a generator, a sample compiled into the program),
+//! a [`Reader`] streams them in [`Batch`]es, a [`Writer`] writes them to a file, and
+//! [`stats::TraceStatistics`] describes them. Nothing here ever holds a whole trace in
+//! memory.
 //!
 //! ```
 //! use ebbpool_trace::{Batch, Source};
@@ -48,10 +48,10 @@ pub use columns::Columns;
 pub use distances::StackDistances;
 pub use error::TraceError;
 pub use formats::Format;
-pub use generators::{GeneratorInfo, Kind, Parameter, generators};
+pub use generators::{ArgumentKind, GeneratorInfo, Parameter, generators};
 pub use reference::{Batch, Metadata};
 pub use source::{ReadOptions, Reader, Source};
-pub use writer::{Writer, Written};
+pub use writer::{Writer, WrittenTrace};
 
 /// Compiles the example of the package's page.
 #[cfg(doctest)]

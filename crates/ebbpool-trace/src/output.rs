@@ -1,4 +1,4 @@
-//! Output files that are either whole or not there.
+//! Output files that are either complete or absent.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -10,32 +10,32 @@ use tempfile::NamedTempFile;
 use crate::error::TraceError;
 
 const BUFFER: usize = 1 << 17;
-/// Where Linux has a file system in memory; its files are like any others,
-/// although they lie among the devices.
+/// Where Linux mounts a file system in memory; its files are regular files, although
+/// they are below `/dev`.
 const SHARED_MEMORY: &str = "/dev/shm";
-/// As many links as Linux follows.
+/// The number of links that Linux follows.
 const MOST_LINKS: usize = 40;
 
 /// A file being written, buffered.
 ///
 /// A target that is a regular file, or does not exist yet, is replaced
-/// atomically: what is written goes to a temporary file beside it, which
+/// atomically: the data go to a temporary file beside it, which
 /// [`finish`](OutputFile::finish) synchronises and renames. Symbolic links are
-/// followed, so that the file they lead to is replaced and the links stay;
-/// permissions of the old file are kept. Dropped unfinished, the temporary file
-/// is removed and the target is as it was.
+/// followed, so that the file they lead to is replaced and the links remain. The new
+/// file has the permissions of the old one. Dropping an unfinished file removes the
+/// temporary file and leaves the target unchanged.
 ///
-/// Anything else (a pipe, a device, `/dev/stdout` whatever it leads to) is
+/// Anything else (a pipe, a device, `/dev/stdout` even if it leads to a file) is
 /// written in place; files in `/dev/shm` are regular files.
 #[derive(Debug)]
 pub struct OutputFile {
     label: String,
     bytes: u64,
-    to: To,
+    output: Output,
 }
 
 #[derive(Debug)]
-enum To {
+enum Output {
     Replace {
         temporary: BufWriter<NamedTempFile>,
         target: PathBuf,
@@ -53,11 +53,11 @@ impl OutputFile {
     pub fn create(path: impl AsRef<Path>) -> Result<OutputFile, TraceError> {
         let path = path.as_ref();
         let label = one_line(&path.to_string_lossy());
-        let to = To::open(path).map_err(|error| TraceError::io(&label, "write", error))?;
+        let output = Output::open(path).map_err(|error| TraceError::io(&label, "write", error))?;
         Ok(OutputFile {
             label,
             bytes: 0,
-            to,
+            output,
         })
     }
 
@@ -66,20 +66,25 @@ impl OutputFile {
         &self.label
     }
 
-    /// True if a regular file will stand at the path when this is finished.
+    /// True if the path will be a regular file once this is finished.
     pub fn is_regular(&self) -> bool {
-        matches!(self.to, To::Replace { .. })
+        matches!(self.output, Output::Replace { .. })
     }
 
-    /// Writes what is buffered, makes it durable and puts it in place; gives the
-    /// number of bytes written.
+    /// Writes the buffered data, makes the file durable and moves it to its path; returns
+    /// the number of bytes written.
     ///
     /// # Errors
     ///
-    /// [`TraceError::Io`]; a replaced target is then untouched.
+    /// [`TraceError::Io`]; a target that was to be replaced is then untouched.
     pub fn finish(self) -> Result<u64, TraceError> {
-        let OutputFile { label, bytes, to } = self;
-        to.finish()
+        let OutputFile {
+            label,
+            bytes,
+            output,
+        } = self;
+        output
+            .finish()
             .map_err(|error| TraceError::io(label, "write", error))?;
         Ok(bytes)
     }
@@ -87,34 +92,34 @@ impl OutputFile {
 
 impl Write for OutputFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = match &mut self.to {
-            To::Replace { temporary, .. } => temporary.write(bytes),
-            To::InPlace(file) => file.write(bytes),
+        let written = match &mut self.output {
+            Output::Replace { temporary, .. } => temporary.write(bytes),
+            Output::InPlace(file) => file.write(bytes),
         }?;
         self.bytes += written as u64;
         Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match &mut self.to {
-            To::Replace { temporary, .. } => temporary.flush(),
-            To::InPlace(file) => file.flush(),
+        match &mut self.output {
+            Output::Replace { temporary, .. } => temporary.flush(),
+            Output::InPlace(file) => file.flush(),
         }
     }
 }
 
-impl To {
-    fn open(path: &Path) -> io::Result<To> {
+impl Output {
+    fn open(path: &Path) -> io::Result<Output> {
         let Some(target) = resolve(path)? else {
-            return Ok(To::InPlace(BufWriter::with_capacity(
+            return Ok(Output::InPlace(BufWriter::with_capacity(
                 BUFFER,
                 open_in_place(path)?,
             )));
         };
         let old = match fs::metadata(&target) {
             Ok(old) => {
-                // Renaming over a file needs no right to write it; taking it
-                // away from its owner's protection would surprise.
+                // Renaming over a file needs no permission to write it. A user expects
+                // that a write-protected file is not replaced.
                 OpenOptions::new().write(true).open(&target)?;
                 Some(old.permissions())
             }
@@ -139,14 +144,14 @@ impl To {
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
-            // What any new file gets; the system takes the umask off.
+            // The mode of any new file; the system applies the umask.
             builder.permissions(fs::Permissions::from_mode(0o666));
         }
         let temporary = builder.tempfile_in(directory)?;
         if let Some(permissions) = old {
             temporary.as_file().set_permissions(permissions)?;
         }
-        Ok(To::Replace {
+        Ok(Output::Replace {
             temporary: BufWriter::with_capacity(BUFFER, temporary),
             target,
         })
@@ -154,16 +159,16 @@ impl To {
 
     fn finish(self) -> io::Result<()> {
         match self {
-            To::Replace { temporary, target } => {
+            Output::Replace { temporary, target } => {
                 let temporary = temporary
                     .into_inner()
                     .map_err(io::IntoInnerError::into_error)?;
                 temporary.as_file().sync_all()?;
                 let directory = temporary.path().parent().map(Path::to_owned);
                 temporary.persist(&target).map_err(|failed| failed.error)?;
-                // The rename itself lives in the directory. Where directories
-                // cannot be synchronised (some file systems, other systems than
-                // Unix), there is nothing more that could be done.
+                // The rename is durable once the directory is. Where directories cannot
+                // be synchronised (some file systems, systems other than Unix), nothing
+                // more can be done.
                 if let Some(directory) = directory
                     && let Ok(directory) = File::open(directory)
                 {
@@ -171,7 +176,7 @@ impl To {
                 }
                 Ok(())
             }
-            To::InPlace(mut file) => file.flush(),
+            Output::InPlace(mut file) => file.flush(),
         }
     }
 }
@@ -181,9 +186,9 @@ impl To {
 fn resolve(path: &Path) -> io::Result<Option<PathBuf>> {
     let mut target = path.to_owned();
     for _ in 0..MOST_LINKS {
-        // `/dev/stdout` and its like lead to what some process has open; another
-        // file in its place would not be what that process reads or goes on
-        // writing.
+        // `/dev/stdout` and its like lead to files that a process has open. A new file
+        // in their place would not be the one that the process reads or continues to
+        // write.
         let among_devices = target.starts_with("/dev") || target.starts_with("/proc");
         if among_devices && !target.starts_with(SHARED_MEMORY) {
             return Ok(None);
@@ -212,9 +217,9 @@ fn open_in_place(path: &Path) -> io::Result<File> {
     #[cfg(unix)]
     {
         use std::os::fd::AsFd;
-        // The process's own streams are duplicated, not opened anew: a new
-        // opening of a redirected standard output starts at offset 0 and
-        // overwrites what is there.
+        // The process's own streams are duplicated, not opened again: a redirected
+        // standard output that is opened again starts at offset 0 and overwrites the
+        // data in it.
         let own = match path.to_str() {
             Some("/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1") => {
                 Some(io::stdout().as_fd().try_clone_to_owned()?)
@@ -267,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn dropped_it_leaves_the_old_file_and_no_other() {
+    fn dropping_it_leaves_only_the_old_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("out");
         fs::write(&path, "old").unwrap();
@@ -281,7 +286,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn permissions_stay_and_new_files_are_ordinary() {
+    fn permissions_are_preserved_and_new_files_have_the_usual_ones() {
         use std::os::unix::fs::PermissionsExt;
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("out");
@@ -298,7 +303,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn links_stay_links() {
+    fn links_remain_links() {
         use std::os::unix::fs::symlink;
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("deep")).unwrap();
@@ -325,7 +330,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn devices_and_pipes_are_written_in_place() {
-        assert_eq!(write(Path::new("/dev/null"), "gone").unwrap(), 4);
+        assert_eq!(write(Path::new("/dev/null"), "lost").unwrap(), 4);
         assert!(!OutputFile::create("/dev/stdout").unwrap().is_regular());
 
         let message = write(Path::new("/dev/full"), "much")

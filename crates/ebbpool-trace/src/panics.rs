@@ -4,7 +4,7 @@
 //! (negative column offsets, level lengths beyond the page, a dictionary page
 //! that is missing, …), so a damaged file can make it panic; `tests/damage.rs`
 //! reaches several such places. There is no complete list to check beforehand,
-//! hence this one guard around every call into it.
+//! so every call into it goes through this one guard.
 
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
@@ -16,12 +16,12 @@ thread_local! {
 
 /// Runs `call`; a panic inside becomes `Err` with its message.
 ///
-/// What `call` was working on must not be used after an `Err`, for it may be
-/// half changed.
+/// After an `Err` the caller must not use the data that `call` was changing, which may
+/// be inconsistent.
 pub(crate) fn guarded<T>(call: impl FnOnce() -> T) -> Result<T, String> {
-    // The default hook would print a second, many-line report on standard error,
-    // where a damaged file should leave one line. Hooks are process-wide, so this
-    // one stands aside for every panic outside of a guarded call.
+    // The default hook would print a second report of many lines on standard error,
+    // where a damaged file should cause one line. Hooks are process-wide, so this one
+    // calls the previous hook for every panic outside of a guarded call.
     static SILENCED: Once = Once::new();
     SILENCED.call_once(|| {
         let previous = panic::take_hook();

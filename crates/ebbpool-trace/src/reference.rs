@@ -1,13 +1,13 @@
-//! The plain data that every format and generator produces.
+//! The data that every format and generator produces.
 
-/// A run of references as two columns of the same length: reference `i` touches
-/// page `pages[i]`, for writing if `writes[i]`.
+/// Consecutive references as two columns of the same length: reference `i` is to page
+/// `pages[i]`, and is a write if `writes[i]`.
 ///
-/// Columns rather than a list of pairs, because that is how Parquet stores them
-/// and how a simulator walks them fastest.
+/// These are columns rather than a list of pairs because Parquet stores columns and a
+/// simulator reads columns fastest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Batch {
-    /// Page numbers, anywhere in `u64`.
+    /// Page numbers, any `u64`.
     pub pages: Vec<u64>,
     /// True where the page is written, false where it is only read.
     pub writes: Vec<bool>,
@@ -27,7 +27,7 @@ impl Batch {
         }
     }
 
-    /// Forgets the references and keeps the memory.
+    /// Removes the references without freeing the memory.
     pub fn clear(&mut self) {
         self.pages.clear();
         self.writes.clear();
@@ -69,11 +69,10 @@ impl FromIterator<(u64, bool)> for Batch {
     }
 }
 
-/// What a trace says about itself beside its references; everything may be
-/// unknown.
+/// What a trace states besides its references; every field may be unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Metadata {
-    /// A name for people.
+    /// A name for display.
     pub name: Option<String>,
     /// Bytes in a page.
     pub page_size: Option<u64>,

@@ -1,4 +1,4 @@
-//! Sample traces of a real database, compiled in, in the native format.
+//! Sample traces of a real database in the native format, compiled into the program.
 //!
 //! `traces/README.md` says how they were recorded. A [`Source`](crate::Source) reads one with
 //! [`embedded`](crate::Source::embedded).

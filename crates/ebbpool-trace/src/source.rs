@@ -1,4 +1,4 @@
-//! Where references come from, and reading them.
+//! Sources of references, and reading them.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -11,21 +11,21 @@ use std::sync::{Arc, Mutex};
 use ebbpool_cost::{did_you_mean, one_line};
 use tempfile::NamedTempFile;
 
-use crate::bad_lines::{BadLines, LeftOut, lock};
+use crate::bad_lines::{BadLines, LeftOutLines, lock};
 use crate::columns::Columns;
 use crate::concat::concat;
 use crate::content::ContentHasher;
 use crate::error::TraceError;
 use crate::fold::fold;
-use crate::formats::{Decode, Decoding, Format, Opened};
+use crate::formats::{Decode, Decoding, Format, OpenedTrace};
 use crate::generators;
 use crate::reference::{Batch, Metadata};
 use crate::stream::Stream;
 
-/// What a trace is named that comes through standard input.
+/// The name of standard input as a trace.
 const STANDARD_INPUT: &str = "-";
 
-/// How traces are read. What is done, in this order:
+/// How traces are read. The steps of reading, in this order:
 ///
 /// 1. decode, by `format` and `columns`; requests in bytes become pages of
 ///    `page_size`
@@ -35,66 +35,66 @@ const STANDARD_INPUT: &str = "-";
 /// 5. drop the first `skip` references, then stop after `limit`
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReadOptions {
-    /// The format of files that do not tell theirs by a magic number.
+    /// The format of files without a magic number.
     pub format: Option<Format>,
     /// The columns of CSV files; guessed from their names if this is `None`.
     pub columns: Option<Columns>,
-    /// Bytes in a page; as the trace has it if this is `None`.
+    /// Bytes in a page; the page size of the trace if this is `None`.
     pub page_size: Option<NonZeroU64>,
-    /// Malformed lines that are left out before one is an error, in formats of lines.
+    /// In formats of lines: how many malformed lines are left out before one is an error.
     pub bad_lines: u64,
     /// References to leave out at the start.
     pub skip: u64,
-    /// References to read at most.
+    /// The largest number of references to read.
     pub limit: Option<u64>,
 }
 
 /// A trace by name: a file, standard input, a generator, a sample compiled into the
-/// program, or several of these one after another.
+/// program, or several of these in sequence.
 ///
 /// Cheap to clone and to share between threads; it can be opened any number of
-/// times, and every [`Reader`] starts from the beginning. Pipes and standard input
-/// are spooled to a temporary file when they are first opened, so that this holds
-/// for them too.
+/// times, and every [`Reader`] starts from the beginning. This holds for pipes and
+/// standard input too, because they are spooled to a temporary file when they are first
+/// opened.
 #[derive(Clone)]
-pub struct Source(Arc<Inner>);
+pub struct Source(Arc<SourceParts>);
 
-struct Inner {
+struct SourceParts {
     label: String,
     /// At least one.
-    parts: Vec<Part>,
+    parts: Vec<SourcePart>,
     options: ReadOptions,
-    left_out: Arc<Mutex<LeftOut>>,
+    left_out: Arc<Mutex<LeftOutLines>>,
 }
 
-struct Part {
+struct SourcePart {
     label: String,
-    origin: Origin,
+    origin: PartOrigin,
 }
 
-enum Origin {
-    Stored(Stored),
-    Generator(generators::Named),
+enum PartOrigin {
+    StoredTrace(StoredTrace),
+    Generator(generators::NamedGenerator),
 }
 
-/// Where a trace's bytes are.
-enum Stored {
+/// Where the bytes of a trace are stored.
+enum StoredTrace {
     File {
         /// `None` for standard input.
         path: Option<PathBuf>,
-        /// What came out of a pipe.
+        /// The content of a pipe.
         spool: Mutex<Option<NamedTempFile>>,
     },
     Embedded(&'static [u8]),
 }
 
 impl Source {
-    /// Understands what a user named: a path, `-` for standard input, or a generator
-    /// such as `zipf:pages=50000,refs=500000`. A file of that name wins over a
-    /// generator.
+    /// The trace that a user named: a path, `-` for standard input, or a generator
+    /// such as `zipf:pages=50000,refs=500000`. A file of that name takes
+    /// precedence over a generator.
     ///
-    /// `format` is what the user told about files; a magic number outweighs it
-    /// and a name does not. Generators ignore it.
+    /// `format` is the user's format for files. It takes precedence over a file's name, but
+    /// not over a magic number. Generators ignore it.
     ///
     /// # Errors
     ///
@@ -115,12 +115,12 @@ impl Source {
     ///
     /// As [`parse`](Source::parse).
     pub fn parse_with(arg: &str, options: &ReadOptions) -> Result<Source, TraceError> {
-        let part = Part::parse(arg, options)?;
+        let part = SourcePart::parse(arg, options)?;
         Ok(Source::of(part.label.clone(), vec![part], options))
     }
 
-    /// The traces named, as [`parse`](Source::parse) understands them, as one trace.
-    /// Metadata on which they do not agree is dropped.
+    /// Several traces, each named as for [`parse`](Source::parse), as one trace. Metadata
+    /// in which they differ is dropped.
     ///
     /// # Errors
     ///
@@ -128,12 +128,12 @@ impl Source {
     ///
     /// # Panics
     ///
-    /// If nothing is named.
+    /// If `args` is empty.
     pub fn concat(args: &[String], options: &ReadOptions) -> Result<Source, TraceError> {
         assert!(!args.is_empty(), "a trace has at least one part");
-        let parts: Vec<Part> = args
+        let parts: Vec<SourcePart> = args
             .iter()
-            .map(|arg| Part::parse(arg, options))
+            .map(|arg| SourcePart::parse(arg, options))
             .collect::<Result<_, _>>()?;
         let label = match parts.as_slice() {
             [first, _, _, ..] => format!("{} + {} more", first.label, parts.len() - 1),
@@ -145,7 +145,7 @@ impl Source {
         Ok(Source::of(label, parts, options))
     }
 
-    /// A generator with its parameters, and nothing else.
+    /// A generator with its parameters; files are refused.
     ///
     /// # Errors
     ///
@@ -159,9 +159,9 @@ impl Source {
                 generators: generators::list(),
             }
         })?;
-        let part = Part {
+        let part = SourcePart {
             label: one_line(spec),
-            origin: Origin::Generator(generator),
+            origin: PartOrigin::Generator(generator),
         };
         Ok(Source::of(part.label.clone(), vec![part], options))
     }
@@ -169,15 +169,15 @@ impl Source {
     /// A trace compiled into the program, in a format with a magic number (the
     /// native one, possibly compressed).
     pub fn embedded(name: &str, bytes: &'static [u8], options: &ReadOptions) -> Source {
-        let part = Part {
+        let part = SourcePart {
             label: one_line(name),
-            origin: Origin::Stored(Stored::Embedded(bytes)),
+            origin: PartOrigin::StoredTrace(StoredTrace::Embedded(bytes)),
         };
         Source::of(part.label.clone(), vec![part], options)
     }
 
-    fn of(label: String, parts: Vec<Part>, options: &ReadOptions) -> Source {
-        Source(Arc::new(Inner {
+    fn of(label: String, parts: Vec<SourcePart>, options: &ReadOptions) -> Source {
+        Source(Arc::new(SourceParts {
             label,
             parts,
             options: options.clone(),
@@ -198,7 +198,7 @@ impl Source {
     /// format, damaged, without the columns of a trace, with broken metadata, of
     /// pages that cannot be folded; or [`TraceError::Memory`] for a generator.
     pub fn open(&self) -> Result<Reader, TraceError> {
-        let Inner {
+        let SourceParts {
             parts,
             options,
             left_out,
@@ -217,12 +217,12 @@ impl Source {
         Ok(Reader::new(opened, options))
     }
 
-    fn open_part(&self, part: usize, bad_lines: &BadLines) -> Result<Opened, TraceError> {
-        let Inner { parts, options, .. } = &*self.0;
-        let Part { label, origin } = &parts[part];
+    fn open_part(&self, part: usize, bad_lines: &BadLines) -> Result<OpenedTrace, TraceError> {
+        let SourceParts { parts, options, .. } = &*self.0;
+        let SourcePart { label, origin } = &parts[part];
         let opened = match origin {
-            Origin::Generator(named) => named.generator.open(label)?,
-            Origin::Stored(stored) => {
+            PartOrigin::Generator(named) => named.generator.open(label)?,
+            PartOrigin::StoredTrace(stored) => {
                 let mut stream = stored.stream(label)?;
                 let (format, note) = Format::recognise(&mut stream, options.format)?;
                 let decoding = Decoding {
@@ -246,10 +246,10 @@ impl Source {
     ///
     /// [`TraceError::Io`] and [`TraceError::UnknownFormat`].
     pub fn formats(&self) -> Result<Vec<Option<Format>>, TraceError> {
-        let Inner { parts, options, .. } = &*self.0;
-        let format = |Part { label, origin }: &Part| match origin {
-            Origin::Generator(_) => Ok(None),
-            Origin::Stored(stored) => {
+        let SourceParts { parts, options, .. } = &*self.0;
+        let format = |SourcePart { label, origin }: &SourcePart| match origin {
+            PartOrigin::Generator(_) => Ok(None),
+            PartOrigin::StoredTrace(stored) => {
                 let mut stream = stored.stream(label)?;
                 let (format, _) = Format::recognise(&mut stream, options.format)?;
                 Ok(Some(format))
@@ -258,12 +258,12 @@ impl Source {
         parts.iter().map(format).collect()
     }
 
-    /// What became known by reading, for standard error: bad lines that were left
-    /// out, by the reading that came furthest.
+    /// Notes that arise only while reading, for standard error: bad lines that were left
+    /// out, by the reading that got furthest.
     pub fn late_notes(&self) -> Vec<String> {
         let own = lock(&self.0.left_out).note();
         let bases = self.0.parts.iter().filter_map(|part| match &part.origin {
-            Origin::Generator(named) => named.generator.base(),
+            PartOrigin::Generator(named) => named.generator.base(),
             _ => None,
         });
         own.into_iter()
@@ -271,29 +271,29 @@ impl Source {
             .collect()
     }
 
-    /// A key of the references that this yields and of their metadata: equal keys,
-    /// equal traces.
+    /// A key of the references that this yields and of their metadata: sources with equal
+    /// keys yield equal traces.
     ///
-    /// It covers every byte of the files, beside it what lies beside them, and all
-    /// options that change the references; of generators, their arguments in one
-    /// spelling and the version of this crate. The files' names are not in it, but
-    /// for the format that they tell. Reads every file to its end.
+    /// It covers every byte of the files, the metadata files beside them, and all options
+    /// that change the references; for generators, their arguments in canonical spelling and
+    /// the version of this crate. Of a file's name it covers only the format that follows
+    /// from it. Reads every file to its end.
     ///
     /// # Errors
     ///
     /// [`TraceError::Io`] and [`TraceError::UnknownFormat`].
     pub fn content_key(&self) -> Result<[u8; 32], TraceError> {
-        let Inner { parts, options, .. } = &*self.0;
+        let SourceParts { parts, options, .. } = &*self.0;
         let mut hasher = ContentHasher::new(options);
-        for Part { label, origin } in parts {
+        for SourcePart { label, origin } in parts {
             match origin {
-                Origin::Generator(named) => {
+                PartOrigin::Generator(named) => {
                     hasher.generator(&named.canonical);
                     if let Some(base) = named.generator.base() {
                         hasher.base(&base.content_key()?);
                     }
                 }
-                Origin::Stored(stored) => {
+                PartOrigin::StoredTrace(stored) => {
                     let mut stream = stored.stream(label)?;
                     let (format, _) = Format::recognise(&mut stream, options.format)?;
                     hasher.bytes(label, format, stored.raw(label)?)?;
@@ -307,20 +307,20 @@ impl Source {
     }
 }
 
-impl Part {
-    fn parse(arg: &str, options: &ReadOptions) -> Result<Part, TraceError> {
+impl SourcePart {
+    fn parse(arg: &str, options: &ReadOptions) -> Result<SourcePart, TraceError> {
         if arg == STANDARD_INPUT {
-            return Part::standard_input();
+            return SourcePart::standard_input();
         }
         let label = one_line(arg);
         let origin = match fs::metadata(arg) {
             Ok(found) if found.is_dir() => return Err(TraceError::Directory { file: label }),
-            Ok(_) => Origin::Stored(Stored::File {
+            Ok(_) => PartOrigin::StoredTrace(StoredTrace::File {
                 path: Some(PathBuf::from(arg)),
                 spool: Mutex::new(None),
             }),
             Err(error) => match generators::parse(arg, options)? {
-                Some(generator) => Origin::Generator(generator),
+                Some(generator) => PartOrigin::Generator(generator),
                 None if error.kind() == io::ErrorKind::NotFound => {
                     return Err(TraceError::NotFound {
                         file: label,
@@ -330,18 +330,18 @@ impl Part {
                 None => return Err(TraceError::io(label, "read", error)),
             },
         };
-        Ok(Part { label, origin })
+        Ok(SourcePart { label, origin })
     }
 
-    /// Standard input, which one part alone can have.
-    fn standard_input() -> Result<Part, TraceError> {
+    /// Standard input, which only one part can be.
+    fn standard_input() -> Result<SourcePart, TraceError> {
         static TAKEN: AtomicBool = AtomicBool::new(false);
         if TAKEN.swap(true, Ordering::Relaxed) {
             return Err(TraceError::StandardInputTaken);
         }
-        Ok(Part {
+        Ok(SourcePart {
             label: "standard input".to_owned(),
-            origin: Origin::Stored(Stored::File {
+            origin: PartOrigin::StoredTrace(StoredTrace::File {
                 path: None,
                 spool: Mutex::new(None),
             }),
@@ -349,31 +349,33 @@ impl Part {
     }
 }
 
-impl Stored {
+impl StoredTrace {
     /// The file's name, if it has one.
     fn path(&self) -> Option<&Path> {
         match self {
-            Stored::File { path, .. } => path.as_deref(),
-            Stored::Embedded(_) => None,
+            StoredTrace::File { path, .. } => path.as_deref(),
+            StoredTrace::Embedded(_) => None,
         }
     }
 
     /// The bytes, decompressed.
     fn stream(&self, label: &str) -> Result<Stream, TraceError> {
         match self {
-            Stored::File { path, spool } => {
+            StoredTrace::File { path, spool } => {
                 let path = path.as_deref();
                 Stream::of_file(label, path, open_seekable(label, path, spool)?)
             }
-            Stored::Embedded(bytes) => Stream::of_bytes(label, bytes),
+            StoredTrace::Embedded(bytes) => Stream::of_bytes(label, bytes),
         }
     }
 
-    /// The bytes as they lie there.
+    /// The stored bytes, not decompressed.
     fn raw(&self, label: &str) -> Result<Box<dyn Read>, TraceError> {
         Ok(match self {
-            Stored::File { path, spool } => Box::new(open_seekable(label, path.as_deref(), spool)?),
-            Stored::Embedded(bytes) => Box::new(*bytes),
+            StoredTrace::File { path, spool } => {
+                Box::new(open_seekable(label, path.as_deref(), spool)?)
+            }
+            StoredTrace::Embedded(bytes) => Box::new(*bytes),
         })
     }
 }
@@ -422,17 +424,17 @@ pub struct Reader {
     metadata: Metadata,
     references: Option<u64>,
     notes: Vec<String>,
-    /// References still to be left out.
+    /// References still to skip.
     to_skip: u64,
-    /// References to be handed out, if there is a limit.
+    /// The number of references to return, if there is a limit.
     limit: Option<u64>,
-    handed_out: u64,
-    /// Nothing comes any more, after the end or an error.
+    returned: u64,
+    /// True after the end or an error: there are no more references.
     ended: bool,
 }
 
 impl Reader {
-    fn new(opened: Opened, options: &ReadOptions) -> Reader {
+    fn new(opened: OpenedTrace, options: &ReadOptions) -> Reader {
         let rest = |all: u64| {
             let rest = all.saturating_sub(options.skip);
             options.limit.map_or(rest, |limit| rest.min(limit))
@@ -444,32 +446,30 @@ impl Reader {
             notes: opened.notes,
             to_skip: options.skip,
             limit: options.limit,
-            handed_out: 0,
+            returned: 0,
             ended: false,
         }
     }
 
-    /// What the trace says about itself.
+    /// What the trace states besides its references.
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
     }
 
-    /// References that will be read in all, if that is known beforehand: for
-    /// Parquet, uncompressed u32 and generators.
+    /// The total number of references, if it is known beforehand: for Parquet,
+    /// uncompressed u32 and generators.
     pub fn references(&self) -> Option<u64> {
         self.references
     }
 
-    /// What the user should be told on standard error, a line each: a format
-    /// that was guessed, or another than was told. [`Source::late_notes`] has what
-    /// comes to light later.
+    /// Notes to print on standard error, one line each: a format that was guessed, or that
+    /// differs from the user's. [`Source::late_notes`] has the notes that arise later.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Clears `batch` and fills it with the next references: `max` of them (at
-    /// least 1 is tried for), fewer only at the end. False, with an empty batch,
-    /// if there are no more.
+    /// Clears `batch` and fills it with the next `max` references (1 if `max` is 0), fewer
+    /// only at the end. False, with an empty batch, if there are no more.
     ///
     /// # Errors
     ///
@@ -484,7 +484,7 @@ impl Reader {
         if filled.is_err() {
             batch.clear();
         }
-        self.handed_out += batch.len() as u64;
+        self.returned += batch.len() as u64;
         self.ended = batch.is_empty();
         filled.map(|()| !self.ended)
     }
@@ -494,7 +494,7 @@ impl Reader {
         let most = |references: u64, most: usize| {
             usize::try_from(references).map_or(most, |references| references.min(most))
         };
-        let left = self.limit.map_or(u64::MAX, |limit| limit - self.handed_out);
+        let left = self.limit.map_or(u64::MAX, |limit| limit - self.returned);
         if left == 0 {
             return Ok(());
         }
@@ -510,7 +510,7 @@ impl Reader {
         self.decoder.fill(batch, most(left, max))
     }
 
-    /// How far reading has come, 0 to 1, by rows or by bytes of the (compressed)
+    /// The share of the trace read so far, 0 to 1, by rows or by bytes of the (compressed)
     /// file.
     pub fn progress(&self) -> f64 {
         if self.ended {
@@ -518,7 +518,7 @@ impl Reader {
         }
         let decoded = self.decoder.progress();
         match self.limit {
-            Some(limit) => decoded.max(self.handed_out as f64 / limit.max(1) as f64),
+            Some(limit) => decoded.max(self.returned as f64 / limit.max(1) as f64),
             None => decoded,
         }
     }

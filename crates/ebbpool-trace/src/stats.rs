@@ -1,4 +1,4 @@
-//! What a reference string is like, in one pass.
+//! Statistics of a reference string, computed in one pass.
 
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
@@ -10,25 +10,25 @@ use crate::source::Reader;
 
 /// References decoded at a time; small enough to stay in the cache.
 const BATCH: usize = 1 << 14;
-/// Distinct pages that can be told apart.
+/// The largest supported number of distinct pages.
 const MOST_PAGES: u64 = StackDistances::MOST_PAGES;
-/// The hottest so many per cent of the pages.
+/// Sizes of the sets of hottest pages, in per cent of the distinct pages.
 const HOTTEST: [u8; 3] = [1, 10, 20];
 /// Points of a curve for each power of ten, and powers of ten from 0.1 % to 100 %.
 const POINTS_PER_DECADE: i32 = 20;
 const DECADES: i32 = 3;
 
-/// Figures of a whole trace. Serialised, the names of the fields are those of
+/// Statistics of a whole trace. When serialised, it has the field names of
 /// `ebbpool trace info --format json`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Info {
+pub struct TraceStatistics {
     /// Number of references.
     pub references: u64,
     /// References that write.
     pub writes: u64,
     /// `writes / references`, 0 for an empty trace.
     pub write_ratio: f64,
-    /// Pages that occur at all.
+    /// Number of distinct pages.
     pub distinct_pages: u64,
     /// The lowest page number, `None` for an empty trace.
     pub lowest_page: Option<u64>,
@@ -42,19 +42,19 @@ pub struct Info {
     pub pages_only_written: u64,
     /// Pages that are both read and written.
     pub pages_both: u64,
-    /// Longest possible sequences of references in which each page number is one
-    /// above the one before; most have length 1 in a random trace.
+    /// Maximal sequences of references in which each page number is the previous one plus
+    /// 1; in a random trace most have length 1.
     pub runs: u64,
     /// `references / runs`, 0 for an empty trace.
     pub mean_run_length: f64,
     /// Share of references that continue a run, 0 to 1.
     pub sequential_share: f64,
-    /// Share of references that are their page's first, 0 to 1: no policy can have
-    /// them in memory.
+    /// Share of references that are the first to their page, 0 to 1: they miss under every
+    /// policy.
     pub cold_share: f64,
     /// Stack distances of the other references, `None` if there are none.
     pub stack_distance: Option<StackDistance>,
-    /// What goes to the hottest 1, 10 and 20 % of the distinct pages.
+    /// Shares of the hottest 1, 10 and 20 % of the distinct pages.
     pub hottest: Vec<Hottest>,
     /// Hit ratio of LRU, cold from the start, by memory in per cent of the
     /// database's pages where the trace states them, else of the distinct pages.
@@ -64,8 +64,8 @@ pub struct Info {
     pub popularity: Curve,
 }
 
-/// Quartiles of the LRU stack distance: so many distinct pages, the page itself
-/// counted, are referenced from one reference to a page to its next.
+/// Quartiles of the LRU stack distance: the number of distinct pages, including the page
+/// itself, that are referenced from one reference to a page to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackDistance {
     /// A quarter of the distances are at most this, in pages.
@@ -76,8 +76,8 @@ pub struct StackDistance {
     pub upper_quartile: u64,
 }
 
-/// What goes to the hottest pages. Reads go to the pages hottest in reads, writes to
-/// those hottest in writes, which may be others.
+/// Shares of the hottest pages. The share of reads is that of the pages hottest in reads,
+/// the share of writes that of the pages hottest in writes; these may be different pages.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Hottest {
     /// How many pages, in per cent of the distinct pages.
@@ -92,19 +92,19 @@ pub struct Hottest {
     pub write_share: Option<f64>,
 }
 
-/// A share that grows with a number of pages.
+/// A share as a function of the number of pages.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
-    /// The pages that are 100 %.
+    /// The number of pages that is 100 %.
     pub of_pages: u64,
     /// From 0.1 % to 100 %, 20 points for each power of ten; none for an empty
     /// trace.
-    pub points: Vec<Point>,
+    pub points: Vec<CurvePoint>,
 }
 
 /// A point of a [`Curve`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Point {
+pub struct CurvePoint {
     /// Number of pages, in per cent.
     pub percent: f64,
     /// Number of pages, rounded down, at least 1.
@@ -113,13 +113,13 @@ pub struct Point {
     pub share: f64,
 }
 
-impl Info {
+impl TraceStatistics {
     /// Reads `reader` to its end; see [`Collector`] for the memory it takes.
     ///
     /// # Errors
     ///
     /// Those of [`Reader::next_batch`] and [`Collector::add`].
-    pub fn of(reader: &mut Reader) -> Result<Info, TraceError> {
+    pub fn of(reader: &mut Reader) -> Result<TraceStatistics, TraceError> {
         let database_pages = reader.metadata().database_pages;
         let mut collector = Collector::new();
         let mut batch = Batch::with_capacity(BATCH);
@@ -132,13 +132,13 @@ impl Info {
 
 /// How often a page was read and written.
 #[derive(Debug, Clone, Copy, Default)]
-struct Uses {
+struct PageUses {
     reads: u64,
     writes: u64,
 }
 
-/// Gathers an [`Info`] for callers that see the references pass by anyway. Takes
-/// about 100 bytes a distinct page, whatever the number of references.
+/// Computes [`TraceStatistics`] for callers that read the references anyway. Takes about
+/// 100 bytes per distinct page, whatever the number of references.
 #[derive(Debug, Clone)]
 pub struct Collector {
     references: u64,
@@ -148,7 +148,7 @@ pub struct Collector {
     last: Option<u64>,
     /// Dense numbers of pages, in order of first appearance.
     numbers: HashMap<u64, u32>,
-    uses: Vec<Uses>,
+    uses: Vec<PageUses>,
     distances: StackDistances,
     /// How many references had each stack distance.
     at_distance: Vec<u64>,
@@ -161,7 +161,7 @@ impl Default for Collector {
 }
 
 impl Collector {
-    /// Has seen nothing.
+    /// A collector before the first reference.
     pub fn new() -> Collector {
         Collector {
             references: 0,
@@ -176,7 +176,7 @@ impl Collector {
         }
     }
 
-    /// Takes the next references.
+    /// Adds the next references.
     ///
     /// # Errors
     ///
@@ -196,7 +196,7 @@ impl Collector {
                 if u64::from(new) == MOST_PAGES {
                     return Err(TraceError::TooManyPages { limit: MOST_PAGES });
                 }
-                self.uses.push(Uses::default());
+                self.uses.push(PageUses::default());
                 self.at_distance.push(0);
             }
             let uses = &mut self.uses[number as usize];
@@ -217,19 +217,19 @@ impl Collector {
         self.uses.len() as u64
     }
 
-    /// What was gathered so far; `database_pages` is what memory is told in per cent
-    /// of, the distinct pages if it is `None`.
-    pub fn info(&self, database_pages: Option<u64>) -> Info {
+    /// The statistics so far. Memory is given in per cent of `database_pages`, or of the
+    /// distinct pages if it is `None`.
+    pub fn info(&self, database_pages: Option<u64>) -> TraceStatistics {
         let distinct = self.distinct_pages();
         let share = |part: u64| match self.references {
             0 => 0.0,
             all => part as f64 / all as f64,
         };
-        let kind = |test: fn(&Uses) -> bool| self.uses.iter().filter(|uses| test(uses)).count();
+        let kind = |test: fn(&PageUses) -> bool| self.uses.iter().filter(|uses| test(uses)).count();
         let runs = self.references - self.continued;
         let hits = running_sums(self.at_distance.iter().skip(1).copied());
         let all = self.hottest_first(|uses| uses.reads + uses.writes);
-        Info {
+        TraceStatistics {
             references: self.references,
             writes: self.writes,
             write_ratio: share(self.writes),
@@ -258,8 +258,8 @@ impl Collector {
         }
     }
 
-    /// How much goes to the hottest 1, 2, 3, … pages.
-    fn hottest_first(&self, uses: fn(&Uses) -> u64) -> Vec<u64> {
+    /// The number of references to the hottest 1, 2, 3, … pages.
+    fn hottest_first(&self, uses: fn(&PageUses) -> u64) -> Vec<u64> {
         let mut counts: Vec<u64> = self.uses.iter().map(uses).collect();
         counts.sort_unstable_by(|a, b| b.cmp(a));
         running_sums(counts.into_iter())
@@ -295,7 +295,7 @@ fn running_sums(values: impl Iterator<Item = u64>) -> Vec<u64> {
         .collect()
 }
 
-/// The sum over the first so many pages, or over all that there are.
+/// The sum over the first `pages` pages, or over all if there are fewer.
 fn at(sums: &[u64], pages: u64) -> u64 {
     let pages = usize::try_from(pages).unwrap_or(usize::MAX);
     match pages.min(sums.len()) {
@@ -304,12 +304,12 @@ fn at(sums: &[u64], pages: u64) -> u64 {
     }
 }
 
-/// Quartiles of distances, of which `sums[d - 1]` are at most d.
+/// Quartiles of distances; `sums[d - 1]` is the number of distances of at most d.
 fn quartiles(sums: &[u64]) -> Option<StackDistance> {
     let all = sums.last().copied().filter(|&all| all > 0)?;
     let quartile = |quarters: u128| {
-        let wanted = (u128::from(all) * quarters).div_ceil(4);
-        sums.partition_point(|&sum| u128::from(sum) < wanted) as u64 + 1
+        let rank = (u128::from(all) * quarters).div_ceil(4);
+        sums.partition_point(|&sum| u128::from(sum) < rank) as u64 + 1
     };
     Some(StackDistance {
         lower_quartile: quartile(1),
@@ -321,10 +321,10 @@ fn quartiles(sums: &[u64]) -> Option<StackDistance> {
 fn curve(of_pages: u64, sums: &[u64], references: u64) -> Curve {
     let point = |step: i32| {
         let percent = 10f64.powf(f64::from(step) / f64::from(POINTS_PER_DECADE) - 1.0);
-        // The last bits of powers differ from machine to machine.
+        // The last bits of powers differ between machines.
         let percent = (percent * 1000.0).round() / 1000.0;
         let pages = ((of_pages as f64 * percent / 100.0) as u64).max(1);
-        Point {
+        CurvePoint {
             percent,
             pages,
             share: at(sums, pages) as f64 / references as f64,
@@ -341,7 +341,7 @@ fn curve(of_pages: u64, sums: &[u64], references: u64) -> Curve {
 mod tests {
     use super::*;
 
-    fn info(references: &[(u64, bool)]) -> Info {
+    fn info(references: &[(u64, bool)]) -> TraceStatistics {
         let mut collector = Collector::new();
         for piece in references.chunks(4) {
             collector.add(&piece.iter().copied().collect()).unwrap();
@@ -353,7 +353,7 @@ mod tests {
     fn nothing() {
         let mut collector = Collector::new();
         collector.add(&Batch::new()).unwrap();
-        assert_eq!(collector.info(None), Info::default());
+        assert_eq!(collector.info(None), TraceStatistics::default());
     }
 
     #[test]
@@ -383,7 +383,7 @@ mod tests {
             info.pages_both,
         );
         assert_eq!(pages, (2, 2, 2));
-        // 6, 7, 8 is the only run; 2^64-1 to 0 is none.
+        // 6, 7, 8 is the only run of several references; 2^64-1 to 0 is not one.
         assert_eq!(info.runs, 8);
         assert_eq!(info.mean_run_length, 1.25);
         assert_eq!(info.sequential_share, 0.2);
@@ -418,7 +418,7 @@ mod tests {
             ),
             (100, 100, 100)
         );
-        // LRU's worst case: nothing until all of it fits.
+        // LRU's worst case: no hits until the whole loop fits.
         let curve = &info.lru_hit_ratio;
         assert!(
             curve
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn hottest_pages_are_ranked_for_reads_and_writes_apart() {
+    fn hottest_pages_are_ranked_separately_for_reads_and_writes() {
         // Of 100 pages, 0 is read 101 times, 1 written 50 times, the rest read once.
         let mut references: Vec<_> = (0..100)
             .filter(|&page| page != 1)
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_told_of_the_database_where_it_is_known() {
+    fn memory_is_in_per_cent_of_the_database_where_its_size_is_known() {
         let mut collector = Collector::new();
         collector
             .add(&[(1, false), (2, false), (1, false)].into_iter().collect())

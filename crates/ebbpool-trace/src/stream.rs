@@ -1,4 +1,4 @@
-//! The bytes of a trace, decompressed, a bounded buffer at a time.
+//! The decompressed bytes of a trace, through a buffer of bounded size.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -14,11 +14,11 @@ use crate::error::TraceError;
 /// Bytes held at a time; also the longest line of a text trace.
 pub(crate) const BUFFER: usize = 1 << 18;
 
-/// A trace's bytes behind one buffer, plus what messages and progress need.
+/// A trace's bytes through one buffer, and the data that messages and progress need.
 pub(crate) struct Stream {
     label: String,
     path: Option<PathBuf>,
-    origin: Origin,
+    stored: StoredBytes,
     codec: Option<Codec>,
     reader: Box<dyn Read + Send>,
     buffer: Vec<u8>,
@@ -30,13 +30,13 @@ pub(crate) struct Stream {
     total: u64,
 }
 
-/// Where the undecompressed bytes are, for formats that need to seek.
-enum Origin {
+/// The stored bytes, for formats that need to seek.
+enum StoredBytes {
     File(File),
     Static(&'static [u8]),
 }
 
-/// Bytes in which one can go to any place.
+/// Bytes that can be read from any offset.
 pub(crate) enum Seekable {
     /// A file, the trace's own or a temporary one.
     File(File),
@@ -44,13 +44,13 @@ pub(crate) enum Seekable {
     Bytes(Bytes),
 }
 
-/// Counts what is taken from the (compressed) file, for progress.
-struct Counted<R> {
+/// Counts the bytes read from the (compressed) file, for progress.
+struct CountingReader<R> {
     inner: R,
     consumed: Arc<AtomicU64>,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
         self.consumed.fetch_add(read as u64, Ordering::Relaxed);
@@ -59,7 +59,7 @@ impl<R: Read> Read for Counted<R> {
 }
 
 impl Stream {
-    /// A regular file from its beginning; `path` is for files that lie beside it.
+    /// A regular file from its beginning; `path` is for finding files beside it.
     pub(crate) fn of_file(
         label: &str,
         path: Option<&Path>,
@@ -74,26 +74,26 @@ impl Stream {
         file.rewind().map_err(failed)?;
         let total = file.metadata().map_err(failed)?.len();
         let raw = file.try_clone().map_err(failed)?;
-        Stream::new(label, path, Origin::File(file), raw, &head, total)
+        Stream::new(label, path, StoredBytes::File(file), raw, &head, total)
     }
 
     /// Bytes compiled into the program.
     pub(crate) fn of_bytes(label: &str, bytes: &'static [u8]) -> Result<Stream, TraceError> {
         let head = &bytes[..bytes.len().min(Codec::HEAD)];
         let total = bytes.len() as u64;
-        Stream::new(label, None, Origin::Static(bytes), bytes, head, total)
+        Stream::new(label, None, StoredBytes::Static(bytes), bytes, head, total)
     }
 
     fn new(
         label: &str,
         path: Option<&Path>,
-        origin: Origin,
+        stored: StoredBytes,
         raw: impl Read + Send + 'static,
         head: &[u8],
         total: u64,
     ) -> Result<Stream, TraceError> {
         let consumed = Arc::new(AtomicU64::new(0));
-        let raw = Counted {
+        let raw = CountingReader {
             inner: raw,
             consumed: Arc::clone(&consumed),
         };
@@ -107,7 +107,7 @@ impl Stream {
         Ok(Stream {
             label: label.to_owned(),
             path: path.map(Path::to_owned),
-            origin,
+            stored,
             codec,
             reader,
             buffer: vec![0; BUFFER],
@@ -125,7 +125,7 @@ impl Stream {
         &self.label
     }
 
-    /// Where the trace lies, if it is a file with a name.
+    /// The path of the trace, if it is a file with a name.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
@@ -135,18 +135,18 @@ impl Stream {
         self.codec.is_none().then_some(self.total)
     }
 
-    /// Decompressed bytes read so far, the buffered ones among them.
+    /// Decompressed bytes read so far, including the buffered ones.
     pub(crate) fn decoded(&self) -> u64 {
         self.decoded
     }
 
-    /// The bytes at hand.
+    /// The buffered bytes.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
 
-    /// Done with the first `count` bytes at hand.
+    /// Removes the first `count` buffered bytes.
     #[inline]
     pub(crate) fn consume(&mut self, count: usize) {
         self.start = (self.start + count).min(self.end);
@@ -157,8 +157,8 @@ impl Stream {
         self.end - self.start == self.buffer.len()
     }
 
-    /// Reads more behind the bytes at hand; false if there is no more. The
-    /// buffer must not be full.
+    /// Reads more bytes into the buffer; false if there are no more. The buffer must not be
+    /// full.
     pub(crate) fn fill(&mut self) -> Result<bool, TraceError> {
         if self.ended {
             return Ok(false);
@@ -185,12 +185,12 @@ impl Stream {
         Ok(self.bytes())
     }
 
-    /// Share of the (compressed) bytes that were taken from the file, 0 to 1.
+    /// Share of the file's (compressed) bytes that have been consumed, 0 to 1.
     pub(crate) fn progress(&self) -> f64 {
         if self.total == 0 || (self.ended && self.start == self.end) {
             return 1.0;
         }
-        // What is buffered is read but not yet handed on.
+        // Buffered bytes have been read but not yet consumed.
         let waiting = match self.codec {
             Some(_) => 0,
             None => (self.end - self.start) as u64,
@@ -202,20 +202,20 @@ impl Stream {
         (consumed as f64 / self.total as f64).min(1.0)
     }
 
-    /// The same bytes where one can seek; what is compressed is spooled to a
-    /// temporary file. For use before anything was consumed.
+    /// The same bytes in a form that can seek; compressed data are spooled to a temporary
+    /// file. For use before any byte is consumed.
     pub(crate) fn into_seekable(mut self) -> Result<Seekable, TraceError> {
         if self.codec.is_none() {
-            return Ok(match self.origin {
-                Origin::File(file) => Seekable::File(file),
-                Origin::Static(bytes) => Seekable::Bytes(Bytes::from_static(bytes)),
+            return Ok(match self.stored {
+                StoredBytes::File(file) => Seekable::File(file),
+                StoredBytes::Static(bytes) => Seekable::Bytes(Bytes::from_static(bytes)),
             });
         }
         let spool = |error| TraceError::io(&self.label, "spool to a temporary file", error);
         let mut file = tempfile::tempfile().map_err(spool)?;
         loop {
-            let at_hand = self.start..self.end;
-            io::Write::write_all(&mut file, &self.buffer[at_hand])
+            let buffered = self.start..self.end;
+            io::Write::write_all(&mut file, &self.buffer[buffered])
                 .map_err(|error| TraceError::io(&self.label, "spool to a temporary file", error))?;
             self.start = self.end;
             if !self.fill()? {
@@ -227,7 +227,7 @@ impl Stream {
         Ok(Seekable::File(file))
     }
 
-    /// Tells a decompressor's complaint from one of the system.
+    /// Distinguishes an error of the decompressor from one of the system.
     fn failed(&self, error: io::Error) -> TraceError {
         match self.codec {
             Some(codec) if error.raw_os_error().is_none() => TraceError::Damaged {

@@ -5,41 +5,41 @@ use std::path::Path;
 
 use crate::compression::Sink;
 use crate::error::TraceError;
-use crate::formats::{Encode, Format, Target};
+use crate::formats::{Encode, Format, WriteTarget};
 use crate::reference::{Batch, Metadata};
 
 /// Writes a trace into a file.
 ///
 /// The file is replaced atomically by [`finish`](Writer::finish), see
-/// [`OutputFile`](crate::output::OutputFile); dropped before, nothing has
-/// happened. A name that ends in `.gz` or `.zst` compresses, which is of use for
-/// text and u32 (native files are compressed inside).
+/// [`OutputFile`](crate::output::OutputFile). Dropping the writer earlier leaves the
+/// target unchanged. A name that ends in `.gz` or `.zst` compresses the file, which is
+/// useful for text and u32 (native files are compressed internally).
 pub struct Writer {
     encoder: Box<dyn Encode>,
     references: u64,
 }
 
-/// What a finished [`Writer`] has put into its file.
+/// The size of the trace that a finished [`Writer`] has written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenTrace {
     /// Number of references.
     pub references: u64,
-    /// Size of the file in bytes, as compressed.
+    /// Size of the file in bytes, after compression.
     pub bytes: u64,
 }
 
 impl Writer {
-    /// Starts writing `path` in `format`; see [`Format::of_name`] for the format
-    /// that a name asks for.
+    /// Starts writing `path` in `format`; [`Format::of_name`] gives the format that a name
+    /// implies.
     ///
-    /// Text keeps the metadata in comments, u32 in a `.json` beside the file,
-    /// whose other fields stay if there is one already.
+    /// Text stores the metadata in comments, u32 in a `.json` beside the file; other fields
+    /// of a `.json` that exists already remain.
     ///
     /// # Errors
     ///
     /// [`TraceError::Io`] if the file cannot be created,
-    /// [`TraceError::Metadata`] if a `.json` is in the way that is not one of
-    /// ours.
+    /// [`TraceError::Metadata`] if a `.json` exists that does not hold metadata of a
+    /// trace.
     pub fn create(
         path: impl AsRef<Path>,
         format: Format,
@@ -48,8 +48,8 @@ impl Writer {
         Writer::create_with(path, format, metadata, None)
     }
 
-    /// The same with a zstd level from 1 (fast) to 22 (small); gzip uses it up
-    /// to 9. Others are brought into this range. `None` is a good compromise.
+    /// The same with a zstd level from 1 (fast) to 22 (small); gzip uses levels up to 9.
+    /// Other levels are clamped to this range. `None` is a good compromise.
     ///
     /// # Errors
     ///
@@ -61,7 +61,7 @@ impl Writer {
         level: Option<i32>,
     ) -> Result<Writer, TraceError> {
         let path = path.as_ref();
-        let encoder = format.create(Target {
+        let encoder = format.create(WriteTarget {
             path,
             sink: Sink::create(path, level)?,
             metadata,
@@ -78,20 +78,20 @@ impl Writer {
     /// # Errors
     ///
     /// [`TraceError::Io`], as on a full disk, or [`TraceError::PageTooLarge`].
-    /// The writer should then be dropped, which leaves the target as it was.
+    /// The caller should then drop the writer, which leaves the target unchanged.
     pub fn write(&mut self, batch: &Batch) -> Result<(), TraceError> {
         self.encoder.write(batch)?;
         self.references += batch.len() as u64;
         Ok(())
     }
 
-    /// Makes the file durable and puts it in place.
+    /// Makes the file durable and moves it to its path.
     ///
     /// # Errors
     ///
-    /// [`TraceError::Io`]; the target is then as it was.
-    pub fn finish(self) -> Result<Written, TraceError> {
-        Ok(Written {
+    /// [`TraceError::Io`]; the target is then unchanged.
+    pub fn finish(self) -> Result<WrittenTrace, TraceError> {
+        Ok(WrittenTrace {
             references: self.references,
             bytes: self.encoder.finish()?,
         })

@@ -1,18 +1,18 @@
-//! The generators of database benchmarks: the same references for ever, pages within
-//! the database, and as near to recorded strings as `docs/traces.md` says.
+//! The generators of database benchmarks: their pinned references, pages within the
+//! database, and the similarity to recorded strings that `docs/traces.md` states.
 
 mod common;
 
 use common::read_from;
-use ebbpool_trace::stats::Info;
+use ebbpool_trace::stats::TraceStatistics;
 use ebbpool_trace::{Batch, Source};
 
 fn generate(spec: &str) -> Batch {
     read_from(&Source::parse(spec, None).unwrap(), 1000).unwrap()
 }
 
-fn info(name: &str) -> Info {
-    Info::of(&mut Source::parse(name, None).unwrap().open().unwrap()).unwrap()
+fn info(name: &str) -> TraceStatistics {
+    TraceStatistics::of(&mut Source::parse(name, None).unwrap().open().unwrap()).unwrap()
 }
 
 /// FNV-1a over page (little endian) and write of every reference.
@@ -26,7 +26,7 @@ fn checksum(batch: &Batch) -> u64 {
     hash
 }
 
-/// These may never change: results name a trace by its spec.
+/// These must never change: results name a trace by its spec.
 #[test]
 fn the_bytes_are_pinned() {
     for (spec, expected) in [
@@ -88,7 +88,7 @@ fn pages_are_within_the_database_at_every_scale() {
 }
 
 #[test]
-fn however_it_is_cut_into_batches() {
+fn the_references_do_not_depend_on_the_batches() {
     for name in ["tpcc", "tpcb", "tatp"] {
         let source = Source::parse(&format!("{name}:refs=20000,warmup=50"), None).unwrap();
         let whole = read_from(&source, usize::MAX).unwrap();
@@ -100,7 +100,7 @@ fn however_it_is_cut_into_batches() {
     }
 }
 
-/// Without hint bits the same pages are asked for, and fewer are written.
+/// Without hint bits the same pages are requested, and fewer are written.
 #[test]
 fn hint_bits_only_turn_reads_into_writes() {
     for spec in ["tpcc:refs=300000", "tpcb:refs=300000", "tatp:refs=300000"] {
@@ -129,7 +129,7 @@ fn databases_have_the_papers_sizes() {
     }
 }
 
-/// Beside the recorded samples: share of writes, database, and what LRU hits.
+/// Compared with the recorded samples: share of writes, size of the database, hit ratio of LRU.
 #[test]
 fn they_are_like_recorded_strings() {
     for (recorded, generated) in [
@@ -148,7 +148,7 @@ fn they_are_like_recorded_strings() {
             real.write_ratio,
             made.write_ratio
         );
-        let of = |info: &Info| info.lru_hit_ratio.of_pages as f64;
+        let of = |info: &TraceStatistics| info.lru_hit_ratio.of_pages as f64;
         assert!((of(&made) / of(&real) - 1.0).abs() < 0.03, "{generated}");
         let distinct = made.distinct_pages as f64 / real.distinct_pages as f64;
         assert!(

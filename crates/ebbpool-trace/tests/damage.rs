@@ -1,5 +1,5 @@
-//! Bad input of every kind ends in one line that says what and where; nothing
-//! panics.
+//! Bad input of every kind ends in a message of one line that says what is wrong and
+//! where; nothing panics.
 
 mod common;
 
@@ -42,7 +42,7 @@ fn has(message: &str, parts: &[&str]) {
 }
 
 #[test]
-fn names_that_lead_nowhere() {
+fn names_without_a_trace() {
     let error = |name: &str| Source::parse(name, None).unwrap_err();
     has(
         &error("no/such.u32").to_string(),
@@ -55,7 +55,7 @@ fn names_that_lead_nowhere() {
         &unknown.to_string(),
         &["no generator is called 'zpif' (did you mean 'zipf'?)"],
     );
-    // A path with a colon is a path.
+    // A path with a colon is not a generator.
     has(&error("c:/no such").to_string(), &["no such file"]);
     has(&error("two\nlines").to_string(), &["two\\nlines"]);
     has(&error("").to_string(), &["no such file"]);
@@ -85,7 +85,7 @@ fn unknown_formats() {
         &["neither its name nor its content"],
     );
 
-    // Where the format is known, nothing is an empty trace.
+    // Where the format is known, an empty file is an empty trace.
     assert!(read(&empty, Some(Format::Text)).unwrap().is_empty());
     assert!(read(&empty, Some(Format::U32)).unwrap().is_empty());
     has(
@@ -195,7 +195,7 @@ fn a_full_disk() {
 }
 
 #[test]
-fn tables_that_are_no_traces() {
+fn tables_that_are_not_traces() {
     has(
         &refusal(&data("null.parquet"), None),
         &["row 2 (the first is 0)", "page is null"],
@@ -220,9 +220,9 @@ fn tables_that_are_no_traces() {
 
 /// Valid files of every kind that has a structure to damage.
 #[test]
-fn a_footer_that_would_be_counted_for_hours() {
+fn a_footer_that_would_take_hours_to_count() {
     let scratch = Scratch::new();
-    // Two to the 31 booleans in a field that Parquet does not have, once and in 100 lists.
+    // 2^31 booleans in a field that Parquet does not have, once and in 100 lists.
     let booleans = [0xF1, 0xFF, 0xFF, 0xFF, 0xFF, 7];
     for (name, footer) in [
         ("once.parquet", [&[0xF9][..], &booleans, &[0]].concat()),
@@ -280,7 +280,7 @@ fn every_truncation_is_noticed() {
     for (name, bytes) in valid() {
         for length in (1..bytes.len()).step_by(1 + bytes.len() / 300) {
             let path = scratch.file(&name, &bytes[..length]);
-            // Without its magic a file is judged by its name alone.
+            // Without its magic, the format follows from the name alone.
             if length < 10 {
                 let _ = read(&path, None);
                 continue;
@@ -291,7 +291,7 @@ fn every_truncation_is_noticed() {
     }
 }
 
-/// Whatever happens, it is not a panic, and an error is one line with the file.
+/// Reading does not panic, and an error is one line that names the file.
 fn survives(path: &Path) {
     if let Err(error) = read(path, None) {
         one_line(path, &error);
@@ -304,7 +304,7 @@ fn every_byte_damaged() {
     let mut decoder_gave_up = 0;
     for (name, bytes) in valid() {
         for at in 0..bytes.len() {
-            // Footers are where the traps are; the rest is sampled.
+            // Every byte of the footers, which are the most fragile part; the rest is sampled.
             if at + 600 < bytes.len() && at % 5 != 0 {
                 continue;
             }
@@ -321,7 +321,7 @@ fn every_byte_damaged() {
             }
         }
     }
-    // The guard around the Parquet crate is not there for nothing.
+    // The guard around the Parquet crate is needed.
     assert!(decoder_gave_up > 0);
 }
 
@@ -376,7 +376,7 @@ proptest! {
     fn any_lines(lines in prop::collection::vec("[RWrwx#0-9 \t\r]{0,25}|[RW] [0-9]{1,21}", 0..20)) {
         let scratch = Scratch::new();
         let path = scratch.file("lines.txt", lines.join("\n"));
-        // An obvious parser, to compare with.
+        // A simple parser for comparison.
         let mut expected = Ok(Vec::new());
         for (number, line) in lines.iter().enumerate() {
             let code = line.split('#').next().unwrap().trim();
@@ -415,7 +415,7 @@ proptest! {
 }
 
 #[test]
-fn after_an_error_nothing_more() {
+fn nothing_is_read_after_an_error() {
     let scratch = Scratch::new();
     let path = scratch.file("bad.txt", "R 1\nX\nR 2\n");
     let mut reader = source(&path, None).unwrap().open().unwrap();

@@ -1,4 +1,4 @@
-//! Traces of other programs, by small samples written by hand.
+//! Traces of other programs: small samples written by hand.
 
 mod common;
 
@@ -188,18 +188,18 @@ fn lcs(version: u64, header: usize) -> Vec<u8> {
 }
 
 struct Sample {
-    /// A name that tells the format.
+    /// A file name that implies the format.
     name: &'static str,
     format: Format,
     content: Vec<u8>,
     references: Vec<(u64, bool)>,
-    /// How the content alone tells the format.
-    recognised: Surely,
+    /// How certainly the format follows from the content alone.
+    recognised: Recognition,
     notes: usize,
 }
 
 #[derive(PartialEq)]
-enum Surely {
+enum Recognition {
     Magic,
     Guess,
 }
@@ -240,17 +240,31 @@ fn samples() -> Vec<Sample> {
             Format::Spc,
             SPC.as_bytes(),
             &[(1, true), (2, true), (VOLUME + 1, false), (0, false)],
-            Surely::Guess,
+            Recognition::Guess,
             0,
         ),
-        sample("a.msr", Format::Msr, MSR.as_bytes(), &msr, Surely::Magic, 0),
-        sample("a.csv", Format::Msr, MSR.as_bytes(), &msr, Surely::Magic, 0),
+        sample(
+            "a.msr",
+            Format::Msr,
+            MSR.as_bytes(),
+            &msr,
+            Recognition::Magic,
+            0,
+        ),
+        sample(
+            "a.csv",
+            Format::Msr,
+            MSR.as_bytes(),
+            &msr,
+            Recognition::Magic,
+            0,
+        ),
         sample(
             "a.iolog",
             Format::Fio,
             FIO_2.as_bytes(),
             &fio,
-            Surely::Magic,
+            Recognition::Magic,
             0,
         ),
         sample(
@@ -258,7 +272,7 @@ fn samples() -> Vec<Sample> {
             Format::Fio,
             FIO_3.as_bytes(),
             &fio,
-            Surely::Magic,
+            Recognition::Magic,
             0,
         ),
         sample(
@@ -266,7 +280,7 @@ fn samples() -> Vec<Sample> {
             Format::Blkparse,
             BLKPARSE.as_bytes(),
             &[(1, true), (2, true), (VOLUME + 100, false), (0, false)],
-            Surely::Guess,
+            Recognition::Guess,
             0,
         ),
         sample(
@@ -274,7 +288,7 @@ fn samples() -> Vec<Sample> {
             Format::Lirs,
             LIRS.as_bytes(),
             &[(5, false), (u64::MAX, false), (5, false)],
-            Surely::Guess,
+            Recognition::Guess,
             1,
         ),
         sample(
@@ -282,7 +296,7 @@ fn samples() -> Vec<Sample> {
             Format::Lirs,
             LIRS.as_bytes(),
             &[(5, false), (u64::MAX, false), (5, false)],
-            Surely::Guess,
+            Recognition::Guess,
             1,
         ),
         sample(
@@ -290,7 +304,7 @@ fn samples() -> Vec<Sample> {
             Format::Arc,
             ARC.as_bytes(),
             &[64, 65, 66, u64::MAX, 8, 9].map(|page| (page, false)),
-            Surely::Guess,
+            Recognition::Guess,
             1,
         ),
         sample(
@@ -298,7 +312,7 @@ fn samples() -> Vec<Sample> {
             Format::Vscsi,
             &vscsi(1),
             &commands,
-            Surely::Guess,
+            Recognition::Guess,
             0,
         ),
         sample(
@@ -306,7 +320,7 @@ fn samples() -> Vec<Sample> {
             Format::Vscsi,
             &vscsi(2),
             &commands,
-            Surely::Guess,
+            Recognition::Guess,
             0,
         ),
         sample(
@@ -314,7 +328,7 @@ fn samples() -> Vec<Sample> {
             Format::OracleGeneral,
             &oracle_general(),
             &read_objects,
-            Surely::Guess,
+            Recognition::Guess,
             2,
         ),
         sample(
@@ -322,7 +336,7 @@ fn samples() -> Vec<Sample> {
             Format::Lcs,
             &lcs(1, 8192),
             &read_objects,
-            Surely::Magic,
+            Recognition::Magic,
             2,
         ),
     ];
@@ -333,7 +347,7 @@ fn samples() -> Vec<Sample> {
             Format::Lcs,
             &content,
             &objects,
-            Surely::Magic,
+            Recognition::Magic,
             2,
         ));
     }
@@ -342,7 +356,7 @@ fn samples() -> Vec<Sample> {
         Format::Lcs,
         &lcs(2, 1024),
         &objects,
-        Surely::Magic,
+        Recognition::Magic,
         2,
     ));
     samples
@@ -383,7 +397,7 @@ fn refusal(name: &str, content: &[u8]) -> String {
 }
 
 #[test]
-fn samples_are_read_by_name_and_by_what_the_user_tells() {
+fn samples_are_read_by_name_and_by_the_users_format() {
     let directory = tempfile::tempdir().unwrap();
     for sample in samples() {
         let expected: Batch = sample.references.iter().copied().collect();
@@ -403,13 +417,13 @@ fn samples_are_read_by_name_and_by_what_the_user_tells() {
             assert_eq!(reader.notes().len(), sample.notes, "{:?}", reader.notes());
             assert_eq!(reader.metadata().page_size, Some(4096));
         }
-        let told = read_as("told.bin", &sample.content, &options(Some(sample.format)));
-        assert_eq!(told.unwrap(), expected, "{}", sample.name);
+        let by_option = read_as("sample.bin", &sample.content, &options(Some(sample.format)));
+        assert_eq!(by_option.unwrap(), expected, "{}", sample.name);
     }
 }
 
 #[test]
-fn content_tells_where_a_name_does_not() {
+fn the_content_decides_where_the_name_does_not() {
     let directory = tempfile::tempdir().unwrap();
     for sample in samples() {
         let path = directory.path().join("unnamed");
@@ -423,7 +437,7 @@ fn content_tells_where_a_name_does_not() {
             .any(|note| note.contains("looks like"));
         assert_eq!(
             guessed,
-            sample.recognised == Surely::Guess,
+            sample.recognised == Recognition::Guess,
             "{:?}",
             reader.notes()
         );
@@ -463,7 +477,7 @@ fn requests_in_bytes_need_a_page_size() {
 }
 
 #[test]
-fn nothing_is_an_empty_trace() {
+fn an_empty_file_is_an_empty_trace() {
     for &format in Format::ALL {
         let empty = read_as("nothing", b"", &options(Some(format)));
         match format {
@@ -601,7 +615,7 @@ fn bad_lines_name_their_number_and_can_be_left_out() {
 }
 
 #[test]
-fn a_trace_of_other_events_is_no_empty_trace() {
+fn a_trace_without_requests_is_refused() {
     let issued = "8,16 1 1 0.5 12 D R 8 + 8 [a]\n";
     let message = refusal("a.blkparse", issued.as_bytes());
     assert!(message.contains("blktrace -a queue"), "{message}");
@@ -623,14 +637,14 @@ fn binary_traces_that_are_cut_off() {
         ("a.lcs", lcs(3, 8192), 8192, 36),
     ] {
         for cut in [1, size - 1, size + 1] {
-            let kept = &content[..content.len() - cut];
-            let record = (kept.len() - header) / size;
-            let rest = (kept.len() - header) % size;
+            let truncated = &content[..content.len() - cut];
+            let record = (truncated.len() - header) / size;
+            let rest = (truncated.len() - header) % size;
             let expected =
                 format!("record {record} (the first is 0): cut off after {rest} of {size} bytes");
-            assert!(refusal(name, kept).contains(&expected));
-            // What is compressed has no length beforehand.
-            let zipped = zstd::encode_all(kept, 3).unwrap();
+            assert!(refusal(name, truncated).contains(&expected));
+            // The length of compressed data is not known beforehand.
+            let zipped = zstd::encode_all(truncated, 3).unwrap();
             let message = refusal(&format!("{name}.zst"), &zipped);
             assert!(message.contains(&expected), "{message}");
         }
@@ -697,7 +711,7 @@ fn formats_of_other_programs_are_not_written() {
 }
 
 #[test]
-fn a_csv_with_names_stays_a_csv() {
+fn a_csv_with_column_names_is_recognised_as_csv() {
     let header = "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n";
     let text = format!("{header}{MSR}");
     let directory = tempfile::tempdir().unwrap();
@@ -709,7 +723,7 @@ fn a_csv_with_names_stays_a_csv() {
 }
 
 #[test]
-fn parts_are_of_their_own_formats() {
+fn parts_may_have_different_formats() {
     let directory = tempfile::tempdir().unwrap();
     let put = |name: &str, content: &str| {
         let path = directory.path().join(name);
@@ -732,7 +746,7 @@ fn parts_are_of_their_own_formats() {
 /// A request in bytes: volume, first sector, bytes, write.
 type Sectors = (u64, u64, u64, bool);
 
-/// One reference per page, byte by byte.
+/// One reference per page, computed byte by byte.
 fn slow_pages(requests: &[Sectors], page_size: u64) -> Batch {
     let mut all = Batch::new();
     for &(volume, sector, bytes, write) in requests {
@@ -756,7 +770,7 @@ proptest! {
         requests in prop::collection::vec((0..3u64, 0..100u64, 0..20u64, any::<bool>()), 1..30),
         page_size in prop::sample::select(vec![512u64, 1000, 4096, 16384]),
     ) {
-        // Volumes in the order of their numbers, for formats that number them so.
+        // Volumes appear in the order of their numbers, for formats that number by appearance.
         let mut requests: Vec<Sectors> = requests
             .into_iter()
             .map(|(volume, sector, sectors, write)| (volume, sector, sectors * 512, write))
@@ -791,7 +805,7 @@ proptest! {
         }
     }
 
-    /// Whatever a file holds, it is read or refused in one line.
+    /// Any file is read, or refused with a message of one line.
     #[test]
     fn anything_is_read_or_refused(
         lines in prop::collection::vec("[0-9,*+.:rwRWQD \t-]{0,30}|fio version [23] iolog|[0-9]{1,20}", 0..12),

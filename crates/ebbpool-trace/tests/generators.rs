@@ -1,4 +1,4 @@
-//! Generated traces: the same bytes for ever, and the distributions promised.
+//! Generated traces: their pinned bytes, and the distributions that they promise.
 
 mod common;
 
@@ -21,8 +21,8 @@ fn checksum(batch: &Batch) -> u64 {
     hash
 }
 
-/// These may never change: results name a trace by its spec. `data/generators.py`,
-/// a program of its own, prints the same numbers.
+/// These must never change: results name a trace by its spec. The independent program
+/// `data/generators.py` prints the same numbers.
 #[test]
 fn the_bytes_are_pinned() {
     for (spec, expected) in [
@@ -78,7 +78,7 @@ fn the_bytes_are_pinned() {
 }
 
 #[test]
-fn what_a_generator_says_about_itself() {
+fn generators_state_their_metadata() {
     let spec = "uniform:pages=77,refs=5";
     let source = Source::parse(spec, None).unwrap();
     assert_eq!(source.label(), spec);
@@ -89,7 +89,7 @@ fn what_a_generator_says_about_itself() {
     assert_eq!(reader.metadata().page_size, None);
     assert!(generate("uniform:refs=0").is_empty());
     assert_eq!(generate("zipf:pages=1,refs=3").pages, [0, 0, 0]);
-    // However it is cut into batches.
+    // The references do not depend on the batches.
     let spec = Source::parse("zipf:refs=10000", None).unwrap();
     let whole = read_from(&spec, usize::MAX).unwrap();
     for max in [1, 255, 256, 257, 4096] {
@@ -184,7 +184,7 @@ fn bad_parameters() {
 }
 
 #[test]
-fn a_file_of_that_name_wins() {
+fn a_file_takes_precedence_over_a_generator() {
     // The current directory of tests is the crate's.
     let source = Source::parse("Cargo.toml", None).unwrap();
     assert!(
@@ -232,8 +232,8 @@ fn chi_square(counts: &[f64], weights: &[f64]) -> f64 {
 
 #[test]
 fn reads_and_writes_follow_their_power_laws() {
-    // With few pages every rank is so far from the next that sorting by count
-    // finds the true ranks, except at alpha 0, where all are alike.
+    // With few pages, popularities differ enough for sorting by count to find the true
+    // ranks, except at alpha 0, where all are equal.
     for (read, write) in [("0", "1.2"), ("0.5", "0"), ("1", "0.5"), ("1.2", "1")] {
         let spec =
             format!("zipf:pages=20,refs=1000000,read-alpha={read},write-alpha={write},write=0.5");
@@ -261,7 +261,7 @@ fn the_hottest_pages_get_their_share() {
             .collect();
         let share = |values: &[f64]| values[..100].iter().sum::<f64>() / values.iter().sum::<f64>();
         let (found, expected) = (share(&counts), share(&weights));
-        // Sorting by count favours the luckier pages a little.
+        // Sorting by count slightly overstates the share of the hottest pages.
         let allowed = if alpha == 0.0 { 0.005 } else { 0.003 };
         assert!(
             (found - expected).abs() < allowed,
@@ -302,7 +302,7 @@ fn write_ratios_are_exact_in_expectation() {
 }
 
 #[test]
-fn rankings_are_shared_only_when_asked() {
+fn rankings_are_shared_only_on_request() {
     let hottest = |batch: &Batch, write: bool| {
         let mut counts = vec![0; 1000];
         of(batch, write).for_each(|page| counts[page as usize] += 1);
@@ -352,7 +352,7 @@ fn self_similar_follows_gray() {
 }
 
 #[test]
-fn self_similar_is_so_at_every_level() {
+fn self_similarity_holds_at_every_level() {
     let batch = generate("self-similar:pages=10000,refs=1000000");
     for (level, pages) in [(1, 2000), (2, 400), (3, 80), (4, 16)] {
         let share = 0.8f64.powi(level);
@@ -363,18 +363,18 @@ fn self_similar_is_so_at_every_level() {
             "level {level}: {hot}"
         );
     }
-    // Shuffled, the same shares lie elsewhere.
+    // Shuffled, other pages have the same shares.
     let shuffled = generate("self-similar:pages=10000,refs=1000000,shuffled=true");
     let near_zero = shuffled.pages.iter().filter(|&&page| page < 2000).count();
     assert!(near_zero < 600_000, "{near_zero}");
     let counts = ranked(10_000, shuffled.pages.iter().copied());
     let hot = counts[..2000].iter().sum::<f64>();
-    // Sorting by count favours the luckier pages a little.
+    // Sorting by count slightly overstates the share of the hottest pages.
     assert!((hot - 800_000.0).abs() < 8_000.0, "{hot}");
 }
 
-/// The scans of a trace over an area of their own: number of zipf references
-/// before each, and its pages.
+/// The scans of a trace, which have an area of their own: for each the number of zipf
+/// references before it, and its pages.
 fn scans(batch: &Batch, area: u64) -> Vec<(usize, Vec<u64>)> {
     let mut scans: Vec<(usize, Vec<u64>)> = Vec::new();
     let (mut zipf, mut inside) = (0, false);
@@ -434,7 +434,7 @@ fn scan_mix_is_zipf_with_scans_between() {
 }
 
 #[test]
-fn scan_mix_to_its_limits() {
+fn scan_mix_at_its_limits() {
     let paper = Source::parse("scan-mix", None).unwrap();
     let reader = paper.open().unwrap();
     assert_eq!(reader.references(), Some(100_000 + 50 * 1000));
@@ -452,12 +452,12 @@ fn scan_mix_to_its_limits() {
     );
     assert_eq!(only.pages, [7, 8, 7, 7, 8, 7]);
     assert_eq!(only.writes, [true; 6]);
-    // More scans than references between them.
+    // More scans than zipf references.
     assert_eq!(
         generate("scan-mix:refs=3,scans=100,scan-length=2").len(),
         203
     );
-    // However it is cut into batches.
+    // The references do not depend on the batches.
     let source = Source::parse("scan-mix:refs=1000,scans=7,scan-length=90", None).unwrap();
     let whole = read_from(&source, usize::MAX).unwrap();
     for max in [1, 89, 90, 91, 257] {
@@ -466,19 +466,19 @@ fn scan_mix_to_its_limits() {
 }
 
 #[test]
-fn btree_says_what_its_pages_are() {
+fn btree_states_its_pages() {
     let spec = "btree:records=5000,queries=400,updates=300,scans=20,scan-updates=20";
     let source = Source::parse(spec, None).unwrap();
     let reader = source.open().unwrap();
     assert_eq!(reader.metadata().page_size, Some(4096));
-    // Meta, map, root; 715 leaves of 7 records, 6 nodes above them, and a page that was given back.
+    // Meta, map, root; 715 leaves of 7 records, 6 nodes above them, and a page that was freed.
     assert_eq!(reader.metadata().database_pages, Some(3 + 715 + 6 + 1));
     let whole = read_from(&source, usize::MAX).unwrap();
     assert!(whole.pages.iter().all(|&page| (2..725).contains(&page)));
     for max in [1, 2, 3, 257] {
         assert_eq!(read_from(&source, max).unwrap(), whole);
     }
-    // Every point operation goes down three levels, and only leaves are written.
+    // Every point operation descends three levels, and only leaves are written.
     let points = "btree:records=5000,queries=400,updates=300,scans=0,scan-updates=0";
     let points = generate(points);
     assert_eq!(points.len(), 3 * 700);
@@ -490,21 +490,21 @@ fn btree_says_what_its_pages_are() {
         .collect();
     assert_eq!(written.len(), 300);
     assert!(written.iter().all(|at| at % 3 == 2));
-    // 256 records of 7 a leaf are in 37 or 38 of them.
+    // 256 records, 7 to a leaf, are in 37 or 38 leaves.
     let scans = generate("btree:records=100000,queries=0,updates=0,scans=50,scan-updates=0");
     assert!((50 * (2 + 37)..=50 * (2 + 38)).contains(&scans.len()));
 }
 
 #[test]
-fn btree_refuses_what_no_tree_is() {
+fn btree_refuses_impossible_trees() {
     for (spec, part) in [
         (
             "btree:value=1338",
-            "value=1338: expected at most 1337 bytes: longer ones are not kept in leaves of 4096 bytes",
+            "value=1338: expected at most 1337 bytes: longer ones are not stored in leaves of 4096 bytes",
         ),
         (
             "btree:key=2,records=65537",
-            "keys of 2 bytes tell 65536 records apart, not 65537; choose longer keys",
+            "keys of 2 bytes distinguish 65536 records, not 65537; choose longer keys",
         ),
         ("btree:page-size=4000", "expected 512 or 1024"),
         (
@@ -550,7 +550,7 @@ fn workload_dynamics_follow_the_models() {
         let references = if i == 9 { 500 } else { 1000 };
         assert_eq!(writes, rounded(share, references), "epoch {i}");
     }
-    // The first epoch is the base's own; later ones change as little as they must.
+    // The first epoch is the base's own; later ones change as few references as possible.
     assert_eq!(batch.writes[..1000], own.writes[..1000]);
     for (i, own) in own.writes.chunks(1000).enumerate() {
         let changed = own
@@ -577,7 +577,7 @@ fn workload_dynamics_follow_the_models() {
 
 #[test]
 fn workload_dynamics_choose_fairly() {
-    // Which 500 of 1,000 reads become writes is random: each page is as likely.
+    // 500 random reads of 1,000 become writes: all pages are equally likely.
     let batch = generate(
         "workload-dynamics:base=(uniform:pages=20,refs=400000,write=0),epoch=1000,w0=0.5,model=wm2",
     );
@@ -600,7 +600,7 @@ fn workload_dynamics_choose_fairly() {
 }
 
 #[test]
-fn workload_dynamics_take_over_what_the_base_says() {
+fn workload_dynamics_take_over_the_metadata_of_the_base() {
     let spec = "workload-dynamics:base=tests/data/pyarrow.parquet,epoch=7";
     let base = Source::parse("tests/data/pyarrow.parquet", None).unwrap();
     let source = Source::parse(spec, None).unwrap();
@@ -612,7 +612,7 @@ fn workload_dynamics_take_over_what_the_base_says() {
 }
 
 #[test]
-fn bad_parameters_of_the_nested_kind() {
+fn bad_nested_parameters() {
     let deep = format!("workload-dynamics:base={}x{}", "(".repeat(9), ")".repeat(9));
     let chain = "workload-dynamics:base=".repeat(5000);
     for (spec, part) in [

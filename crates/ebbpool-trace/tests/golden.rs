@@ -1,13 +1,13 @@
-//! Golden traces: files of our own formats as the first release writes them, in `tests/golden/`.
+//! Golden traces: files of our own formats as written by the first release, in `tests/golden/`.
 //!
-//! Every later release has to read them, so a file in that directory never changes once it was released. After a
-//! deliberate change of a format a new one is added, under a new name:
+//! Every later release must read them, so a file in that directory never changes once it is released. After a
+//! deliberate change of a format a new file is added, under a new name:
 //!
 //! ```text
 //! cargo test -p ebbpool-trace --test golden -- --ignored
 //! ```
 //!
-//! writes those that are not there. `docs/formats.md` draws the formats.
+//! writes the files that are missing. `docs/formats.md` describes the formats.
 
 mod common;
 
@@ -30,7 +30,7 @@ fn metadata() -> Metadata {
     }
 }
 
-/// The smallest and the largest page of the format, and some that come again.
+/// The smallest and the largest page of the format, and some repeated pages.
 fn references(highest: u64) -> Batch {
     let few = [(0, false), (highest, true), (0, true), (highest, false)];
     let many = (0..40).map(|at| (at * at % 17 + 1000, at % 3 == 0));
@@ -102,7 +102,7 @@ fn words_of_the_first_release_are_read() {
 }
 
 #[test]
-fn golden_words_are_what_is_written_today() {
+fn golden_words_equal_the_current_output() {
     let directory = tempfile::tempdir().expect("a directory");
     let written = directory.path().join(WORDS);
     write(&written, Format::U32, &metadata(), &words()).expect("it is written");
@@ -116,7 +116,7 @@ fn golden_words_are_what_is_written_today() {
 }
 
 #[test]
-#[ignore = "writes the golden files that are not there"]
+#[ignore = "writes the golden files that are missing"]
 fn write_golden_files() {
     for (name, format, references) in [
         (NATIVE, Format::Native, references(u64::MAX)),

@@ -1,5 +1,4 @@
-//! How traces are read: CSV, bad lines, folding, parts, skip and limit, and the key
-//! of all this.
+//! Reading traces: CSV, bad lines, folding, parts, skip and limit, and the content key.
 
 mod common;
 
@@ -74,7 +73,7 @@ fn csv_with_named_columns() {
     let text = "time,blk,op\n1, 5 ,R\r\n2,18446744073709551615,W\n3,0,w\n";
     let path = scratch.file("a.csv", text);
     let last = |write| batch(&[(5, false), (u64::MAX, true), (0, write)]);
-    // A value is meant to the letter, a word in any case.
+    // A given value must match exactly, a word such as write in any case.
     assert_eq!(
         read(&path, &options("page=blk,write=op:W", 0)).unwrap(),
         last(false)
@@ -98,7 +97,7 @@ fn csv_with_named_columns() {
 }
 
 #[test]
-fn csv_in_other_dress() {
+fn csv_in_other_spellings() {
     let scratch = Scratch::new();
     let expected = batch(&[(1, true), (2, false)]);
     for text in [
@@ -109,7 +108,7 @@ fn csv_in_other_dress() {
     ] {
         let path = scratch.file("b.csv", text);
         assert_eq!(read(&path, &options("", 0)).unwrap(), expected, "{text}");
-        // By content alone, which is a guess.
+        // Recognised by content alone, which is a guess.
         let path = scratch.file("b", text);
         assert_eq!(read(&path, &options("", 0)).unwrap(), expected, "{text}");
         assert!(notes(&path, &options("", 0))[0].contains("looks like csv"));
@@ -143,7 +142,7 @@ fn requests_in_bytes_become_pages() {
             .pages,
         [0, 0, 2, 1]
     );
-    // Sectors; the last request ends with the last byte that there is a page for.
+    // Sectors; the last request ends with the last byte of the last possible page.
     let path = scratch.file(
         "d.csv",
         "sector,n,rwbs\n15,2,WS\n18446744073709551615,1,R\n",
@@ -235,7 +234,7 @@ fn csv_that_is_refused() {
         assert!(message.contains(part), "{text:?}: {message}");
         assert!(message.contains("f.csv"));
     }
-    // An unclosed quotation mark does not read the file into memory.
+    // An unclosed quotation mark does not cause the whole file to be read into memory.
     let mut text = "page,write\n1,\"R\n".to_owned();
     text.push_str(&"2,W\n".repeat(1 << 19));
     let path = scratch.file("f.csv", text);
@@ -277,7 +276,7 @@ fn bad_lines_are_left_out_up_to_a_number() {
             "{message}"
         );
     }
-    // The number is for all parts together.
+    // The limit is for all parts together.
     let parts = [csv, text];
     let with = |bad_lines| ReadOptions {
         bad_lines,
@@ -343,12 +342,12 @@ fn pages_fold_by_what_the_trace_states() {
             "{message}"
         );
     }
-    // A trace that states nothing is believed.
+    // A trace that states no page size is taken to have the requested one.
     let text = scratch.file("h.txt", "R 9\n");
     assert_eq!(read(&text, &options("", 8192)).unwrap().pages, [9]);
     let source = Source::parse_with(&text, &options("", 8192)).unwrap();
     assert_eq!(source.open().unwrap().metadata().page_size, Some(8192));
-    // The highest page that still has room for its parts.
+    // The highest page whose parts have valid numbers.
     let high = scratch.native(
         "i.parquet",
         &batch(&[(u64::MAX / 2, false), (u64::MAX / 2 + 1, true)]),
@@ -365,9 +364,9 @@ fn pages_fold_by_what_the_trace_states() {
 }
 
 #[test]
-fn what_lies_behind_the_limit_is_not_looked_at() {
+fn nothing_beyond_the_limit_is_read() {
     let scratch = Scratch::new();
-    // A request of 1000 pages, then a line that is none.
+    // A request of 1000 pages, then a line that is not a request.
     let path = scratch.file("a.spc", "0,0,4096000,R,0.1\nbroken\n");
     for limit in [1, 999, 1000, 1001] {
         let options = ReadOptions {
@@ -386,7 +385,7 @@ fn what_lies_behind_the_limit_is_not_looked_at() {
 }
 
 #[test]
-fn parts_are_one_trace() {
+fn parts_form_one_trace() {
     let scratch = Scratch::new();
     let (first, second) = (some(1000, 50), some(2000, 60));
     let a = scratch.native("a.parquet", &first, 4096);
@@ -405,7 +404,7 @@ fn parts_are_one_trace() {
     for max in [1, 999, 1000, 1001, usize::MAX] {
         assert_eq!(read_from(&source, max).unwrap(), join(&[&first, &second]));
     }
-    // Empty parts and parts of other kinds.
+    // Empty parts, and parts of different kinds.
     let parts = names(&[&text, &a, &text, &"uniform:refs=5".to_owned(), &b, &text]);
     let source = Source::concat(&parts, &ReadOptions::default()).unwrap();
     assert_eq!(read_from(&source, 700).unwrap().len(), 3005);
@@ -429,16 +428,19 @@ fn parts_are_one_trace() {
         .collect();
     assert_eq!(read_from(&source, 99).unwrap(), join(&[&folded, &first]));
     assert_eq!(source.open().unwrap().metadata().page_size, Some(8192));
-    // A part that is missing is known at once.
-    let gone = names(&[&a, &scratch.path("gone.txt").to_str().unwrap().to_owned()]);
-    assert!(Source::concat(&gone, &ReadOptions::default()).is_err());
+    // A missing part is reported at once.
+    let with_missing = names(&[
+        &a,
+        &scratch.path("missing.txt").to_str().unwrap().to_owned(),
+    ]);
+    assert!(Source::concat(&with_missing, &ReadOptions::default()).is_err());
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(30))]
 
     #[test]
-    fn skip_and_limit_cut_what_is_left_after_all_else(
+    fn skip_and_limit_apply_after_all_other_steps(
         pieces in prop::collection::vec(0usize..400, 1..4),
         skip in 0u64..900,
         limit in prop::option::of(0u64..900),
@@ -478,7 +480,7 @@ fn key(arg: &str, options: &ReadOptions) -> [u8; 32] {
 }
 
 #[test]
-fn content_keys_tell_traces_apart_and_not_their_names() {
+fn content_keys_depend_on_traces_and_not_on_their_names() {
     let scratch = Scratch::new();
     let plain = ReadOptions::default();
     let words: Vec<u8> = (0..40u32).flat_map(u32::to_le_bytes).collect();
@@ -547,7 +549,7 @@ fn content_keys_tell_traces_apart_and_not_their_names() {
     distinct(concat(&[&a, &c]));
     distinct(concat(&[&c, &a]));
     distinct(concat(&[&a, &a]));
-    // Generators: what they mean, not how it is spelled; a base by its content.
+    // Generators by the meaning of their arguments, not by the spelling; a base by its content.
     assert_eq!(key("zipf:seed=1,pages=10000", &plain), key("zipf", &plain));
     distinct(key("zipf", &plain));
     distinct(key("zipf:seed=2", &plain));
@@ -584,7 +586,7 @@ fn a_pipe_has_a_key_and_can_still_be_read() {
 }
 
 #[test]
-fn a_base_is_decoded_as_asked_and_not_cut() {
+fn a_base_is_decoded_by_the_options_and_not_cut() {
     let scratch = Scratch::new();
     let text: String = (0..30).map(|i| format!("{i};{}\n", i % 3)).collect();
     let path = scratch.file("base.csv", format!("where;what\n{text}bad\n"));

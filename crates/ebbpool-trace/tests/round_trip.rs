@@ -1,5 +1,5 @@
-//! Everything that is written can be read again, by ourselves and as others
-//! write it.
+//! Everything that is written can be read again; files written by other programs can be
+//! read too.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use common::{made, read, read_from, some, source, write, written};
-use ebbpool_trace::stats::Info;
+use ebbpool_trace::stats::TraceStatistics;
 use ebbpool_trace::{Batch, Format, Metadata, ReadOptions, Source, Writer};
 use proptest::prelude::*;
 
@@ -32,19 +32,19 @@ fn round_trip(format: Format, all: &Batch, metadata: &Metadata, max: usize) {
         let source = source(&path, None).unwrap();
         let reader = source.open().unwrap();
         let nothing = Metadata::default();
-        let kept = if format.keeps_metadata() {
+        let expected = if format.keeps_metadata() {
             metadata
         } else {
             &nothing
         };
-        assert_eq!(reader.metadata(), kept, "{}", path.display());
+        assert_eq!(reader.metadata(), expected, "{}", path.display());
         assert_eq!(reader.notes(), &[] as &[String]);
         assert_eq!(&read_from(&source, max).unwrap(), all);
     }
 }
 
 #[test]
-fn nothing_survives_as_nothing() {
+fn an_empty_trace_survives() {
     for format in written() {
         round_trip(format, &Batch::new(), &Metadata::default(), 10);
         round_trip(format, &Batch::new(), &metadata(Some("empty")), 10);
@@ -68,7 +68,7 @@ fn the_highest_pages_survive() {
 
 #[test]
 fn several_row_groups_and_buffers() {
-    // More than a row group, and than the 256 KiB that are decoded at a time.
+    // More than a row group, and more than the 256 KiB that are decoded at a time.
     let all = some((1 << 20) + 12_345, 100_000);
     for format in written() {
         let directory = tempfile::tempdir().unwrap();
@@ -90,7 +90,7 @@ fn several_row_groups_and_buffers() {
     }
 }
 
-/// Names of any characters, and often of those that mean something in a file.
+/// Names of any characters, often of characters with a meaning in a file.
 fn name() -> impl Strategy<Value = String> {
     let letters = prop_oneof![any::<char>(), prop::sample::select(&MEANINGFUL)];
     prop::collection::vec(letters, 0..30).prop_map(String::from_iter)
@@ -159,7 +159,7 @@ fn a_name_that_text_cannot_hold_is_refused_before_anything_is_written() {
 }
 
 #[test]
-fn metadata_of_text_as_people_write_it() {
+fn metadata_of_text_as_users_write_it() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("trace.txt");
     let metadata = |text: &str| {
@@ -172,7 +172,7 @@ fn metadata_of_text_as_people_write_it() {
         ..Metadata::default()
     };
     assert_eq!(metadata("#ebbpool.name = a b \r\nR 1\n"), named("a b"));
-    // What is no JSON string to its end is a name as it stands there.
+    // A text that is not a whole JSON string is the name itself.
     for name in ["\"a\" b", "\"a", "\"\\x\"", "'a'"] {
         assert_eq!(
             metadata(&format!("# ebbpool.name={name}\nR 1\n")),
@@ -185,7 +185,7 @@ fn metadata_of_text_as_people_write_it() {
     );
     assert_eq!(metadata("R 1\n# ebbpool.name=late\n"), Metadata::default());
     assert_eq!(metadata("# ebbpool.name=alone"), named("alone"));
-    // Behind many comments, and never a number of which the end is cut off.
+    // After many comments, and never a number whose end is cut off.
     let comment = "# ebbpool.page_size=1048576\n";
     let most = (1 << 18) - comment.len();
     for before in [100, 8180, 200_000, most - 2, most, most + 2, 1 << 19] {
@@ -244,19 +244,19 @@ fn embedded_samples() {
 }
 
 #[test]
-fn parquet_whatever_it_is_called() {
+fn parquet_under_any_name() {
     let directory = tempfile::tempdir().unwrap();
     for name in ["trace", "trace.txt", "trace.u32", "trace.u32.zst"] {
         let path = directory.path().join(name);
         fs::copy(data("pyarrow.parquet"), &path).unwrap();
         assert_eq!(read(&path, None).unwrap(), made(u64::MAX), "{name}");
     }
-    // Compressed once more, under any name.
+    // Compressed again, under any name.
     let bytes = zstd::encode_all(&fs::read(data("polars.parquet")).unwrap()[..], 3).unwrap();
     let path = directory.path().join("anything");
     fs::write(&path, bytes).unwrap();
     assert_eq!(read(&path, None).unwrap(), made(u64::MAX));
-    // Magic outweighs what was told, and says so.
+    // Magic takes precedence over the user's format, with a note.
     let reader = source(&path, Some(Format::U32)).unwrap().open().unwrap();
     let [note] = reader.notes() else {
         panic!("one note")
@@ -265,7 +265,7 @@ fn parquet_whatever_it_is_called() {
 }
 
 #[test]
-fn text_as_people_write_it() {
+fn text_as_users_write_it() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("trace.txt");
     let text = "\u{FEFF}# a comment\r\n\r\nR 1\r\n  w\t2   # two\n\nr 007\nW 18446744073709551615";
@@ -282,7 +282,7 @@ fn text_as_people_write_it() {
 }
 
 #[test]
-fn a_guess_is_told() {
+fn a_guess_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("trace.log");
     fs::write(&path, "# x\nR 123\nW 5\n").unwrap();
@@ -322,16 +322,16 @@ fn concatenated_members_and_frames() {
 }
 
 #[test]
-fn compression_is_seen_whatever_the_name() {
+fn compression_is_recognised_under_any_name() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("trace.txt");
     fs::write(&path, zstd::encode_all(&b"R 1\n"[..], 3).unwrap()).unwrap();
     assert_eq!(read(&path, None).unwrap().pages, [1]);
-    // And a name promises nothing.
+    // A name does not imply compression.
     let path = directory.path().join("plain.txt.gz");
     fs::write(&path, "R 1\n").unwrap();
     assert_eq!(read(&path, None).unwrap().pages, [1]);
-    // A u32 trace that begins like gzip, but cannot be.
+    // A u32 trace that begins like gzip but cannot be gzip.
     let path = directory.path().join("trace.u32");
     let words: [u32; 3] = [0x0008_8B1F, 0x0000_0002, 0x0000_0105];
     fs::write(&path, words.map(u32::to_le_bytes).concat()).unwrap();
@@ -355,13 +355,13 @@ fn sidecars() {
     let text = fs::read_to_string(&sidecar).unwrap();
     assert!(text.contains("\"page_size\": 8192"), "{text}");
 
-    // What others put there stays, and is not touched without need.
+    // Fields of other programs remain, and an unchanged file is not rewritten.
     let more = r#"{"database_pages":18446744073709551615,"name":"named","page_size":8192,"relations":[1]}"#;
     fs::write(&sidecar, more).unwrap();
     let plain = directory.path().join("trace.u32");
     write(&plain, Format::U32, &metadata, &all).unwrap();
     assert_eq!(fs::read_to_string(&sidecar).unwrap(), more);
-    // Another trace's claims do not stay.
+    // Metadata of another trace is removed.
     write(&plain, Format::U32, &Metadata::default(), &all).unwrap();
     assert_eq!(
         source(&plain, None).unwrap().open().unwrap().metadata(),
@@ -416,7 +416,7 @@ fn statistics_of_a_file() {
     let path = directory.path().join("trace.u32");
     let all = some(50_000, 700);
     write(&path, Format::U32, &Metadata::default(), &all).unwrap();
-    let info = Info::of(&mut source(&path, None).unwrap().open().unwrap()).unwrap();
+    let info = TraceStatistics::of(&mut source(&path, None).unwrap().open().unwrap()).unwrap();
     let distinct: std::collections::HashSet<u64> = all.pages.iter().copied().collect();
     assert_eq!(info.references, 50_000);
     assert_eq!(info.distinct_pages, distinct.len() as u64);
@@ -432,7 +432,7 @@ fn statistics_of_a_file() {
     );
 }
 
-/// The samples that ship with Ebbpool are what traces/README.md says.
+/// The samples that ship with Ebbpool have the properties stated in traces/README.md.
 #[test]
 fn the_sample_traces() {
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces");
@@ -446,7 +446,7 @@ fn the_sample_traces() {
         assert_eq!(reader.metadata().name.as_deref(), Some(name));
         assert_eq!(reader.metadata().page_size, Some(8192));
         assert_eq!(reader.metadata().database_pages, Some(database));
-        let info = Info::of(&mut reader).unwrap();
+        let info = TraceStatistics::of(&mut reader).unwrap();
         assert_eq!(info.references, references);
         assert_eq!(info.distinct_pages, distinct);
     }

@@ -1,4 +1,4 @@
-//! What a seed stands for: options, scripts, and what goes wrong.
+//! The case of a seed: options, scripts, and faults.
 
 use ebbpool_btree_simulated::Durability;
 use ebbpool_simulation::Random;
@@ -17,14 +17,14 @@ const POLICIES: [&str; 9] = [
     "bplru:block=4",
 ];
 
-/// What a case is mainly about.
+/// The kind of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum CaseKind {
     /// Clients with scripts.
     General,
     /// Readers of a long value, and a writer of another key of the same leaf.
     LongReaders,
-    /// Its log loses its end.
+    /// A database whose log loses its end.
     CutLog,
 }
 
@@ -59,7 +59,7 @@ pub enum Ending {
     Drop,
 }
 
-/// What a client does next.
+/// One step of a client.
 #[derive(Clone, Debug)]
 pub enum Step {
     Transaction {
@@ -82,15 +82,15 @@ pub enum Step {
     },
 }
 
-/// What happens to an empty database, or makes it empty, while no client is at work.
+/// A load into an empty database, or one that is emptied before, while no client runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
     pub records: u64,
-    /// All records are deleted before.
+    /// Whether all records are deleted before.
     pub clears: bool,
-    /// A checkpoint between the two.
+    /// Whether a checkpoint is taken between deletion and load.
     pub checkpoint: bool,
-    /// The records end in a panic.
+    /// Whether the iterator of the records panics.
     pub panics: bool,
 }
 
@@ -111,7 +111,7 @@ pub struct Life {
 #[derive(Clone, Debug)]
 pub struct Case {
     pub seed: u64,
-    pub kind: Kind,
+    pub kind: CaseKind,
     pub policy: &'static str,
     pub frames: u32,
     pub page_size: usize,
@@ -127,12 +127,12 @@ impl Case {
     pub fn new(seed: u64) -> Self {
         let mut random = Random::new(seed ^ 0x0074_7265_6500);
         let kind = match random.below(40) {
-            0 => Kind::LongReaders,
-            1..6 => Kind::CutLog,
-            _ => Kind::General,
+            0 => CaseKind::LongReaders,
+            1..6 => CaseKind::CutLog,
+            _ => CaseKind::General,
         };
         let page_size = random.pick(&[512, 512, 1024]);
-        let alone = kind == Kind::CutLog || random.one_in(4);
+        let alone = kind == CaseKind::CutLog || random.one_in(4);
         let durability = match random.below(if alone { 4 } else { 1 }) {
             1 => Durability::None,
             2 => Durability::Buffered,
@@ -149,8 +149,8 @@ impl Case {
             kind,
             policy: random.pick(&POLICIES),
             frames: match kind {
-                // Pages are to be written long before a checkpoint.
-                Kind::CutLog => 16,
+                // With few frames, pages are written long before a checkpoint.
+                CaseKind::CutLog => 16,
                 _ => 48 + random.below(40) as u32,
             },
             page_size,
@@ -161,8 +161,8 @@ impl Case {
             most_value,
             lives: Vec::new(),
         };
-        let calm = kind == Kind::CutLog || random.one_in(3);
-        let lives = if kind == Kind::General {
+        let calm = kind == CaseKind::CutLog || random.one_in(3);
+        let lives = if kind == CaseKind::General {
             1 + random.below(3)
         } else {
             1
@@ -176,7 +176,7 @@ impl Case {
     fn life(&self, random: &mut Random, calm: bool, alone: bool, last: bool) -> Life {
         let clients = if alone { 1 } else { 1 + random.below(3) };
         let length = match self.kind {
-            Kind::CutLog => 60,
+            CaseKind::CutLog => 60,
             _ => random.pick(&[3, 8, 16]),
         };
         let mut script = || {
@@ -184,7 +184,7 @@ impl Case {
             (0..steps).map(|_| self.step(random)).collect()
         };
         let scripts = (0..clients).map(|_| script()).collect();
-        let crashes = self.kind == Kind::General && (!last || random.one_in(2));
+        let crashes = self.kind == CaseKind::General && (!last || random.one_in(2));
         let load = |random: &mut Random, clears: bool| Load {
             records: random.below(self.keys + 1),
             clears,
@@ -192,13 +192,13 @@ impl Case {
             panics: random.one_in(8),
         };
         Life {
-            background: self.kind != Kind::CutLog && random.one_in(2),
+            background: self.kind != CaseKind::CutLog && random.one_in(2),
             crash_at: (crashes && random.one_in(2)).then(|| 1 + random.below(120)),
             crash_seed: random.any(),
             closes: random.one_in(2),
             troubles: troubles(random, calm),
             load: random.one_in(2).then(|| load(random, false)),
-            load_afterwards: (self.kind != Kind::CutLog && random.one_in(4))
+            load_afterwards: (self.kind != CaseKind::CutLog && random.one_in(4))
                 .then(|| load(random, true)),
             scripts,
         }
@@ -220,7 +220,7 @@ impl Case {
                 Operation::UpdateRange {
                     from: key,
                     count,
-                    panics_at: (self.kind != Kind::CutLog && random.one_in(6))
+                    panics_at: (self.kind != CaseKind::CutLog && random.one_in(6))
                         .then(|| random.below(count)),
                 }
             }

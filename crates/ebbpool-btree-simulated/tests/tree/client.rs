@@ -1,4 +1,4 @@
-//! What the threads of a life do with the database, and what they hold it to.
+//! The threads that use the database during a life, and check its results.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
 use std::sync::Arc;
@@ -6,23 +6,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ebbpool::storage::{FaultyDisk, PowerOff};
-use ebbpool_btree_simulated::{Database, Durability, Error, Transaction};
+use ebbpool_btree_simulated::{Database, DatabaseError, Durability, Transaction};
 use ebbpool_simulation::thread;
 
 use crate::case::{Case, Ending, Operation, Step};
 use crate::disk::Mishaps;
 use crate::model::{Effects, Model, Records, Value};
 
-/// Why a thread or a life ends before its script does.
+/// Why a thread or a life ends before its script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Off {
+pub enum StopReason {
     PowerOff,
-    /// A torn page was reported, where nothing else was promised.
+    /// A torn page was reported, in a case without double writes.
     Reported,
 }
 
-/// The payload of a panic that the script has.
-pub struct Scripted;
+/// The payload of a panic that belongs to the script.
+pub struct ScriptedPanic;
 
 pub struct Client {
     pub case: Arc<Case>,
@@ -32,11 +32,11 @@ pub struct Client {
     pub mishaps: Arc<Mishaps>,
 }
 
-pub fn says_power_off(error: &Error) -> bool {
+pub fn says_power_off(error: &DatabaseError) -> bool {
     let off = PowerOff.to_string();
     let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(inner) = source {
-        // What was wrapped in another error is known by its message.
+        // An error that was converted to another one is recognized by its message.
         if inner.is::<PowerOff>() || inner.to_string().contains(&off) {
             return true;
         }
@@ -52,10 +52,10 @@ fn sleep(microseconds: u64) {
 }
 
 impl Client {
-    /// Whether the database may answer so, given what has gone wrong.
-    fn judge(&self, error: &Error) -> Result<(), Off> {
+    /// Checks that the faults so far explain an error of the database.
+    fn judge(&self, error: &DatabaseError) -> Result<(), StopReason> {
         if self.disk.is_off() {
-            return Err(Off::PowerOff);
+            return Err(StopReason::PowerOff);
         }
         assert!(
             !says_power_off(error),
@@ -64,25 +64,27 @@ impl Client {
         let set = |flag: &AtomicBool| flag.load(Ordering::SeqCst);
         use ebbpool::Error as Pool;
         let allowed = match error {
-            Error::Conflict { .. } => true,
-            Error::Pool(Pool::Poisoned { .. }) => set(&self.mishaps.sync_failed),
-            Error::Pool(
+            DatabaseError::Conflict { .. } => true,
+            DatabaseError::Pool(Pool::Poisoned { .. }) => set(&self.mishaps.sync_failed),
+            DatabaseError::Pool(
                 Pool::Read { .. }
                 | Pool::Write { .. }
                 | Pool::Log { .. }
                 | Pool::Grow { .. }
                 | Pool::Storage { .. },
             )
-            | Error::Log { .. }
-            | Error::Broken(_) => set(&self.mishaps.any),
-            Error::Pool(Pool::Damaged { .. }) | Error::Corrupt { .. } => set(&self.mishaps.flipped),
+            | DatabaseError::Log { .. }
+            | DatabaseError::Broken(_) => set(&self.mishaps.any),
+            DatabaseError::Pool(Pool::Damaged { .. }) | DatabaseError::Corrupt { .. } => {
+                set(&self.mishaps.flipped)
+            }
             _ => false,
         };
         assert!(allowed, "nothing explains the error: {error}");
         let tally = &mut self.model.state().tally;
         match error {
-            Error::Conflict { .. } => tally.conflicts += 1,
-            Error::Broken(_) => tally.broken += 1,
+            DatabaseError::Conflict { .. } => tally.conflicts += 1,
+            DatabaseError::Broken(_) => tally.broken += 1,
             _ => tally.refused += 1,
         }
         Ok(())
@@ -96,7 +98,7 @@ impl Client {
         }
     }
 
-    fn step(&self, step: &Step) -> Result<(), Off> {
+    fn step(&self, step: &Step) -> Result<(), StopReason> {
         match step {
             Step::Transaction {
                 operations,
@@ -124,7 +126,7 @@ impl Client {
         }
     }
 
-    fn get(&self, key: u64) -> Result<(), Off> {
+    fn get(&self, key: u64) -> Result<(), StopReason> {
         let key = self.case.key(key);
         let since = self.model.now();
         match self.database.get(&key) {
@@ -136,12 +138,12 @@ impl Client {
         Ok(())
     }
 
-    fn scan(&self, from: u64, to: u64, descending: bool) -> Result<(), Off> {
+    fn scan(&self, from: u64, to: u64, descending: bool) -> Result<(), StopReason> {
         let (from, to) = (self.case.key(from), self.case.key(to));
         let (from, to) = (from.clone().min(to.clone()), from.max(to));
         let since = self.model.now();
         let range = self.database.range(from.clone()..to.clone());
-        let found: Result<Vec<_>, Error> = match descending {
+        let found: Result<Vec<_>, DatabaseError> = match descending {
             true => range.rev().collect(),
             false => range.collect(),
         };
@@ -157,14 +159,19 @@ impl Client {
         Ok(())
     }
 
-    fn transaction(&self, operations: &[Operation], ending: Ending, pause: u64) -> Result<(), Off> {
+    fn transaction(
+        &self,
+        operations: &[Operation],
+        ending: Ending,
+        pause: u64,
+    ) -> Result<(), StopReason> {
         let mut transaction = self.database.begin();
         let mut effects = Effects::new();
         for operation in operations {
             sleep(pause);
             match self.operate(&mut transaction, operation, &mut effects) {
                 Ok(true) => {}
-                // The panic has left the transaction to be dropped.
+                // After a panic the transaction is dropped.
                 Ok(false) => return Ok(()),
                 Err(error) => {
                     self.judge(&error)?;
@@ -179,7 +186,7 @@ impl Client {
         }
     }
 
-    fn roll_back(&self, transaction: Transaction<'_>) -> Result<(), Off> {
+    fn roll_back(&self, transaction: Transaction<'_>) -> Result<(), StopReason> {
         match transaction.rollback() {
             Ok(()) => self.model.state().tally.rolled_back += 1,
             Err(error) => self.judge(&error)?,
@@ -187,7 +194,7 @@ impl Client {
         Ok(())
     }
 
-    fn commit(&self, transaction: Transaction<'_>, effects: Effects) -> Result<(), Off> {
+    fn commit(&self, transaction: Transaction<'_>, effects: Effects) -> Result<(), StopReason> {
         let number = self.model.commit(effects);
         match transaction.commit() {
             Ok(()) => {
@@ -195,8 +202,8 @@ impl Client {
                 self.model.committed(number, durable);
             }
             Err(error) => {
-                // Any other error leaves open whether it counts.
-                if matches!(error, Error::Broken(_)) {
+                // After any other error it is undecided whether the transaction has committed.
+                if matches!(error, DatabaseError::Broken(_)) {
                     self.model.refused(number);
                 }
                 self.judge(&error)?;
@@ -205,13 +212,13 @@ impl Client {
         Ok(())
     }
 
-    /// One operation; false after a panic that the script has.
+    /// Runs one operation. Returns false after a panic that belongs to the script.
     fn operate(
         &self,
         transaction: &mut Transaction<'_>,
         operation: &Operation,
         effects: &mut Effects,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, DatabaseError> {
         match *operation {
             Operation::Put { key, length, fill } => {
                 let key = self.case.key(key);
@@ -267,7 +274,7 @@ impl Client {
         count: u64,
         panics_at: Option<u64>,
         effects: &mut Effects,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, DatabaseError> {
         let from = self.case.key(from);
         let since = self.model.now();
         let mut seen = Records::new();
@@ -275,10 +282,10 @@ impl Client {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             transaction.update_range(&from, count, |key, old| {
                 if panics_at == Some(calls) {
-                    panic_any(Scripted);
+                    panic_any(ScriptedPanic);
                 }
                 calls += 1;
-                // A key may be seen more than once, where its page had to be let go.
+                // The closure may get a key twice, if its page had to be unlatched in between.
                 seen.entry(key.to_vec())
                     .or_insert_with(|| Arc::new(old.to_vec()));
                 let new = old.iter().map(|byte| byte.wrapping_add(1)).collect();
@@ -287,7 +294,7 @@ impl Client {
         }));
         let outcome = match outcome {
             Ok(outcome) => outcome,
-            Err(payload) if payload.is::<Scripted>() => {
+            Err(payload) if payload.is::<ScriptedPanic>() => {
                 self.model.state().tally.panics += 1;
                 return Ok(false);
             }
@@ -306,7 +313,7 @@ impl Client {
     }
 }
 
-/// A value that tells which one it is, where it is long enough.
+/// A value that begins with the number `fill`, if it is long enough.
 fn value(length: usize, fill: u64) -> Value {
     let mut value = vec![fill as u8; length];
     for (into, from) in value.iter_mut().zip(fill.to_le_bytes()) {

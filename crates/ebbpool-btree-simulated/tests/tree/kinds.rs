@@ -1,4 +1,4 @@
-//! Cases that need more than scripts.
+//! Cases that are more than scripts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use crate::disk::{Mishaps, Troubles};
 use crate::life::World;
 use crate::model::{Model, Tally};
 
-/// Some read a long value all the time; one puts another key of the same leaf.
+/// Some threads read a long value all the time; one puts another key of the same leaf.
 pub fn a_writer_among_readers_of_a_long_value(case: &Arc<Case>) -> Tally {
     fastrand::seed(case.seed);
     let world = World {

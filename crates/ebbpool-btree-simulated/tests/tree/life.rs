@@ -1,4 +1,4 @@
-//! A run: one life of the database after the other, each of which begins with a recovery.
+//! A run: several lives of the database, one after the other, each of which begins with a recovery.
 
 use ebbpool::{OperationCosts, Unit};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
@@ -6,15 +6,17 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use ebbpool::storage::{Fault, FaultyDisk, FaultyFile, Operation, page_lsn};
-use ebbpool_btree_simulated::{Database, Durability, Error, LogFile, Options, Parts};
+use ebbpool_btree_simulated::{
+    Database, DatabaseError, DatabaseOptions, DatabaseParts, Durability, LogFile,
+};
 use ebbpool_simulation::{random, thread};
 
-use crate::case::{Case, Kind, Life, Load};
-use crate::client::{Client, Off, Scripted};
+use crate::case::{Case, CaseKind, Life, Load};
+use crate::client::{Client, ScriptedPanic, StopReason};
 use crate::disk::{Mishaps, Troubled, Troubles};
 use crate::model::{Effects, Model, Records, Tally, Value};
 
-/// What lasts from life to life.
+/// The state that the lives of a run share.
 pub struct World {
     pub case: Arc<Case>,
     pub disk: FaultyDisk,
@@ -22,7 +24,7 @@ pub struct World {
 }
 
 pub fn run(case: &Arc<Case>) -> Tally {
-    // The numbers that databases draw.
+    // New databases draw their identities from this generator.
     fastrand::seed(case.seed);
     let world = World {
         case: Arc::clone(case),
@@ -31,28 +33,28 @@ pub fn run(case: &Arc<Case>) -> Tally {
     };
     for life in &case.lives {
         match world.live(life) {
-            Err(Off::Reported) => {
+            Err(StopReason::Reported) => {
                 world.model.state().tally.reported += 1;
                 return world.tally();
             }
-            Ok(()) | Err(Off::PowerOff) => {}
+            Ok(()) | Err(StopReason::PowerOff) => {}
         }
         world.crash(life.crash_seed);
     }
-    if world.last_look() == Err(Off::Reported) {
+    if world.last_look() == Err(StopReason::Reported) {
         world.model.state().tally.reported += 1;
     }
     world.tally()
 }
 
-/// A file of the log that takes its time, and fails to sync.
-struct Log {
+/// A slow file of the log, whose syncs fail.
+struct TroubledLog {
     file: FaultyFile,
     troubles: Troubles,
     mishaps: Arc<Mishaps>,
 }
 
-impl LogFile for Log {
+impl LogFile for TroubledLog {
     fn len(&self) -> std::io::Result<u64> {
         self.file.len()
     }
@@ -98,14 +100,14 @@ impl World {
         self.model.state().tally.crashes += 1;
     }
 
-    pub fn options(&self, background: bool) -> Options {
+    pub fn options(&self, background: bool) -> DatabaseOptions {
         let case = &self.case;
         let costs = OperationCosts {
             read: 1.0,
             write: 8.0,
             unit: Unit::PageReads,
         };
-        Options::new(case.frames)
+        DatabaseOptions::new(case.frames)
             .policy(case.policy)
             .expect("the policy is known")
             .page_size(case.page_size)
@@ -116,7 +118,12 @@ impl World {
             .pool(move |pool| pool.fixed_costs(costs))
     }
 
-    pub fn parts(&self, disk: &FaultyDisk, troubles: Troubles, mishaps: &Arc<Mishaps>) -> Parts {
+    pub fn parts(
+        &self,
+        disk: &FaultyDisk,
+        troubles: Troubles,
+        mishaps: &Arc<Mishaps>,
+    ) -> DatabaseParts {
         let pages = |name: &'static str| Troubled {
             disk: disk.clone(),
             name,
@@ -128,29 +135,32 @@ impl World {
             in_flight: Mutex::default(),
         };
         let log = |name| -> Box<dyn LogFile> {
-            Box::new(Log {
+            Box::new(TroubledLog {
                 file: disk.bytes(name),
                 troubles,
                 mishaps: Arc::clone(mishaps),
             })
         };
-        Parts {
+        DatabaseParts {
             pages: Box::new(pages("data")),
             double_write: self.case.double_write.then(|| Box::new(pages("torn")) as _),
             log: [log("log0"), log("log1")],
         }
     }
 
-    /// Only the disk may make this fail that is off, or a torn page where nothing else was promised.
-    fn succeeds<T>(&self, what: &str, outcome: Result<T, Error>) -> Result<T, Off> {
+    /// Checks that an operation fails only because the power is off, or because a page is torn in a case
+    /// without double writes.
+    fn succeeds<T>(&self, what: &str, outcome: Result<T, DatabaseError>) -> Result<T, StopReason> {
         outcome.map_err(|error| match error {
-            _ if self.disk.is_off() => Off::PowerOff,
-            Error::Pool(ebbpool::Error::Damaged { .. }) if !self.case.double_write => Off::Reported,
+            _ if self.disk.is_off() => StopReason::PowerOff,
+            DatabaseError::Pool(ebbpool::Error::Damaged { .. }) if !self.case.double_write => {
+                StopReason::Reported
+            }
             error => panic!("{what}: {error}"),
         })
     }
 
-    fn open(&self, life: &Life, mishaps: &Arc<Mishaps>) -> Result<Database, Off> {
+    fn open(&self, life: &Life, mishaps: &Arc<Mishaps>) -> Result<Database, StopReason> {
         let parts = self.parts(&self.disk, life.troubles, mishaps);
         let opened = self.options(life.background).open_on(parts);
         let database = self.succeeds("the database is opened", opened)?;
@@ -162,17 +172,17 @@ impl World {
         self.case.lives.iter().all(|life| life.scripts.len() == 1)
     }
 
-    /// After a recovery.
-    fn judge(&self, database: &mut Database) -> Result<(), Off> {
+    /// Checks the database after a recovery.
+    fn judge(&self, database: &mut Database) -> Result<(), StopReason> {
         let found = self.succeeds("all is read", contents(database))?;
         self.model.recovered(&found, self.one_client());
         self.check(database)
     }
 
-    fn check(&self, database: &mut Database) -> Result<(), Off> {
+    fn check(&self, database: &mut Database) -> Result<(), StopReason> {
         let report = self.succeeds("all is checked", database.check())?;
         if self.disk.is_off() {
-            return Err(Off::PowerOff);
+            return Err(StopReason::PowerOff);
         }
         if let Some(finding) = report.findings.first() {
             panic!("a check finds: {finding}");
@@ -180,7 +190,7 @@ impl World {
         Ok(())
     }
 
-    fn live(&self, life: &Life) -> Result<(), Off> {
+    fn live(&self, life: &Life) -> Result<(), StopReason> {
         if let Some(at) = life.crash_at {
             let crash = Fault::crash(Operation::Change, life.crash_seed);
             self.disk.inject(crash.nth(at));
@@ -215,10 +225,10 @@ impl World {
         self.model.state().tally.faults += count;
         let mut database = Arc::into_inner(database).expect("all clients have ended");
         if self.disk.is_off() {
-            return Err(Off::PowerOff);
+            return Err(StopReason::PowerOff);
         }
         if count > 0 {
-            // What it refuses now is explained, and the next life looks at what is left.
+            // The faults explain further errors, and the next life checks the content.
             return Ok(());
         }
         let found = self.succeeds("all is read", contents(&database))?;
@@ -230,7 +240,7 @@ impl World {
             self.compare(&found);
             self.check(&mut database)?;
         }
-        if self.case.kind == Kind::CutLog {
+        if self.case.kind == CaseKind::CutLog {
             self.cut_the_log()?;
         }
         if life.closes {
@@ -242,16 +252,16 @@ impl World {
     }
 
     fn compare(&self, found: &Records) {
-        let wanted = self.model.records();
-        if *found != wanted {
-            let mut keys = found.keys().chain(wanted.keys());
-            let key = keys.find(|key| found.get(*key) != wanted.get(*key));
+        let expected = self.model.records();
+        if *found != expected {
+            let mut keys = found.keys().chain(expected.keys());
+            let key = keys.find(|key| found.get(*key) != expected.get(*key));
             panic!("no client is at work, and key {key:?} has another value than was committed");
         }
     }
 
-    /// Loads records, if the database is empty or made so before.
-    fn load(&self, database: &mut Database, load: Load) -> Result<(), Off> {
+    /// Loads records, if the database is empty or is emptied before.
+    fn load(&self, database: &mut Database, load: Load) -> Result<(), StopReason> {
         let old = self.model.records();
         if load.clears && !old.is_empty() {
             let effects: Effects = old.keys().map(|key| (key.clone(), None)).collect();
@@ -275,18 +285,18 @@ impl World {
         let values = (0..).map(|number: usize| vec![number as u8; number * 37 % (longest + 1)]);
         let records: Vec<(Vec<u8>, Vec<u8>)> = keys.into_iter().zip(values).collect();
         if !self.model.records().is_empty() {
-            return match database.load(records.into_iter().map(Ok::<_, Error>), 0.7) {
-                Err(Error::NotEmpty) => Ok(()),
+            return match database.load(records.into_iter().map(Ok::<_, DatabaseError>), 0.7) {
+                Err(DatabaseError::NotEmpty) => Ok(()),
                 Ok(_) => panic!("it loads over what is there"),
                 Err(error) => self.succeeds("a load over records", Err(error)),
             };
         }
         if load.panics {
-            let ends = records.clone().into_iter().map(Ok::<_, Error>);
-            let ends = ends.chain(std::iter::from_fn(|| panic_any(Scripted)));
+            let ends = records.clone().into_iter().map(Ok::<_, DatabaseError>);
+            let ends = ends.chain(std::iter::from_fn(|| panic_any(ScriptedPanic)));
             let outcome = catch_unwind(AssertUnwindSafe(|| database.load(ends, 0.7)));
             match outcome {
-                Err(payload) if payload.is::<Scripted>() => {}
+                Err(payload) if payload.is::<ScriptedPanic>() => {}
                 Err(payload) => resume_unwind(payload),
                 Ok(outcome) => {
                     self.succeeds("a load that panics", outcome)?;
@@ -301,7 +311,7 @@ impl World {
             (key.clone(), Some(value))
         });
         let number = self.model.commit(effects.collect());
-        let loaded = database.load(records.into_iter().map(Ok::<_, Error>), 0.7);
+        let loaded = database.load(records.into_iter().map(Ok::<_, DatabaseError>), 0.7);
         self.succeeds("a load", loaded)?;
         self.model.committed(number, true);
         let now = self.model.now();
@@ -310,9 +320,9 @@ impl World {
         Ok(())
     }
 
-    /// Another disk with the same files, of whose log the end is missing: the database is refused, or is as it
-    /// was after some commit and stays so.
-    fn cut_the_log(&self) -> Result<(), Off> {
+    /// Cuts the end of the log on a copy of the disk. Opening that database fails, or it has the state
+    /// after one of its commits and keeps later ones.
+    fn cut_the_log(&self) -> Result<(), StopReason> {
         let disk = self.disk.fork(random());
         let name = if random().is_multiple_of(2) {
             "log0"
@@ -320,17 +330,17 @@ impl World {
             "log1"
         };
         let file = disk.bytes(name);
-        let length = file.len().map_err(|_| Off::PowerOff)?;
+        let length = file.len().map_err(|_| StopReason::PowerOff)?;
         let head = 8192.min(length);
         let cut = match random() % 2 {
             0 => head,
             _ => head + random() % (length - head + 1),
         };
         for name in ["data", "torn", "log0", "log1"] {
-            disk.bytes(name).sync().map_err(|_| Off::PowerOff)?;
+            disk.bytes(name).sync().map_err(|_| StopReason::PowerOff)?;
         }
-        file.set_len(cut).map_err(|_| Off::PowerOff)?;
-        file.sync().map_err(|_| Off::PowerOff)?;
+        file.set_len(cut).map_err(|_| StopReason::PowerOff)?;
+        file.sync().map_err(|_| StopReason::PowerOff)?;
         self.model.state().tally.cut += 1;
         let mishaps = Arc::new(Mishaps::default());
         let calm = Troubles::default();
@@ -345,9 +355,9 @@ impl World {
         let Ok(found) = contents(&database) else {
             return Ok(());
         };
-        let known = self.model.states().contains(&found);
+        let was_a_state = self.model.states().contains(&found);
         assert!(
-            known,
+            was_a_state,
             "{name} was cut from {length} to {cut} bytes, and the database is in a state that never was"
         );
         let keys: Vec<Vec<u8>> = (0..20).map(|key| self.case.key(key * 3)).collect();
@@ -364,7 +374,7 @@ impl World {
         }
         let database = match open() {
             Ok(database) => database,
-            // What the crash tore is only reported then.
+            // Without double writes a page that the crash tore is reported.
             Err(_) if !self.case.double_write => return Ok(()),
             Err(error) => panic!(
                 "{name} was cut from {length} to {cut} bytes, the database was opened, and cannot be once more: {error}"
@@ -383,7 +393,7 @@ impl World {
         Ok(())
     }
 
-    fn last_look(&self) -> Result<(), Off> {
+    fn last_look(&self) -> Result<(), StopReason> {
         let mishaps = Arc::new(Mishaps::default());
         let parts = self.parts(&self.disk, Troubles::default(), &mishaps);
         let opened = self.options(false).open_on(parts);
@@ -393,8 +403,8 @@ impl World {
     }
 }
 
-/// Everything, if it is the same from both ends.
-pub fn contents(database: &Database) -> Result<Records, Error> {
+/// All records, which are the same from both ends.
+pub fn contents(database: &Database) -> Result<Records, DatabaseError> {
     let all = || database.range::<&[u8]>(..);
     let ascending: Vec<(Vec<u8>, Vec<u8>)> = all().collect::<Result<_, _>>()?;
     let mut descending: Vec<(Vec<u8>, Vec<u8>)> = all().rev().collect::<Result<_, _>>()?;

@@ -1,7 +1,8 @@
-//! The tree under simulated threads: one seed decides what transactions do, in which order threads run, what the
-//! storage answers, which closures panic and when the power fails. A model knows what was committed.
+//! The tree under simulated threads. One seed determines the steps of transactions, the order of threads,
+//! the results of the storage, the closures that panic, and when the power fails. A model has the committed
+//! changes.
 //!
-//! The same settings as for the pool (`ebbpool-simulated`, `tests/pool`).
+//! The settings are those of the pool's tests (`ebbpool-simulated`, `tests/pool`).
 
 extern crate ebbpool_simulated as ebbpool;
 
@@ -19,7 +20,7 @@ use std::sync::Arc;
 
 use ebbpool_simulation::{Failure, Outcome, Simulation};
 
-use case::{Case, Kind, Step};
+use case::{Case, CaseKind, Step};
 use harness::Scenario;
 use model::Tally;
 
@@ -33,8 +34,8 @@ impl Scenario for Case {
     fn run(&self, simulation: &Simulation) -> Result<Outcome<Tally>, Failure> {
         let case = Arc::new(self.clone());
         simulation.run(move || match case.kind {
-            Kind::General | Kind::CutLog => life::run(&case),
-            Kind::LongReaders => kinds::a_writer_among_readers_of_a_long_value(&case),
+            CaseKind::General | CaseKind::CutLog => life::run(&case),
+            CaseKind::LongReaders => kinds::a_writer_among_readers_of_a_long_value(&case),
         })
     }
 
@@ -42,7 +43,7 @@ impl Scenario for Case {
         format!("{:?}", self.kind)
     }
 
-    /// Each without one life, or without some steps of a client, or some operations of a transaction.
+    /// Smaller cases: each lacks one life, some steps of a client, or some operations of a transaction.
     fn smaller(&self) -> Vec<Self> {
         let mut smaller = Vec::new();
         let mut without = |change: &dyn Fn(&mut Case)| {

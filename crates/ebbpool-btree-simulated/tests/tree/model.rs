@@ -1,4 +1,4 @@
-//! What was committed, what a read may find, and what must survive.
+//! The model: the committed changes, what a read may return, and what must survive a crash.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,30 +7,31 @@ pub type Key = Vec<u8>;
 pub type Value = Arc<Vec<u8>>;
 pub type Records = BTreeMap<Key, Value>;
 
-/// What a transaction makes of keys: a value, or nothing.
+/// The changes of a transaction: by key, the new value, or nothing if it was removed.
 pub type Effects = BTreeMap<Key, Option<Value>>;
 
 /// A transaction whose commit was called.
 #[derive(Clone, Debug)]
 struct Commit {
     effects: Effects,
-    /// When it had returned well.
+    /// When the commit had returned successfully.
     returned: Option<u64>,
-    /// It survives every crash.
+    /// True if the commit survives every crash.
     durable: bool,
 }
 
 #[derive(Default)]
 pub struct State {
-    /// As it was after the latest recovery.
+    /// The records after the latest recovery.
     base: Records,
-    /// In the order in which they were called; transactions with a key in common come one after the other.
+    /// Commits in the order in which they were called. Transactions with a common key commit one after the
+    /// other.
     commits: Vec<Commit>,
     clock: u64,
     pub tally: Tally,
 }
 
-/// What was met, lest all of it be for nothing.
+/// Counters, which show that the test has tested something.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     pub committed: u64,
@@ -70,7 +71,8 @@ impl Tally {
     }
 }
 
-/// See the [module](self). Its lock is no simulated one: what is done under it is no step.
+/// See the [module](self). Its lock is not a simulated one, so work under it is not a step of the
+/// scheduler.
 #[derive(Default)]
 pub struct Model(Mutex<State>);
 
@@ -83,7 +85,7 @@ fn apply(records: &mut Records, effects: &Effects) {
     }
 }
 
-/// For messages: whole values are too long.
+/// Describes a value in messages, for which whole values are too long.
 pub fn brief(value: Option<&Value>) -> String {
     match value {
         None => "nothing".into(),
@@ -100,7 +102,7 @@ impl Model {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A commit is about to be called; answers its number.
+    /// Adds a commit that is about to be called. Returns its number.
     pub fn commit(&self, effects: Effects) -> usize {
         let mut state = self.state();
         state.clock += 1;
@@ -122,7 +124,7 @@ impl Model {
         state.tally.committed += 1;
     }
 
-    /// It does not count.
+    /// Notes that a commit had no effect.
     pub fn refused(&self, number: usize) {
         self.state().commits[number].effects.clear();
     }
@@ -133,19 +135,19 @@ impl Model {
         state.clock
     }
 
-    /// Everything whose commit had returned by then survives.
+    /// Notes that all commits survive that had returned before `then`.
     pub fn durable_since(&self, then: u64) {
         for commit in &mut self.state().commits {
             commit.durable |= commit.returned.is_some_and(|returned| returned < then);
         }
     }
 
-    /// What a read of a key may find that began then and has ended now.
+    /// The values that a read of a key may return that began at `since` and ends now.
     fn allowed(state: &State, key: &[u8], since: u64) -> Vec<Option<Value>> {
         let mut allowed = vec![state.base.get(key).cloned()];
         for commit in &state.commits {
             if let Some(value) = commit.effects.get(key) {
-                // What was committed before the read began has taken the place of all before it.
+                // A commit that had returned before the read began has replaced all earlier values.
                 if commit.returned.is_some_and(|returned| returned < since) {
                     allowed.clear();
                 }
@@ -170,7 +172,7 @@ impl Model {
         );
     }
 
-    /// A scan of these keys, of which it need not have found all.
+    /// Checks the result of a scan of the keys for which `covers` returns true.
     pub fn check_scan(&self, found: &Records, covers: impl Fn(&Key) -> bool, since: u64) {
         let mut keys: Vec<Key> = {
             let state = self.state();
@@ -189,7 +191,7 @@ impl Model {
         self.state().tally.scans += 1;
     }
 
-    /// Everything that was committed, when no client is at work.
+    /// The records after all commits, when no client runs.
     pub fn records(&self) -> Records {
         let state = self.state();
         let mut records = state.base.clone();
@@ -203,7 +205,7 @@ impl Model {
         records
     }
 
-    /// Every state that there was after a commit, when one client made them.
+    /// The states after each commit, if one client made all commits.
     pub fn states(&self) -> Vec<Records> {
         let state = self.state();
         let mut states = vec![state.base.clone()];
@@ -215,8 +217,8 @@ impl Model {
         states
     }
 
-    /// What a recovery has found becomes what there is: every durable commit has to be in it, others whole
-    /// or not at all; those of one client in their order.
+    /// Checks the records after a recovery, which become the new base. They include every durable commit,
+    /// and each other commit completely or not at all; those of one client in their order.
     pub fn recovered(&self, found: &Records, one_client: bool) {
         let mut state = self.state();
         let open: Vec<usize> = (0..state.commits.len())
@@ -259,13 +261,13 @@ impl Model {
             }
             nearest.get_or_insert(records);
         }
-        let wanted = nearest.unwrap_or_default();
-        let mut keys = found.keys().chain(wanted.keys());
-        let key = keys.find(|key| found.get(*key) != wanted.get(*key));
+        let expected = nearest.unwrap_or_default();
+        let mut keys = found.keys().chain(expected.keys());
+        let key = keys.find(|key| found.get(*key) != expected.get(*key));
         panic!(
             "what is found after a crash is no state that there may be: key {key:?} has {}, and should have, for example, {}; {} of {} commits are durable",
             brief(key.and_then(|key| found.get(key))),
-            brief(key.and_then(|key| wanted.get(key))),
+            brief(key.and_then(|key| expected.get(key))),
             state.commits.len() - open.len(),
             state.commits.len()
         );

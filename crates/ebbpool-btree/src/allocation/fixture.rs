@@ -1,4 +1,4 @@
-//! A database's pages and log on a simulated disk, without what knows of transactions.
+//! A database's pages and log on a simulated disk, without transactions.
 
 use std::sync::Arc;
 
@@ -7,28 +7,28 @@ use ebbpool::{Log as _, Lsn, Pool, PoolOptions};
 
 use super::Allocation;
 use crate::change::{Change, Content};
-use crate::error::Error;
-use crate::log::{Damaged, Identity, LogFile, Record, Undo, Wal};
+use crate::error::DatabaseError;
+use crate::log::{DamagePolicy, LogFile, LogIdentity, Record, Undo, Wal};
 use crate::page::{META, ROOT};
-use crate::tree::{Author, Tree};
+use crate::tree::{ChangeLogger, Tree};
 
 pub(crate) const PAGE_SIZE: usize = 512;
 
-const IDENTITY: Identity = Identity {
+const IDENTITY: LogIdentity = LogIdentity {
     page_size: PAGE_SIZE as u32,
     number: 0xebb,
 };
 
-/// Logs everything as never to be undone.
-pub(crate) struct Structural;
+/// Logs all changes as records that are never undone.
+pub(crate) struct StructureLogger;
 
-impl Author for Structural {
+impl ChangeLogger for StructureLogger {
     fn log(
         &mut self,
         wal: &Wal,
         _undo: Undo<'_>,
         changes: Vec<(u64, Change<'_>)>,
-    ) -> Result<Lsn, Error> {
+    ) -> Result<Lsn, DatabaseError> {
         Ok(wal.append(&Record::Structure { changes })?.lsn)
     }
 }
@@ -37,7 +37,7 @@ fn log_files(disk: &FaultyDisk) -> [Box<dyn LogFile>; 2] {
     [Box::new(disk.bytes("log0")), Box::new(disk.bytes("log1"))]
 }
 
-fn open_pool(disk: &FaultyDisk, wal: &Arc<Wal>, frames: u32) -> Result<Pool, Error> {
+fn open_pool(disk: &FaultyDisk, wal: &Arc<Wal>, frames: u32) -> Result<Pool, DatabaseError> {
     let options = PoolOptions::new(frames).background(false).log(wal.clone());
     let options = options.double_write(disk.pages("torn", PAGE_SIZE));
     Ok(options.open(disk.pages("data", PAGE_SIZE))?)
@@ -51,8 +51,8 @@ fn tree(pool: Pool, wal: Arc<Wal>) -> Tree {
     }
 }
 
-/// Changes pages, and logs it as one record.
-pub(crate) fn change(tree: &Tree, changes: &[(u64, Change<'_>)]) -> Result<(), Error> {
+/// Changes pages, and logs the changes as one record.
+pub(crate) fn change(tree: &Tree, changes: &[(u64, Change<'_>)]) -> Result<(), DatabaseError> {
     let mut guards = Vec::new();
     for (page, change) in changes {
         guards.push(match change {
@@ -60,7 +60,7 @@ pub(crate) fn change(tree: &Tree, changes: &[(u64, Change<'_>)]) -> Result<(), E
             _ => tree.pool.fix_write(*page)?,
         });
     }
-    let lsn = Structural.log(&tree.wal, Undo::Empty, changes.to_vec())?;
+    let lsn = StructureLogger.log(&tree.wal, Undo::Empty, changes.to_vec())?;
     for ((page, change), guard) in changes.iter().zip(&mut guards) {
         change.apply(*page, guard)?;
         guard.set_lsn(lsn);
@@ -69,7 +69,7 @@ pub(crate) fn change(tree: &Tree, changes: &[(u64, Change<'_>)]) -> Result<(), E
 }
 
 /// A database with an empty leaf as its root, durable.
-pub(crate) fn create(disk: &FaultyDisk, frames: u32) -> Result<Tree, Error> {
+pub(crate) fn create(disk: &FaultyDisk, frames: u32) -> Result<Tree, DatabaseError> {
     let wal = Arc::new(Wal::create(log_files(disk), IDENTITY, 1 << 30)?);
     let tree = tree(open_pool(disk, &wal, frames)?, wal);
     let meta = Content::Meta {
@@ -88,9 +88,9 @@ pub(crate) fn create(disk: &FaultyDisk, frames: u32) -> Result<Tree, Error> {
     Ok(tree)
 }
 
-/// Opens it again, with all that the log has redone; nothing if there is no log yet.
-pub(crate) fn open(disk: &FaultyDisk, frames: u32) -> Result<Option<Tree>, Error> {
-    let Some((wal, _)) = Wal::open(log_files(disk), 1 << 30, Damaged::Refuse)? else {
+/// Opens the database again and redoes all changes in the log. Returns nothing if there is no log yet.
+pub(crate) fn open(disk: &FaultyDisk, frames: u32) -> Result<Option<Tree>, DatabaseError> {
+    let Some((wal, _)) = Wal::open(log_files(disk), 1 << 30, DamagePolicy::Refuse)? else {
         return Ok(None);
     };
     let wal = Arc::new(wal);
@@ -100,8 +100,8 @@ pub(crate) fn open(disk: &FaultyDisk, frames: u32) -> Result<Option<Tree>, Error
     Ok(Some(tree))
 }
 
-/// As far as pages of the log: one after the other, as [`redone`] allows.
-fn redo(tree: &Tree) -> Result<(), Error> {
+/// Applies the log's changes one after the other, except those that a later record makes void.
+fn redo(tree: &Tree) -> Result<(), DatabaseError> {
     let maps = tree.allocation.maps;
     let mut records: Vec<(Lsn, u64, Vec<u8>)> = Vec::new();
     tree.wal.scan(&mut |_, lsn, record| {
@@ -127,7 +127,7 @@ fn redo(tree: &Tree) -> Result<(), Error> {
         let change: Change<'_> = postcard::from_bytes(&change).unwrap();
         let mut guard = match change {
             Change::Format(_) => {
-                // What is in storage may be younger.
+                // The page in storage may be later than the record.
                 if tree.pool.fix_read(page).is_ok_and(|page| page.lsn() >= lsn) {
                     continue;
                 }
@@ -143,8 +143,8 @@ fn redo(tree: &Tree) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes a page, and puts its own number there.
-pub(crate) fn take(tree: &Tree) -> Result<u64, Error> {
+/// Takes a page, and writes its number to it.
+pub(crate) fn take(tree: &Tree) -> Result<u64, DatabaseError> {
     let mut taken = tree.allocation.take(&tree.pool, &tree.wal)?;
     let (page, map) = (taken.page.page(), taken.map.page());
     let bytes = page.to_le_bytes();
@@ -158,7 +158,7 @@ pub(crate) fn take(tree: &Tree) -> Result<u64, Error> {
         used: true,
     };
     let changes = vec![(page, content.clone()), (map, mark.clone())];
-    match Structural.log(&tree.wal, Undo::Empty, changes) {
+    match StructureLogger.log(&tree.wal, Undo::Empty, changes) {
         Ok(lsn) => {
             content.apply(page, &mut taken.page)?;
             mark.apply(map, &mut taken.map)?;
@@ -174,7 +174,7 @@ pub(crate) fn take(tree: &Tree) -> Result<u64, Error> {
 }
 
 /// Frees pages.
-pub(crate) fn free(tree: &Tree, pages: &[u64]) -> Result<(), Error> {
+pub(crate) fn free(tree: &Tree, pages: &[u64]) -> Result<(), DatabaseError> {
     tree.allocation
-        .free(&tree.pool, &tree.wal, pages, &mut Structural)
+        .free(&tree.pool, &tree.wal, pages, &mut StructureLogger)
 }

@@ -1,4 +1,4 @@
-//! Pages that are taken and freed, across the border of two maps, through crashes, by several threads.
+//! Pages are taken and freed, across the border of two maps, with crashes, and by several threads.
 
 use std::collections::BTreeSet;
 
@@ -8,13 +8,13 @@ use parking_lot::Mutex;
 
 use super::fixture::{PAGE_SIZE, change, create, free, open, take};
 use super::*;
-use crate::page::overflow::Part;
+use crate::page::overflow::OverflowPart;
 use crate::tree::Tree;
 
-/// Pages that a map covers.
+/// The number of pages that a map covers.
 const SPAN: u64 = (512 - 32 - 16) * 8;
 
-/// All pages that the maps have as in use.
+/// All pages that the maps mark as in use.
 fn used(tree: &Tree) -> Vec<u64> {
     let maps = tree.allocation.maps;
     let mut used = Vec::new();
@@ -27,13 +27,13 @@ fn used(tree: &Tree) -> Vec<u64> {
     used
 }
 
-/// That a page holds what it was given.
+/// Whether a page holds the number that [`take`] wrote to it.
 fn holds_its_number(tree: &Tree, page: u64) -> bool {
     let payload = tree.pool.fix_read(page).unwrap();
-    Part::read(page, &payload).is_ok_and(|part| part.bytes == page.to_le_bytes())
+    OverflowPart::read(page, &payload).is_ok_and(|part| part.bytes == page.to_le_bytes())
 }
 
-/// Makes the pages below one used as if all had been taken.
+/// Marks the pages before `page` as in use, as if they had been taken.
 fn use_up_to(tree: &Tree, page: u64) {
     let mark = Change::Mark {
         first: 3,
@@ -46,7 +46,7 @@ fn use_up_to(tree: &Tree, page: u64) {
 }
 
 #[test]
-fn pages_come_in_order_and_maps_are_made_on_the_way() {
+fn pages_are_taken_in_order_and_maps_are_created_on_demand() {
     let disk = FaultyDisk::new(1);
     let tree = create(&disk, 100).unwrap();
     let taken: Vec<u64> = (0..SPAN + 100).map(|_| take(&tree).unwrap()).collect();
@@ -78,7 +78,7 @@ fn pages_come_in_order_and_maps_are_made_on_the_way() {
 }
 
 #[test]
-fn a_page_that_is_given_back_comes_again() {
+fn a_page_that_is_given_back_is_taken_again() {
     let tree = create(&FaultyDisk::new(1), 20).unwrap();
     for _ in 0..3 {
         let taken = tree.allocation.take(&tree.pool, &tree.wal).unwrap();
@@ -90,7 +90,7 @@ fn a_page_that_is_given_back_comes_again() {
 }
 
 #[test]
-fn what_is_free_is_left_alone_and_what_never_is_is_refused() {
+fn free_skips_free_pages_and_refuses_pages_that_are_never_free() {
     let tree = create(&FaultyDisk::new(1), 20).unwrap();
     let pages: Vec<u64> = (0..9).map(|_| take(&tree).unwrap()).collect();
     free(&tree, &pages[2..5]).unwrap();
@@ -101,7 +101,7 @@ fn what_is_free_is_left_alone_and_what_never_is_is_refused() {
         let error = free(&tree, &[page]).unwrap_err();
         assert!(error.to_string().contains("never free"), "{error}");
     }
-    // One of them is bad: none of this map's is freed.
+    // One of them must not be freed, so none of the pages of this map is.
     free(&tree, &[pages[7], 2]).unwrap_err();
     assert_eq!(used(&tree), [0, 1, 2, 3, 4, 8, 9, 10, 11]);
     free(&tree, &pages).unwrap();
@@ -109,13 +109,13 @@ fn what_is_free_is_left_alone_and_what_never_is_is_refused() {
 }
 
 #[test]
-fn a_page_in_use_is_never_given_out() {
+fn a_page_in_use_is_never_taken() {
     let tree = create(&FaultyDisk::new(1), 20).unwrap();
     let page = take(&tree).unwrap();
     tree.pool.free(page).unwrap();
     let error = take(&tree).unwrap_err();
     assert!(error.to_string().contains("page 3"), "{error}");
-    assert!(error.to_string().contains("has it as in use"), "{error}");
+    assert!(error.to_string().contains("marks it as in use"), "{error}");
     assert_eq!(take(&tree).unwrap(), 4);
 }
 
@@ -133,13 +133,13 @@ fn a_full_disk_takes_nothing() {
             disk.inject(Fault::failing(Operation::Resize, ENOSPC).of("data"));
             let error = take(&tree).unwrap_err();
             assert!(
-                matches!(error, Error::Pool(ebbpool::Error::Grow { .. })),
+                matches!(error, DatabaseError::Pool(ebbpool::Error::Grow { .. })),
                 "{error}"
             );
             disk.heal();
         }
         if room == 2 {
-            // The second page of two, since a map is due.
+            // The fault hits the second of two pages, the new map.
             disk.inject(Fault::failing(Operation::Resize, ENOSPC).of("data").nth(2));
             take(&tree).unwrap_err();
             disk.heal();
@@ -157,14 +157,17 @@ fn a_failing_log_takes_nothing() {
     let tree = create(&disk, 20).unwrap();
     use_up_to(&tree, SPAN);
     disk.inject(Fault::failing(Operation::Sync, ENOSPC).of("log0"));
-    // The map would have to be durable.
+    // The new map's record would have to be durable.
     let error = take(&tree).unwrap_err();
-    assert!(matches!(error, Error::Log { .. }), "{error}");
-    assert!(matches!(take(&tree).unwrap_err(), Error::Log { .. }));
+    assert!(matches!(error, DatabaseError::Log { .. }), "{error}");
+    assert!(matches!(
+        take(&tree).unwrap_err(),
+        DatabaseError::Log { .. }
+    ));
 }
 
 #[test]
-fn a_truncated_file_is_told() {
+fn a_truncated_file_is_reported() {
     let disk = FaultyDisk::new(1);
     let tree = create(&disk, 20).unwrap();
     for _ in 0..10 {
@@ -179,7 +182,7 @@ fn a_truncated_file_is_told() {
     let error = allocation.begin(&pool, &|_| false).unwrap_err().to_string();
     assert!(error.starts_with("page 9 is damaged"), "{error}");
     assert!(error.contains("it has 9 pages, and needs 11"), "{error}");
-    // What a rollback is about to free was perhaps never there.
+    // A page that a rollback is about to free may never have been written.
     let error = allocation
         .begin(&pool, &|page| page == 10)
         .unwrap_err()
@@ -191,7 +194,7 @@ fn a_truncated_file_is_told() {
 }
 
 #[test]
-fn a_lost_map_is_told() {
+fn a_lost_map_is_reported() {
     let lose = |pages: &[u64]| {
         let disk = FaultyDisk::new(1);
         let tree = create(&disk, 20).unwrap();
@@ -228,8 +231,8 @@ fn a_lost_map_is_told() {
     assert_eq!(lose(&[SPAN + 2]).unwrap(), SPAN + 6);
 }
 
-/// Takes pages across the border of two maps, and frees some.
-fn script(tree: &Tree) -> Result<(), Error> {
+/// Takes pages across the border of two maps, and frees some of them.
+fn script(tree: &Tree) -> Result<(), DatabaseError> {
     let mut before = None;
     for round in 0..12 {
         let page = take(tree)?;
@@ -247,7 +250,7 @@ fn script(tree: &Tree) -> Result<(), Error> {
     Ok(())
 }
 
-/// What is in use, by the log alone.
+/// The pages in use, by the log alone.
 fn used_by_the_log(tree: &Tree) -> Vec<u64> {
     let mut used = BTreeSet::new();
     let note = &mut |_, _, record: &Record<'_>| {
@@ -276,7 +279,7 @@ fn used_by_the_log(tree: &Tree) -> Vec<u64> {
 }
 
 #[test]
-fn after_a_crash_the_maps_are_what_the_log_says() {
+fn after_a_crash_the_maps_are_those_of_the_log() {
     let before = |seed| {
         let disk = FaultyDisk::new(seed);
         let tree = create(&disk, 20).unwrap();
@@ -308,7 +311,7 @@ fn after_a_crash_the_maps_are_what_the_log_says() {
                 .filter(|&&page| page >= SPAN - 3 && page != SPAN + 1);
             assert!(taken.all(|&page| holds_its_number(&tree, page)), "{place}");
             grown += u32::from(tree.pool.pages() > length);
-            // It goes on with pages that nobody has.
+            // Later pages are free ones.
             let more: BTreeSet<u64> = (0..10).map(|_| take(&tree).expect(&place)).collect();
             assert_eq!(more.len(), 10, "{place}");
             assert!(used.iter().all(|page| !more.contains(page)), "{place}");
@@ -318,7 +321,7 @@ fn after_a_crash_the_maps_are_what_the_log_says() {
 }
 
 #[test]
-fn threads_never_get_the_same_page() {
+fn threads_never_take_the_same_page() {
     let tree = create(&FaultyDisk::new(1), 64).unwrap();
     use_up_to(&tree, SPAN - 100);
     let taken = Mutex::new(BTreeSet::new());

@@ -1,10 +1,10 @@
-//! Pages against vectors: random changes, and bytes that nobody wrote.
+//! Compares pages with vectors under random changes, and reads pages with arbitrary bytes.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::*;
-use crate::page::Kind;
+use crate::page::PageKind;
 use crate::page::cell::{
     Value, most_inline_cell, most_key_bytes, read_inner_cell, read_leaf_cell, write_inner_cell,
     write_leaf_cell,
@@ -45,7 +45,7 @@ fn bytes_of(cells: &[Cell]) -> Vec<u8> {
     cells.iter().flat_map(Cell::bytes).collect()
 }
 
-/// What a node holds, by all of its accessors.
+/// The cells of a node, read with all of its accessors.
 fn read(node: &Node<'_>) -> Vec<Cell> {
     let cell = |slot| {
         let key = node.key(slot).unwrap().to_vec();
@@ -92,7 +92,7 @@ prop_compose! {
     }
 }
 
-/// A key of the script: few of them, of all lengths.
+/// One of 60 keys of a script, of all lengths.
 fn key(index: Index, payload: usize) -> Vec<u8> {
     let number = index.index(60);
     let mut key = vec![b'a' + (number % 26) as u8];
@@ -109,7 +109,7 @@ fn cell(level: u8, step: &Step, key: Vec<u8>, payload: usize) -> Cell {
         return Cell::Long(key, step.value.index(1 << 30) as u64, 70_000);
     }
     let room = most_inline_cell(payload) - 6 - key.len();
-    // Mostly short ones, so that there are many.
+    // Most values are short, so that a node has many.
     let most = if step.fill.is_multiple_of(3) {
         room
     } else {
@@ -119,10 +119,10 @@ fn cell(level: u8, step: &Step, key: Vec<u8>, payload: usize) -> Cell {
     Cell::Inline(key, vec![step.fill; length])
 }
 
-/// The change of a step and the cells after it; nothing if the step makes no sense then.
+/// The change of a step, the cells after it, and the next leaf.
 fn plan(step: &Step, level: u8, payload: usize, cells: &[Cell]) -> (Planned, Vec<Cell>, u64) {
     let mut after = cells.to_vec();
-    // The first cell of an inner node stays what it is.
+    // The first cell of an inner node does not change.
     let fixed = usize::from(level > 0);
     let next = u64::from(step.fill) * u64::from(level == 0);
     let cell = cell(level, step, key(step.key, payload), payload);
@@ -213,7 +213,7 @@ fn first_cells(level: u8) -> Vec<Cell> {
     }
 }
 
-fn format(level: u8, next: u64, cells: &[Cell], payload: &mut [u8]) -> Result<(), Error> {
+fn format(level: u8, next: u64, cells: &[Cell], payload: &mut [u8]) -> Result<(), DatabaseError> {
     let cells = bytes_of(cells);
     let content = Content::Node {
         level,
@@ -223,15 +223,15 @@ fn format(level: u8, next: u64, cells: &[Cell], payload: &mut [u8]) -> Result<()
     Change::Format(content).apply(PAGE, payload)
 }
 
-/// Calls all that reads a page.
+/// Calls all functions that read a page.
 fn read_anything(payload: &[u8]) {
-    let maps = Maps::new(payload.len());
+    let maps = AllocationMaps::new(payload.len());
     for page in [0, 1, PAGE, maps.span + 1, u64::MAX] {
         let _ = maps.used(page, payload);
         let _ = maps.is_used(page, payload, 3);
     }
-    let _ = Meta::read(payload);
-    let _ = Part::read(PAGE, payload);
+    let _ = MetaPage::read(payload);
+    let _ = OverflowPart::read(PAGE, payload);
     let Ok(node) = Node::open(PAGE, payload) else {
         return;
     };
@@ -251,7 +251,7 @@ fn read_anything(payload: &[u8]) {
 }
 
 fn any_change(planned: &Planned, step: &Step) -> Vec<u8> {
-    // As the log keeps it: changes have to survive that.
+    // As the log stores it: a change must read as it was written.
     let change = planned.change(step.fill.into());
     postcard::to_allocvec(&change).unwrap()
 }
@@ -260,7 +260,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn changes_do_to_a_page_what_they_do_to_a_vector(
+    fn changes_of_a_page_equal_changes_of_a_vector(
         length in payload_sizes(),
         level in 0..3u8,
         steps in prop::collection::vec(step(), 1..200),
@@ -299,13 +299,13 @@ proptest! {
             prop_assert_eq!(node.next().unwrap_or(0), next);
             prop_assert_eq!(node.used(), bytes_of(&cells).len() + cells.len() * SLOT);
             prop_assert_eq!(node.cells(0..cells.len()).unwrap(), bytes_of(&cells));
-            let wanted = key(step.key, length);
-            let expected = cells.binary_search_by(|cell| cell.key().cmp(&wanted));
-            prop_assert_eq!(node.search(&wanted).unwrap(), expected);
+            let requested = key(step.key, length);
+            let expected = cells.binary_search_by(|cell| cell.key().cmp(&requested));
+            prop_assert_eq!(node.search(&requested).unwrap(), expected);
             if level > 0 {
-                let slot = node.slot_for(&wanted).unwrap();
-                prop_assert!(cells[slot].key() <= &wanted[..]);
-                prop_assert!(cells.get(slot + 1).is_none_or(|cell| cell.key() > &wanted[..]));
+                let slot = node.slot_for(&requested).unwrap();
+                prop_assert!(cells[slot].key() <= &requested[..]);
+                prop_assert!(cells.get(slot + 1).is_none_or(|cell| cell.key() > &requested[..]));
             }
         }
         let mut anew = vec![1; length];
@@ -314,7 +314,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_panics_whatever_a_page_holds(
+    fn arbitrary_pages_cause_no_panic(
         mut payload in prop::collection::vec(any::<u8>(), 0..600),
         kind in 0..6u8,
         steps in prop::collection::vec(step(), 1..10),
@@ -322,8 +322,8 @@ proptest! {
         if let Some(first) = payload.first_mut() {
             *first = kind;
         }
-        if payload.len() > 8 && kind == Kind::Node as u8 {
-            // A header that can be, at least.
+        if payload.len() > 8 && kind == PageKind::Node as u8 {
+            // A header that is possible, at least.
             let heap = payload.len() / 2;
             payload[2..4].copy_from_slice(&((heap / 4) as u16).to_le_bytes());
             payload[4..6].copy_from_slice(&(heap as u16).to_le_bytes());
@@ -333,7 +333,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_panics_where_a_page_is_damaged(
+    fn damaged_pages_cause_no_panic(
         level in 0..2u8,
         fill in prop::collection::vec(step(), 20..80),
         damage in prop::collection::vec((any::<Index>(), 0..64usize, any::<u8>()), 1..4),
@@ -350,7 +350,7 @@ proptest! {
             }
         }
         for (anywhere, at, xor) in damage {
-            // Half of it where the header and slots are.
+            // Half of the damage is in the header and the slots.
             let at = if xor % 2 == 0 { anywhere.index(length) } else { at };
             payload[at] ^= xor;
         }
@@ -358,7 +358,7 @@ proptest! {
     }
 
     #[test]
-    fn a_format_leaves_nothing_of_what_was_there(bytes: Vec<u8>, fill: u8) {
+    fn a_format_overwrites_the_whole_page(bytes: Vec<u8>, fill: u8) {
         let contents = [
             Content::Overflow { next: 3, bytes: &bytes },
             Content::Meta { page_size: 512, identity: 9 },
@@ -376,7 +376,7 @@ proptest! {
     }
 }
 
-/// Reads and changes a page that may be anything: an error, or a change; an error changes nothing.
+/// Reads and changes a page with arbitrary content. A change that fails changes nothing.
 fn change_anything(mut payload: Vec<u8>, steps: &[Step]) -> Result<(), TestCaseError> {
     for step in steps {
         read_anything(&payload);
@@ -411,7 +411,7 @@ fn change_anything(mut payload: Vec<u8>, steps: &[Step]) -> Result<(), TestCaseE
 }
 
 #[test]
-fn what_does_not_fit_changes_nothing() {
+fn changes_that_do_not_fit_change_nothing() {
     let mut payload = vec![0; 480];
     format(0, 0, &[], &mut payload).unwrap();
     let before = payload.clone();
@@ -460,7 +460,7 @@ fn marks_beyond_all_pages_are_refused() {
 }
 
 #[test]
-fn verify_finds_what_does_not_add_up() {
+fn verify_finds_inconsistencies() {
     let cells = [
         Cell::Inline(b"a".to_vec(), vec![1; 20]),
         Cell::Inline(b"b".to_vec(), vec![2; 20]),

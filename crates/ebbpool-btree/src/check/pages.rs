@@ -1,44 +1,44 @@
-//! Reading pages for a check: what is wrong with them, which are in use, and which were reached.
+//! The pages during a check: findings about them, which are in use, and which were reached.
 
 use ebbpool::{HEADER_BYTES, Lsn, Pool, ReadGuard, Scan};
 use fixedbitset::FixedBitSet;
 
-use super::{Finding, Report};
-use crate::error::Error;
-use crate::page::map::Maps;
-use crate::page::meta::{FORMAT, Meta};
-use crate::page::{Kind, META};
-use crate::tree::{Shape, Tree};
+use super::{CheckFinding, CheckReport};
+use crate::error::DatabaseError;
+use crate::page::map::AllocationMaps;
+use crate::page::meta::{FORMAT, MetaPage};
+use crate::page::{META, PageKind};
+use crate::tree::{Tree, TreeShape};
 
 use ebbpool::Log as _;
 
 /// All pages of the storage, two bits for each.
-pub(super) struct Pages<'t> {
+pub(super) struct PageCheck<'t> {
     pool: &'t Pool,
-    maps: Maps,
+    maps: AllocationMaps,
     count: u64,
     /// Where the log ends.
     end: Lsn,
     scan: Scan,
     used: FixedBitSet,
     reached: FixedBitSet,
-    /// Maps by their index, that do not say which pages are in use.
+    /// By index, maps that could not be read.
     unreadable_maps: FixedBitSet,
-    /// Maps by their index, that were never made.
+    /// By index, maps that were never created.
     empty_maps: FixedBitSet,
-    /// Pages that are in use may not have been reached because others could not be read.
+    /// True if pages in use may not have been reached because other pages could not be read.
     incomplete: bool,
     used_count: u64,
-    findings: Vec<Finding>,
+    findings: Vec<CheckFinding>,
 }
 
-impl<'t> Pages<'t> {
+impl<'t> PageCheck<'t> {
     pub(super) fn new(tree: &'t Tree) -> Self {
         let count = tree.pool.pages();
         let bits = usize::try_from(count).unwrap_or(usize::MAX);
         let maps = tree.allocation.maps;
         let map_bits = maps.below(count).count();
-        Pages {
+        PageCheck {
             pool: &tree.pool,
             maps,
             count,
@@ -54,62 +54,66 @@ impl<'t> Pages<'t> {
         }
     }
 
-    pub(super) fn find(&mut self, page: u64, what: impl Into<String>) {
+    pub(super) fn add_finding(&mut self, page: u64, what: impl Into<String>) {
         let what = what.into();
-        self.findings.push(Finding { page, what });
+        self.findings.push(CheckFinding { page, what });
     }
 
-    /// Nothing, and a finding, if it failed because of what a page holds.
-    pub(super) fn note<T>(&mut self, outcome: Result<T, Error>) -> Result<Option<T>, Error> {
+    /// Returns the value, or nothing and adds a finding if an error says that a page is damaged or
+    /// unreadable.
+    pub(super) fn note<T>(
+        &mut self,
+        outcome: Result<T, DatabaseError>,
+    ) -> Result<Option<T>, DatabaseError> {
         match outcome {
             Ok(value) => return Ok(Some(value)),
-            Err(Error::Corrupt { page, what }) => self.find(page, what),
-            Err(Error::Pool(ebbpool::Error::Damaged { page, damage })) => {
-                self.find(page, damage.to_string());
+            Err(DatabaseError::Corrupt { page, what }) => self.add_finding(page, what),
+            Err(DatabaseError::Pool(ebbpool::Error::Damaged { page, damage })) => {
+                self.add_finding(page, damage.to_string());
             }
-            Err(Error::Pool(ebbpool::Error::Read { page, source })) => {
-                self.find(page, format!("it cannot be read: {source}"));
+            Err(DatabaseError::Pool(ebbpool::Error::Read { page, source })) => {
+                self.add_finding(page, format!("it cannot be read: {source}"));
             }
             Err(error) => return Err(error),
         }
         Ok(None)
     }
 
-    /// A page as the storage has it; nothing, and a finding, if it cannot be had.
-    pub(super) fn read(&mut self, page: u64) -> Result<Option<ReadGuard<'t>>, Error> {
+    /// Reads a page from the storage. Returns nothing and adds a finding if it cannot be read.
+    pub(super) fn read(&mut self, page: u64) -> Result<Option<ReadGuard<'t>>, DatabaseError> {
         self.pool.discard(page)?;
         let read = self.pool.fix_scan(page, &mut self.scan);
-        let Some(guard) = self.note(read.map_err(Error::from))? else {
+        let Some(guard) = self.note(read.map_err(DatabaseError::from))? else {
             return Ok(None);
         };
         let (lsn, end) = (guard.lsn(), self.end);
         if lsn > end {
             let what =
                 format!("it is as of LSN {lsn}, and the log ends at {end}: the log is older");
-            self.find(page, what);
+            self.add_finding(page, what);
         }
         Ok(Some(guard))
     }
 
-    /// Notes that a page is reached from another one; false, and a finding, if it was before, or there
-    /// is no such page.
+    /// Notes that a page is reached from another one. Returns false and adds a finding if it was reached
+    /// before or does not exist.
     pub(super) fn reach(&mut self, page: u64, from: u64) -> bool {
         if page >= self.count {
             let count = self.count;
             let what = format!("it names page {page}, and there are {count} pages");
-            self.find(from, what);
+            self.add_finding(from, what);
             return false;
         }
         if self.reached.put(page as usize) {
             let what = format!("it is reached a second time, from page {from}");
-            self.find(page, what);
+            self.add_finding(page, what);
             return false;
         }
         let map = self.index_of_map(page);
-        let told = !self.unreadable_maps.contains(map) && !self.empty_maps.contains(map);
-        if told && !self.used.contains(page as usize) {
+        let has_map = !self.unreadable_maps.contains(map) && !self.empty_maps.contains(map);
+        if has_map && !self.used.contains(page as usize) {
             let what = format!("it is reached from page {from}, and marked as free");
-            self.find(page, what);
+            self.add_finding(page, what);
         }
         true
     }
@@ -118,12 +122,12 @@ impl<'t> Pages<'t> {
         (page / self.maps.span) as usize
     }
 
-    /// Part of the tree could not be walked.
-    pub(super) fn miss_some(&mut self) {
+    /// Notes that part of the tree could not be walked.
+    pub(super) fn mark_incomplete(&mut self) {
         self.incomplete = true;
     }
 
-    pub(super) fn look_at_maps(&mut self) -> Result<(), Error> {
+    pub(super) fn check_maps(&mut self) -> Result<(), DatabaseError> {
         for (index, map) in self.maps.below(self.count).enumerate() {
             let payload = match map < self.count {
                 true => self.read(map)?,
@@ -136,7 +140,7 @@ impl<'t> Pages<'t> {
                 }
                 continue;
             };
-            if map > 1 && Kind::of(&payload) == Some(Kind::Nothing) {
+            if map > 1 && PageKind::of(&payload) == Some(PageKind::Nothing) {
                 self.empty_maps.insert(index);
                 continue;
             }
@@ -160,25 +164,25 @@ impl<'t> Pages<'t> {
             let what = format!(
                 "it marks {more} pages as in use from page {first} on, and there are {count} pages"
             );
-            self.find(map, what);
+            self.add_finding(map, what);
         }
         self.used_count += used.len() as u64;
         self.reach(map, map);
     }
 
-    pub(super) fn look_at_meta(&mut self) -> Result<(), Error> {
+    pub(super) fn check_meta(&mut self) -> Result<(), DatabaseError> {
         self.reach(META, META);
         let Some(payload) = self.read(META)? else {
             return Ok(());
         };
-        let meta = Meta::read(&payload);
+        let meta = MetaPage::read(&payload);
         drop(payload);
         let Some(meta) = self.note(meta)? else {
             return Ok(());
         };
         if meta.format != FORMAT {
             let found = meta.format;
-            self.find(
+            self.add_finding(
                 META,
                 format!("it says format {found}, and this is format {FORMAT}"),
             );
@@ -186,7 +190,7 @@ impl<'t> Pages<'t> {
         let page_size = self.pool.payload_size() + HEADER_BYTES;
         if meta.page_size as usize != page_size {
             let found = meta.page_size;
-            self.find(
+            self.add_finding(
                 META,
                 format!("it says pages of {found} bytes, and they have {page_size}"),
             );
@@ -194,8 +198,8 @@ impl<'t> Pages<'t> {
         Ok(())
     }
 
-    /// After all was reached that can be.
-    pub(super) fn look_for_leaks(&mut self) {
+    /// Adds findings for pages in use that the walk did not reach.
+    pub(super) fn check_leaks(&mut self) {
         let why = match self.incomplete {
             true => "in use, and not reached, perhaps since other pages cannot be read",
             false => "in use and not reached: leaked",
@@ -207,26 +211,26 @@ impl<'t> Pages<'t> {
                 0 => why.to_owned(),
                 more => format!("{why}, as are the {more} after it"),
             };
-            self.find(first, what);
+            self.add_finding(first, what);
         }
         let empty: Vec<usize> = self.empty_maps.ones().collect();
         for index in empty {
-            self.look_at_empty_map(index as u64 * self.maps.span);
+            self.check_empty_map(index as u64 * self.maps.span);
         }
     }
 
-    fn look_at_empty_map(&mut self, first: u64) {
+    fn check_empty_map(&mut self, first: u64) {
         let after = (first + self.maps.span).min(self.count);
         let reached = (first..after).find(|&page| self.reached.contains(page as usize));
         if let Some(page) = reached {
             let what = format!("the allocation map is empty, and page {page} is in use");
-            self.find(first + 1, what);
+            self.add_finding(first + 1, what);
         }
     }
 
-    pub(super) fn into_report(mut self, shape: Shape) -> Report {
+    pub(super) fn into_report(mut self, shape: TreeShape) -> CheckReport {
         self.findings.sort_by_key(|finding| finding.page);
-        Report {
+        CheckReport {
             shape,
             pages: self.count,
             used: self.used_count,

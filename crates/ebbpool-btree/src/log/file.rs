@@ -1,4 +1,4 @@
-//! Files that a log is kept in.
+//! The files of a log.
 
 #[cfg(unix)]
 use std::fs::File;
@@ -9,23 +9,24 @@ use std::os::unix::fs::FileExt;
 #[cfg(feature = "test-kit")]
 use ebbpool::storage::FaultyFile;
 
-/// A file as a log needs it.
+/// The operations that a log needs of a file.
 #[allow(clippy::len_without_is_empty)]
 pub trait LogFile: Send + Sync {
     /// Its length in bytes.
     ///
     /// # Errors
     ///
-    /// What the system says; so for all of these.
+    /// The system's error, for this and all other methods.
     fn len(&self) -> io::Result<u64>;
 
-    /// Reads bytes from an offset on, and answers how many there were: fewer at the end of the file only.
+    /// Reads bytes from an offset on, and returns how many it read: fewer than requested only at the end of
+    /// the file.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize>;
 
     /// Writes all of the bytes from an offset on.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Makes it so many bytes long.
+    /// Sets the file's length in bytes.
     fn set_len(&self, length: u64) -> io::Result<()>;
 
     /// Makes everything written so far survive a power failure.
@@ -39,16 +40,16 @@ impl LogFile for File {
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
-        let mut there = 0;
-        while let Some(rest) = into.get_mut(there..).filter(|rest| !rest.is_empty()) {
-            match FileExt::read_at(self, rest, offset.saturating_add(there as u64)) {
+        let mut length_read = 0;
+        while let Some(rest) = into.get_mut(length_read..).filter(|rest| !rest.is_empty()) {
+            match FileExt::read_at(self, rest, offset.saturating_add(length_read as u64)) {
                 Ok(0) => break,
-                Ok(length) => there += length,
+                Ok(length) => length_read += length,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(there)
+        Ok(length_read)
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
@@ -57,7 +58,7 @@ impl LogFile for File {
 
     fn set_len(&self, length: u64) -> io::Result<()> {
         File::set_len(self, length)?;
-        // A sync of data need not cover that a file became shorter.
+        // A sync of data need not make the new length durable if the file became shorter.
         self.sync_all()
     }
 

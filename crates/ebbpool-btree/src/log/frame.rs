@@ -1,4 +1,4 @@
-//! How records stand in a log.
+//! The frames in which a log stores its records.
 
 use std::io;
 
@@ -6,17 +6,17 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::record::{Position, Record};
 
-/// Bytes before a record's body: checksum of all that follows, position, the body's length.
+/// The length of the head before a record's body: checksum of all that follows, position, the body's length.
 pub(super) const HEAD: usize = 20;
 
-/// Bytes of the longest body.
+/// The length of the longest body in bytes.
 pub(super) const LONGEST: usize = 80 << 20;
 
-/// Adds a record that begins at `position` to the end of a buffer, and answers how long it is there.
+/// Appends a record that begins at `position` to a buffer, and returns its length there.
 ///
 /// # Errors
 ///
-/// If it is too long. The buffer is as before.
+/// If the record is too long. The buffer is unchanged then.
 pub(super) fn append(
     record: &Record<'_>,
     position: Position,
@@ -52,8 +52,8 @@ pub(super) fn seal(frame: &mut [u8], position: Position, seed: u64) {
     frame[..8].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// How long a record is that begins with these bytes, head included. Nothing if it does not begin at
-/// `position`, or is longer than what there is room for.
+/// The length of the record that begins with these bytes, head included. Nothing if it does not begin at
+/// `position`, or is longer than `room`.
 pub(super) fn length(bytes: &[u8], position: Position, room: u64) -> Option<usize> {
     let (head, _) = bytes.split_first_chunk::<HEAD>()?;
     let length = HEAD + u32_at(head, 16) as usize;
@@ -61,12 +61,12 @@ pub(super) fn length(bytes: &[u8], position: Position, room: u64) -> Option<usiz
     (fits && stands_at(bytes, position)).then_some(length)
 }
 
-/// True if the record that begins with these bytes says that it begins at `position`.
+/// True if the record that begins with these bytes has `position` in its head.
 pub(super) fn stands_at(bytes: &[u8], position: Position) -> bool {
     bytes.get(8..16) == Some(&position.to_le_bytes())
 }
 
-/// The body of a record, of which these are all of the bytes; nothing if they are not as written.
+/// The body of the record with these bytes; nothing if its checksum is wrong.
 pub(super) fn body(frame: &[u8], seed: u64) -> Option<&[u8]> {
     let (sum, summed) = frame.split_first_chunk::<8>()?;
     let whole = xxh3_64_with_seed(summed, seed) == u64::from_le_bytes(*sum);
@@ -75,13 +75,13 @@ pub(super) fn body(frame: &[u8], seed: u64) -> Option<&[u8]> {
 
 /// # Errors
 ///
-/// If these bytes, though as written, are nothing that is understood here.
+/// If the body is not a record of this format, although its checksum is right.
 pub(super) fn decode(body: &[u8], position: Position) -> io::Result<Record<'_>> {
     match postcard::take_from_bytes(body) {
         Ok((record, [])) => Ok(record),
         _ => Err(io::Error::new(
             io::ErrorKind::InvalidData,
-            format!("the record at byte {position} is of no kind that is known here"),
+            format!("the record at byte {position} is of an unknown kind"),
         )),
     }
 }

@@ -1,17 +1,17 @@
-//! What holds for any bytes in a log's files; for fuzzing.
+//! Properties that hold for any bytes in a log's files; for fuzzing.
 
 use ebbpool::Log;
 use ebbpool::storage::FaultyDisk;
 
-use super::{Damaged, Identity, LogFile, Position, Record, Wal, frame, header};
+use super::{DamagePolicy, LogFile, LogIdentity, Position, Record, Wal, frame, header};
 
 const NAMES: [&str; 2] = ["log0", "log1"];
 
-/// Takes bytes for a record's body: what is understood reads the same when it is logged again.
+/// Takes bytes for a record's body: if they are a record, it reads the same when it is logged again.
 ///
 /// # Errors
 ///
-/// What does not hold.
+/// The property that does not hold.
 pub fn record(bytes: &[u8]) -> Result<(), String> {
     let Ok(record) = frame::decode(bytes, 0) else {
         return Ok(());
@@ -23,16 +23,16 @@ pub fn record(bytes: &[u8]) -> Result<(), String> {
     demand(same && length == again.len(), "a record reads differently")
 }
 
-/// Takes bytes for what a log's files hold, and opens it: what is refused is left as it was, and what
-/// is opened can be read, appended to, and opened again.
+/// Takes bytes for the content of a log's files, and opens the log. Files that are refused remain
+/// unchanged; a log that opens can be read, appended to, and opened again.
 ///
-/// A byte says what is made right first, so that more than the checksums is put to the test (1: headers, 2:
-/// records). Then come four headers without their checksums, two of each file, and the length (two bytes) of what is
-/// in the first file; the rest is in the second.
+/// The first byte says which checksums are corrected before, so that more than the checksums is tested (1:
+/// headers, 2: records). Then follow four headers without their checksums, two of each file, and the length
+/// (two bytes) of the records in the first file; the rest are the records of the second file.
 ///
 /// # Errors
 ///
-/// What does not hold.
+/// The property that does not hold.
 pub fn log(input: &[u8]) -> Result<(), String> {
     let disk = FaultyDisk::new(0);
     for (name, bytes) in NAMES.iter().zip(files(input)) {
@@ -60,12 +60,12 @@ pub fn log(input: &[u8]) -> Result<(), String> {
     }
 }
 
-fn open(disk: &FaultyDisk) -> Result<Option<(Wal, Identity)>, crate::Error> {
+fn open(disk: &FaultyDisk) -> Result<Option<(Wal, LogIdentity)>, crate::DatabaseError> {
     let files = NAMES.map(|name| Box::new(disk.bytes(name)) as Box<dyn LogFile>);
-    Wal::open(files, 1000, Damaged::Refuse)
+    Wal::open(files, 1000, DamagePolicy::Refuse)
 }
 
-/// Where records begin; all of them are read one by one, too.
+/// Scans a log and returns where its records begin; also reads each record by its position.
 fn scanned(wal: &Wal) -> Result<Vec<Position>, String> {
     let mut found = Vec::new();
     let mut problem = Ok(());
@@ -87,8 +87,8 @@ fn scanned(wal: &Wal) -> Result<Vec<Position>, String> {
 
 fn contents(disk: &FaultyDisk) -> Result<[Vec<u8>; 2], String> {
     let [first, second] = NAMES.map(|name| disk.bytes(name).read_all());
-    let told = |error: std::io::Error| error.to_string();
-    Ok([first.map_err(told)?, second.map_err(told)?])
+    let message = |error: std::io::Error| error.to_string();
+    Ok([first.map_err(message)?, second.map_err(message)?])
 }
 
 fn files(input: &[u8]) -> [Vec<u8>; 2] {
@@ -106,9 +106,9 @@ fn files(input: &[u8]) -> [Vec<u8>; 2] {
             let mut whole = [0; header::BYTES];
             whole[..header.len()].copy_from_slice(header);
             if right & 1 != 0 {
-                header::make_right(&mut whole);
+                header::complete(&mut whole);
             }
-            let header = header::Header::decode(&whole).ok().flatten();
+            let header = header::LogHeader::decode(&whole).ok().flatten();
             latest = latest.max(header.map(|header| (header.turn, header.start, header.identity)));
             let at = place * header::LENGTH as usize / 2;
             bytes[at..at + whole.len()].copy_from_slice(&whole);
@@ -117,7 +117,7 @@ fn files(input: &[u8]) -> [Vec<u8>; 2] {
         if let Some((_, start, identity)) = latest
             && right & 2 != 0
         {
-            make_right(&mut records, start, identity.number);
+            complete(&mut records, start, identity.number);
         }
         bytes.extend_from_slice(&records);
         bytes
@@ -125,7 +125,7 @@ fn files(input: &[u8]) -> [Vec<u8>; 2] {
 }
 
 /// Gives records their positions and checksums, as far as their lengths make sense.
-fn make_right(mut records: &mut [u8], mut position: Position, seed: u64) {
+fn complete(mut records: &mut [u8], mut position: Position, seed: u64) {
     while let Some(head) = records.get(16..frame::HEAD) {
         let body = head.first_chunk().map_or(0, |b| u32::from_le_bytes(*b));
         let length = frame::HEAD + body as usize;

@@ -1,8 +1,8 @@
-//! The first bytes of a log's file: whose it is, and which part of the log it has.
+//! The header of a log's file: the identity of the database, and which part of the log the file has.
 //!
-//! There are two places for it, each in a block of its own, and turns write them in turn: if the power
-//! fails meanwhile, the header before is still there. Of the rest of each block one sector is the
-//! [witness](super::witness)'s.
+//! A file has two places for its header, each in a block of its own. The file writes them alternately, so
+//! that the previous header survives a power failure during the write. In each block one further sector
+//! belongs to the [witness](super::witness).
 
 use std::io;
 
@@ -10,96 +10,98 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::file::LogFile;
 use super::record::Position;
-use super::{Identity, unreadable};
-use crate::error::Error;
+use super::{LogIdentity, unreadable};
+use crate::error::DatabaseError;
 
 /// Records begin here, so that writing them never touches a header's block.
-pub(super) const LENGTH: u64 = 2 * PLACE;
+pub(super) const LENGTH: u64 = 2 * BLOCK;
 
-/// What devices write at once, or a multiple of it.
-pub(super) const PLACE: u64 = 4096;
+/// The size of the block of a header: the unit in which devices write, or a multiple of it.
+pub(super) const BLOCK: u64 = 4096;
 
 const MAGIC: [u8; 8] = *b"EBBPLOG\n";
 
-/// The format that is written here. Magic, format and checksum stay where they are in all formats.
+/// The format of the logs that this program writes. Magic, format and checksum have the same position in
+/// all formats.
 const FORMAT: u32 = 1;
 
 pub(super) const BYTES: usize = 48;
 pub(super) const SUMMED: usize = BYTES - 8;
 
-/// What crashes leave together: a header that was never written whole is a multiple of it long.
+/// The unit that a crash leaves old or new as a whole: a header that was only partly written has a multiple
+/// of it as its length.
 pub(super) const SECTOR: u64 = 512;
 
-/// No log comes so far. Below it no position overflows.
-pub(super) const FAR: u64 = 1 << 60;
+/// A bound that no position or turn of a log reaches. Below it no position overflows.
+pub(super) const LIMIT: u64 = 1 << 60;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Header {
-    pub(super) identity: Identity,
-    /// How many turns there were before this one, in both files together.
+pub(super) struct LogHeader {
+    pub(super) identity: LogIdentity,
+    /// The number of turns before this one, counted over both files.
     pub(super) turn: u64,
-    /// What the file's first record begins at.
+    /// The position of the file's first record.
     pub(super) start: Position,
 }
 
-impl Header {
+impl LogHeader {
     pub(super) fn encode(&self) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
         bytes[12..16].copy_from_slice(&self.identity.page_size.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.identity.number.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.turn.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.start.to_le_bytes());
-        make_right(&mut bytes);
+        complete(&mut bytes);
         bytes
     }
 
-    /// Nothing if these bytes are no header.
-    pub(super) fn decode(bytes: &[u8; BYTES]) -> Result<Option<Self>, Error> {
+    /// Returns nothing if these bytes are not a header.
+    pub(super) fn decode(bytes: &[u8; BYTES]) -> Result<Option<Self>, DatabaseError> {
         let (summed, sum) = bytes.split_at(SUMMED);
         if summed[..8] != MAGIC || xxh3_64(summed).to_le_bytes() != *sum {
             return Ok(None);
         }
         let found = u32_at(summed, 8);
         if found != FORMAT {
-            return Err(Error::Newer {
+            return Err(DatabaseError::Newer {
                 path: "the log".into(),
                 found,
-                known: FORMAT,
+                supported: FORMAT,
             });
         }
-        let header = Header {
-            identity: Identity {
+        let header = LogHeader {
+            identity: LogIdentity {
                 page_size: u32_at(summed, 12),
                 number: u64_at(summed, 16),
             },
             turn: u64_at(summed, 24),
             start: u64_at(summed, 32),
         };
-        Ok(Some(header).filter(|header| header.turn < FAR && header.start < FAR))
+        Ok(Some(header).filter(|header| header.turn < LIMIT && header.start < LIMIT))
     }
 
-    /// Where in its file it stands.
-    pub(super) fn place(&self) -> u64 {
-        (self.turn / 2 % 2) * PLACE
+    /// The offset of this header in its file.
+    pub(super) fn offset(&self) -> u64 {
+        (self.turn / 2 % 2) * BLOCK
     }
 
-    /// All that comes before the records, for a file that is new.
+    /// All bytes before the records, for a new file.
     pub(super) fn block(&self) -> Vec<u8> {
         let mut block = vec![0; LENGTH as usize];
-        for place in [0, PLACE as usize] {
-            block[place..place + BYTES].copy_from_slice(&self.encode());
+        for offset in [0, BLOCK as usize] {
+            block[offset..offset + BYTES].copy_from_slice(&self.encode());
         }
         block
     }
 
-    /// The latest header of a file that can be read; nothing if there is none.
-    pub(super) fn find(file: &dyn LogFile) -> Result<Option<Self>, Error> {
-        let mut latest: Option<Header> = None;
-        for place in [0, PLACE] {
+    /// The latest readable header of a file; nothing if there is none.
+    pub(super) fn find(file: &dyn LogFile) -> Result<Option<Self>, DatabaseError> {
+        let mut latest: Option<LogHeader> = None;
+        for offset in [0, BLOCK] {
             let mut bytes = [0; BYTES];
-            let length = file.read_at(place, &mut bytes).map_err(unreadable)?;
+            let length = file.read_at(offset, &mut bytes).map_err(unreadable)?;
             let header = match length == BYTES {
-                true => Header::decode(&bytes)?,
+                true => LogHeader::decode(&bytes)?,
                 false => None,
             };
             if header.is_some_and(|header| latest.is_none_or(|latest| latest.turn < header.turn)) {
@@ -110,8 +112,8 @@ impl Header {
     }
 }
 
-/// Makes a header of bytes that say whose it is.
-pub(super) fn make_right(bytes: &mut [u8; BYTES]) {
+/// Adds magic, format and checksum to the bytes of a header.
+pub(super) fn complete(bytes: &mut [u8; BYTES]) {
     bytes[..8].copy_from_slice(&MAGIC);
     bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
     seal(bytes);
@@ -122,7 +124,7 @@ pub(super) fn seal(bytes: &mut [u8; BYTES]) {
     bytes[SUMMED..].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// True if a file without a header may be what a crash left of one that was being made.
+/// True if a file without a header may be the result of a crash during the file's creation.
 pub(super) fn may_be_unfinished(file: &dyn LogFile) -> io::Result<bool> {
     let length = file.len()?;
     Ok(length <= LENGTH && length.is_multiple_of(SECTOR))

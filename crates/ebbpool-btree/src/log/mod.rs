@@ -1,32 +1,33 @@
 //! The write-ahead log: two files that take turns.
 //!
-//! The log is one endless string of bytes; each file has a piece of it, behind a header that says where
-//! in the string its piece begins. Records go to the *current* file. When nothing before a position is
-//! needed any more, the other file holds nothing that is needed, and the current one is longer than it
-//! should be, the log goes on in the other one.
+//! The log is one endless sequence of bytes. Each file has a piece of it, after a header that says where in
+//! the sequence the piece begins. Records go to the *current* file. The log continues in the other file
+//! when no record before a position is needed any more, the other file holds no needed record, and the
+//! current file is longer than its limit.
 //!
-//! A crash may leave records behind the end, after one that is torn. They are told from damage by the
-//! commits among them, which say how far the log was durable when they were appended.
+//! A crash may leave whole records after a torn one. The commits among them distinguish this from damage:
+//! each says how far the log was durable when it was appended.
 //!
-//! What holds at any time, and is cited by its number elsewhere:
+//! These invariants hold at any time. Other places cite them by their numbers:
 //!
-//! 1. A position up to which the log was durable never comes again. A record names its position, and its checksum has
-//!    the database's identity for a seed; so bytes that a file has from another piece of the log, or from another
-//!    database, are never taken for a record.
-//! 2. Records are written in the order in which they were appended, by one thread at a time, which has `writer`. So
-//!    what is written is a piece of the log without a gap.
-//! 3. The file that is not current was synced whole before the current one's header was written, and ends where the
-//!    current one begins. If it is not whole it was damaged.
-//! 4. A file takes its turn only when nothing that it holds is needed, and is cut only after its new header is
-//!    durable.
-//! 5. `durable` is raised only after the file that has everything up to there, its header included, was synced without
-//!    an error, and after a witness of that was written. No witness, commit or checkpoint names more than was durable
-//!    when it was made; so a log that ends before what one of them names lost something.
-//! 6. After a write or a sync that failed or panicked nothing more is logged and nothing more becomes durable. What the
-//!    sync may have dropped is written once more or cut off, so that no record is found on opening that a later crash
-//!    takes away.
-//! 7. Opening cuts the current file off at the log's end before anything is appended, so that what stood there never
-//!    continues what is appended.
+//! 1. A position up to which the log was durable is never used again. A record contains its position, and
+//!    its checksum has the database's identity as its seed. So bytes from another piece of the log, or from
+//!    another database, are never taken for a record.
+//! 2. Records are written in the order in which they were appended, by one thread at a time, which holds
+//!    `writer`. So the written part of the log has no gap.
+//! 3. The file that is not current was completely synced before the current one's header was written, and
+//!    ends where the current one begins. If it is not whole, it was damaged.
+//! 4. A file becomes current only when no record in it is needed, and is shortened only after its new
+//!    header is durable.
+//! 5. `durable` is raised only after the file that has everything up to that position, its header included,
+//!    was synced without an error, and after a witness of that was written. No witness, commit or
+//!    checkpoint names a position that was not durable when it was written. So a log that ends before such
+//!    a position has lost records.
+//! 6. After a write or a sync that failed or panicked nothing more is logged and nothing more becomes
+//!    durable. The bytes that the sync may have dropped are written again or cut off, so that opening finds
+//!    no record that a later crash could remove.
+//! 7. Opening cuts the current file off at the log's end before anything is appended, so that old bytes
+//!    there never continue the new records.
 
 mod file;
 mod frame;
@@ -46,11 +47,11 @@ use std::sync::OnceLock;
 
 use ebbpool::{Log, Lsn};
 
-use crate::error::Error;
+use crate::error::DatabaseError;
 use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, RwLock};
-use header::Header;
-use scan::Frames;
-use tail::Tail;
+use header::LogHeader;
+use scan::RecordReader;
+use tail::LogTail;
 use witness::Witness;
 
 pub use file::LogFile;
@@ -59,87 +60,88 @@ pub(crate) use record::{Position, Record, TxnId, Undo};
 /// A log begins here, so that no LSN is 0.
 pub(crate) const FIRST: Position = 64;
 
-/// Whoever appends writes what is not written yet when there is more than this, unless somebody else
-/// does.
+/// A thread that appends also writes when more bytes than this are not written yet, unless another thread
+/// is writing.
 const WRITE_AT: usize = 1 << 20;
 
-/// With so much that is not written, whoever appends waits for his turn.
+/// If more bytes than this are not written, a thread that appends waits until it can write.
 const MOST_UNWRITTEN: usize = 16 << 20;
 
-/// Most records are not longer, so that one read has them.
+/// The length of the first read of a record, which covers most records.
 const FIRST_READ: usize = 4096;
 
-/// What a log's header says of the database.
+/// The identity of a database in its log's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Identity {
+pub(crate) struct LogIdentity {
     pub(crate) page_size: u32,
     pub(crate) number: u64,
 }
 
 /// Where a record was put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Appended {
+pub(crate) struct AppendedRecord {
     pub(crate) position: Position,
     pub(crate) lsn: Lsn,
 }
 
-/// What a log is missing.
+/// What an opened log has lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Lost {
-    /// Where what can be read ends.
+pub(crate) struct LogLoss {
+    /// The end of the readable part.
     pub(crate) end: Position,
-    /// How far it was durable once, at least.
+    /// A position up to which the log was durable.
     pub(crate) durable: Lsn,
-    /// What one of the files had is not there.
+    /// True if the part in one of the files is missing.
     pub(crate) beginning: bool,
 }
 
-/// What is to become of a log that is damaged.
+/// How a damaged log is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Damaged {
-    /// It is refused.
+pub(crate) enum DamagePolicy {
+    /// Opening fails.
     Refuse,
-    /// It is opened as far as it can be read: nothing is to be written to it.
+    /// The log is opened as far as it can be read. Nothing may be written to its files.
     Salvage,
 }
 
-/// The log, for many threads.
+/// The log. Many threads may use it.
 pub(crate) struct Wal {
     files: [Box<dyn LogFile>; 2],
-    identity: Identity,
+    identity: LogIdentity,
     turn_bytes: u64,
-    tail: Mutex<Tail>,
-    /// Who has this writes and syncs; how far the log is written. Taken before `tail`.
+    tail: Mutex<LogTail>,
+    /// How far the log is written. The thread that holds the mutex writes and syncs. Locked before `tail`.
     writer: Mutex<Position>,
-    /// True while somebody syncs for all who wait. Taken before `writer`, and not kept meanwhile.
+    /// True while one thread syncs for all waiting threads. Locked before `writer`, and not held during the
+    /// sync.
     syncing: Mutex<bool>,
     synced: Condvar,
-    /// Changed only by who has `writer`.
-    layout: RwLock<Layout>,
-    /// By file, how far it says that the log was durable.
+    /// Changed only by the thread that holds `writer`.
+    layout: RwLock<LogLayout>,
+    /// By file, its witness of how far the log was durable.
     witnesses: Mutex<[Witness; 2]>,
-    /// What is missing of a log that was opened to save what is left.
-    lost: Option<Lost>,
+    /// What is missing, if the log was opened although it is damaged.
+    lost: Option<LogLoss>,
     end: AtomicU64,
     durable: AtomicU64,
-    /// The current file's header has been synced. It need not be when the log is opened.
+    /// True if the current file's header has been synced, which is not known when the log is opened.
     header_is_durable: AtomicBool,
-    failure: OnceLock<Failure>,
+    failure: OnceLock<LogFailure>,
     bytes_written: AtomicU64,
     syncs: AtomicU64,
 }
 
 /// Which file has which part of the log.
 #[derive(Clone, Copy, Debug)]
-struct Layout {
-    /// Of the two files, the one that records go to.
+struct LogLayout {
+    /// The index of the file that records go to.
     current: usize,
     turn: u64,
-    /// What each file begins at. The other one ends where the current one begins.
+    /// By file, the position of its first record. The other file ends where the current one begins.
     starts: [Position; 2],
 }
 
-impl Layout {
+impl LogLayout {
     fn current_start(&self) -> Position {
         self.starts[self.current]
     }
@@ -152,17 +154,17 @@ impl Layout {
         self.starts[self.other()]
     }
 
-    /// That of the current file.
-    fn header(&self, identity: Identity) -> Header {
-        Header {
+    /// The header of the current file.
+    fn header(&self, identity: LogIdentity) -> LogHeader {
+        LogHeader {
             identity,
             turn: self.turn,
             start: self.current_start(),
         }
     }
 
-    /// The file that has a position, and where in it that is.
-    fn place(&self, position: Position) -> (usize, u64) {
+    /// The file that has a position, and the offset of the position in it.
+    fn locate(&self, position: Position) -> (usize, u64) {
         let file = match position < self.current_start() {
             true => self.other(),
             false => self.current,
@@ -172,34 +174,34 @@ impl Layout {
     }
 }
 
-/// Why nothing more is logged: nobody knows what of it is in the file.
-struct Failure {
+/// Why nothing more is logged: it is unknown which part of a write is in the file.
+struct LogFailure {
     what: &'static str,
     kind: io::ErrorKind,
-    told: String,
+    message: String,
 }
 
-/// Held by who syncs for all.
-struct TurnToSync<'w>(&'w Wal);
+/// Held by the thread that syncs for all waiting threads.
+struct SyncTurn<'w>(&'w Wal);
 
-impl Drop for TurnToSync<'_> {
+impl Drop for SyncTurn<'_> {
     fn drop(&mut self) {
         *self.0.syncing.lock() = false;
         self.0.synced.notify_all();
     }
 }
 
-/// Held while a file of the log is written or synced. If the file panics, nobody knows what of it was
-/// done, and the log takes no more.
-struct Unfinished<'w>(&'w Wal);
+/// Held while a file of the log is written or synced. If the file panics, it is unknown which part was
+/// done, and the log takes no more records.
+struct UnfinishedWrite<'w>(&'w Wal);
 
-impl Unfinished<'_> {
+impl UnfinishedWrite<'_> {
     fn finish(self) {
         std::mem::forget(self);
     }
 }
 
-impl Drop for Unfinished<'_> {
+impl Drop for UnfinishedWrite<'_> {
     fn drop(&mut self) {
         let why = io::Error::other("a thread panicked in its file");
         self.0.fail("written", why);
@@ -207,19 +209,18 @@ impl Drop for Unfinished<'_> {
 }
 
 impl Wal {
-    /// Makes a log of two files that are empty, and syncs it. `turn_bytes`: how long a file is to
-    /// become before the other one takes over. What [`open`](Self::open) finds unfinished may be
-    /// in the files.
+    /// Creates a log in two files, and syncs it. `turn_bytes` is the length at which the log continues in
+    /// the other file. The files are empty, or hold a log that [`open`](Self::open) found unfinished.
     pub(crate) fn create(
         files: [Box<dyn LogFile>; 2],
-        identity: Identity,
+        identity: LogIdentity,
         turn_bytes: u64,
-    ) -> Result<Self, Error> {
-        make(&files, identity).map_err(|source| Error::Log {
-            what: "made",
+    ) -> Result<Self, DatabaseError> {
+        make(&files, identity).map_err(|source| DatabaseError::Log {
+            what: "created",
             source,
         })?;
-        let layout = Layout {
+        let layout = LogLayout {
             current: 0,
             turn: 1,
             starts: [FIRST; 2],
@@ -232,48 +233,50 @@ impl Wal {
         Ok(wal)
     }
 
-    /// Opens a log, and cuts off what was not written whole at its end; nothing if it was never finished
-    /// being made. A log without any record is one of a database that was not finished either.
+    /// Opens a log, and cuts off a record at its end that was not completely written. Returns nothing if
+    /// the log's creation was interrupted. A log without records belongs to a database whose creation was
+    /// interrupted.
     ///
     /// # Errors
     ///
-    /// [`Error::Log`], [`Error::LogDamaged`], [`Error::LogCut`], and [`Error::Newer`], whose path is `the
-    /// log`. Nothing was changed then, unless it is cutting off or syncing what was found that failed.
+    /// [`DatabaseError::Log`], [`DatabaseError::LogDamaged`], [`DatabaseError::LogCut`], and
+    /// [`DatabaseError::Newer`], whose path is `the log`. Nothing has changed then, unless the cut at the
+    /// end or the sync failed.
     pub(crate) fn open(
         files: [Box<dyn LogFile>; 2],
         turn_bytes: u64,
-        damaged: Damaged,
-    ) -> Result<Option<(Self, Identity)>, Error> {
-        let Some(found) = open::find(&files, damaged)? else {
+        damaged: DamagePolicy,
+    ) -> Result<Option<(Self, LogIdentity)>, DatabaseError> {
+        let Some(log) = open::find(&files, damaged)? else {
             return Ok(None);
         };
-        let headers = found.headers;
+        let headers = log.headers;
         let identity = headers[0].identity;
-        let layout = Layout {
-            current: found.current,
-            turn: headers[found.current].turn,
+        let layout = LogLayout {
+            current: log.current,
+            turn: headers[log.current].turn,
             starts: headers.map(|header| header.start),
         };
-        let mut wal = Wal::new(files, identity, turn_bytes, layout, found.end);
-        wal.durable.store(found.durable, Ordering::Release);
-        wal.witnesses = Mutex::new(found.witnesses);
-        wal.lost = found.lost;
-        wal.settle(found.end)?;
+        let mut wal = Wal::new(files, identity, turn_bytes, layout, log.end);
+        wal.durable.store(log.durable, Ordering::Release);
+        wal.witnesses = Mutex::new(log.witnesses);
+        wal.lost = log.lost;
+        wal.cut_to_end(log.end)?;
         Ok(Some((wal, identity)))
     }
 
     fn new(
         files: [Box<dyn LogFile>; 2],
-        identity: Identity,
+        identity: LogIdentity,
         turn_bytes: u64,
-        layout: Layout,
+        layout: LogLayout,
         end: Position,
     ) -> Self {
         Wal {
             files,
             identity,
             turn_bytes,
-            tail: Mutex::new(Tail::new(end)),
+            tail: Mutex::new(LogTail::new(end)),
             writer: Mutex::new(end),
             syncing: Mutex::new(false),
             synced: Condvar::new(),
@@ -289,10 +292,10 @@ impl Wal {
         }
     }
 
-    /// Cuts the current file off at the log's end (7), and sees to it that what was found is durable.
-    fn settle(&self, end: Position) -> Result<(), Error> {
+    /// Cuts the current file off at the log's end (7), and makes the records durable that were found.
+    fn cut_to_end(&self, end: Position) -> Result<(), DatabaseError> {
         let layout = *self.layout.read();
-        let (file, offset) = layout.place(end);
+        let (file, offset) = layout.locate(end);
         let file = &*self.files[file];
         if file.len().map_err(unreadable)? > offset {
             let cut = file.set_len(offset);
@@ -301,18 +304,18 @@ impl Wal {
         self.sync_written(end)
     }
 
-    /// Appends a record, which is in memory then.
+    /// Appends a record in memory.
     ///
     /// # Errors
     ///
-    /// [`Error::Log`] if the log has failed before, or the record is longer than 80 MiB; nothing was
+    /// [`DatabaseError::Log`] if the log has failed before, or the record is longer than 80 MiB; nothing was
     /// appended then.
-    pub(crate) fn append(&self, record: &Record<'_>) -> Result<Appended, Error> {
+    pub(crate) fn append(&self, record: &Record<'_>) -> Result<AppendedRecord, DatabaseError> {
         self.check()?;
         let (position, lsn, unwritten) = {
             let mut tail = self.tail.lock();
             let appended = tail.append(record, self.identity.number);
-            let (position, lsn) = appended.map_err(|source| Error::Log {
+            let (position, lsn) = appended.map_err(|source| DatabaseError::Log {
                 what: "appended to",
                 source,
             })?;
@@ -320,13 +323,14 @@ impl Wal {
             (position, lsn, tail.len())
         };
         if unwritten > WRITE_AT {
-            self.relieve(unwritten);
+            self.write_backlog(unwritten);
         }
-        Ok(Appended { position, lsn })
+        Ok(AppendedRecord { position, lsn })
     }
 
-    /// Writes, since much is not written. If that fails, the next call says so: the record was appended.
-    fn relieve(&self, unwritten: usize) {
+    /// Writes the unwritten bytes when there are many. If that fails, the next call returns the error,
+    /// since this record was appended.
+    fn write_backlog(&self, unwritten: usize) {
         let writer = match unwritten > MOST_UNWRITTEN {
             true => Some(self.writer.lock()),
             false => self.writer.try_lock(),
@@ -336,18 +340,18 @@ impl Wal {
         }
     }
 
-    /// Gives what was appended to the operating system: it survives the end of the process.
-    pub(crate) fn write(&self) -> Result<(), Error> {
+    /// Passes all appended records to the operating system, so that they survive the end of the process.
+    pub(crate) fn write(&self) -> Result<(), DatabaseError> {
         self.write_out(&mut self.writer.lock())
     }
 
-    /// Makes everything up to an LSN survive a power failure. Those who come while another one syncs
-    /// share the next sync (group commit).
+    /// Makes all records up to an LSN durable, so that they survive a power failure. Threads that call this
+    /// while another one syncs share the next sync (group commit).
     ///
     /// # Errors
     ///
-    /// [`Error::Log`]; also if the log does not come so far.
-    pub(crate) fn sync(&self, lsn: Lsn) -> Result<(), Error> {
+    /// [`DatabaseError::Log`]; also if the log ends before `lsn`.
+    pub(crate) fn sync(&self, lsn: Lsn) -> Result<(), DatabaseError> {
         if self.durable_lsn() >= lsn {
             return Ok(());
         }
@@ -359,7 +363,7 @@ impl Wal {
         self.sync_written(*written)?;
         match *written >= lsn {
             true => Ok(()),
-            false => Err(Error::Log {
+            false => Err(DatabaseError::Log {
                 what: "synced",
                 source: io::Error::new(
                     io::ErrorKind::InvalidInput,
@@ -369,9 +373,9 @@ impl Wal {
         }
     }
 
-    /// Waits while another one syncs; nothing if the log is durable up to `lsn` then. Who waited for
-    /// `writer` instead would often wait for a sync that is none of his.
-    fn turn_to_sync(&self, lsn: Lsn) -> Option<TurnToSync<'_>> {
+    /// Waits while another thread syncs. Returns nothing if the log is durable up to `lsn` then. A thread
+    /// that waited for `writer` instead would often wait for a further sync that it does not need.
+    fn turn_to_sync(&self, lsn: Lsn) -> Option<SyncTurn<'_>> {
         let mut syncing = self.syncing.lock();
         loop {
             if self.durable_lsn() >= lsn {
@@ -383,19 +387,19 @@ impl Wal {
             self.synced.wait(&mut syncing);
         }
         *syncing = true;
-        Some(TurnToSync(self))
+        Some(SyncTurn(self))
     }
 
-    /// The record at a position, with what it borrows from in `buffer`.
+    /// Reads the record at a position. Its bytes are in `buffer`.
     ///
     /// # Errors
     ///
-    /// [`Error::LogDamaged`] if there is none, else [`Error::Log`].
+    /// [`DatabaseError::LogDamaged`] if there is none, else [`DatabaseError::Log`].
     pub(crate) fn read<'b>(
         &self,
         position: Position,
         buffer: &'b mut Vec<u8>,
-    ) -> Result<Record<'b>, Error> {
+    ) -> Result<Record<'b>, DatabaseError> {
         let unwritten = self.tail.lock().copy(position, buffer);
         if !unwritten {
             self.fetch(position, buffer).map_err(unreadable)?;
@@ -404,41 +408,43 @@ impl Wal {
             Some(length) if length == buffer.len() => frame::body(buffer, self.identity.number),
             _ => None,
         };
-        let body = body.ok_or(Error::LogDamaged {
+        let body = body.ok_or(DatabaseError::LogDamaged {
             position,
             durable: self.durable_lsn(),
         })?;
         frame::decode(body, position).map_err(unreadable)
     }
 
-    /// Reads what a record's head at a position says is the record; less, if there is none.
+    /// Reads as many bytes at a position as the record's head there says; fewer if there is no record.
     fn fetch(&self, position: Position, buffer: &mut Vec<u8>) -> io::Result<()> {
-        let (file, offset) = self.layout.read().place(position);
+        let (file, offset) = self.layout.read().locate(position);
         let file = &*self.files[file];
         buffer.resize(FIRST_READ, 0);
-        let mut there = file.read_at(offset, buffer)?;
-        buffer.truncate(there);
+        let mut length_read = file.read_at(offset, buffer)?;
+        buffer.truncate(length_read);
         let length = frame::length(buffer, position, u64::MAX).unwrap_or(0);
-        if length > there {
+        if length > length_read {
             let room = file.len()?.saturating_sub(offset);
             if length as u64 <= room {
                 buffer.resize(length, 0);
-                there += file.read_at(offset + there as u64, &mut buffer[there..])?;
+                length_read +=
+                    file.read_at(offset + length_read as u64, &mut buffer[length_read..])?;
             }
         }
-        buffer.truncate(length.min(there));
+        buffer.truncate(length.min(length_read));
         Ok(())
     }
 
-    /// Tells of each record that the log still has, in order: where it begins, its LSN.
+    /// Calls `each` with the position, the LSN and the content of each record that the log still has, in
+    /// order.
     ///
     /// # Errors
     ///
-    /// [`Error::Log`], [`Error::LogDamaged`], and what `each` fails with.
+    /// [`DatabaseError::Log`], [`DatabaseError::LogDamaged`], and errors of `each`.
     pub(crate) fn scan(
         &self,
-        each: &mut dyn FnMut(Position, Lsn, &Record<'_>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+        each: &mut dyn FnMut(Position, Lsn, &Record<'_>) -> Result<(), DatabaseError>,
+    ) -> Result<(), DatabaseError> {
         let (layout, end) = {
             let mut written = self.writer.lock();
             self.write_out(&mut written)?;
@@ -446,35 +452,36 @@ impl Wal {
         };
         let older = (layout.other(), layout.current_start());
         for (file, end) in [older, (layout.current, end)] {
-            let frames = Frames::new(
+            let records = RecordReader::new(
                 &*self.files[file],
                 self.identity.number,
                 layout.starts[file],
             );
-            let mut frames = frames.map_err(unreadable)?.up_to(end);
-            while let Some((position, lsn, record)) = frames.next().map_err(unreadable)? {
+            let mut records = records.map_err(unreadable)?.up_to(end);
+            while let Some((position, lsn, record)) = records.next().map_err(unreadable)? {
                 each(position, lsn, &record)?;
             }
-            let position = frames.position();
+            let position = records.position();
             if position != end {
                 let durable = self.durable_lsn();
-                return Err(Error::LogDamaged { position, durable });
+                return Err(DatabaseError::LogDamaged { position, durable });
             }
         }
         Ok(())
     }
 
-    /// Nothing before this is needed any more. May take the other file's turn.
+    /// Announces that no record before `needed_from` is needed any more. The log may continue in the other
+    /// file then.
     ///
     /// # Errors
     ///
-    /// [`Error::Log`].
-    pub(crate) fn truncate(&self, needed_from: Position) -> Result<(), Error> {
+    /// [`DatabaseError::Log`].
+    pub(crate) fn truncate(&self, needed_from: Position) -> Result<(), DatabaseError> {
         let mut written = self.writer.lock();
         self.check()?;
         let layout = *self.layout.read();
         let start = layout.current_start();
-        // All that the other file has is before the current one's start (3).
+        // All records in the other file are before the current one's start (3).
         let other_is_free = needed_from >= start || layout.begin() == start;
         if !other_is_free || self.end_lsn() - start <= self.turn_bytes {
             return Ok(());
@@ -484,18 +491,18 @@ impl Wal {
         self.take_turn(layout, *written)
     }
 
-    /// What is missing, if the log was opened though it is damaged.
-    pub(crate) fn lost(&self) -> Option<Lost> {
+    /// What is missing, if the log was opened although it is damaged.
+    pub(crate) fn lost(&self) -> Option<LogLoss> {
         self.lost
     }
 
-    /// Has both files say how far the log is durable, so that one that loses its end is found out by
-    /// either.
+    /// Writes to both files how far the log is durable, so that either reveals it if the other one loses
+    /// its end.
     ///
     /// # Errors
     ///
-    /// [`Error::Log`].
-    pub(crate) fn witness_in_both(&self) -> Result<(), Error> {
+    /// [`DatabaseError::Log`].
+    pub(crate) fn witness_in_both(&self) -> Result<(), DatabaseError> {
         self.check()?;
         let durable = self.durable_lsn();
         (0..2).try_for_each(|file| self.witness(file, durable))
@@ -516,39 +523,40 @@ impl Wal {
         self.syncs.load(Ordering::Relaxed)
     }
 
-    fn write_out(&self, written: &mut Position) -> Result<(), Error> {
+    fn write_out(&self, written: &mut Position) -> Result<(), DatabaseError> {
         self.check()?;
-        let Some((from, bytes)) = self.tail.lock().leave() else {
+        let Some((from, bytes)) = self.tail.lock().begin_write() else {
             return Ok(());
         };
-        let (file, offset) = self.layout.read().place(from);
-        let unfinished = Unfinished(self);
+        let (file, offset) = self.layout.read().locate(from);
+        let unfinished = UnfinishedWrite(self);
         let outcome = self.files[file].write_at(offset, &bytes);
         unfinished.finish();
         outcome.map_err(|error| self.fail("written", error))?;
         let length = bytes.len() as u64;
         self.bytes_written.fetch_add(length, Ordering::Relaxed);
         *written = from + length;
-        self.tail.lock().left(bytes);
+        self.tail.lock().end_write(bytes);
         Ok(())
     }
 
-    /// Syncs the current file, in which all is that was written since the last sync.
-    fn sync_written(&self, written: Position) -> Result<(), Error> {
+    /// Syncs the current file, which has all bytes that were written since the last sync.
+    fn sync_written(&self, written: Position) -> Result<(), DatabaseError> {
         let layout = *self.layout.read();
         if let Err(error) = self.sync_file(&*self.files[layout.current]) {
             self.renew(&layout, written);
             return Err(self.fail("synced", error));
         }
-        // Before a thread acts on it, such as the pool's, which writes pages that need the log so far (5).
-        // To the other file, so that the next sync of this one has no more to write for it.
+        // The witness is written before any thread relies on the new `durable`, such as one of the pool
+        // that writes pages up to that LSN (5). It goes to the other file, so that the next sync of the
+        // current one has no additional block to write.
         self.witness(layout.other(), written)?;
         self.header_is_durable.store(true, Ordering::Relaxed);
         self.durable.fetch_max(written, Ordering::AcqRel);
         Ok(())
     }
 
-    fn witness(&self, file: usize, durable: Lsn) -> Result<(), Error> {
+    fn witness(&self, file: usize, durable: Lsn) -> Result<(), DatabaseError> {
         let witness = &mut self.witnesses.lock()[file];
         let raised = witness.raise(&*self.files[file], durable, self.identity.number);
         let bytes = raised.map_err(|error| self.fail("written", error))?;
@@ -559,25 +567,25 @@ impl Wal {
 
     fn sync_file(&self, file: &dyn LogFile) -> io::Result<()> {
         self.syncs.fetch_add(1, Ordering::Relaxed);
-        let unfinished = Unfinished(self);
+        let unfinished = UnfinishedWrite(self);
         let outcome = file.sync();
         unfinished.finish();
         outcome
     }
 
-    /// Writes once more what a failed sync may have dropped (6). A kernel may take it for written and still
-    /// show it: whoever opened the log next would build on it, and a sync would do nothing for it
-    /// (Rebello et al., Can applications recover from fsync failures?, ATC 2020). Where that fails too,
-    /// it is cut off. What the sync failed with is what is told.
-    fn renew(&self, layout: &Layout, written: Position) {
+    /// Writes the bytes again that a failed sync may have dropped (6). A kernel may mark dropped pages as
+    /// clean and still return their content: a program that opened the log next would rely on it, and a
+    /// further sync would not write it (Rebello et al., Can applications recover from fsync failures?, ATC
+    /// 2020). If that write fails too, this cuts the bytes off. The caller returns the sync's error.
+    fn renew(&self, layout: &LogLayout, written: Position) {
         let start = layout.current_start();
-        let (file, from) = layout.place(self.durable_lsn().max(start));
-        let (_, to) = layout.place(written);
+        let (file, from) = layout.locate(self.durable_lsn().max(start));
+        let (_, to) = layout.locate(written);
         let file = &*self.files[file];
-        // Not one that is durable: a crash may leave nothing of a sector that is written again.
+        // A durable header is not written again: a crash may destroy a sector during a write.
         if !self.header_is_durable.load(Ordering::Relaxed) {
             let header = layout.header(self.identity);
-            let _ = file.write_at(header.place(), &header.encode());
+            let _ = file.write_at(header.offset(), &header.encode());
         }
         let renewed = rewrite(file, from, to).and_then(|()| file.set_len(to));
         if renewed.is_err() {
@@ -585,24 +593,24 @@ impl Wal {
         }
     }
 
-    /// Has the log go on in the other file, from `start` on, up to where it is durable.
-    fn take_turn(&self, mut layout: Layout, start: Position) -> Result<(), Error> {
+    /// Makes the other file the current one. Its piece begins at `start`, up to which the log is durable.
+    fn take_turn(&self, mut layout: LogLayout, start: Position) -> Result<(), DatabaseError> {
         layout.current = layout.other();
         layout.turn += 1;
         layout.starts[layout.current] = start;
         let header = layout.header(self.identity);
         let file = &*self.files[layout.current];
         let bytes = header.encode();
-        let outcome = file.write_at(header.place(), &bytes);
+        let outcome = file.write_at(header.offset(), &bytes);
         outcome.map_err(|error| self.fail("written", error))?;
         self.bytes_written
             .fetch_add(bytes.len() as u64, Ordering::Relaxed);
         if let Err(error) = self.sync_file(file) {
             // As in `renew`.
-            let _ = file.write_at(header.place(), &bytes);
+            let _ = file.write_at(header.offset(), &bytes);
             return Err(self.fail("synced", error));
         }
-        // Not before the header is durable: until then the log may still need what is cut off (4).
+        // Only now that the header is durable: before, the log might still have needed these bytes (4).
         let longest = header::LENGTH.saturating_add(self.turn_bytes);
         let shortened = match file.len() {
             Ok(length) if length > longest => file.set_len(longest),
@@ -613,28 +621,32 @@ impl Wal {
         Ok(())
     }
 
-    fn check(&self) -> Result<(), Error> {
+    fn check(&self) -> Result<(), DatabaseError> {
         match self.failure.get() {
             None => Ok(()),
-            Some(Failure { what, kind, told }) => Err(Error::Log {
+            Some(LogFailure {
                 what,
-                source: io::Error::new(*kind, format!("that failed before: {told}")),
+                kind,
+                message,
+            }) => Err(DatabaseError::Log {
+                what,
+                source: io::Error::new(*kind, format!("that failed before: {message}")),
             }),
         }
     }
 
-    /// Nothing is logged any more.
-    fn fail(&self, what: &'static str, source: io::Error) -> Error {
-        self.failure.get_or_init(|| Failure {
+    /// Stops all logging because of an error, and returns the error.
+    fn fail(&self, what: &'static str, source: io::Error) -> DatabaseError {
+        self.failure.get_or_init(|| LogFailure {
             what,
             kind: source.kind(),
-            told: source.to_string(),
+            message: source.to_string(),
         });
-        Error::Log { what, source }
+        DatabaseError::Log { what, source }
     }
 }
 
-fn make(files: &[Box<dyn LogFile>; 2], identity: Identity) -> io::Result<()> {
+fn make(files: &[Box<dyn LogFile>; 2], identity: LogIdentity) -> io::Result<()> {
     for file in files {
         if file.len()? > 0 {
             file.set_len(0)?;
@@ -642,7 +654,7 @@ fn make(files: &[Box<dyn LogFile>; 2], identity: Identity) -> io::Result<()> {
         }
     }
     for (file, turn) in [(&files[0], 1), (&files[1], 0)] {
-        let header = Header {
+        let header = LogHeader {
             identity,
             turn,
             start: FIRST,
@@ -653,23 +665,23 @@ fn make(files: &[Box<dyn LogFile>; 2], identity: Identity) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes the bytes between two offsets that a file has there.
+/// Reads the bytes between two offsets of a file and writes them again.
 fn rewrite(file: &dyn LogFile, mut from: u64, to: u64) -> io::Result<()> {
     let mut bytes = Vec::new();
     while from < to {
         bytes.resize((to - from).min(WRITE_AT as u64) as usize, 0);
-        let there = file.read_at(from, &mut bytes)?;
-        if there == 0 {
+        let length_read = file.read_at(from, &mut bytes)?;
+        if length_read == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        file.write_at(from, &bytes[..there])?;
-        from += there as u64;
+        file.write_at(from, &bytes[..length_read])?;
+        from += length_read as u64;
     }
     Ok(())
 }
 
-fn unreadable(source: io::Error) -> Error {
-    Error::Log {
+fn unreadable(source: io::Error) -> DatabaseError {
+    DatabaseError::Log {
         what: "read",
         source,
     }
@@ -682,7 +694,7 @@ impl Log for Wal {
 
     fn force(&self, lsn: Lsn) -> io::Result<()> {
         self.sync(lsn).map_err(|error| match error {
-            Error::Log { source, .. } => source,
+            DatabaseError::Log { source, .. } => source,
             other => io::Error::other(other),
         })
     }

@@ -1,8 +1,9 @@
 //! Log records.
 //!
-//! Framed (see `frame.rs`): checksum of all after it (u64, xxh3 seeded with the identity of the
-//! database), where the record begins in all that was ever logged (u64), the body's length (u32), the body
-//! (postcard). Numbers are little-endian. An LSN is where a record ends; a [`Position`] is where one begins.
+//! A record is framed (see `frame.rs`): checksum of all after it (u64, xxh3 seeded with the identity of the
+//! database), the position of the record in bytes since the log's creation (u64), the body's length (u32),
+//! the body (postcard). Numbers are little-endian. An LSN is where a record ends; a [`Position`] is where
+//! one begins.
 
 use ebbpool::Lsn;
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,7 @@ pub(crate) type Position = u64;
 /// A transaction's number, never 0.
 pub(crate) type TxnId = u64;
 
-/// What takes a change back. Logical: what was changed may be on another page by then.
+/// How a change is undone. Undo is logical, since the record may be on another page by then.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Undo<'a> {
     /// The key was not there.
@@ -36,7 +37,7 @@ pub(crate) enum Undo<'a> {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Record<'a> {
-    /// What a transaction did. `changes` name the page.
+    /// A change by a transaction. `changes` names the pages.
     Update {
         txn: TxnId,
         /// The transaction's record before this one.
@@ -45,20 +46,20 @@ pub(crate) enum Record<'a> {
         undo: Undo<'a>,
         changes: Vec<(u64, Change<'a>)>,
     },
-    /// What happened to the tree's structure, for whomever: never undone.
+    /// A change of the tree's structure, for any transaction or none. It is never undone.
     Structure { changes: Vec<(u64, Change<'a>)> },
-    /// What a rollback did: never undone. It goes on with `undo_next`.
+    /// A change by a rollback. It is never undone. The rollback continues with `undo_next`.
     Compensation {
         txn: TxnId,
         undo_next: Option<Position>,
         changes: Vec<(u64, Change<'a>)>,
     },
-    /// All of a transaction counts.
+    /// The transaction has committed.
     Commit {
         txn: TxnId,
         /// How far the log was durable when this was appended: a hole before that is damage.
         durable: Lsn,
-        /// Pages that are nobody's from now on: they are freed after this, in this order.
+        /// Pages that the commit leaves unused: they are freed after it, in this order.
         frees: Vec<u64>,
     },
     /// The first `done` of the pages that a committed transaction frees are free.
@@ -67,15 +68,16 @@ pub(crate) enum Record<'a> {
         done: u32,
         changes: Vec<(u64, Change<'a>)>,
     },
-    /// Nothing more comes of a transaction: it was rolled back, or its pages are freed. A commit that
-    /// frees nothing needs none.
+    /// The end of a transaction: it was rolled back, or its pages are freed. A commit that frees no pages
+    /// needs no such record.
     End { txn: TxnId },
-    /// All before `redo_from` is in the pages, and the log is durable up to there.
+    /// All changes before `redo_from` are in the pages, and the log is durable up to there.
     Checkpoint { redo_from: Lsn },
 }
 
 impl Record<'_> {
-    /// How far it says that the log was durable when it was appended: a hole before that is damage.
+    /// How far the log was durable when the record was appended, if it says so: a hole before that is
+    /// damage.
     pub(crate) fn durable(&self) -> Option<Lsn> {
         match *self {
             Record::Commit { durable, .. } => Some(durable),
@@ -84,7 +86,7 @@ impl Record<'_> {
         }
     }
 
-    /// The pages that it changes, and how.
+    /// The pages that the record changes, with the changes.
     pub(crate) fn changes(&self) -> &[(u64, Change<'_>)] {
         match self {
             Record::Update { changes, .. }

@@ -9,30 +9,30 @@ use super::frame;
 use super::header;
 use super::record::{Position, Record};
 
-/// So much is read at once.
+/// The number of bytes that one read requests.
 const CHUNK: usize = 256 << 10;
 
-/// The records of one file, as far as they are whole.
-pub(super) struct Frames<'f> {
+/// Reads the records of one file, as far as they are whole.
+pub(super) struct RecordReader<'f> {
     file: &'f dyn LogFile,
     seed: u64,
-    /// What the file begins at.
+    /// The position of the file's first record.
     start: Position,
-    /// What the next record begins at.
+    /// The position of the next record.
     next: Position,
-    /// There is nothing from here on.
+    /// The position at which the records end at the latest.
     limit: Position,
-    /// Bytes of the file.
+    /// Bytes of the file that were read.
     window: Vec<u8>,
-    /// What these begin at.
+    /// The position of the first of these bytes.
     window_from: Position,
 }
 
-impl<'f> Frames<'f> {
-    /// Of a file whose first record begins at `start`.
+impl<'f> RecordReader<'f> {
+    /// Reads a file whose first record begins at `start`.
     pub(super) fn new(file: &'f dyn LogFile, seed: u64, start: Position) -> io::Result<Self> {
         let bytes = file.len()?.saturating_sub(header::LENGTH);
-        Ok(Frames {
+        Ok(RecordReader {
             file,
             seed,
             start,
@@ -43,19 +43,19 @@ impl<'f> Frames<'f> {
         })
     }
 
-    /// Only the records that end at `end` or before.
+    /// Limits the records to those that end at `end` or before.
     pub(super) fn up_to(mut self, end: Position) -> Self {
         self.limit = self.limit.min(end);
         self
     }
 
-    /// What the next record begins at: after the last one, where the first one that is not whole
-    /// would begin.
+    /// The position of the next record; after the last one, where the first record that is not whole would
+    /// begin.
     pub(super) fn position(&self) -> Position {
         self.next
     }
 
-    /// The next record; nothing if there is none that is whole.
+    /// The next record; nothing if there is no whole one.
     pub(super) fn next(&mut self) -> io::Result<Option<(Position, Lsn, Record<'_>)>> {
         let position = self.next;
         let Some(length) = self.whole(position)? else {
@@ -67,8 +67,8 @@ impl<'f> Frames<'f> {
         Ok(Some((position, self.next, frame::decode(body, position)?)))
     }
 
-    /// The largest position up to which a record behind the end says that the log was durable, if
-    /// that is behind the end too: what is missing there was not torn by a crash.
+    /// The largest position up to which a record after the end says that the log was durable, if that
+    /// position is after the end too. In this case no crash tore the missing records: they are damaged.
     pub(super) fn durable_behind(&mut self) -> io::Result<Option<Lsn>> {
         let end = self.next;
         let mut durable = None;
@@ -87,7 +87,7 @@ impl<'f> Frames<'f> {
         Ok(durable)
     }
 
-    /// The first place from the next position on that claims to be a record's.
+    /// The first position from the next one on whose bytes claim to be a record.
     fn find(&mut self) -> io::Result<Option<Position>> {
         while self.fill(self.next, frame::HEAD)? {
             let at = (self.next - self.window_from) as usize;
@@ -102,7 +102,7 @@ impl<'f> Frames<'f> {
         Ok(None)
     }
 
-    /// How long the record is that begins at a position; nothing if none does that is whole.
+    /// The length of the record that begins at a position; nothing if no whole record does.
     fn whole(&mut self, position: Position) -> io::Result<Option<usize>> {
         if !self.fill(position, frame::HEAD)? {
             return Ok(None);
@@ -119,7 +119,7 @@ impl<'f> Frames<'f> {
         Ok(whole.then_some(length))
     }
 
-    /// Sees to it that the window has so many bytes from a position on; false if the file has not.
+    /// Reads until the window has `length` bytes from a position on. Returns false if the file ends before.
     fn fill(&mut self, position: Position, length: usize) -> io::Result<bool> {
         let end = position.checked_add(length as u64);
         if end.is_none_or(|end| end > self.limit) {
@@ -132,12 +132,12 @@ impl<'f> Frames<'f> {
         self.window.resize(length.max(CHUNK).min(room), 0);
         self.window_from = position;
         let offset = header::LENGTH + (position - self.start);
-        let there = self.file.read_at(offset, &mut self.window)?;
-        self.window.truncate(there);
-        Ok(there >= length)
+        let length_read = self.file.read_at(offset, &mut self.window)?;
+        self.window.truncate(length_read);
+        Ok(length_read >= length)
     }
 
-    /// Bytes of the window; none if it has them not all.
+    /// Bytes of the window; none unless it has all of them.
     fn part(&self, position: Position, length: usize) -> &[u8] {
         let at = position.checked_sub(self.window_from);
         let at = at.and_then(|at| usize::try_from(at).ok());

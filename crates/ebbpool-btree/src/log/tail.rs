@@ -1,4 +1,4 @@
-//! The end of the log that is not in its file yet.
+//! The end of the log, which is not in its file yet.
 
 use std::sync::Arc;
 
@@ -7,26 +7,26 @@ use ebbpool::Lsn;
 use super::frame;
 use super::record::{Position, Record};
 
-/// A buffer that is longer than this is not kept for later.
-const MOST_KEPT: usize = 4 << 20;
+/// A buffer that is longer than this is not used again.
+const MOST_SPARE_BYTES: usize = 4 << 20;
 
-/// What was appended and is not written.
-pub(super) struct Tail {
-    /// What the buffer begins at.
+/// Records that were appended and are not written yet.
+pub(super) struct LogTail {
+    /// The position at which the buffer begins.
     from: Position,
     bytes: Vec<u8>,
-    /// What is being written, and what it begins at.
-    leaving: Option<(Position, Arc<Vec<u8>>)>,
-    /// For the next buffer, so that its memory is used again.
+    /// The bytes that are being written, and the position at which they begin.
+    in_flight: Option<(Position, Arc<Vec<u8>>)>,
+    /// An empty buffer whose memory is used again.
     spare: Vec<u8>,
 }
 
-impl Tail {
+impl LogTail {
     pub(super) fn new(from: Position) -> Self {
-        Tail {
+        LogTail {
             from,
             bytes: Vec::new(),
-            leaving: None,
+            in_flight: None,
             spare: Vec::new(),
         }
     }
@@ -35,7 +35,7 @@ impl Tail {
         self.bytes.len()
     }
 
-    /// Adds a record; answers where it begins and where it ends.
+    /// Adds a record; returns where it begins and where it ends.
     pub(super) fn append(
         &mut self,
         record: &Record<'_>,
@@ -46,34 +46,34 @@ impl Tail {
         Ok((position, position + length as u64))
     }
 
-    /// What is to be written; it stays readable here until [`left`](Self::left). Nothing if that is
-    /// nothing.
-    pub(super) fn leave(&mut self) -> Option<(Position, Arc<Vec<u8>>)> {
+    /// Returns the bytes to be written, which can be read here until [`end_write`](Self::end_write).
+    /// Nothing if there are none.
+    pub(super) fn begin_write(&mut self) -> Option<(Position, Arc<Vec<u8>>)> {
         if self.bytes.is_empty() {
             return None;
         }
         let spare = std::mem::take(&mut self.spare);
         let bytes = Arc::new(std::mem::replace(&mut self.bytes, spare));
-        let leaving = (self.from, bytes);
-        self.from += leaving.1.len() as u64;
-        self.leaving = Some(leaving.clone());
-        Some(leaving)
+        let in_flight = (self.from, bytes);
+        self.from += in_flight.1.len() as u64;
+        self.in_flight = Some(in_flight.clone());
+        Some(in_flight)
     }
 
-    /// What was to be written is in the file.
-    pub(super) fn left(&mut self, bytes: Arc<Vec<u8>>) {
-        self.leaving = None;
+    /// Notes that the bytes are in the file.
+    pub(super) fn end_write(&mut self, bytes: Arc<Vec<u8>>) {
+        self.in_flight = None;
         if let Ok(mut bytes) = Arc::try_unwrap(bytes)
-            && bytes.capacity() <= MOST_KEPT
+            && bytes.capacity() <= MOST_SPARE_BYTES
         {
             bytes.clear();
             self.spare = bytes;
         }
     }
 
-    /// Copies the record that begins at a position; false if that is in the file.
+    /// Copies the record that begins at a position. Returns false if the record is in the file.
     pub(super) fn copy(&self, position: Position, into: &mut Vec<u8>) -> bool {
-        let parts = self.leaving.iter().map(|(from, bytes)| (*from, &**bytes));
+        let parts = self.in_flight.iter().map(|(from, bytes)| (*from, &**bytes));
         let mut parts = parts.chain([(self.from, &self.bytes)]);
         let part = parts.find_map(|(from, bytes)| {
             let at = usize::try_from(position.checked_sub(from)?).ok()?;

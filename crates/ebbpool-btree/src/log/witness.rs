@@ -1,13 +1,13 @@
-//! How far the log was durable once, kept outside its records: a log that lost its end cannot tell by
-//! its records that there were more.
+//! Witnesses: they store, outside the records, how far the log was durable. The records of a log that lost
+//! its end do not show that there were more.
 //!
-//! Each file has two places for it, in sectors of their own beside the headers, which are written in
-//! turn: a write that a crash tears hurts neither the witness before it nor a header. Like a header
-//! that older programs ignore, it stands in bytes that format 1 leaves free.
+//! Each file has two places for a witness, in sectors of their own beside the headers. They are written
+//! alternately, so that a write which a crash tears damages neither the previous witness nor a header. A
+//! witness is in bytes that format 1 leaves free, which older programs ignore.
 //!
-//! A witness is written after a sync of the log and is not synced itself. It never names more than
-//! what was durable when it was written, so whatever a crash leaves of it accuses no log that is whole.
-//! It guards against files that were cut or replaced, not against the crash itself.
+//! A witness is written after a sync of the log and is not synced itself. It never names a position that
+//! was not durable when it was written, so a crash cannot leave a witness against a log that is whole.
+//! Witnesses guard against files that were cut or replaced, not against the crash itself.
 
 use std::io;
 
@@ -15,10 +15,10 @@ use ebbpool::Lsn;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::file::LogFile;
-use super::header::{FAR, PLACE, SECTOR};
+use super::header::{BLOCK, LIMIT, SECTOR};
 
-/// Where it stands in a file.
-pub(super) const PLACES: [u64; 2] = [SECTOR, PLACE + SECTOR];
+/// The offsets of the two places in a file.
+pub(super) const OFFSETS: [u64; 2] = [SECTOR, BLOCK + SECTOR];
 
 const MAGIC: [u8; 8] = *b"EBBPWIT\n";
 
@@ -30,15 +30,15 @@ const SUMMED: usize = BYTES - 8;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Witness {
     durable: Lsn,
-    /// Which of the places the next one goes to.
+    /// The index of the place that the next one is written to.
     next: usize,
 }
 
 impl Witness {
-    /// Looks for the latest one of a file; 0 if there is none, as in logs of older programs.
+    /// Reads the latest witness of a file; one that names 0 if there is none, as in logs of older programs.
     pub(super) fn find(file: &dyn LogFile, seed: u64) -> io::Result<Self> {
         let mut latest = Witness::default();
-        for (at, &place) in PLACES.iter().enumerate() {
+        for (at, &place) in OFFSETS.iter().enumerate() {
             let mut bytes = [0; BYTES];
             if file.read_at(place, &mut bytes)? == BYTES
                 && let Some(durable) = decode(&bytes, seed)
@@ -51,12 +51,12 @@ impl Witness {
         Ok(latest)
     }
 
-    /// How far the log was durable when it was written.
+    /// How far the log was durable when the witness was written.
     pub(super) fn durable(&self) -> Lsn {
         self.durable
     }
 
-    /// Writes how far the log is durable now, unless the file has that; answers how many bytes were
+    /// Writes how far the log is durable now, unless the file has that already. Returns the number of bytes
     /// written.
     pub(super) fn raise(
         &mut self,
@@ -67,7 +67,7 @@ impl Witness {
         if durable <= self.durable {
             return Ok(0);
         }
-        file.write_at(PLACES[self.next], &encode(durable, seed))?;
+        file.write_at(OFFSETS[self.next], &encode(durable, seed))?;
         *self = Witness {
             durable,
             next: 1 - self.next,
@@ -85,11 +85,11 @@ fn encode(durable: Lsn, seed: u64) -> [u8; BYTES] {
     bytes
 }
 
-/// Nothing if these bytes are no witness of this database.
+/// Returns nothing if these bytes are not a witness of this database.
 fn decode(bytes: &[u8; BYTES], seed: u64) -> Option<Lsn> {
     let (summed, sum) = bytes.split_at(SUMMED);
     let durable = summed.strip_prefix(&MAGIC)?.first_chunk()?;
     let durable = u64::from_le_bytes(*durable);
-    let right = xxh3_64_with_seed(summed, seed).to_le_bytes() == *sum && durable < FAR;
+    let right = xxh3_64_with_seed(summed, seed).to_le_bytes() == *sum && durable < LIMIT;
     right.then_some(durable)
 }

@@ -1,4 +1,4 @@
-//! Cells: what a node has many of.
+//! The cells of nodes.
 //!
 //! A leaf's cell is the key's length (u16), the value's length (u32, the highest bit set if it
 //! overflows), the key, and the value or, if it overflows, the first overflow page's number (u64). An
@@ -15,12 +15,12 @@ pub(super) const LEAF_KEY: usize = 6;
 /// Where the key begins in an inner node's cell.
 pub(super) const INNER_KEY: usize = 10;
 
-/// Bytes of an overflow page's number.
+/// The length of an overflow page's number in bytes.
 const REFERENCE: usize = 8;
 
 const OVERFLOWS: u32 = 1 << 31;
 
-/// A value as a leaf has it.
+/// A value as a leaf stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Value<'a> {
     Inline(&'a [u8]),
@@ -70,7 +70,7 @@ pub(crate) fn write_inner_cell(key: &[u8], child: u64, into: &mut Vec<u8>) {
     into.extend_from_slice(key);
 }
 
-/// A leaf's cell, and the bytes that it takes; nothing if it is not one.
+/// Reads a leaf's cell: key, value, and its length; nothing if it is not one.
 #[inline]
 pub(crate) fn read_leaf_cell(bytes: &[u8]) -> Option<(&[u8], Value<'_>, usize)> {
     let key_length = usize::from(u16_at(bytes, 0)?);
@@ -90,7 +90,7 @@ pub(crate) fn read_leaf_cell(bytes: &[u8]) -> Option<(&[u8], Value<'_>, usize)> 
     Some((key, value, LEAF_KEY + key_length + value_length))
 }
 
-/// An inner node's cell: key, child, and the bytes that it takes; nothing if it is not one.
+/// Reads an inner node's cell: key, child, and its length; nothing if it is not one.
 #[inline]
 pub(crate) fn read_inner_cell(bytes: &[u8]) -> Option<(&[u8], u64, usize)> {
     let key_length = usize::from(u16_at(bytes, 0)?);
@@ -99,7 +99,7 @@ pub(crate) fn read_inner_cell(bytes: &[u8]) -> Option<(&[u8], u64, usize)> {
     Some((key, child, INNER_KEY + key_length))
 }
 
-/// The bytes that the first cell of some takes in a node of this level; nothing if it is none.
+/// The length of the first of these cells, in a node of this level; nothing if it is not a cell.
 #[inline]
 pub(crate) fn cell_size(level: u8, bytes: &[u8]) -> Option<usize> {
     match level {
@@ -108,14 +108,14 @@ pub(crate) fn cell_size(level: u8, bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// The longest key with these payloads: an inner node has room for six at least, which lets it be split
-/// and have one more.
+/// The length of the longest key with payloads of this size. An inner node has room for at least six such
+/// keys, so that it can be split and take one more.
 pub(crate) fn most_key_bytes(payload: usize) -> usize {
     Node::capacity(payload) / 8
 }
 
-/// The longest leaf cell that is not made an overflowing one: a leaf has room for three, so that
-/// halves of it always have room for one more.
+/// The length of the longest leaf cell with an inline value. A leaf has room for three such cells, so that
+/// each half of a split leaf has room for one more.
 pub(crate) fn most_inline_cell(payload: usize) -> usize {
     let third = (Node::capacity(payload) / 3).saturating_sub(SLOT);
     third.max(LEAF_KEY + most_key_bytes(payload) + REFERENCE)
@@ -160,7 +160,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cells_come_back(
+        fn cells_read_as_they_were_written(
             key: Vec<u8>,
             value: Vec<u8>,
             first: u64,

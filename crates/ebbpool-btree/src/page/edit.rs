@@ -1,18 +1,18 @@
-//! Changing nodes. The same bytes and the same edit always make the same bytes, and an edit that fails
+//! Changes of nodes. The same edit of the same bytes always gives the same result, and an edit that fails
 //! changes nothing.
 
 use std::ops::Range;
 
-use super::Kind;
+use super::PageKind;
 use super::cell::cell_size;
 use super::node::{COUNT, GARBAGE, HEAP, LEVEL, NEXT, NODE_HEADER, Node, SLOT};
 use super::numbers::put;
-use crate::error::Error;
+use crate::error::DatabaseError;
 
-/// The longest payload: where cells begin has to fit into 16 bits.
+/// The longest payload: the offsets of cells have to fit into 16 bits.
 const LONGEST_PAYLOAD: usize = u16::MAX as usize;
 
-/// A node that is changed.
+/// A node to be changed.
 pub(crate) struct NodeEdit<'a> {
     page: u64,
     payload: &'a mut [u8],
@@ -23,8 +23,13 @@ impl<'a> NodeEdit<'a> {
         NodeEdit { page, payload }
     }
 
-    /// Makes it a node with these cells, whatever it was before.
-    pub(crate) fn format(&mut self, level: u8, next: u64, cells: &[u8]) -> Result<(), Error> {
+    /// Makes the page a node with these cells, whatever it was before.
+    pub(crate) fn format(
+        &mut self,
+        level: u8,
+        next: u64,
+        cells: &[u8],
+    ) -> Result<(), DatabaseError> {
         let length = self.payload.len();
         if !(NODE_HEADER..=LONGEST_PAYLOAD).contains(&length) {
             return Err(self.corrupt("no node is of this length"));
@@ -34,15 +39,15 @@ impl<'a> NodeEdit<'a> {
             return Err(self.no_room(cells.len()));
         }
         self.payload.fill(0);
-        self.payload[0] = Kind::Node as u8;
+        self.payload[0] = PageKind::Node as u8;
         self.payload[LEVEL] = level;
         self.set_next(next);
         self.append_to_heap(level, 0, length, cells);
         Ok(())
     }
 
-    /// Puts a cell before the one at a slot, or behind all.
-    pub(crate) fn insert(&mut self, slot: usize, cell: &[u8]) -> Result<(), Error> {
+    /// Inserts a cell before the one at a slot, or after all.
+    pub(crate) fn insert(&mut self, slot: usize, cell: &[u8]) -> Result<(), DatabaseError> {
         let node = self.open()?;
         let (level, count) = (node.level(), node.count());
         if slot > count {
@@ -59,11 +64,11 @@ impl<'a> NodeEdit<'a> {
         Ok(())
     }
 
-    /// Puts a cell in the place of another.
-    pub(crate) fn replace(&mut self, slot: usize, cell: &[u8]) -> Result<(), Error> {
+    /// Replaces a cell.
+    pub(crate) fn replace(&mut self, slot: usize, cell: &[u8]) -> Result<(), DatabaseError> {
         let node = self.open()?;
         let level = node.level();
-        let old = node.place(slot)?;
+        let old = node.cell_range(slot)?;
         self.check_cell(level, cell)?;
         if cell.len() <= old.len() {
             self.add_garbage(old.len() - cell.len())?;
@@ -78,10 +83,10 @@ impl<'a> NodeEdit<'a> {
     }
 
     /// Removes the cell at a slot.
-    pub(crate) fn remove(&mut self, slot: usize) -> Result<(), Error> {
+    pub(crate) fn remove(&mut self, slot: usize) -> Result<(), DatabaseError> {
         let node = self.open()?;
         let count = node.count();
-        let size = node.place(slot)?.len();
+        let size = node.cell_range(slot)?.len();
         self.add_garbage(size)?;
         let slots = NODE_HEADER + (slot + 1) * SLOT..NODE_HEADER + count * SLOT;
         let to = slots.start - SLOT;
@@ -90,15 +95,15 @@ impl<'a> NodeEdit<'a> {
         Ok(())
     }
 
-    /// Leaves only the first cells.
-    pub(crate) fn truncate(&mut self, count: usize, next: u64) -> Result<(), Error> {
+    /// Keeps only the first `count` cells.
+    pub(crate) fn truncate(&mut self, count: usize, next: u64) -> Result<(), DatabaseError> {
         let node = self.open()?;
         if count > node.count() {
             return Err(self.no_slot(count));
         }
         let mut size = 0;
         for slot in count..node.count() {
-            size += node.place(slot)?.len();
+            size += node.cell_range(slot)?.len();
         }
         self.add_garbage(size)?;
         self.set_u16(COUNT, count);
@@ -106,8 +111,8 @@ impl<'a> NodeEdit<'a> {
         Ok(())
     }
 
-    /// Puts more cells at the end.
-    pub(crate) fn append(&mut self, cells: &[u8], next: u64) -> Result<(), Error> {
+    /// Adds cells at the end.
+    pub(crate) fn append(&mut self, cells: &[u8], next: u64) -> Result<(), DatabaseError> {
         let node = self.open()?;
         let (level, count) = (node.level(), node.count());
         let more = self.count_cells(level, cells)?;
@@ -117,7 +122,8 @@ impl<'a> NodeEdit<'a> {
         Ok(())
     }
 
-    /// Places cells before the heap, which begins where told, with slots from `count` on. There is room.
+    /// Writes cells before the heap, which begins at offset `heap`, with slots from `count` on. The caller
+    /// has checked that there is room.
     fn append_to_heap(&mut self, level: u8, count: usize, heap: usize, cells: &[u8]) {
         let begin = heap - cells.len();
         put(self.payload, begin, cells);
@@ -131,16 +137,17 @@ impl<'a> NodeEdit<'a> {
         self.set_u16(HEAP, begin);
     }
 
-    /// Where so many bytes can be placed as the beginning of the heap, with so many for slots; the
-    /// heap is put in order if it has to be. A cell that is about to be replaced becomes garbage.
+    /// Returns the offset at which `cells` bytes can be written as the beginning of the heap, with `slots`
+    /// bytes left for slots. Compacts the heap if necessary. The cell of `without`, which is about to be
+    /// replaced, becomes garbage.
     fn make_room(
         &mut self,
         cells: usize,
         slots: usize,
         without: Option<(usize, Range<usize>)>,
-    ) -> Result<usize, Error> {
+    ) -> Result<usize, DatabaseError> {
         let node = self.open()?;
-        let freed = without.as_ref().map_or(0, |(_, place)| place.len());
+        let freed = without.as_ref().map_or(0, |(_, range)| range.len());
         if cells + slots > node.free() + freed {
             return Err(self.no_room(cells));
         }
@@ -153,9 +160,9 @@ impl<'a> NodeEdit<'a> {
         Ok(heap - cells)
     }
 
-    /// Puts the cells into order at the end of the payload, without one of them perhaps, and answers
-    /// where they begin.
-    fn compact(&mut self, without: Option<usize>, room: usize) -> Result<usize, Error> {
+    /// Moves the cells together at the end of the payload, except the cell at slot `without`, and returns
+    /// the offset of the first.
+    fn compact(&mut self, without: Option<usize>, room: usize) -> Result<usize, DatabaseError> {
         let node = self.open()?;
         let count = node.count();
         let mut cells = Vec::with_capacity(node.heap_bytes());
@@ -184,7 +191,7 @@ impl<'a> NodeEdit<'a> {
         Ok(heap)
     }
 
-    fn add_garbage(&mut self, bytes: usize) -> Result<(), Error> {
+    fn add_garbage(&mut self, bytes: usize) -> Result<(), DatabaseError> {
         let node = self.open()?;
         let garbage = node.garbage() + bytes;
         if garbage > node.heap_bytes() {
@@ -194,7 +201,7 @@ impl<'a> NodeEdit<'a> {
         Ok(())
     }
 
-    fn count_cells(&self, level: u8, cells: &[u8]) -> Result<usize, Error> {
+    fn count_cells(&self, level: u8, cells: &[u8]) -> Result<usize, DatabaseError> {
         let (mut rest, mut count) = (cells, 0);
         while !rest.is_empty() {
             let size = cell_size(level, rest);
@@ -205,14 +212,14 @@ impl<'a> NodeEdit<'a> {
         Ok(count)
     }
 
-    fn check_cell(&self, level: u8, cell: &[u8]) -> Result<(), Error> {
+    fn check_cell(&self, level: u8, cell: &[u8]) -> Result<(), DatabaseError> {
         match cell_size(level, cell) == Some(cell.len()) {
             true => Ok(()),
             false => Err(self.no_cell()),
         }
     }
 
-    fn open(&self) -> Result<Node<'_>, Error> {
+    fn open(&self) -> Result<Node<'_>, DatabaseError> {
         Node::open(self.page, self.payload)
     }
 
@@ -220,29 +227,29 @@ impl<'a> NodeEdit<'a> {
         put(self.payload, NEXT, &next.to_le_bytes());
     }
 
-    /// Payloads of nodes are no longer than numbers of 16 bits say.
+    /// Writes a number, which fits into 16 bits: payloads of nodes are no longer.
     fn set_u16(&mut self, at: usize, value: usize) {
         put(self.payload, at, &(value as u16).to_le_bytes());
     }
 
     #[cold]
-    fn no_cell(&self) -> Error {
+    fn no_cell(&self) -> DatabaseError {
         self.corrupt("what the log puts there is no cell of such a node")
     }
 
     #[cold]
-    fn no_slot(&self, slot: usize) -> Error {
+    fn no_slot(&self, slot: usize) -> DatabaseError {
         self.corrupt(format!("it has no slot {slot}, which the log changes"))
     }
 
     #[cold]
-    fn no_room(&self, bytes: usize) -> Error {
+    fn no_room(&self, bytes: usize) -> DatabaseError {
         self.corrupt(format!(
             "it has no room for {bytes} bytes, which the log puts there"
         ))
     }
 
-    fn corrupt(&self, what: impl Into<String>) -> Error {
-        Error::corrupt(self.page, what)
+    fn corrupt(&self, what: impl Into<String>) -> DatabaseError {
+        DatabaseError::corrupt(self.page, what)
     }
 }

@@ -5,27 +5,27 @@
 
 use std::ops::Range;
 
-use super::{Kind, ROOT};
-use crate::error::Error;
+use super::{PageKind, ROOT};
+use crate::error::DatabaseError;
 
 const MAP_HEADER: usize = 16;
 
-/// Where maps are.
+/// The layout of the allocation maps.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Maps {
-    /// Pages that a map covers.
+pub(crate) struct AllocationMaps {
+    /// The number of pages that a map covers.
     pub(crate) span: u64,
 }
 
-impl Maps {
+impl AllocationMaps {
     pub(crate) fn new(payload: usize) -> Self {
         let bytes = payload.saturating_sub(MAP_HEADER).max(1);
-        Maps {
+        AllocationMaps {
             span: bytes as u64 * 8,
         }
     }
 
-    /// The map in which a page's bit is.
+    /// The map that has a page's bit.
     pub(crate) fn of(&self, page: u64) -> u64 {
         page - page % self.span + 1
     }
@@ -34,7 +34,7 @@ impl Maps {
         page % self.span == 1
     }
 
-    /// The maps of the pages below an end, ascending.
+    /// The maps of the pages before `end`, ascending.
     pub(crate) fn below(&self, end: u64) -> impl Iterator<Item = u64> + use<> {
         (0..end).step_by(self.step()).map(|first| first + 1)
     }
@@ -44,18 +44,23 @@ impl Maps {
     }
 
     /// Whether a page is in use, by the payload of its map.
-    pub(crate) fn is_used(&self, map: u64, payload: &[u8], page: u64) -> Result<bool, Error> {
-        Kind::Map.expect(map, payload)?;
-        let (byte, bit) = self.place(map, page)?;
+    pub(crate) fn is_used(
+        &self,
+        map: u64,
+        payload: &[u8],
+        page: u64,
+    ) -> Result<bool, DatabaseError> {
+        PageKind::Map.expect(map, payload)?;
+        let (byte, bit) = self.bit_of(map, page)?;
         match payload.get(byte) {
             Some(bits) => Ok(bits & bit != 0),
             None => Err(ends_early(map)),
         }
     }
 
-    /// The pages that a map has as in use, ascending.
-    pub(crate) fn used(&self, map: u64, payload: &[u8]) -> Result<Vec<u64>, Error> {
-        Kind::Map.expect(map, payload)?;
+    /// The pages that a map marks as in use, ascending.
+    pub(crate) fn used(&self, map: u64, payload: &[u8]) -> Result<Vec<u64>, DatabaseError> {
+        PageKind::Map.expect(map, payload)?;
         self.check_is_map(map)?;
         let bits = payload.get(MAP_HEADER..).ok_or_else(|| ends_early(map))?;
         let mut used = Vec::new();
@@ -67,13 +72,13 @@ impl Maps {
         Ok(used)
     }
 
-    /// Makes a payload a map, in which the map itself is in use and, in the first one, the pages that
-    /// are never anything else.
-    pub(crate) fn format(&self, map: u64, payload: &mut [u8]) -> Result<(), Error> {
+    /// Formats a payload as a map in which the map itself is marked as in use, and in the first map also
+    /// the meta page and the root, which are always in use.
+    pub(crate) fn format(&self, map: u64, payload: &mut [u8]) -> Result<(), DatabaseError> {
         self.check_is_map(map)?;
         self.check_length(map, payload)?;
         payload.fill(0);
-        payload[0] = Kind::Map as u8;
+        payload[0] = PageKind::Map as u8;
         let used = match map {
             1 => 0..ROOT + 1,
             _ => map..map + 1,
@@ -85,23 +90,24 @@ impl Maps {
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`] if it is no map, or not that of all the pages. Nothing has changed then.
+    /// [`DatabaseError::Corrupt`] if the payload is not a map, or not that of all these pages. Nothing has
+    /// changed then.
     pub(crate) fn mark(
         &self,
         map: u64,
         payload: &mut [u8],
         pages: Range<u64>,
         used: bool,
-    ) -> Result<(), Error> {
-        Kind::Map.expect(map, payload)?;
+    ) -> Result<(), DatabaseError> {
+        PageKind::Map.expect(map, payload)?;
         self.check_length(map, payload)?;
         if pages.is_empty() {
             return Ok(());
         }
-        self.place(map, pages.start)?;
-        self.place(map, pages.end - 1)?;
+        self.bit_of(map, pages.start)?;
+        self.bit_of(map, pages.end - 1)?;
         for page in pages {
-            let (byte, bit) = self.place(map, page)?;
+            let (byte, bit) = self.bit_of(map, page)?;
             match used {
                 true => payload[byte] |= bit,
                 false => payload[byte] &= !bit,
@@ -111,10 +117,10 @@ impl Maps {
     }
 
     /// The byte and the bit of a page in the payload of its map.
-    fn place(&self, map: u64, page: u64) -> Result<(usize, u8), Error> {
+    fn bit_of(&self, map: u64, page: u64) -> Result<(usize, u8), DatabaseError> {
         self.check_is_map(map)?;
         if self.of(page) != map {
-            return Err(Error::corrupt(
+            return Err(DatabaseError::corrupt(
                 map,
                 format!("it is not the map of page {page}"),
             ));
@@ -123,14 +129,17 @@ impl Maps {
         Ok((MAP_HEADER + (index / 8) as usize, 1 << (index % 8)))
     }
 
-    fn check_is_map(&self, map: u64) -> Result<(), Error> {
+    fn check_is_map(&self, map: u64) -> Result<(), DatabaseError> {
         match self.is_map(map) {
             true => Ok(()),
-            false => Err(Error::corrupt(map, "no allocation map belongs there")),
+            false => Err(DatabaseError::corrupt(
+                map,
+                "no allocation map belongs there",
+            )),
         }
     }
 
-    fn check_length(&self, map: u64, payload: &[u8]) -> Result<(), Error> {
+    fn check_length(&self, map: u64, payload: &[u8]) -> Result<(), DatabaseError> {
         let bits = payload.len().saturating_sub(MAP_HEADER) as u64 * 8;
         match bits == self.span {
             true => Ok(()),
@@ -139,8 +148,8 @@ impl Maps {
     }
 }
 
-fn ends_early(map: u64) -> Error {
-    Error::corrupt(map, "the allocation map is of another length")
+fn ends_early(map: u64) -> DatabaseError {
+    DatabaseError::corrupt(map, "the allocation map is of another length")
 }
 
 #[cfg(test)]
@@ -151,8 +160,8 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_new_map_has_itself_and_the_first_one_what_is_always_there() {
-        let maps = Maps::new(480);
+    fn a_new_map_marks_itself_and_the_first_one_all_permanent_pages() {
+        let maps = AllocationMaps::new(480);
         assert_eq!(maps.span, 464 * 8);
         let mut payload = vec![7; 480];
         maps.format(1, &mut payload).unwrap();
@@ -168,7 +177,7 @@ mod tests {
 
     #[test]
     fn pages_of_another_map_are_refused() {
-        let maps = Maps::new(480);
+        let maps = AllocationMaps::new(480);
         let mut payload = vec![0; 480];
         maps.format(1, &mut payload).unwrap();
         let before = payload.clone();
@@ -192,7 +201,7 @@ mod tests {
             which in 0..3u64,
             marks in prop::collection::vec((0..464 * 8u64, 1..40u64, any::<bool>()), 1..40),
         ) {
-            let maps = Maps::new(480);
+            let maps = AllocationMaps::new(480);
             let begin = which * maps.span;
             let map = begin + 1;
             let mut payload = vec![0; 480];

@@ -1,11 +1,11 @@
-//! Page 0: what says that this is a database.
+//! Page 0, which identifies a file as a database.
 //!
 //! Payload: kind, 7 bytes of nothing, the magic `EbbpTree`, format (u32), page size (u32), identity
 //! (u64).
 
 use super::numbers::{put, u32_at, u64_at};
-use super::{Kind, META};
-use crate::error::Error;
+use super::{META, PageKind};
+use crate::error::DatabaseError;
 
 pub(crate) const MAGIC: &[u8; 8] = b"EbbpTree";
 
@@ -19,21 +19,22 @@ const IDENTITY_AT: usize = 24;
 const LENGTH: usize = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Meta {
+pub(crate) struct MetaPage {
     pub(crate) format: u32,
     pub(crate) page_size: u32,
-    /// The same number in pages and log, drawn when the database was made.
+    /// A random number, the same in pages and log, drawn when the database was created.
     pub(crate) identity: u64,
 }
 
-impl Meta {
+impl MetaPage {
     /// # Errors
     ///
-    /// [`Error::Corrupt`] if it is no meta page. Any format is read.
-    pub(crate) fn read(payload: &[u8]) -> Result<Self, Error> {
-        Kind::Meta.expect(META, payload)?;
-        Self::fields(payload)
-            .ok_or_else(|| Error::corrupt(META, "it does not begin as an Ebbpool database does"))
+    /// [`DatabaseError::Corrupt`] if it is no meta page. Any format is read.
+    pub(crate) fn read(payload: &[u8]) -> Result<Self, DatabaseError> {
+        PageKind::Meta.expect(META, payload)?;
+        Self::fields(payload).ok_or_else(|| {
+            DatabaseError::corrupt(META, "it does not begin as an Ebbpool database does")
+        })
     }
 
     fn fields(payload: &[u8]) -> Option<Self> {
@@ -41,7 +42,7 @@ impl Meta {
         if magic != MAGIC {
             return None;
         }
-        Some(Meta {
+        Some(MetaPage {
             format: u32_at(payload, FORMAT_AT)?,
             page_size: u32_at(payload, PAGE_SIZE_AT)?,
             identity: u64_at(payload, IDENTITY_AT)?,
@@ -52,13 +53,16 @@ impl Meta {
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`] if it is too short. It is unchanged then.
-    pub(crate) fn write(&self, page: u64, payload: &mut [u8]) -> Result<(), Error> {
+    /// [`DatabaseError::Corrupt`] if it is too short. It is unchanged then.
+    pub(crate) fn write(&self, page: u64, payload: &mut [u8]) -> Result<(), DatabaseError> {
         if payload.len() < LENGTH {
-            return Err(Error::corrupt(page, "it is too short for a meta page"));
+            return Err(DatabaseError::corrupt(
+                page,
+                "it is too short for a meta page",
+            ));
         }
         payload.fill(0);
-        payload[0] = Kind::Meta as u8;
+        payload[0] = PageKind::Meta as u8;
         put(payload, MAGIC_AT, MAGIC);
         put(payload, FORMAT_AT, &self.format.to_le_bytes());
         put(payload, PAGE_SIZE_AT, &self.page_size.to_le_bytes());
@@ -72,8 +76,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_meta_page_is_known_by_its_magic_whatever_its_format() {
-        let meta = Meta {
+    fn a_meta_page_of_any_format_is_recognized_by_its_magic() {
+        let meta = MetaPage {
             format: 9,
             page_size: 4096,
             identity: 0x0807_0605_0403_0201,
@@ -84,13 +88,13 @@ mod tests {
             payload[..33],
             *b"\x01\0\0\0\0\0\0\0EbbpTree\x09\0\0\0\0\x10\0\0\x01\x02\x03\x04\x05\x06\x07\x08\0"
         );
-        assert_eq!(Meta::read(&payload).unwrap(), meta);
+        assert_eq!(MetaPage::read(&payload).unwrap(), meta);
         for end in 0..LENGTH {
-            assert!(Meta::read(&payload[..end]).is_err());
+            assert!(MetaPage::read(&payload[..end]).is_err());
         }
         for at in [0, 8, 15] {
             payload[at] ^= 2;
-            assert!(Meta::read(&payload).is_err());
+            assert!(MetaPage::read(&payload).is_err());
             payload[at] ^= 2;
         }
         assert!(meta.write(0, &mut [0; 31]).is_err());

@@ -1,4 +1,4 @@
-//! What the tree's pages look like. All numbers are little-endian; a payload is a page without the pool's
+//! The layout of the tree's pages. All numbers are little-endian; a payload is a page without the pool's
 //! header.
 //!
 //! | payload byte | |
@@ -13,18 +13,18 @@ pub(crate) mod node;
 mod numbers;
 pub(crate) mod overflow;
 
-use crate::error::Error;
+use crate::error::DatabaseError;
 
-/// The root's page: it stays there whatever becomes of the tree.
+/// The root's page, which is always the same.
 pub(crate) const ROOT: u64 = 2;
 
-/// What the database's page 0 is.
+/// The meta page.
 pub(crate) const META: u64 = 0;
 
-/// What a page is, by the first byte of its payload.
+/// The kind of a page, by the first byte of its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum PageKind {
     Nothing = 0,
     Meta = 1,
     Map = 2,
@@ -32,33 +32,33 @@ pub(crate) enum Kind {
     Overflow = 4,
 }
 
-impl Kind {
-    /// Nothing if no page begins so.
+impl PageKind {
+    /// The kind of a payload; nothing if its first byte is no kind.
     pub(crate) fn of(payload: &[u8]) -> Option<Self> {
         match payload.first()? {
-            0 => Some(Kind::Nothing),
-            1 => Some(Kind::Meta),
-            2 => Some(Kind::Map),
-            3 => Some(Kind::Node),
-            4 => Some(Kind::Overflow),
+            0 => Some(PageKind::Nothing),
+            1 => Some(PageKind::Meta),
+            2 => Some(PageKind::Map),
+            3 => Some(PageKind::Node),
+            4 => Some(PageKind::Overflow),
             _ => None,
         }
     }
 
     fn name(self) -> &'static str {
         match self {
-            Kind::Nothing => "empty",
-            Kind::Meta => "a meta page",
-            Kind::Map => "an allocation map",
-            Kind::Node => "a node",
-            Kind::Overflow => "an overflow page",
+            PageKind::Nothing => "empty",
+            PageKind::Meta => "a meta page",
+            PageKind::Map => "an allocation map",
+            PageKind::Node => "a node",
+            PageKind::Overflow => "an overflow page",
         }
     }
 
     /// # Errors
     ///
-    /// [`Error::Corrupt`] if a page is not of this kind.
-    pub(crate) fn expect(self, page: u64, payload: &[u8]) -> Result<(), Error> {
+    /// [`DatabaseError::Corrupt`] if a page is not of this kind.
+    pub(crate) fn expect(self, page: u64, payload: &[u8]) -> Result<(), DatabaseError> {
         match payload.first() {
             Some(&kind) if kind == self as u8 => Ok(()),
             _ => Err(self.not_this(page, payload)),
@@ -66,12 +66,12 @@ impl Kind {
     }
 
     #[cold]
-    fn not_this(self, page: u64, payload: &[u8]) -> Error {
-        let found = match Kind::of(payload) {
+    fn not_this(self, page: u64, payload: &[u8]) -> DatabaseError {
+        let found = match PageKind::of(payload) {
             Some(kind) => kind.name().to_owned(),
-            None => "of no kind that there is".to_owned(),
+            None => "of an unknown kind".to_owned(),
         };
-        Error::corrupt(
+        DatabaseError::corrupt(
             page,
             format!("it is {found}, and should be {}", self.name()),
         )

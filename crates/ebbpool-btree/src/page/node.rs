@@ -13,30 +13,30 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use super::Kind;
+use super::PageKind;
 use super::cell::{
     INNER_KEY, LEAF_KEY, Value, cell_size, most_inline_cell, most_key_bytes, read_inner_cell,
     read_leaf_cell,
 };
 use super::numbers::{u16_at, u64_at};
-use crate::error::Error;
+use crate::error::DatabaseError;
 
 pub(crate) const NODE_HEADER: usize = 16;
 
-/// What a cell takes beside its bytes.
+/// The length of a cell's slot in bytes.
 pub(crate) const SLOT: usize = 2;
 
 /// Bytes of a key that are compared as a number first, which is faster than comparing bytes.
 const HEAD: usize = 8;
 
-/// Where the header's parts begin.
+/// The offsets of the header's fields.
 pub(super) const LEVEL: usize = 1;
 pub(super) const COUNT: usize = 2;
 pub(super) const HEAP: usize = 4;
 pub(super) const GARBAGE: usize = 6;
 pub(super) const NEXT: usize = 8;
 
-/// A node to be read. Whatever its bytes are, nothing panics.
+/// A node to be read. No content of its page makes it panic.
 #[derive(Clone, Copy)]
 pub(crate) struct Node<'a> {
     page: u64,
@@ -50,13 +50,16 @@ pub(crate) struct Node<'a> {
 impl<'a> Node<'a> {
     /// # Errors
     ///
-    /// [`Error::Corrupt`] if it is no node, or its header cannot be.
+    /// [`DatabaseError::Corrupt`] if the page is not a node, or its header is impossible.
     #[inline]
-    pub(crate) fn open(page: u64, payload: &'a [u8]) -> Result<Self, Error> {
-        Kind::Node.expect(page, payload)?;
+    pub(crate) fn open(page: u64, payload: &'a [u8]) -> Result<Self, DatabaseError> {
+        PageKind::Node.expect(page, payload)?;
         match Self::header(page, payload) {
             Some(node) => Ok(node),
-            None => Err(Error::corrupt(page, "the header of the node cannot be")),
+            None => Err(DatabaseError::corrupt(
+                page,
+                "the header of the node is impossible",
+            )),
         }
     }
 
@@ -77,7 +80,7 @@ impl<'a> Node<'a> {
         whole.then_some(node)
     }
 
-    /// The page that it is in.
+    /// The page of the node.
     pub(crate) fn page(&self) -> u64 {
         self.page
     }
@@ -101,7 +104,7 @@ impl<'a> Node<'a> {
 
     /// The key at a slot.
     #[inline]
-    pub(crate) fn key(&self, slot: usize) -> Result<&'a [u8], Error> {
+    pub(crate) fn key(&self, slot: usize) -> Result<&'a [u8], DatabaseError> {
         match self.key_at(slot) {
             Some(key) => Ok(key),
             None => Err(self.no_cell(slot)),
@@ -116,7 +119,7 @@ impl<'a> Node<'a> {
         bytes.get(begin..begin + length)
     }
 
-    /// Where in a cell its key begins.
+    /// The offset of the key in a cell.
     #[inline]
     fn key_begin(&self) -> usize {
         match self.level {
@@ -125,7 +128,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// All from where a cell begins.
+    /// The payload from where a cell begins.
     #[inline]
     fn bytes_from(&self, slot: usize) -> Option<&'a [u8]> {
         if slot >= self.count() {
@@ -137,7 +140,7 @@ impl<'a> Node<'a> {
 
     /// A leaf's value at a slot.
     #[inline]
-    pub(crate) fn value(&self, slot: usize) -> Result<Value<'a>, Error> {
+    pub(crate) fn value(&self, slot: usize) -> Result<Value<'a>, DatabaseError> {
         let leaf = self.is_leaf();
         let cell = self.bytes_from(slot).filter(|_| leaf);
         match cell.and_then(read_leaf_cell) {
@@ -148,7 +151,7 @@ impl<'a> Node<'a> {
 
     /// An inner node's child at a slot.
     #[inline]
-    pub(crate) fn child(&self, slot: usize) -> Result<u64, Error> {
+    pub(crate) fn child(&self, slot: usize) -> Result<u64, DatabaseError> {
         let inner = !self.is_leaf();
         let cell = self.bytes_from(slot).filter(|_| inner);
         match cell.and_then(read_inner_cell) {
@@ -158,24 +161,24 @@ impl<'a> Node<'a> {
     }
 
     /// The bytes of the cell at a slot.
-    pub(crate) fn cell(&self, slot: usize) -> Result<&'a [u8], Error> {
-        let place = self.place(slot)?;
-        self.payload.get(place).ok_or_else(|| self.no_cell(slot))
+    pub(crate) fn cell(&self, slot: usize) -> Result<&'a [u8], DatabaseError> {
+        let range = self.cell_range(slot)?;
+        self.payload.get(range).ok_or_else(|| self.no_cell(slot))
     }
 
-    /// Where in the payload a cell is: always in the heap.
-    pub(super) fn place(&self, slot: usize) -> Result<Range<usize>, Error> {
-        let place = self.bytes_from(slot).and_then(|bytes| {
+    /// The range of a cell in the payload, which is always in the heap.
+    pub(super) fn cell_range(&self, slot: usize) -> Result<Range<usize>, DatabaseError> {
+        let range = self.bytes_from(slot).and_then(|bytes| {
             let begin = self.payload.len() - bytes.len();
             let size = cell_size(self.level, bytes)?;
             (begin >= usize::from(self.heap)).then_some(begin..begin + size)
         });
-        place.ok_or_else(|| self.no_cell(slot))
+        range.ok_or_else(|| self.no_cell(slot))
     }
 
-    /// The cells of these slots as [`Content`](crate::change::Content) and
-    /// [`Change::Append`](crate::change::Change) have them.
-    pub(crate) fn cells(&self, slots: Range<usize>) -> Result<Vec<u8>, Error> {
+    /// The cells of these slots, as [`Content`](crate::change::Content) and
+    /// [`Change::Append`](crate::change::Change) contain them.
+    pub(crate) fn cells(&self, slots: Range<usize>) -> Result<Vec<u8>, DatabaseError> {
         let mut cells = Vec::with_capacity(self.heap_bytes());
         for slot in slots {
             cells.extend_from_slice(self.cell(slot)?);
@@ -183,9 +186,9 @@ impl<'a> Node<'a> {
         Ok(cells)
     }
 
-    /// Where a key is (`Ok`), or would be (`Err`), among the keys.
+    /// The slot at which a key is (`Ok`), or would be (`Err`).
     #[inline]
-    pub(crate) fn search(&self, key: &[u8]) -> Result<Result<usize, usize>, Error> {
+    pub(crate) fn search(&self, key: &[u8]) -> Result<Result<usize, usize>, DatabaseError> {
         let head = head(key);
         let (mut low, mut high) = (0, self.count());
         while low < high {
@@ -200,7 +203,7 @@ impl<'a> Node<'a> {
     }
 
     #[inline]
-    fn compare(&self, slot: usize, key: &[u8], head: u64) -> Result<Ordering, Error> {
+    fn compare(&self, slot: usize, key: &[u8], head: u64) -> Result<Ordering, DatabaseError> {
         match self.order(slot, key, head) {
             Some(order) => Ok(order),
             None => Err(self.no_cell(slot)),
@@ -233,7 +236,7 @@ impl<'a> Node<'a> {
 
     /// The slot of the child that has a key.
     #[inline]
-    pub(crate) fn slot_for(&self, key: &[u8]) -> Result<usize, Error> {
+    pub(crate) fn slot_for(&self, key: &[u8]) -> Result<usize, DatabaseError> {
         match self.search(key)? {
             Ok(slot) => Ok(slot),
             Err(0) => Err(self.corrupt("it has no child for the least keys")),
@@ -241,7 +244,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Bytes that more cells may take, slots included, once the heap is put in order.
+    /// Bytes that more cells may use, slots included, once the heap is compacted.
     pub(crate) fn free(&self) -> usize {
         self.gap() + self.garbage()
     }
@@ -251,7 +254,7 @@ impl<'a> Node<'a> {
         usize::from(self.heap) - self.slots_end()
     }
 
-    /// Bytes from where the heap begins.
+    /// The length of the heap in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
         self.payload.len() - usize::from(self.heap)
     }
@@ -265,19 +268,19 @@ impl<'a> Node<'a> {
         NODE_HEADER + self.count() * SLOT
     }
 
-    /// Bytes that cells and slots take.
+    /// Bytes that cells and slots use.
     pub(crate) fn used(&self) -> usize {
         Self::capacity(self.payload.len()) - self.free()
     }
 
-    /// Bytes that cells and slots may take in all.
+    /// Bytes that cells and slots may use together.
     pub(crate) fn capacity(payload: usize) -> usize {
         payload.saturating_sub(NODE_HEADER)
     }
 
-    /// Looks at everything: that cells lie within the heap and not across each other, that keys
-    /// ascend, that the sums are right.
-    pub(crate) fn verify(&self) -> Result<(), Error> {
+    /// Checks the whole node: that cells lie within the heap and do not overlap, that keys ascend, that the
+    /// sums are right.
+    pub(crate) fn verify(&self) -> Result<(), DatabaseError> {
         self.verify_heap()?;
         self.verify_keys()?;
         match self.is_leaf() {
@@ -286,14 +289,14 @@ impl<'a> Node<'a> {
         }
     }
 
-    fn verify_heap(&self) -> Result<(), Error> {
-        let places = (0..self.count()).map(|slot| self.place(slot));
-        let mut places = places.collect::<Result<Vec<_>, _>>()?;
-        places.sort_unstable_by_key(|place| place.start);
-        if places.windows(2).any(|two| two[0].end > two[1].start) {
+    fn verify_heap(&self) -> Result<(), DatabaseError> {
+        let ranges = (0..self.count()).map(|slot| self.cell_range(slot));
+        let mut ranges = ranges.collect::<Result<Vec<_>, _>>()?;
+        ranges.sort_unstable_by_key(|range| range.start);
+        if ranges.windows(2).any(|two| two[0].end > two[1].start) {
             return Err(self.corrupt("two of its cells overlap"));
         }
-        let cells: usize = places.iter().map(Range::len).sum();
+        let cells: usize = ranges.iter().map(Range::len).sum();
         let heap = self.heap_bytes();
         match heap - cells == self.garbage() {
             true => Ok(()),
@@ -304,7 +307,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    fn verify_keys(&self) -> Result<(), Error> {
+    fn verify_keys(&self) -> Result<(), DatabaseError> {
         let most = most_key_bytes(self.payload.len());
         let mut before: Option<&[u8]> = None;
         for slot in 0..self.count() {
@@ -325,7 +328,7 @@ impl<'a> Node<'a> {
         Ok(())
     }
 
-    fn verify_leaf(&self) -> Result<(), Error> {
+    fn verify_leaf(&self) -> Result<(), DatabaseError> {
         let most = most_inline_cell(self.payload.len());
         for slot in 0..self.count() {
             let size = self.cell(slot)?.len();
@@ -338,7 +341,7 @@ impl<'a> Node<'a> {
         Ok(())
     }
 
-    fn verify_inner(&self) -> Result<(), Error> {
+    fn verify_inner(&self) -> Result<(), DatabaseError> {
         if self.count == 0 {
             return Err(self.corrupt("it is an inner node without children"));
         }
@@ -354,7 +357,7 @@ impl<'a> Node<'a> {
     }
 
     #[cold]
-    fn no_cell(&self, slot: usize) -> Error {
+    fn no_cell(&self, slot: usize) -> DatabaseError {
         let kind = match self.is_leaf() {
             true => "leaf's",
             false => "inner node's",
@@ -364,13 +367,13 @@ impl<'a> Node<'a> {
     }
 
     #[cold]
-    fn corrupt(&self, what: impl Into<String>) -> Error {
-        Error::corrupt(self.page, what)
+    fn corrupt(&self, what: impl Into<String>) -> DatabaseError {
+        DatabaseError::corrupt(self.page, what)
     }
 }
 
-/// The first eight bytes of a key as a number, with zeros for those that it does not have: where these
-/// numbers differ, the keys differ likewise.
+/// The first eight bytes of a key as a number, padded with zeros: if the numbers of two keys differ, the
+/// keys compare as the numbers do.
 #[inline]
 fn head(key: &[u8]) -> u64 {
     let mut eight = [0; HEAD];
@@ -388,7 +391,7 @@ mod tests {
     use crate::change::{Change, Content};
     use crate::page::cell::write_leaf_cell;
 
-    /// Keys around eight bytes that differ late, or only in how many zeros they end with.
+    /// Keys of about eight bytes that differ in their last bytes, or only in the number of trailing zeros.
     fn key() -> impl Strategy<Value = Vec<u8>> {
         let bytes = prop::sample::select(vec![0, 0, 0, 1, 255]);
         prop::collection::vec(bytes, 0..12)
@@ -396,9 +399,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_search_finds_what_a_search_in_a_vector_finds(
+        fn a_search_in_a_node_equals_a_search_in_a_vector(
             keys in prop::collection::btree_set(key(), 0..25),
-            wanted in prop::collection::vec(key(), 1..50),
+            searched in prop::collection::vec(key(), 1..50),
         ) {
             let keys: Vec<Vec<u8>> = keys.into_iter().collect();
             let mut cells = Vec::new();
@@ -409,8 +412,8 @@ mod tests {
             let mut payload = vec![0; 1 << 10];
             Change::Format(content).apply(3, &mut payload).unwrap();
             let node = Node::open(3, &payload).unwrap();
-            for wanted in keys.iter().chain(&wanted) {
-                prop_assert_eq!(node.search(wanted).unwrap(), keys.binary_search(wanted));
+            for searched in keys.iter().chain(&searched) {
+                prop_assert_eq!(node.search(searched).unwrap(), keys.binary_search(searched));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Little-endian numbers in bytes that may be anything.
 
-/// Nothing if the bytes end before it does; so for all of these.
+/// Reads a number; nothing if the bytes end before it does. The same holds for the other functions.
 #[inline]
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     bytes
@@ -28,10 +28,10 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
         .map(u64::from_le_bytes)
 }
 
-/// Writes bytes where they fit; whoever calls has looked that they do.
+/// Writes bytes. The caller has checked that they fit.
 #[inline]
 pub(crate) fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
-    if let Some(place) = bytes.get_mut(at..).and_then(|b| b.get_mut(..value.len())) {
-        place.copy_from_slice(value);
+    if let Some(target) = bytes.get_mut(at..).and_then(|b| b.get_mut(..value.len())) {
+        target.copy_from_slice(value);
     }
 }

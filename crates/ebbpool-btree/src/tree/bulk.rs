@@ -1,55 +1,53 @@
 //! Loading an empty tree with records in ascending order.
 //!
-//! Which page becomes what is part of the format of traces that are generated, which repeat this
-//! without a tree. There is one *open* node for each level, built in memory. In this order:
+//! The trace generators compute the same page numbers without a tree, so the assignment of pages below is
+//! part of the format of generated traces. Loading has one *open* node for each level, which it builds in
+//! memory. It works in this order:
 //!
-//! 1. A record comes. If its value is too long for a leaf, it is stored first: its pages are taken
-//!    and written one by one, that of the last part first.
-//! 2. If there is no open leaf, one is *opened*: its page is taken (`Allocation::take`), and let go
-//!    again.
-//! 3. If the open leaf has a cell already, and would with the record's have more bytes used (cells
-//!    and slots) than `fill` times its capacity, rounded down, then
-//!    1. another leaf is opened;
-//!    2. the one before is written to its page (`fix_new`), with the new one as its right
-//!       neighbour;
-//!    3. the one before is pushed upwards: 5.
-//! 4. The cell becomes the open leaf's last one.
-//! 5. A node that is *pushed upwards* becomes a cell of the open node of the level above: its page,
-//!    and as the separator the first key of the first leaf under it, whole. If there is no open
-//!    node of that level, one is opened before. A node's first cell has the empty key instead. If
-//!    the open node has two cells already, and would with this one have more bytes used than `fill`
-//!    times its capacity, rounded down, then
-//!    1. another node of that level is opened, and the cell is its first;
-//!    2. the one before is written;
-//!    3. the one before is pushed upwards.
-//! 6. After the last record open nodes are closed, from the leaf up: each that has an open one
-//!    above it by then is written and pushed upwards. The topmost one's page is given back (also if
-//!    that is the only leaf there ever was), everything dirty is written and synced, and what the
-//!    topmost one has is put into page 2. Without a record nothing happens.
+//! 1. It takes the next record. If the record's value is too long for a leaf, it stores the value first: it
+//!    takes and writes the value's pages one by one, that of the last part first.
+//! 2. If there is no open leaf, it *opens* one: it takes a page (`Allocation::take`), and releases its
+//!    latch.
+//! 3. If the open leaf has a cell already, and with the record's cell would use more bytes (cells and
+//!    slots) than `fill` times its capacity, rounded down, then
+//!    1. it opens another leaf;
+//!    2. it writes the previous one to its page (`fix_new`), with the new one as its right neighbour;
+//!    3. it pushes the previous one upwards: 5.
+//! 4. It adds the cell to the end of the open leaf.
+//! 5. A node that is *pushed upwards* becomes a cell of the open node of the level above: its page, and as
+//!    the separator the whole first key of the first leaf under it. If there is no open node of that level,
+//!    it opens one first. A node's first cell has the empty key instead. If the open node has two cells
+//!    already, and with this one would use more bytes than `fill` times its capacity, rounded down, then
+//!    1. it opens another node of that level, with the cell as its first;
+//!    2. it writes the previous one;
+//!    3. it pushes the previous one upwards.
+//! 6. After the last record it closes the open nodes, from the leaf up: it writes each node that has an
+//!    open one above it by then, and pushes it upwards. Then it frees the page of the topmost one (also if
+//!    that is the only leaf), writes and syncs all dirty pages, and writes the content of the topmost one
+//!    to page 2. Without a record nothing happens.
 //!
-//! Pages that are taken come in ascending order from the first one that is free, without those of
-//! allocation maps. Taking one fixes it (new, for writing), then its map (for writing); a log
-//! record marks it (undo `Free`). What is written to it later is not logged; its LSN is that of the
-//! record which marked it, and so greater than any that the page had in a former life. The root's new
-//! content is logged (undo `Empty`).
+//! Pages are taken in ascending order from the first free one, without those of allocation maps. Taking a
+//! page fixes it (new, for writing), then its map (for writing); a log record marks it (undo `Free`). Its
+//! later content is not logged; its LSN is that of the record which marked it, and so greater than any that
+//! the page had in an earlier use. The root's new content is logged (undo `Empty`).
 
 use ebbpool::Lsn;
 
 use super::descend::node_of;
 use super::restructure::{apply, mark};
-use super::{Author, Tree};
+use super::{ChangeLogger, Tree};
 use crate::change::{Change, Content};
-use crate::error::Error;
+use crate::error::DatabaseError;
 use crate::log::Undo;
 use crate::page::ROOT;
 use crate::page::cell::{Value, inner_cell_size, write_inner_cell};
 use crate::page::node::{Node, SLOT};
 
 /// A node that is being filled.
-struct Open {
+struct OpenNode {
     level: u8,
     page: u64,
-    /// Of the record that took the page.
+    /// The LSN of the record that marks the page.
     lsn: Lsn,
     /// The first key under it.
     first: Vec<u8>,
@@ -57,34 +55,35 @@ struct Open {
     count: usize,
 }
 
-struct Loader<'t, 'a> {
+struct BulkLoader<'t, 'a> {
     tree: &'t Tree,
-    by: &'a mut dyn Author,
+    logger: &'a mut dyn ChangeLogger,
     /// Bytes that cells and slots of a node may take.
     most: usize,
     /// The open node of each level.
-    open: Vec<Open>,
+    open: Vec<OpenNode>,
 }
 
 impl Tree {
-    /// Loads an empty tree with ascending records, and answers how many. `fill` is from 0 to 1.
-    /// Nobody else may use the tree meanwhile.
+    /// Loads an empty tree with ascending records, and returns their number. `fill` is from 0 to 1. No
+    /// other thread may use the tree meanwhile.
     ///
     /// # Errors
     ///
-    /// [`Error::NotEmpty`], [`Error::Unsorted`], [`Error::KeyTooLong`], [`Error::ValueTooLong`],
-    /// what `records` fails with, and what the pool and the log fail with. Roll back then.
+    /// [`DatabaseError::NotEmpty`], [`DatabaseError::Unsorted`], [`DatabaseError::KeyTooLong`],
+    /// [`DatabaseError::ValueTooLong`], and errors of `records`, of the pool and of the log. The caller
+    /// rolls back then.
     pub(crate) fn load(
         &self,
-        records: &mut dyn Iterator<Item = Result<(Vec<u8>, Vec<u8>), Error>>,
+        records: &mut dyn Iterator<Item = Result<(Vec<u8>, Vec<u8>), DatabaseError>>,
         fill: f64,
-        by: &mut dyn Author,
-    ) -> Result<u64, Error> {
+        logger: &mut dyn ChangeLogger,
+    ) -> Result<u64, DatabaseError> {
         self.expect_empty()?;
         let capacity = Node::capacity(self.pool.payload_size());
-        let mut loader = Loader {
+        let mut loader = BulkLoader {
             tree: self,
-            by,
+            logger,
             most: (fill.clamp(0.0, 1.0) * capacity as f64) as usize,
             open: Vec::new(),
         };
@@ -93,7 +92,7 @@ impl Tree {
             let (key, value) = record?;
             number += 1;
             if number > 1 && key <= last {
-                return Err(Error::Unsorted { record: number });
+                return Err(DatabaseError::Unsorted { record: number });
             }
             loader.add(&key, &value)?;
             last = key;
@@ -102,46 +101,51 @@ impl Tree {
         Ok(number)
     }
 
-    /// Makes the tree empty, as it was before it was loaded; the pages are freed by others.
+    /// Empties the tree, to undo a load. Other undo records free its pages.
     ///
     /// # Errors
     ///
-    /// What the pool and the log fail with.
-    pub(crate) fn make_empty(&self, by: &mut dyn Author) -> Result<(), Error> {
-        self.set_root(0, &[], by)
+    /// Errors of the pool and the log.
+    pub(crate) fn make_empty(&self, logger: &mut dyn ChangeLogger) -> Result<(), DatabaseError> {
+        self.set_root(0, &[], logger)
     }
 
-    fn expect_empty(&self) -> Result<(), Error> {
+    fn expect_empty(&self) -> Result<(), DatabaseError> {
         let root = self.pool.fix_read(ROOT)?;
         let node = node_of(&root)?;
         match node.is_leaf() && node.count() == 0 {
             true => Ok(()),
-            false => Err(Error::NotEmpty),
+            false => Err(DatabaseError::NotEmpty),
         }
     }
 
-    fn set_root(&self, level: u8, cells: &[u8], by: &mut dyn Author) -> Result<(), Error> {
+    fn set_root(
+        &self,
+        level: u8,
+        cells: &[u8],
+        logger: &mut dyn ChangeLogger,
+    ) -> Result<(), DatabaseError> {
         let mut root = self.pool.fix_write(ROOT)?;
         let next = 0;
         let format = Change::Format(Content::Node { level, next, cells });
-        let lsn = by.log(&self.wal, Undo::Empty, vec![(ROOT, format.clone())])?;
+        let lsn = logger.log(&self.wal, Undo::Empty, vec![(ROOT, format.clone())])?;
         apply(&format, &mut root, lsn)
     }
 }
 
-impl Open {
+impl OpenNode {
     fn used_with(&self, cell: usize) -> usize {
         self.cells.len() + self.count * SLOT + cell + SLOT
     }
 }
 
-impl Loader<'_, '_> {
-    fn add(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+impl BulkLoader<'_, '_> {
+    fn add(&mut self, key: &[u8], value: &[u8]) -> Result<(), DatabaseError> {
         self.tree.pool.throttle();
-        // A key that is too long is found before anything is stored.
+        // A key that is too long is refused before its value is stored.
         self.tree.cell(key, Value::Inline(&[]))?;
         let value = match self.tree.overflows(key, value) {
-            true => self.tree.store(value, self.by)?,
+            true => self.tree.store(value, self.logger)?,
             false => Value::Inline(value),
         };
         let cell = self.tree.cell(key, value)?;
@@ -163,7 +167,7 @@ impl Loader<'_, '_> {
         Ok(())
     }
 
-    fn push_upwards(&mut self, mut closed: Open) -> Result<(), Error> {
+    fn push_upwards(&mut self, mut closed: OpenNode) -> Result<(), DatabaseError> {
         loop {
             let level = closed.level.saturating_add(1);
             let at = usize::from(level);
@@ -189,7 +193,7 @@ impl Loader<'_, '_> {
         }
     }
 
-    fn finish(mut self) -> Result<(), Error> {
+    fn finish(mut self) -> Result<(), DatabaseError> {
         let mut level = 0;
         while level + 1 < self.open.len() {
             let closed = self.take_open(level);
@@ -202,13 +206,13 @@ impl Loader<'_, '_> {
         };
         let (pool, wal) = (&self.tree.pool, &self.tree.wal);
         let allocation = &self.tree.allocation;
-        allocation.free(pool, wal, &[top.page], self.by)?;
+        allocation.free(pool, wal, &[top.page], self.logger)?;
         pool.checkpoint()?;
-        self.tree.set_root(top.level, &top.cells, self.by)
+        self.tree.set_root(top.level, &top.cells, self.logger)
     }
 
-    fn take_open(&mut self, level: usize) -> Open {
-        let nothing = Open {
+    fn take_open(&mut self, level: usize) -> OpenNode {
+        let nothing = OpenNode {
             level: 0,
             page: 0,
             lsn: 0,
@@ -219,9 +223,9 @@ impl Loader<'_, '_> {
         std::mem::replace(&mut self.open[level], nothing)
     }
 
-    fn open_node(&mut self, level: u8, first: &[u8]) -> Result<Open, Error> {
+    fn open_node(&mut self, level: u8, first: &[u8]) -> Result<OpenNode, DatabaseError> {
         let (page, lsn) = self.take_page()?;
-        Ok(Open {
+        Ok(OpenNode {
             level,
             page,
             lsn,
@@ -231,8 +235,8 @@ impl Loader<'_, '_> {
         })
     }
 
-    /// Answers the LSN of the record that marks it, too.
-    fn take_page(&mut self) -> Result<(u64, Lsn), Error> {
+    /// Takes a page. Also returns the LSN of the record that marks it.
+    fn take_page(&mut self) -> Result<(u64, Lsn), DatabaseError> {
         let (pool, wal) = (&self.tree.pool, &self.tree.wal);
         let mut taken = self.tree.allocation.take(pool, wal)?;
         let page = taken.page.page();
@@ -241,7 +245,7 @@ impl Loader<'_, '_> {
             first: page,
             count: 1,
         };
-        match self.by.log(wal, undo, vec![(map, mark.clone())]) {
+        match self.logger.log(wal, undo, vec![(map, mark.clone())]) {
             Ok(lsn) => {
                 apply(&mark, &mut taken.map, lsn)?;
                 Ok((page, lsn))
@@ -253,7 +257,7 @@ impl Loader<'_, '_> {
         }
     }
 
-    fn write(&self, node: &Open, next: u64) -> Result<(), Error> {
+    fn write(&self, node: &OpenNode, next: u64) -> Result<(), DatabaseError> {
         let mut guard = self.tree.pool.fix_new(node.page)?;
         let format = Change::Format(Content::Node {
             level: node.level,

@@ -1,11 +1,11 @@
-//! Ways from the root down: each node is latched before its parent is let go.
+//! Descending from the root: a thread latches each node before it releases the latch of its parent.
 
 use std::ops::Deref;
 
 use ebbpool::{ReadGuard, WriteGuard};
 
 use super::Tree;
-use crate::error::Error;
+use crate::error::DatabaseError;
 use crate::page::ROOT;
 use crate::page::cell::Value;
 use crate::page::node::Node;
@@ -15,8 +15,8 @@ impl Tree {
     pub(crate) fn look_up<R>(
         &self,
         key: &[u8],
-        with: impl FnOnce(Option<Value<'_>>) -> Result<R, Error>,
-    ) -> Result<R, Error> {
+        with: impl FnOnce(Option<Value<'_>>) -> Result<R, DatabaseError>,
+    ) -> Result<R, DatabaseError> {
         let leaf = self.shared_leaf(|node| node.slot_for(key))?;
         let node = node_of(&leaf)?;
         match node.search(key)? {
@@ -28,17 +28,17 @@ impl Tree {
     /// The leaf to which `choose` leads, slot by slot.
     pub(super) fn shared_leaf(
         &self,
-        choose: impl FnMut(&Node<'_>) -> Result<usize, Error>,
-    ) -> Result<ReadGuard<'_>, Error> {
+        choose: impl FnMut(&Node<'_>) -> Result<usize, DatabaseError>,
+    ) -> Result<ReadGuard<'_>, DatabaseError> {
         self.shared(self.pool.fix_read(ROOT)?, 0, choose)
     }
 
-    /// The node at a level to which `choose` leads; the root if that is not above it.
+    /// The node at a level to which `choose` leads; the root if the root is not above that level.
     pub(super) fn shared_node(
         &self,
         level: u8,
-        choose: impl FnMut(&Node<'_>) -> Result<usize, Error>,
-    ) -> Result<ReadGuard<'_>, Error> {
+        choose: impl FnMut(&Node<'_>) -> Result<usize, DatabaseError>,
+    ) -> Result<ReadGuard<'_>, DatabaseError> {
         self.shared(self.pool.fix_read(ROOT)?, level, choose)
     }
 
@@ -47,8 +47,8 @@ impl Tree {
         &'t self,
         from: ReadGuard<'t>,
         level: u8,
-        mut choose: impl FnMut(&Node<'_>) -> Result<usize, Error>,
-    ) -> Result<ReadGuard<'t>, Error> {
+        mut choose: impl FnMut(&Node<'_>) -> Result<usize, DatabaseError>,
+    ) -> Result<ReadGuard<'t>, DatabaseError> {
         let mut guard = from;
         let mut below = None;
         loop {
@@ -63,13 +63,14 @@ impl Tree {
         }
     }
 
-    /// The node at a level to which `choose` leads, latched exclusively, those above it not; the
-    /// root if that is not above the level. `choose` is asked for each node above, once.
+    /// The node at a level to which `choose` leads, latched exclusively; the nodes above it are latched for
+    /// reading on the way. It is the root if the root is not above the level. `choose` is called once for
+    /// each node above.
     pub(super) fn exclusive(
         &self,
         level: u8,
-        mut choose: impl FnMut(&Node<'_>) -> Result<usize, Error>,
-    ) -> Result<WriteGuard<'_>, Error> {
+        mut choose: impl FnMut(&Node<'_>) -> Result<usize, DatabaseError>,
+    ) -> Result<WriteGuard<'_>, DatabaseError> {
         let mut root = self.pool.fix_read(ROOT)?;
         if node_of(&root)?.level() <= level {
             drop(root);
@@ -77,7 +78,7 @@ impl Tree {
             if node_of(&latched)?.level() <= level {
                 return Ok(latched);
             }
-            // It has grown meanwhile.
+            // The tree has grown meanwhile.
             root = latched.downgrade();
         }
         let parent = self.shared(root, level.saturating_add(1), &mut choose)?;
@@ -91,35 +92,35 @@ impl Tree {
         &self,
         node: &Node<'_>,
         slot: usize,
-    ) -> Result<WriteGuard<'_>, Error> {
+    ) -> Result<WriteGuard<'_>, DatabaseError> {
         let child = self.pool.fix_write(self.child(node, slot)?)?;
         expect_level(&node_of(&child)?, Some(node.level()))?;
         Ok(child)
     }
 
-    /// A node's child, latched.
+    /// A node's child, latched for reading.
     pub(super) fn shared_child(
         &self,
         node: &Node<'_>,
         slot: usize,
-    ) -> Result<ReadGuard<'_>, Error> {
+    ) -> Result<ReadGuard<'_>, DatabaseError> {
         let child = self.pool.fix_read(self.child(node, slot)?)?;
         expect_level(&node_of(&child)?, Some(node.level()))?;
         Ok(child)
     }
 
     /// The page of a node's child.
-    fn child(&self, node: &Node<'_>, slot: usize) -> Result<u64, Error> {
+    fn child(&self, node: &Node<'_>, slot: usize) -> Result<u64, DatabaseError> {
         self.expect_other(node.page(), node.child(slot)?)
     }
 
-    /// A page to which another one refers, if a node or part of a value can be there. Nobody is to
-    /// latch the page that he has latched already, or make one dirty that does not exist.
-    pub(super) fn expect_other(&self, page: u64, other: u64) -> Result<u64, Error> {
+    /// Checks that the page to which another one refers can hold a node or part of a value. Otherwise a
+    /// thread could latch a page that it has latched already, or create a page that does not exist.
+    pub(super) fn expect_other(&self, page: u64, other: u64) -> Result<u64, DatabaseError> {
         let is_map = self.allocation.maps.is_map(other);
         match other > ROOT && other != page && other < self.pool.pages() && !is_map {
             true => Ok(other),
-            false => Err(Error::corrupt(
+            false => Err(DatabaseError::corrupt(
                 page,
                 format!("it refers to page {other}, where nothing of the tree can be"),
             )),
@@ -127,12 +128,12 @@ impl Tree {
     }
 }
 
-/// The node in a page that is latched.
-pub(super) fn node_of<'g>(guard: &'g (impl Latched + ?Sized)) -> Result<Node<'g>, Error> {
+/// The node in a latched page.
+pub(super) fn node_of<'g>(guard: &'g (impl Latched + ?Sized)) -> Result<Node<'g>, DatabaseError> {
     Node::open(guard.number(), guard)
 }
 
-/// A page that is latched, one way or the other.
+/// A page that is latched for reading or exclusively.
 pub(super) trait Latched: Deref<Target = [u8]> {
     fn number(&self) -> u64;
 }
@@ -149,10 +150,10 @@ impl Latched for WriteGuard<'_> {
     }
 }
 
-/// Levels fall by one with each step, so that every way down ends.
-fn expect_level(node: &Node<'_>, above: Option<u8>) -> Result<(), Error> {
+/// Checks that the level falls by one with each step, so that every descent ends.
+fn expect_level(node: &Node<'_>, above: Option<u8>) -> Result<(), DatabaseError> {
     match above {
-        Some(above) if above.checked_sub(1) != Some(node.level()) => Err(Error::corrupt(
+        Some(above) if above.checked_sub(1) != Some(node.level()) => Err(DatabaseError::corrupt(
             node.page(),
             format!(
                 "it is a node of level {} below one of level {above}",

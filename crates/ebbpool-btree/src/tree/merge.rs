@@ -1,4 +1,4 @@
-//! Merging nodes that have become sparse with a neighbour under the same parent.
+//! Merging sparse nodes with a neighbour under the same parent.
 
 use ebbpool::WriteGuard;
 
@@ -6,98 +6,96 @@ use super::Tree;
 use super::descend::node_of;
 use super::restructure::slot16;
 use crate::change::{Change, Content};
-use crate::error::Error;
+use crate::error::DatabaseError;
 use crate::page::ROOT;
 use crate::page::cell::write_inner_cell;
 use crate::page::node::Node;
 
-/// What is to be looked at: the node of this level on the way to the key.
-struct Place {
+/// A node to be checked: the one of this level on the way to the key.
+struct MergeTask {
     level: u8,
     key: Vec<u8>,
 }
 
-/// The left one of two neighbours that may become one: that on the way to the key, or the one
-/// before it.
+/// The left one of two neighbours to be merged: the node on the way to the key, or the one before it.
 #[derive(Clone, Copy)]
-enum Left {
+enum LeftNeighbour {
     Before,
     This,
 }
 
-/// What looking at a place has come to.
-enum Seen {
-    /// There is nothing to do.
-    Well,
-    /// The node is the root, and has one child.
-    RootOfOne,
-    /// The node has no neighbour under its parent, whose turn it is.
-    Alone,
-    Mergeable(Left),
+/// What there is to do about a node.
+enum MergeCheck {
+    /// Nothing.
+    Nothing,
+    /// The node is the root and has a single child, which is to become the root.
+    SingleChildRoot,
+    /// The node has no neighbour under its parent, so the parent is to be checked.
+    NoNeighbour,
+    Mergeable(LeftNeighbour),
 }
 
-/// What a merge has left behind.
-struct Merged {
-    /// Where the two met.
+/// The result of a merge.
+struct MergeResult {
+    /// The separator that was between the two nodes.
     separator: Vec<u8>,
     parent_is_sparse: bool,
 }
 
-impl Left {
+impl LeftNeighbour {
     fn slot(self, this: usize) -> Option<usize> {
         match self {
-            Left::Before => this.checked_sub(1),
-            Left::This => Some(this),
+            LeftNeighbour::Before => this.checked_sub(1),
+            LeftNeighbour::This => Some(this),
         }
     }
 }
 
 impl Tree {
-    /// Less than a quarter of it is used.
+    /// True if less than a quarter of the node is used.
     pub(super) fn is_sparse(&self, node: &Node<'_>) -> bool {
-        self.is_little(node.used())
+        self.is_sparse_size(node.used())
     }
 
-    fn is_little(&self, used: usize) -> bool {
+    fn is_sparse_size(&self, used: usize) -> bool {
         used * 4 < Node::capacity(self.pool.payload_size())
     }
 
-    /// Merges the sparse leaf on the way to a key with a neighbour, and what becomes sparse by
-    /// that. The record that was removed is gone in any case, so a failure is told to nobody but
-    /// the program's log.
+    /// Merges the sparse leaf on the way to a key with a neighbour, and then the nodes that become sparse.
+    /// The removal of the record has succeeded in any case, so an error only goes to the program's log.
     pub(super) fn tidy(&self, key: &[u8]) {
         if let Err(error) = self.merge_from(key) {
             tracing::warn!(%error, "a sparse node of the tree is left as it is");
         }
     }
 
-    fn merge_from(&self, key: &[u8]) -> Result<(), Error> {
-        let place = |level, key: &[u8]| {
+    fn merge_from(&self, key: &[u8]) -> Result<(), DatabaseError> {
+        let task = |level, key: &[u8]| {
             let key = key.to_vec();
-            Place { level, key }
+            MergeTask { level, key }
         };
-        let mut places = vec![place(0, key)];
-        // It ends, since each merge takes a node away, and what is alone leads upwards.
-        while let Some(Place { level, key }) = places.pop() {
-            match self.look_at(level, &key)? {
-                Seen::Well => {}
-                Seen::RootOfOne => {
+        let mut tasks = vec![task(0, key)];
+        // This ends, since each merge removes a node, and a node without neighbour leads to a higher level.
+        while let Some(MergeTask { level, key }) = tasks.pop() {
+            match self.check_node(level, &key)? {
+                MergeCheck::Nothing => {}
+                MergeCheck::SingleChildRoot => {
                     if self.pull_up()? {
-                        places.push(place(level, &key));
+                        tasks.push(task(level, &key));
                     }
                 }
-                Seen::Alone => places.push(place(level.saturating_add(1), &key)),
-                Seen::Mergeable(left) => {
+                MergeCheck::NoNeighbour => tasks.push(task(level.saturating_add(1), &key)),
+                MergeCheck::Mergeable(left) => {
                     let Some(merged) = self.merge(level, &key, left)? else {
                         continue;
                     };
                     if merged.parent_is_sparse {
-                        places.push(place(level.saturating_add(1), &key));
+                        tasks.push(task(level.saturating_add(1), &key));
                     }
-                    places.push(place(level, &key));
+                    tasks.push(task(level, &key));
                     if let Some(below) = level.checked_sub(1) {
-                        // Those to both sides of the seam are neighbours now.
-                        places.push(place(below, &merged.separator));
+                        // The children on both sides of the separator are neighbours now.
+                        tasks.push(task(below, &merged.separator));
                     }
                 }
             }
@@ -105,17 +103,21 @@ impl Tree {
         Ok(())
     }
 
-    /// What there is to do, latching nothing exclusively: a page that is latched so is written
-    /// sometime.
-    fn look_at(&self, level: u8, key: &[u8]) -> Result<Seen, Error> {
+    /// Finds out what there is to do about a node. It latches nothing exclusively, since the pool counts a
+    /// page that was latched exclusively as dirty and writes it back.
+    fn check_node(&self, level: u8, key: &[u8]) -> Result<MergeCheck, DatabaseError> {
         let guard = self.shared_node(level.saturating_add(1), |node| node.slot_for(key))?;
         let parent = node_of(&guard)?;
         if parent.level() <= level {
-            let of_one = !parent.is_leaf() && parent.count() == 1;
-            return Ok(if of_one { Seen::RootOfOne } else { Seen::Well });
+            let has_one_child = !parent.is_leaf() && parent.count() == 1;
+            return Ok(if has_one_child {
+                MergeCheck::SingleChildRoot
+            } else {
+                MergeCheck::Nothing
+            });
         }
         if parent.count() == 1 {
-            return Ok(Seen::Alone);
+            return Ok(MergeCheck::NoNeighbour);
         }
         let slot = parent.slot_for(key)?;
         let mut before = None;
@@ -126,18 +128,18 @@ impl Tree {
                 && self.may_merge(&parent, right, left, used)?
             {
                 let left = if right == slot {
-                    Left::Before
+                    LeftNeighbour::Before
                 } else {
-                    Left::This
+                    LeftNeighbour::This
                 };
-                return Ok(Seen::Mergeable(left));
+                return Ok(MergeCheck::Mergeable(left));
             }
             before = Some(used);
         }
-        Ok(Seen::Well)
+        Ok(MergeCheck::Nothing)
     }
 
-    /// Whether two children that take so many bytes are to become one; `right` is the right one's
+    /// Whether two children that use these numbers of bytes are to be merged; `right` is the right one's
     /// slot.
     fn may_merge(
         &self,
@@ -145,19 +147,24 @@ impl Tree {
         right: usize,
         left_used: usize,
         right_used: usize,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, DatabaseError> {
         // In an inner node the first cell of the right one gets the separator as its key.
         let key = match parent.level() {
             1 => 0,
             _ => parent.key(right)?.len(),
         };
         let capacity = Node::capacity(self.pool.payload_size());
-        let sparse = self.is_little(left_used) || self.is_little(right_used);
+        let sparse = self.is_sparse_size(left_used) || self.is_sparse_size(right_used);
         Ok(sparse && (left_used + right_used + key) * 5 <= capacity * 4)
     }
 
-    /// Merges two neighbours, if they still may be; the right one's page is free then.
-    fn merge(&self, level: u8, key: &[u8], left: Left) -> Result<Option<Merged>, Error> {
+    /// Merges two neighbours, if the conditions for it still hold, and frees the right one's page.
+    fn merge(
+        &self,
+        level: u8,
+        key: &[u8],
+        left: LeftNeighbour,
+    ) -> Result<Option<MergeResult>, DatabaseError> {
         let above = level.saturating_add(1);
         let mut parent = self.exclusive(above, |node| node.slot_for(key))?;
         let node = node_of(&parent)?;
@@ -170,7 +177,10 @@ impl Tree {
         };
         let mut left = self.exclusive_child(&node, slot)?;
         if node.child(slot)? == node.child(slot + 1)? {
-            return Err(Error::corrupt(node.page(), "two of its children are one"));
+            return Err(DatabaseError::corrupt(
+                node.page(),
+                "two of its children are the same page",
+            ));
         }
         let right = self.exclusive_child(&node, slot + 1)?;
         let (left_used, right_used) = (node_of(&left)?.used(), node_of(&right)?.used());
@@ -183,7 +193,7 @@ impl Tree {
         let parent_is_sparse = node.count() == 1 || self.is_sparse(&node);
         drop((parent, left));
         self.free(right);
-        Ok(Some(Merged {
+        Ok(Some(MergeResult {
             separator,
             parent_is_sparse,
         }))
@@ -196,7 +206,7 @@ impl Tree {
         left: &mut WriteGuard<'t>,
         right: &WriteGuard<'_>,
         separator: &[u8],
-    ) -> Result<(), Error> {
+    ) -> Result<(), DatabaseError> {
         let node = node_of(right)?;
         let cells = match node.is_leaf() {
             true => node.cells(0..node.count())?,
@@ -223,8 +233,8 @@ impl Tree {
         self.restructure(changes, &mut [parent, left, &mut map], None)
     }
 
-    /// If the root has one child, takes over what that has. False if it has more.
-    fn pull_up(&self) -> Result<bool, Error> {
+    /// Moves the content of the root's only child to the root. Returns false if the root has more children.
+    fn pull_up(&self) -> Result<bool, DatabaseError> {
         let mut root = self.pool.fix_write(ROOT)?;
         let node = node_of(&root)?;
         if node.is_leaf() || node.count() != 1 {
@@ -249,12 +259,12 @@ impl Tree {
         Ok(true)
     }
 
-    fn latch_map_of(&self, page: u64) -> Result<WriteGuard<'_>, Error> {
+    fn latch_map_of(&self, page: u64) -> Result<WriteGuard<'_>, DatabaseError> {
         Ok(self.pool.fix_write(self.allocation.maps.of(page))?)
     }
 
-    /// Gives a page that is marked as free, and that nobody refers to any more, to the pool. If
-    /// that fails it is free from the next start on.
+    /// Passes a page to the pool that is marked as free and to which no page refers. If that fails, the
+    /// page can be used again after the database is reopened.
     fn free(&self, guard: WriteGuard<'_>) {
         let page = guard.page();
         drop(guard);

@@ -1,8 +1,8 @@
-//! The B+-tree: descending, splitting, merging. It knows pages, latches and log records, and
-//! nothing of transactions but that somebody ([`Author`]) logs what is done.
+//! The B+-tree: searches, scans, inserts, splits and merges. It works with pages, latches and log records.
+//! It does not know transactions: a [`ChangeLogger`] logs its changes of records.
 //!
-//! Latches are taken from the root down, from left to right, then overflow pages, then allocation
-//! maps; nobody waits for a key's lock while holding one.
+//! A thread takes latches from the root down and from left to right, then those of overflow pages, then
+//! those of allocation maps. It never waits for a key's lock while it holds a latch.
 
 mod bulk;
 mod descend;
@@ -21,26 +21,26 @@ use ebbpool::{Lsn, Pool};
 
 use crate::allocation::Allocation;
 use crate::change::Change;
-use crate::error::Error;
+use crate::error::DatabaseError;
 use crate::log::{Undo, Wal};
 use crate::page::cell::Value;
 
-pub(crate) use overflow::Long;
+pub(crate) use overflow::LongValue;
 
-/// Who logs a change, and as what: a transaction, or a rollback.
-pub(crate) trait Author {
-    /// Appends a record for these changes, and answers its LSN.
+/// Logs the changes of records: for a transaction, or for a rollback.
+pub(crate) trait ChangeLogger {
+    /// Appends a record for these changes, and returns its LSN.
     fn log(
         &mut self,
         wal: &Wal,
         undo: Undo<'_>,
         changes: Vec<(u64, Change<'_>)>,
-    ) -> Result<Lsn, Error>;
+    ) -> Result<Lsn, DatabaseError>;
 }
 
-/// A value that was in a leaf.
+/// A value that was in a leaf until it was replaced or removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Old {
+pub(crate) enum OldValue {
     Inline,
     /// Its overflow pages are still in use.
     Overflow {
@@ -48,19 +48,19 @@ pub(crate) enum Old {
     },
 }
 
-impl From<Value<'_>> for Old {
+impl From<Value<'_>> for OldValue {
     fn from(value: Value<'_>) -> Self {
         match value {
-            Value::Inline(_) => Old::Inline,
-            Value::Overflow { first, .. } => Old::Overflow { first },
+            Value::Inline(_) => OldValue::Inline,
+            Value::Overflow { first, .. } => OldValue::Overflow { first },
         }
     }
 }
 
-/// What a tree is like.
+/// The numbers of a tree's levels, nodes and keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Shape {
+pub struct TreeShape {
     /// Levels, leaves included.
     pub height: u8,
     /// Inner nodes.

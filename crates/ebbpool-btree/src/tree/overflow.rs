@@ -1,15 +1,15 @@
-//! Long values: chains of overflow pages, stored from the last part to the first, so that each page
-//! names one that is there already.
+//! Long values: chains of overflow pages. They are stored from the last part to the first, so that each
+//! page refers to one that exists already.
 
 use ebbpool::Lsn;
 
 use super::restructure::{apply, mark};
-use super::{Author, Tree};
+use super::{ChangeLogger, Tree};
 use crate::change::{Change, Content};
-use crate::error::Error;
+use crate::error::DatabaseError;
 use crate::log::Undo;
 use crate::page::cell::{Value, leaf_cell_size, most_inline_cell};
-use crate::page::overflow::Part;
+use crate::page::overflow::OverflowPart;
 
 /// The longest value, in bytes.
 pub(crate) const MOST_VALUE_BYTES: usize = 64 << 20;
@@ -17,21 +17,20 @@ pub(crate) const MOST_VALUE_BYTES: usize = 64 << 20;
 /// A value in more pages than this is read without its leaf's latch.
 const MOST_PARTS_UNDER_LATCH: usize = 16;
 
-/// A value in many pages, as a leaf had it. Its pages stay as they are until the leaf has another value for
-/// the key and the transaction that saw to it has committed; and pages that are used again get greater
-/// LSNs. So if a leaf has it once more with the same first page of the same LSN, it was there all the
-/// time.
+/// A value in many pages, as a leaf had it. Its pages remain unchanged until a transaction that replaced
+/// the value has committed, and a page that is used again gets a greater LSN. So if the leaf still has the
+/// value with the same first page, and that page still has the same LSN, the value has not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Long {
+pub(crate) struct LongValue {
     first: u64,
     length: u32,
-    /// Of the first page.
+    /// The LSN of the first page.
     lsn: Lsn,
 }
 
-impl Long {
+impl LongValue {
     pub(crate) fn value(self) -> Value<'static> {
-        let Long { first, length, .. } = self;
+        let LongValue { first, length, .. } = self;
         Value::Overflow { first, length }
     }
 }
@@ -42,30 +41,38 @@ impl Tree {
         leaf_cell_size(key, Value::Inline(value)) > most_inline_cell(self.pool.payload_size())
     }
 
-    /// Writes a long value to overflow pages, each with a record of its own that frees it when it
-    /// is undone.
+    /// Writes a long value to overflow pages, each with a log record of its own, whose undo frees the page.
     ///
     /// # Errors
     ///
-    /// [`Error::ValueTooLong`], what the pool and the log fail with. Pages of which there are
-    /// records are in use then: roll back.
-    pub(crate) fn store(&self, value: &[u8], by: &mut dyn Author) -> Result<Value<'static>, Error> {
+    /// [`DatabaseError::ValueTooLong`], errors of the pool and the log. Pages with records are in use then: the
+    /// caller rolls back.
+    pub(crate) fn store(
+        &self,
+        value: &[u8],
+        logger: &mut dyn ChangeLogger,
+    ) -> Result<Value<'static>, DatabaseError> {
         let length = match u32::try_from(value.len()) {
             Ok(length) if value.len() <= MOST_VALUE_BYTES => length,
             _ => {
                 let (length, most) = (value.len(), MOST_VALUE_BYTES);
-                return Err(Error::ValueTooLong { length, most });
+                return Err(DatabaseError::ValueTooLong { length, most });
             }
         };
         let mut first = 0;
         for part in value.chunks(self.most_in_part()).rev() {
             self.pool.throttle();
-            first = self.store_part(part, first, by)?;
+            first = self.store_part(part, first, logger)?;
         }
         Ok(Value::Overflow { first, length })
     }
 
-    fn store_part(&self, bytes: &[u8], next: u64, by: &mut dyn Author) -> Result<u64, Error> {
+    fn store_part(
+        &self,
+        bytes: &[u8],
+        next: u64,
+        logger: &mut dyn ChangeLogger,
+    ) -> Result<u64, DatabaseError> {
         let mut taken = self.allocation.take(&self.pool, &self.wal)?;
         let page = taken.page.page();
         let format = Change::Format(Content::Overflow { next, bytes });
@@ -75,7 +82,7 @@ impl Tree {
             count: 1,
         };
         let changes = vec![(page, format.clone()), (map, mark.clone())];
-        let lsn = match by.log(&self.wal, undo, changes) {
+        let lsn = match logger.log(&self.wal, undo, changes) {
             Ok(lsn) => lsn,
             Err(error) => {
                 self.allocation.give_back(&self.pool, taken);
@@ -87,12 +94,12 @@ impl Tree {
         Ok(page)
     }
 
-    /// A value whole.
+    /// Reads a whole value.
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`], and what the pool fails with.
-    pub(crate) fn read_value(&self, value: Value<'_>) -> Result<Vec<u8>, Error> {
+    /// [`DatabaseError::Corrupt`], and errors of the pool.
+    pub(crate) fn read_value(&self, value: Value<'_>) -> Result<Vec<u8>, DatabaseError> {
         let (first, length) = match value {
             Value::Inline(bytes) => return Ok(bytes.to_vec()),
             Value::Overflow { first, length } => (first, length as usize),
@@ -101,28 +108,28 @@ impl Tree {
         self.each_part(first, &mut |_, part| whole.extend_from_slice(part))?;
         match whole.len() == length {
             true => Ok(whole),
-            false => Err(Error::corrupt(
+            false => Err(DatabaseError::corrupt(
                 first,
                 format!(
-                    "a value of {length} bytes begins there, and there are {}",
+                    "a value of {length} bytes begins there, and its pages have {}",
                     whole.len()
                 ),
             )),
         }
     }
 
-    /// A value of which a leaf is latched, if it is in many pages.
+    /// Describes a value, whose leaf the caller has latched, if it is in many pages.
     ///
     /// # Errors
     ///
-    /// What the pool fails with, and [`Error::Corrupt`].
-    pub(crate) fn long(&self, value: Value<'_>) -> Result<Option<Long>, Error> {
+    /// Errors of the pool, and [`DatabaseError::Corrupt`].
+    pub(crate) fn long(&self, value: Value<'_>) -> Result<Option<LongValue>, DatabaseError> {
         match value {
             Value::Overflow { first, length }
                 if length as usize > MOST_PARTS_UNDER_LATCH * self.most_in_part() =>
             {
                 let lsn = self.pool.fix_read(first)?.lsn();
-                Ok(Some(Long { first, length, lsn }))
+                Ok(Some(LongValue { first, length, lsn }))
             }
             _ => Ok(None),
         }
@@ -133,22 +140,22 @@ impl Tree {
     /// # Errors
     ///
     /// As [`read_value`](Self::read_value).
-    pub(crate) fn overflow_pages(&self, first: u64) -> Result<Vec<u64>, Error> {
+    pub(crate) fn overflow_pages(&self, first: u64) -> Result<Vec<u64>, DatabaseError> {
         let mut pages = Vec::new();
         self.each_part(first, &mut |page, _| pages.push(page))?;
         Ok(pages)
     }
 
-    fn each_part(&self, first: u64, each: &mut dyn FnMut(u64, &[u8])) -> Result<(), Error> {
+    fn each_part(&self, first: u64, each: &mut dyn FnMut(u64, &[u8])) -> Result<(), DatabaseError> {
         let most = self.most_in_part();
         let (mut page, mut length) = (first, 0);
         loop {
             let guard = self.pool.fix_read(page)?;
-            let part = Part::read(page, &guard)?;
+            let part = OverflowPart::read(page, &guard)?;
             length += part.bytes.len();
-            // No part but the last is shorter than a page, and so even a circle ends.
+            // Only the last part may be shorter than a page, so a circle of pages ends at the greatest length.
             if length > MOST_VALUE_BYTES || part.next.is_some() && part.bytes.len() < most {
-                return Err(Error::corrupt(
+                return Err(DatabaseError::corrupt(
                     page,
                     "it is no part of the value that it is in",
                 ));
@@ -162,6 +169,6 @@ impl Tree {
     }
 
     fn most_in_part(&self) -> usize {
-        Part::most(self.pool.payload_size()).max(1)
+        OverflowPart::most(self.pool.payload_size()).max(1)
     }
 }

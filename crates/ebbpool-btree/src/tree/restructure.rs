@@ -1,26 +1,26 @@
-//! Changes of the tree's structure: one record for all of their pages, all of them latched.
+//! Changes of the tree's structure: one log record for all pages of a change, which are all latched.
 
 use ebbpool::{Lsn, WriteGuard};
 
 use super::Tree;
-use crate::allocation::Taken;
+use crate::allocation::AllocatedPage;
 use crate::change::Change;
-use crate::error::Error;
+use crate::error::DatabaseError;
 use crate::log::Record;
 
 impl Tree {
-    /// Appends a record, then does what it says: `changes` are those of `pages` in the same order,
-    /// then those of the page taken and its map.
+    /// Appends a record, then applies its changes: `changes` has those of `pages` in the same order, then
+    /// those of the allocated page and its map.
     ///
     /// # Errors
     ///
-    /// If the log fails nothing has changed, and the page taken is given back.
+    /// If the log fails, nothing has changed, and the allocated page is free again.
     pub(super) fn restructure<'p>(
         &self,
         changes: Vec<(u64, Change<'_>)>,
         pages: &mut [&mut WriteGuard<'p>],
-        taken: Option<Taken<'p>>,
-    ) -> Result<(), Error> {
+        taken: Option<AllocatedPage<'p>>,
+    ) -> Result<(), DatabaseError> {
         let record = Record::Structure { changes };
         let lsn = match self.wal.append(&record) {
             Ok(appended) => appended.lsn,
@@ -42,20 +42,24 @@ impl Tree {
     }
 }
 
-/// Marks a page that was taken as one in use.
-pub(super) fn mark(taken: &Taken<'_>) -> (u64, Change<'static>) {
+/// The change that marks an allocated page as in use.
+pub(super) fn mark(taken: &AllocatedPage<'_>) -> (u64, Change<'static>) {
     let (first, count, used) = (taken.page.page(), 1, true);
     (taken.map.page(), Change::Mark { first, count, used })
 }
 
-/// Does what was logged.
-pub(super) fn apply(change: &Change<'_>, page: &mut WriteGuard<'_>, lsn: Lsn) -> Result<(), Error> {
+/// Applies a change that was logged.
+pub(super) fn apply(
+    change: &Change<'_>,
+    page: &mut WriteGuard<'_>,
+    lsn: Lsn,
+) -> Result<(), DatabaseError> {
     change.apply(page.page(), page)?;
     page.set_lsn(lsn);
     Ok(())
 }
 
-/// A slot as changes have it. No node has more, since its count is a `u16`.
+/// A slot as changes store it. A node's count is a `u16`, so no slot is greater.
 pub(super) fn slot16(slot: usize) -> u16 {
     u16::try_from(slot).unwrap_or(u16::MAX)
 }

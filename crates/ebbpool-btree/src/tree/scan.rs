@@ -1,25 +1,28 @@
-//! Key after key: ascending along the links between leaves, descending by way of the root for each
-//! leaf.
+//! Scans: ascending along the links between leaves, descending through the root for each leaf.
 
 use std::ops::{Bound, ControlFlow};
 
 use super::Tree;
 use super::descend::node_of;
-use crate::error::Error;
+use crate::error::DatabaseError;
 use crate::page::cell::Value;
 use crate::page::node::Node;
 
-/// What is called with each key.
-type Each<'e> = &'e mut dyn FnMut(&[u8], Value<'_>) -> Result<ControlFlow<()>, Error>;
+/// A function that is called with each record.
+type EachRecord<'e> = &'e mut dyn FnMut(&[u8], Value<'_>) -> Result<ControlFlow<()>, DatabaseError>;
 
 impl Tree {
-    /// Calls `each` with key after key, ascending, under the leaf's latch, from leaf to leaf, until
-    /// it breaks. It must not call the tree, but for [`read_value`](Self::read_value).
+    /// Calls `each` with each record in ascending order of the keys, under the leaf's latch, until it
+    /// breaks. `each` must not call the tree, except [`read_value`](Self::read_value).
     ///
     /// # Errors
     ///
-    /// What `each` fails with, [`Error::Corrupt`], and what the pool fails with.
-    pub(crate) fn ascend(&self, from: Bound<&[u8]>, each: Each<'_>) -> Result<(), Error> {
+    /// Errors of `each`, [`DatabaseError::Corrupt`], and errors of the pool.
+    pub(crate) fn ascend(
+        &self,
+        from: Bound<&[u8]>,
+        each: EachRecord<'_>,
+    ) -> Result<(), DatabaseError> {
         let (Bound::Included(key) | Bound::Excluded(key)) = from else {
             return self.ascend(Bound::Included(&[]), each);
         };
@@ -28,10 +31,10 @@ impl Tree {
             Ok(slot) => slot + usize::from(from == Bound::Excluded(key)),
             Err(slot) => slot,
         };
-        let mut chain = Chain::default();
+        let mut chain = LeafChain::default();
         loop {
             let node = node_of(&leaf)?;
-            chain.come_to(&node)?;
+            chain.visit(&node)?;
             for slot in begin..node.count() {
                 if each(node.key(slot)?, node.value(slot)?)?.is_break() {
                     return Ok(());
@@ -51,9 +54,13 @@ impl Tree {
     /// # Errors
     ///
     /// As [`ascend`](Self::ascend).
-    pub(crate) fn descend(&self, from: Bound<&[u8]>, each: Each<'_>) -> Result<(), Error> {
-        // Once a leaf is done, its least possible key; and that of the one now, empty if it is the
-        // first.
+    pub(crate) fn descend(
+        &self,
+        from: Bound<&[u8]>,
+        each: EachRecord<'_>,
+    ) -> Result<(), DatabaseError> {
+        // The least possible key of the leaf before, if there was one, and that of the current leaf, which
+        // is empty for the first leaf of the tree.
         let (mut done, mut least): (Option<Vec<u8>>, Vec<u8>) = (None, Vec::new());
         loop {
             let to = done.as_deref().map_or(from, Bound::Excluded);
@@ -77,7 +84,7 @@ impl Tree {
             }
             let before = done.get_or_insert_default();
             if !before.is_empty() && *before <= least {
-                return Err(Error::corrupt(
+                return Err(DatabaseError::corrupt(
                     node.page(),
                     "its keys are not where they belong",
                 ));
@@ -88,7 +95,7 @@ impl Tree {
 }
 
 /// The slot of the child that has the greatest key within a bound.
-fn slot_up_to(node: &Node<'_>, to: Bound<&[u8]>) -> Result<usize, Error> {
+fn slot_up_to(node: &Node<'_>, to: Bound<&[u8]>) -> Result<usize, DatabaseError> {
     match to {
         Bound::Unbounded => Ok(node.count().saturating_sub(1)),
         Bound::Included(key) => node.slot_for(key),
@@ -100,7 +107,7 @@ fn slot_up_to(node: &Node<'_>, to: Bound<&[u8]>) -> Result<usize, Error> {
 }
 
 /// The slot after the last one within a bound.
-fn end_of(node: &Node<'_>, to: Bound<&[u8]>) -> Result<usize, Error> {
+fn end_of(node: &Node<'_>, to: Bound<&[u8]>) -> Result<usize, DatabaseError> {
     Ok(match to {
         Bound::Unbounded => node.count(),
         Bound::Included(key) => match node.search(key)? {
@@ -111,22 +118,22 @@ fn end_of(node: &Node<'_>, to: Bound<&[u8]>) -> Result<usize, Error> {
     })
 }
 
-fn expect_leaf(node: &Node<'_>) -> Result<(), Error> {
+fn expect_leaf(node: &Node<'_>) -> Result<(), DatabaseError> {
     match node.is_leaf() {
         true => Ok(()),
-        false => Err(Error::corrupt(
+        false => Err(DatabaseError::corrupt(
             node.page(),
-            "it is no leaf, and a leaf's right neighbour",
+            "it is no leaf, but the right neighbour of one",
         )),
     }
 }
 
-/// Finds out when links lead in a circle: keys do not ascend any more. While a scan goes on, a page that
-/// it has left may be freed and come again further to the right, so its number says nothing; but for
-/// leaves without keys, one after the other, it has to do: one page is remembered, and another one after
-/// twice as many steps (Brent 1980).
+/// Detects links that lead in a circle, by keys that do not ascend. Page numbers do not show it: during a
+/// scan a page that the scan has left may be freed and used again further to the right. Only for leaves
+/// without keys, one after the other, the numbers have to do: the scan remembers one page, and another one
+/// after twice as many steps (Brent 1980).
 #[derive(Default)]
-struct Chain {
+struct LeafChain {
     /// The greatest key so far.
     last: Option<Vec<u8>>,
     remembered: u64,
@@ -134,9 +141,10 @@ struct Chain {
     power: u64,
 }
 
-impl Chain {
-    fn come_to(&mut self, leaf: &Node<'_>) -> Result<(), Error> {
-        let circle = || Error::corrupt(leaf.page(), "the links between leaves lead in a circle");
+impl LeafChain {
+    fn visit(&mut self, leaf: &Node<'_>) -> Result<(), DatabaseError> {
+        let circle =
+            || DatabaseError::corrupt(leaf.page(), "the links between leaves lead in a circle");
         if let Some(greatest) = leaf.count().checked_sub(1) {
             let first = leaf.key(0)?;
             if self.last.as_deref().is_some_and(|last| first <= last) {
@@ -167,7 +175,7 @@ mod tests {
 
     /// Whether leaves, each a page with its keys, are taken for a circle.
     fn is_circle(leaves: &[(u64, &[&str])]) -> bool {
-        let mut chain = Chain::default();
+        let mut chain = LeafChain::default();
         leaves.iter().any(|(page, keys)| {
             let (mut payload, mut cells) = (vec![0; 480], Vec::new());
             for key in *keys {
@@ -176,14 +184,12 @@ mod tests {
             let (level, next, cells) = (0, 1, &cells[..]);
             let format = Change::Format(Content::Node { level, next, cells });
             format.apply(*page, &mut payload).unwrap();
-            chain
-                .come_to(&Node::open(*page, &payload).unwrap())
-                .is_err()
+            chain.visit(&Node::open(*page, &payload).unwrap()).is_err()
         })
     }
 
     #[test]
-    fn a_page_that_comes_again_further_to_the_right_is_no_circle() {
+    fn a_page_that_is_reused_further_to_the_right_is_no_circle() {
         let long: Vec<String> = (0..100).map(|number| format!("{number:03}")).collect();
         let long: Vec<[&str; 1]> = long.iter().map(|key| [key.as_str()]).collect();
         let two_pages = (5..7u64).cycle().zip(long.iter().map(|keys| &keys[..]));
@@ -197,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn circles_are_found_by_keys_or_where_there_are_none_by_pages() {
+    fn circles_are_detected_by_keys_or_by_pages_without_keys() {
         assert!(is_circle(&[(5, &["a"]), (6, &["b"]), (5, &["a"])]));
         assert!(is_circle(&[(5, &["a", "c"]), (6, &["c"])]));
         let empty: &[&str] = &[];

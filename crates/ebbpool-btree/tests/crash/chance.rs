@@ -1,4 +1,4 @@
-//! Random numbers that can be repeated.
+//! Repeatable random numbers.
 
 pub struct Chance(fastrand::Rng);
 

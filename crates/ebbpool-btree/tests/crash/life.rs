@@ -1,22 +1,24 @@
-//! A program on the database, from its start to its end.
+//! A program that uses the database, from its start to its end.
 
 use ebbpool::storage::{FaultyDisk, PowerOff, page_lsn};
 use ebbpool::{OperationCosts, Unit};
-use ebbpool_btree::{Database, Durability, Error, Options, Parts, Transaction};
+use ebbpool_btree::{
+    Database, DatabaseError, DatabaseOptions, DatabaseParts, Durability, Transaction,
+};
 
 use crate::model::{Effects, Model, Records, apply};
 use crate::script::{SLOTS, Session, Setting, Step};
 
 /// Why a life ended.
 #[derive(Debug)]
-pub enum End {
+pub enum EndCause {
     PowerOff,
-    /// A torn page was reported, where nothing else was promised.
+    /// A torn page was reported, in a setting without double writes.
     Reported,
     Wrong(String),
 }
 
-/// What is worth counting, lest all of it be for nothing.
+/// Counters, which show that the test has tested something.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     pub crashes: u64,
@@ -41,23 +43,25 @@ impl Tally {
     }
 }
 
-fn end(setting: &Setting, error: &Error) -> End {
+fn end(setting: &Setting, error: &DatabaseError) -> EndCause {
     let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(inner) = source {
-        // What was wrapped in another error is known by its message.
+        // An error that was converted to another one is recognized by its message.
         if inner.is::<PowerOff>() || inner.to_string().contains(&PowerOff.to_string()) {
-            return End::PowerOff;
+            return EndCause::PowerOff;
         }
         source = inner.source();
     }
     match error {
-        Error::Pool(ebbpool::Error::Damaged { .. }) if !setting.double_write => End::Reported,
-        error => End::Wrong(format!("{error}")),
+        DatabaseError::Pool(ebbpool::Error::Damaged { .. }) if !setting.double_write => {
+            EndCause::Reported
+        }
+        error => EndCause::Wrong(format!("{error}")),
     }
 }
 
-/// An open transaction, and what it has done.
-type Open<'d> = (Transaction<'d>, Effects);
+/// An open transaction, and its changes.
+type OpenTransaction<'d> = (Transaction<'d>, Effects);
 
 pub struct Life<'a> {
     pub disk: &'a FaultyDisk,
@@ -67,12 +71,12 @@ pub struct Life<'a> {
 }
 
 impl Life<'_> {
-    pub fn live(&mut self, script: &[Session]) -> Result<(), End> {
+    pub fn live(&mut self, script: &[Session]) -> Result<(), EndCause> {
         script.iter().try_for_each(|session| self.session(session))
     }
 
-    /// Opens the database, which recovers, and finds what has to be there.
-    pub fn session(&mut self, session: &Session) -> Result<(), End> {
+    /// Opens the database, which recovers, checks its content, and runs a session.
+    pub fn session(&mut self, session: &Session) -> Result<(), EndCause> {
         let mut database = self.open()?;
         self.judge(&mut database)?;
         if session.clear {
@@ -90,14 +94,14 @@ impl Life<'_> {
         Ok(())
     }
 
-    fn tell<T>(&self, outcome: Result<T, Error>) -> Result<T, End> {
+    fn end_of<T>(&self, outcome: Result<T, DatabaseError>) -> Result<T, EndCause> {
         outcome.map_err(|error| end(self.setting, &error))
     }
 
-    fn open(&self) -> Result<Database, End> {
+    fn open(&self) -> Result<Database, EndCause> {
         let setting = self.setting;
         let pages = |name| self.disk.pages(name, setting.page_size);
-        let parts = Parts {
+        let parts = DatabaseParts {
             pages: Box::new(pages("data")),
             double_write: setting.double_write.then(|| Box::new(pages("torn")) as _),
             log: ["log0", "log1"].map(|name| Box::new(self.disk.bytes(name)) as _),
@@ -107,7 +111,7 @@ impl Life<'_> {
             write: 8.0,
             unit: Unit::PageReads,
         };
-        let options = self.tell(Options::new(setting.frames).policy(setting.policy))?;
+        let options = self.end_of(DatabaseOptions::new(setting.frames).policy(setting.policy))?;
         let options = options
             .page_size(setting.page_size)
             .double_write(setting.double_write)
@@ -115,47 +119,47 @@ impl Life<'_> {
             .checkpoint_every(setting.checkpoint_every)
             .background(false)
             .pool(move |pool| pool.fixed_costs(costs));
-        let database = self.tell(options.open_on(parts))?;
+        let database = self.end_of(options.open_on(parts))?;
         self.disk.watch(&database.log(), page_lsn);
         Ok(database)
     }
 
-    /// What is there is a prefix of what was committed, and the database is whole.
-    fn judge(&mut self, database: &mut Database) -> Result<(), End> {
-        let found = self.tell(contents(database))?;
-        self.model.found(&found).map_err(End::Wrong)?;
-        let report = self.tell(database.check())?;
+    /// Checks that the content is that after a prefix of the commits, and that the database is whole.
+    fn judge(&mut self, database: &mut Database) -> Result<(), EndCause> {
+        let found = self.end_of(contents(database))?;
+        self.model.found(&found).map_err(EndCause::Wrong)?;
+        let report = self.end_of(database.check())?;
         if let Some(finding) = report.findings.first() {
-            return Err(End::Wrong(format!("after recovery: {finding}")));
+            return Err(EndCause::Wrong(format!("after recovery: {finding}")));
         }
         self.tally.recoveries += 1;
         self.tally.deepest = self.tally.deepest.max(report.shape.height);
         Ok(())
     }
 
-    fn clear(&mut self, database: &Database) -> Result<(), End> {
+    fn clear(&mut self, database: &Database) -> Result<(), EndCause> {
         let keys = self.model.now().into_keys();
         let effects: Effects = keys.map(|key| (key, None)).collect();
         let mut transaction = database.begin();
         for key in effects.keys() {
-            if !self.tell(transaction.delete(key))? {
-                return Err(End::Wrong(format!("key {key:?} is not there")));
+            if !self.end_of(transaction.delete(key))? {
+                return Err(EndCause::Wrong(format!("key {key:?} is not there")));
             }
         }
         self.model.commit(effects);
-        self.tell(transaction.commit())?;
+        self.end_of(transaction.commit())?;
         if self.setting.durability == Durability::Synced {
             self.model.acknowledge();
         }
         Ok(())
     }
 
-    fn load(&mut self, database: &mut Database, records: u64) -> Result<(), End> {
+    fn load(&mut self, database: &mut Database, records: u64) -> Result<(), EndCause> {
         let records = self.setting.loaded(records);
         if !self.model.now().is_empty() {
-            return match database.load(records.into_iter().map(Ok::<_, Error>), 0.7) {
-                Err(Error::NotEmpty) => Ok(()),
-                Ok(_) => Err(End::Wrong("it loads over what is there".into())),
+            return match database.load(records.into_iter().map(Ok::<_, DatabaseError>), 0.7) {
+                Err(DatabaseError::NotEmpty) => Ok(()),
+                Ok(_) => Err(EndCause::Wrong("it loads over what is there".into())),
                 Err(error) => Err(end(self.setting, &error)),
             };
         }
@@ -163,23 +167,23 @@ impl Life<'_> {
         let effects = effects.map(|(key, value)| (key, Some(value))).collect();
         self.model.commit(effects);
         let loads_something = !records.is_empty();
-        self.tell(database.load(records.into_iter().map(Ok::<_, Error>), 0.7))?;
-        // A load of nothing logs nothing, and so says nothing of the commits before it.
+        self.end_of(database.load(records.into_iter().map(Ok::<_, DatabaseError>), 0.7))?;
+        // A load of no records logs nothing, so this test does not rely on it for the earlier commits.
         if loads_something {
             self.model.acknowledge();
         }
         Ok(())
     }
 
-    fn work(&mut self, database: &Database, steps: &[Step]) -> Result<(), End> {
-        let mut open: [Option<Open<'_>>; SLOTS] = std::array::from_fn(|_| None);
+    fn work(&mut self, database: &Database, steps: &[Step]) -> Result<(), EndCause> {
+        let mut open: [Option<OpenTransaction<'_>>; SLOTS] = std::array::from_fn(|_| None);
         for step in steps {
             self.tally.steps += 1;
             match step {
                 Step::Put { slot, key, value } => {
                     let (transaction, effects) =
                         open[*slot].get_or_insert_with(|| (database.begin(), Effects::new()));
-                    self.tell(transaction.put(key, value))?;
+                    self.end_of(transaction.put(key, value))?;
                     effects.insert(key.clone(), Some(value.clone()));
                     self.same(transaction.get(key), effects, key)?;
                 }
@@ -187,8 +191,8 @@ impl Life<'_> {
                     let (transaction, effects) =
                         open[*slot].get_or_insert_with(|| (database.begin(), Effects::new()));
                     let was = self.now(effects).contains_key(key);
-                    if self.tell(transaction.delete(key))? != was {
-                        return Err(End::Wrong(format!("whether key {key:?} was there")));
+                    if self.end_of(transaction.delete(key))? != was {
+                        return Err(EndCause::Wrong(format!("whether key {key:?} was there")));
                     }
                     if was {
                         effects.insert(key.clone(), None);
@@ -199,18 +203,18 @@ impl Life<'_> {
                     let (transaction, effects) =
                         open[*slot].get_or_insert_with(|| (database.begin(), Effects::new()));
                     for key in keys {
-                        let Some(mut value) = self.tell(transaction.get_for_update(key))? else {
+                        let Some(mut value) = self.end_of(transaction.get_for_update(key))? else {
                             continue;
                         };
                         value.iter_mut().for_each(|byte| *byte = !*byte);
-                        self.tell(transaction.put(key, &value))?;
+                        self.end_of(transaction.put(key, &value))?;
                         effects.insert(key.clone(), Some(value));
                     }
                 }
                 Step::Commit { slot } => {
                     if let Some((transaction, effects)) = open[*slot].take() {
                         self.model.commit(effects);
-                        self.tell(transaction.commit())?;
+                        self.end_of(transaction.commit())?;
                         self.tally.committed += 1;
                         if self.setting.durability == Durability::Synced {
                             self.model.acknowledge();
@@ -219,19 +223,19 @@ impl Life<'_> {
                 }
                 Step::Rollback { slot } => {
                     if let Some((transaction, _)) = open[*slot].take() {
-                        self.tell(transaction.rollback())?;
+                        self.end_of(transaction.rollback())?;
                         self.tally.rolled_back += 1;
                     }
                 }
                 Step::Read if open.iter().all(Option::is_none) => {
-                    let found = self.tell(contents(database))?;
+                    let found = self.end_of(contents(database))?;
                     if found != self.model.now() {
-                        return Err(End::Wrong("a scan finds something else".into()));
+                        return Err(EndCause::Wrong("a scan finds something else".into()));
                     }
                 }
                 Step::Read => {}
                 Step::Checkpoint => {
-                    self.tell(database.checkpoint())?;
+                    self.end_of(database.checkpoint())?;
                     self.model.acknowledge();
                 }
             }
@@ -247,19 +251,19 @@ impl Life<'_> {
 
     fn same(
         &self,
-        found: Result<Option<Vec<u8>>, Error>,
+        found: Result<Option<Vec<u8>>, DatabaseError>,
         effects: &Effects,
         key: &[u8],
-    ) -> Result<(), End> {
-        match self.tell(found)? == self.now(effects).remove(key) {
+    ) -> Result<(), EndCause> {
+        match self.end_of(found)? == self.now(effects).remove(key) {
             true => Ok(()),
-            false => Err(End::Wrong(format!("key {key:?} has another value"))),
+            false => Err(EndCause::Wrong(format!("key {key:?} has another value"))),
         }
     }
 }
 
-/// Everything, if it is the same from both ends.
-fn contents(database: &Database) -> Result<Records, Error> {
+/// All records, which are the same from both ends.
+fn contents(database: &Database) -> Result<Records, DatabaseError> {
     let all = || database.range::<&[u8]>(..);
     let ascending: Vec<(Vec<u8>, Vec<u8>)> = all().collect::<Result<_, _>>()?;
     let mut descending: Vec<(Vec<u8>, Vec<u8>)> = all().rev().collect::<Result<_, _>>()?;

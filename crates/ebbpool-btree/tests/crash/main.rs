@@ -1,7 +1,7 @@
-//! Crashes at every I/O of short scripts, and of the recoveries after them: what is found are the first so
-//! many transactions that committed, those acknowledged among them, and the database is whole.
+//! Crashes at every I/O of short scripts, and of the recoveries after them. After each, the database has
+//! the changes of its first n committed transactions, which include all acknowledged ones, and is whole.
 //!
-//! `EBBPOOL_CRASHES=1000000` is how many there are to be, `EBBPOOL_CRASH_SEED=n` the first seed. See
+//! `EBBPOOL_CRASHES=1000000` sets the number of crashes, `EBBPOOL_CRASH_SEED=n` the first seed. See
 //! docs/crashes.md.
 
 mod chance;
@@ -16,13 +16,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ebbpool::storage::{Fault, FaultyDisk, Operation};
 
 use chance::Chance;
-use life::{End, Life, Tally};
+use life::{EndCause, Life, Tally};
 use model::Model;
 use script::{Session, Setting};
 
 const CRASHES: u64 = 100_000;
 const STEPS: usize = 40;
-/// Lives after the first, the last one of which is long.
+/// The number of lives after the first. The last one is not interrupted.
 const LATER_LIVES: u64 = 3;
 
 fn number(name: &str) -> Option<u64> {
@@ -36,7 +36,7 @@ fn number(name: &str) -> Option<u64> {
 
 /// How a life ended, if nothing was wrong.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ended {
+enum LifeOutcome {
     ByItself,
     PowerOff,
     Reported,
@@ -60,7 +60,7 @@ impl Case {
         }
     }
 
-    /// Changes of the disk when nothing goes wrong.
+    /// The number of changes of the disk in a run without a crash.
     fn changes(&self, tally: &mut Tally) -> Result<u64, String> {
         let disk = FaultyDisk::new(self.seed);
         self.live(&disk, &mut Model::default(), tally, &self.script)?;
@@ -73,8 +73,8 @@ impl Case {
         model: &mut Model,
         tally: &mut Tally,
         script: &[Session],
-    ) -> Result<Ended, String> {
-        // The number that a new database draws.
+    ) -> Result<LifeOutcome, String> {
+        // A new database draws its identity from this generator.
         fastrand::seed(self.seed);
         let mut life = Life {
             disk,
@@ -83,11 +83,11 @@ impl Case {
             tally,
         };
         let ended = match life.live(script) {
-            Ok(()) => Ended::ByItself,
-            Err(End::PowerOff) if disk.is_off() => Ended::PowerOff,
-            Err(End::PowerOff) => return Err("the power is said to be off, and is not".into()),
-            Err(End::Reported) => Ended::Reported,
-            Err(End::Wrong(what)) => return Err(what),
+            Ok(()) => LifeOutcome::ByItself,
+            Err(EndCause::PowerOff) if disk.is_off() => LifeOutcome::PowerOff,
+            Err(EndCause::PowerOff) => return Err("the power is said to be off, and is not".into()),
+            Err(EndCause::Reported) => LifeOutcome::Reported,
+            Err(EndCause::Wrong(what)) => return Err(what),
         };
         match disk.violations().first() {
             Some(violation) => Err(violation.to_string()),
@@ -95,7 +95,8 @@ impl Case {
         }
     }
 
-    /// The power fails at the k-th change; then again, twice, most often during recovery.
+    /// Runs the script with a power failure at the k-th change and then two more, most often during
+    /// recovery.
     fn crash_at(&self, k: u64, tally: &mut Tally) -> Result<(), String> {
         let mut chance = Chance::new(self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ k);
         let disk = FaultyDisk::new(chance.seed());
@@ -107,11 +108,11 @@ impl Case {
                 disk.inject(Fault::crash(Operation::Change, crash_seed).nth(at));
             }
             match self.live(&disk, &mut model, tally, &self.script)? {
-                Ended::Reported => {
+                LifeOutcome::Reported => {
                     tally.reported += 1;
                     return Ok(());
                 }
-                Ended::PowerOff if life == LATER_LIVES => {
+                LifeOutcome::PowerOff if life == LATER_LIVES => {
                     return Err("the last recovery was interrupted".into());
                 }
                 _ => {}
@@ -146,7 +147,7 @@ impl Case {
     }
 }
 
-/// The shortest script of the seed that fails too.
+/// Reports the failure of the shortest script of the seed that fails.
 fn report(seed: u64, whole: (u64, String)) -> ! {
     let shorter = (0..STEPS).find_map(|steps| {
         let case = Case::new(seed, steps);
@@ -161,18 +162,18 @@ fn report(seed: u64, whole: (u64, String)) -> ! {
 }
 
 #[test]
-fn what_was_committed_survives_every_crash_and_nothing_else() {
-    let wanted = number("EBBPOOL_CRASHES").unwrap_or(CRASHES);
+fn exactly_the_committed_changes_survive_every_crash() {
+    let requested = number("EBBPOOL_CRASHES").unwrap_or(CRASHES);
     let first = number("EBBPOOL_CRASH_SEED").unwrap_or(1);
     let next = AtomicU64::new(first);
     let crashes = AtomicU64::new(0);
     let work = || {
         let mut all = Tally::default();
-        while crashes.load(Ordering::Relaxed) < wanted {
+        while crashes.load(Ordering::Relaxed) < requested {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             let mut tally = Tally::default();
             if let Err(failed) = Case::new(seed, STEPS).run(&mut tally) {
-                // Nobody has to wait for the others.
+                // The other threads stop too.
                 crashes.store(u64::MAX / 2, Ordering::Relaxed);
                 report(seed, failed);
             }
@@ -193,13 +194,13 @@ fn what_was_committed_survives_every_crash_and_nothing_else() {
         }
     });
     println!("seeds {first} to {}: {tally:?}", next.into_inner() - 1);
-    if wanted >= 1000 {
+    if requested >= 1000 {
         assert!(
-            tally.committed > wanted && tally.rolled_back > wanted / 10 && tally.deepest > 1,
+            tally.committed > requested && tally.rolled_back > requested / 10 && tally.deepest > 1,
             "nearly nothing was done: {tally:?}"
         );
         assert!(
-            wanted < CRASHES || tally.reported > 0,
+            requested < CRASHES || tally.reported > 0,
             "no torn page was met: {tally:?}"
         );
     }

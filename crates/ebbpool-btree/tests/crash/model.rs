@@ -1,13 +1,13 @@
-//! What has been acknowledged, and what may be found.
+//! The commits of a script, and the contents that a database may have after a crash.
 
 use std::collections::BTreeMap;
 
 pub type Records = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// What a transaction makes of keys: a value, or nothing.
+/// The changes of a transaction: by key, the new value, or nothing if it was removed.
 pub type Effects = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
-/// A sorted map, and the commits after it: a crash takes some of them off the end.
+/// A sorted map, and the commits after it, of which a crash may undo the last ones.
 #[derive(Default)]
 pub struct Model {
     base: Records,
@@ -25,7 +25,7 @@ pub fn apply(records: &mut Records, effects: &Effects) {
 }
 
 impl Model {
-    /// Everything that was committed.
+    /// The records after all commits.
     pub fn now(&self) -> Records {
         let mut records = self.base.clone();
         self.commits
@@ -34,18 +34,18 @@ impl Model {
         records
     }
 
-    /// A commit that is about to be tried.
+    /// Adds a commit that is about to be called.
     pub fn commit(&mut self, effects: Effects) {
         self.commits.push(effects);
     }
 
-    /// Everything that was committed so far survives.
+    /// Notes that all commits so far survive a crash.
     pub fn acknowledge(&mut self) {
         self.acknowledged = self.commits.len();
     }
 
-    /// What was found after a crash has to be some first commits, and all that were acknowledged among
-    /// them.
+    /// Checks that the records found after a crash are those after a first part of the commits, which
+    /// includes all acknowledged ones.
     pub fn found(&mut self, found: &Records) -> Result<(), String> {
         let mut records = self.base.clone();
         let mut count = 0;
@@ -63,17 +63,17 @@ impl Model {
             apply(&mut records, effects);
             count += 1;
         }
-        let mut wanted = self.base.clone();
+        let mut expected = self.base.clone();
         for effects in &self.commits[..self.acknowledged] {
-            apply(&mut wanted, effects);
+            apply(&mut expected, effects);
         }
-        let differs = |key: &&Vec<u8>| found.get(*key) != wanted.get(*key);
-        let key = found.keys().chain(wanted.keys()).find(differs);
+        let differs = |key: &&Vec<u8>| found.get(*key) != expected.get(*key);
+        let key = found.keys().chain(expected.keys()).find(differs);
         Err(format!(
             "what is found is none of {} to {} commits; what was acknowledged has another value for key {key:?}: {:?} bytes, and {:?} are found",
             self.acknowledged,
             self.commits.len(),
-            key.and_then(|key| wanted.get(key)).map(Vec::len),
+            key.and_then(|key| expected.get(key)).map(Vec::len),
             key.and_then(|key| found.get(key)).map(Vec::len),
         ))
     }

@@ -1,4 +1,4 @@
-//! What the program does between two crashes.
+//! The steps of a program between two crashes.
 
 use ebbpool_btree::Durability;
 
@@ -20,7 +20,7 @@ pub const SLOTS: usize = 2;
 
 const KEYS: u64 = 40;
 
-/// What a case is about: the same for all of its lives.
+/// The options of a case, the same for all of its lives.
 #[derive(Clone, Debug)]
 pub struct Setting {
     pub policy: &'static str,
@@ -45,7 +45,7 @@ pub enum Step {
         slot: usize,
         key: Vec<u8>,
     },
-    /// Values of those that are there are changed.
+    /// Changes the values of those keys that exist.
     UpdateKeys {
         slot: usize,
         keys: Vec<Vec<u8>>,
@@ -56,7 +56,7 @@ pub enum Step {
     Rollback {
         slot: usize,
     },
-    /// Looks at everything, both ways.
+    /// Reads all records, both ways.
     Read,
     Checkpoint,
 }
@@ -64,12 +64,12 @@ pub enum Step {
 /// From opening the database to closing it.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// Whether all records are removed at first, so that pages of theirs are loaded into.
+    /// Whether all records are removed at first, so that a load uses their pages.
     pub clear: bool,
     /// Records to load at first, if there are none.
     pub load: Option<u64>,
     pub steps: Vec<Step>,
-    /// Whether it is closed, or only dropped.
+    /// Whether the database is closed, or only dropped.
     pub close: bool,
 }
 
@@ -128,7 +128,7 @@ impl Setting {
         }
     }
 
-    /// So many steps in all.
+    /// Sessions with `length` steps in total.
     pub fn script(&self, chance: &mut Chance, mut length: usize) -> Vec<Session> {
         let mut sessions = Vec::new();
         while length > 0 {
@@ -144,7 +144,7 @@ impl Setting {
         sessions
     }
 
-    /// What is loaded: ascending, of both slots.
+    /// The records to be loaded, ascending, with keys of both slots.
     pub fn loaded(&self, records: u64) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut keys: Vec<Vec<u8>> = (0..records)
             .map(|number| self.key(number as usize % SLOTS, number / SLOTS as u64))

@@ -1,15 +1,15 @@
-//! Crashes of several threads at work, with the database's own. What they do follows from the seed; in
-//! which order does not, and so a failure may take a few runs to come again.
+//! Crashes while several threads work, besides the database's own. The seed determines their steps, but not
+//! the order of the threads, so a failure may take a few runs to reproduce.
 //!
-//! Each thread has keys of its own, among them the number of its latest transaction. Some transactions
-//! count themselves in a record that all share. After a crash each thread's records are those after
-//! one of its transactions, and the shared count is that of the transactions that are there.
+//! Each thread has keys of its own; one has the number of its latest transaction. Some transactions count
+//! themselves in a shared record. After a crash each thread's records are those after one of its
+//! transactions, and the shared count is the number of counting transactions that survived.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ebbpool::storage::{Fault, FaultyDisk, Operation, page_lsn};
-use ebbpool_btree::{Database, Durability, Error, Options, Parts};
+use ebbpool_btree::{Database, DatabaseError, DatabaseOptions, DatabaseParts, Durability};
 
 use crate::chance::Chance;
 use crate::model::{Effects, Records, apply};
@@ -20,21 +20,21 @@ const TRANSACTIONS: u64 = 12;
 const KEYS: u64 = 25;
 const COUNT: &[u8] = b"count";
 
-/// What one thread has committed, or tried to.
+/// The commits that one thread has called.
 #[derive(Default)]
-struct Told {
+struct History {
     commits: Vec<(Effects, bool)>,
     acknowledged: usize,
 }
 
-fn open(disk: &FaultyDisk, setting: &Setting, background: bool) -> Result<Database, Error> {
+fn open(disk: &FaultyDisk, setting: &Setting, background: bool) -> Result<Database, DatabaseError> {
     let pages = |name| disk.pages(name, setting.page_size);
-    let parts = Parts {
+    let parts = DatabaseParts {
         pages: Box::new(pages("data")),
         double_write: Some(Box::new(pages("torn"))),
         log: ["log0", "log1"].map(|name| Box::new(disk.bytes(name)) as _),
     };
-    let database = Options::new(setting.frames + 8 * THREADS as u32)
+    let database = DatabaseOptions::new(setting.frames + 8 * THREADS as u32)
         .policy(setting.policy)?
         .page_size(setting.page_size)
         .durability(setting.durability)
@@ -56,14 +56,14 @@ fn number(value: Option<&Vec<u8>>) -> u64 {
     bytes.copied().map_or(0, u64::from_le_bytes)
 }
 
-/// One thread, until something fails.
+/// The work of one thread, until something fails.
 fn work(
     database: &Database,
     setting: &Setting,
     seed: u64,
     thread: u64,
-    told: &mut Told,
-) -> Result<(), Error> {
+    history: &mut History,
+) -> Result<(), DatabaseError> {
     let mut chance = Chance::new(seed * THREADS + thread);
     for transaction in 1..=TRANSACTIONS {
         let mut open = database.begin();
@@ -91,10 +91,10 @@ fn work(
             let count = number(open.get_for_update(COUNT)?.as_ref());
             open.put(COUNT, &(count + 1).to_le_bytes())?;
         }
-        told.commits.push((effects, counts));
+        history.commits.push((effects, counts));
         open.commit()?;
         if setting.durability == Durability::Synced {
-            told.acknowledged = told.commits.len();
+            history.acknowledged = history.commits.len();
         }
         if chance.one_in(10) {
             database.checkpoint()?;
@@ -103,28 +103,28 @@ fn work(
     Ok(())
 }
 
-fn judge(found: &Records, told: &[Told]) -> Result<(), String> {
+fn judge(found: &Records, histories: &[History]) -> Result<(), String> {
     let mut counted = 0;
-    let mut wanted = Records::new();
-    for (thread, told) in told.iter().enumerate() {
+    let mut expected = Records::new();
+    for (thread, history) in histories.iter().enumerate() {
         let key = own(thread as u64, 0);
         let last = found.get(&key);
         let is_last = |(effects, _): &(Effects, bool)| {
             effects.get(&key).is_some_and(|it| it.as_ref() == last)
         };
         let there = match last {
-            Some(_) => told.commits.iter().position(is_last).map(|at| at + 1),
+            Some(_) => history.commits.iter().position(is_last).map(|at| at + 1),
             None => Some(0),
         };
         let there = there.ok_or(format!("thread {thread} never wrote {last:?}"))?;
-        if there < told.acknowledged {
-            let acknowledged = told.acknowledged;
+        if there < history.acknowledged {
+            let acknowledged = history.acknowledged;
             return Err(format!(
                 "thread {thread}: {acknowledged} were acknowledged, {there} are there"
             ));
         }
-        for (effects, counts) in &told.commits[..there] {
-            apply(&mut wanted, effects);
+        for (effects, counts) in &history.commits[..there] {
+            apply(&mut expected, effects);
             counted += u64::from(*counts);
         }
     }
@@ -135,7 +135,7 @@ fn judge(found: &Records, told: &[Told]) -> Result<(), String> {
             "{counted} transactions are there that count, and the count is {count}"
         ));
     }
-    match found == wanted {
+    match found == expected {
         true => Ok(()),
         false => Err("records are not those of whole transactions".into()),
     }
@@ -149,21 +149,21 @@ fn case(seed: u64) -> Result<u64, String> {
     };
     let disk = FaultyDisk::new(seed);
     disk.inject(Fault::crash(Operation::Change, seed).nth(20 + chance.below(250)));
-    // Threads are to meet while something is being written.
+    // Lets threads run while another one writes.
     disk.observe(|io| {
         if io.operation != Operation::Read {
             std::thread::yield_now();
         }
     });
-    let mut told: Vec<Told> = Vec::new();
+    let mut histories: Vec<History> = Vec::new();
     if let Ok(database) = open(&disk, &setting, true) {
         let threads = std::thread::scope(|scope| {
             let start = |thread| {
                 let (database, setting) = (&database, &setting);
                 scope.spawn(move || {
-                    let mut told = Told::default();
-                    let outcome = work(database, setting, seed, thread, &mut told);
-                    (told, outcome)
+                    let mut history = History::default();
+                    let outcome = work(database, setting, seed, thread, &mut history);
+                    (history, outcome)
                 })
             };
             let threads: Vec<_> = (0..THREADS).map(start).collect();
@@ -171,13 +171,13 @@ fn case(seed: u64) -> Result<u64, String> {
             threads.into_iter().map(join).collect::<Vec<_>>()
         });
         for joined in threads {
-            let (theirs, outcome) = joined.map_err(|_| "a thread panicked, see above")?;
+            let (history, outcome) = joined.map_err(|_| "a thread panicked, see above")?;
             if let Err(error) = outcome
                 && !disk.is_off()
             {
                 return Err(format!("with the power on: {error}"));
             }
-            told.push(theirs);
+            histories.push(history);
         }
     }
     disk.observe_no_more();
@@ -187,7 +187,7 @@ fn case(seed: u64) -> Result<u64, String> {
     disk.heal();
     disk.crash(seed);
     disk.restart();
-    let recovered = || -> Result<(Records, Option<String>), Error> {
+    let recovered = || -> Result<(Records, Option<String>), DatabaseError> {
         let mut database = open(&disk, &setting, false)?;
         let found = database
             .range::<&[u8]>(..)
@@ -200,16 +200,19 @@ fn case(seed: u64) -> Result<u64, String> {
     if let Some(finding) = finding {
         return Err(format!("{finding}, {setting:#?}"));
     }
-    judge(&found, &told).map_err(|what| format!("{what}, {setting:#?}"))?;
-    Ok(told.iter().map(|told| told.commits.len() as u64).sum())
+    judge(&found, &histories).map_err(|what| format!("{what}, {setting:#?}"))?;
+    Ok(histories
+        .iter()
+        .map(|history| history.commits.len() as u64)
+        .sum())
 }
 
 #[test]
-fn what_threads_committed_survives_every_crash() {
-    let wanted = crate::number("EBBPOOL_CRASHES").unwrap_or(crate::CRASHES) / 200;
+fn the_commits_of_threads_survive_every_crash() {
+    let requested = crate::number("EBBPOOL_CRASHES").unwrap_or(crate::CRASHES) / 200;
     let first = crate::number("EBBPOOL_CRASH_SEED").unwrap_or(1);
     let mut committed = 0;
-    for seed in first..first + wanted.max(1) {
+    for seed in first..first + requested.max(1) {
         match case(seed) {
             Ok(commits) => committed += commits,
             Err(what) => panic!(
@@ -217,5 +220,8 @@ fn what_threads_committed_survives_every_crash() {
             ),
         }
     }
-    assert!(committed >= wanted, "nearly nothing was done: {committed}");
+    assert!(
+        committed >= requested,
+        "nearly nothing was done: {committed}"
+    );
 }

@@ -1,10 +1,10 @@
-//! What cannot be made good while the database is open: it says so, shows nothing that does not count, and is
-//! whole again when it is reopened.
+//! Failures that the database cannot repair while it is open: it returns errors, shows no uncommitted
+//! changes, and is whole again after it is reopened.
 
 use std::time::Duration;
 
 use ebbpool::storage::{EIO, Fault, FaultyDisk, Operation};
-use ebbpool_btree::{Database, Error};
+use ebbpool_btree::{Database, DatabaseError};
 
 use crate::parts::{all, open, options, parts};
 
@@ -12,24 +12,25 @@ fn key(number: u32) -> Vec<u8> {
     number.to_be_bytes().to_vec()
 }
 
-/// With more pages than frames.
+/// A database with more pages than frames.
 fn filled(disk: &FaultyDisk) -> Database {
     let options = options().lock_patience(Duration::ZERO);
     let mut database = options.open_on(parts(disk)).unwrap();
-    let records = (0..1000).map(|number| Ok::<_, Error>((key(number), vec![7; 50])));
+    let records = (0..1000).map(|number| Ok::<_, DatabaseError>((key(number), vec![7; 50])));
     database.load(records, 0.9).unwrap();
     database
 }
 
-fn is_broken<T: std::fmt::Debug>(outcome: Result<T, Error>) -> bool {
-    matches!(outcome, Err(Error::Broken(_)))
+fn is_broken<T: std::fmt::Debug>(outcome: Result<T, DatabaseError>) -> bool {
+    matches!(outcome, Err(DatabaseError::Broken(_)))
 }
 
-/// Nobody gets at a key of which it is open what becomes of it.
+/// Whether all reads of a key fail, since it is not decided whether its change is committed.
 fn is_out_of_reach(database: &Database, number: u32) -> bool {
     let get = database.get(&key(number));
     let at = database.range(key(number)..=key(number)).next();
-    matches!(get, Err(Error::Broken(_))) && matches!(at, Some(Err(Error::Broken(_))))
+    matches!(get, Err(DatabaseError::Broken(_)))
+        && matches!(at, Some(Err(DatabaseError::Broken(_))))
 }
 
 fn reopened(disk: &FaultyDisk, database: Database) -> Database {
@@ -42,7 +43,7 @@ fn reopened(disk: &FaultyDisk, database: Database) -> Database {
 }
 
 #[test]
-fn a_commit_that_cannot_be_synced_is_open_until_the_database_is_reopened() {
+fn a_commit_that_cannot_be_synced_is_undecided_until_the_database_is_reopened() {
     let faults: [fn() -> Fault; 3] = [
         || Fault::failing(Operation::Sync, EIO),
         || Fault::sync_that_drops(EIO),
@@ -61,9 +62,12 @@ fn a_commit_that_cannot_be_synced_is_open_until_the_database_is_reopened() {
             disk.inject(fault().of(log));
         }
         let error = one.commit().unwrap_err();
-        assert!(matches!(error, Error::Log { .. }), "{error}");
+        assert!(matches!(error, DatabaseError::Log { .. }), "{error}");
         assert!(is_out_of_reach(&database, 3));
-        assert!(matches!(database.get(&key(4)), Err(Error::Broken(_))));
+        assert!(matches!(
+            database.get(&key(4)),
+            Err(DatabaseError::Broken(_))
+        ));
         assert_eq!(database.get(&key(5)).unwrap().unwrap(), [7; 50]);
         assert!(is_broken(database.put(&key(6), b"")));
         assert!(is_broken(other.put(&key(7), b"")));
@@ -112,7 +116,7 @@ fn a_rollback_that_fails_is_done_when_the_database_is_reopened() {
 }
 
 #[test]
-fn an_operation_that_cannot_be_taken_back_ends_its_transaction() {
+fn an_operation_that_cannot_be_undone_ends_its_transaction() {
     let disk = FaultyDisk::new(0);
     let database = filled(&disk);
     let mut one = database.begin();
@@ -120,9 +124,9 @@ fn an_operation_that_cannot_be_taken_back_ends_its_transaction() {
     for log in ["log0", "log1"] {
         disk.inject(Fault::failing(Operation::Sync, EIO).of(log));
     }
-    // It takes more pages than there are frames: some are written meanwhile, and first the log is.
+    // The value takes more pages than there are frames: some are written meanwhile, and the log before them.
     assert!(is_broken(one.put(&key(300), &[1; 20_000])));
-    // Reading may fail too: pages that ought to make room cannot be written.
+    // Reading may fail too: pages that are to be evicted cannot be written.
     assert!(database.get(&key(5)).is_err() && database.get(&key(300)).is_err());
     assert!(is_broken(one.put(&key(6), b"")) && is_broken(one.commit()));
     assert!(database.get(&key(5)).is_err() && is_broken(database.delete(&key(6))));
@@ -156,16 +160,16 @@ fn pages_that_cannot_be_freed_after_a_commit_are_freed_when_the_database_is_reop
 }
 
 #[test]
-fn a_checkpoint_that_nobody_asked_for_and_that_failed_is_told_of_later() {
+fn a_failed_automatic_checkpoint_is_reported_by_the_next_call() {
     let disk = FaultyDisk::new(0);
     let database = filled(&disk);
     let taken = database.stats().checkpoints;
     disk.inject(Fault::failing(Operation::Sync, EIO).of("data").forever());
-    // Those before the first checkpoint, and that itself, do not fail.
+    // The puts before the first checkpoint, and the one that takes it, do not fail.
     let put = |number: &u32| database.put(&key(*number), &[8; 50]);
     let count = (0..1000).take_while(|number| put(number).is_ok()).count();
     assert_eq!(database.stats().checkpoints, taken);
-    assert!(matches!(database.checkpoint(), Err(Error::Pool(_))));
+    assert!(matches!(database.checkpoint(), Err(DatabaseError::Pool(_))));
     let database = reopened(&disk, database);
     let new = all(&database)
         .iter()

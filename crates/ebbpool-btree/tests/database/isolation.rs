@@ -1,4 +1,4 @@
-//! What one transaction sees of others: what they committed, and nothing else (read committed).
+//! Isolation: a transaction sees the changes that others have committed, and no others (read committed).
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use ebbpool::storage::{FaultyDisk, Operation};
-use ebbpool_btree::{Database, Error};
+use ebbpool_btree::{Database, DatabaseError};
 
 use crate::parts::{all, options, parts};
 
@@ -17,10 +17,10 @@ fn database(patience: Duration) -> Database {
     options.open_on(parts(&FaultyDisk::new(0))).unwrap()
 }
 
-fn is_conflict<T>(outcome: &Result<T, Error>) -> bool {
+fn is_conflict<T>(outcome: &Result<T, DatabaseError>) -> bool {
     matches!(
         outcome,
-        Err(Error::Conflict {
+        Err(DatabaseError::Conflict {
             deadlock: false,
             ..
         })
@@ -33,13 +33,13 @@ fn key(number: u32) -> Vec<u8> {
 
 fn filled(patience: Duration, count: u32) -> Database {
     let mut database = database(patience);
-    let records = (0..count).map(|number| Ok::<_, Error>((key(number), vec![7; 50])));
+    let records = (0..count).map(|number| Ok::<_, DatabaseError>((key(number), vec![7; 50])));
     database.load(records, 0.9).unwrap();
     database
 }
 
 #[test]
-fn what_is_not_committed_is_seen_by_its_transaction_alone() {
+fn only_a_transaction_itself_sees_its_uncommitted_changes() {
     let database = filled(Duration::ZERO, 100);
     let mut one = database.begin();
     one.put(&key(3), b"new").unwrap();
@@ -77,14 +77,14 @@ fn a_scan_ends_with_the_first_error() {
     assert!(before.len() < 52 && is_conflict(before.last().unwrap()));
 }
 
-/// Whoever scans waits, from both ends, until it is decided.
+/// A scan waits, from either end, until the transaction has ended.
 #[test]
 fn scans_wait_for_keys_that_are_changed_or_removed() {
     for (commit, backwards) in [(false, false), (false, true), (true, false), (true, true)] {
         let database = filled(NEVER, 200);
         let mut one = database.begin();
         for number in 50..150 {
-            // So many that nodes are merged.
+            // Enough removals that nodes are merged.
             one.delete(&key(number)).unwrap();
         }
         one.put(&key(1000), b"new").unwrap();
@@ -109,7 +109,7 @@ fn scans_wait_for_keys_that_are_changed_or_removed() {
                 records
             });
             while !scan.is_finished() && database.stats().commits < 2 {
-                // It has to wait, however long this takes; the commits are only to pass the time.
+                // The scan has to wait however long this takes; the commits only let time pass.
                 database.put(&key(2000), b"").unwrap();
                 database.delete(&key(2000)).unwrap();
             }
@@ -138,20 +138,20 @@ fn scans_wait_for_keys_that_are_changed_or_removed() {
     }
 }
 
-/// A removal is taken back after a scan has read the leaf where the key was missing, and before it asks
-/// whether one is.
+/// A removal is rolled back after a scan has read the leaf in which the key was missing, and before it
+/// checks for removed keys.
 #[test]
-fn a_key_that_comes_back_behind_a_scan_is_not_missed() {
-    // The first reads are those on the way to that leaf.
+fn a_scan_does_not_miss_a_key_that_is_restored_behind_it() {
+    // The first reads are those on the path to that leaf.
     for nth in 8..24 {
         let disk = FaultyDisk::new(0);
         let mut database = options().open_on(parts(&disk)).unwrap();
-        let records = (0..1000).map(|number| Ok::<_, Error>((key(number), vec![7; 50])));
+        let records = (0..1000).map(|number| Ok::<_, DatabaseError>((key(number), vec![7; 50])));
         database.load(records, 0.9).unwrap();
         let database: &'static Database = Box::leak(Box::new(database));
         let mut one = database.begin();
         one.delete(&key(5)).unwrap();
-        // Nothing that the scan reads is in memory then.
+        // This evicts all pages that the scan reads.
         assert_eq!(database.range(key(500)..).count(), 500);
         let (one, reads) = (Mutex::new(Some(one)), AtomicU32::new(0));
         disk.observe(move |io| {
@@ -170,9 +170,9 @@ fn a_key_that_comes_back_behind_a_scan_is_not_missed() {
     }
 }
 
-/// All that writers do here is rolled back: so everybody else always sees the same.
+/// Writers roll back all their changes, so readers always see the same records.
 #[test]
-fn what_is_rolled_back_was_never_seen() {
+fn changes_that_are_rolled_back_are_never_seen() {
     const KEYS: u32 = 300;
     let database = filled(NEVER, KEYS);
     let expected = all(&database);
@@ -186,7 +186,7 @@ fn what_is_rolled_back_was_never_seen() {
                     for _ in 0..300 {
                         let mut transaction = database.begin();
                         for _ in 0..random.u32(1..40) {
-                            // Each has its own, and so nobody waits in a circle.
+                            // Each writer has keys of its own, so there is no deadlock.
                             let number = random.u32(0..KEYS) / 2 * 2 + writer as u32;
                             let key = key(number);
                             match random.u8(0..3) {

@@ -1,9 +1,9 @@
-//! The database as a whole: against a model, with threads, with files of all sorts.
+//! Tests of the whole database: compared with a model, with threads, with files of all kinds.
 
 mod failures;
 mod files;
 mod isolation;
-mod lost;
+mod lost_logs;
 mod model;
 mod panics;
 mod parts;

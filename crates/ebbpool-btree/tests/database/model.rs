@@ -1,4 +1,4 @@
-//! The database does what a `BTreeMap` does, of which a copy is kept at each commit, whatever fails.
+//! Compares the database with a `BTreeMap` that is copied at each commit, with failures of all kinds.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ebbpool::storage::{EIO, Fault, FaultyDisk, Operation};
-use ebbpool_btree::{Database, Durability, Error, Transaction};
+use ebbpool_btree::{Database, DatabaseError, Durability, Transaction};
 use proptest::prelude::*;
 
 use crate::parts::{all, open, options, parts};
@@ -14,47 +14,47 @@ use crate::parts::{all, open, options, parts};
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 #[derive(Clone, Debug)]
-enum Op {
+enum ModelOperation {
     Put(u8, u16),
     Delete(u8),
     Get(u8),
     GetForUpdate(u8),
-    /// Between two keys, from the front or the back at each step, by the bits.
+    /// Reads between two keys, at each step from the front or the back, as the bits say.
     Range(Bound<u8>, Bound<u8>, u64, usize),
     UpdateRange(u8, u64),
     Checkpoint,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum End {
+enum TransactionEnd {
     Commit,
     Rollback,
     Drop,
-    /// The process ends in the middle of it.
+    /// The process ends in the middle of the transaction.
     Killed,
-    /// The power fails in the middle of it.
+    /// The power fails in the middle of the transaction.
     PowerFails(u64),
 }
 
 #[derive(Clone, Copy, Debug)]
-enum After {
+enum NextAction {
     Nothing,
     Checkpoint,
     Check,
     Close,
-    /// Without closing; the disk has everything.
+    /// The database is dropped without closing; the disk has all writes.
     Drop,
     Crash(u64),
 }
 
 #[derive(Clone, Debug)]
 struct Step {
-    ops: Vec<(Op, Option<(bool, u64)>)>,
-    end: End,
-    after: After,
+    ops: Vec<(ModelOperation, Option<(bool, u64)>)>,
+    end: TransactionEnd,
+    after: NextAction,
 }
 
-/// Some of them long, so that inner nodes have few.
+/// A key. Some are long, so that inner nodes have few cells.
 fn key(number: u8) -> Vec<u8> {
     let length = usize::from(number) * 7 % 59;
     let mut key = vec![number / 4; length / 2];
@@ -67,7 +67,7 @@ fn value(number: u8, length: u16) -> Vec<u8> {
     (0..usize::from(length)).map(byte).collect()
 }
 
-fn op() -> impl Strategy<Value = Op> {
+fn op() -> impl Strategy<Value = ModelOperation> {
     let length = prop_oneof![4 => 0..40u16, 2 => 40..120u16, 1 => 120..4000u16];
     let bound = || {
         prop_oneof![
@@ -77,37 +77,37 @@ fn op() -> impl Strategy<Value = Op> {
         ]
     };
     prop_oneof![
-        8 => (any::<u8>(), length).prop_map(|(key, length)| Op::Put(key, length)),
-        4 => any::<u8>().prop_map(Op::Delete),
-        1 => any::<u8>().prop_map(Op::Get),
-        1 => any::<u8>().prop_map(Op::GetForUpdate),
+        8 => (any::<u8>(), length).prop_map(|(key, length)| ModelOperation::Put(key, length)),
+        4 => any::<u8>().prop_map(ModelOperation::Delete),
+        1 => any::<u8>().prop_map(ModelOperation::Get),
+        1 => any::<u8>().prop_map(ModelOperation::GetForUpdate),
         2 => (bound(), bound(), any::<u64>(), 0..80usize)
-            .prop_map(|(from, to, ends, expecting)| Op::Range(from, to, ends, expecting)),
-        1 => (any::<u8>(), 0..20u64).prop_map(|(from, count)| Op::UpdateRange(from, count)),
-        1 => Just(Op::Checkpoint),
+            .prop_map(|(from, to, ends, expecting)| ModelOperation::Range(from, to, ends, expecting)),
+        1 => (any::<u8>(), 0..20u64).prop_map(|(from, count)| ModelOperation::UpdateRange(from, count)),
+        1 => Just(ModelOperation::Checkpoint),
     ]
 }
 
-/// Reads or writes of pages that fail, now and then.
+/// Failures of some reads or writes of pages.
 fn fault() -> impl Strategy<Value = Option<(bool, u64)>> {
     proptest::option::weighted(0.05, (any::<bool>(), 1..6u64))
 }
 
 fn step() -> impl Strategy<Value = Step> {
     let end = prop_oneof![
-        6 => Just(End::Commit),
-        2 => Just(End::Rollback),
-        2 => Just(End::Drop),
-        1 => Just(End::Killed),
-        1 => any::<u64>().prop_map(End::PowerFails),
+        6 => Just(TransactionEnd::Commit),
+        2 => Just(TransactionEnd::Rollback),
+        2 => Just(TransactionEnd::Drop),
+        1 => Just(TransactionEnd::Killed),
+        1 => any::<u64>().prop_map(TransactionEnd::PowerFails),
     ];
     let after = prop_oneof![
-        8 => Just(After::Nothing),
-        1 => Just(After::Checkpoint),
-        1 => Just(After::Check),
-        1 => Just(After::Close),
-        1 => Just(After::Drop),
-        1 => any::<u64>().prop_map(After::Crash),
+        8 => Just(NextAction::Nothing),
+        1 => Just(NextAction::Checkpoint),
+        1 => Just(NextAction::Check),
+        1 => Just(NextAction::Close),
+        1 => Just(NextAction::Drop),
+        1 => any::<u64>().prop_map(NextAction::Crash),
     ];
     let ops = proptest::collection::vec((op(), fault()), 0..40);
     (ops, end, after).prop_map(|(ops, end, after)| Step { ops, end, after })
@@ -117,32 +117,32 @@ fn flip(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().map(|byte| !byte).collect()
 }
 
-/// Does it, and compares. An error is answered, after which the model is as it was.
+/// Runs an operation and compares the result with the model. After an error the model is unchanged.
 fn run(
     database: &Database,
     transaction: &mut Transaction<'_>,
     model: &mut Model,
-    op: &Op,
-) -> Result<(), Error> {
+    op: &ModelOperation,
+) -> Result<(), DatabaseError> {
     match op {
-        Op::Checkpoint => database.checkpoint()?,
-        Op::Put(number, length) => {
+        ModelOperation::Checkpoint => database.checkpoint()?,
+        ModelOperation::Put(number, length) => {
             transaction.put(&key(*number), &value(*number, *length))?;
             model.insert(key(*number), value(*number, *length));
         }
-        Op::Delete(number) => {
+        ModelOperation::Delete(number) => {
             let was_there = transaction.delete(&key(*number))?;
             assert_eq!(was_there, model.remove(&key(*number)).is_some());
         }
-        Op::Get(number) => {
+        ModelOperation::Get(number) => {
             let found = transaction.get(&key(*number))?;
             assert_eq!(found.as_ref(), model.get(&key(*number)));
         }
-        Op::GetForUpdate(number) => {
+        ModelOperation::GetForUpdate(number) => {
             let found = transaction.get_for_update(&key(*number))?;
             assert_eq!(found.as_ref(), model.get(&key(*number)));
         }
-        Op::Range(from, to, ends, expecting) => {
+        ModelOperation::Range(from, to, ends, expecting) => {
             let bounds = (from.map(key), to.map(key));
             let mut range = transaction.range::<Vec<u8>>(bounds.clone());
             if *expecting > 0 {
@@ -164,7 +164,7 @@ fn run(
                 }
             }
         }
-        Op::UpdateRange(from, count) => {
+        ModelOperation::UpdateRange(from, count) => {
             let odd = |value: &[u8]| value.len() % 2 == 1;
             let updated = transaction.update_range(&key(*from), *count, |_, value| {
                 odd(value).then(|| flip(value))
@@ -199,7 +199,7 @@ struct Run {
 }
 
 impl Run {
-    /// Answers whether the database has to be opened anew.
+    /// Runs a step, and returns whether the database has to be reopened.
     fn step(&mut self, database: &Database, step: &Step) -> bool {
         let mut model = self.committed.clone();
         let mut transaction = database.begin();
@@ -213,8 +213,8 @@ impl Run {
             self.disk.heal();
             match outcome {
                 Ok(()) => {}
-                Err(Error::Broken(_)) => return true,
-                Err(Error::Pool(_)) if fault.is_some() => self.errors += 1,
+                Err(DatabaseError::Broken(_)) => return true,
+                Err(DatabaseError::Pool(_)) if fault.is_some() => self.errors += 1,
                 Err(error) => panic!("{error}"),
             }
         }
@@ -224,17 +224,17 @@ impl Run {
             "a transaction does not see what it did"
         );
         match step.end {
-            End::Commit => {
+            TransactionEnd::Commit => {
                 transaction.commit().expect("committed");
                 self.committed = model;
             }
-            End::Rollback => transaction.rollback().expect("rolled back"),
-            End::Drop => drop(transaction),
-            End::Killed => {
+            TransactionEnd::Rollback => transaction.rollback().expect("rolled back"),
+            TransactionEnd::Drop => drop(transaction),
+            TransactionEnd::Killed => {
                 std::mem::forget(transaction);
                 return true;
             }
-            End::PowerFails(seed) => {
+            TransactionEnd::PowerFails(seed) => {
                 self.disk.crash(seed);
                 return true;
             }
@@ -252,7 +252,7 @@ impl Run {
 
 proptest! {
     #[test]
-    fn it_is_a_map_with_commits(steps in proptest::collection::vec(step(), 1..30)) {
+    fn the_database_is_a_map_with_commits(steps in proptest::collection::vec(step(), 1..30)) {
         let disk = FaultyDisk::new(0);
         let mut database = open(&disk).unwrap();
         let mut run = Run { disk, committed: Model::new(), errors: 0 };
@@ -267,18 +267,18 @@ proptest! {
                 continue;
             }
             match step.after {
-                After::Nothing => {}
-                After::Checkpoint => database.checkpoint().unwrap(),
-                After::Check => check(&mut database),
-                After::Close => {
+                NextAction::Nothing => {}
+                NextAction::Checkpoint => database.checkpoint().unwrap(),
+                NextAction::Check => check(&mut database),
+                NextAction::Close => {
                     database.close().unwrap();
                     database = run.reopened();
                 }
-                After::Drop => {
+                NextAction::Drop => {
                     drop(database);
                     database = run.reopened();
                 }
-                After::Crash(seed) => {
+                NextAction::Crash(seed) => {
                     run.disk.crash(seed);
                     drop(database);
                     run.disk.restart();
@@ -294,7 +294,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_loaded_is_there_or_nothing_of_it(
+    fn a_load_takes_effect_as_a_whole_or_not_at_all(
         numbers in proptest::collection::btree_set(any::<u16>(), 0..300),
         length in 0..300usize,
         fill in 0.3..1.0f64,
@@ -311,7 +311,7 @@ proptest! {
         }
         let outcome = database.load(
             records.iter().enumerate().map(|(at, record)| match fails_at {
-                Some(fails_at) if at == fails_at => Err(TheirError::Own),
+                Some(fails_at) if at == fails_at => Err(CallerError::Own),
                 _ => Ok(record.clone()),
             }),
             fill,
@@ -320,8 +320,8 @@ proptest! {
         let crashed = disk.is_off();
         match &outcome {
             Ok(count) => prop_assert!(!fails && *count == there as u64),
-            Err(TheirError::Own) => prop_assert!(fails),
-            Err(TheirError::Database(error)) => prop_assert!(crashed, "{error}"),
+            Err(CallerError::Own) => prop_assert!(fails),
+            Err(CallerError::Database(error)) => prop_assert!(crashed, "{error}"),
         }
         if !crashed {
             disk.heal();
@@ -331,7 +331,7 @@ proptest! {
                 database.put(b"a", b"b").unwrap();
                 database.delete(b"a").unwrap();
             }
-            prop_assert_eq!(database.load(records.iter().cloned().map(Ok::<_, Error>), fill).is_ok(), fails || there == 0);
+            prop_assert_eq!(database.load(records.iter().cloned().map(Ok::<_, DatabaseError>), fill).is_ok(), fails || there == 0);
         }
         drop(database);
         if crashed {
@@ -348,14 +348,14 @@ proptest! {
 }
 
 #[derive(Debug)]
-enum TheirError {
+enum CallerError {
     Own,
-    Database(Error),
+    Database(DatabaseError),
 }
 
-impl From<Error> for TheirError {
-    fn from(error: Error) -> Self {
-        TheirError::Database(error)
+impl From<DatabaseError> for CallerError {
+    fn from(error: DatabaseError) -> Self {
+        CallerError::Database(error)
     }
 }
 
@@ -366,32 +366,38 @@ fn refused_keys_values_and_records_change_nothing() {
     let mut transaction = database.begin();
     transaction.put(b"k", b"v").unwrap();
     let long = transaction.put(&[0; 500], b"");
-    assert!(matches!(long, Err(Error::KeyTooLong { length: 500, most }) if most < 500));
+    assert!(matches!(long, Err(DatabaseError::KeyTooLong { length: 500, most }) if most < 500));
     let long = transaction.put(b"k", &vec![0; (64 << 20) + 1]);
-    assert!(matches!(long, Err(Error::ValueTooLong { .. })));
+    assert!(matches!(long, Err(DatabaseError::ValueTooLong { .. })));
     let other = transaction.update_range(b"", 9, |_, _| Some(vec![0; 9]));
-    assert!(matches!(other, Err(Error::Options(_))));
+    assert!(matches!(other, Err(DatabaseError::Options(_))));
     transaction.commit().unwrap();
     assert_eq!(database.get(b"k").unwrap(), Some(b"v".to_vec()));
     let load = |database: &mut Database, keys: &[&[u8]]| {
         let records: Vec<_> = keys.iter().map(|key| Ok((key.to_vec(), vec![]))).collect();
-        database.load::<Error>(records, 1.0)
+        database.load::<DatabaseError>(records, 1.0)
     };
-    assert!(matches!(load(&mut database, &[b"a"]), Err(Error::NotEmpty)));
+    assert!(matches!(
+        load(&mut database, &[b"a"]),
+        Err(DatabaseError::NotEmpty)
+    ));
     database.delete(b"k").unwrap();
     let unsorted = load(&mut database, &[b"a", b"b", b"b"]);
-    assert!(matches!(unsorted, Err(Error::Unsorted { record: 3 })));
+    assert!(matches!(
+        unsorted,
+        Err(DatabaseError::Unsorted { record: 3 })
+    ));
     assert!(all(&database).is_empty());
     assert_eq!(load(&mut database, &[b"", b"b"]).unwrap(), 2);
     for fill in [0.0, -1.0, 1.1, f64::NAN] {
-        let refused = database.load::<Error>([], fill);
-        assert!(matches!(refused, Err(Error::Options(_))), "{fill}");
+        let refused = database.load::<DatabaseError>([], fill);
+        assert!(matches!(refused, Err(DatabaseError::Options(_))), "{fill}");
     }
 }
 
-/// The log keeps what it takes to undo a transaction, for as long as that lasts.
+/// The log retains the records that undo a transaction until the transaction ends.
 #[test]
-fn a_long_transaction_is_taken_back_whole_in_the_end() {
+fn a_long_transaction_can_be_rolled_back_completely() {
     for power_fails in [false, true] {
         let disk = FaultyDisk::new(0);
         let mut database = open(&disk).unwrap();
@@ -408,8 +414,8 @@ fn a_long_transaction_is_taken_back_whole_in_the_end() {
             }
         };
         work();
-        let kept = database.stats().log_length;
-        assert!(kept > 100_000, "{kept}");
+        let log_length = database.stats().log_length;
+        assert!(log_length > 100_000, "{log_length}");
         if power_fails {
             std::mem::forget(long);
             disk.crash(1);
@@ -419,8 +425,8 @@ fn a_long_transaction_is_taken_back_whole_in_the_end() {
         } else {
             long.rollback().unwrap();
             work();
-            let kept = database.stats().log_length;
-            assert!(kept < 50_000, "{kept}");
+            let log_length = database.stats().log_length;
+            assert!(log_length < 50_000, "{log_length}");
         }
         assert_eq!(database.get(b"a").unwrap().unwrap(), b"old");
         assert_eq!(database.get(b"b").unwrap().unwrap(), b"old");
@@ -429,15 +435,16 @@ fn a_long_transaction_is_taken_back_whole_in_the_end() {
     }
 }
 
-/// Its last changes were never written, and nothing of it may be redone on what storage has.
+/// The last changes of such pages are never written, and none of them may be redone on the pages in
+/// storage.
 #[test]
-fn pages_are_freed_while_a_checkpoint_is_under_way() {
+fn pages_may_be_freed_during_a_checkpoint() {
     for seed in 0..20 {
         let disk = FaultyDisk::new(0);
         let one_by_one = options().pool(|pool| pool.batch(1));
         let mut database = one_by_one.open_on(parts(&disk)).unwrap();
         let key = |number: u16| number.to_be_bytes().to_vec();
-        let records = (0..100).map(|number| Ok::<_, Error>((key(number), vec![1; 40])));
+        let records = (0..100).map(|number| Ok::<_, DatabaseError>((key(number), vec![1; 40])));
         database.load(records, 0.5).unwrap();
         let database = Arc::new(database);
         let more = move |number| [1, 2].map(|last| [key(number), vec![last]].concat());
@@ -450,8 +457,8 @@ fn pages_are_freed_while_a_checkpoint_is_under_way() {
             if !of_data || begun.swap(true, Ordering::SeqCst) {
                 return;
             }
-            let database = other.upgrade().expect("it is at work");
-            // From the end on: what storage has of a leaf has no such slot.
+            let database = other.upgrade().expect("the database is open");
+            // From the end on, so that a leaf in storage lacks the slots of later changes.
             let keys = (60..100).rev().flat_map(|number| {
                 let [one, two] = more(number);
                 [two, one, key(number)]
@@ -474,7 +481,7 @@ fn pages_are_freed_while_a_checkpoint_is_under_way() {
 }
 
 #[test]
-fn what_did_not_change_anything_is_not_logged() {
+fn transactions_without_changes_are_not_logged() {
     let disk = FaultyDisk::new(0);
     let database = open(&disk).unwrap();
     database.put(b"k", b"v").unwrap();
@@ -508,9 +515,9 @@ fn the_log_does_not_grow_for_ever() {
     assert!(lengths.iter().sum::<u64>() < 160 << 10, "{lengths:?}");
 }
 
-/// Pages that are loaded into had a life before.
+/// A load uses pages that had other content before.
 #[test]
-fn what_is_loaded_after_everything_was_removed_can_be_read() {
+fn records_loaded_after_all_were_removed_can_be_read() {
     let disk = FaultyDisk::new(0);
     let mut database = open(&disk).unwrap();
     let key = |number: u32| number.to_be_bytes().to_vec();
@@ -523,7 +530,7 @@ fn what_is_loaded_after_everything_was_removed_can_be_read() {
     }
     database.checkpoint().unwrap();
     let records: Vec<_> = (0..2000).map(|number| (key(number), vec![9; 40])).collect();
-    let loaded = database.load(records.iter().cloned().map(Ok::<_, Error>), 0.9);
+    let loaded = database.load(records.iter().cloned().map(Ok::<_, DatabaseError>), 0.9);
     assert_eq!(loaded.unwrap(), 2000);
     assert!(all(&database) == records);
     check(&mut database);
@@ -534,9 +541,9 @@ fn what_is_loaded_after_everything_was_removed_can_be_read() {
     assert!(all(&open(&disk).unwrap()) == records);
 }
 
-/// What the load says is true of the database counts, whatever commits were to be: it is empty, durably.
+/// A load of no records promises a durably empty database, at any durability of commits.
 #[test]
-fn a_load_of_nothing_makes_what_was_removed_before_it_durable() {
+fn a_load_of_no_records_makes_earlier_removals_durable() {
     let disk = FaultyDisk::new(0);
     let mut database = open(&disk).unwrap();
     database.put(b"key", b"value").unwrap();
@@ -544,7 +551,7 @@ fn a_load_of_nothing_makes_what_was_removed_before_it_durable() {
     let options = options().durability(Durability::None);
     database = options.open_on(parts(&disk)).unwrap();
     database.delete(b"key").unwrap();
-    let nothing = std::iter::empty::<Result<_, Error>>();
+    let nothing = std::iter::empty::<Result<_, DatabaseError>>();
     assert_eq!(database.load(nothing, 0.9).unwrap(), 0);
     disk.crash(0);
     drop(database);

@@ -1,4 +1,4 @@
-//! Code that is not ours panics: in a closure, in what is loaded, in a storage or a log.
+//! Panics in the caller's code: in a closure, in an iterator of records, in a storage or a log.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use ebbpool::storage::{FaultyDisk, FaultyFile};
-use ebbpool_btree::{Database, Error, LogFile, Parts};
+use ebbpool_btree::{Database, DatabaseError, DatabaseParts, LogFile};
 
 use crate::parts::{all, open, options, parts};
 
@@ -17,7 +17,7 @@ fn key(number: u32) -> Vec<u8> {
 fn filled(disk: &FaultyDisk) -> Database {
     let mut database = open(disk).unwrap();
     let value = |number: u32| vec![7; if number % 50 == 9 { 20_000 } else { 50 }];
-    let records = (0..300).map(|number| Ok::<_, Error>((key(number), value(number))));
+    let records = (0..300).map(|number| Ok::<_, DatabaseError>((key(number), value(number))));
     database.load(records, 0.9).unwrap();
     database
 }
@@ -41,7 +41,7 @@ fn a_closure_that_panics_changes_nothing_and_the_transaction_goes_on() {
         let payload = panicked.unwrap_err();
         assert_eq!(payload.downcast_ref::<&str>(), Some(&"in a closure"));
         assert_eq!(seen, after + 1);
-        // The pages are usable, what the call did is taken back, and what was done before is not.
+        // The pages are usable, the changes of the call are undone, and earlier changes are not.
         assert_eq!(transaction.get(&key(0)).unwrap().unwrap(), [7; 50]);
         assert_eq!(transaction.range::<&[u8]>(..).count(), 301);
         transaction.put(&key(after), &[9; 50]).unwrap();
@@ -65,7 +65,7 @@ fn restored(before: &[(Vec<u8>, Vec<u8>)], number: u32) -> Vec<(Vec<u8>, Vec<u8>
     records
 }
 
-/// The panic is not caught before it has passed the transaction.
+/// The panic unwinds through the transaction, which is dropped.
 #[test]
 fn a_transaction_is_rolled_back_by_a_panic() {
     let disk = FaultyDisk::new(0);
@@ -84,14 +84,14 @@ fn a_transaction_is_rolled_back_by_a_panic() {
 }
 
 #[test]
-fn what_is_loaded_may_panic() {
+fn an_iterator_of_records_may_panic() {
     for after in [0, 1, 30, 200] {
         let disk = FaultyDisk::new(0);
         let mut database = open(&disk).unwrap();
         let records = |after: u32| {
             (0..300).map(move |number| {
                 assert!(number < after, "in an iterator");
-                Ok::<_, Error>((key(number), vec![1; 80]))
+                Ok::<_, DatabaseError>((key(number), vec![1; 80]))
             })
         };
         let panicked = catch_unwind(AssertUnwindSafe(|| database.load(records(after), 0.9)));
@@ -105,9 +105,9 @@ fn what_is_loaded_may_panic() {
 }
 
 /// A log's file that panics when the count of writes is up.
-struct Panicking(FaultyFile, Arc<AtomicI64>);
+struct PanickingFile(FaultyFile, Arc<AtomicI64>);
 
-impl LogFile for Panicking {
+impl LogFile for PanickingFile {
     fn len(&self) -> io::Result<u64> {
         self.0.len()
     }
@@ -130,7 +130,8 @@ impl LogFile for Panicking {
     }
 }
 
-/// Whatever a panic of somebody else's code has left, nothing says that all is well, and the log has it.
+/// After a panic in the caller's log all calls that write fail, and recovery finds all acknowledged changes
+/// in the log.
 #[test]
 fn a_log_that_panics_breaks_the_database_until_it_is_reopened() {
     let mut broken = 0;
@@ -138,8 +139,8 @@ fn a_log_that_panics_breaks_the_database_until_it_is_reopened() {
         let disk = FaultyDisk::new(0);
         drop(filled(&disk));
         let left = Arc::new(AtomicI64::new(-1));
-        let file = |name| Box::new(Panicking(disk.bytes(name), Arc::clone(&left))) as _;
-        let panicking = Parts {
+        let file = |name| Box::new(PanickingFile(disk.bytes(name), Arc::clone(&left))) as _;
+        let panicking = DatabaseParts {
             log: ["log0", "log1"].map(file),
             ..parts(&disk)
         };
@@ -154,10 +155,11 @@ fn a_log_that_panics_breaks_the_database_until_it_is_reopened() {
         }));
         if panicked.is_err() {
             broken += 1;
-            // Pages have to make room, and need the log before.
+            // The scan evicts pages, which need the log to be durable first.
             let records: Result<Vec<_>, _> = database.range::<&[u8]>(..).collect();
             drop(records);
-            // The log fails from now on; where the pool asked it to be forced, the panic ended there as a failure.
+            // The log fails from now on. If the pool forced the log, the pool caught the panic and returned
+            // an error.
             assert!(database.checkpoint().is_err());
             assert!(database.put(b"k", b"").is_err());
             assert!(database.close().is_err());

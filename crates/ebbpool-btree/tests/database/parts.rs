@@ -1,24 +1,26 @@
 //! A database on a simulated disk.
 
 use ebbpool::storage::FaultyDisk;
-use ebbpool_btree::{Database, Error, Options, Parts};
+use ebbpool_btree::{Database, DatabaseError, DatabaseOptions, DatabaseParts};
 
 pub const PAGE: usize = 512;
 
-pub fn parts(disk: &FaultyDisk) -> Parts {
-    Parts {
+pub fn parts(disk: &FaultyDisk) -> DatabaseParts {
+    DatabaseParts {
         pages: Box::new(disk.pages("data", PAGE)),
         double_write: Some(Box::new(disk.pages("torn", PAGE))),
         log: ["log0", "log1"].map(|name| Box::new(disk.bytes(name)) as _),
     }
 }
 
-/// Everything happens within calls, and the same each time.
-pub fn options() -> Options {
-    Options::new(32).background(false).checkpoint_every(8 << 10)
+/// All work happens within calls, so that runs are repeatable.
+pub fn options() -> DatabaseOptions {
+    DatabaseOptions::new(32)
+        .background(false)
+        .checkpoint_every(8 << 10)
 }
 
-pub fn open(disk: &FaultyDisk) -> Result<Database, Error> {
+pub fn open(disk: &FaultyDisk) -> Result<Database, DatabaseError> {
     options().open_on(parts(disk))
 }
 

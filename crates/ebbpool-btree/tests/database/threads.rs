@@ -1,4 +1,4 @@
-//! Many threads at once, and the power that fails while they are at it.
+//! Many threads use the database at the same time, some until the power fails.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use ebbpool::storage::{Fault, FaultyDisk, Operation};
-use ebbpool_btree::{Database, Durability, Error, Options};
+use ebbpool_btree::{Database, DatabaseError, DatabaseOptions, Durability};
 
 use crate::parts::{all, options, parts};
 
@@ -17,7 +17,7 @@ fn account(number: u32) -> Vec<u8> {
     format!("account {number:05}").into_bytes()
 }
 
-/// The amount, and as much more as makes the value now short, now long.
+/// A value with the amount, padded so that some values are short and others long.
 fn balance(amount: u64) -> Vec<u8> {
     let mut value = amount.to_le_bytes().to_vec();
     value.resize(8 + (amount % 7 * 60) as usize, amount as u8);
@@ -39,7 +39,7 @@ fn opened(database: &Database) {
     transaction.commit().unwrap();
 }
 
-fn transfer(database: &Database, random: &mut fastrand::Rng) -> Result<(), Error> {
+fn transfer(database: &Database, random: &mut fastrand::Rng) -> Result<(), DatabaseError> {
     let (from, to) = (random.u32(0..ACCOUNTS), random.u32(0..ACCOUNTS));
     let mut transaction = database.begin();
     let has = amount(
@@ -49,7 +49,7 @@ fn transfer(database: &Database, random: &mut fastrand::Rng) -> Result<(), Error
     );
     let sum = random.u64(0..=has.min(50));
     transaction.put(&account(from), &balance(has - sum))?;
-    // Others get a chance to lock what this one wants next.
+    // Lets other threads lock the key that this one locks next.
     thread::yield_now();
     let has = amount(
         &transaction
@@ -57,7 +57,7 @@ fn transfer(database: &Database, random: &mut fastrand::Rng) -> Result<(), Error
             .expect("an account"),
     );
     transaction.put(&account(to), &balance(has + sum))?;
-    // Closed and opened anew, so that there are removals too.
+    // The account is removed and put again, so that there are removals too.
     if random.u8(0..4) == 0 {
         let value = transaction.get(&account(to))?.expect("an account");
         transaction.delete(&account(to))?;
@@ -75,7 +75,8 @@ fn total(database: &Database) -> u64 {
     records.iter().map(|(_, value)| amount(value)).sum()
 }
 
-/// Transfers by three threads, each so many, and two that read. Answers how many were deadlocks.
+/// Runs `rounds` transfers in each of three threads, with two threads that read. Returns the number of
+/// deadlocks.
 fn bank(database: &Database, rounds: u32) -> u64 {
     let deadlocks = AtomicU64::new(0);
     let at_work = AtomicU64::new(3);
@@ -87,7 +88,7 @@ fn bank(database: &Database, rounds: u32) -> u64 {
                 for _ in 0..rounds {
                     match transfer(database, &mut random) {
                         Ok(()) => {}
-                        Err(Error::Conflict { deadlock, .. }) => {
+                        Err(DatabaseError::Conflict { deadlock, .. }) => {
                             deadlocks.fetch_add(u64::from(deadlock), Ordering::SeqCst);
                         }
                         Err(error) => {
@@ -105,7 +106,7 @@ fn bank(database: &Database, rounds: u32) -> u64 {
             while at_work.load(Ordering::SeqCst) > 0 {
                 match database.get(&account(random.u32(0..ACCOUNTS))) {
                     Ok(value) => _ = amount(&value.expect("an account")),
-                    Err(Error::Conflict { .. }) => {}
+                    Err(DatabaseError::Conflict { .. }) => {}
                     Err(error) => panic!("{error}"),
                 }
             }
@@ -120,7 +121,7 @@ fn bank(database: &Database, rounds: u32) -> u64 {
                         assert!(keys.eq((0..ACCOUNTS).map(account)));
                         records.iter().for_each(|(_, value)| _ = amount(value));
                     }
-                    Err(Error::Conflict { .. }) => {}
+                    Err(DatabaseError::Conflict { .. }) => {}
                     Err(error) => panic!("{error}"),
                 }
             }
@@ -130,7 +131,7 @@ fn bank(database: &Database, rounds: u32) -> u64 {
 }
 
 #[test]
-fn of_two_that_wait_for_each_other_one_is_told() {
+fn of_two_transactions_that_wait_for_each_other_one_gets_an_error() {
     let options = options().lock_patience(Duration::from_secs(3600));
     let database = options.open_on(parts(&FaultyDisk::new(0))).unwrap();
     let both_have_one = Barrier::new(2);
@@ -149,17 +150,17 @@ fn of_two_that_wait_for_each_other_one_is_told() {
         threads.map(|thread| thread.join().unwrap())
     });
     let is_deadlock =
-        |it: &Result<(), _>| matches!(it, Err(Error::Conflict { deadlock: true, .. }));
-    let told = outcomes.iter().filter(|it| is_deadlock(it)).count();
+        |it: &Result<(), _>| matches!(it, Err(DatabaseError::Conflict { deadlock: true, .. }));
+    let deadlocks = outcomes.iter().filter(|it| is_deadlock(it)).count();
     assert_eq!(
-        (told, outcomes.iter().filter(|it| it.is_ok()).count()),
+        (deadlocks, outcomes.iter().filter(|it| it.is_ok()).count()),
         (1, 1)
     );
     assert_eq!(all(&database).len(), 2);
 }
 
 #[test]
-fn transfers_keep_the_sum() {
+fn transfers_preserve_the_sum() {
     let mut deadlocks = 0;
     for (background, durability) in [
         (false, Durability::Synced),
@@ -185,9 +186,9 @@ fn transfers_keep_the_sum() {
     assert!(deadlocks > 0);
 }
 
-/// What is committed when the power fails is there afterwards, whatever else was under way.
+/// All commits before a power failure survive it, with any other work under way.
 #[test]
-fn the_power_fails_while_threads_are_at_it() {
+fn the_power_fails_while_threads_write() {
     for round in 0..20u64 {
         let disk = FaultyDisk::new(round);
         let background = round % 2 == 0;
@@ -204,16 +205,16 @@ fn the_power_fails_while_threads_are_at_it() {
                 let database = &database;
                 threads.spawn(move || {
                     let mut random = fastrand::Rng::with_seed(round * 3 + thread as u64);
-                    // Until the power fails.
+                    // The loop ends when the power fails.
                     for count in 1.. {
                         match transfer(database, &mut random) {
-                            Ok(()) | Err(Error::Conflict { .. }) => {}
+                            Ok(()) | Err(DatabaseError::Conflict { .. }) => {}
                             Err(_) => break,
                         }
                         let mark = format!("done {thread}");
                         match database.put(mark.as_bytes(), &u64::to_le_bytes(count)) {
                             Ok(()) => done.store(count, Ordering::SeqCst),
-                            Err(Error::Conflict { .. }) => {}
+                            Err(DatabaseError::Conflict { .. }) => {}
                             Err(_) => break,
                         }
                     }
@@ -239,20 +240,21 @@ fn the_power_fails_while_threads_are_at_it() {
 }
 
 #[test]
-fn databases_and_transactions_go_to_other_threads() {
+fn databases_can_be_used_by_other_threads() {
     fn is_send<T: Send>() {}
     fn is_sync<T: Sync>() {}
     is_send::<Database>();
     is_sync::<Database>();
     is_send::<ebbpool_btree::Transaction<'_>>();
     fn debug<T: std::fmt::Debug>() {}
-    debug::<(Database, ebbpool_btree::Transaction<'_>, Options)>();
-    debug::<(ebbpool_btree::Range<'_>, ebbpool_btree::Parts)>();
+    debug::<(Database, ebbpool_btree::Transaction<'_>, DatabaseOptions)>();
+    debug::<(ebbpool_btree::RecordRange<'_>, ebbpool_btree::DatabaseParts)>();
 }
 
-/// While its pages come from the disk one after the other, another key of the same leaf is put.
+/// While a thread reads the pages of a long value one after the other, another thread puts a key of the
+/// same leaf.
 #[test]
-fn a_leaf_is_changed_while_a_long_value_of_it_is_read() {
+fn a_leaf_can_be_changed_while_one_of_its_long_values_is_read() {
     let reads: [fn(&Database) -> Vec<u8>; 3] = [
         |database| database.get(b"a").unwrap().unwrap(),
         |database| database.range("a".."b").next().unwrap().unwrap().1,
@@ -260,8 +262,8 @@ fn a_leaf_is_changed_while_a_long_value_of_it_is_read() {
     ];
     for read in reads {
         let disk = FaultyDisk::new(1);
-        // A put that has to wait for the reader waits in vain, since the reader waits for the put.
-        let options = Options::new(16).background(false).page_size(512);
+        // If the put had to wait for the reader, it would time out, since the reader waits for the put.
+        let options = DatabaseOptions::new(16).background(false).page_size(512);
         let options = options.pool(|pool| pool.patience(Duration::from_millis(500)));
         let database = Arc::new(options.open_on(parts(&disk)).unwrap());
         database.put(b"a", &[1; 100_000]).unwrap();
@@ -283,9 +285,9 @@ fn a_leaf_is_changed_while_a_long_value_of_it_is_read() {
 
 /// Values of many pages are read without their leaf's latch.
 #[test]
-fn a_put_beside_readers_of_a_long_value_comes_to_its_turn() {
+fn a_put_beside_readers_of_a_long_value_does_not_starve() {
     let disk = FaultyDisk::new(1);
-    let options = Options::new(4096).background(false).page_size(512);
+    let options = DatabaseOptions::new(4096).background(false).page_size(512);
     let database = options.open_on(parts(&disk)).unwrap();
     let long = |byte: u8| vec![byte; 1 << 20];
     database.put(b"a", &long(0)).unwrap();

@@ -7,6 +7,7 @@ mod compare;
 mod curve;
 mod db;
 mod devices;
+mod documents;
 mod examples;
 mod harness;
 mod kill;

@@ -88,7 +88,7 @@ fn spellings_are_canonical() {
 }
 
 #[test]
-fn wrong_spellings_say_what_is_right() {
+fn errors_name_the_accepted_spellings() {
     for (text, words) in [
         ("", "rm1 or rm2"),
         ("-1", "a number from 0 up"),
@@ -190,7 +190,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_at_the_end_of_numbers_overflows(changing in schedules(), back in 0..100u64) {
+    fn references_near_the_largest_number_do_not_overflow(changing in schedules(), back in 0..100u64) {
         let epoch = changing.epoch_at(u64::MAX - back);
         prop_assert!(epoch.contains(u64::MAX - back));
         prop_assert!(epoch.ratio.is_finite());

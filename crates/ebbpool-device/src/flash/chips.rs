@@ -1,11 +1,11 @@
-//! Chips: the profiles that are compiled in, and those from a user's file.
+//! Chips: built-in profiles, and profiles from a user's file.
 
 use ebbpool_cost::did_you_mean;
 use serde::Deserialize;
 
 use super::config::ConfigError;
 use crate::energy::ChipPower;
-use crate::profiles::{Basis, Figure};
+use crate::profiles::{Basis, ProfileFigure};
 use crate::text::list;
 
 const PROFILES: &str = include_str!("chips.toml");
@@ -19,7 +19,7 @@ const MOST_WATTS: f64 = 1e3;
 pub struct Chip {
     /// The profile's name.
     pub name: String,
-    /// What it is, in a few words.
+    /// A description of a few words.
     #[serde(default)]
     pub about: String,
     /// Bytes of data in a page.
@@ -36,27 +36,27 @@ pub struct Chip {
     /// Array time of a page program in microseconds; entries as for `read_us`.
     pub program_us: Vec<f64>,
     /// Time of a block erase in microseconds.
-    pub erase_us: Figure,
-    /// Bus time per byte in nanoseconds, where it is known.
+    pub erase_us: ProfileFigure,
+    /// Bus time per byte in nanoseconds; `None` where it is not known.
     pub transfer_ns_per_byte: Option<f64>,
     /// Erases that a block survives.
-    pub endurance: Figure,
+    pub endurance: ProfileFigure,
     /// Power of a die while it waits, in W.
-    pub idle_w: Option<Figure>,
+    pub idle_w: Option<ProfileFigure>,
     /// Power of a die while it reads, programs or erases, transfers included, in W.
-    pub active_w: Option<Figure>,
-    /// `active_w` of reading, where it differs, in W.
-    pub read_w: Option<Figure>,
-    /// `active_w` of programming, where it differs, in W.
-    pub program_w: Option<Figure>,
-    /// `active_w` of erasing, where it differs, in W.
-    pub erase_w: Option<Figure>,
-    /// How well the figures are founded that do not say it themselves.
+    pub active_w: Option<ProfileFigure>,
+    /// `active_w` while reading, where it differs, in W.
+    pub read_w: Option<ProfileFigure>,
+    /// `active_w` while programming, where it differs, in W.
+    pub program_w: Option<ProfileFigure>,
+    /// `active_w` while erasing, where it differs, in W.
+    pub erase_w: Option<ProfileFigure>,
+    /// The basis of all figures that state none.
     #[serde(default = "given")]
     pub basis: Basis,
-    /// Where the figures come from that do not say it themselves.
+    /// The source of all figures that state none.
     pub source: String,
-    /// What of them is assumed or derived.
+    /// Which figures are assumed or derived.
     pub note: Option<String>,
 }
 
@@ -65,17 +65,17 @@ fn given() -> Basis {
 }
 
 #[derive(Deserialize)]
-struct Profiles {
+struct ChipList {
     chip: Vec<Chip>,
 }
 
-/// The chips that are compiled in.
+/// The built-in chips.
 pub fn chips() -> Result<Vec<Chip>, ConfigError> {
-    let profiles: Profiles = toml::from_str(PROFILES).map_err(|error| ConfigError::ChipFile {
+    let list: ChipList = toml::from_str(PROFILES).map_err(|error| ConfigError::ChipFile {
         path: "chips.toml".into(),
         problem: error.to_string(),
     })?;
-    Ok(profiles.chip)
+    Ok(list.chip)
 }
 
 impl Chip {
@@ -92,7 +92,7 @@ impl Chip {
                 Err(ConfigError::UnknownProfile {
                     profile: profile.into(),
                     hint: did_you_mean(profile, names.iter().copied()),
-                    known: list(&names),
+                    available: list(&names),
                 })
             }
         }
@@ -110,9 +110,9 @@ impl Chip {
         Ok(chip)
     }
 
-    /// What a die draws; nothing unless that is known of waiting and of every operation.
+    /// The power of a die; `None` unless it is known for waiting and for every operation.
     pub fn power(&self) -> Option<ChipPower> {
-        let value = |own: &Option<Figure>| {
+        let value = |own: &Option<ProfileFigure>| {
             let figure = own.as_ref().or(self.active_w.as_ref())?;
             Some(figure.value)
         };
@@ -124,7 +124,7 @@ impl Chip {
         })
     }
 
-    /// Says which field makes no sense.
+    /// Refuses fields that make no sense; the error names the field.
     fn check(&self) -> Result<(), String> {
         let counts = [
             ("page_bytes", self.page_bytes),
@@ -208,8 +208,8 @@ fn nanos(micros: f64) -> u64 {
 }
 
 impl Timing {
-    /// The times of a chip with so many pages in a block; `transfer_bytes` cross the bus for each
-    /// page read or programmed, 0 if the bus does not count.
+    /// The times of a chip with `pages_per_block` pages in a block; `transfer_bytes` cross the bus for
+    /// each page read or programmed, 0 if the bus does not count.
     pub(super) fn new(chip: &Chip, pages_per_block: u32, transfer_bytes: u64) -> Self {
         let by_slot = |times: &[f64]| {
             let cycle = times.iter().copied().cycle();

@@ -1,29 +1,29 @@
-//! Device time: dies and channels that are busy until some moment.
+//! Device time: the moments until which dies and channels are busy.
 
 use crate::energy::DieSeconds;
 
-/// When each die and each channel is free again. Block `n` lies on die `n % dies`, and die `d` hangs
-/// on channel `d % channels`. Requests come one at a time: the next one starts when all operations
-/// of the one before have ended. All times are in nanoseconds since the device was new.
+/// When each die and each channel is free again. Block `n` lies on die `n % dies`, and die `d` is
+/// attached to channel `d % channels`. Requests arrive one at a time: a request starts when all
+/// operations of the previous one have ended. All times are in nanoseconds since the device was new.
 #[derive(Clone, Debug)]
 pub(super) struct Clock {
     done: u64,
     request_start: u64,
     die_free: Vec<u64>,
     channel_free: Vec<u64>,
-    worked: Worked,
+    worked: DieNanos,
 }
 
-/// For how long dies worked, all of them together, transfers included; in nanoseconds.
+/// How long the dies worked, summed over all dies, transfers included; in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Worked {
+pub(super) struct DieNanos {
     read: u64,
     program: u64,
     erase: u64,
 }
 
-impl Worked {
-    pub(super) fn seconds_since(&self, before: &Worked) -> DieSeconds {
+impl DieNanos {
+    pub(super) fn seconds_since(&self, before: &DieNanos) -> DieSeconds {
         let seconds = |now: u64, before: u64| (now - before) as f64 / 1e9;
         DieSeconds {
             read: seconds(self.read, before.read),
@@ -40,7 +40,7 @@ impl Clock {
             request_start: 0,
             die_free: vec![0; dies as usize],
             channel_free: vec![0; channels as usize],
-            worked: Worked::default(),
+            worked: DieNanos::default(),
         }
     }
 
@@ -62,18 +62,18 @@ impl Clock {
         self.done
     }
 
-    /// For how long dies have worked so far.
-    pub(super) fn worked(&self) -> Worked {
+    /// How long the dies have worked so far.
+    pub(super) fn worked(&self) -> DieNanos {
         self.worked
     }
 
-    /// One die does one thing after another, so its clock is a sum.
+    /// True with one die: it does one operation after another, so its clock is a sum.
     #[inline]
     fn serial(&self) -> bool {
         self.die_free.len() == 1
     }
 
-    /// Array time on the die, then the transfer out; the end.
+    /// Array time on the die, then the transfer out. Returns when both have ended.
     #[inline]
     pub(super) fn read(&mut self, block: u32, array: u64, transfer: u64) -> u64 {
         self.worked.read += array + transfer;
@@ -81,7 +81,7 @@ impl Clock {
             self.done += array + transfer;
             return self.done;
         }
-        let (die, channel) = self.place(block);
+        let (die, channel) = self.die_and_channel(block);
         let sensed = self.request_start.max(self.die_free[die]) + array;
         let end = self.on_channel(channel, sensed, transfer);
         self.die_free[die] = end;
@@ -89,7 +89,7 @@ impl Clock {
         end
     }
 
-    /// The transfer in, then array time on the die, not before `ready`; the end.
+    /// The transfer in, not before `ready`, then array time on the die. Returns when both have ended.
     #[inline]
     pub(super) fn program(&mut self, block: u32, ready: u64, array: u64, transfer: u64) -> u64 {
         self.worked.program += array + transfer;
@@ -97,7 +97,7 @@ impl Clock {
             self.done += array + transfer;
             return self.done;
         }
-        let (die, channel) = self.place(block);
+        let (die, channel) = self.die_and_channel(block);
         let free = ready.max(self.request_start).max(self.die_free[die]);
         let end = self.on_channel(channel, free, transfer) + array;
         self.die_free[die] = end;
@@ -105,20 +105,20 @@ impl Clock {
         end
     }
 
-    /// An erase, which waits for every operation of the request before it: the copies of the
-    /// block's pages must be safe.
+    /// An erase, which waits for every earlier operation of the request, because the copies of the
+    /// block's pages must be on flash before it.
     #[inline]
     pub(super) fn erase(&mut self, block: u32, array: u64) {
         self.worked.erase += array;
         let end = self.done + array;
         if !self.serial() {
-            let (die, _) = self.place(block);
+            let (die, _) = self.die_and_channel(block);
             self.die_free[die] = end;
         }
         self.done = end;
     }
 
-    fn place(&self, block: u32) -> (usize, usize) {
+    fn die_and_channel(&self, block: u32) -> (usize, usize) {
         let die = block as usize % self.die_free.len();
         (die, die % self.channel_free.len())
     }
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_die_adds_up() {
+    fn times_on_one_die_add_up() {
         let mut clock = Clock::new(1, 1);
         clock.start_request();
         let read = clock.read(0, 25, 50);
@@ -161,7 +161,7 @@ mod tests {
         clock.program(0, 0, 220, 50);
         clock.program(1, 0, 220, 50);
         assert_eq!(clock.request_nanos(), 50 + 50 + 220);
-        let worked = clock.worked().seconds_since(&Worked::default());
+        let worked = clock.worked().seconds_since(&DieNanos::default());
         assert_eq!((worked.read, worked.program), (50e-9, 980e-9));
     }
 }

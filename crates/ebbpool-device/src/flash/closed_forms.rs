@@ -9,7 +9,7 @@ pub fn greedy(rho: f64, pages_per_block: u32) -> Option<f64> {
     greedy_steady_state(rho, pages_per_block).map(|state| state.write_amplification)
 }
 
-/// What greedy cleaning settles to.
+/// The steady state of greedy cleaning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GreedySteadyState {
     /// Programs per host write.
@@ -19,7 +19,7 @@ pub struct GreedySteadyState {
 }
 
 /// The steady state of greedy cleaning. A block with j valid pages loses one at a rate proportional to
-/// j, enters with all pages valid and leaves with m or m - 1: the flux through all j is the same.
+/// j, is closed with all pages valid and cleaned with m or m - 1: the flux through all j is the same.
 /// `None` unless 0 < rho < 1.
 pub fn greedy_steady_state(rho: f64, pages_per_block: u32) -> Option<GreedySteadyState> {
     if !(rho > 0.0 && rho < 1.0) {
@@ -47,7 +47,7 @@ pub fn greedy_steady_state(rho: f64, pages_per_block: u32) -> Option<GreedyStead
             });
         }
     }
-    // One page a block: nothing is ever copied.
+    // One page per block: nothing is ever copied.
     Some(GreedySteadyState {
         write_amplification: 1.0,
         occupancy: vec![1.0 - rho, rho],
@@ -74,7 +74,7 @@ pub fn fifo(rho: f64) -> Option<f64> {
     Some(1.0 / (1.0 - low))
 }
 
-/// Random cleaning: a victim is as full as any block, 1 / (1 - rho). `None` unless 0 < rho < 1.
+/// Random cleaning: a victim is as full as the average block, 1 / (1 - rho). `None` unless 0 < rho < 1.
 pub fn random(rho: f64) -> Option<f64> {
     (rho > 0.0 && rho < 1.0).then(|| 1.0 / (1.0 - rho))
 }
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_steady_state_has_no_form() {
+    fn a_rho_without_steady_state_has_no_form() {
         for rho in [0.0, 1.0, -1.0, f64::NAN, f64::INFINITY] {
             assert_eq!(
                 (greedy(rho, 64), fifo(rho), random(rho)),

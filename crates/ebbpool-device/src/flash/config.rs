@@ -12,25 +12,25 @@ use super::geometry::{Geometry, MAX_PHYSICAL};
 use super::wear::WearLevelling;
 use crate::text::list;
 
-/// What is wrong with a device's name, or what it asks for.
+/// What is wrong with a device's name or settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// It does not begin with `flash:`.
+    /// The name does not begin with `flash:`.
     #[error(
         "'{0}' is not a simulated device; write flash:PROFILE[,key=value…], such as flash:slc-mt29f4g08aaa,rho=0.8"
     )]
     NotFlash(String),
     /// No chip of this name is known.
     #[error(
-        "there is no chip '{profile}'{hint}; known are {known}, or the path of a file that ends in .toml"
+        "there is no chip '{profile}'{hint}; known are {available}, or the path of a file that ends in .toml"
     )]
     UnknownProfile {
-        /// What was asked for.
+        /// The name of the chip as given.
         profile: String,
-        /// What may have been meant.
+        /// A similar name, or nothing.
         hint: String,
-        /// The chips there are.
-        known: String,
+        /// The chips that exist.
+        available: String,
     },
     /// A chip file cannot be read, or makes no sense.
     #[error("{path}: {problem}; the fields are those of chips.toml, see docs/flash-model.md")]
@@ -44,16 +44,16 @@ pub enum ConfigError {
     #[error("'{0}' is not key=value; the keys are {keys}", keys = list(&key_names()))]
     NotAPair(String),
     /// No such key.
-    #[error("a flash device has no setting '{key}'{hint}; the keys are {known}")]
+    #[error("a flash device has no setting '{key}'{hint}; the keys are {available}")]
     UnknownKey {
-        /// What was given.
+        /// The key as given.
         key: String,
-        /// What may have been meant.
+        /// A similar key, or nothing.
         hint: String,
-        /// The keys there are.
-        known: String,
+        /// The keys that exist.
+        available: String,
     },
-    /// A key that stands twice.
+    /// A key that is given twice.
     #[error("'{0}' is set twice; leave one of them out")]
     Twice(String),
     /// A value that the key does not take.
@@ -63,7 +63,7 @@ pub enum ConfigError {
         key: &'static str,
         /// The value given.
         value: String,
-        /// What may be given.
+        /// The values that the key takes.
         range: &'static str,
     },
     /// Settings that cannot go together, or a chip that cannot work.
@@ -71,7 +71,7 @@ pub enum ConfigError {
     Impossible(String),
 }
 
-/// What has happened to a device before it is measured.
+/// How a device is prepared before it is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precondition {
     /// Nothing: all pages are unmapped.
@@ -93,16 +93,16 @@ pub struct FlashConfig {
     pub pages_per_block: u32,
     /// Bytes of data in a page.
     pub page_bytes: u32,
-    /// Logical pages over physical pages in rotation: not counted are open blocks, log blocks and
-    /// the reserve.
+    /// Logical pages over physical pages in rotation. Open blocks, log blocks and the reserve do not
+    /// count.
     pub rho: f64,
     /// The translation layer.
     pub layer: LayerKind,
-    /// Who is cleaned (page map, DFTL).
+    /// How victims are chosen (page map, DFTL).
     pub cleaning: CleaningKind,
     /// Blocks drawn by `d-choices`.
     pub choices: u32,
-    /// Open blocks for data (page map, DFTL): with 2, cleaned data have their own.
+    /// Open blocks for data (page map, DFTL): with 2, cleaned data have one of their own.
     pub frontiers: u32,
     /// How erases are spread.
     pub wear: WearLevelling,
@@ -112,25 +112,25 @@ pub struct FlashConfig {
     pub cached_entries: Option<u32>,
     /// True if the bus counts: one transfer a host read or write, two a copy.
     pub bus: bool,
-    /// What has happened before.
+    /// How the device is prepared.
     pub precondition: Precondition,
     /// Dies; block n lies on die n modulo this.
     pub dies: u32,
-    /// Channels; die d hangs on channel d modulo this.
+    /// Channels; die d is attached to channel d modulo this.
     pub channels: u32,
 }
 
 /// A key with the values it takes.
-struct Key {
+struct SettingKey {
     name: &'static str,
     range: &'static str,
 }
 
-const fn key(name: &'static str, range: &'static str) -> Key {
-    Key { name, range }
+const fn key(name: &'static str, range: &'static str) -> SettingKey {
+    SettingKey { name, range }
 }
 
-const KEYS: [Key; 15] = [
+const KEYS: [SettingKey; 15] = [
     key("blocks", "a whole number from 1 up"),
     key("pages_per_block", "a whole number from 1 up"),
     key("page_size", "a whole number of bytes from 1 up"),
@@ -161,7 +161,7 @@ fn key_names() -> Vec<&'static str> {
     KEYS.iter().map(|key| key.name).collect()
 }
 
-/// Each layer with its word in a name.
+/// Each layer with its spelling in a name.
 const LAYERS: [(&str, LayerKind); 5] = [
     ("page", LayerKind::PageMap),
     ("dftl", LayerKind::Dftl),
@@ -170,7 +170,7 @@ const LAYERS: [(&str, LayerKind); 5] = [
     ("fast", LayerKind::Fast),
 ];
 
-/// Each cleaning policy with its word in a name.
+/// Each cleaning policy with its spelling in a name.
 const CLEANING: [(&str, CleaningKind); 6] = [
     ("greedy", CleaningKind::Greedy),
     ("fifo", CleaningKind::Fifo),
@@ -180,18 +180,18 @@ const CLEANING: [(&str, CleaningKind); 6] = [
     ("ee-greedy", CleaningKind::EeGreedy),
 ];
 
-/// Each precondition with its word in a name.
+/// Each precondition with its spelling in a name.
 const PRECONDITIONS: [(&str, Precondition); 3] = [
     ("none", Precondition::None),
     ("full", Precondition::Full),
     ("steady", Precondition::Steady),
 ];
 
-/// Erased blocks that cleaning of a page-mapped layer keeps, so that it has somewhere to copy to.
+/// Erased blocks that a page-mapped layer reserves for cleaning, so that it always has a block to copy to.
 const RESERVE: u32 = 2;
-/// The same where pages of the mapping table are rewritten while a block is cleaned.
+/// The same, for layers that rewrite pages of the mapping table while they clean a block.
 const RESERVE_WITH_MAP: u32 = 4;
-/// Mapping entries that DFTL holds in memory if nothing else is said: 128 KiB of them.
+/// Mapping entries that DFTL holds in memory by default: 128 KiB of them.
 const CACHED_ENTRIES: u32 = 32 * 1024;
 
 fn named<T: Copy>(table: &[(&str, T)], word: &str) -> Option<T> {
@@ -200,7 +200,7 @@ fn named<T: Copy>(table: &[(&str, T)], word: &str) -> Option<T> {
 }
 
 fn word_of<T: PartialEq>(table: &[(&'static str, T)], value: &T) -> &'static str {
-    let found = table.iter().find(|(_, known)| known == value);
+    let found = table.iter().find(|(_, entry)| entry == value);
     found.map_or("", |&(name, _)| name)
 }
 
@@ -241,7 +241,7 @@ impl FlashConfig {
         &self.chip
     }
 
-    fn set(&mut self, key: &Key, text: &str) -> Result<(), ConfigError> {
+    fn set(&mut self, key: &SettingKey, text: &str) -> Result<(), ConfigError> {
         let set = match key.name {
             "blocks" => whole(text, 1, u32::MAX).map(|n| self.blocks = n),
             "pages_per_block" => whole(text, 1, u32::MAX).map(|n| self.pages_per_block = n),
@@ -329,11 +329,11 @@ impl FlashConfig {
         self.layer == LayerKind::Dftl && self.cached_entries.is_some()
     }
 
-    /// Settings that were given and change nothing, each as a sentence for the user.
+    /// The settings given that have no effect, each as a sentence for the user.
     pub fn notes(&self) -> Vec<String> {
         let layer = word_of(&LAYERS, &self.layer);
         let has_logs = matches!(self.layer, LayerKind::Bast | LayerKind::Fast);
-        let idle = |key: &str| match key {
+        let no_effect = |key: &str| match key {
             "gc" | "frontiers" => !self.is_page_mapped(),
             "d" => !self.is_page_mapped() || self.cleaning != CleaningKind::DChoices,
             "log_blocks" => !has_logs,
@@ -342,7 +342,7 @@ impl FlashConfig {
             _ => false,
         };
         let changed = self.changed_settings();
-        let ignored = changed.iter().filter(|(key, _)| idle(key));
+        let ignored = changed.iter().filter(|(key, _)| no_effect(key));
         ignored
             .map(|(key, value)| match *key {
                 "d" => format!("{key}={value} changes nothing: it belongs to gc=d-choices"),
@@ -352,7 +352,7 @@ impl FlashConfig {
             .collect()
     }
 
-    /// Erased blocks that cleaning keeps (page map, DFTL).
+    /// Erased blocks reserved for cleaning (page map, DFTL).
     pub(super) fn reserve(&self) -> u32 {
         if self.has_map_on_flash() {
             RESERVE_WITH_MAP
@@ -376,14 +376,14 @@ impl FlashConfig {
         }
     }
 
-    /// Physical pages in rotation with so many blocks.
+    /// Physical pages in rotation on a device of `blocks` blocks.
     fn rotation_pages(&self, blocks: u64) -> u64 {
         blocks.saturating_sub(self.blocks_outside_rotation().into())
             * u64::from(self.pages_per_block)
     }
 
     fn logical_pages_with(&self, blocks: u64) -> u64 {
-        // What is added keeps 0.8 of 100 pages at 80 where the product is a hair below.
+        // The addend makes 0.8 of 100 pages 80 where the product is rounded to slightly less.
         (self.rho * self.rotation_pages(blocks) as f64 + 1e-6) as u64
     }
 
@@ -401,25 +401,25 @@ impl FlashConfig {
         }
     }
 
-    /// True if so many blocks give the layer what it needs for so many logical pages.
-    fn would_do(&self, blocks: u64, pages: u64) -> bool {
+    /// True if `blocks` blocks are enough for the layer to offer `pages` logical pages.
+    fn suffices(&self, blocks: u64, pages: u64) -> bool {
         let logical = self.logical_pages_with(blocks);
-        // Twice, so that the table can be rewritten while data blocks are cleaned.
+        // Twice the table's pages, so that it can be rewritten while data blocks are cleaned.
         let used = logical + 2 * self.map_pages(logical);
         let full_is_allowed = u64::from(!self.is_page_mapped());
         logical >= pages.max(1) && used < self.rotation_pages(blocks) + full_is_allowed
     }
 
-    /// The least number of blocks, all else equal, that offers so many logical pages.
+    /// The least number of blocks, all else equal, that offers `pages` logical pages.
     fn smallest(&self, pages: u64) -> Option<u64> {
         let most = MAX_PHYSICAL / u64::from(self.pages_per_block).checked_next_power_of_two()?;
-        if !self.would_do(most, pages) {
+        if !self.suffices(most, pages) {
             return None;
         }
         let (mut short, mut enough) = (0, most);
         while enough - short > 1 {
             let middle = short + (enough - short) / 2;
-            if self.would_do(middle, pages) {
+            if self.suffices(middle, pages) {
                 enough = middle;
             } else {
                 short = middle;
@@ -428,7 +428,7 @@ impl FlashConfig {
         Some(enough)
     }
 
-    /// What would offer so many logical pages, in words.
+    /// How to offer `pages` logical pages, as part of a message.
     pub(super) fn remedy(&self, pages: u64) -> String {
         match self.smallest(pages) {
             Some(blocks) => format!("blocks={blocks} is the least that would do"),
@@ -440,7 +440,7 @@ impl FlashConfig {
         ConfigError::Impossible(format!("{problem}; {}", self.remedy(pages)))
     }
 
-    /// Refuses what cannot work, naming the smallest geometry that would.
+    /// Refuses settings that cannot work; the error names the smallest geometry that would.
     pub fn check(&self) -> Result<(), ConfigError> {
         let impossible = |problem: String| Err(ConfigError::Impossible(problem));
         if self.geometry().is_none() {
@@ -469,7 +469,7 @@ impl FlashConfig {
                 self.profile
             ));
         }
-        if !self.would_do(self.blocks.into(), 1) {
+        if !self.suffices(self.blocks.into(), 1) {
             let problem = format!(
                 "{} blocks of {} pages are too few for ftl={} with rho={}: {} blocks are open, log blocks or reserve",
                 self.blocks,
@@ -483,8 +483,8 @@ impl FlashConfig {
         Ok(())
     }
 
-    /// Refuses a database with more pages than the device offers, naming the smallest device that
-    /// would hold it.
+    /// Refuses a database with more pages than the device offers; the error names the smallest device
+    /// that would hold it.
     pub fn check_fits(&self, pages: u64) -> Result<(), ConfigError> {
         let offered = self.logical_pages();
         if pages <= offered {
@@ -494,7 +494,7 @@ impl FlashConfig {
         Err(self.too_small(problem, pages))
     }
 
-    /// The shape, if it can be simulated.
+    /// The shape; `None` if it cannot be simulated.
     pub fn geometry(&self) -> Option<Geometry> {
         Geometry::new(self.blocks, self.pages_per_block, self.page_bytes)
     }
@@ -528,7 +528,7 @@ impl FromStr for FlashConfig {
             let key = key.ok_or_else(|| ConfigError::UnknownKey {
                 key: name.into(),
                 hint: did_you_mean(name, key_names()),
-                known: list(&key_names()),
+                available: list(&key_names()),
             })?;
             if seen.contains(&name) {
                 return Err(ConfigError::Twice(name.into()));

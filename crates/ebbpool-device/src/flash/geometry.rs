@@ -1,4 +1,4 @@
-//! Blocks, pages and how a physical page is numbered.
+//! Blocks, pages and the numbers of physical pages.
 
 /// The shape of a chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Geometry {
 pub const MAX_PHYSICAL: u64 = 1 << 28;
 
 impl Geometry {
-    /// The shape, or nothing where a count is 0 or the page numbers exceed [`MAX_PHYSICAL`].
+    /// The shape; `None` where a count is 0 or the page numbers exceed [`MAX_PHYSICAL`].
     pub fn new(blocks: u32, pages_per_block: u32, page_bytes: u32) -> Option<Self> {
         if blocks == 0 || pages_per_block == 0 || page_bytes == 0 {
             return None;
@@ -46,7 +46,7 @@ impl Geometry {
         page >> self.slot_bits
     }
 
-    /// The place of a page in its block, from 0.
+    /// The slot of a page in its block, from 0.
     #[inline]
     pub fn slot_of(&self, page: u32) -> u32 {
         page & ((1 << self.slot_bits) - 1)

@@ -1,5 +1,5 @@
 //! A flash device simulated down to the chip: pages and erase blocks, a translation layer, cleaning,
-//! wear levelling. It counts what the chip does, and how long it takes.
+//! wear levelling. It counts what the chip does, and how long that takes.
 //!
 //! ```
 //! use ebbpool_device::flash::{Flash, FlashConfig};
@@ -12,7 +12,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What the model does and leaves out is in `docs/flash-model.md`.
+//! `docs/flash-model.md` describes what the model covers and what it leaves out.
 
 mod chips;
 mod cleaning;
@@ -38,12 +38,12 @@ pub use cleaning::CleaningKind;
 pub use config::{ConfigError, FlashConfig, Precondition};
 pub use ftl::{LayerKind, Merges};
 pub use geometry::{Geometry, MAX_PHYSICAL};
-pub use nand::{ByCause, Cause, Observer};
-pub use report::{Report, RequestTimes, WearReport};
+pub use nand::{CountsByCause, NandCause, NandObserver};
+pub use report::{FlashReport, RequestTimes, WearReport};
 pub use wear::WearLevelling;
 
 use cleaning::Cleaner;
-use clock::{Clock, Worked};
+use clock::{Clock, DieNanos};
 use ftl::{
     Bast, BlockMap, CachedMap, Fast, OutOfBlocks, PageMapped, Placement, ResidentMap, RotationPlan,
     TranslationLayer,
@@ -52,13 +52,13 @@ use nand::Nand;
 use report::TimeRecorder;
 use steady::Windows;
 
-/// Seeds of the two random streams; fixed, so that a device always does the same.
+/// Seeds of the two random streams; fixed, so that a device always behaves the same.
 const CLEANING_SEED: u64 = 0x00c1_ea41;
 const PRECONDITION_SEED: u64 = 0x57ea_d700;
 /// Windows after which preconditioning stops although write amplification still drifts.
 const MOST_WINDOWS: u64 = 64;
 
-/// How long a request took, from its arrival to the end of everything it set off.
+/// How long a request took, from its arrival to the end of the last operation that it caused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ServiceTime {
     nanos: u64,
@@ -104,11 +104,11 @@ pub enum DeviceError {
     /// The page is beyond the device's end.
     #[error("page {page} is beyond the device's {pages} pages; {remedy}")]
     NoSuchPage {
-        /// The page asked for.
+        /// The page requested.
         page: u64,
         /// Logical pages of the device.
         pages: u64,
-        /// The smallest device that would do.
+        /// The smallest device that has the page.
         remedy: String,
     },
 }
@@ -176,19 +176,19 @@ impl Layer {
         }
     }
 
-    fn merges<O: Observer>(&mut self) -> &mut Merges {
+    fn merges<O: NandObserver>(&mut self) -> &mut Merges {
         layer!(self, layer => TranslationLayer::<O>::merges(layer))
     }
 
     #[inline]
-    fn page_of<O: Observer>(&self, logical: u32) -> Option<u32> {
+    fn page_of<O: NandObserver>(&self, logical: u32) -> Option<u32> {
         layer!(self, layer => TranslationLayer::<O>::page_of(layer, logical))
     }
 }
 
-/// A simulated flash device. Requests come one after another; the same requests always do the same.
+/// A simulated flash device. Requests arrive one after another; the same requests always have the same effect.
 #[derive(Clone)]
-pub struct Flash<O: Observer = ()> {
+pub struct Flash<O: NandObserver = ()> {
     config: FlashConfig,
     logical_pages: u32,
     nand: Nand<O>,
@@ -196,10 +196,10 @@ pub struct Flash<O: Observer = ()> {
     host_reads: u64,
     host_writes: u64,
     host_trims: u64,
-    /// Host writes before counting began, for the moment of failure.
+    /// Host writes before the counters were last reset, for the report of a failure.
     writes_before: u64,
     busy_before: u64,
-    worked_before: Worked,
+    worked_before: DieNanos,
     idle_nanos: u64,
     read_times: TimeRecorder,
     write_times: TimeRecorder,
@@ -214,8 +214,8 @@ impl Flash {
     }
 }
 
-impl<O: Observer> Flash<O> {
-    /// The same with an observer, which hears the preconditioning too.
+impl<O: NandObserver> Flash<O> {
+    /// The same with an observer, which is notified during preconditioning too.
     pub fn observed(config: &FlashConfig, observer: O) -> Result<Self, ConfigError> {
         config.check()?;
         let geometry = config.geometry().ok_or_else(|| {
@@ -233,7 +233,7 @@ impl<O: Observer> Flash<O> {
             host_trims: 0,
             writes_before: 0,
             busy_before: 0,
-            worked_before: Worked::default(),
+            worked_before: DieNanos::default(),
             idle_nanos: 0,
             read_times: TimeRecorder::new(),
             write_times: TimeRecorder::new(),
@@ -251,7 +251,7 @@ impl<O: Observer> Flash<O> {
         if self.config.precondition == Precondition::None {
             return Ok(());
         }
-        // A short-lived chip must not be worn out before it is delivered.
+        // A chip of low endurance must not wear out while it is preconditioned.
         self.nand.suspend_wear_out();
         for page in 0..pages {
             self.write(page)?;
@@ -331,10 +331,10 @@ impl<O: Observer> Flash<O> {
         self.nand.clock().start_request();
         if self.failed.is_some() {
             if let Some(page) = self.layer.page_of::<O>(logical) {
-                self.nand.read(page, Cause::Host);
+                self.nand.read(page, NandCause::Host);
             }
         } else if layer!(&mut self.layer, layer => layer.read(&mut self.nand, logical)).is_err() {
-            // The data were read; only the mapping table found no room.
+            // The data have been read; only the mapping table found no room.
             self.fail();
         }
         self.host_reads += 1;
@@ -365,7 +365,7 @@ impl<O: Observer> Flash<O> {
         Ok(ServiceTime { nanos })
     }
 
-    /// Tells the device that a page's content is no longer needed.
+    /// Discards a page: its content is no longer needed.
     pub fn trim(&mut self, page: u64) -> Result<ServiceTime, DeviceError> {
         let logical = self.checked(page)?;
         if let Some(error) = &self.failed {
@@ -381,13 +381,13 @@ impl<O: Observer> Flash<O> {
         })
     }
 
-    /// Nothing is asked of the device for so many nanoseconds. It only draws its idle power then: it
+    /// Leaves the device without a request for `nanos` nanoseconds. It only draws idle power then: it
     /// does not clean in the background.
     pub fn idle(&mut self, nanos: u64) {
         self.idle_nanos += nanos;
     }
 
-    /// For how long dies have worked since counting began.
+    /// How long the dies have worked since the counters were last reset.
     pub(crate) fn die_seconds(&self) -> DieSeconds {
         self.nand.worked().seconds_since(&self.worked_before)
     }
@@ -401,12 +401,12 @@ impl<O: Observer> Flash<O> {
         Some(self.nand.wear().erases_of(block))
     }
 
-    /// The physical page that holds a logical page, if any does.
+    /// The physical page that holds a logical page; `None` if it holds no data.
     pub fn physical_page_of(&self, page: u64) -> Option<u32> {
         self.layer.page_of::<O>(self.checked(page).ok()?)
     }
 
-    /// Counting starts again, as at the end of a warm-up; content and wear stay.
+    /// Sets the counters to zero, as at the end of a warm-up; content and wear stay.
     pub fn reset_counters(&mut self) {
         self.writes_before += self.host_writes;
         (self.host_reads, self.host_writes, self.host_trims) = (0, 0, 0);
@@ -463,8 +463,8 @@ impl<O: Observer> Flash<O> {
         occupancy
     }
 
-    /// Everything that was counted.
-    pub fn report(&mut self) -> Report {
+    /// All counts.
+    pub fn report(&mut self) -> FlashReport {
         let die_seconds = self.die_seconds();
         let config = &self.config;
         let page_bytes = u64::from(config.page_bytes);
@@ -480,7 +480,7 @@ impl<O: Observer> Flash<O> {
         let busy = self.nand.clock().done() - self.busy_before;
         let seconds = |nanos: u64| nanos as f64 / 1e9;
         let (device_seconds, idle_seconds) = (seconds(busy), seconds(self.idle_nanos));
-        Report {
+        FlashReport {
             device: config.to_string(),
             logical_pages: self.logical_pages.into(),
             mapped_pages,

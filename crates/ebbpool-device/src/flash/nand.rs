@@ -1,24 +1,24 @@
-//! The chip: blocks that are erased as a whole and programmed page by page, and what became of them.
+//! The chip: blocks that are erased as a whole and programmed page by page, and their wear.
 
 use serde::{Deserialize, Serialize};
 
 use super::chips::Timing;
-use super::clock::{Clock, Worked};
+use super::clock::{Clock, DieNanos};
 use super::geometry::Geometry;
 
-/// No page, no block.
+/// The number that stands for no page and no block.
 pub(super) const NONE: u32 = u32::MAX;
 /// Owner of a page that was not programmed since its block was erased.
 const BLANK: u32 = u32::MAX;
 /// Owner of a page whose content was superseded or trimmed.
 const STALE: u32 = u32::MAX - 1;
 
-/// Why the chip was told to do something.
+/// The reason for an operation of the chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// The host asked.
+pub enum NandCause {
+    /// A request of the host.
     Host = 0,
-    /// Valid pages leave a block that is cleaned (page-mapped layers).
+    /// Valid pages are moved out of a block that is cleaned (page-mapped layers).
     Cleaning = 1,
     /// Log and data blocks are merged (block-mapped and hybrid layers).
     Merge = 2,
@@ -30,7 +30,7 @@ pub enum Cause {
 
 /// Operations of one kind, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ByCause {
+pub struct CountsByCause {
     /// For the host.
     pub host: u64,
     /// For cleaning.
@@ -43,14 +43,14 @@ pub struct ByCause {
     pub wear: u64,
 }
 
-impl ByCause {
+impl CountsByCause {
     fn of(counts: &[u64; 5]) -> Self {
         Self {
-            host: counts[Cause::Host as usize],
-            cleaning: counts[Cause::Cleaning as usize],
-            merge: counts[Cause::Merge as usize],
-            map: counts[Cause::Map as usize],
-            wear: counts[Cause::Wear as usize],
+            host: counts[NandCause::Host as usize],
+            cleaning: counts[NandCause::Cleaning as usize],
+            merge: counts[NandCause::Merge as usize],
+            map: counts[NandCause::Map as usize],
+            wear: counts[NandCause::Wear as usize],
         }
     }
 
@@ -60,30 +60,30 @@ impl ByCause {
     }
 }
 
-/// Hears every operation of the chip in order. `()` hears nothing and costs nothing; a program that
-/// wants an operation log, or page contents, implements it. Pages are physical page numbers
+/// Is notified of every operation of the chip in order. `()` ignores them at no cost; a program that
+/// needs an operation log, or page contents, implements it. Pages are physical page numbers
 /// (see [`Geometry::page`]), owners logical page numbers; owners from the device's number of logical
 /// pages up are pages of the mapping table.
-pub trait Observer {
+pub trait NandObserver {
     /// A page was read, other than to copy it.
-    fn read(&mut self, page: u32, cause: Cause);
+    fn read(&mut self, page: u32, cause: NandCause);
     /// New content was programmed into a page.
-    fn programmed(&mut self, page: u32, owner: u32, cause: Cause);
+    fn programmed(&mut self, page: u32, owner: u32, cause: NandCause);
     /// The content of `from` was programmed into `to`.
-    fn copied(&mut self, from: u32, to: u32, owner: u32, cause: Cause);
+    fn copied(&mut self, from: u32, to: u32, owner: u32, cause: NandCause);
     /// All pages of a block were erased.
     fn erased(&mut self, block: u32);
     /// An erase failed: the block is bad and is not used again.
     fn retired(&mut self, block: u32);
 }
 
-impl Observer for () {
+impl NandObserver for () {
     #[inline]
-    fn read(&mut self, _: u32, _: Cause) {}
+    fn read(&mut self, _: u32, _: NandCause) {}
     #[inline]
-    fn programmed(&mut self, _: u32, _: u32, _: Cause) {}
+    fn programmed(&mut self, _: u32, _: u32, _: NandCause) {}
     #[inline]
-    fn copied(&mut self, _: u32, _: u32, _: u32, _: Cause) {}
+    fn copied(&mut self, _: u32, _: u32, _: u32, _: NandCause) {}
     #[inline]
     fn erased(&mut self, _: u32) {}
     #[inline]
@@ -97,7 +97,7 @@ pub(super) struct Nand<O> {
     geometry: Geometry,
     /// By page number: the logical page stored there, or [`BLANK`] or [`STALE`].
     owner: Vec<u32>,
-    /// By block: the slot from which on nothing is programmed.
+    /// By block: the first slot that is not programmed, nor any after it.
     written: Vec<u32>,
     /// By block: pages that hold current content.
     valid: Vec<u32>,
@@ -117,7 +117,7 @@ pub(super) struct Wear {
     erases: Vec<u32>,
     bad: Vec<bool>,
     bad_blocks: u32,
-    /// Good blocks at each number of erases, so that the least is known without a search.
+    /// The number of good blocks at each number of erases, so that finding the least takes no search.
     good_at: Vec<u32>,
     least: u32,
     most: u32,
@@ -188,7 +188,7 @@ impl Wear {
     }
 }
 
-impl<O: Observer> Nand<O> {
+impl<O: NandObserver> Nand<O> {
     pub(super) fn new(geometry: Geometry, timing: Timing, clock: Clock, observer: O) -> Self {
         let blocks = geometry.blocks as usize;
         Self {
@@ -220,12 +220,12 @@ impl<O: Observer> Nand<O> {
         &mut self.clock
     }
 
-    /// For how long dies have worked since the device was new.
-    pub(super) fn worked(&self) -> Worked {
+    /// How long the dies have worked since the device was new.
+    pub(super) fn worked(&self) -> DieNanos {
         self.clock.worked()
     }
 
-    /// The slot from which on nothing of the block is programmed.
+    /// The first slot of the block that is not programmed, nor any after it.
     #[inline]
     pub(super) fn written(&self, block: u32) -> u32 {
         self.written[block as usize]
@@ -261,7 +261,7 @@ impl<O: Observer> Nand<O> {
 
     /// Reads a page.
     #[inline]
-    pub(super) fn read(&mut self, page: u32, cause: Cause) {
+    pub(super) fn read(&mut self, page: u32, cause: NandCause) {
         let block = self.geometry.block_of(page);
         let array = self.timing.read(self.geometry.slot_of(page));
         self.clock.read(block, array, self.timing.transfer());
@@ -269,15 +269,21 @@ impl<O: Observer> Nand<O> {
         self.observer.read(page, cause);
     }
 
-    /// Programs new content for `owner` into the next slot of a block that is not full; the page.
+    /// Programs new content for `owner` into the next slot of a block that is not full; returns the page.
     #[inline]
-    pub(super) fn program(&mut self, block: u32, owner: u32, cause: Cause) -> u32 {
+    pub(super) fn program(&mut self, block: u32, owner: u32, cause: NandCause) -> u32 {
         self.program_at(block, self.written(block), owner, cause)
     }
 
-    /// Programs new content for `owner` into a slot that is not below what is written; the page.
+    /// Programs new content for `owner` into a slot behind all programmed ones; returns the page.
     #[inline]
-    pub(super) fn program_at(&mut self, block: u32, slot: u32, owner: u32, cause: Cause) -> u32 {
+    pub(super) fn program_at(
+        &mut self,
+        block: u32,
+        slot: u32,
+        owner: u32,
+        cause: NandCause,
+    ) -> u32 {
         let page = self.occupy(block, slot, owner);
         let array = self.timing.program(slot);
         self.clock.program(block, 0, array, self.timing.transfer());
@@ -286,13 +292,13 @@ impl<O: Observer> Nand<O> {
         page
     }
 
-    /// Moves a valid page into the next slot of a block that is not full; the page it is now in.
+    /// Moves a valid page into the next slot of a block that is not full; returns its new page.
     #[inline]
-    pub(super) fn copy(&mut self, from: u32, block: u32, owner: u32, cause: Cause) -> u32 {
+    pub(super) fn copy(&mut self, from: u32, block: u32, owner: u32, cause: NandCause) -> u32 {
         self.copy_to(from, block, self.written(block), owner, cause)
     }
 
-    /// Moves a valid page into a slot that is not below what is written; the page it is now in.
+    /// Moves a valid page into a slot behind all programmed ones; returns its new page.
     #[inline]
     pub(super) fn copy_to(
         &mut self,
@@ -300,7 +306,7 @@ impl<O: Observer> Nand<O> {
         block: u32,
         slot: u32,
         owner: u32,
-        cause: Cause,
+        cause: NandCause,
     ) -> u32 {
         let array = self.timing.read(self.geometry.slot_of(from));
         let transfer = self.timing.transfer();
@@ -331,7 +337,7 @@ impl<O: Observer> Nand<O> {
         page
     }
 
-    /// The content of a page is superseded or trimmed; its block.
+    /// Marks the content of a page as superseded or trimmed; returns the page's block.
     #[inline]
     pub(super) fn invalidate(&mut self, page: u32) -> u32 {
         let block = self.geometry.block_of(page);
@@ -341,8 +347,8 @@ impl<O: Observer> Nand<O> {
         block
     }
 
-    /// Erases a block without valid pages; false if it is worn out, and bad from now on.
-    pub(super) fn erase(&mut self, block: u32, cause: Cause) -> bool {
+    /// Erases a block without valid pages; false if it is worn out: then it is bad from now on.
+    pub(super) fn erase(&mut self, block: u32, cause: NandCause) -> bool {
         debug_assert_eq!(self.valid(block), 0, "block {block} still has valid pages");
         self.clock.erase(block, self.timing.erase());
         let good = self.wear.erase(block);
@@ -359,16 +365,16 @@ impl<O: Observer> Nand<O> {
         good
     }
 
-    pub(super) fn reads(&self) -> ByCause {
-        ByCause::of(&self.reads)
+    pub(super) fn reads(&self) -> CountsByCause {
+        CountsByCause::of(&self.reads)
     }
 
-    pub(super) fn programs(&self) -> ByCause {
-        ByCause::of(&self.programs)
+    pub(super) fn programs(&self) -> CountsByCause {
+        CountsByCause::of(&self.programs)
     }
 
-    pub(super) fn erases(&self) -> ByCause {
-        ByCause::of(&self.erases)
+    pub(super) fn erases(&self) -> CountsByCause {
+        CountsByCause::of(&self.erases)
     }
 
     #[inline]
@@ -376,20 +382,20 @@ impl<O: Observer> Nand<O> {
         self.programs.iter().sum()
     }
 
-    /// Counts start again; wear stays.
+    /// Sets the counters to zero; wear stays.
     pub(super) fn reset_counters(&mut self) {
         self.reads = [0; 5];
         self.programs = [0; 5];
         self.erases = [0; 5];
     }
 
-    /// Every block is as new, its content stays; only for a device without bad blocks.
+    /// Makes every block as new, with its content; only for a device without bad blocks.
     pub(super) fn forget_wear(&mut self) {
         debug_assert_eq!(self.wear.bad_blocks(), 0, "a bad block came back");
         self.wear = Wear::new(self.geometry.blocks, self.timing.endurance());
     }
 
-    /// From now on blocks do not wear out, until their wear is forgotten.
+    /// Keeps blocks from wearing out until [`Self::forget_wear`].
     pub(super) fn suspend_wear_out(&mut self) {
         self.wear.endurance = u32::MAX;
     }

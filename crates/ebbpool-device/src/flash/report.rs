@@ -1,16 +1,16 @@
-//! What a device reports.
+//! The reports of a device.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::ftl::Merges;
-use super::nand::ByCause;
+use super::nand::CountsByCause;
 use crate::energy::{ChipEnergy, DieSeconds};
 
-/// Counts since counting began (see `Flash::reset_counters`); wear is since the device was new.
+/// Counts since the last `Flash::reset_counters`; wear is since the device was new.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Report {
-    /// The device in canonical spelling.
+pub struct FlashReport {
+    /// The device's name in canonical spelling.
     pub device: String,
     /// Logical pages offered.
     pub logical_pages: u64,
@@ -20,7 +20,7 @@ pub struct Report {
     pub rho: f64,
     /// Pages that hold data over physical pages in rotation now, without bad blocks.
     pub rho_eff: f64,
-    /// Pages read by the host, those that were never written included.
+    /// Pages read by the host, including pages that were never written.
     pub host_reads: u64,
     /// Pages written by the host.
     pub host_writes: u64,
@@ -31,25 +31,25 @@ pub struct Report {
     /// Pages programmed.
     pub programs: u64,
     /// Pages programmed, by cause.
-    pub programs_by_cause: ByCause,
-    /// Pages read from the chip, those that are copied included.
+    pub programs_by_cause: CountsByCause,
+    /// Pages read from the chip, including reads for copies.
     pub reads: u64,
     /// Pages read from the chip, by cause.
-    pub reads_by_cause: ByCause,
+    pub reads_by_cause: CountsByCause,
     /// Blocks erased.
     pub erases: u64,
     /// Blocks erased, by cause.
-    pub erases_by_cause: ByCause,
+    pub erases_by_cause: CountsByCause,
     /// Merges of log and replacement blocks, by kind.
     pub merges: Merges,
-    /// Programs per host write in steady state; `None` before.
+    /// Programs per host write in steady state; `None` before it.
     pub write_amplification: Option<f64>,
     /// Why there is no write amplification.
     pub not_steady: Option<String>,
     /// What theory predicts for uniformly random overwrites at `rho_eff`; `None` where there is no
     /// closed form.
     pub predicted_write_amplification: Option<f64>,
-    /// Valid pages of the closed blocks: entry j is the number of blocks with j (page-mapped layers).
+    /// Closed blocks by valid pages: entry j is the number of blocks with j (page-mapped layers).
     pub occupancy: Vec<u64>,
     /// Wear of all blocks.
     pub wear: WearReport,
@@ -58,11 +58,11 @@ pub struct Report {
     pub lifetime_host_bytes: Option<f64>,
     /// Time that requests took, in seconds.
     pub device_seconds: f64,
-    /// Time without a request, in seconds: none unless arrivals were told, see `Flash::idle`.
+    /// Time without a request, in seconds: 0 unless the caller reports idle time with `Flash::idle`.
     pub idle_seconds: f64,
-    /// For how long the dies worked.
+    /// How long the dies worked.
     pub die_seconds: DieSeconds,
-    /// What the dies drew; nothing where the chip's power is not known.
+    /// The energy of the dies; `None` where the chip's power is not known.
     pub energy: Option<ChipEnergy>,
     /// Times of host reads.
     pub read_time: RequestTimes,
@@ -70,8 +70,8 @@ pub struct Report {
     pub write_time: RequestTimes,
 }
 
-impl Report {
-    /// Days until the device is worn out at a rate in host bytes a day.
+impl FlashReport {
+    /// Days until the device is worn out if the host writes `host_bytes_per_day`.
     pub fn lifetime_days(&self, host_bytes_per_day: f64) -> Option<f64> {
         let bytes = self.lifetime_host_bytes?;
         (host_bytes_per_day > 0.0).then(|| bytes / host_bytes_per_day)
@@ -93,7 +93,7 @@ pub struct WearReport {
     pub evenness: f64,
     /// Blocks that are worn out.
     pub bad_blocks: u32,
-    /// Each number of erases that occurs with how many blocks have it, ascending.
+    /// Each number of erases that occurs, with the number of blocks that have it, ascending.
     pub histogram: Vec<(u32, u32)>,
 }
 
@@ -120,7 +120,7 @@ impl WearReport {
     }
 }
 
-/// Times of requests, from arrival to the end of everything they set off, in microseconds.
+/// Times of requests, from arrival to the end of the last operation that they caused, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RequestTimes {
     /// Requests.
@@ -135,11 +135,11 @@ pub struct RequestTimes {
     pub max_us: f64,
 }
 
-/// Request times as they come in. Most requests take as long as the one before, so equal times in a
-/// row are recorded at once.
+/// Records request times. Most requests take as long as the one before, so consecutive equal times
+/// are recorded at once.
 #[derive(Clone)]
 pub(super) struct TimeRecorder {
-    /// Absent only if the histogram refuses its precision, which is within its range.
+    /// `None` only if the histogram refuses its precision, which is within its range.
     histogram: Option<Histogram<u64>>,
     count: u64,
     sum: u128,
@@ -177,13 +177,13 @@ impl TimeRecorder {
         self.sum += u128::from(self.same) * u128::from(self.same_count);
         self.max = self.max.max(self.same);
         if let Some(histogram) = &mut self.histogram {
-            // Refused is only what exceeds the counters of the histogram, and `max` still tells.
+            // The histogram refuses only times that exceed its counters; `max` still records them.
             let _ = histogram.record_n(self.same, self.same_count);
         }
         self.same_count = 0;
     }
 
-    /// What was recorded so far.
+    /// The times recorded so far.
     pub(super) fn times(&mut self) -> RequestTimes {
         self.flush();
         if self.count == 0 {

@@ -1,4 +1,4 @@
-//! Hot and cold data in blocks of their own, by somebody who knows which is which, against theory.
+//! Hot and cold data in separate blocks, placed by an oracle, compared with theory.
 
 use super::closed_forms;
 use super::ftl::{PageMapped, Placement, ResidentMap, RotationPlan};
@@ -11,8 +11,8 @@ const PAGES_PER_BLOCK: u32 = 64;
 const RESERVE: u32 = 3;
 
 /// Write amplification of groups of data that never share a block, each with a share `data` of the
-/// pages and `writes` of the writes: spare blocks are dealt out by the square root of the product
-/// (Stoica and Ailamaki), each group is as a FIFO device of its own.
+/// pages and `writes` of the writes: spare blocks are distributed by the square root of the product
+/// (Stoica and Ailamaki), and each group behaves as a FIFO device of its own.
 fn separated(rho: f64, groups: &[(f64, f64)]) -> f64 {
     let weights: f64 = groups
         .iter()
@@ -26,8 +26,8 @@ fn separated(rho: f64, groups: &[(f64, f64)]) -> f64 {
     groups.iter().map(of_group).sum()
 }
 
-/// Programs per host write, with an oracle that keeps the first `data` per cent of the pages, which
-/// get `writes` per cent of the writes, apart from the rest.
+/// Programs per host write, with an oracle that separates the first `data` per cent of the pages,
+/// which get `writes` per cent of the writes, from the rest.
 fn with_oracle(rho: f64, data: u32, writes: u64, gc: &str) -> f64 {
     let blocks = IN_ROTATION + 2 + RESERVE;
     let name = format!("flash:slc-mt29f4g08aaa,blocks={blocks},frontiers=2,gc={gc}");
@@ -71,8 +71,8 @@ fn with_oracle(rho: f64, data: u32, writes: u64, gc: &str) -> f64 {
     report.programs as f64 / report.host_writes as f64
 }
 
-/// rho, per cent of the data, per cent of the writes, then by independent simulations greedy and
-/// cost-benefit with an oracle, and the optimum of separated groups by theory.
+/// rho, per cent of the data, per cent of the writes; then the results of independent simulations of
+/// greedy and of cost-benefit with an oracle, and the theoretical optimum of separated groups.
 const EXPECTED: [(f64, u32, u64, [f64; 3]); 6] = [
     (0.8, 20, 80, [2.560, 2.028, 1.998]),
     (0.8, 10, 90, [2.500, 1.492, 1.481]),
@@ -82,7 +82,7 @@ const EXPECTED: [(f64, u32, u64, [f64; 3]); 6] = [
     (0.875, 5, 95, [3.560, 1.451, 1.440]),
 ];
 
-fn apart(measured: f64, expected: f64) -> f64 {
+fn relative_error(measured: f64, expected: f64) -> f64 {
     (measured / expected - 1.0).abs()
 }
 
@@ -96,15 +96,24 @@ fn cost_benefit_with_an_oracle_comes_close_to_separated_groups() {
         ];
         let theory = separated(rho, &groups);
         assert!(
-            apart(theory, optimum) < 0.007,
+            relative_error(theory, optimum) < 0.007,
             "{what}: {theory} for {optimum}"
         );
         let measured = with_oracle(rho, data, writes, "cost-benefit");
         println!("{what}: cost-benefit {measured:.3} / {cost_benefit}, theory {theory:.3}");
-        assert!(apart(measured, cost_benefit) < 0.03, "{what}: {measured}");
-        assert!(apart(measured, optimum) < 0.03, "{what}: {measured}");
+        assert!(
+            relative_error(measured, cost_benefit) < 0.03,
+            "{what}: {measured}"
+        );
+        assert!(
+            relative_error(measured, optimum) < 0.03,
+            "{what}: {measured}"
+        );
         let measured = with_oracle(rho, data, writes, "greedy");
         println!("{what}: greedy {measured:.3} / {greedy}");
-        assert!(apart(measured, greedy) < 0.03, "{what}: {measured}");
+        assert!(
+            relative_error(measured, greedy) < 0.03,
+            "{what}: {measured}"
+        );
     }
 }

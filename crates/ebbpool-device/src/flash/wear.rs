@@ -1,4 +1,4 @@
-//! Wear levelling: which free block is taken next, and when cold data have to move.
+//! Wear levelling: which free block is used next, and when cold data have to move.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -28,13 +28,13 @@ impl fmt::Display for WearLevelling {
 }
 
 impl WearLevelling {
-    /// True if some block is so much less worn than another that cold data should move.
+    /// True if two blocks differ in erases by more than the limit, so that cold data should move.
     pub(super) fn is_due(self, wear: &Wear) -> bool {
         matches!(self, WearLevelling::Static(gap) if wear.most() - wear.least() > gap)
     }
 
-    /// True if a block with so few erases should give up its data.
-    pub(super) fn is_left_behind(self, erases: u32, wear: &Wear) -> bool {
+    /// True if a block with `erases` erases is so little worn that its data should move.
+    pub(super) fn is_underworn(self, erases: u32, wear: &Wear) -> bool {
         matches!(self, WearLevelling::Static(gap) if wear.most().saturating_sub(erases) > gap)
     }
 }
@@ -85,9 +85,10 @@ impl FreeBlocks {
     }
 
     fn least_worn(&self, wear: &Wear) -> Option<usize> {
-        // A block that no other undercuts ends the search, so that a new device is filled quickly.
-        let unbeaten = |block: &u32| wear.erases_of(*block) == wear.least();
-        match self.blocks.iter().position(unbeaten) {
+        // The search ends at a block with the least possible wear, so that a new device is filled
+        // quickly.
+        let least_possible = |block: &u32| wear.erases_of(*block) == wear.least();
+        match self.blocks.iter().position(least_possible) {
             Some(at) => Some(at),
             None => (0..self.blocks.len()).min_by_key(|&at| wear.erases_of(self.blocks[at])),
         }

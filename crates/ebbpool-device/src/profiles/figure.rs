@@ -1,29 +1,29 @@
-//! What can be known of a device, and how well it is known.
+//! The figures of a device, and how reliable each one is.
 
 use std::fmt;
 
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// How well a figure is founded, best first.
+/// How reliable a figure is, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
-    /// Measured by whoever wrote the profile.
+    /// Measured by the author of the profile.
     Measured,
     /// Printed in a research paper.
     Paper,
-    /// Stated by the manufacturer, or by who sells the service.
+    /// Stated by the manufacturer, or by the provider of the service.
     Datasheet,
     /// Measured or reported by a third party.
     Review,
     /// Computed from other figures, as the source says.
     Derived,
-    /// Usual for devices of its class; nobody measured this one.
+    /// Usual for devices of its class; not measured on this device.
     Typical,
-    /// From memory: nobody looked it up, so override it rather than cite it.
+    /// Written down from memory and not looked up, so override it rather than cite it.
     Memory,
-    /// Given in a user's profile without a word on where it comes from.
+    /// Given in a user's profile without a source.
     Given,
 }
 
@@ -44,23 +44,23 @@ impl fmt::Display for Basis {
 
 /// One figure of a profile, in the unit of its [`Quantity`], with its source.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Figure {
-    /// The value that is reckoned with.
+pub struct ProfileFigure {
+    /// The value used in computations.
     pub value: f64,
     /// The range of values that the source gives, lowest and highest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub range: Option<[f64; 2]>,
-    /// How well it is founded.
+    /// How reliable it is.
     pub basis: Basis,
-    /// Where it comes from.
+    /// Its source.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub source: String,
 }
 
-impl Figure {
+impl ProfileFigure {
     /// A bare number.
     pub(super) fn given(value: f64) -> Self {
-        Figure {
+        ProfileFigure {
             value,
             range: None,
             basis: Basis::Given,
@@ -68,15 +68,15 @@ impl Figure {
         }
     }
 
-    /// True for a range, and for what is typical or from memory: it says what to expect and not
-    /// what was found out.
+    /// True for a range, and for a typical figure or one from memory: these say what to expect, and
+    /// are not findings.
     pub fn is_rough(&self) -> bool {
         self.range.is_some() || matches!(self.basis, Basis::Typical | Basis::Memory)
     }
 }
 
-/// A figure is a number, or a table that says more about one.
-impl<'de> Deserialize<'de> for Figure {
+/// A figure is a number, or a table with the number, its range, basis and source.
+impl<'de> Deserialize<'de> for ProfileFigure {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
@@ -90,27 +90,27 @@ impl<'de> Deserialize<'de> for Figure {
         struct NumberOrTable;
 
         impl<'de> Visitor<'de> for NumberOrTable {
-            type Value = Figure;
+            type Value = ProfileFigure;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a number, or a table with value, range, basis and source")
             }
 
-            fn visit_f64<E: de::Error>(self, value: f64) -> Result<Figure, E> {
-                Ok(Figure::given(value))
+            fn visit_f64<E: de::Error>(self, value: f64) -> Result<ProfileFigure, E> {
+                Ok(ProfileFigure::given(value))
             }
 
-            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Figure, E> {
+            fn visit_i64<E: de::Error>(self, value: i64) -> Result<ProfileFigure, E> {
                 self.visit_f64(value as f64)
             }
 
-            fn visit_u64<E: de::Error>(self, value: u64) -> Result<Figure, E> {
+            fn visit_u64<E: de::Error>(self, value: u64) -> Result<ProfileFigure, E> {
                 self.visit_f64(value as f64)
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Figure, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ProfileFigure, A::Error> {
                 let table = Table::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                Ok(Figure {
+                Ok(ProfileFigure {
                     value: table.value,
                     range: table.range,
                     basis: table.basis.unwrap_or(Basis::Given),
@@ -123,7 +123,7 @@ impl<'de> Deserialize<'de> for Figure {
     }
 }
 
-/// What a figure is a figure of; the unit is part of the key.
+/// The quantity that a figure measures; the unit is part of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quantity {
@@ -165,15 +165,15 @@ pub enum Quantity {
     EnduranceCycles,
     /// Bytes that the device is warranted to take in its life, TB (10^12 bytes).
     Tbw,
-    /// Times a day that the device may be written full during its warranty.
+    /// How many times a day the device may be written in full during its warranty.
     Dwpd,
     /// Power of the device while it waits for requests, W.
     IdleW,
     /// Power of the device while it serves requests, W.
     ActiveW,
-    /// `ActiveW` of reading, where it differs, W.
+    /// `ActiveW` while reading, where it differs, W.
     ActiveReadW,
-    /// `ActiveW` of writing, where it differs, W.
+    /// `ActiveW` while writing, where it differs, W.
     ActiveWriteW,
     /// Power of the rest of the computer while it waits, W.
     HostIdleW,
@@ -182,7 +182,7 @@ pub enum Quantity {
 }
 
 impl Quantity {
-    /// All of them, in the order of tables.
+    /// All quantities, in the order in which tables list them.
     pub const ALL: [Quantity; 26] = [
         Quantity::ReadUs,
         Quantity::WriteUs,
@@ -217,7 +217,7 @@ impl Quantity {
         self.texts().0
     }
 
-    /// What it is, in a few words.
+    /// A description of a few words.
     pub fn label(self) -> &'static str {
         self.texts().1
     }
@@ -271,7 +271,7 @@ impl Quantity {
         }
     }
 
-    /// What values make no sense, if `value` is one of them.
+    /// Why `value` makes no sense for this quantity; `None` if it does.
     pub(super) fn refuses(self, value: f64) -> Option<&'static str> {
         let power = matches!(
             self,
@@ -283,7 +283,7 @@ impl Quantity {
                 | Quantity::HostActiveW
         );
         let whole = matches!(self, Quantity::SlcCachePages | Quantity::EraseBlockBytes);
-        /// Above it, doubles no longer tell whole numbers apart.
+        /// Above it, doubles no longer represent every whole number.
         const MOST: f64 = 9_007_199_254_740_992.0;
         if !value.is_finite() {
             Some("must be a finite number")
@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_those_that_are_read() {
+    fn keys_are_the_names_that_serde_reads() {
         for quantity in Quantity::ALL {
             let key = serde_json::to_value(quantity).expect("a key");
             assert_eq!(key, quantity.key());

@@ -1,4 +1,4 @@
-//! Devices by name, with what is known of them and where that comes from.
+//! Devices by name, with their figures and the sources of these.
 
 mod figure;
 mod of_chip;
@@ -15,10 +15,10 @@ use serde::{Deserialize, Serialize};
 use crate::device::PlainDevice;
 use crate::energy::Power;
 
-pub use figure::{Basis, Figure, Quantity};
+pub use figure::{Basis, ProfileFigure, Quantity};
 pub use read::ProfileError;
 
-/// Which asymmetry is meant. They differ up to fortyfold for the same device and are never mixed.
+/// The kinds of asymmetry. For the same device they differ up to fortyfold; Ebbpool never mixes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AsymmetryKind {
@@ -33,7 +33,7 @@ pub enum AsymmetryKind {
 }
 
 impl AsymmetryKind {
-    /// All of them, in the order of tables.
+    /// All kinds, in the order in which tables list them.
     pub const ALL: [AsymmetryKind; 4] = [
         AsymmetryKind::Qd1,
         AsymmetryKind::Steady,
@@ -63,7 +63,7 @@ impl fmt::Display for AsymmetryKind {
     }
 }
 
-/// What a device is, roughly.
+/// The rough kind of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Medium {
@@ -86,40 +86,40 @@ pub enum Medium {
 /// The SLC cache of a consumer SSD: writes are cheap until it is full.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WriteCache {
-    /// Page writes that it takes.
+    /// Page writes that it holds.
     pub pages: u64,
-    /// Time of a page write that it takes, in µs.
+    /// Time of a page write that goes to the cache, in µs.
     pub write_us: f64,
     /// Time of a page write once it is full, in µs.
     pub write_us_after: f64,
-    /// Idle time in which the device moves a page out of it, in µs; where that is not known it
+    /// Idle time in which the device moves a page out of it, in µs; where this is `None` the cache
     /// stays full.
     pub drain_us: Option<f64>,
 }
 
-/// What is known of a device. Read from TOML; the keys of its figures are those of [`Quantity`].
+/// A device and its figures. Read from TOML; the keys of its figures are those of [`Quantity`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DeviceProfile {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Other names.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<String>,
-    /// What it is, in a sentence.
+    /// A description of one sentence.
     pub about: String,
-    /// What it is, roughly.
+    /// Its rough kind.
     pub medium: Medium,
-    /// Bytes that one read or write moves; nothing where it is an object of any size.
+    /// Bytes that one read or write moves; `None` where it moves an object of any size.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page_size: Option<u64>,
-    /// The asymmetry that a policy sees, and that costs are reckoned with.
+    /// The kind of asymmetry that policies see and from which costs are computed.
     pub asymmetry: AsymmetryKind,
-    /// What to know before the figures are believed.
+    /// What to know before relying on the figures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caveat: Option<String>,
-    /// Everything that is known, by what it is.
-    pub figures: BTreeMap<Quantity, Figure>,
-    // Read once, when the profile is checked, so that a profile always has costs.
+    /// All known figures by quantity.
+    pub figures: BTreeMap<Quantity, ProfileFigure>,
+    // Computed once, when the profile is checked, so that a profile always has costs.
     #[serde(skip)]
     pub(crate) costs: OperationCosts,
 }
@@ -139,21 +139,21 @@ impl DeviceProfile {
     ///
     /// # Errors
     ///
-    /// If there is none; says which name is alike.
+    /// If there is none; the error names the most similar name.
     pub fn named(name: &str) -> Result<&'static DeviceProfile, ProfileError> {
         read::named(name)
     }
 
-    /// A profile of the user's own, out of a TOML file.
+    /// A profile from a user's TOML file.
     ///
     /// # Errors
     ///
-    /// If it cannot be read or understood; names file and line.
+    /// If it cannot be read or understood; the error names the file and the line.
     pub fn from_file(path: &Path) -> Result<DeviceProfile, ProfileError> {
         read::from_file(path)
     }
 
-    /// The profile meant by `text`: a name, or the path of a TOML file.
+    /// The profile that `text` names: by its name, or by the path of a TOML file.
     ///
     /// # Errors
     ///
@@ -174,30 +174,30 @@ impl DeviceProfile {
         toml::to_string(self)
     }
 
-    /// The value of a figure, where it is known.
+    /// The value of a figure; `None` where it is not known.
     pub fn value(&self, quantity: Quantity) -> Option<f64> {
         self.figures.get(&quantity).map(|figure| figure.value)
     }
 
-    /// R of this kind, where it is known. With an SLC cache, `qd1` is that of the empty cache and
-    /// `steady` that of the full one.
+    /// R of this kind; `None` where it is not known. With an SLC cache, `qd1` is the R of the empty cache
+    /// and `steady` that of the full one.
     pub fn asymmetry(&self, kind: AsymmetryKind) -> Option<Asymmetry> {
         self.costs_by(kind)
             .map(|costs| Asymmetry::saturating(costs.ratio()))
     }
 
-    /// R that a policy sees, of the kind `self.asymmetry`.
+    /// The R that a policy sees, of the kind `self.asymmetry`.
     pub fn policy_asymmetry(&self) -> Asymmetry {
         Asymmetry::saturating(self.costs.ratio())
     }
 
-    /// R that a policy sees while the SLC cache takes writes, where there is one.
+    /// The R that a policy sees while the SLC cache takes writes; `None` without a cache.
     pub fn asymmetry_in_cache(&self) -> Option<Asymmetry> {
         let cache = self.write_cache()?;
         Some(Asymmetry::saturating(cache.write_us / self.costs.read))
     }
 
-    /// R that a policy sees once the SLC cache is full, where there is one.
+    /// The R that a policy sees once the SLC cache is full; `None` without a cache.
     pub fn asymmetry_after_cache(&self) -> Option<Asymmetry> {
         let cache = self.write_cache()?;
         Some(Asymmetry::saturating(
@@ -205,24 +205,24 @@ impl DeviceProfile {
         ))
     }
 
-    /// True where R of this kind rests on a figure that is typical, from memory or a range. A
-    /// derived write is a read times a known R, in which the read cancels out.
+    /// True where R of this kind rests on a figure that is typical, from memory or a range. A write
+    /// time that is derived from a read time and a known R is not rough: the read time cancels out.
     pub fn is_rough(&self, kind: AsymmetryKind) -> bool {
         let (read, write) = kind.figures();
         let (Some(read), Some(write)) = (self.figures.get(&read), self.figures.get(&write)) else {
             return false;
         };
-        let known = write.basis == Basis::Derived && write.range.is_none();
-        !known && (read.is_rough() || write.is_rough())
+        let derived = write.basis == Basis::Derived && write.range.is_none();
+        !derived && (read.is_rough() || write.is_rough())
     }
 
-    /// What one page read and one page write cost by this kind of asymmetry, where it is known: µs
-    /// of waiting (`qd1`, `chip`), µs of throughput (`steady`), or $ (`price`).
+    /// The costs of one page read and one page write by this kind of asymmetry: µs of latency (`qd1`,
+    /// `chip`), µs by throughput (`steady`), or $ (`price`). `None` where they are not known.
     pub fn costs_by(&self, kind: AsymmetryKind) -> Option<OperationCosts> {
         operation_costs(&self.figures, kind)
     }
 
-    /// What one page read and one page write cost by the asymmetry that a policy sees.
+    /// The costs of one page read and one page write by the asymmetry that a policy sees.
     pub fn operation_costs(&self) -> OperationCosts {
         self.costs
     }
@@ -240,8 +240,8 @@ impl DeviceProfile {
         bill
     }
 
-    /// The SLC cache; nothing where there is none, or where it is not known by the times that a
-    /// policy sees.
+    /// The SLC cache; `None` where there is none, or where its times of the kind that a policy sees are
+    /// not known.
     pub fn write_cache(&self) -> Option<WriteCache> {
         let us_of = |a_second: Quantity| self.value(a_second).map(|rate| 1e6 / rate);
         let (write_us, write_us_after) = match self.asymmetry {
@@ -263,27 +263,27 @@ impl DeviceProfile {
         })
     }
 
-    /// Whole pages in an erase block, where both sizes are known; what `cluster=auto` of a policy
-    /// asks for.
+    /// Whole pages in an erase block, where both sizes are known; the value of `cluster=auto` of a
+    /// policy.
     pub fn erase_block_pages(&self) -> Option<u64> {
         let block = self.value(Quantity::EraseBlockBytes)? as u64;
         let pages = block.checked_div(self.page_size?)?;
         (pages > 0).then_some(pages)
     }
 
-    /// What the device and its host draw, where it is known.
+    /// The power of the device and its host; `None` where it is not known.
     pub fn power(&self) -> Option<Power> {
         Power::of(self)
     }
 
-    /// The device as a simulator drives it, new: no operation done, its SLC cache empty.
+    /// A new device for a simulator to drive: no operation done, its SLC cache empty.
     pub fn device(&self) -> PlainDevice {
         PlainDevice::of(self)
     }
 }
 
-/// What makes no sense of a figure, if anything does.
-fn wrong(quantity: Quantity, figure: &Figure) -> Option<String> {
+/// Why a figure makes no sense; `None` if it does.
+fn problem_with(quantity: Quantity, figure: &ProfileFigure) -> Option<String> {
     if let Some(problem) = quantity.refuses(figure.value) {
         return Some(format!("{problem}, and is {}", figure.value));
     }
@@ -296,7 +296,7 @@ fn wrong(quantity: Quantity, figure: &Figure) -> Option<String> {
 }
 
 fn operation_costs(
-    figures: &BTreeMap<Quantity, Figure>,
+    figures: &BTreeMap<Quantity, ProfileFigure>,
     kind: AsymmetryKind,
 ) -> Option<OperationCosts> {
     let (read, write) = kind.figures();

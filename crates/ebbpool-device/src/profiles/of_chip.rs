@@ -1,12 +1,12 @@
-//! A chip of the flash model as a device of its own: its times without cleaning.
+//! Chips of the flash model as devices without cleaning.
 
 use std::collections::BTreeMap;
 
-use super::{AsymmetryKind, Basis, DeviceProfile, Figure, Medium, ProfileError, Quantity};
-use super::{operation_costs, wrong};
+use super::{AsymmetryKind, Basis, DeviceProfile, Medium, ProfileError, ProfileFigure, Quantity};
+use super::{operation_costs, problem_with};
 use crate::flash::{Chip, chips};
 
-/// Every chip that is compiled in, as a profile.
+/// Every built-in chip as a profile.
 pub(super) fn all() -> Result<Vec<DeviceProfile>, ProfileError> {
     let chips = chips().map_err(|error| damaged(error.to_string()))?;
     chips.iter().map(profile).collect()
@@ -14,7 +14,7 @@ pub(super) fn all() -> Result<Vec<DeviceProfile>, ProfileError> {
 
 fn damaged(problem: String) -> ProfileError {
     ProfileError::Invalid {
-        place: "the built-in chips.toml".into(),
+        location: "the built-in chips.toml".into(),
         problem,
     }
 }
@@ -22,7 +22,7 @@ fn damaged(problem: String) -> ProfileError {
 fn profile(chip: &Chip) -> Result<DeviceProfile, ProfileError> {
     let figures = figures(chip);
     for (&quantity, figure) in &figures {
-        if let Some(problem) = wrong(quantity, figure) {
+        if let Some(problem) = problem_with(quantity, figure) {
             return Err(damaged(format!(
                 "{} of {} {problem}",
                 quantity.key(),
@@ -53,14 +53,14 @@ fn profile(chip: &Chip) -> Result<DeviceProfile, ProfileError> {
     })
 }
 
-/// The mean of what a list gives for the pages of a block in turn.
-fn mean(chip: &Chip, times: &[f64]) -> Figure {
+/// The mean of a list of times, whose entries hold for the pages of a block in turn.
+fn mean(chip: &Chip, times: &[f64]) -> ProfileFigure {
     let value = times.iter().sum::<f64>() / times.len().max(1) as f64;
     match times {
-        [_] => own(chip, &Figure::given(value)),
+        [_] => with_source(chip, &ProfileFigure::given(value)),
         _ => {
             let times: Vec<String> = times.iter().map(f64::to_string).collect();
-            Figure {
+            ProfileFigure {
                 value,
                 range: None,
                 basis: Basis::Derived,
@@ -70,10 +70,10 @@ fn mean(chip: &Chip, times: &[f64]) -> Figure {
     }
 }
 
-/// The figure, with the chip's source where it has none of its own.
-fn own(chip: &Chip, figure: &Figure) -> Figure {
+/// The figure, with the chip's basis and source where it has no source of its own.
+fn with_source(chip: &Chip, figure: &ProfileFigure) -> ProfileFigure {
     match figure.source.is_empty() {
-        true => Figure {
+        true => ProfileFigure {
             basis: chip.basis,
             source: chip.source.clone(),
             ..figure.clone()
@@ -82,8 +82,8 @@ fn own(chip: &Chip, figure: &Figure) -> Figure {
     }
 }
 
-fn figures(chip: &Chip) -> BTreeMap<Quantity, Figure> {
-    let derived = |value: f64, source: String| Figure {
+fn figures(chip: &Chip) -> BTreeMap<Quantity, ProfileFigure> {
+    let derived = |value: f64, source: String| ProfileFigure {
         value,
         range: None,
         basis: Basis::Derived,
@@ -103,13 +103,16 @@ fn figures(chip: &Chip) -> BTreeMap<Quantity, Figure> {
                 ),
             ),
         ),
-        (Quantity::EraseUs, own(chip, &chip.erase_us)),
-        (Quantity::EnduranceCycles, own(chip, &chip.endurance)),
+        (Quantity::EraseUs, with_source(chip, &chip.erase_us)),
+        (
+            Quantity::EnduranceCycles,
+            with_source(chip, &chip.endurance),
+        ),
     ]);
     if let Some(per_byte) = chip.transfer_ns_per_byte {
         let bytes = u64::from(chip.page_bytes) + u64::from(chip.spare_bytes);
         let transfer_us = bytes as f64 * per_byte / 1000.0;
-        let over_bus = |time: &Figure, name: &str| {
+        let over_bus = |time: &ProfileFigure, name: &str| {
             derived(
                 time.value + transfer_us,
                 format!("{name} + {bytes} bytes x {per_byte} ns over the bus"),
@@ -127,7 +130,7 @@ fn figures(chip: &Chip) -> BTreeMap<Quantity, Figure> {
         (Quantity::ActiveWriteW, &chip.program_w),
     ] {
         if let Some(figure) = figure {
-            figures.insert(quantity, own(chip, figure));
+            figures.insert(quantity, with_source(chip, figure));
         }
     }
     figures

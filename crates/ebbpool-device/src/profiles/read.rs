@@ -1,4 +1,4 @@
-//! Profiles out of TOML, and what may be wrong with them.
+//! Profiles from TOML, and the checks that they must pass.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -7,14 +7,16 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::LazyLock;
 
+use ebbpool_cost::OperationCosts;
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::{
-    AsymmetryKind, DeviceProfile, Figure, Medium, Quantity, of_chip, operation_costs, wrong,
+    AsymmetryKind, DeviceProfile, Medium, ProfileFigure, Quantity, of_chip, operation_costs,
+    problem_with,
 };
 
-/// Why there is no such profile.
+/// Why a profile cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
     /// No profile of this name comes with Ebbpool.
@@ -22,31 +24,31 @@ pub enum ProfileError {
         "'{name}' is no device{nearest}; `ebbpool devices` lists them, and a profile of your own is named by its path, such as ./my.toml"
     )]
     Unknown {
-        /// What was asked for.
+        /// The name as given.
         name: String,
-        /// " (did you mean 'flash-136'?)" or nothing.
+        /// " (did you mean 'flash-136'?)", or an empty text.
         nearest: String,
     },
-    /// The operating system refused.
+    /// The operating system reported an error.
     #[error("{file}: cannot read: {error}")]
     Io {
         /// The file as the user named it.
         file: String,
-        /// What the system said.
+        /// The system's message.
         error: String,
     },
-    /// Not a profile.
-    #[error("{place}: {problem}")]
+    /// The file is not a profile.
+    #[error("{location}: {problem}")]
     Invalid {
-        /// The file, and the line where it is known.
-        place: String,
+        /// The file, and the line if it is known.
+        location: String,
         /// What is wrong, and what would be right.
         problem: String,
     },
 }
 
 impl ProfileError {
-    /// True where the command line is wrong, and not a file.
+    /// True if the command line is at fault, and not a file.
     pub fn is_usage(&self) -> bool {
         matches!(self, ProfileError::Unknown { .. })
     }
@@ -55,7 +57,7 @@ impl ProfileError {
 /// A profile before it is checked.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Unchecked {
+struct UncheckedProfile {
     name: Spanned<String>,
     #[serde(default)]
     aliases: Vec<String>,
@@ -64,29 +66,29 @@ struct Unchecked {
     page_size: Option<Spanned<u64>>,
     asymmetry: Spanned<AsymmetryKind>,
     caveat: Option<String>,
-    figures: BTreeMap<Quantity, Spanned<Figure>>,
+    figures: BTreeMap<Quantity, Spanned<ProfileFigure>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct List {
-    profile: Vec<Unchecked>,
+struct ProfileList {
+    profile: Vec<UncheckedProfile>,
 }
 
-/// A TOML document and what it is called, for messages.
-struct Document<'a> {
+/// A TOML document with its name for messages.
+struct TomlDocument<'a> {
     file: &'a str,
     text: &'a str,
 }
 
-impl Document<'_> {
+impl TomlDocument<'_> {
     fn invalid(&self, span: Option<Range<usize>>, problem: String) -> ProfileError {
         let before = span.and_then(|span| self.text.get(..span.start));
-        let place = match before {
+        let location = match before {
             Some(before) => format!("{}, line {}", self.file, before.matches('\n').count() + 1),
             None => self.file.into(),
         };
-        ProfileError::Invalid { place, problem }
+        ProfileError::Invalid { location, problem }
     }
 
     fn parse<T: for<'de> Deserialize<'de>>(&self) -> Result<T, ProfileError> {
@@ -96,15 +98,8 @@ impl Document<'_> {
         })
     }
 
-    fn check(&self, unchecked: Unchecked) -> Result<DeviceProfile, ProfileError> {
-        let name = unchecked.name.get_ref();
-        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
-        if name.is_empty() || !name.chars().all(plain) {
-            return Err(self.invalid(
-                Some(unchecked.name.span()),
-                format!("'{name}' is no name; use lower-case letters, digits, hyphens and dots"),
-            ));
-        }
+    fn check(&self, unchecked: UncheckedProfile) -> Result<DeviceProfile, ProfileError> {
+        self.check_name(&unchecked.name)?;
         if let Some(size) = &unchecked.page_size
             && *size.get_ref() == 0
         {
@@ -115,94 +110,136 @@ impl Document<'_> {
             .iter()
             .map(|(&quantity, figure)| (quantity, figure.span()))
             .collect();
-        let span = |quantity: Quantity| spans.get(&quantity).cloned();
-        let figures: BTreeMap<Quantity, Figure> = unchecked
+        let figures: BTreeMap<Quantity, ProfileFigure> = unchecked
             .figures
             .into_iter()
             .map(|(quantity, figure)| (quantity, figure.into_inner()))
             .collect();
-        for (&quantity, figure) in &figures {
-            if let Some(problem) = wrong(quantity, figure) {
-                return Err(self.invalid(span(quantity), format!("{} {problem}", quantity.key())));
-            }
-        }
-        for (lower, upper) in [
-            (Quantity::IdleW, Quantity::ActiveW),
-            (Quantity::IdleW, Quantity::ActiveReadW),
-            (Quantity::IdleW, Quantity::ActiveWriteW),
-            (Quantity::HostIdleW, Quantity::HostActiveW),
-        ] {
-            if let (Some(idle), Some(active)) = (figures.get(&lower), figures.get(&upper))
-                && active.value < idle.value
-            {
-                let problem = format!(
-                    "{} is {}, less than {}, which is {}",
-                    upper.key(),
-                    active.value,
-                    lower.key(),
-                    idle.value
-                );
-                return Err(self.invalid(span(upper), problem));
-            }
-        }
-        for (given, needed) in [
-            (Quantity::WriteUsAfter, Quantity::SlcCachePages),
-            (Quantity::WriteUsAfter, Quantity::WriteUs),
-            (Quantity::WriteIopsCached, Quantity::SlcCachePages),
-            (Quantity::WriteIopsCached, Quantity::WriteIopsSs),
-            (Quantity::SlcDrainUs, Quantity::SlcCachePages),
-            (Quantity::ActiveW, Quantity::IdleW),
-            (Quantity::ActiveReadW, Quantity::ActiveWriteW),
-            (Quantity::ActiveWriteW, Quantity::ActiveReadW),
-            (Quantity::ActiveReadW, Quantity::IdleW),
-            (Quantity::HostActiveW, Quantity::HostIdleW),
-        ] {
-            if figures.contains_key(&given) && !figures.contains_key(&needed) {
-                let problem = format!("{} needs {} beside it", given.key(), needed.key());
-                return Err(self.invalid(span(given), problem));
-            }
-        }
-        let [after, cached] = [Quantity::WriteUsAfter, Quantity::WriteIopsCached];
-        if figures.contains_key(&Quantity::SlcCachePages)
-            && !figures.contains_key(&after)
-            && !figures.contains_key(&cached)
-        {
-            let problem = format!(
-                "slc_cache_pages needs {} or {} beside it",
-                after.key(),
-                cached.key()
-            );
-            return Err(self.invalid(span(Quantity::SlcCachePages), problem));
-        }
-        let kind = *unchecked.asymmetry.get_ref();
-        let Some(costs) = operation_costs(&figures, kind) else {
-            let (read, write) = kind.figures();
-            let problem = format!(
-                "asymmetry = \"{kind}\" needs the figures {} and {}",
-                read.key(),
-                write.key()
-            );
-            return Err(self.invalid(Some(unchecked.asymmetry.span()), problem));
-        };
-        if !costs.ratio().is_finite() || !costs.read.is_finite() || !costs.write.is_finite() {
-            let problem = "the figures of reads and writes are too far apart".into();
-            return Err(self.invalid(Some(unchecked.asymmetry.span()), problem));
-        }
+        check_figures(&figures)
+            .map_err(|(quantity, problem)| self.invalid(spans.get(&quantity).cloned(), problem))?;
+        let costs = self.costs(&figures, &unchecked.asymmetry)?;
         Ok(DeviceProfile {
             name: unchecked.name.into_inner(),
             aliases: unchecked.aliases,
             about: unchecked.about,
             medium: unchecked.medium,
             page_size: unchecked.page_size.map(Spanned::into_inner),
-            asymmetry: kind,
+            asymmetry: unchecked.asymmetry.into_inner(),
             caveat: unchecked.caveat,
             figures,
             costs,
         })
     }
+
+    fn check_name(&self, name: &Spanned<String>) -> Result<(), ProfileError> {
+        let text = name.get_ref();
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
+        if text.is_empty() || !text.chars().all(plain) {
+            return Err(self.invalid(
+                Some(name.span()),
+                format!("'{text}' is no name; use lower-case letters, digits, hyphens and dots"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The costs by the profile's kind of asymmetry.
+    fn costs(
+        &self,
+        figures: &BTreeMap<Quantity, ProfileFigure>,
+        asymmetry: &Spanned<AsymmetryKind>,
+    ) -> Result<OperationCosts, ProfileError> {
+        let kind = *asymmetry.get_ref();
+        let Some(costs) = operation_costs(figures, kind) else {
+            let (read, write) = kind.figures();
+            let problem = format!(
+                "asymmetry = \"{kind}\" needs the figures {} and {}",
+                read.key(),
+                write.key()
+            );
+            return Err(self.invalid(Some(asymmetry.span()), problem));
+        };
+        if !costs.ratio().is_finite() || !costs.read.is_finite() || !costs.write.is_finite() {
+            let problem = "the figures of reads and writes are too far apart".into();
+            return Err(self.invalid(Some(asymmetry.span()), problem));
+        }
+        Ok(costs)
+    }
 }
 
-/// Larger files are no profiles; without a limit a device such as /dev/zero would fill the memory.
+/// A quantity whose figure cannot be used, and why.
+type FigureProblem = (Quantity, String);
+
+/// Refuses figures that make no sense, each by itself or beside the others.
+fn check_figures(figures: &BTreeMap<Quantity, ProfileFigure>) -> Result<(), FigureProblem> {
+    for (&quantity, figure) in figures {
+        if let Some(problem) = problem_with(quantity, figure) {
+            return Err((quantity, format!("{} {problem}", quantity.key())));
+        }
+    }
+    check_powers(figures)?;
+    check_companions(figures)
+}
+
+/// Refuses an active power below the idle power.
+fn check_powers(figures: &BTreeMap<Quantity, ProfileFigure>) -> Result<(), FigureProblem> {
+    for (lower, upper) in [
+        (Quantity::IdleW, Quantity::ActiveW),
+        (Quantity::IdleW, Quantity::ActiveReadW),
+        (Quantity::IdleW, Quantity::ActiveWriteW),
+        (Quantity::HostIdleW, Quantity::HostActiveW),
+    ] {
+        if let (Some(idle), Some(active)) = (figures.get(&lower), figures.get(&upper))
+            && active.value < idle.value
+        {
+            let problem = format!(
+                "{} is {}, less than {}, which is {}",
+                upper.key(),
+                active.value,
+                lower.key(),
+                idle.value
+            );
+            return Err((upper, problem));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a figure that means nothing without another one that is missing.
+fn check_companions(figures: &BTreeMap<Quantity, ProfileFigure>) -> Result<(), FigureProblem> {
+    for (given, needed) in [
+        (Quantity::WriteUsAfter, Quantity::SlcCachePages),
+        (Quantity::WriteUsAfter, Quantity::WriteUs),
+        (Quantity::WriteIopsCached, Quantity::SlcCachePages),
+        (Quantity::WriteIopsCached, Quantity::WriteIopsSs),
+        (Quantity::SlcDrainUs, Quantity::SlcCachePages),
+        (Quantity::ActiveW, Quantity::IdleW),
+        (Quantity::ActiveReadW, Quantity::ActiveWriteW),
+        (Quantity::ActiveWriteW, Quantity::ActiveReadW),
+        (Quantity::ActiveReadW, Quantity::IdleW),
+        (Quantity::HostActiveW, Quantity::HostIdleW),
+    ] {
+        if figures.contains_key(&given) && !figures.contains_key(&needed) {
+            let problem = format!("{} needs {} beside it", given.key(), needed.key());
+            return Err((given, problem));
+        }
+    }
+    let [after, cached] = [Quantity::WriteUsAfter, Quantity::WriteIopsCached];
+    if figures.contains_key(&Quantity::SlcCachePages)
+        && !figures.contains_key(&after)
+        && !figures.contains_key(&cached)
+    {
+        let problem = format!(
+            "slc_cache_pages needs {} or {} beside it",
+            after.key(),
+            cached.key()
+        );
+        return Err((Quantity::SlcCachePages, problem));
+    }
+    Ok(())
+}
+
+/// Larger files are refused; without a limit a device such as /dev/zero would fill the memory.
 const LONGEST_FILE: u64 = 1 << 20;
 
 pub(super) fn from_file(path: &Path) -> Result<DeviceProfile, ProfileError> {
@@ -216,7 +253,7 @@ pub(super) fn from_file(path: &Path) -> Result<DeviceProfile, ProfileError> {
         let error = error.to_string();
         return Err(ProfileError::Io { file, error });
     }
-    let document = Document {
+    let document = TomlDocument {
         file: &file,
         text: &text,
     };
@@ -228,11 +265,11 @@ pub(super) fn from_file(path: &Path) -> Result<DeviceProfile, ProfileError> {
 }
 
 static BUILT_IN: LazyLock<Result<Vec<DeviceProfile>, ProfileError>> = LazyLock::new(|| {
-    let document = Document {
+    let document = TomlDocument {
         file: "the built-in profiles.toml",
         text: include_str!("profiles.toml"),
     };
-    let list: List = document.parse()?;
+    let list: ProfileList = document.parse()?;
     let profiles = list.profile.into_iter();
     let profiles = profiles.map(|profile| document.check(profile));
     let mut profiles: Vec<DeviceProfile> = profiles.collect::<Result<_, _>>()?;
@@ -249,13 +286,13 @@ fn names(profile: &DeviceProfile) -> impl Iterator<Item = &str> {
 }
 
 pub(super) fn named(name: &str) -> Result<&'static DeviceProfile, ProfileError> {
-    let wanted = name.trim();
+    let requested = name.trim();
     let profiles = built_in()?;
     profiles
         .iter()
-        .find(|profile| names(profile).any(|name| name.eq_ignore_ascii_case(wanted)))
+        .find(|profile| names(profile).any(|name| name.eq_ignore_ascii_case(requested)))
         .ok_or_else(|| ProfileError::Unknown {
             name: name.into(),
-            nearest: ebbpool_cost::did_you_mean(wanted, profiles.iter().flat_map(names)),
+            nearest: ebbpool_cost::did_you_mean(requested, profiles.iter().flat_map(names)),
         })
 }

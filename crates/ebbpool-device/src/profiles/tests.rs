@@ -22,8 +22,8 @@ fn from_toml(text: &str) -> Result<DeviceProfile, String> {
     })
 }
 
-/// A profile of a user's own, with more lines at its end.
-fn own(figures: &str) -> String {
+/// A user's profile with these figures.
+fn user_profile(figures: &str) -> String {
     format!(
         "name = \"mine\"\nabout = \"my disk\"\nmedium = \"ssd\"\npage_size = 4096\nasymmetry = \"qd1\"\n[figures]\n{figures}"
     )
@@ -51,7 +51,7 @@ fn the_devices_of_the_papers_have_their_asymmetries() {
         let found = ratio(name, kind);
         assert!((found - expected).abs() <= within, "{name} {kind}: {found}");
     }
-    // What the papers print of the writes, rounded as they round it.
+    // Writes a second as the papers print them, with their rounding.
     let write = profile("flash-136").operation_costs().write;
     assert_eq!((1e6 / write * 10.0).round(), 50.0);
     let write = profile("flash-475").operation_costs().write;
@@ -59,7 +59,7 @@ fn the_devices_of_the_papers_have_their_asymmetries() {
 }
 
 #[test]
-fn the_asymmetries_of_a_device_are_kept_apart() {
+fn the_kinds_of_asymmetry_of_a_device_are_separate() {
     let dc = profile("nvme-dc-9200");
     assert_eq!(dc.asymmetry, AsymmetryKind::Steady);
     assert_eq!(dc.policy_asymmetry().ratio(), 840.0 / 285.0);
@@ -114,7 +114,7 @@ fn every_figure_has_a_source_and_every_name_is_taken_once() {
 fn erase_blocks_hold_whole_pages() {
     assert_eq!(profile("slc-mt29f4g08aaa").erase_block_pages(), Some(64));
     assert_eq!(profile("ssd1").erase_block_pages(), None);
-    let small = own("read_us = 1\nwrite_us = 2\nerase_block_bytes = 2048\n");
+    let small = user_profile("read_us = 1\nwrite_us = 2\nerase_block_bytes = 2048\n");
     let small = from_toml(&small).expect("a profile");
     assert_eq!(small.erase_block_pages(), None);
 }
@@ -143,8 +143,8 @@ fn names_are_found_in_any_case_and_suggested_when_close() {
 }
 
 #[test]
-fn a_profile_of_ones_own_needs_few_words() {
-    let mine = from_toml(&own("read_us = 100\nwrite_us = 1e3\n")).expect("a profile");
+fn a_users_profile_needs_few_lines() {
+    let mine = from_toml(&user_profile("read_us = 100\nwrite_us = 1e3\n")).expect("a profile");
     assert_eq!(mine.cost(3, 2).amount, 2300.0);
     assert_eq!(mine.figures[&Quantity::ReadUs].basis, Basis::Given);
     assert_eq!(mine.power(), None);
@@ -152,9 +152,11 @@ fn a_profile_of_ones_own_needs_few_words() {
 }
 
 #[test]
-fn a_cache_at_queue_depth_1_is_known_by_its_times() {
+fn a_cache_at_queue_depth_1_has_the_times_of_the_profile() {
     let cache = "slc_cache_pages = 10\nwrite_us_after = 500\n";
-    let mine = from_toml(&own(&format!("read_us = 100\nwrite_us = 50\n{cache}")));
+    let mine = from_toml(&user_profile(&format!(
+        "read_us = 100\nwrite_us = 50\n{cache}"
+    )));
     let mine = mine.expect("a profile");
     assert_eq!(mine.cost(0, 12).amount, 10.0 * 50.0 + 2.0 * 500.0);
     assert_eq!(mine.asymmetry_in_cache(), "0.5".parse().ok());
@@ -167,77 +169,80 @@ fn wrong_profiles_are_refused_with_their_line() {
     let two = "read_us = 1\nwrite_us = 2\n";
     for (text, message) in [
         (
-            own("read_us = 1\n"),
+            user_profile("read_us = 1\n"),
             "FILE, line 5: asymmetry = \"qd1\" needs the figures read_us and write_us",
         ),
         (
-            own(&format!("{two}reed_us = 3\n")),
+            user_profile(&format!("{two}reed_us = 3\n")),
             "FILE, line 9: unknown variant `reed_us`",
         ),
         (
-            own(&format!("{two}idle_w = {{ value = 1, sauce = \"x\" }}\n")),
+            user_profile(&format!("{two}idle_w = {{ value = 1, sauce = \"x\" }}\n")),
             "FILE, line 9: unknown field `sauce`",
         ),
         (
-            own(&format!("{two}idle_w = {{ source = \"x\" }}\n")),
+            user_profile(&format!("{two}idle_w = {{ source = \"x\" }}\n")),
             "FILE, line 9: missing field `value`",
         ),
         (
-            own("read_us = 0\nwrite_us = 2\n"),
+            user_profile("read_us = 0\nwrite_us = 2\n"),
             "FILE, line 7: read_us must be above 0, and is 0",
         ),
         (
-            own("read_us = nan\nwrite_us = 2\n"),
+            user_profile("read_us = nan\nwrite_us = 2\n"),
             "FILE, line 7: read_us must be a finite number",
         ),
         (
-            own("read_us = 1e-300\nwrite_us = 1e300\n"),
+            user_profile("read_us = 1e-300\nwrite_us = 1e300\n"),
             "FILE, line 5: the figures of reads and writes are too far apart",
         ),
         (
-            own("read_us = 1\nwrite_us = \"2\"\n"),
+            user_profile("read_us = 1\nwrite_us = \"2\"\n"),
             "FILE, line 8: invalid type: string \"2\", expected a number",
         ),
         (
-            own(&format!(
+            user_profile(&format!(
                 "{two}erase_us = {{ value = 5, range = [6, 7] }}\n"
             )),
             "FILE, line 9: erase_us is 5, outside of its range [6, 7]",
         ),
         (
-            own(&format!("{two}slc_cache_pages = 5\n")),
+            user_profile(&format!("{two}slc_cache_pages = 5\n")),
             "FILE, line 9: slc_cache_pages needs write_us_after or write_iops_cached beside it",
         ),
         (
-            own(&format!("{two}slc_drain_us = 5\n")),
+            user_profile(&format!("{two}slc_drain_us = 5\n")),
             "FILE, line 9: slc_drain_us needs slc_cache_pages beside it",
         ),
         (
-            own(&format!("{two}erase_block_bytes = 1.5\n")),
+            user_profile(&format!("{two}erase_block_bytes = 1.5\n")),
             "FILE, line 9: erase_block_bytes must be a whole number",
         ),
         (
-            own(&format!("{two}idle_w = 5\nactive_w = 4\n")),
+            user_profile(&format!("{two}idle_w = 5\nactive_w = 4\n")),
             "FILE, line 10: active_w is 4, less than idle_w, which is 5",
         ),
         (
-            own(two).replace("4096", "0"),
+            user_profile(two).replace("4096", "0"),
             "FILE, line 4: page_size must be above 0",
         ),
-        (own(two).replace("4096", "-1"), "FILE, line 4: "),
+        (user_profile(two).replace("4096", "-1"), "FILE, line 4: "),
         (
-            own(two).replace("mine", "My disk"),
+            user_profile(two).replace("mine", "My disk"),
             "FILE, line 1: 'My disk' is no name",
         ),
         (
-            own(two).replace("medium", "media"),
+            user_profile(two).replace("medium", "media"),
             "FILE, line 3: unknown field `media`",
         ),
         (
-            own(two).replace("qd1", "fast"),
+            user_profile(two).replace("qd1", "fast"),
             "FILE, line 5: unknown variant `fast`",
         ),
-        (own(two).replace("[figures]", "[figures"), "FILE, line 6: "),
+        (
+            user_profile(two).replace("[figures]", "[figures"),
+            "FILE, line 6: ",
+        ),
         (String::new(), "FILE, line 1: missing field `name`"),
         ("x".repeat(2 << 20), "FILE: is longer than 1048576 bytes"),
     ] {
@@ -248,7 +253,7 @@ fn wrong_profiles_are_refused_with_their_line() {
 }
 
 #[test]
-fn profiles_survive_being_written() {
+fn profiles_are_read_back_as_written() {
     for profile in DeviceProfile::all().expect("the list is sound") {
         let text = profile.to_toml().expect("TOML");
         assert_eq!(from_toml(&text).as_ref(), Ok(profile), "{text}");
@@ -259,7 +264,7 @@ proptest! {
     #[test]
     fn any_text_is_a_profile_or_refused(text in "[a-z_\\[\\]={}\"0-9.\n -]{0,200}") {
         prop_assert!(from_toml(&text).is_err());
-        if let Ok(mine) = from_toml(&own(&format!("read_us = 1\nwrite_us = 2\n{text}"))) {
+        if let Ok(mine) = from_toml(&user_profile(&format!("read_us = 1\nwrite_us = 2\n{text}"))) {
             prop_assert_eq!(from_toml(&mine.to_toml().expect("TOML")), Ok(mine));
         }
     }

@@ -1,11 +1,11 @@
-//! ace (Papon and Athanassoulis 2023), as the `how` of its entry in the registry reads it.
+//! ace (Papon and Athanassoulis 2023), as the `how` of its entry in the registry describes it.
 
 use std::collections::BTreeSet;
 
-use crate::Foreseen;
+use crate::FutureUse;
 use crate::buffer::Policy;
 
-/// A policy, and what is written together with its victim.
+/// A policy, and the pages written together with its victim.
 pub(crate) struct Ace {
     policy: Box<dyn Policy>,
     batch: usize,
@@ -27,8 +27,8 @@ impl Policy for Ace {
         self.policy.next_use(next_use);
     }
 
-    fn foresee(&mut self, foreseen: Foreseen) {
-        self.policy.foresee(foreseen);
+    fn foresee(&mut self, future: FutureUse) {
+        self.policy.foresee(future);
     }
 
     fn prices(&mut self, prices: &[f64]) {
@@ -46,18 +46,23 @@ impl Policy for Ace {
     fn victim(&mut self, write: bool, pinned: &BTreeSet<u64>) -> u64 {
         let victim = self.policy.victim(write, pinned);
         let mut batch = vec![victim];
-        let (dirty, clean): (Vec<_>, Vec<_>) =
-            self.policy.resident().into_iter().partition(|held| held.1);
+        let (dirty, clean): (Vec<_>, Vec<_>) = self
+            .policy
+            .resident()
+            .into_iter()
+            .partition(|resident_page| resident_page.1);
         let may_be_named = |page: &u64| !pinned.contains(page) && *page != victim;
-        let (mut left, others): (BTreeSet<u64>, BTreeSet<u64>) =
-            dirty.iter().map(|held| held.0).partition(may_be_named);
+        let (mut candidates, others): (BTreeSet<u64>, BTreeSet<u64>) = dirty
+            .iter()
+            .map(|resident_page| resident_page.0)
+            .partition(may_be_named);
         if others.contains(&victim) && self.policy.padding().is_none() {
-            let mut not_asked_for = others;
-            not_asked_for.extend(clean.iter().map(|held| held.0));
-            while batch.len() < self.batch && !left.is_empty() {
-                let next = self.policy.victim(write, &not_asked_for);
-                assert!(left.remove(&next), "page {next} was not asked for");
-                not_asked_for.insert(next);
+            let mut excluded = others;
+            excluded.extend(clean.iter().map(|resident_page| resident_page.0));
+            while batch.len() < self.batch && !candidates.is_empty() {
+                let next = self.policy.victim(write, &excluded);
+                assert!(candidates.remove(&next), "page {next} was excluded");
+                excluded.insert(next);
                 batch.push(next);
             }
         }
@@ -115,12 +120,12 @@ impl Policy for Ace {
 
 #[cfg(test)]
 mod tests {
-    use crate::Event::{Evict, Read, Write};
+    use crate::ModelEvent::{Evict, Read, Write};
     use crate::tests::events;
 
     #[test]
-    fn dirty_pages_in_the_order_in_which_they_would_go() {
-        // LRU order 1d 2 3d 4d: a batch of two is 1 and 3. Then 2 and 3 go, clean; then 4 with 7.
+    fn dirty_pages_in_their_order_of_eviction() {
+        // LRU order 1d 2 3d 4d: a batch of two is 1 and 3. Then 2 and 3 are evicted, clean; then 4 with 7.
         let trace = "W1 R2 W3 W4 R5 R6 W7 R8";
         assert_eq!(
             events("ace:batch=2", 4, trace)[4..],
@@ -149,7 +154,7 @@ mod tests {
             events("ace:batch=2", 4, "W1 R2 W3 W4 +3 R5")[4..],
             [Write(1), Write(4), Evict(1), Read(5)]
         );
-        // A clean victim goes alone.
+        // A clean victim is evicted alone.
         assert_eq!(
             events("ace:batch=8", 2, "R1 W2 R3")[2..],
             [Evict(1), Read(3)]
@@ -157,14 +162,14 @@ mod tests {
     }
 
     #[test]
-    fn the_wrapped_policy_is_asked() {
-        // lru-wsr: 1 and 2 become cold and go behind 3; 3 is clean and goes. Then 1 is cold and
-        // goes, with 2, which is cold too.
+    fn the_wrapped_policy_names_the_batch() {
+        // lru-wsr: 1 and 2 become cold and move behind 3; 3 is clean and is evicted. Then 1 is cold and is
+        // evicted, with 2, which is cold too.
         assert_eq!(
             events("ace:policy=lru-wsr,batch=2", 3, "W1 W2 R3 R4 R5")[3..],
             [Evict(3), Read(4), Write(1), Write(2), Evict(1), Read(5)]
         );
-        // clean-first: 2 goes first, although 1 is older; then 1 with 3.
+        // clean-first: 2 is evicted first, although 1 is older; then 1 with 3.
         assert_eq!(
             events("ace:policy=(cflru:window=1),batch=8", 3, "W1 R2 W3 W4 R5")[3..],
             [

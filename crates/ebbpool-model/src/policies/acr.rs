@@ -1,4 +1,4 @@
-//! acr (Tang and Meng 2010), as the `how` of its entry in the registry reads it.
+//! acr (Tang and Meng 2010), as the `how` of its entry in the registry describes it.
 
 use std::collections::BTreeSet;
 
@@ -6,16 +6,16 @@ use crate::buffer::Policy;
 use crate::list::List;
 use crate::spec::Fraction;
 
-/// The clean or the dirty list: new pages enter at the recent end of the bottom, pages hit again
-/// that of the top.
+/// The clean or the dirty list: new pages enter at the recent end of the bottom, pages hit again at
+/// the recent end of the top.
 #[derive(Default)]
-struct Half {
+struct AcrList {
     top: List<()>,
     bottom: List<()>,
     cost: f64,
 }
 
-impl Half {
+impl AcrList {
     fn len(&self) -> usize {
         self.top.len() + self.bottom.len()
     }
@@ -51,8 +51,8 @@ impl Half {
 
 pub(crate) struct Acr {
     m: usize,
-    clean: Half,
-    dirty: Half,
+    clean: AcrList,
+    dirty: AcrList,
     share: Fraction,
     counts_logical: bool,
     counts_physical: bool,
@@ -70,8 +70,8 @@ impl Acr {
         };
         Acr {
             m,
-            clean: Half::default(),
-            dirty: Half::default(),
+            clean: AcrList::default(),
+            dirty: AcrList::default(),
             share,
             counts_logical,
             counts_physical,
@@ -80,7 +80,7 @@ impl Acr {
         }
     }
 
-    /// A reference of a page that is dirty from now on, or clean.
+    /// A reference to a page that is dirty or clean from now on.
     fn count(&mut self, write: bool, dirty: bool, missed: bool) {
         if self.references == 8 * self.m {
             self.clean.cost /= 2.0;
@@ -88,16 +88,16 @@ impl Acr {
             self.references = 0;
         }
         self.references += 1;
-        let half = if dirty {
+        let list = if dirty {
             &mut self.dirty
         } else {
             &mut self.clean
         };
         if self.counts_logical {
-            half.cost += if write { self.asymmetry } else { 1.0 };
+            list.cost += if write { self.asymmetry } else { 1.0 };
         }
         if self.counts_physical && missed {
-            half.cost += 1.0;
+            list.cost += 1.0;
         }
     }
 
@@ -107,7 +107,7 @@ impl Acr {
         }
     }
 
-    fn wanted(&self) -> f64 {
+    fn target(&self) -> f64 {
         let m = self.m as f64;
         let all = self.clean.cost + self.dirty.cost;
         if all > 0.0 {
@@ -140,7 +140,7 @@ impl Policy for Acr {
 
     fn victim(&mut self, _write: bool, pinned: &BTreeSet<u64>) -> u64 {
         let (clean, dirty) = (self.clean.lru(pinned), self.dirty.lru(pinned));
-        let first = if self.clean.len() as f64 > self.wanted() {
+        let first = if self.clean.len() as f64 > self.target() {
             clean.or(dirty)
         } else {
             dirty.or(clean)
@@ -187,7 +187,7 @@ impl Policy for Acr {
     }
 
     fn target(&self) -> Option<f64> {
-        Some(self.wanted())
+        Some(self.target())
     }
 }
 
@@ -197,8 +197,8 @@ mod tests {
     use crate::tests::{Player, victims};
 
     #[test]
-    fn the_lists_share_the_frames_as_they_share_the_cost() {
-        let wanted = |cost: &str, text: &str| {
+    fn the_lists_share_the_frames_in_proportion_to_their_costs() {
+        let target = |cost: &str, text: &str| {
             let mut player = Player::new(model(&format!("acr:cost={cost}"), 4), "");
             player.model.costs(3.0);
             assert_eq!(player.model.target(), Some(2.0));
@@ -206,11 +206,11 @@ mod tests {
             player.model.target()
         };
         // Clean: two reads. Dirty: two writes and a read.
-        assert_eq!(wanted("logical", "R1 R1 W2 W2 R2"), Some(4.0 * (2.0 / 9.0)));
+        assert_eq!(target("logical", "R1 R1 W2 W2 R2"), Some(4.0 * (2.0 / 9.0)));
         // One read for each list, and no write-back yet; with one, the dirty list has cost 4.
-        assert_eq!(wanted("physical", "R1 R1 W2 W2 R2"), Some(2.0));
-        assert_eq!(wanted("physical", "R1 R1 W2 C2"), Some(4.0 * (1.0 / 5.0)));
-        assert_eq!(wanted("both", "R1 R1 W2 C2"), Some(4.0 * (3.0 / 10.0)));
+        assert_eq!(target("physical", "R1 R1 W2 W2 R2"), Some(2.0));
+        assert_eq!(target("physical", "R1 R1 W2 C2"), Some(4.0 * (1.0 / 5.0)));
+        assert_eq!(target("both", "R1 R1 W2 C2"), Some(4.0 * (3.0 / 10.0)));
     }
 
     #[test]
@@ -218,13 +218,13 @@ mod tests {
         let mut player = Player::new(model("acr:cost=logical", 1), "");
         player.model.costs(8.0);
         player.play("W1 W1 W1 W1 W1 W1 W1 W1");
-        // The ninth reference finds them halved.
+        // They are halved before the ninth reference.
         player.play("R2");
         assert_eq!(player.model.target(), Some(1.0 / 33.0));
     }
 
     #[test]
-    fn pages_referenced_once_leave_from_the_middle() {
+    fn pages_referenced_once_are_evicted_from_the_middle() {
         // 1 and 2 are hit, but the top has room for one of three: 1 is back below, behind 3.
         assert_eq!(victims("acr", 4, "R1 R2 R3 R1 R2 R4 R5 R6 R7"), [3, 1, 4]);
         // No top: in order of the last reference.

@@ -106,10 +106,10 @@ mod tests {
     fn cold_first_and_clean_first() {
         // At least floor(0.25 * 4) = 1 page stays cold; * marks a set bit.
         // R1 W2 R1 W3 R4:   cold 2d* 3d* 4*, hot 1*
-        // R5: 3 > 1, cold; the clean page 4 goes, the newcomer.
+        // R5: 3 > 1, cold; the clean page 4 is evicted, the newcomer.
         // R6: again the newcomer, 5.
         // W6:               cold 2d* 3d*, hot 1* 6d*
-        // R7: 2 > 1, cold; all dirty: 2 and 3 lose their bits, 2 goes.
+        // R7: 2 > 1, cold; all dirty: 2 and 3 lose their bits, 2 is evicted.
         // R7:               cold 3d, hot 1* 6d* 7*
         // R8: 1 is not more than 1: hot; its clean page nearest the LRU end is 1.
         assert_eq!(
@@ -120,10 +120,10 @@ mod tests {
 
     #[test]
     fn second_chance_keeps_cleared_bits() {
-        // min_lc 0. W1 W2 W3: cold 1* 2* 3*. W4: bits cleared, 1 goes: cold 2 3 4*.
-        // W5: 2 has no bit and goes: cold 3 4* 5*. W3: hot 3*, cold 4* 5*.
-        // W6: 4 and 5 lose their bits, 4 goes: cold 5 6*, hot 3*.
-        // W7: 5 goes.
+        // min_lc 0. W1 W2 W3: cold 1* 2* 3*. W4: bits cleared, 1 is evicted: cold 2 3 4*.
+        // W5: 2 has no bit and is evicted: cold 3 4* 5*. W3: hot 3*, cold 4* 5*.
+        // W6: 4 and 5 lose their bits, 4 is evicted: cold 5 6*, hot 3*.
+        // W7: 5 is evicted.
         assert_eq!(
             victims("ad-lru:min_lc=0", 3, "W1 W2 W3 W4 W5 W3 W6"),
             [1, 2, 4]
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn empty_queues() {
-        // min_lc 1: cold never has more than m pages, so hot goes while it has any.
+        // min_lc 1: cold never has more than m pages, so victims are from hot while it has any.
         assert_eq!(victims("ad-lru:min_lc=1", 3, "R1 R1 R2 R3 R4 R5"), [1, 2]);
         // The cold queue's pages are pinned: the hot one.
         assert_eq!(victims("ad-lru", 3, "R1 R1 R2 R3 +2 +3 R4"), [1]);

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use crate::buffer::Policy;
 use crate::list::List;
 
-/// Where the page missed last is remembered.
+/// The list that remembers the page missed last.
 #[derive(Clone, Copy, PartialEq)]
-enum Remembered {
+enum MissedPage {
     Nowhere,
     InB1,
     InB2,
@@ -21,7 +21,7 @@ pub(crate) struct Arc {
     t2: List<bool>,
     b1: List<()>,
     b2: List<()>,
-    missed: Remembered,
+    missed: MissedPage,
 }
 
 impl Arc {
@@ -33,13 +33,13 @@ impl Arc {
             t2: List::new(),
             b1: List::new(),
             b2: List::new(),
-            missed: Remembered::Nowhere,
+            missed: MissedPage::Nowhere,
         }
     }
 
-    /// Case IV has a page of T1 leave without being remembered.
+    /// Case IV evicts a page of T1 without remembering it.
     fn t1_alone_is_full(&self) -> bool {
-        self.missed == Remembered::Nowhere && self.t1.len() == self.c
+        self.missed == MissedPage::Nowhere && self.t1.len() == self.c
     }
 }
 
@@ -58,16 +58,16 @@ impl Policy for Arc {
         let b2 = self.b2.len() as f64;
         if self.b1.contains(page) {
             // Case II.
-            self.missed = Remembered::InB1;
+            self.missed = MissedPage::InB1;
             let step = if b1 >= b2 { 1.0 } else { b2 / b1 };
             self.p = (self.p + step).min(self.c as f64);
         } else if self.b2.contains(page) {
             // Case III.
-            self.missed = Remembered::InB2;
+            self.missed = MissedPage::InB2;
             let step = if b2 >= b1 { 1.0 } else { b1 / b2 };
             self.p = (self.p - step).max(0.0);
         } else {
-            self.missed = Remembered::Nowhere;
+            self.missed = MissedPage::Nowhere;
         }
     }
 
@@ -78,13 +78,13 @@ impl Policy for Arc {
         let size = self.t1.len() as f64;
         let from_t1 = self.t1_alone_is_full()
             || size > self.p
-            || (self.missed == Remembered::InB2 && size == self.p);
+            || (self.missed == MissedPage::InB2 && size == self.p);
         let choice = if from_t1 { t1.or(t2) } else { t2.or(t1) };
         choice.expect("an unpinned page")
     }
 
     fn evict(&mut self, page: u64) {
-        if self.missed == Remembered::Nowhere {
+        if self.missed == MissedPage::Nowhere {
             if self.t1.len() + self.b1.len() == self.c {
                 if self.t1.len() < self.c {
                     self.b1.items.remove(0);
@@ -110,12 +110,12 @@ impl Policy for Arc {
 
     fn admit(&mut self, page: u64, write: bool) {
         match self.missed {
-            Remembered::Nowhere => self.t1.push(page, write),
-            Remembered::InB1 => {
+            MissedPage::Nowhere => self.t1.push(page, write),
+            MissedPage::InB1 => {
                 self.b1.take(page);
                 self.t2.push(page, write);
             }
-            Remembered::InB2 => {
+            MissedPage::InB2 => {
                 self.b2.take(page);
                 self.t2.push(page, write);
             }
@@ -144,27 +144,27 @@ mod tests {
     use crate::tests::{Player, victims};
 
     #[test]
-    fn pages_referenced_once_go_first() {
-        // T2 is 1. T1 is 2 3, p = 0: T1's LRU page goes. A scan does not touch T2.
+    fn pages_referenced_once_are_evicted_first() {
+        // T2 is 1. T1 is 2 3, p = 0: T1's LRU page is evicted. A scan does not touch T2.
         assert_eq!(victims("arc", 3, "R1 R2 R1 R3 R4 R5 R6"), [2, 3, 4]);
-        // T1 is all there is and B1 empty: 1 is not remembered, so 1 comes back as new, into
-        // T1, and leaves again before 4.
+        // All pages are in T1 and B1 is empty: 1 is not remembered, so it is admitted as new, into
+        // T1, and evicted again before 4.
         assert_eq!(victims("arc", 2, "R1 R2 R3 R1 R1 R4 R5"), [1, 2, 3, 4]);
     }
 
     #[test]
     fn the_target_adapts() {
-        // T1 2 3, T2 1. R4: T1 3 4, B1 2. R2 raises p to 1: T1 has 2 > 1, 3 goes to B1.
-        // T1 4, T2 1 2. R3 raises p to 2: T1 has 1, so T2's LRU page 1 goes to B2.
-        // T1 4, T2 2 3, B2 1. R5: T1 has 1 < 2, so 2 goes. T1 4 5, T2 3, B2 1 2.
-        // R1 lowers p to 1: T1 has 2 > 1, 4 goes to B1. T1 5, T2 3 1, B1 4, B2 2.
-        // R2 lowers p to 0: 5 goes.
+        // T1 2 3, T2 1. R4: T1 3 4, B1 2. R2 raises p to 1: T1 has 2 > 1, 3 moves to B1.
+        // T1 4, T2 1 2. R3 raises p to 2: T1 has 1, so T2's LRU page 1 moves to B2.
+        // T1 4, T2 2 3, B2 1. R5: T1 has 1 < 2, so 2 is evicted. T1 4 5, T2 3, B2 1 2.
+        // R1 lowers p to 1: T1 has 2 > 1, 4 moves to B1. T1 5, T2 3 1, B1 4, B2 2.
+        // R2 lowers p to 0: 5 is evicted.
         assert_eq!(
             victims("arc", 3, "R1 R2 R1 R3 R4 R2 R3 R5 R1 R2"),
             [2, 3, 1, 2, 4, 5]
         );
-        // As above up to T1 4 5, T2 3, B2 1 2, p = 2; R4 moves 4: T1 5, T2 3 4. R1 lowers p to
-        // 1: T1 has 1 = p, and 1 is in B2, so T1 gives.
+        // As above up to T1 4 5, T2 3, B2 1 2, p = 2; R4 moves 4: T1 5, T2 3 4. R1 lowers p to 1:
+        // T1 has 1 = p, and 1 is in B2, so the victim is from T1.
         assert_eq!(
             victims("arc", 3, "R1 R2 R1 R3 R4 R2 R3 R5 R4 R1"),
             [2, 3, 1, 2, 5]
@@ -188,10 +188,10 @@ mod tests {
     fn pinned_pages_are_passed_over() {
         let buffer = Buffer::new(3, Arc::new(3), 0);
         let mut player = Player::new(Box::new(buffer), "");
-        // T1 2 3, T2 1, p = 0: T1 should give, but is pinned.
+        // T1 2 3, T2 1, p = 0: the victim should be from T1, but its pages are pinned.
         assert_eq!(player.play("R1 R2 R1 R3 +2 +3 R4"), [1]);
-        // Nobody can go for 1, which B2 still remembers the next time: into T2, where it
-        // outlives 2, 3 and 4.
+        // No page can be evicted for 1, which B2 still remembers at the next miss: it enters T2,
+        // where it outlives 2, 3 and 4.
         assert_eq!(player.play("+4 R1 -2 -3 -4 R1 R5 R6"), [2, 3, 4]);
     }
 }

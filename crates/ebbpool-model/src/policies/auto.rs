@@ -1,16 +1,16 @@
-//! auto, as the `how` of its entry in the registry reads it.
+//! auto, as the `how` of its entry in the registry describes it.
 
 use std::collections::BTreeSet;
 
-use crate::Event;
 use crate::Model;
+use crate::ModelEvent;
 use crate::buffer::{Buffer, Policy};
 use crate::spec::{Spec, items};
 
-/// Pages that change hands at a miss.
+/// Pages handed over at a miss.
 const HANDED_OVER_TOGETHER: usize = 8;
 
-/// The parameters, but for the experts.
+/// The parameters except the experts.
 pub(crate) struct Parameters {
     /// Frames of a miniature.
     pub(crate) part: usize,
@@ -54,29 +54,29 @@ struct Miniature {
     /// In this round.
     reads: u64,
     writes: u64,
-    /// By how much the one in charge has read and written more, faded.
+    /// The reads and writes by which the active expert exceeded this one, faded.
     lead: (f64, f64),
 }
 
-/// The experts over the frames, which hold the pages, and once more over the sample.
+/// The experts over the frames, which have the pages, and the same experts over the sample.
 pub(crate) struct Auto {
     parameters: Parameters,
     experts: Vec<Box<dyn Policy>>,
-    in_charge: usize,
-    before: usize,
+    active: usize,
+    previous: usize,
     miniatures: Vec<Miniature>,
     misses: usize,
     /// Since the beginning or the last switch.
     rounds: u64,
-    /// Reads, writes and rounds of those in charge, faded.
+    /// Reads, writes and rounds of the active experts, faded.
     paid: (f64, f64, f64),
     asymmetry: f64,
-    /// Whose page was chosen as victim last, until a page comes in.
-    gives: Option<usize>,
+    /// The expert whose page was chosen as victim last, until the next admission.
+    victim_owner: Option<usize>,
 }
 
 impl Auto {
-    /// Each expert comes twice, over the frames and in miniature.
+    /// Each expert is given twice, over the frames and in miniature.
     pub(crate) fn new(
         experts: Vec<(Box<dyn Policy>, Box<dyn Policy>)>,
         parameters: Parameters,
@@ -95,14 +95,14 @@ impl Auto {
         Auto {
             parameters,
             experts: over_the_frames,
-            in_charge: 0,
-            before: 0,
+            active: 0,
+            previous: 0,
             miniatures,
             misses: 0,
             rounds: 0,
             paid: (0.0, 0.0, 0.0),
             asymmetry: 1.0,
-            gives: None,
+            victim_owner: None,
         }
     }
 
@@ -121,27 +121,27 @@ impl Auto {
     }
 
     fn handing_over(&self) -> bool {
-        self.before != self.in_charge && !self.experts[self.before].resident().is_empty()
+        self.previous != self.active && !self.experts[self.previous].resident().is_empty()
     }
 
     fn try_out(&mut self, page: u64, write: bool) {
         if !self.sampled(page) {
             return;
         }
-        let before = self.miniatures[self.in_charge].reads;
+        let previous = self.miniatures[self.active].reads;
         for miniature in &mut self.miniatures {
             let events = miniature
                 .buffer
                 .reference(page, write, None, &BTreeSet::new());
             for event in events {
                 match event {
-                    Event::Read(_) | Event::Pad(_) => miniature.reads += 1,
-                    Event::Write(_) => miniature.writes += 1,
-                    Event::Evict(_) => {}
+                    ModelEvent::Read(_) | ModelEvent::Pad(_) => miniature.reads += 1,
+                    ModelEvent::Write(_) => miniature.writes += 1,
+                    ModelEvent::Evict(_) => {}
                 }
             }
         }
-        if self.miniatures[self.in_charge].reads > before {
+        if self.miniatures[self.active].reads > previous {
             self.misses += 1;
         }
         if self.misses == self.parameters.part {
@@ -156,8 +156,8 @@ impl Auto {
 
     fn end_round(&mut self) {
         let fading = 1.0 - 1.0 / self.parameters.window as f64;
-        let reads = self.miniatures[self.in_charge].reads as f64;
-        let writes = self.miniatures[self.in_charge].writes as f64;
+        let reads = self.miniatures[self.active].reads as f64;
+        let writes = self.miniatures[self.active].writes as f64;
         self.paid.0 = self.paid.0 * fading + reads;
         self.paid.1 = self.paid.1 * fading + writes;
         self.paid.2 = self.paid.2 * fading + 1.0;
@@ -184,8 +184,8 @@ impl Auto {
         let of_a_round = self.bill(self.paid.0, self.paid.1) / self.paid.2;
         let enough = self.parameters.lead as f64 / 100.0 * of_a_round;
         if longest > enough && !self.handing_over() {
-            self.before = self.in_charge;
-            self.in_charge = first.expect("there are experts");
+            self.previous = self.active;
+            self.active = first.expect("there are experts");
             self.rounds = 0;
             self.forget_leads();
         }
@@ -202,19 +202,21 @@ impl Auto {
             if !self.handing_over() {
                 return;
             }
-            let page = self.experts[self.before].victim(write, &BTreeSet::new());
-            let was_dirty = dirty(&*self.experts[self.before], page).expect("it is resident");
-            self.experts[self.before].evict(page);
-            self.experts[self.in_charge].miss(page, was_dirty);
-            self.experts[self.in_charge].admit(page, was_dirty);
+            let page = self.experts[self.previous].victim(write, &BTreeSet::new());
+            let was_dirty = dirty(&*self.experts[self.previous], page).expect("it is resident");
+            self.experts[self.previous].evict(page);
+            self.experts[self.active].miss(page, was_dirty);
+            self.experts[self.active].admit(page, was_dirty);
         }
     }
 }
 
 fn dirty(policy: &dyn Policy, page: u64) -> Option<bool> {
     let resident = policy.resident();
-    let found = resident.iter().find(|held| held.0 == page);
-    found.map(|held| held.1)
+    let found = resident
+        .iter()
+        .find(|resident_page| resident_page.0 == page);
+    found.map(|resident_page| resident_page.1)
 }
 
 impl Policy for Auto {
@@ -227,17 +229,17 @@ impl Policy for Auto {
     fn miss(&mut self, page: u64, write: bool) {
         self.try_out(page, write);
         self.hand_over(write);
-        self.experts[self.in_charge].miss(page, write);
+        self.experts[self.active].miss(page, write);
     }
 
     fn victim(&mut self, write: bool, pinned: &BTreeSet<u64>) -> u64 {
-        let resident = self.experts[self.in_charge].resident();
-        let somebody_may_go = resident.iter().any(|(page, _)| !pinned.contains(page));
-        let expert = match somebody_may_go {
-            true => self.in_charge,
-            false => self.before,
+        let resident = self.experts[self.active].resident();
+        let has_victim = resident.iter().any(|(page, _)| !pinned.contains(page));
+        let expert = match has_victim {
+            true => self.active,
+            false => self.previous,
         };
-        self.gives = Some(expert);
+        self.victim_owner = Some(expert);
         self.experts[expert].victim(write, pinned)
     }
 
@@ -246,7 +248,7 @@ impl Policy for Auto {
     }
 
     fn padding(&self) -> Option<u64> {
-        self.experts[self.gives?].padding()
+        self.experts[self.victim_owner?].padding()
     }
 
     fn written_with(&self, victim: u64) -> Vec<u64> {
@@ -254,8 +256,8 @@ impl Policy for Auto {
     }
 
     fn admit(&mut self, page: u64, write: bool) {
-        self.gives = None;
-        self.experts[self.in_charge].admit(page, write);
+        self.victim_owner = None;
+        self.experts[self.active].admit(page, write);
     }
 
     fn evict(&mut self, page: u64) {
@@ -266,8 +268,8 @@ impl Policy for Auto {
     fn clean(&mut self, page: u64) {
         let owner = self.owner(page);
         self.experts[owner].clean(page);
-        // What is cleaned with a victim is the wish of the expert that chose it.
-        if self.gives.is_none() && self.sampled(page) {
+        // Pages cleaned with a victim are named by the expert that chose it.
+        if self.victim_owner.is_none() && self.sampled(page) {
             for miniature in &mut self.miniatures {
                 if miniature.buffer.resident().contains(&(page, true)) {
                     miniature.buffer.clean(page);
@@ -293,11 +295,11 @@ impl Policy for Auto {
     }
 
     fn target(&self) -> Option<f64> {
-        self.experts[self.in_charge].target()
+        self.experts[self.active].target()
     }
 
     fn estimates(&self) -> Option<[f64; 3]> {
-        self.experts[self.in_charge].estimates()
+        self.experts[self.active].estimates()
     }
 }
 
@@ -315,15 +317,15 @@ mod tests {
     }
 
     #[test]
-    fn the_cheaper_one_takes_over_and_nothing_leaves_for_it() {
+    fn the_cheaper_expert_becomes_active_without_an_eviction() {
         // Rounds of two misses, and a window of one. 9 is read again and again: fifo reads it again
         // after every two others, lru never.
         let auto = "auto:experts=(fifo,lru),window=1,lead=0,patience=0";
         let trace = "R9 R1 R9 R2 R9 R3 R9 R4";
         assert_eq!(victims("fifo", 2, trace), [9, 1, 2, 9]);
         assert_eq!(victims("lru", 2, trace), [1, 2, 3]);
-        // The first round ends with 1, when both have missed twice; the second with 9's second read,
-        // that only fifo needs: lru takes over, of pages 1 and 2 in that order.
+        // The first round ends with 1, when both have missed twice; the second with 9's second
+        // read, which only fifo needs: lru becomes active, with pages 1 and 2 in that order.
         assert_eq!(victims(auto, 2, trace), [9, 1, 2, 3]);
     }
 }

@@ -14,27 +14,27 @@ struct State {
 pub(crate) struct Belady {
     list: List<State>,
     /// The next use of the page about to be referenced.
-    coming: Option<u64>,
+    upcoming: Option<u64>,
 }
 
 impl Belady {
     pub(crate) fn new() -> Belady {
         Belady {
             list: List::new(),
-            coming: None,
+            upcoming: None,
         }
     }
 }
 
 impl Policy for Belady {
     fn next_use(&mut self, next_use: Option<u64>) {
-        self.coming = next_use;
+        self.upcoming = next_use;
     }
 
     fn hit(&mut self, page: u64, write: bool) {
-        let coming = self.coming;
+        let upcoming = self.upcoming;
         let state = self.list.state(page);
-        state.next_use = coming;
+        state.next_use = upcoming;
         state.dirty |= write;
     }
 
@@ -54,7 +54,7 @@ impl Policy for Belady {
     fn admit(&mut self, page: u64, write: bool) {
         let state = State {
             dirty: write,
-            next_use: self.coming,
+            next_use: self.upcoming,
         };
         self.list.push(page, state);
     }
@@ -81,7 +81,7 @@ mod tests {
     fn farthest_first() {
         // At R4, 1 is used next, then 3, then 2.
         assert_eq!(victims("belady", 3, "R1 R2 R3 R4 R1 R3 R2"), [2, 1]);
-        // At R5 nobody is used again: clean before dirty, then the lowest number.
+        // At R5 no page is used again: clean before dirty, then the lowest number.
         assert_eq!(victims("belady", 3, "W1 R3 R2 R5 R6 R7"), [2, 3, 5]);
         assert_eq!(victims("belady", 2, "W2 W1 W3 R4"), [1, 2]);
     }

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use crate::buffer::Policy;
 use crate::list::List;
 
-/// Pages in the order in which they came in, and the blocks by recency, each with the pages that
-/// the latest writes to it wrote.
+/// Pages in order of admission, and the blocks by recency, each with the pages that the latest
+/// writes to it wrote.
 pub(crate) struct Bplru {
     pages: List<bool>,
     blocks: List<Vec<u64>>,
@@ -99,11 +99,11 @@ impl Policy for Bplru {
 
 #[cfg(test)]
 mod tests {
-    use crate::Event::{Evict, Pad, Read, Write};
+    use crate::ModelEvent::{Evict, Pad, Read, Write};
     use crate::tests::{events, victims};
 
     #[test]
-    fn the_least_recent_block_leaves_whole() {
+    fn the_least_recent_block_is_evicted_whole() {
         // Block 0 (2 1) is the older.
         assert_eq!(victims("bplru:block=10", 3, "R2 W1 R12 R21"), [2, 1]);
         // A hit makes it the younger.
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_written_in_sequence_goes_first() {
+    fn a_block_written_in_sequence_is_evicted_first() {
         assert_eq!(victims("bplru:block=3", 4, "R9 W3 W4 W5 R20"), [3, 4, 5]);
         // Reads in between do not count, other writes to the block do.
         assert_eq!(victims("bplru:block=3", 4, "R9 W3 W4 R3 W5 R20"), [3, 4, 5]);

@@ -11,9 +11,9 @@ struct State {
     referenced: bool,
 }
 
-/// Where the page missed last is remembered.
+/// The list that remembers the page missed last.
 #[derive(Clone, Copy, PartialEq)]
-enum Remembered {
+enum MissedPage {
     Nowhere,
     InB1,
     InB2,
@@ -28,7 +28,7 @@ pub(crate) struct Car {
     t2: List<State>,
     b1: List<()>,
     b2: List<()>,
-    missed: Remembered,
+    missed: MissedPage,
 }
 
 impl Car {
@@ -40,7 +40,7 @@ impl Car {
             t2: List::new(),
             b1: List::new(),
             b2: List::new(),
-            missed: Remembered::Nowhere,
+            missed: MissedPage::Nowhere,
         }
     }
 
@@ -62,11 +62,11 @@ impl Policy for Car {
 
     fn miss(&mut self, page: u64, _write: bool) {
         self.missed = if self.b1.contains(page) {
-            Remembered::InB1
+            MissedPage::InB1
         } else if self.b2.contains(page) {
-            Remembered::InB2
+            MissedPage::InB2
         } else {
-            Remembered::Nowhere
+            MissedPage::Nowhere
         };
     }
 
@@ -106,7 +106,7 @@ impl Policy for Car {
             self.t2.take(page);
             self.b2.push(page, ());
         }
-        if self.missed == Remembered::Nowhere {
+        if self.missed == MissedPage::Nowhere {
             let all = self.t1.len() + self.t2.len() + self.b1.len() + self.b2.len();
             if self.t1.len() + self.b1.len() == self.c {
                 self.b1.items.remove(0);
@@ -124,13 +124,13 @@ impl Policy for Car {
         let b1 = self.b1.len() as f64;
         let b2 = self.b2.len() as f64;
         match self.missed {
-            Remembered::Nowhere => self.t1.push(page, state),
-            Remembered::InB1 => {
+            MissedPage::Nowhere => self.t1.push(page, state),
+            MissedPage::InB1 => {
                 self.p = (self.p + (b2 / b1).max(1.0)).min(self.c as f64);
                 self.b1.take(page);
                 self.t2.push(page, state);
             }
-            Remembered::InB2 => {
+            MissedPage::InB2 => {
                 self.p = (self.p - (b1 / b2).max(1.0)).max(0.0);
                 self.b2.take(page);
                 self.t2.push(page, state);
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn referenced_pages_move_to_t2() {
-        // 1 has the bit: it moves to T2, 2 goes. T1 3 4, T2 1: 3 goes, then 4.
+        // 1 has the bit: it moves to T2, 2 is evicted. T1 3 4, T2 1: 3 is evicted, then 4.
         assert_eq!(victims("car", 3, "R1 R2 R3 R1 R4 R5 R6"), [2, 3, 4]);
         // 1 and 2 move to T2; T1 is empty, T2's hand takes 1.
         assert_eq!(victims("car", 2, "R1 R2 R1 R2 R3"), [1]);
@@ -166,10 +166,10 @@ mod tests {
 
     #[test]
     fn the_target_adapts() {
-        // T1 3 4, T2 1, B1 2. R2: T1 has 2 >= 1, 3 goes to B1; then p = 1. T1 4, T2 1 2, B1 3.
-        // R3: 4 goes to B1, p = 2. T1 empty, T2 1 2 3, B1 4. R5: T1 has 0: 1 goes to B2.
-        // T1 5, T2 2 3. R6: T1 has 1 < 2: 2 goes to B2. T1 5 6, T2 3, B1 4, B2 1 2. R1: T1 has
-        // 2 >= 2: 5 goes to B1. B1 and B2 have 2 pages each: p = 1.
+        // T1 3 4, T2 1, B1 2. R2: T1 has 2 >= 1, 3 moves to B1; then p = 1. T1 4, T2 1 2, B1 3.
+        // R3: 4 moves to B1, p = 2. T1 empty, T2 1 2 3, B1 4. R5: T1 has 0: 1 moves to B2.
+        // T1 5, T2 2 3. R6: T1 has 1 < 2: 2 moves to B2. T1 5 6, T2 3, B1 4, B2 1 2. R1: T1 has
+        // 2 >= 2: 5 moves to B1. B1 and B2 have 2 pages each: p = 1.
         assert_eq!(
             victims("car", 3, "R1 R2 R3 R1 R4 R2 R3 R5 R6 R1"),
             [2, 3, 4, 1, 2, 5]
@@ -189,10 +189,10 @@ mod tests {
 
     #[test]
     fn pinned_pages_are_passed_over() {
-        // T1 1 2 3, all pinned but 3, which has the bit and moves to T2, where it is all that
-        // may go.
+        // T1 1 2 3, all pinned but 3, which has the bit and moves to T2, where it is the only page
+        // that may be evicted.
         assert_eq!(victims("car", 3, "R1 R2 R3 R3 +1 +2 R4"), [3]);
-        // B1 remembers 1. Nobody can go for it; the next time it still enters T2.
+        // B1 remembers 1. No page can be evicted for it; at the next miss it still enters T2.
         assert_eq!(
             victims("car", 2, "R1 R2 R2 R3 R4 +2 +4 R3 -2 -4 R3 R5"),
             [1, 3, 4, 2]

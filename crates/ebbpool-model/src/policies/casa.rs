@@ -125,15 +125,15 @@ mod tests {
         step("W3", &[], 1.375);
         // A read hit in D only moves it: D = 3 4.
         step("R4", &[], 1.375);
-        // |C| = 2 > tau: 2 goes. C = 1 5.
+        // |C| = 2 > tau: 2 is evicted. C = 1 5.
         step("R5", &[2], 1.375);
         step("R5", &[], 1.625);
         // Floored at 0.
         step("W4 W4", &[], 0.125);
         step("W4", &[], 0.0);
-        // |C| = 2 > 0: 1 goes. D = 3 4 6.
+        // |C| = 2 > 0: 1 is evicted. D = 3 4 6.
         step("W6", &[1], 0.0);
-        // A write hit in C leaves tau. C is empty: D's LRU page goes.
+        // A write hit in C leaves tau. C is empty: D's LRU page is evicted.
         step("W5", &[], 0.0);
         step("R7", &[3], 0.0);
     }
@@ -145,7 +145,7 @@ mod tests {
         // C = 1, D = 2 3 4: + 1 * 3 / 1, from 2 to 5, capped at 4.
         casa.play("R1 W2 W3 W4 R1");
         assert_eq!(casa.model.target(), Some(4.0));
-        // |C| = 1 is not more than 4: D's LRU page goes.
+        // |C| = 1 is not more than 4: D's LRU page is evicted.
         assert_eq!(casa.play("R5"), [2]);
     }
 

@@ -104,14 +104,14 @@ mod tests {
     #[test]
     fn cold_clean_then_cold_dirty() {
         // W1 R2 R2 R3:      cold clean 3, mixed 1dc 2
-        // R4: 3 goes.       cold clean 4, mixed 1dc 2
+        // R4: 3 is evicted.       cold clean 4, mixed 1dc 2
         // R4:               cold clean -, mixed 1dc 2 4
-        // R5: 1 is dirty and cold and goes.
+        // R5: 1 is dirty and cold and is evicted.
         // R5 W2:            cold clean -, mixed 4 5 2d
-        // R6: 4 and 5 move to the cold clean list, 2 becomes cold and moves; the search goes on
-        //     in the mixed list although the other is not empty, and 2 goes.
+        // R6: 4 and 5 move to the cold clean list, 2 becomes cold and moves; the search continues
+        //     in the mixed list although the other is not empty, and 2 is evicted.
         //                   cold clean 4 5 6, mixed -
-        // W7: 4 goes.
+        // W7: 4 is evicted.
         assert_eq!(
             victims("ccf-lru", 3, "W1 R2 R2 R3 R4 R4 R5 R5 W2 R6 W7"),
             [3, 1, 2, 4]
@@ -120,24 +120,24 @@ mod tests {
 
     #[test]
     fn the_mixed_list_empties() {
-        // W1 C1 R2: cold clean 2, mixed 1 (clean, it stayed). R3: 2 goes. R3: mixed 1 3, R4: both
-        // move to the cold clean list; its LRU page goes.
+        // W1 C1 R2: cold clean 2, mixed 1 (clean, it stayed). R3: 2 is evicted. R3: mixed 1 3, R4: both
+        // move to the cold clean list; its LRU page is evicted.
         assert_eq!(victims("ccf-lru", 2, "W1 C1 R2 R3 R3 R4"), [2, 1]);
     }
 
     #[test]
     fn the_newcomer_is_the_next_victim() {
-        // Two dirty pages that were hit stay; every page read goes at the next miss.
+        // Two dirty pages that were hit stay; every page read is evicted at the next miss.
         assert_eq!(victims("ccf-lru", 3, "W1 W1 W2 W2 R3 R4 R5 R6"), [3, 4, 5]);
     }
 
     #[test]
     fn pins() {
         // cold clean 3 (pinned), mixed 1d 2. It counts as empty: 1 becomes cold and moves, 2
-        // moves to the cold clean list, 1 goes.
+        // moves to the cold clean list, 1 is evicted.
         assert_eq!(victims("ccf-lru", 3, "W1 W1 R2 R2 R3 +3 R4"), [1]);
         // The mixed list runs out of unpinned pages: 2 has moved to the cold clean list, behind
-        // the pinned 3, and goes.
+        // the pinned 3, and is evicted.
         assert_eq!(victims("ccf-lru", 3, "W1 W1 R2 R2 R3 +3 +1 R4"), [2]);
     }
 }

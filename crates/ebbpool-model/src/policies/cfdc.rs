@@ -6,46 +6,46 @@ use crate::buffer::Policy;
 use crate::clusters::Clusters;
 use crate::list::List;
 
-/// Where the priority region keeps its dirty pages.
-enum Dirty {
+/// The dirty pages of the priority region.
+enum DirtyPages {
     Clusters(Clusters),
     /// With `cluster=0`.
     Lru(List<()>),
 }
 
-impl Dirty {
+impl DirtyPages {
     fn enter(&mut self, page: u64) {
         match self {
-            Dirty::Clusters(clusters) => clusters.enter(page),
-            Dirty::Lru(list) => list.push(page, ()),
+            DirtyPages::Clusters(clusters) => clusters.enter(page),
+            DirtyPages::Lru(list) => list.push(page, ()),
         }
     }
 
     fn hit(&mut self, page: u64) {
         match self {
-            Dirty::Clusters(clusters) => clusters.hit(page),
-            Dirty::Lru(list) => list.take(page),
+            DirtyPages::Clusters(clusters) => clusters.hit(page),
+            DirtyPages::Lru(list) => list.take(page),
         }
     }
 
     fn leave(&mut self, page: u64) {
         match self {
-            Dirty::Clusters(clusters) => clusters.leave(page),
-            Dirty::Lru(list) => list.take(page),
+            DirtyPages::Clusters(clusters) => clusters.leave(page),
+            DirtyPages::Lru(list) => list.take(page),
         }
     }
 
     fn victim(&mut self, pinned: &BTreeSet<u64>) -> Option<u64> {
         match self {
-            Dirty::Clusters(clusters) => clusters.victim(pinned),
-            Dirty::Lru(list) => list.lru(pinned),
+            DirtyPages::Clusters(clusters) => clusters.victim(pinned),
+            DirtyPages::Lru(list) => list.lru(pinned),
         }
     }
 
     fn pages(&self) -> Vec<u64> {
         match self {
-            Dirty::Clusters(clusters) => clusters.pages(),
-            Dirty::Lru(list) => list.pages().collect(),
+            DirtyPages::Clusters(clusters) => clusters.pages(),
+            DirtyPages::Lru(list) => list.pages().collect(),
         }
     }
 
@@ -59,15 +59,15 @@ pub(crate) struct Cfdc {
     working: List<bool>,
     working_size: usize,
     clean: List<()>,
-    dirty: Dirty,
+    dirty: DirtyPages,
 }
 
 impl Cfdc {
     pub(crate) fn new(working_size: usize, cluster: u64, keys_now: bool) -> Cfdc {
         let dirty = if cluster == 0 {
-            Dirty::Lru(List::new())
+            DirtyPages::Lru(List::new())
         } else {
-            Dirty::Clusters(Clusters::new(cluster, keys_now))
+            DirtyPages::Clusters(Clusters::new(cluster, keys_now))
         };
         Cfdc {
             working: List::new(),
@@ -167,9 +167,9 @@ mod tests {
     fn clean_pages_of_p_first() {
         // W holds 2. R1 R2 R3 R4: P clean 1 2, W 3 4.
         // R1: 3 is demoted, 1 enters W: P clean 2 3, W 4 1.
-        // R5: 2 goes, 4 is demoted: P clean 3 4, W 1 5. R6: 3 goes.
+        // R5: 2 is evicted, 4 is demoted: P clean 3 4, W 1 5. R6: 3 is evicted.
         assert_eq!(victims("cfdc", 4, "R1 R2 R3 R4 R1 R5 R6"), [2, 3]);
-        // 1 is dirty in P, 2 clean: 2 goes. P dirty 1 3, W 4 5: 1 goes although 4 is clean.
+        // 1 is dirty in P, 2 clean: 2 is evicted. P dirty 1 3, W 4 5: 1 is evicted although 4 is clean.
         assert_eq!(victims("cfdc", 4, "W1 R2 W3 R4 R5 R6"), [2, 1]);
     }
 
@@ -177,7 +177,7 @@ mod tests {
     fn a_hit_in_p_demotes_first() {
         // W1 W11 W2 W21: W = 2 21, P: cluster 0 = {1} (time 1), cluster 1 = {11} (time 2), each
         // with priority 1. R1: 2 is demoted first, into cluster 0; then 1 leaves, cluster 0 =
-        // {2}, timestamp 3, priority 1. A tie: cluster 0 is older, 2 goes. (Were 1 to leave
+        // {2}, timestamp 3, priority 1. A tie: cluster 0 is older, 2 is evicted. (Were 1 to leave
         // first, cluster 0 would be a new one, created after cluster 1.)
         assert_eq!(victims("cfdc:cluster=10", 4, "W1 W11 W2 W21 R1 R30"), [2]);
     }
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn a_victim_cluster_is_emptied() {
         // Window 1: everything is in P. Entry order: cluster 0 = 5 1 3, cluster 1 = 11.
-        // Priorities: {5, 1, 3} at time 3: 6 / (9 * 2) = 1/3; {11}: 1. Cluster 0 goes in order of
+        // Priorities: {5, 1, 3} at time 3: 6 / (9 * 2) = 1/3; {11}: 1. Cluster 0 is evicted in order of
         // entry, each newcomer being clean and going next itself.
         assert_eq!(
             victims(
@@ -204,7 +204,7 @@ mod tests {
                 "W5 W1 W3 W11 W21 W22 W23 W24"
             ),
             // {21} enters at time 5 with priority 1; 22 joins it, 1 / (4 * 1) at time 6, but
-            // cluster 0 goes to its end; then cluster 2 = {21, 22, 23} with 2 / (9 * 2).
+            // cluster 0 is evicted to its end; then cluster 2 = {21, 22, 23} with 2 / (9 * 2).
             [5, 1, 3, 21]
         );
     }
@@ -231,7 +231,7 @@ mod tests {
     fn cleaned_from_outside() {
         // P: clean 2, dirty 1. C1: clean 2 1.
         assert_eq!(victims("cfdc", 4, "W1 R2 R3 R4 C1 R5 R6"), [2, 1]);
-        // In W it keeps its place.
+        // In W it keeps its position.
         assert_eq!(victims("cfdc", 4, "R1 W2 W3 R4 C3 R5 R6"), [1, 3]);
     }
 }

@@ -59,8 +59,8 @@ mod tests {
 
     #[test]
     fn clean_pages_of_the_region_first() {
-        // Region of 2. 1 dirty, 2 clean: 2 goes. Then the region is 1 3, both dirty: 1 goes,
-        // although 4 is clean. Then 3 4: 4 goes.
+        // Region of 2. 1 dirty, 2 clean: 2 is evicted. Then the region is 1 3, both dirty: 1 is evicted,
+        // although 4 is clean. Then 3 4: 4 is evicted.
         assert_eq!(victims("cflru", 4, "W1 R2 W3 R4 R5 R6 R7"), [2, 1, 4]);
         // No region: lru.
         assert_eq!(victims("cflru:window=0", 3, "W1 R2 R3 R4"), [1]);

@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn fewest_writes_in_the_region() {
         // Order 1 2 3, all dirty, writes 2 1 1. Fewest: 2 and 3, of which 2 is nearer the LRU
-        // end. Then 1 3 4: clean 4 goes. Then 1 3 5, 5 dirty with 1 write: 3. Then 1 5 6: 5.
+        // end. Then 1 3 4: clean 4 is evicted. Then 1 3 5, 5 dirty with 1 write: 3. Then 1 5 6: 5.
         assert_eq!(
             victims("cflru-c:window=1", 3, "W1 W1 W2 W3 R4 W5 W6 W7"),
             [2, 4, 3, 5]

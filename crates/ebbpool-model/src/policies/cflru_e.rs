@@ -84,12 +84,13 @@ mod tests {
             victims("cflru-e", 4, "W1 W2 W3 W4 E1=5 E2=3 E4=9 W5 W6 W7"),
             [2, 3, 1]
         );
-        // A clean page of the region goes first, whatever its block; the tie goes to the LRU end.
+        // A clean page of the region is evicted first, whatever its block; a tie is decided for the
+        // LRU end.
         assert_eq!(
             victims("cflru-e:window=1", 3, "W1 W2 R3 E1=0 E2=0 E3=7 W4 W5"),
             [3, 1]
         );
-        // Brought in again, the count is unknown until told.
+        // Admitted again, the count is unknown until the device reports it.
         assert_eq!(
             victims("cflru-e:window=1", 2, "W1 W2 E1=4 E2=5 W3 W1 W4"),
             [1, 3, 1]

@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use crate::Foreseen;
+use crate::FutureUse;
 use crate::buffer::Policy;
 use crate::list::List;
 
@@ -15,12 +15,12 @@ struct State {
     write: Option<u64>,
 }
 
-/// The pages with what comes for them.
+/// The pages with their futures.
 pub(crate) struct CostBelady {
     list: List<State>,
     asymmetry: f64,
     next_use: Option<u64>,
-    foreseen: Foreseen,
+    future: FutureUse,
 }
 
 impl CostBelady {
@@ -29,12 +29,12 @@ impl CostBelady {
             list: List::new(),
             asymmetry: 1.0,
             next_use: None,
-            foreseen: Foreseen::default(),
+            future: FutureUse::default(),
         }
     }
 
     fn score(&self, state: &State) -> f64 {
-        let now = self.foreseen.position;
+        let now = self.future.position;
         let distance = |position: u64| (position - now) as f64;
         let read = state.next_use.map_or(0.0, |then| 1.0 / distance(then));
         let write = match state.write {
@@ -50,12 +50,12 @@ impl Policy for CostBelady {
         self.next_use = next_use;
     }
 
-    fn foresee(&mut self, foreseen: Foreseen) {
-        self.foreseen = foreseen;
+    fn foresee(&mut self, future: FutureUse) {
+        self.future = future;
     }
 
     fn hit(&mut self, page: u64, write: bool) {
-        let (next_use, next_write) = (self.next_use, self.foreseen.write);
+        let (next_use, next_write) = (self.next_use, self.future.write);
         let state = self.list.state(page);
         state.dirty |= write;
         state.next_use = next_use;
@@ -81,7 +81,7 @@ impl Policy for CostBelady {
         let state = State {
             dirty: write,
             next_use: self.next_use,
-            write: self.foreseen.write,
+            write: self.future.write,
         };
         self.list.push(page, state);
     }
@@ -106,20 +106,20 @@ impl Policy for CostBelady {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Event, count, foresee, model};
+    use crate::{ModelEvent, count, foresee, model};
 
     fn victims(frames: usize, asymmetry: f64, trace: &[(u64, bool)], flush: bool) -> Vec<u64> {
         let mut model = model("cost-belady", frames);
         model.costs(asymmetry);
         let mut victims = Vec::new();
-        for (position, foreseen) in foresee(trace, flush).into_iter().enumerate() {
+        for (position, future) in foresee(trace, flush).into_iter().enumerate() {
             let (page, write) = trace[position];
             let later = trace.iter().enumerate().skip(position + 1);
             let next_use = later.clone().find(|(_, other)| other.0 == page);
-            model.foresee(foreseen);
+            model.foresee(future);
             let next_use = next_use.map(|(then, _)| then as u64);
             for event in model.reference(page, write, next_use, &Default::default()) {
-                if let Event::Evict(page) = event {
+                if let ModelEvent::Evict(page) = event {
                     victims.push(page);
                 }
             }
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn cheaper_than_belady_where_writes_are_dear() {
+    fn it_is_cheaper_than_belady_where_writes_cost_more() {
         let trace = crate::workload::workload(1, 3000, 160);
         let cost = |policy| count(policy, 40, &trace, 32.0, 0, false, 16).cost(32.0);
         assert!(cost("cost-belady") < 0.9 * cost("belady"));

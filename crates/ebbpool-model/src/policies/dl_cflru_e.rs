@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn clean_pages_then_the_least_worn_of_the_older_half() {
-        // Clean 2 goes though 1 is older. Then 1 3 4 5 are dirty, the half is 1 3: 3 has fewer
+        // Clean 2 is evicted though 1 is older. Then 1 3 4 5 are dirty, the half is 1 3: 3 has fewer
         // erases. Then 1 4 | 5 6: 4 has none.
         assert_eq!(
             victims("dl-cflru-e", 4, "W1 R2 W3 W4 E1=2 E3=1 W5 W6 W7"),

@@ -1,4 +1,4 @@
-//! dulo (Jiang et al. 2005), as the `how` of its entry in the registry reads it.
+//! dulo (Jiang et al. 2005), as the `how` of its entry in the registry describes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -139,8 +139,8 @@ mod tests {
 
     #[test]
     fn long_sequences_first() {
-        // When 20 comes the bank has 9 3 1 2: 1 2 3 are a sequence of value 1/3, 9 one of 1. When
-        // 40 comes, 1 2 3 have gone and L is 1/3: 20 to 23 are a sequence of value 7/12.
+        // When 20 is missed the bank has 9 3 1 2: 1 2 3 are a sequence of value 1/3, 9 one of 1. When
+        // 40 is missed, 1 2 3 have been evicted and L is 1/3: 20 to 23 are a sequence of value 7/12.
         let spec = "dulo:correlation=1,bank=4";
         assert_eq!(
             victims(spec, 6, "R9 R3 R1 R2 R20 R21 R22 R23 R40 R41 R42"),

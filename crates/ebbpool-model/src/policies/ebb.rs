@@ -1,7 +1,7 @@
-//! ebb, as the `how` of its entry in the registry and the comments here say.
+//! ebb, as the `how` of its entry in the registry and the comments here describe it.
 //!
 //! All logarithms of counts are to base 2, in 2048 parts, whole numbers. Sums and quotients are
-//! doubles; densities are looked up rounded to single precision, and worths are in it.
+//! doubles; densities are rounded to single precision, and values are in single precision.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -17,7 +17,7 @@ const WRITE_CLASSES: usize = 16;
 pub(crate) struct Parameters {
     ghosts: usize,
     dirty_ghosts: usize,
-    long_gone: u64,
+    counts_per_frame: u64,
     half_life: f64,
     correlated: f64,
     memory: f64,
@@ -33,7 +33,7 @@ impl Parameters {
         Parameters {
             ghosts,
             dirty_ghosts: spec.fraction("gmin", "0.5").of(ghosts),
-            long_gone: spec.number("long_gone", 2),
+            counts_per_frame: spec.number("long_gone", 2),
             half_life: spec.number("half_life", 100) as f64,
             correlated: spec.fraction("corr", "0.02").value(),
             memory: spec.number("memory", 100) as f64,
@@ -45,12 +45,12 @@ impl Parameters {
     }
 }
 
-/// What is remembered of a page, resident or ghost.
+/// The history of a page, resident or ghost.
 #[derive(Clone, Copy)]
 struct History {
     referenced_at: u64,
     references: u32,
-    /// When it was last written, and how often; nothing before it is written.
+    /// When it was last written, and how often; `None` before the first write.
     writes: Option<(u64, u32)>,
 }
 
@@ -65,9 +65,9 @@ struct Ghost {
     history: History,
 }
 
-/// A count kept of a page that has no ghost.
+/// The count of a page that has no ghost.
 #[derive(Clone, Copy)]
-struct LongGone {
+struct ForgottenCount {
     tag: u64,
     /// Quarter doublings.
     count: u32,
@@ -82,7 +82,7 @@ struct Waits {
     censored: Vec<f64>,
 }
 
-/// What was learned of references, or of writes.
+/// The learned densities of references, or of writes.
 struct Table {
     waits: Vec<Waits>,
     /// By class and bucket.
@@ -90,28 +90,29 @@ struct Table {
     /// Usual events per page in a bucket.
     usual: Vec<f64>,
     /// Events and pages at risk of the classes learned in this round.
-    seen: Vec<(f64, f64)>,
+    pooled: Vec<(f64, f64)>,
 }
 
-/// The page missed and not yet admitted, and whether it had a ghost that left dirty or clean.
+/// The page missed and not yet admitted, and whether it had a ghost that was evicted dirty or
+/// clean.
 struct Incoming {
     page: u64,
     history: History,
-    left_dirty: Option<bool>,
+    evicted_dirty: Option<bool>,
 }
 
 pub(crate) struct Ebb {
     m: usize,
     parameters: Parameters,
-    /// A page comes into the first empty place.
-    places: Vec<Option<Resident>>,
-    /// Ghosts, oldest first: those that left clean, those that left dirty.
+    /// A page is admitted to the first empty slot.
+    slots: Vec<Option<Resident>>,
+    /// Ghosts, oldest first: evicted clean, and evicted dirty.
     ghosts: [Vec<Ghost>; 2],
-    sets: BTreeMap<u64, [Option<LongGone>; 4]>,
+    sets: BTreeMap<u64, [Option<ForgottenCount>; 4]>,
     references: Table,
     writes: Table,
     incoming: Option<Incoming>,
-    /// Places, the least worth first.
+    /// Slots, the least value first.
     candidates: Vec<usize>,
     hand: usize,
     now: u64,
@@ -141,14 +142,14 @@ fn width(bucket: usize) -> f64 {
     (STARTS[bucket + 1] - STARTS[bucket]) as f64
 }
 
-/// Before anything is seen a page of age a has an event within the next reference with probability
-/// 0.5 / (a+1), told at the beginning of its bucket.
+/// Without observations a page of age a has an event within the next reference with probability 0.5
+/// / (a+1), computed at the beginning of its bucket.
 fn guess(bucket: usize) -> f64 {
     0.5 * width(bucket) / (STARTS[bucket] + 1) as f64
 }
 
 /// log2(2^count + 1) - count for a count that may be below 0, if it is: as if it were its absolute
-/// value. Counts are rounded to eighths of 2^-8; 13 doublings away 1 makes no difference.
+/// value. ModelCounts are rounded to eighths of 2^-8; 13 doublings away 1 makes no difference.
 fn one_more(count: i64) -> i64 {
     let rounded = (count.unsigned_abs() + 4) / 8;
     match rounded < 13 * 256 {
@@ -161,14 +162,15 @@ fn one_more(count: i64) -> i64 {
 }
 
 /// The count after `age` references, in which it halves once every `half_life`; then 1 more if the
-/// reference `counts`. What is lost per reference is rounded down to 2^-44 of a part. A count is never below 1, before or after.
+/// reference `counts`. The loss per reference is rounded down to 2^-44 of a part. A count is never
+/// below 1, before or after.
 fn referenced(count: u32, age: u64, half_life: f64, counts: bool) -> u32 {
     let one = (1u64 << 44) as f64;
     let per_reference = (PARTS / half_life * one) as u128;
     let lost = (u128::from(age) * per_reference + (1 << 43)) >> 44;
-    let left = i64::from(count) - lost.min(1_000_000) as i64;
-    let more = if counts { one_more(left) } else { 0 };
-    (left.max(0) + more).min(65_535) as u32
+    let evicted = i64::from(count) - lost.min(1_000_000) as i64;
+    let more = if counts { one_more(evicted) } else { 0 };
+    (evicted.max(0) + more).min(65_535) as u32
 }
 
 fn reference_class(history: &History) -> usize {
@@ -189,7 +191,7 @@ impl Table {
             waits: vec![nothing; classes],
             density: vec![vec![0.0; BUCKETS]; classes],
             usual: (0..BUCKETS).map(guess).collect(),
-            seen: vec![(0.0, 0.0); BUCKETS],
+            pooled: vec![(0.0, 0.0); BUCKETS],
         };
         for class in 0..classes {
             table.learn(class, parameters, 1.0);
@@ -198,7 +200,7 @@ impl Table {
         table
     }
 
-    /// Kaplan-Meier with a guess: in each bucket the events per page at risk, where those whose
+    /// Kaplan-Meier with a guess: in each bucket the events per page at risk, where pages whose
     /// wait ended in the bucket count half.
     fn learn(&mut self, class: usize, parameters: &Parameters, decay: f64) {
         let Waits { events, censored } = &self.waits[class];
@@ -219,8 +221,8 @@ impl Table {
         self.density[class] = (0..BUCKETS).map(|at| density(&expected, at)).collect();
 
         for at in 0..BUCKETS {
-            self.seen[at].0 += events[at];
-            self.seen[at].1 += at_risk[at];
+            self.pooled[at].0 += events[at];
+            self.pooled[at].1 += at_risk[at];
         }
         let Waits { events, censored } = &mut self.waits[class];
         for ended in events.iter_mut().chain(censored) {
@@ -231,13 +233,14 @@ impl Table {
     /// The guess weighs as much as two pages.
     fn end_round(&mut self) {
         for at in 0..BUCKETS {
-            let (events, at_risk) = std::mem::take(&mut self.seen[at]);
+            let (events, at_risk) = std::mem::take(&mut self.pooled[at]);
             self.usual[at] = (events + 2.0 * guess(at)) / (at_risk + 2.0);
         }
     }
 }
 
-/// The most events per reference, whenever one gives up waiting, for a page that enters `bucket`.
+/// The highest rate of events per reference, over all moments of eviction, for a page that enters
+/// `bucket`.
 fn density(expected: &[f64], bucket: usize) -> f32 {
     let (mut survival, mut events, mut references) = (1.0, 0.0, 0.0);
     let mut most = 0.0f64;
@@ -261,7 +264,7 @@ impl Ebb {
     pub(crate) fn new(m: usize, parameters: Parameters) -> Ebb {
         Ebb {
             m,
-            places: (0..m).map(|_| None).collect(),
+            slots: (0..m).map(|_| None).collect(),
             ghosts: [Vec::new(), Vec::new()],
             sets: BTreeMap::new(),
             references: Table::new(REFERENCE_CLASSES, &parameters),
@@ -290,15 +293,12 @@ impl Ebb {
     }
 
     fn place_of(&self, page: u64) -> usize {
-        let is_its = |place: &Option<Resident>| place.as_ref().is_some_and(|it| it.page == page);
-        self.places
-            .iter()
-            .position(is_its)
-            .expect("a resident page")
+        let is_its = |slot: &Option<Resident>| slot.as_ref().is_some_and(|it| it.page == page);
+        self.slots.iter().position(is_its).expect("a resident page")
     }
 
-    fn resident_at(&mut self, place: usize) -> &mut Resident {
-        self.places[place].as_mut().expect("a resident page")
+    fn resident_at(&mut self, slot: usize) -> &mut Resident {
+        self.slots[slot].as_mut().expect("a resident page")
     }
 
     /// A reference to a page of which there is a history.
@@ -323,7 +323,7 @@ impl Ebb {
         history
     }
 
-    /// What is known of a page that comes in, and whether its ghost, if it has one, left dirty.
+    /// The history of a missed page, and whether its ghost, if it has one, was evicted dirty.
     fn recall(&mut self, page: u64) -> (History, Option<bool>) {
         for (dirty, queue) in [false, true].into_iter().zip(&mut self.ghosts) {
             if let Some(at) = queue.iter().position(|ghost| ghost.page == page) {
@@ -339,12 +339,12 @@ impl Ebb {
         (history, None)
     }
 
-    /// How often a page without a ghost was referenced, which comes in now.
-    fn references_long_ago(&mut self, page: u64) -> u32 {
+    /// The stored count of a missed page without a ghost.
+    fn take_forgotten_count(&mut self, page: u64) -> u32 {
         let (set, tag) = self.set_and_tag(page);
         let now = self.now / self.m as u64;
         let counts = self.sets.entry(set).or_default().iter_mut();
-        let mut found = counts.filter(|kept| kept.is_some_and(|kept| kept.tag == tag));
+        let mut found = counts.filter(|entry| entry.is_some_and(|entry| entry.tag == tag));
         let Some(found) = found.next().and_then(Option::take) else {
             return 0;
         };
@@ -353,18 +353,18 @@ impl Ebb {
         referenced(count, age, self.half_life(), true)
     }
 
-    /// As many sets of four as hold the counts, by the upper half of the page's hash; the tag is
-    /// the upper 11 bits of the lower half.
+    /// The page's set of four counts, by the upper half of the page's hash, and its tag, the upper
+    /// 11 bits of the lower half.
     fn set_and_tag(&self, page: u64) -> (u64, u64) {
         let mut z = page;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^= z >> 31;
-        let sets = (self.parameters.long_gone * self.m as u64).div_ceil(4);
+        let sets = (self.parameters.counts_per_frame * self.m as u64).div_ceil(4);
         (((z >> 32) * sets) >> 32, (z & 0xffff_ffff) >> 21)
     }
 
-    /// The longest forgotten ghost goes, of those that left dirty if these are too many.
+    /// Forgets the oldest ghost, of those evicted dirty if these are too many.
     fn forget_a_ghost(&mut self) {
         let [clean, dirty] = &self.ghosts;
         let of_dirty = dirty.len() > self.parameters.dirty_ghosts || clean.is_empty();
@@ -374,32 +374,33 @@ impl Ebb {
         if let Some((at, writes)) = history.writes {
             self.writes.waits[write_class(writes)].censored[bucket(self.now - at)] += 1.0;
         }
-        self.keep_count(page, &history);
+        self.store_count(page, &history);
     }
 
-    /// In place of the page's own count, or of one taken for it; else of the count referenced
-    /// longest ago where four are kept.
-    fn keep_count(&mut self, page: u64, history: &History) {
-        if self.parameters.long_gone == 0 {
+    /// Stores the count in place of the page's own, or of one mistaken for it; else of the count
+    /// referenced longest ago if the set has four.
+    fn store_count(&mut self, page: u64, history: &History) {
+        if self.parameters.counts_per_frame == 0 {
             return;
         }
         let (set, tag) = self.set_and_tag(page);
         let now = self.now / self.m as u64;
         let time = history.referenced_at / self.m as u64 % (1 << 15);
         let counts = self.sets.entry(set).or_default();
-        let age = |kept: &LongGone| (now + (1 << 15) - kept.time) % (1 << 15);
-        let its = |kept: &Option<LongGone>| kept.is_some_and(|kept| kept.tag == tag);
-        // An empty place is the oldest of all; of places equally old the first is taken.
+        let age = |entry: &ForgottenCount| (now + (1 << 15) - entry.time) % (1 << 15);
+        let its = |entry: &Option<ForgottenCount>| entry.is_some_and(|entry| entry.tag == tag);
+        // An empty entry is the oldest of all; of entries equally old the first is replaced.
         let oldest = |at: &usize| counts[*at].as_ref().map_or(1 << 15, age);
-        let place = counts.iter().position(its);
-        let place = place.or_else(|| (0..4).rev().max_by_key(oldest));
+        let slot = counts.iter().position(its);
+        let slot = slot.or_else(|| (0..4).rev().max_by_key(oldest));
         let count = (history.references / 512).min(62);
-        counts[place.expect("one of four")] = Some(LongGone { tag, count, time });
+        counts[slot.expect("one of four")] = Some(ForgottenCount { tag, count, time });
     }
 
-    /// Nobody could go for the page missed before, which is a ghost as it was, but the newest.
+    /// No page could be evicted for the page missed before, which becomes a ghost again, the
+    /// newest.
     fn refused(&mut self, incoming: Incoming) {
-        if let Some(dirty) = incoming.left_dirty {
+        if let Some(dirty) = incoming.evicted_dirty {
             let Incoming { page, history, .. } = incoming;
             self.ghosts[usize::from(dirty)].push(Ghost { page, history });
         }
@@ -439,8 +440,8 @@ impl Ebb {
         self.learned = 0;
     }
 
-    fn worth(&self, place: usize) -> f32 {
-        let resident = self.places[place].as_ref().expect("a resident page");
+    fn value(&self, slot: usize) -> f32 {
+        let resident = self.slots[slot].as_ref().expect("a resident page");
         let history = &resident.history;
         let of = |table: &Table, class: usize, since: u64| {
             table.density[class][bucket(self.now - since)]
@@ -462,13 +463,13 @@ impl Ebb {
 impl Policy for Ebb {
     fn hit(&mut self, page: u64, write: bool) {
         self.now += 1;
-        let place = self.place_of(page);
-        let mut history = self.resident_at(place).history;
+        let slot = self.place_of(page);
+        let mut history = self.resident_at(slot).history;
         history = self.referenced(history);
         if write {
             history = self.written(history);
         }
-        let resident = self.resident_at(place);
+        let resident = self.resident_at(slot);
         resident.history = history;
         resident.dirty |= write;
     }
@@ -478,58 +479,58 @@ impl Policy for Ebb {
             self.refused(incoming);
         }
         self.now += 1;
-        let (mut history, left_dirty) = self.recall(page);
+        let (mut history, evicted_dirty) = self.recall(page);
         if write {
             history = self.written(history);
         }
         self.incoming = Some(Incoming {
             page,
             history,
-            left_dirty,
+            evicted_dirty,
         });
         self.learn();
     }
 
     fn victim(&mut self, _write: bool, pinned: &BTreeSet<u64>) -> u64 {
-        let looked_at = (0..self.parameters.looks.min(self.m)).map(|n| (self.hand + n) % self.m);
-        let considered = self.candidates.iter().copied().chain(looked_at);
+        let compared = (0..self.parameters.looks.min(self.m)).map(|n| (self.hand + n) % self.m);
+        let considered = self.candidates.iter().copied().chain(compared);
         let mut ranked: Vec<usize> = Vec::new();
-        for place in considered {
-            let page = self.places[place].as_ref().map(|resident| resident.page);
-            // A place that was a candidate once may be looked at again, and changes nothing then.
-            if page.is_some_and(|page| !pinned.contains(&page)) && !ranked.contains(&place) {
-                ranked.push(place);
+        for slot in considered {
+            let page = self.slots[slot].as_ref().map(|resident| resident.page);
+            // A slot that was a candidate may be met again, which changes nothing.
+            if page.is_some_and(|page| !pinned.contains(&page)) && !ranked.contains(&slot) {
+                ranked.push(slot);
             }
         }
         self.hand = (self.hand + self.parameters.looks.min(self.m)) % self.m;
-        // Of equals the longest unreferenced goes first.
+        // Of equals the longest unreferenced is evicted first.
         let rank = |at: &usize| {
-            let resident = self.places[*at].as_ref().expect("a resident page");
-            let worth = self.worth(*at).to_bits();
-            (worth, resident.history.referenced_at as u32)
+            let resident = self.slots[*at].as_ref().expect("a resident page");
+            let value = self.value(*at).to_bits();
+            (value, resident.history.referenced_at as u32)
         };
         ranked.sort_by_key(rank);
         ranked.truncate(self.parameters.pool);
         self.candidates = ranked;
-        let place = self.candidates.first().copied().unwrap_or_else(|| {
+        let slot = self.candidates.first().copied().unwrap_or_else(|| {
             let mut in_turn = (0..self.m).map(|n| (self.hand + n) % self.m);
-            let may_go = |place: &usize| {
-                let resident = self.places[*place].as_ref();
+            let may_evict = |slot: &usize| {
+                let resident = self.slots[*slot].as_ref();
                 resident.is_some_and(|resident| !pinned.contains(&resident.page))
             };
-            in_turn.find(may_go).expect("an unpinned page")
+            in_turn.find(may_evict).expect("an unpinned page")
         });
-        self.resident_at(place).page
+        self.resident_at(slot).page
     }
 
     fn admit(&mut self, page: u64, write: bool) {
         let mut incoming = self.incoming.take().expect("a page that was missed");
         assert_eq!(incoming.page, page);
-        if incoming.left_dirty.is_none() {
-            incoming.history.references = self.references_long_ago(page);
+        if incoming.evicted_dirty.is_none() {
+            incoming.history.references = self.take_forgotten_count(page);
         }
-        let empty = self.places.iter().position(Option::is_none);
-        self.places[empty.expect("an empty place")] = Some(Resident {
+        let empty = self.slots.iter().position(Option::is_none);
+        self.slots[empty.expect("an empty place")] = Some(Resident {
             page,
             dirty: write,
             history: incoming.history,
@@ -537,23 +538,23 @@ impl Policy for Ebb {
     }
 
     fn evict(&mut self, page: u64) {
-        let place = self.place_of(page);
-        let left = self.places[place].take().expect("a resident page");
+        let slot = self.place_of(page);
+        let evicted = self.slots[slot].take().expect("a resident page");
         if self.parameters.ghosts == 0 {
             return;
         }
         if self.ghosts[0].len() + self.ghosts[1].len() == self.parameters.ghosts {
             self.forget_a_ghost();
         }
-        self.ghosts[usize::from(left.dirty)].push(Ghost {
+        self.ghosts[usize::from(evicted.dirty)].push(Ghost {
             page,
-            history: left.history,
+            history: evicted.history,
         });
     }
 
     fn clean(&mut self, page: u64) {
-        let place = self.place_of(page);
-        self.resident_at(place).dirty = false;
+        let slot = self.place_of(page);
+        self.resident_at(slot).dirty = false;
     }
 
     fn costs(&mut self, asymmetry: f64) {
@@ -561,7 +562,7 @@ impl Policy for Ebb {
     }
 
     fn resident(&self) -> Vec<(u64, bool)> {
-        let residents = self.places.iter().flatten();
+        let residents = self.slots.iter().flatten();
         residents.map(|it| (it.page, it.dirty)).collect()
     }
 }
@@ -573,7 +574,7 @@ mod tests {
     use crate::{model, workload};
 
     #[test]
-    fn ages_fall_into_halves_of_octaves() {
+    fn buckets_hold_half_a_doubling() {
         let buckets = [0, 1, 2, 3, 4, 5, 6, 9, 10, 13, 14, 22].map(bucket);
         assert_eq!(buckets, [0, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7]);
         assert_eq!((width(1), width(4), width(6)), (1.0, 4.0, 8.0));
@@ -593,14 +594,14 @@ mod tests {
     fn a_density_looks_beyond_a_lull() {
         let mut expected = vec![0.0; BUCKETS];
         expected[8] = 1e6;
-        // The event comes for certain within bucket 8, ages 30 to 45, in its first moment.
+        // The event is certain within bucket 8, ages 30 to 45, in its first moment.
         let from_4 = 1.0 / (4.0 + 4.0 + 8.0 + 8.0);
         assert!((f64::from(density(&expected, 4)) - from_4).abs() < 1e-4);
         assert_eq!(density(&expected, 9), 0.0);
     }
 
     #[test]
-    fn pages_used_often_stay_and_dirty_pages_stay_where_writes_are_dear() {
+    fn pages_used_often_stay_and_dirty_pages_stay_where_writes_cost_more() {
         let mut player = Player::new(model("ebb", 3), "");
         assert!(player.play("R1 R2 R3 R1 R1 R1 R3").is_empty());
         // All have the same guess, and 2 is the oldest.

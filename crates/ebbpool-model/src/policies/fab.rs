@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::buffer::Policy;
 use crate::list::List;
 
-/// Pages in the order in which they came in, and the blocks by recency.
+/// Pages in order of admission, and the blocks by recency.
 pub(crate) struct Fab {
     pages: List<bool>,
     blocks: List<()>,
@@ -95,7 +95,7 @@ mod tests {
     use crate::tests::victims;
 
     #[test]
-    fn the_block_with_most_pages_leaves_whole() {
+    fn the_block_with_most_pages_is_evicted_whole() {
         // Block 1 has two pages: 12 and 11 leave in order of entry. Two frames are free again.
         assert_eq!(
             victims("fab:block=10", 4, "R1 R12 R21 W11 R31 R32"),
@@ -103,7 +103,7 @@ mod tests {
         );
         // All have one: the least recently used, 21 after the hit on 1.
         assert_eq!(victims("fab:block=10", 3, "R1 R21 R11 R1 R31"), [21]);
-        // The incoming page belongs to the block that leaves.
+        // The missed page belongs to the block that is evicted.
         assert_eq!(victims("fab:block=10", 2, "R1 R2 R3 R4 R5"), [1, 2, 3, 4]);
         // A pinned page of the block stays.
         assert_eq!(victims("fab:block=10", 3, "R1 R2 R11 +1 R12"), [2]);

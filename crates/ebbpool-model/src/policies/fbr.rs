@@ -11,7 +11,7 @@ struct State {
 }
 
 /// An LRU list with a count per page. The new section is its part at the MRU end, the old section
-/// that at the LRU end, as far as the new one leaves room.
+/// its part at the LRU end, as far as the new one leaves room.
 pub(crate) struct Fbr {
     list: List<State>,
     new: usize,
@@ -93,13 +93,13 @@ mod tests {
     #[test]
     fn the_least_count_of_the_old_section() {
         // m = 4, new 1 page, old 2. Order 1 2 3 4; 1 is hit outside the new section: 2 3 4 1
-        // with counts 1 1 1 2. 2 goes: 3 4 1 5. 3 goes: 4 1 5 6. Of 4 and 1, 4 goes; of 1 and
+        // with counts 1 1 1 2. 2 is evicted: 3 4 1 5. 3 is evicted: 4 1 5 6. Of 4 and 1, 4 is evicted; of 1 and
         // 5, the count of 5 is less.
         assert_eq!(
             victims("fbr", 4, "R1 R2 R3 R4 R1 R5 R6 R7 R8"),
             [2, 3, 4, 5]
         );
-        // Three hits in the new section count nothing: 1 goes first.
+        // Three hits in the new section do not count: 1 is evicted first.
         assert_eq!(victims("fbr", 4, "R1 R1 R1 R1 R2 R3 R4 R5"), [1]);
         // 1 and 2 with 1 reference each are the old section, 1 is the least recently used.
         assert_eq!(victims("fbr", 4, "R1 R2 R3 R4 +1 +2 R5 -1 -2 R6"), [3, 1]);
@@ -111,7 +111,7 @@ mod tests {
         for page in 1..=3 {
             fbr.admit(page, false);
         }
-        // Counts 7 1 1 have the average 3, 8 1 1 more: 4 1 1.
+        // ModelCounts 7 1 1 have the average 3, 8 1 1 more: 4 1 1.
         for _ in 0..6 {
             fbr.hit(1, false);
         }

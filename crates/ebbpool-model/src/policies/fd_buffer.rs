@@ -9,7 +9,7 @@ use crate::two_stack::TwoStack;
 
 /// When a window ends.
 enum Interval {
-    /// After so many references.
+    /// After this many references.
     References(u64),
     /// When its I/O, in microseconds, reaches this.
     Auto { computing_us_over_q: f64 },
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn advice_comes_before_service() {
+    fn the_advisor_runs_before_the_reference_is_served() {
         let text = "W8 W9 R1 R2 R3 R1 R2 R3 R4";
         // Mc = 2: R3 takes 1 from C, R1 takes 2, R2 takes 3, R3 takes 1. R4 is the ninth
         // reference. If it ends the window, Mc becomes 3, reads having hit at distance 3, and R4
@@ -240,8 +240,8 @@ mod tests {
 
     #[test]
     fn clock_pools() {
-        // Mc = 2. C = 1 2, D = 3 4. R1 sets 1's bit; R5: 1 is passed over, 2 goes.
-        // C = 1 5; R6: 1 goes, its bit was cleared.
+        // Mc = 2. C = 1 2, D = 3 4. R1 sets 1's bit; R5: 1 is passed over, 2 is evicted.
+        // C = 1 5; R6: 1 is evicted, its bit was cleared.
         assert_eq!(
             victims("fd-buffer:pools=clock", 4, "R1 R2 W3 W4 R1 R5 R6"),
             [2, 1]
@@ -251,7 +251,7 @@ mod tests {
             victims("fd-buffer:pools=clock", 4, "R1 R2 W3 W4 W3 W5"),
             [4]
         );
-        // D = 3 4 1 (|D| > Md), C = 2; W5: 3 goes. D = 4 1 5: W6: 4. D = 1 5 6: W7: 1.
+        // D = 3 4 1 (|D| > Md), C = 2; W5: 3 is evicted. D = 4 1 5: W6: 4. D = 1 5 6: W7: 1.
         assert_eq!(
             victims("fd-buffer:pools=clock", 4, "R1 R2 W3 W4 R1 W1 W5 W6 W7"),
             [3, 4, 1]
@@ -261,13 +261,13 @@ mod tests {
     #[test]
     fn two_queue_pools() {
         // Mc = Md = 4: kin = 1, kout = 2. C: A1in 1 2 3 4; D: A1in 11 12 13 14.
-        // R1: moves nothing. R5: 1 goes, onto A1out. R1: 2 goes; 1 is in A1out: onto Am.
-        // C: A1in 3 4 5, Am 1, A1out 2. R6, R7: 3 and 4 go; A1out 3 4 (2 is dropped).
-        // C: A1in 5 6 7, Am 1. R2: 5 goes, A1out 4 5; 2 is new: A1in 6 7 2. R4: 6 goes before 4
+        // R1: moves nothing. R5: 1 is evicted, onto A1out. R1: 2 is evicted; 1 is in A1out: onto Am.
+        // C: A1in 3 4 5, Am 1, A1out 2. R6, R7: 3 and 4 are evicted; A1out 3 4 (2 is dropped).
+        // C: A1in 5 6 7, Am 1. R2: 5 is evicted, A1out 4 5; 2 is new: A1in 6 7 2. R4: 6 is evicted before 4
         // comes in, A1out 5 6, which 4 has just dropped out of: A1in 7 2 4.
-        // R6: 7 goes, A1out 6 7; 6 onto Am: A1in 2 4, Am 1 6. R7: 2 goes, A1out 7 2; 7 onto
+        // R6: 7 is evicted, A1out 6 7; 6 onto Am: A1in 2 4, Am 1 6. R7: 2 is evicted, A1out 7 2; 7 onto
         // Am 1 6 7. A1in 4: not more than kin.
-        // R8: Am's LRU 1 goes, no trace. A1in 4 8. R1: 4 goes; 1 is new: A1in 8 1.
+        // R8: Am's LRU 1 is evicted, no trace. A1in 4 8. R1: 4 is evicted; 1 is new: A1in 8 1.
         assert_eq!(
             victims(
                 "fd-buffer:pools=2q",

@@ -9,7 +9,7 @@ use crate::spec::Fraction;
 /// A clean and a dirty pool.
 pub(crate) struct FdStatic {
     m: usize,
-    /// Mc, the wanted number of clean pages; that of dirty pages is m - Mc.
+    /// Mc, the target number of clean pages; that of dirty pages is m - Mc.
     pub(crate) mc: usize,
     clean: Box<dyn Pool>,
     dirty: Box<dyn Pool>,
@@ -130,18 +130,18 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves() {
-        // Mc = Md = 2. C = 1 2, D = 3 4. A read takes from C, |D| not being more than Md.
+    fn the_pool_that_yields_the_victim() {
+        // Mc = Md = 2. C = 1 2, D = 3 4. The victim of a read is from C, |D| not being more than Md.
         assert_eq!(victims("fd-static", 4, "R1 R2 W3 W4 R5"), [1]);
-        // A write takes from D, |C| not being more than Mc.
+        // The victim of a write is from D, |C| not being more than Mc.
         assert_eq!(victims("fd-static", 4, "R1 R2 W3 W4 W5"), [3]);
-        // C = 1, D = 2 3 4: both kinds take from D.
+        // C = 1, D = 2 3 4: victims of both kinds are from D.
         assert_eq!(victims("fd-static", 4, "R1 W2 W3 W4 R5"), [2]);
         assert_eq!(victims("fd-static", 4, "R1 W2 W3 W4 W5"), [2]);
-        // C = 2 3 4 after R2's hit is 3 4 2, D = 1: both take from C.
+        // C = 2 3 4 after R2's hit is 3 4 2, D = 1: victims of both are from C.
         assert_eq!(victims("fd-static", 4, "W1 R2 R3 R4 R2 R5"), [3]);
         assert_eq!(victims("fd-static", 4, "W1 R2 R3 R4 R2 W5"), [3]);
-        // Md = 0: a read takes from D while it has pages, then from C.
+        // Md = 0: the victim of a read is from D while it has pages, then from C.
         assert_eq!(victims("fd-static:clean=100%", 2, "W1 R2 R3 R4"), [1, 2]);
         // A write with |C| = 2 = Mc and D empty: C's.
         assert_eq!(victims("fd-static:clean=2", 2, "R1 R2 W3"), [1]);

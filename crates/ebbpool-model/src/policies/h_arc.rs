@@ -1,4 +1,4 @@
-//! h-arc (Fan, Du and Voigt 2014), as the `how` of its entry in the registry reads it.
+//! h-arc (Fan, Du and Voigt 2014), as the `how` of its entry in the registry describes it.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ struct Side {
     once: List<()>,
     /// Pages referenced more often.
     often: List<()>,
-    /// Numbers of pages that left `once` and `often`, the oldest first.
+    /// Numbers of pages evicted from `once` and `often`, the oldest first.
     once_ghosts: Vec<u64>,
     often_ghosts: Vec<u64>,
-    /// The share of the side that `once` should have.
+    /// The target share of `once` in the side.
     once_share: f64,
 }
 
@@ -48,7 +48,7 @@ impl Side {
         self.once_ghosts.contains(&page) || self.often_ghosts.contains(&page)
     }
 
-    /// Forgets the ghost that was missed, and moves the share by so much over the side's size.
+    /// Forgets the ghost that was missed, and moves the share by the step over the side's size.
     fn adapt(&mut self, page: u64, size: usize) {
         let (once, often) = (self.once_ghosts.len(), self.often_ghosts.len());
         let size = size as f64;
@@ -72,9 +72,9 @@ impl Side {
     }
 
     fn victim(&self, size: usize, pinned: &BTreeSet<u64>) -> Option<u64> {
-        let wanted = (self.once_share * size as f64).floor() as usize;
+        let target = (self.once_share * size as f64).floor() as usize;
         let (once, often) = (self.once.lru(pinned), self.often.lru(pinned));
-        if self.once.len() >= wanted {
+        if self.once.len() >= target {
             once.or(often)
         } else {
             often.or(once)
@@ -86,9 +86,9 @@ impl Side {
     }
 }
 
-/// What is known of the page missed last.
+/// Whether the page missed last is remembered.
 #[derive(Clone, Copy, PartialEq)]
-enum Missed {
+enum MissedPage {
     New,
     CleanGhost,
     DirtyGhost,
@@ -98,9 +98,9 @@ pub(crate) struct HArc {
     m: usize,
     clean: Side,
     dirty: Side,
-    /// The number of clean pages wanted.
+    /// The target number of clean pages.
     target: usize,
-    missed: Missed,
+    missed: MissedPage,
 }
 
 impl HArc {
@@ -110,7 +110,7 @@ impl HArc {
             clean: Side::default(),
             dirty: Side::default(),
             target: 0,
-            missed: Missed::New,
+            missed: MissedPage::New,
         }
     }
 
@@ -138,17 +138,17 @@ impl Policy for HArc {
 
     fn miss(&mut self, page: u64, _write: bool) {
         if self.clean.remembers(page) {
-            self.missed = Missed::CleanGhost;
+            self.missed = MissedPage::CleanGhost;
             self.target = (self.target + 1).min(self.m);
             self.clean.adapt(page, self.target);
         } else if self.dirty.remembers(page) {
-            self.missed = Missed::DirtyGhost;
+            self.missed = MissedPage::DirtyGhost;
             let (clean, dirty) = (self.clean.ghosts(), self.dirty.ghosts());
             let step = if dirty >= clean { 2 } else { 2 * clean / dirty };
             self.target = self.target.saturating_sub(step);
             self.dirty.adapt(page, self.m - self.target);
         } else {
-            self.missed = Missed::New;
+            self.missed = MissedPage::New;
             if self.clean.all() == self.m {
                 self.clean.forget_oldest();
             } else if self.clean.all() + self.dirty.all() == 2 * self.m {
@@ -159,7 +159,7 @@ impl Policy for HArc {
 
     fn victim(&mut self, _write: bool, pinned: &BTreeSet<u64>) -> u64 {
         let resident = self.clean.resident();
-        if self.missed == Missed::New && resident == self.m {
+        if self.missed == MissedPage::New && resident == self.m {
             let once = self.clean.once.lru(pinned);
             let often = self.clean.often.lru(pinned);
             return once.or(often).expect("an unpinned page");
@@ -167,7 +167,7 @@ impl Policy for HArc {
         let clean = self.clean.victim(self.target, pinned);
         let dirty = self.dirty.victim(self.m - self.target, pinned);
         let from_clean = resident > self.target
-            || (self.missed == Missed::DirtyGhost && resident == self.target);
+            || (self.missed == MissedPage::DirtyGhost && resident == self.target);
         let first = if from_clean {
             clean.or(dirty)
         } else {
@@ -182,17 +182,17 @@ impl Policy for HArc {
         } else {
             &mut self.clean
         };
-        if self.missed == Missed::New {
+        if self.missed == MissedPage::New {
             side.once.push(page, ());
         } else {
             side.often.push(page, ());
         }
-        self.missed = Missed::New;
+        self.missed = MissedPage::New;
         self.trim();
     }
 
     fn evict(&mut self, page: u64) {
-        let forgotten = self.missed == Missed::New && self.clean.resident() == self.m;
+        let forgotten = self.missed == MissedPage::New && self.clean.resident() == self.m;
         let side = if self.clean.contains(page) {
             &mut self.clean
         } else {
@@ -248,11 +248,11 @@ mod tests {
         // one page is all; it enters the list of pages seen more often. |C| = 1 is not more than
         // 1: D's, 3.
         step("R1", &[3], 1.0);
-        // C = 2 | 1, D = 4, dirty ghost 3: the target falls by 2, to none. 2 goes.
+        // C = 2 | 1, D = 4, dirty ghost 3: the target falls by 2, to none. 2 is evicted.
         step("W3", &[2], 0.0);
-        // C = | 1, D = 4 | 3. A new page: 1 goes, since the target is none.
+        // C = | 1, D = 4 | 3. A new page: 1 is evicted, since the target is none.
         step("W5", &[1], 0.0);
-        // C is empty; D = 4 5 | 3: the page seen once goes, 4, whatever the share.
+        // C is empty; D = 4 5 | 3: the page seen once is evicted, 4, whatever the share.
         step("R6", &[4], 0.0);
     }
 
@@ -268,10 +268,10 @@ mod tests {
 
     #[test]
     fn written_pages_stay_dirty_through_reads() {
-        // A read of a dirty page keeps it among the dirty ones; clean pages go while the target
+        // A read of a dirty page keeps it among the dirty ones; clean pages are evicted while the target
         // is none.
         assert_eq!(victims("h-arc", 3, "W1 R1 R2 R3 R4 R5"), [2, 3]);
-        // Pinned clean pages: the dirty one goes.
+        // Pinned clean pages: the dirty one is evicted.
         assert_eq!(victims("h-arc", 3, "W1 R2 R3 +2 +3 R4"), [1]);
         // Written back it is clean, as often used as before.
         assert_eq!(victims("h-arc", 3, "W1 W1 C1 R2 R3 R4 R5"), [2, 3]);

@@ -21,7 +21,7 @@ pub(crate) struct Lirs {
     resident: List<State>,
     stack: List<()>,
     queue: List<()>,
-    /// The pages of the stack that are not resident, in the order they left.
+    /// The pages of the stack that are not resident, in order of eviction.
     ghosts: List<()>,
 }
 
@@ -50,7 +50,7 @@ impl Lirs {
     }
 
     /// The page becomes LIR, on top of the stack. If that makes too many, the one nearest the
-    /// bottom that is not pinned becomes HIR and goes to the end of the queue.
+    /// bottom that is not pinned becomes HIR and moves to the end of the queue.
     fn promote(&mut self, page: u64, pinned: &BTreeSet<u64>) {
         self.place_on_top(page);
         if self.queue.contains(page) {
@@ -77,7 +77,7 @@ impl Lirs {
         self.stack.push(page, ());
     }
 
-    /// What is below the lowest LIR page leaves the stack; then the ghosts that left first do,
+    /// Removes everything below the lowest LIR page from the stack, then the ghosts evicted first,
     /// until the stack has at most 2m pages.
     fn prune(&mut self) {
         let pages = self.stack.pages();
@@ -120,7 +120,7 @@ impl Policy for Lirs {
     fn victim(&mut self, _write: bool, pinned: &BTreeSet<u64>) -> u64 {
         loop {
             let first = self.queue.lru(pinned);
-            // Where all of the queue is pinned, an LIR page has to leave.
+            // Where all of the queue is pinned, an LIR page is evicted.
             let page = first.or_else(|| self.lowest_lir(pinned));
             let page = page.expect("an unpinned page");
             let state = self.resident.state(page);
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn lir_pages_outlive_a_scan() {
-        // Three LIR pages and one frame for others, through which a scan goes.
+        // Three LIR pages and one frame for others, through which a scan passes.
         assert_eq!(
             victims("lirs:hir=25%", 4, "R1 R2 R3 R4 R5 R6 R7 R8"),
             [4, 5, 6, 7]
@@ -198,12 +198,12 @@ mod tests {
 
     #[test]
     fn a_ghost_in_the_stack_becomes_lir() {
-        // S (top last) 1 2 3 4, Q 4. R5: 4 goes.      S 1 2 3 (4) 5, Q 5
-        // R4: 5 goes, 4 becomes LIR, 1 HIR.           S 2 3 (5) 4, Q 1
-        // R6: 1 goes, which is not in the stack.      S 2 3 (5) 4 6, Q 6
-        // R1: 6 goes, 1 is new.                       S 2 3 (5) 4 (6) 1, Q 1
-        // R6: 1 goes, 6 becomes LIR, 2 HIR.           S 3 (5) 4 (1) 6, Q 2
-        // R7: 2 goes.
+        // S (top last) 1 2 3 4, Q 4. R5: 4 is evicted.      S 1 2 3 (4) 5, Q 5
+        // R4: 5 is evicted, 4 becomes LIR, 1 HIR.     S 2 3 (5) 4, Q 1
+        // R6: 1 is evicted, which is not in the stack.      S 2 3 (5) 4 6, Q 6
+        // R1: 6 is evicted, 1 is new.                 S 2 3 (5) 4 (6) 1, Q 1
+        // R6: 1 is evicted, 6 becomes LIR, 2 HIR.     S 3 (5) 4 (1) 6, Q 2
+        // R7: 2 is evicted.
         assert_eq!(
             victims("lirs:hir=25%", 4, "R1 R2 R3 R4 R5 R4 R6 R1 R6 R7"),
             [4, 5, 1, 6, 1, 2]
@@ -215,17 +215,17 @@ mod tests {
         // S 1 2 3 4, Q 4. R4: in the stack: LIR; 1 becomes HIR.      S 2 3 4, Q 1
         // R1: not in the stack: on top, still HIR.                   S 2 3 4 1, Q 1
         // R1: in the stack: LIR; 2 becomes HIR.                      S 3 4 1, Q 2
-        // R5: 2 goes.
+        // R5: 2 is evicted.
         assert_eq!(victims("lirs:hir=25%", 4, "R1 R2 R3 R4 R4 R1 R1 R5"), [2]);
-        // R1: 1 is LIR at the bottom; now 2 is. R4: 2 becomes HIR and goes.
+        // R1: 1 is LIR at the bottom; now 2 is. R4: 2 becomes HIR and is evicted.
         assert_eq!(victims("lirs:hir=25%", 4, "R1 R2 R3 R4 R1 R4 R5"), [2]);
     }
 
     #[test]
     fn hir_pages_are_a_queue() {
-        // Two LIR pages, two HIR. Q 3 4. R5: 3 goes. R4: LIR; 1 to the end.   Q 5 1
-        // R6: 5 goes. R1: on top of the stack, to the end.                    Q 6 1
-        // R7: 6 goes. R8: 1 goes.
+        // Two LIR pages, two HIR. Q 3 4. R5: 3 is evicted. R4: LIR; 1 to the end.   Q 5 1
+        // R6: 5 is evicted. R1: on top of the stack, to the end.              Q 6 1
+        // R7: 6 is evicted. R8: 1 is evicted.
         assert_eq!(
             victims("lirs:hir=50%", 4, "R1 R2 R3 R4 R5 R4 R6 R1 R7 R8"),
             [3, 5, 6, 1]
@@ -235,9 +235,9 @@ mod tests {
     #[test]
     fn the_stack_has_twice_as_many_pages_as_there_are_frames() {
         // S 1, Q 2, then (2) 3, (2) (3) 4: four. R5 forgets 2:  S 1 (3) (4) 5
-        // R2: 5 goes, 2 is new; 3 is forgotten.                 S 1 (4) (5) 2
-        // R4: 2 goes, 4 becomes LIR, 1 HIR.                     S 4, Q 1
-        // R6: 1 goes.
+        // R2: 5 is evicted, 2 is new; 3 is forgotten.           S 1 (4) (5) 2
+        // R4: 2 is evicted, 4 becomes LIR, 1 HIR.               S 4, Q 1
+        // R6: 1 is evicted.
         assert_eq!(
             victims("lirs", 2, "R1 R2 R3 R4 R5 R2 R4 R6"),
             [2, 3, 4, 5, 2, 1]
@@ -252,20 +252,20 @@ mod tests {
 
     #[test]
     fn pins() {
-        // 4, all of the queue, is pinned: 1 goes, the lowest LIR page that is not.
-        // R6: 5 has become LIR, for there were only two. 2 goes.
+        // 4, all of the queue, is pinned: 1 is evicted, the lowest LIR page that is not. R6: 5 has
+        // become LIR, for there were only two. 2 is evicted.
         assert_eq!(victims("lirs:hir=25%", 4, "R1 R2 R3 R4 +4 R5 R6"), [1, 2]);
         assert_eq!(victims("lirs:hir=25%", 4, "R1 R2 R3 R4 +4 +1 R5"), [2]);
     }
 
     #[test]
     fn a_dirty_page_gets_a_round_as_lir_page() {
-        // S 1 2d 3 4d, Q 4d. R5: 4 gets the flag and becomes LIR; 1 becomes HIR and goes.
+        // S 1 2d 3 4d, Q 4d. R5: 4 gets the flag and becomes LIR; 1 becomes HIR and is evicted.
         //                                                      S 2d 3 4dc 5, Q 5
-        // R6: 5 goes. R5: 6 goes, 5 becomes LIR, 2d HIR.       S 3 4dc 5, Q 2d
-        // R7: 2 gets the flag and becomes LIR; 3 goes.         S 4dc 5 2dc 7, Q 7
-        // R8: 7 goes. R7: 8 goes, 7 becomes LIR, 4dc HIR.      S 5 2dc 7, Q 4dc
-        // R9: 4 has had its round and goes.
+        // R6: 5 is evicted. R5: 6 is evicted, 5 becomes LIR, 2d HIR.       S 3 4dc 5, Q 2d
+        // R7: 2 gets the flag and becomes LIR; 3 is evicted.         S 4dc 5 2dc 7, Q 7
+        // R8: 7 is evicted. R7: 8 is evicted, 7 becomes LIR, 4dc HIR.      S 5 2dc 7, Q 4dc
+        // R9: 4 has had its round and is evicted.
         assert_eq!(
             victims("lirs-wsr:hir=25%", 4, "R1 W2 R3 W4 R5 R6 R5 R7 R8 R7 R9"),
             [1, 5, 6, 3, 7, 8, 4]
@@ -275,10 +275,10 @@ mod tests {
     #[test]
     fn only_a_write_clears_the_flag() {
         // S 1d 2, Q 2. R2: 2 becomes LIR, 1 HIR. R3: 1 gets the flag and becomes LIR; 2 becomes
-        // HIR and goes.                                                      S 1dc 3, Q 3
+        // HIR and is evicted.                                                S 1dc 3, Q 3
         // Then 1 is referenced, so that 3 leaves the stack.                  S 1dc, Q 3
         // R3 R3: 3 becomes LIR, 1 HIR.                                       S 3, Q 1dc
-        // R4: 1 goes if it still has the flag; else it gets it anew, and 3 goes.
+        // R4: 1 is evicted if it still has the flag; else it gets it anew, and 3 is evicted.
         for (access, last) in [("R1", 1), ("W1", 3)] {
             let text = format!("W1 R2 R2 R3 {access} R3 R3 R4");
             assert_eq!(victims("lirs-wsr", 2, &text), [2, last], "{access}");
@@ -287,15 +287,15 @@ mod tests {
 
     #[test]
     fn all_dirty() {
-        // Each gets the flag in turn, then the first to come round again goes.
-        // S 1 2 3, Q 3. 3 becomes LIR, 1 HIR; 1 becomes LIR, 2 HIR; 2 becomes LIR, 3 HIR; 3 goes.
+        // Each gets the flag in turn, then the first that is met again is evicted. S 1 2 3, Q 3. 3
+        // becomes LIR, 1 HIR; 1 becomes LIR, 2 HIR; 2 becomes LIR, 3 HIR; 3 is evicted.
         assert_eq!(victims("lirs-wsr", 3, "W1 W2 W3 W4"), [3]);
         assert_eq!(victims("lirs-wsr", 1, "W1 W2 R3"), [1, 2]);
     }
 
     #[test]
     fn pinned_pages_keep_their_places() {
-        // S 1 2 3d, Q 3d. 1 and 2 are pinned: 3 gets the flag, becomes LIR and HIR again, and goes.
+        // S 1 2 3d, Q 3d. 1 and 2 are pinned: 3 gets the flag, becomes LIR and HIR again, and is evicted.
         assert_eq!(victims("lirs-wsr", 3, "R1 R2 W3 +1 +2 R4"), [3]);
         // 1 is pinned: 2 becomes HIR in place of it.
         assert_eq!(victims("lirs-wsr", 3, "R1 R2 W3 +1 R4"), [2]);

@@ -13,10 +13,10 @@ struct Page {
 /// The resident pages. One reference is one unit of time.
 ///
 /// A reference contributes (1/2)^(lambda x age) to its page's CRF. All CRF values shrink alike with
-/// time, so pages are compared by what does not change: their standing, log2(CRF) + lambda x now.
-/// It is kept as a double, and brought forward at each reference as the paper does with the CRF:
-/// the CRF of the moment is 2^(standing - lambda x now), 1 is added, and the logarithm taken again.
-/// Of equal standings the least recently used goes.
+/// time, so pages are compared by a value that does not change: their standing, log2(CRF) + lambda
+/// x now. It is a double, updated at each reference as the paper does with the CRF: the current CRF
+/// is 2^(standing - lambda x now), 1 is added, and the logarithm taken again. Of equal standings
+/// the least recently used page is evicted.
 pub(crate) struct Lrfu {
     lambda: f64,
     now: u64,
@@ -87,7 +87,7 @@ mod tests {
     use super::Lrfu;
     use crate::buffer::Policy;
     use crate::tests::victims;
-    use crate::{Event, model, workload};
+    use crate::{ModelEvent, model, workload};
 
     #[test]
     fn recency_and_frequency() {
@@ -95,11 +95,11 @@ mod tests {
         assert_eq!(victims("lrfu:lambda=0.5", 3, "R1 R1 R2 R3 R4"), [2]);
         // lambda = 0.9: 1 has 2^-3.6 + 2^-2.7 = 0.236, 2 has 2^-1.8 = 0.287.
         assert_eq!(victims("lrfu:lambda=0.9", 3, "R1 R1 R2 R3 R4"), [1]);
-        // A page that left and comes back starts anew: 2 and 1 have one reference each.
+        // A page evicted and admitted again starts anew: 2 and 1 have one reference each.
         assert_eq!(victims("lrfu:lambda=0", 2, "R1 R2 R3 R1 R4"), [1, 2, 3]);
     }
 
-    /// CRF values as the paper defines them, from all references since the page came in.
+    /// CRF values as the paper defines them, from all references since the page's admission.
     #[test]
     fn standings_are_those_of_the_sums() {
         for lambda in [0.0, 0.001, 0.05, 0.5, 1.0] {
@@ -148,7 +148,7 @@ mod tests {
             {
                 let events = lrfu.reference(page, write, None, &none);
                 let evicted = events.iter().find_map(|event| match event {
-                    Event::Evict(page) => Some(*page),
+                    ModelEvent::Evict(page) => Some(*page),
                     _ => None,
                 });
                 if let Some(evicted) = evicted {

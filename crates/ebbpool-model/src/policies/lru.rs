@@ -45,7 +45,7 @@ impl Policy for Lru {
 
 #[cfg(test)]
 mod tests {
-    use crate::Event::{Evict, Read, Write};
+    use crate::ModelEvent::{Evict, Read, Write};
     use crate::tests::{events, victims};
 
     #[test]

@@ -1,4 +1,4 @@
-//! lru-c (Lee et al. 2023), as the `how` of its entry in the registry reads it.
+//! lru-c (Lee et al. 2023), as the `how` of its entry in the registry describes it.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ struct State {
 pub(crate) struct LruC {
     list: List<State>,
     batch: usize,
-    /// What the cleaner writes together with the victim chosen.
+    /// The pages that the cleaner writes together with the victim chosen.
     written: Vec<u64>,
 }
 
@@ -100,7 +100,7 @@ impl Policy for LruC {
 mod tests {
     use std::collections::BTreeSet;
 
-    use crate::Event::{Evict, Read, Write};
+    use crate::ModelEvent::{Evict, Read, Write};
     use crate::tests::{events, victims};
     use crate::{model, workload};
 
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn the_cleaner_writes_a_batch_of_passed_pages() {
-        // 1 and 2 are passed when 3 goes; one more miss finds them clean.
+        // 1 and 2 are passed when 3 is evicted; one more miss finds them clean.
         assert_eq!(
             events("lru-c:batch=2", 4, "W1 W2 R3 R4 R5 R6"),
             [
@@ -131,8 +131,8 @@ mod tests {
                 Read(6)
             ]
         );
-        // A hit takes 1 out of those passed: 2 alone is no batch. 4 goes, then 5; 6 is passed by
-        // then, and 2 and 6 are a batch.
+        // After a hit 1 no longer counts as passed: 2 alone is no batch. 4 is evicted, then 5; 6 is
+        // passed by then, and 2 and 6 are a batch.
         assert_eq!(
             events("lru-c:batch=2", 4, "W1 R3 W2 R4 R5 R1 R6")[4..],
             [Evict(3), Read(5), Evict(4), Read(6)]

@@ -10,17 +10,17 @@ struct Page {
     times: Vec<u64>,
 }
 
-/// The resident pages and when they were referenced, back to the reference that brought them in
-/// or, where their history was kept, further.
+/// The resident pages and when they were referenced, back to the reference that admitted them or,
+/// where their history was remembered, further.
 pub(crate) struct LruK {
     frames: usize,
     k: usize,
     now: u64,
     pages: BTreeMap<u64, Page>,
-    /// The pages that left at the last m evictions with their histories, the oldest first.
-    left: Vec<(u64, Vec<u64>)>,
+    /// The pages of the last m evictions with their histories, the oldest first.
+    evicted: Vec<(u64, Vec<u64>)>,
     /// The history of the page missed last.
-    known: Vec<u64>,
+    history: Vec<u64>,
 }
 
 impl LruK {
@@ -30,12 +30,12 @@ impl LruK {
             k,
             now: 0,
             pages: BTreeMap::new(),
-            left: Vec::new(),
-            known: Vec::new(),
+            evicted: Vec::new(),
+            history: Vec::new(),
         }
     }
 
-    /// What is least for the page that leaves.
+    /// The key that is least for the page to evict.
     fn order(&self, page: &Page) -> (bool, u64) {
         let references = page.times.len();
         if references < self.k {
@@ -56,8 +56,8 @@ impl Policy for LruK {
 
     fn miss(&mut self, page: u64, _write: bool) {
         self.now += 1;
-        let kept = self.left.iter().rev().find(|(other, _)| *other == page);
-        self.known = kept.map_or(Vec::new(), |(_, times)| times.clone());
+        let entry = self.evicted.iter().rev().find(|(other, _)| *other == page);
+        self.history = entry.map_or(Vec::new(), |(_, times)| times.clone());
     }
 
     fn victim(&mut self, _write: bool, pinned: &BTreeSet<u64>) -> u64 {
@@ -67,7 +67,7 @@ impl Policy for LruK {
     }
 
     fn admit(&mut self, page: u64, write: bool) {
-        let mut times = std::mem::take(&mut self.known);
+        let mut times = std::mem::take(&mut self.history);
         times.push(self.now);
         let state = Page {
             dirty: write,
@@ -78,9 +78,9 @@ impl Policy for LruK {
 
     fn evict(&mut self, page: u64) {
         let state = self.pages.remove(&page).expect("a resident page");
-        self.left.push((page, state.times));
-        if self.left.len() > self.frames {
-            self.left.remove(0);
+        self.evicted.push((page, state.times));
+        if self.evicted.len() > self.frames {
+            self.evicted.remove(0);
         }
     }
 
@@ -103,12 +103,12 @@ mod tests {
 
     #[test]
     fn the_second_to_last_reference() {
-        // 3 has one reference. Then 4 has one. 1 has 1 and 4, 2 has 2 and 3: 1 goes before 2.
+        // 3 has one reference. Then 4 has one. 1 has 1 and 4, 2 has 2 and 3: 1 is evicted before 2.
         assert_eq!(
             victims("lru-k", 3, "R1 R2 R2 R1 R3 R4 R4 R5 R5 R6"),
             [3, 1, 2]
         );
-        // Of pages with one reference the least recently used goes.
+        // Of pages with one reference the least recently used is evicted.
         assert_eq!(victims("lru-k", 3, "R1 R1 R2 R3 R4 R5"), [2, 3]);
         // Of three references the third to last counts: 1's is 1, 2's is 3; lru-k:k=2 would
         // compare 2 and 4.
@@ -120,15 +120,16 @@ mod tests {
 
     #[test]
     fn history_outlives_eviction() {
-        // 1 leaves for 3 and comes back with its reference before: it has two, 3 has one.
+        // 1 is evicted for 3 and admitted again with its earlier reference: it has two, 3 has one.
         assert_eq!(victims("lru-k", 2, "R1 R2 R3 R1 R4"), [1, 2, 3]);
-        // Two more evictions, as many as there are frames, and 1 is forgotten: with one
-        // reference it is the least recently used when 6 comes in.
+        // Two more evictions, as many as there are frames, and 1 is forgotten: with one reference
+        // it is the least recently used when 6 is admitted.
         assert_eq!(
             victims("lru-k", 2, "R1 R2 R3 R4 R5 R1 R6 R7"),
             [1, 2, 3, 4, 5, 1]
         );
-        // Nobody can go for 1; its history stays as it was, and 1 is spared for 2 and then 3.
+        // No page can be evicted for 1; its history stays as it was, and 2 and then 3 are evicted
+        // before 1.
         assert_eq!(
             victims("lru-k", 2, "R1 R2 R3 +2 +3 R1 -2 -3 R1 R4 R5"),
             [1, 2, 3, 4]

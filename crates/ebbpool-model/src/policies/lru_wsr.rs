@@ -71,11 +71,11 @@ mod tests {
 
     #[test]
     fn dirty_pages_get_another_round() {
-        // 1d 2 3d. R4: 1 gets the flag and moves, 2 is clean and goes.      -> 3d 1dc 4
-        // R5: 3 gets the flag and moves, 1 has it and goes.                 -> 4 3dc 5
+        // 1d 2 3d. R4: 1 gets the flag and moves, 2 is clean and is evicted.      -> 3d 1dc 4
+        // R5: 3 gets the flag and moves, 1 has it and is evicted.                 -> 4 3dc 5
         // W3: a hit clears the flag.                                        -> 4 5 3d
-        // R6, R7: 4 and 5 go.                                               -> 3d 6 7
-        // W8: 3 gets the flag anew and moves, 6 goes.                       -> 7 3dc 8d
+        // R6, R7: 4 and 5 are evicted.                                      -> 3d 6 7
+        // W8: 3 gets the flag anew and moves, 6 is evicted.                 -> 7 3dc 8d
         assert_eq!(
             victims("lru-wsr", 3, "W1 R2 W3 R4 R5 W3 R6 R7 W8"),
             [2, 1, 4, 5, 6]
@@ -92,9 +92,9 @@ mod tests {
 
     #[test]
     fn cleaning_clears_the_flag() {
-        // R3: 1 gets the flag, 2 goes.                                      -> 1dc 3
+        // R3: 1 gets the flag, 2 is evicted.                                -> 1dc 3
         // C1, then W1: dirty again, not cold.                               -> 3 1d
-        // R4: 3 goes. R5: 1 gets the flag, 4 goes.
+        // R4: 3 is evicted. R5: 1 gets the flag, 4 is evicted.
         assert_eq!(victims("lru-wsr", 2, "W1 R2 R3 C1 W1 R4 R5"), [2, 3, 4]);
     }
 

@@ -1,14 +1,14 @@
-//! for (Lv, Cui, He and Chen 2011), as the `how` of its entry in the registry reads it.
+//! for (Lv, Cui, He and Chen 2011), as the `how` of its entry in the registry describes it.
 
 use std::collections::BTreeSet;
 
 use crate::buffer::Policy;
 use crate::list::List;
 
-/// What is known of the reads of a page, or of its writes, since it came in.
+/// The reads of a page, or its writes, since its admission.
 #[derive(Clone, Copy, Default)]
 struct Operations {
-    /// The number of the reference that was the last one.
+    /// The position of the last one.
     last: Option<u64>,
     /// The references between the last two.
     distance: Option<u64>,
@@ -61,8 +61,8 @@ impl OperationAware {
         operations.last = Some(self.now);
     }
 
-    /// What an operation of this kind is worth that costs so much when it comes.
-    fn worth(&self, operations: Operations, cost: f64) -> f64 {
+    /// `cost` over the distance to the next operation of this kind.
+    fn weight_of(&self, operations: Operations, cost: f64) -> f64 {
         match operations.last {
             None => 0.0,
             Some(last) => {
@@ -78,7 +78,7 @@ impl OperationAware {
         } else {
             1.0
         };
-        self.worth(state.reads, 1.0) + self.worth(state.writes, write)
+        self.weight_of(state.reads, 1.0) + self.weight_of(state.writes, write)
     }
 }
 

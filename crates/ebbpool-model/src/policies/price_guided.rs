@@ -1,28 +1,28 @@
-//! price-guided: evict the page with the least max(1 - price from now to the next reference,
-//! dirty ? R + n - price from now to the next write : nothing), n the references up to that write.
-//! Clean pages never used again first, then dirty ones whose write is owed in any case; ties: the
-//! farther of the positions that the value counts on.
+//! price-guided: evict the page with the least max(1 - price from now to the next reference, dirty
+//! ? R + n - price from now to the next write : nothing), where n is the number of references up to
+//! that write. Clean pages never used again are evicted first, then dirty ones whose write is due
+//! in any case; ties: the farther of the positions at which the value is saved.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use crate::Foreseen;
+use crate::FutureUse;
 use crate::buffer::Policy;
 use crate::list::List;
 
 struct State {
     dirty: bool,
     next_use: Option<u64>,
-    foreseen: Foreseen,
+    future: FutureUse,
 }
 
-/// The pages with what comes for them, and the prices.
+/// The pages with their futures, and the prices.
 pub(crate) struct PriceGuided {
     list: List<State>,
     asymmetry: f64,
     prices: Vec<f64>,
     next_use: Option<u64>,
-    foreseen: Foreseen,
+    future: FutureUse,
 }
 
 impl PriceGuided {
@@ -32,22 +32,22 @@ impl PriceGuided {
             asymmetry: 1.0,
             prices: Vec::new(),
             next_use: None,
-            foreseen: Foreseen::default(),
+            future: FutureUse::default(),
         }
     }
 
-    /// The value, and the position that it counts on.
+    /// The value, and the position at which it is saved.
     fn value(&self, state: &State) -> (f64, u64) {
-        let now = self.foreseen.position;
+        let now = self.future.position;
         let price = |then: u64| self.prices[then as usize] - self.prices[now as usize];
         let mut value = (f64::NEG_INFINITY, u64::MAX);
         if let Some(then) = state.next_use {
             value = (1.0 - price(then), then);
         }
         if state.dirty {
-            let write = match state.foreseen.write {
+            let write = match state.future.write {
                 Some(then) => {
-                    let saved = self.asymmetry + state.foreseen.references_to_write as f64;
+                    let saved = self.asymmetry + state.future.references_to_write as f64;
                     (saved - price(then), then)
                 }
                 None => (f64::MIN, u64::MAX),
@@ -65,8 +65,8 @@ impl Policy for PriceGuided {
         self.next_use = next_use;
     }
 
-    fn foresee(&mut self, foreseen: Foreseen) {
-        self.foreseen = foreseen;
+    fn foresee(&mut self, future: FutureUse) {
+        self.future = future;
     }
 
     fn prices(&mut self, prices: &[f64]) {
@@ -74,11 +74,11 @@ impl Policy for PriceGuided {
     }
 
     fn hit(&mut self, page: u64, write: bool) {
-        let (next_use, foreseen) = (self.next_use, self.foreseen);
+        let (next_use, future) = (self.next_use, self.future);
         let state = self.list.state(page);
         state.dirty |= write;
         state.next_use = next_use;
-        state.foreseen = foreseen;
+        state.future = future;
     }
 
     fn victim(&mut self, _write: bool, pinned: &BTreeSet<u64>) -> u64 {
@@ -97,7 +97,7 @@ impl Policy for PriceGuided {
         let state = State {
             dirty: write,
             next_use: self.next_use,
-            foreseen: self.foreseen,
+            future: self.future,
         };
         self.list.push(page, state);
     }
@@ -138,33 +138,33 @@ mod tests {
         ];
         for (position, (page, dirty, next_use, write, count)) in (0..).zip(pages) {
             policy.next_use(Some(next_use));
-            policy.foresee(Foreseen {
+            policy.foresee(FutureUse {
                 position,
                 write,
                 references_to_write: count,
             });
             policy.admit(page, dirty);
         }
-        policy.foresee(Foreseen {
+        policy.foresee(FutureUse {
             position: 3,
-            ..Foreseen::default()
+            ..FutureUse::default()
         });
         policy.victim(false, &pinned.iter().copied().collect())
     }
 
     #[test]
-    fn least_value_leaves() {
-        // No prices: 2 and 3 are worth a read each, and 3's is farther.
+    fn the_page_of_least_value_is_evicted() {
+        // No prices: 2 and 3 save a read each, and 3's is farther.
         assert_eq!(victim([0.0; 7], 2.0, &[]), 3);
-        // 1 is worth its write and two reads.
+        // 1 saves its write and two reads.
         assert_eq!(victim([0.0; 7], 2.0, &[3]), 2);
-        // Dear up to 4: 2's read is worth -2, 1's reads together 2 - 3.
-        let dear = [0.0, 0.0, 0.0, 0.0, 3.0, 3.0, 3.0];
-        assert_eq!(victim(dear, 0.0, &[3]), 2);
-        // Dear from 4 to 5: 1 is worth its first read, as 2 is; the lower number goes.
+        // A high price up to 4: 2's read has the value -2, 1's reads together 2 - 3.
+        let high_price = [0.0, 0.0, 0.0, 0.0, 3.0, 3.0, 3.0];
+        assert_eq!(victim(high_price, 0.0, &[3]), 2);
+        // A high price from 4 to 5: 1 saves its first read, as 2 does; the lower number is evicted.
         let later = [0.0, 0.0, 0.0, 0.0, 0.5, 9.0, 9.0];
         assert_eq!(victim(later, 2.0, &[3]), 1);
-        // Unless the write is dear enough.
+        // Unless the write costs enough.
         assert_eq!(victim(later, 8.0, &[3]), 2);
     }
 
@@ -175,7 +175,7 @@ mod tests {
         policy.prices(&[0.0, 0.0, 0.0, 5.0, 7.0]);
         let mut admit = |page, dirty, next_use, write| {
             policy.next_use(next_use);
-            policy.foresee(Foreseen {
+            policy.foresee(FutureUse {
                 position: page,
                 write,
                 references_to_write: 0,

@@ -41,21 +41,22 @@ impl Ref {
 
     /// The blocks with most pages in the window, of those with an unpinned page there.
     fn choose_victim_blocks(&self, pinned: &BTreeSet<u64>) -> BTreeSet<u64> {
-        // Block -> the pages it has in the window, and where the least recent of them is.
+        // Block -> the number of its pages in the window, and the position of the least recent of
+        // them.
         let mut blocks: BTreeMap<u64, (usize, usize)> = BTreeMap::new();
-        for (place, page) in self.window().into_iter().enumerate() {
-            let (pages, _) = blocks.entry(page / self.block).or_insert((0, place));
+        for (position, page) in self.window().into_iter().enumerate() {
+            let (pages, _) = blocks.entry(page / self.block).or_insert((0, position));
             *pages += 1;
         }
         let mut eligible: Vec<(u64, usize, usize)> = Vec::new();
-        for (block, (pages, place)) in blocks {
+        for (block, (pages, position)) in blocks {
             let mut window = self.window().into_iter();
             if window.any(|page| page / self.block == block && !pinned.contains(&page)) {
-                eligible.push((block, pages, place));
+                eligible.push((block, pages, position));
             }
         }
         // Most pages first; of equals, the one nearer the LRU end.
-        eligible.sort_by_key(|(_, pages, place)| (std::cmp::Reverse(*pages), *place));
+        eligible.sort_by_key(|(_, pages, position)| (std::cmp::Reverse(*pages), *position));
         let chosen = eligible.iter().take(self.victims);
         chosen.map(|(block, _, _)| *block).collect()
     }
@@ -103,9 +104,9 @@ mod tests {
     #[test]
     fn one_victim_block() {
         // The window is 3 pages.
-        // 1 2 11 | 12 21 3: block 0 has two, is chosen, 1 goes.
-        // 2 11 12 | 21 3 30: block 0 is still there, 2 goes.
-        // 11 12 21 | 3 30 31: anew: block 1, 11 goes.
+        // 1 2 11 | 12 21 3: block 0 has two, is chosen, 1 is evicted.
+        // 2 11 12 | 21 3 30: block 0 is still there, 2 is evicted.
+        // 11 12 21 | 3 30 31: anew: block 1, 11 is evicted.
         // 12 21 3 | 30 31 32: 12.
         // 21 3 30 | 31 32 40: anew: blocks 2, 0 and 3 have one each, 2 is nearest: 21.
         assert_eq!(
@@ -120,7 +121,7 @@ mod tests {
 
     #[test]
     fn not_the_lru_page() {
-        // 1 11 12 | 13 14 15: block 1 has most; 11 and 12 go, then, 13 and 14 having come into
+        // 1 11 12 | 13 14 15: block 1 has most; 11 and 12 are evicted, then, 13 and 14 having come into
         // the window, they too: the block stays a victim block while it has pages there.
         assert_eq!(
             victims(
@@ -144,7 +145,7 @@ mod tests {
     #[test]
     fn a_victim_block_without_pages_in_the_window_stays_one() {
         // victims=2, window 3. 1 11 21 | 2 12 22: all have one; blocks 0 and 1 are chosen,
-        // being nearest the LRU end. 1 goes.
+        // being nearest the LRU end. 1 is evicted.
         // 11 21 2 | 12 22 30: 11 (block 1). 21 2 12 | 22 30 31: 2 (block 0), not 21.
         // 21 12 22 | ...: 12. 21 22 30 | ...: none, chosen anew: 2 first, 21.
         assert_eq!(

@@ -5,23 +5,23 @@ use std::collections::BTreeSet;
 use crate::buffer::Policy;
 use crate::list::List;
 
-/// Counts stop here.
+/// ModelCounts stop here.
 const MOST: u32 = 3;
 
 struct State {
     dirty: bool,
-    /// Hits since the page came into its queue, less one for each round in the main queue.
+    /// Hits since the page entered its queue, less one for each round in the main queue.
     count: u32,
 }
 
-/// Three queues, oldest page first: small, main, and the page numbers of those that left small.
+/// Three queues, oldest page first: small, main, and the page numbers of those evicted from small.
 pub(crate) struct S3Fifo {
     small: List<State>,
     main: List<State>,
     ghosts: List<()>,
     small_size: usize,
     main_size: usize,
-    /// Whether a page has ever left.
+    /// Whether there was an eviction.
     evicted: bool,
 }
 
@@ -38,7 +38,7 @@ impl S3Fifo {
     }
 
     /// The oldest unpinned page of the main queue without a count. Those with one lose a count and
-    /// go to the end.
+    /// move to the end.
     fn victim_of_main(&mut self, pinned: &BTreeSet<u64>) -> Option<u64> {
         loop {
             let page = self.main.lru(pinned)?;
@@ -138,9 +138,9 @@ mod tests {
     #[test]
     fn a_page_hit_twice_moves_to_the_main_queue() {
         // Small holds one page, main three. 1 fills small; 2, 3 and 4 go to main, since nothing has
-        // left yet. R5: main is not too long, 1 goes.              small 5, main 2 3 4
-        // R5 R5, R6: 5 was hit twice and moves; small is empty: 2 goes.  small 6, main 3 4 5
-        // R6, R7: 6 was hit once and goes.                         small 7, main 3 4 5
+        // left yet. R5: main is not too long, 1 is evicted.        small 5, main 2 3 4
+        // R5 R5, R6: 5 was hit twice and moves; small is empty: 2 is evicted.  small 6, main 3 4 5
+        // R6, R7: 6 was hit once and is evicted.                         small 7, main 3 4 5
         assert_eq!(
             victims("s3-fifo:small=25%", 4, "R1 R2 R3 R4 R5 R5 R5 R6 R6 R7"),
             [1, 2, 6]
@@ -149,12 +149,12 @@ mod tests {
 
     #[test]
     fn ghosts_go_to_the_main_queue() {
-        // As above, 1 is a ghost after R5. R1: 5 goes and becomes a ghost, 1 comes into main.
+        // As above, 1 is a ghost after R5. R1: 5 is evicted and becomes a ghost, 1 enters main.
         //                                              small -, main 2 3 4 1, ghosts 5
-        // R6: main has more than three: 2 goes.        small 6, main 3 4 1, ghosts 5
-        // R7, R8, R9: small gives each time.           ghosts 6 7 8, which are three; 5 is not kept
-        // R5: 9 goes, 5 is new.                        small 5, main 3 4 1, ghosts 7 8 9
-        // R7: 5 goes, 7 comes into main. R10: 3 goes.
+        // R6: main has more than three, 2 is evicted.  small 6, main 3 4 1, ghosts 5
+        // R7, R8, R9: victims are from small.          ghosts 6 7 8, which are three; 5 is forgotten
+        // R5: 9 is evicted, 5 is new.                  small 5, main 3 4 1, ghosts 7 8 9
+        // R7: 5 is evicted, 7 enters main. R10: 3 is evicted.
         assert_eq!(
             victims(
                 "s3-fifo:small=25%",
@@ -167,13 +167,14 @@ mod tests {
 
     #[test]
     fn the_main_queue_counts_to_three() {
-        // Main 2 3 4, 2 hit five times, 3 once. 5 and 6 come in as ghosts, so that main gives.
-        // R1: 5 goes. R10: main 2 3 4 1: 2 has 2 left, 3 has 0, 4 goes.   small 10, main 1 2 3
-        // R5: 10 goes. R11: main 1 2 3 5: 1 goes.                         small 11, main 2 3 5
-        // R10: 11 goes. R12: 2 has 1 left, 3 goes.                        small 12, main 5 10 2
-        // R11: 12 goes. R13: 5 goes.                                      small 13, main 10 2 11
-        // R12: 13 goes. R14: 10 goes.                                     small 14, main 2 11 12
-        // R13: 14 goes. R15: 2 has 0 left, 11 goes.                       small 15, main 12 13 2
+        // Main 2 3 4, 2 hit five times, 3 once. 5 and 6 are admitted as ghosts, so that victims are
+        // from main. R1: 5 is evicted. R10: of main 2 3 4 1, 2 has 2 left, 3 has 0, 4 is evicted.
+        //                                                               small 10, main 1 2 3
+        // R5: 10 is evicted. R11: of main 1 2 3 5, 1 is evicted.        small 11, main 2 3 5
+        // R10: 11 is evicted. R12: 2 has 1 left, 3 is evicted.          small 12, main 5 10 2
+        // R11: 12 is evicted. R13: 5 is evicted.                        small 13, main 10 2 11
+        // R12: 13 is evicted. R14: 10 is evicted.                       small 14, main 2 11 12
+        // R13: 14 is evicted. R15: 2 has 0 left, 11 is evicted.         small 15, main 12 13 2
         assert_eq!(
             victims(
                 "s3-fifo:small=25%",
@@ -186,7 +187,7 @@ mod tests {
 
     #[test]
     fn pins() {
-        // Small 1, main 2 3 4. 1 is pinned: small counts as empty, 2 goes.
+        // Small 1, main 2 3 4. 1 is pinned: small counts as empty, 2 is evicted.
         assert_eq!(
             victims("s3-fifo:small=25%", 4, "R1 R2 R3 R4 +1 R5 -1 R6"),
             [2, 1]
@@ -194,8 +195,9 @@ mod tests {
     }
 
     #[test]
-    fn nobody_may_go() {
-        // 1 is a ghost. It is missed in vain, and remembered all the same: it comes into main.
+    fn a_miss_while_all_pages_are_pinned() {
+        // 1 is a ghost. It is missed while all pages are pinned, and still remembered: it enters
+        // main.
         assert_eq!(
             victims("s3-fifo:small=50%", 2, "R1 R2 R3 +2 +3 R1 -2 -3 R1 R4 R5"),
             [1, 3, 2, 4]

@@ -10,10 +10,10 @@ struct State {
     visited: bool,
 }
 
-/// A FIFO in which nothing moves, and a hand that goes from the oldest page to the newest.
+/// A FIFO in which no page moves, and a hand that moves from the oldest page to the newest.
 pub(crate) struct Sieve {
     list: List<State>,
-    /// The page at which the next search begins; the oldest page without one.
+    /// The page at which the next search begins; `None` is the oldest page.
     hand: Option<u64>,
 }
 
@@ -27,8 +27,8 @@ impl Sieve {
 
     /// The page one step newer than this one.
     fn newer(&self, page: u64) -> Option<u64> {
-        let place = self.list.position(page).expect("the page is in the list");
-        let newer = self.list.items.get(place + 1);
+        let position = self.list.position(page).expect("the page is in the list");
+        let newer = self.list.items.get(position + 1);
         newer.map(|(page, _)| *page)
     }
 
@@ -90,9 +90,9 @@ mod tests {
 
     #[test]
     fn visited_pages_stay_where_they_are() {
-        // 1* 2 3*. R4: 1's bit is cleared, 2 goes, the hand is at 3*.       -> 1 3* 4
-        // R5: 3's bit is cleared, 4 goes, the hand is past the newest page. -> 1 3 5
-        // R6: from the oldest: 1 goes. R7: the hand is at 3, which goes.
+        // 1* 2 3*. R4: 1's bit is cleared, 2 is evicted, the hand is at 3*.       -> 1 3* 4
+        // R5: 3's bit is cleared, 4 is evicted, the hand is past the newest page. -> 1 3 5
+        // R6: from the oldest: 1 is evicted. R7: the hand is at 3, which is evicted.
         assert_eq!(
             victims("sieve", 3, "R1 R2 R3 R1 R3 R4 R5 R6 R7"),
             [2, 4, 1, 3]
@@ -100,8 +100,8 @@ mod tests {
     }
 
     #[test]
-    fn the_hand_goes_on_where_it_stopped() {
-        // 1 goes, the hand is at 2. A hit on 2: 3 goes, not the oldest page.
+    fn the_hand_continues_where_it_stopped() {
+        // 1 is evicted, the hand is at 2. A hit on 2: 3 is evicted, not the oldest page.
         assert_eq!(victims("sieve", 3, "R1 R2 R3 R4 R2 R5 R6"), [1, 3, 4]);
         // All visited: cleared in order, then the first has no bit any more.
         assert_eq!(victims("sieve", 2, "R1 R2 R2 R1 R3"), [1]);
@@ -109,8 +109,8 @@ mod tests {
 
     #[test]
     fn pins() {
-        // 1 is pinned: its bit stays, 2 goes. Unpinned, 3 goes first since the hand is there, then
-        // 4 and 5; 1 loses its bit only when the hand comes round to it.
+        // 1 is pinned: its bit stays, 2 is evicted. Unpinned, 3 is evicted first since the hand is there, then
+        // 4 and 5; 1 loses its bit only when the hand reaches it again.
         assert_eq!(
             victims("sieve", 3, "R1 R2 R3 R1 +1 R4 -1 R5 R6 R7 R8"),
             [2, 3, 4, 5, 6]

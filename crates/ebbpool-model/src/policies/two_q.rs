@@ -67,7 +67,7 @@ impl Policy for TwoQ {
     }
 
     fn admit(&mut self, page: u64, write: bool) {
-        // It was looked up before room was made for it, which may have dropped it.
+        // It was looked up before room was made for it, which may have removed it.
         if self.a1out.contains(page) {
             self.a1out.take(page);
         }
@@ -98,24 +98,24 @@ mod tests {
 
     #[test]
     fn a_hit_in_a1in_moves_nothing() {
-        // kin = 1: the oldest of 1 2 3 4 goes although it was hit, then 2.
+        // kin = 1: the oldest of 1 2 3 4 is evicted although it was hit, then 2.
         assert_eq!(victims("2q", 4, "R1 R2 R3 R4 R1 R5 R6"), [1, 2]);
     }
 
     #[test]
-    fn pages_asked_for_again_enter_am() {
-        // kout = 2. 1 leaves A1in and comes back into Am while 2 leaves. A1in is 3 4 5, Am 1.
-        // A1in gives as long as it has more than one page: 3, 4. Then Am gives 1.
+    fn pages_missed_again_enter_am() {
+        // kout = 2. 1 is evicted from A1in and admitted to Am while 2 is evicted. A1in is 3 4 5, Am 1.
+        // Victims are from A1in while it has more than one page: 3, 4. Then 1 from Am.
         assert_eq!(victims("2q", 4, "R1 R2 R3 R4 R5 R1 R6 R7"), [1, 2, 3, 4]);
-        // 3, 4 and 5 come back likewise, each while the next one leaves; A1in is 7, not more
-        // than kin, so Am gives its least recently used, which is 3 after the hit of 1.
+        // 3, 4 and 5 are admitted again likewise, each while the next one is evicted; A1in is 7, not more
+        // than kin, so the victim is the least recently used of Am, which is 3 after the hit of 1.
         let am = "R1 R2 R3 R4 R5 R1 R6 R3 R7 R4 R1 R8";
         assert_eq!(victims("2q", 4, am), [1, 2, 3, 4, 5, 6, 3]);
     }
 
     #[test]
     fn a1out_holds_kout_pages() {
-        // kout = 2: A1out is 1 2, then 2 3. 1 comes back as new: into A1in 4 5 6, of which 4 is
+        // kout = 2: A1out is 1 2, then 2 3. 1 is admitted as new, into A1in 4 5 6, of which 4 is
         // the oldest. 2 was dropped for it: A1out is 3 4.
         let text = "R1 R2 R3 R4 R5 R6 R7 R1 R2 R8";
         assert_eq!(victims("2q", 4, text), [1, 2, 3, 4, 5, 6]);
@@ -131,7 +131,7 @@ mod tests {
     fn without_pages_in_am_or_a1in() {
         // kin = m: A1in never holds more, and Am is empty.
         assert_eq!(victims("2q:kin=1", 2, "R1 R2 R3 R4"), [1, 2]);
-        // All of A1in is pinned; 1, in Am, goes.
+        // All of A1in is pinned; 1, in Am, is evicted.
         assert_eq!(victims("2q", 2, "R1 R2 R3 R1 +3 R4"), [1, 2, 1]);
     }
 }

@@ -10,13 +10,13 @@ const MOST: u8 = 15;
 /// The sample is this many references per frame.
 const SAMPLE: u64 = 10;
 
-/// A count-min sketch of how often pages were referenced lately. It has one block of four rows of
-/// 32 counters for eight frames. A page has a block, and in it one counter of each row.
+/// A count-min sketch of how often pages were referenced recently. It has one block of four rows of
+/// 32 counters for eight frames. A page has one block, and in it one counter of each row.
 struct Sketch {
     blocks: u64,
     sample: u64,
     references: u64,
-    /// By block, row and place; 0 where there is none.
+    /// By block, row and column; 0 where there is none.
     counters: BTreeMap<(u64, u64, u64), u8>,
 }
 
@@ -38,16 +38,16 @@ impl Sketch {
         }
     }
 
-    /// The upper half of the mixed page number chooses the block; the lowest 20 bits, five for
-    /// each row, the places.
-    fn places(&self, page: u64) -> [(u64, u64, u64); 4] {
+    /// The upper half of the mixed page number chooses the block; the lowest 20 bits, five for each
+    /// row, the columns.
+    fn cells(&self, page: u64) -> [(u64, u64, u64); 4] {
         let mixed = mix(page);
         let block = ((mixed >> 32) * self.blocks) >> 32;
         [0, 1, 2, 3].map(|row| (block, row, (mixed >> (5 * row)) % 32))
     }
 
     fn estimate(&self, page: u64) -> u8 {
-        let counters = self.places(page).map(|place| self.counters.get(&place));
+        let counters = self.cells(page).map(|cell| self.counters.get(&cell));
         let counts = counters
             .into_iter()
             .map(|count| count.copied().unwrap_or(0));
@@ -58,8 +58,8 @@ impl Sketch {
     /// counters, and the number of references, are halved.
     fn count(&mut self, page: u64) {
         let least = self.estimate(page);
-        for place in self.places(page) {
-            let counter = self.counters.entry(place).or_insert(0);
+        for cell in self.cells(page) {
+            let counter = self.counters.entry(cell).or_insert(0);
             if *counter == least {
                 *counter = (*counter + 1).min(MOST);
             }
@@ -134,7 +134,7 @@ impl Policy for WTinyLfu {
             return candidate.or(of_main).expect("an unpinned page");
         };
         if self.window.len() < self.window_size {
-            // The window has room for the page that comes.
+            // The window has room for the missed page.
             return of_main;
         }
         if self.sketch.estimate(candidate) <= self.sketch.estimate(of_main) {
@@ -176,9 +176,9 @@ mod tests {
     #[test]
     fn the_window_s_last_page_must_be_used_more() {
         // One page in the window, three in main: window 4, probation 1 2 3.
-        // R5: 4 and 1 were referenced once: 4 goes.                    window 5
-        // R5, R6: 5 twice, 1 once: 1 goes, 5 enters.                   window 6, probation 2 3 5
-        // R4: 6 once, 2 once: 6 goes. R7: 4 was referenced before, now twice: 2 goes.
+        // R5: 4 and 1 were referenced once: 4 is evicted.              window 5
+        // R5, R6: 5 twice, 1 once: 1 is evicted, 5 enters.             window 6, probation 2 3 5
+        // R4: 6 once, 2 once: 6 is evicted. R7: 4 was referenced before, now twice: 2 is evicted.
         assert_eq!(
             victims("w-tinylfu", 4, "R1 R2 R3 R4 R5 R5 R6 R4 R7"),
             [4, 1, 6, 2]
@@ -189,13 +189,13 @@ mod tests {
     fn hits_protect() {
         // Two of three frames of main are protected. R1 R2 R3: each moves there, 1 falls back.
         //                                     window 4, probation 1, protected 2 3
-        // R4 R4 R5: 4 three times, 1 twice: 1 goes.
-        // R5 R5 R5 R6: 5 four times, 4 three times: 4 goes.       probation 5, protected 2 3
+        // R4 R4 R5: 4 three times, 1 twice: 1 is evicted.
+        // R5 R5 R5 R6: 5 four times, 4 three times: 4 is evicted.       probation 5, protected 2 3
         assert_eq!(
             victims("w-tinylfu", 4, "R1 R2 R3 R4 R1 R2 R3 R4 R4 R5 R5 R5 R5 R6"),
             [1, 4]
         );
-        // protected=0: main is one LRU list. probation 3 1 2 after the hits: 3 goes.
+        // protected=0: main is one LRU list. probation 3 1 2 after the hits: 3 is evicted.
         assert_eq!(
             victims("w-tinylfu:protected=0", 4, "R1 R2 R3 R4 R1 R2 R4 R5"),
             [3]
@@ -204,7 +204,8 @@ mod tests {
 
     #[test]
     fn pins() {
-        // 4 is pinned: main gives. Then main is pinned: the window gives, however often used.
+        // 4 is pinned: the victim is from main. Then main is pinned: it is from the window, however
+        // often used.
         assert_eq!(victims("w-tinylfu", 4, "R1 R2 R3 R4 +4 R5"), [1]);
         assert_eq!(
             victims("w-tinylfu", 4, "R1 R2 R3 R4 R4 R4 +1 +2 +3 R5"),

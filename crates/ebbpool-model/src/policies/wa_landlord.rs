@@ -1,14 +1,14 @@
 //! wa-landlord (Beckmann, Gibbons, Haeupler and McGuffey 2020), as the `how` of its entry in the
-//! registry reads it.
+//! registry describes it.
 
 use std::collections::BTreeSet;
 
 use crate::buffer::Policy;
 use crate::list::List;
 
-/// What a page holds credit for.
+/// The operations that a page has credit for.
 #[derive(Clone, Copy, PartialEq)]
-enum Grant {
+enum Credit {
     Read,
     ReadAndWrite,
 }
@@ -16,15 +16,15 @@ enum Grant {
 #[derive(Clone, Copy)]
 struct State {
     dirty: bool,
-    grant: Grant,
-    /// What had been drained from everybody when the credit was granted.
+    grant: Credit,
+    /// The amount drained from all pages when the credit was granted.
     drained: f64,
 }
 
 /// The pages in the order in which they were granted their credit.
 pub(crate) struct WaLandlord {
     list: List<State>,
-    /// What has been drained from everybody so far.
+    /// The amount drained from all pages so far.
     drained: f64,
     asymmetry: f64,
 }
@@ -38,15 +38,15 @@ impl WaLandlord {
         }
     }
 
-    /// How much has been drained in all when the page's credit is used up.
+    /// The amount drained from all pages at which the page's credit is used up.
     fn used_up_at(&self, state: &State) -> f64 {
         match state.grant {
-            Grant::Read => state.drained + 1.0,
-            Grant::ReadAndWrite => state.drained + (1.0 + self.asymmetry),
+            Credit::Read => state.drained + 1.0,
+            Credit::ReadAndWrite => state.drained + (1.0 + self.asymmetry),
         }
     }
 
-    fn grant(&mut self, page: u64, grant: Grant, dirty: bool) {
+    fn grant(&mut self, page: u64, grant: Credit, dirty: bool) {
         let drained = self.drained;
         self.list.push(
             page,
@@ -64,10 +64,10 @@ impl Policy for WaLandlord {
         let state = *self.list.state(page);
         if write {
             self.list.take(page);
-            self.grant(page, Grant::ReadAndWrite, true);
-        } else if state.grant == Grant::Read || self.used_up_at(&state) < self.drained + 1.0 {
+            self.grant(page, Credit::ReadAndWrite, true);
+        } else if state.grant == Credit::Read || self.used_up_at(&state) < self.drained + 1.0 {
             self.list.take(page);
-            self.grant(page, Grant::Read, state.dirty);
+            self.grant(page, Credit::Read, state.dirty);
         }
     }
 
@@ -75,7 +75,7 @@ impl Policy for WaLandlord {
         // The least credit; among equals a page without credit for a write, then the oldest grant.
         let mut best: Option<(f64, bool, u64)> = None;
         for (page, state) in &self.list.items {
-            let rank = (self.used_up_at(state), state.grant == Grant::ReadAndWrite);
+            let rank = (self.used_up_at(state), state.grant == Credit::ReadAndWrite);
             let less = best.is_none_or(|(least, write, _)| {
                 rank.0 < least || (rank.0 == least && !rank.1 && write)
             });
@@ -88,9 +88,9 @@ impl Policy for WaLandlord {
 
     fn admit(&mut self, page: u64, write: bool) {
         let grant = if write {
-            Grant::ReadAndWrite
+            Credit::ReadAndWrite
         } else {
-            Grant::Read
+            Credit::Read
         };
         self.grant(page, grant, write);
     }
@@ -103,9 +103,9 @@ impl Policy for WaLandlord {
     fn clean(&mut self, page: u64) {
         let state = *self.list.state(page);
         self.list.state(page).dirty = false;
-        if state.grant == Grant::ReadAndWrite {
+        if state.grant == Credit::ReadAndWrite {
             self.list.take(page);
-            self.grant(page, Grant::Read, false);
+            self.grant(page, Credit::Read, false);
         }
     }
 
@@ -132,9 +132,9 @@ mod tests {
         player.model.costs(2.0);
         // Credits: 1 has 3, 2 has 1.
         assert!(player.play("W1 R2").is_empty());
-        // 2 goes and everybody pays 1: 1 has 2, 3 has 1; then 1 has 1, 4 has 1.
+        // 2 is evicted and all pages pay 1: 1 has 2, 3 has 1; then 1 has 1, 4 has 1.
         assert_eq!(player.play("R3 R4"), [2, 3]);
-        // A tie: 4 has no credit for a write. 1 has 0 then, and goes next.
+        // A tie: 4 has no credit for a write. 1 has 0 then, and is evicted next.
         assert_eq!(player.play("R5 R6"), [4, 1]);
     }
 
@@ -145,7 +145,7 @@ mod tests {
         // 1 has 5; a read leaves that. 2 and 3 have 1; 3 was granted later.
         assert!(player.play("W1 R2 R3 R1 R2").is_empty());
         assert_eq!(player.play("R4"), [3]);
-        // 1 has 4, 2 has 0, 4 has 1: 2 goes and nobody pays. A hit gives 4 its 1 again.
+        // 1 has 4, 2 has 0, 4 has 1: 2 is evicted and no page pays. A hit gives 4 its 1 again.
         assert_eq!(player.play("R5 R4"), [2]);
         // 5 has 1 and is the older grant.
         assert_eq!(player.play("R6"), [5]);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::policy::{Access, Costs, DynPolicy, Frame, Gauges, Ghost, NextUse, Page, Policy};
 use crate::registry::{self, Build};
-use crate::spec::{Entry, Kind, Memory, Param, PolicySpec, Value};
+use crate::spec::{Entry, MemoryUse, Param, ParameterKind, PolicySpec, Value};
 
 /// The policy that is wrapped if none is named.
 const DEFAULT: &str = "lru";
@@ -13,14 +13,14 @@ const DEFAULT: &str = "lru";
 /// Any policy, whose dirty victims are written together with the dirty pages that it would evict
 /// next.
 ///
-/// Who that would be, the wrapped policy says itself: it is asked again and again while all but the
-/// dirty pages not yet named count as pinned. What its searches flag and move stands, as in the
-/// authors' own code. The eviction of several pages and the reading ahead of the paper are left
-/// out: they change who is resident, not how writes are batched.
+/// The wrapped policy itself names these pages: it chooses further victims while all frames count
+/// as pinned except the dirty pages that it has not yet named. What its searches flag and move
+/// stands, as in the authors' own code. The paper's eviction of several pages and its reading ahead
+/// are left out: they change which pages are resident, not how writes are batched.
 pub struct Ace {
     policy: Box<dyn DynPolicy + Send>,
     states: Vec<State>,
-    /// Pages to write with the latest victim, which is one of the batch.
+    /// Pages to write with the latest victim, which belongs to the batch too.
     batch: Vec<Frame>,
     others: usize,
 }
@@ -29,7 +29,7 @@ pub struct Ace {
 enum State {
     Clean,
     Dirty,
-    /// Dirty, and the victim or in its batch.
+    /// Dirty, and either the victim or in its batch.
     Named,
 }
 
@@ -40,13 +40,13 @@ impl Build for Ace {
         params: &[
             Param {
                 name: "policy",
-                kind: Kind::Policy,
+                kind: ParameterKind::Policy,
                 default: DEFAULT,
                 about: "the policy that chooses the victims",
             },
             Param {
                 name: "batch",
-                kind: Kind::Whole {
+                kind: ParameterKind::Whole {
                     min: 1,
                     max: 256,
                     or: None,
@@ -55,10 +55,10 @@ impl Build for Ace {
                 about: "pages written at the same time, the victim included: what the device can do at once",
             },
         ],
-        summary: "Any policy, whose dirty victims are written in one concurrent batch with the dirty pages that would go next.",
-        how: "The wrapped policy chooses the victim. If that is dirty, the policy is asked who would go next among the dirty pages that are not pinned, until the batch is full; the batch is written at once, the victim leaves, and the others stay, clean. Flags and places that the wrapped policy changes in its searches stay changed. The bill counts each page written as one write, so here a batch costs what its pages cost one by one; a device that writes several at the same time is what ACE is made for. Evicting more than one page and reading ahead, which the paper also has, are left out. A block that bplru writes whole is a batch by itself. A policy that itself wraps one cannot be wrapped.",
-        when: "On a device that writes several pages in the time of one. The bill counts page by page, and shows what that costs in writes: pages written early may be written again before they leave. On the samples at R = 32 and 3 %, ace around lru costs less than 0.1 % more than lru (pg-tpcc, pg-tpcb) and 0.2 % more (pg-tatp). Around ccf-lru, which clings to dirty pages, the clean pages that batches leave save reads: at R = 1 and 3 % on pg-tpcc it costs 5.4 % less than ccf-lru alone.",
-        memory: Memory::of(9),
+        summary: "Any policy, whose dirty victims are written in one concurrent batch with the dirty pages that it would evict next.",
+        how: "The wrapped policy chooses the victim. If the victim is dirty, the policy names the dirty, unpinned pages that it would evict next, until the batch is full. The batch is written at once, the victim is evicted, and the others stay, clean. Flags and positions that the wrapped policy changes in its searches stay changed. The bill counts each page written as one write, so here a batch costs the sum of its pages; ACE is made for a device that writes several pages at the same time. Evicting more than one page and reading ahead, which the paper also describes, are left out. A block that bplru writes whole is a batch by itself. A policy that itself wraps one cannot be wrapped.",
+        when: "Use it on a device that writes several pages in the time of one (Papon and Athanassoulis). The bill counts page by page and shows the price of batching: pages written early may be written again before their eviction. Around lru that price is small; around a policy that clings to dirty pages, such as ccf-lru, the clean pages that batches leave save reads.",
+        memory: MemoryUse::of(9),
         source: "Papon and Athanassoulis, ICDE 2023, and their code",
         online: true,
         looks_at_costs: false,
@@ -82,18 +82,18 @@ impl Build for Ace {
 }
 
 impl Ace {
-    /// Asks for the dirty pages that would go after `victim`.
+    /// Fills the batch with the dirty pages that the wrapped policy would evict after `victim`.
     fn fill_batch(
         &mut self,
         victim: Frame,
         incoming: Option<(Page, Access)>,
-        may_go: impl Fn(Frame) -> bool,
+        may_evict: impl Fn(Frame) -> bool,
     ) {
         self.states[victim as usize] = State::Named;
         while self.batch.len() < self.others {
             let states = &self.states;
             let may_be_named =
-                |frame: Frame| states[frame as usize] == State::Dirty && may_go(frame);
+                |frame: Frame| states[frame as usize] == State::Dirty && may_evict(frame);
             let Some(next) = self.policy.victim(incoming, &may_be_named) else {
                 break;
             };
@@ -142,19 +142,19 @@ impl Policy for Ace {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
         self.batch.clear();
-        let victim = self.policy.victim(incoming, &may_go)?;
+        let victim = self.policy.victim(incoming, &may_evict)?;
         let written_whole = self.policy.padding(victim).is_some();
         if self.states[victim as usize] == State::Dirty && !written_whole {
-            self.fill_batch(victim, incoming, may_go);
+            self.fill_batch(victim, incoming, may_evict);
         }
         Some(victim)
     }
 
-    fn also_leaving(&self, victim: Frame, leaving: &mut Vec<Frame>) {
-        self.policy.also_leaving(victim, leaving);
+    fn also_leaving(&self, victim: Frame, evictions: &mut Vec<Frame>) {
+        self.policy.also_leaving(victim, evictions);
     }
 
     fn padding(&self, victim: Frame) -> Option<NonZeroU64> {

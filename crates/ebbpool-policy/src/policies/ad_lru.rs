@@ -3,16 +3,16 @@
 use crate::lists::{CleanCursor, Lists, second_chance};
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, Kind, Memory, Param, PolicySpec};
+use crate::spec::{CLUSTER, Entry, MemoryUse, Param, ParameterKind, PolicySpec};
 
 const COLD: usize = 0;
 const HOT: usize = 1;
 
-/// A cold queue for pages referenced once and a hot one for the others; within the queue that
-/// gives, clean pages go first, then dirty ones by second chance.
+/// A cold queue for pages referenced once and a hot queue for the others; within the queue that the
+/// victim is taken from, clean pages are evicted first, then dirty ones by second chance.
 ///
-/// On a real TPC-C string it reads 2.4 to 3.3 times what LRU reads: once the cold queue holds
-/// only dirty pages and the newcomer, the newcomer is each next victim. Built as published.
+/// On a real TPC-C trace it reads 2.4 to 3.3 times as many pages as LRU: once the cold queue holds
+/// only dirty pages and the newcomer, each newcomer is the next victim. Built as published.
 pub struct AdLru {
     queues: Lists<2>,
     clean: [CleanCursor; 2],
@@ -34,16 +34,16 @@ impl Build for AdLru {
         params: &[
             Param {
                 name: "min_lc",
-                kind: Kind::Share,
+                kind: ParameterKind::Share,
                 default: "0.1",
-                about: "share of the frames that the cold queue keeps",
+                about: "least share of the frames that the cold queue has",
             },
             CLUSTER,
         ],
         summary: "A cold and a hot LRU queue; evicts from the cold one while it is large enough, clean pages first.",
-        how: "A cold queue for pages referenced once and a hot queue for the others, both LRU, and a reference bit per page, set on arrival and on hits. A hit moves the page to the recent end of the hot queue. The cold queue gives while it holds more than its floor or the hot queue is empty, else the hot one. In the queue that gives, the clean page nearest the LRU end leaves; if all are dirty, second chance by the bits finds the victim.",
-        when: "Only where a write costs very much more than a read: on the samples at R = 128 and 3 % it saves 18.5 % (pg-tpcc), 8.9 % (pg-tpcb) and 42.4 % (pg-tatp) against lru. It loses badly where reads count: at R = 1 it costs more than twice what lru costs on pg-tpcc and pg-tatp at 3 %, because the cold queue fills with dirty pages until each newcomer is the next victim. AD-LRU reports the best hit ratio and the fewest writes on its own Zipf traces (figures 6 and 9); real strings do not bear out the hit ratio.",
-        memory: Memory::of(11),
+        how: "A cold queue for pages referenced once and a hot queue for the others, both LRU, and a reference bit per page, set on admission and on hits. A hit moves the page to the recent end of the hot queue. The victim is from the cold queue while that holds more than its least share or the hot queue is empty, else from the hot one. In that queue the clean page nearest the LRU end is evicted; if all are dirty, second chance by the bits finds the victim.",
+        when: "Use it only where a write costs very much more than a read. It loses badly where reads count, because the cold queue fills with dirty pages until each newcomer is the next victim. AD-LRU reports the best hit ratio and the fewest writes on its own Zipf traces (figures 6 and 9); database traces do not confirm the hit ratio.",
+        memory: MemoryUse::of(11),
         source: "AD-LRU (Jin et al. 2012), section 3",
         online: true,
         looks_at_costs: false,
@@ -73,21 +73,21 @@ impl AdLru {
     fn leave(&mut self, frame: Frame) {
         let Tags { hot, dirty, .. } = self.tags[frame as usize];
         let queue = usize::from(hot);
-        self.clean[queue].leaving(&self.queues, frame, dirty);
+        self.clean[queue].before_unlink(&self.queues, frame, dirty);
         self.queues.remove(queue, frame);
     }
 
-    fn victim_of(&mut self, queue: usize, may_go: impl Fn(Frame) -> bool) -> Option<Frame> {
+    fn victim_of(&mut self, queue: usize, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         let tags = &mut self.tags;
         let clean = &mut self.clean[queue];
         let dirty = |frame: Frame| tags[frame as usize].dirty;
-        let found = clean.find(&self.queues, dirty, &may_go);
+        let found = clean.find(&self.queues, dirty, &may_evict);
         if found.is_some() {
             return found;
         }
-        // The cursor stays right: it stands at a clean frame or past the end, and only dirty frames
+        // The cursor stays valid: it is at a clean frame or past the end, and only dirty frames
         // move.
-        second_chance(&mut self.queues, queue, may_go, |frame| {
+        second_chance(&mut self.queues, queue, may_evict, |frame| {
             std::mem::take(&mut tags[frame as usize].referenced)
         })
     }
@@ -107,13 +107,13 @@ impl Policy for AdLru {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
         let from_cold = self.queues.len(COLD) > self.min_cold
-            || self.queues.find_from_lru(HOT, &may_go).is_none();
+            || self.queues.find_from_lru(HOT, &may_evict).is_none();
         let (first, second) = if from_cold { (COLD, HOT) } else { (HOT, COLD) };
-        self.victim_of(first, &may_go)
-            .or_else(|| self.victim_of(second, &may_go))
+        self.victim_of(first, &may_evict)
+            .or_else(|| self.victim_of(second, &may_evict))
     }
 
     #[inline]

@@ -3,14 +3,14 @@
 use super::directory::{Directory, T1, T2};
 use crate::policy::{Access, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Memory, PolicySpec};
+use crate::spec::{Entry, MemoryUse, PolicySpec};
 
-/// Two LRU lists, of pages seen once and more often, whose sizes follow the pages missed soon
-/// after they left.
+/// Two LRU lists, of pages referenced once and more often, whose sizes follow the pages missed soon
+/// after their eviction.
 ///
-/// p moves when a remembered page is missed, before room is made for it, and is a real number.
-/// Where the list that should give has no page that may go, the other one gives. On the
-/// traces tried its misses were exactly those of libCacheSim 0.3.5.
+/// p moves when a remembered page is missed, before room is made for it, and is a real number. If
+/// no page of the list that the victim should be taken from may be evicted, the victim is from the
+/// other one. On the traces tried its misses were exactly those of libCacheSim 0.3.5.
 pub struct Arc {
     directory: Directory,
 }
@@ -20,10 +20,10 @@ impl Build for Arc {
         name: "arc",
         aliases: &[],
         params: &[],
-        summary: "An LRU list of pages seen once and one of pages seen more often, whose sizes follow what is missed of each.",
-        how: "T1 holds pages referenced once since they came in, T2 those referenced again; B1 and B2 keep the numbers of pages that left T1 and T2, as many in all as there are frames. A hit moves a page to T2's recent end. A page that B1 remembers raises p, the wanted size of T1, one that B2 remembers lowers it, by the ratio of the two but at least by 1; both enter T2. T1's least recent page goes if T1 is larger than p, else T2's.",
-        when: "Resists scans and has nothing to tune: on the samples at R = 32 and 3 % it saves 6.7 % (pg-tpcc) and 19.5 % (pg-tatp) against lru and costs the same on pg-tpcb. In small memory bursts of references make pages look used often: at R = 1 and 0.75 % it costs 0.9 % more than lru on pg-tpcc. It takes no notice of writes.",
-        memory: Memory::of(17).with_ghosts(17),
+        summary: "An LRU list of pages referenced once and one of pages referenced more often, whose sizes follow the misses of pages evicted from each.",
+        how: "T1 holds pages referenced once since their admission, T2 those referenced again; B1 and B2 remember the numbers of pages evicted from T1 and T2, as many in all as there are frames. A hit moves a page to T2's recent end. A miss of a page that B1 remembers raises p, the target size of T1, and of one that B2 remembers lowers it, by the ratio of the two but at least by 1; both pages enter T2. The least recent page of T1 is evicted if T1 is larger than p, else that of T2.",
+        when: "Use it where scans must not displace the pages in use and nothing shall be tuned (Megiddo and Modha). In small memory, bursts of references make pages look frequently used, and it can cost more than lru. It ignores whether pages are dirty.",
+        memory: MemoryUse::of(17).with_ghosts(17),
         source: "Megiddo and Modha 2003, figure 4",
         online: true,
         looks_at_costs: false,
@@ -67,15 +67,15 @@ impl Policy for Arc {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
         let lists = &self.directory.lists;
         let (size, target) = (f64::from(lists.len(T1)), self.directory.target());
         let from_t1 = size > target || (size == target && self.directory.missed_is_in_b2());
         let (first, second) = if from_t1 { (T1, T2) } else { (T2, T1) };
         lists
-            .find_from_lru(first, &may_go)
-            .or_else(|| lists.find_from_lru(second, may_go))
+            .find_from_lru(first, &may_evict)
+            .or_else(|| lists.find_from_lru(second, may_evict))
     }
 
     #[inline]

@@ -6,36 +6,36 @@ use prefetch_index::prefetch_index;
 
 use crate::policy::{Access, Foresight, Frame, NextUse, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Memory, PolicySpec};
+use crate::spec::{Entry, MemoryUse, PolicySpec};
 
-/// In place of the next use of a page that has none. The position of a next use is below both, and
+/// Stand for the next use of a page that has none. The position of a next use is below both, and
 /// not 0.
 const DEAD_AND_CLEAN: u64 = u64::MAX;
 const DEAD_AND_DIRTY: u64 = u64::MAX - 1;
 
-/// In place of the next use of an empty frame.
+/// Stands for the next use of an empty frame.
 const EMPTY: u64 = 0;
 
-/// When a page goes, the greatest first: by its next use, and among dead pages by the page number,
-/// turned round.
-type Turn = (u64, Page);
+/// The order of eviction, the greatest first: by the next use, and among pages never used again by
+/// the page number, reversed.
+type EvictionKey = (u64, Page);
 
 /// Evicts the page whose next use is farthest; pages never used again first, among them clean
-/// before dirty, then the lowest page number. Fewest misses of all, but not the smallest bill
-/// (FD-Buffer, table 2).
+/// before dirty, then the lowest page number. It has the fewest misses of all policies, but not the
+/// smallest bill (FD-Buffer, table 2).
 pub struct Belady {
     next_use: u64,
     pages: Vec<Page>,
     dirty: Vec<bool>,
     next_uses: Vec<u64>,
-    /// The pages whose turn is above `bound`, with turns that no longer hold among them. The next
-    /// use of a page that is hit was the nearest of all, so what is not about to go need not be
-    /// kept in order.
-    farthest: BinaryHeap<(Turn, Frame)>,
-    /// The most that `farthest` holds.
+    /// The pages whose key is above `bound`, and outdated keys among them. The next use of a page
+    /// that is hit was the nearest of all, so pages that are not about to be evicted need not be in
+    /// order.
+    farthest: BinaryHeap<(EvictionKey, Frame)>,
+    /// The largest number of entries of `farthest`.
     most: usize,
-    bound: Turn,
-    passed_over: Vec<(Turn, Frame)>,
+    bound: EvictionKey,
+    passed_over: Vec<(EvictionKey, Frame)>,
 }
 
 impl Build for Belady {
@@ -44,9 +44,9 @@ impl Build for Belady {
         aliases: &[],
         params: &[],
         summary: "Evicts the page whose next use is farthest in the future (offline).",
-        how: "Knows for every page when it is used next. The page whose next use lies farthest ahead goes; pages never used again go before all others, clean ones before dirty ones, then by page number.",
-        when: "A bound, not a choice: no policy reads fewer pages. Its bill is not the least possible, as FD-Buffer, table 2 shows, because it does not weigh writes: on pg-tatp at R = 32 and 3 % ccf-lru is 1.4 % cheaper. The simulator holds the positions of next uses in memory for it.",
-        memory: Memory::of(23),
+        how: "It knows for every page when it is used next, and evicts the page whose next use lies farthest ahead. Pages never used again are evicted before all others, clean ones before dirty ones, then by page number.",
+        when: "A bound, not a choice: it requires the future, and no policy reads fewer pages. Its bill is not the least possible, as FD-Buffer, table 2 shows, because it does not weigh writes; a write-aware online policy can be cheaper. The simulator stores the positions of next uses in memory for it.",
+        memory: MemoryUse::of(23),
         source: "Belady 1966; FD-Buffer, table 2",
         online: false,
         looks_at_costs: false,
@@ -73,7 +73,7 @@ impl Build for Belady {
 
 impl Belady {
     #[inline]
-    fn turn(&self, frame: Frame) -> Turn {
+    fn eviction_key(&self, frame: Frame) -> EvictionKey {
         match self.next_uses[frame as usize] {
             dead @ DEAD_AND_DIRTY.. => (dead, !self.pages[frame as usize]),
             next_use => (next_use, 0),
@@ -93,19 +93,18 @@ impl Belady {
 
     #[inline]
     fn enter(&mut self, frame: Frame) {
-        let turn = self.turn(frame);
-        if turn <= self.bound {
+        let eviction_key = self.eviction_key(frame);
+        if eviction_key <= self.bound {
             return;
         }
         if self.farthest.len() < self.most {
-            self.farthest.push((turn, frame));
+            self.farthest.push((eviction_key, frame));
         } else {
             self.gather();
         }
     }
 
-    /// Puts the farthest anew into `farthest`, so many that it is half full at least, if there are
-    /// as many.
+    /// Refills `farthest` with the farthest pages, until it is at least half full or has all pages.
     fn gather(&mut self) {
         let mut farthest = std::mem::take(&mut self.farthest).into_vec();
         farthest.clear();
@@ -121,20 +120,20 @@ impl Belady {
                 farthest.truncate(half);
                 self.bound = bound;
             }
-            let turn = self.turn(frame);
-            if turn > self.bound {
-                farthest.push((turn, frame));
+            let eviction_key = self.eviction_key(frame);
+            if eviction_key > self.bound {
+                farthest.push((eviction_key, frame));
             }
         }
         self.farthest = farthest.into();
     }
 
-    /// The farthest page, if any is there.
+    /// The farthest page, if any page is resident.
     #[inline]
     fn farthest(&mut self) -> Option<Frame> {
         loop {
-            while let Some(&(turn, frame)) = self.farthest.peek() {
-                if turn == self.turn(frame) {
+            while let Some(&(eviction_key, frame)) = self.farthest.peek() {
+                if eviction_key == self.eviction_key(frame) {
                     return Some(frame);
                 }
                 self.farthest.pop();
@@ -146,15 +145,15 @@ impl Belady {
         }
     }
 
-    /// The farthest page that may go, when the farthest of all may not.
+    /// The farthest page that may be evicted, where the farthest of all is pinned.
     #[cold]
-    fn farthest_where(&mut self, may_go: impl Fn(Frame) -> bool) -> Option<Frame> {
+    fn farthest_where(&mut self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         let mut found = None;
         while let Some(entry) = self.farthest.pop() {
-            let (turn, frame) = entry;
-            if turn == self.turn(frame) {
+            let (eviction_key, frame) = entry;
+            if eviction_key == self.eviction_key(frame) {
                 self.passed_over.push(entry);
-                if may_go(frame) {
+                if may_evict(frame) {
                     found = Some(frame);
                     break;
                 }
@@ -163,8 +162,8 @@ impl Belady {
         self.farthest.extend(self.passed_over.drain(..));
         found.or_else(|| {
             (0..self.next_uses.len() as Frame)
-                .filter(|&frame| self.next_uses[frame as usize] != EMPTY && may_go(frame))
-                .max_by_key(|&frame| self.turn(frame))
+                .filter(|&frame| self.next_uses[frame as usize] != EMPTY && may_evict(frame))
+                .max_by_key(|&frame| self.eviction_key(frame))
         })
     }
 }
@@ -186,11 +185,11 @@ impl Policy for Belady {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
         match self.farthest()? {
-            frame if may_go(frame) => Some(frame),
-            _ => self.farthest_where(may_go),
+            frame if may_evict(frame) => Some(frame),
+            _ => self.farthest_where(may_evict),
         }
     }
 

@@ -6,11 +6,12 @@ use crate::blocks::Blocks;
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{BLOCK, Entry, Kind, Memory, Param, PolicySpec};
+use crate::spec::{BLOCK, Entry, MemoryUse, Param, ParameterKind, PolicySpec};
 
-/// Evicts the least recently used erase block, whole; blocks written in sequence go first.
+/// Evicts the least recently used erase block as a whole; blocks written in sequence are evicted
+/// first.
 pub struct Bplru {
-    /// Lists the resident pages in the order in which they came in.
+    /// Lists the resident pages in the order of admission.
     blocks: Blocks<0, InSequence>,
     /// Pages per block.
     size: u32,
@@ -21,7 +22,7 @@ pub struct Bplru {
     offsets: Vec<u32>,
 }
 
-/// How many pages of a block were written in sequence from its first on.
+/// The number of pages of a block that were written in sequence from its first page on.
 #[derive(Default)]
 struct InSequence(u32);
 
@@ -33,15 +34,15 @@ impl Build for Bplru {
             BLOCK,
             Param {
                 name: "padding",
-                kind: Kind::Word(&["false", "true"]),
+                kind: ParameterKind::Word(&["false", "true"]),
                 default: "false",
                 about: "whether the missing pages of a block are read, so that it is written whole",
             },
         ],
         summary: "LRU by erase block that evicts whole blocks, those written in sequence first.",
-        how: "Resident pages are grouped by erase block; a hit or an admission makes the page's block the most recent, except that a block whose pages have been written one after another, from its first to its last and no other in between, becomes the least recent (LRU compensation). The least recently used block goes: all its pages leave in the order in which they came in, the dirty ones written. With padding=true a block with a dirty page is written whole: its missing pages are read first, which is counted apart as padding_reads and is not part of the bill's reads, then all its pages are written in order of page number. Choices: reads do not break a sequence; a block's sequence starts over when pages of it leave.",
-        when: "Meant for the buffer inside a drive that maps by blocks. Under the plain cost model it is close to lru: on the samples at R = 32 and 3 % it saves 1.1 % on pg-tpcc and costs 2.4 % (pg-tatp) and 4.9 % (pg-tpcb) more. Under BAST (the device of docs/flash-model.md) it takes 13.9 % less time than lru on pg-tatp. Padding pays only where blocks leave nearly complete; here it writes some 30 times as many pages.",
-        memory: Memory::of(27).scattered(78),
+        how: "Resident pages are grouped by erase block; a hit or an admission makes the page's block the most recent, except that a block whose pages have been written one after another, from its first to its last and no other in between, becomes the least recent (LRU compensation). The least recently used block is evicted: all its pages in the order of admission, the dirty ones written. With padding=true a block with a dirty page is written whole: its missing pages are read first, which padding_reads counts apart from the bill's reads, then all its pages are written in order of page number. Choices: reads do not break a sequence; a block's sequence starts over when pages of it are evicted.",
+        when: "Use it for the buffer inside a drive that maps by blocks, for which Kim and Ahn designed it: under such a mapping it takes less device time than lru. Under the plain cost model it is close to lru, sometimes dearer. Padding pays only where blocks are evicted nearly complete; elsewhere it multiplies the pages written.",
+        memory: MemoryUse::of(27).scattered(78),
         source: "Kim and Ahn 2008",
         online: true,
         looks_at_costs: false,
@@ -100,18 +101,18 @@ impl Policy for Bplru {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
-        let first = |slot| self.blocks.first_where(slot, &may_go);
+        let first = |slot| self.blocks.first_where(slot, &may_evict);
         let slot = self
             .recency
             .find_from_lru(0, |slot| first(slot).is_some())?;
         first(slot)
     }
 
-    fn also_leaving(&self, victim: Frame, leaving: &mut Vec<Frame>) {
+    fn also_leaving(&self, victim: Frame, evictions: &mut Vec<Frame>) {
         let slot = self.blocks.of(victim);
-        leaving.extend(self.blocks.frames(slot).filter(|&frame| frame != victim));
+        evictions.extend(self.blocks.frames(slot).filter(|&frame| frame != victim));
     }
 
     fn padding(&self, _victim: Frame) -> Option<NonZeroU64> {
@@ -134,9 +135,9 @@ impl Policy for Bplru {
     #[inline]
     fn evicted(&mut self, frame: Frame) {
         self.blocks.unlist(frame);
-        let (slot, gone) = self.blocks.leave(frame);
+        let (slot, removed) = self.blocks.leave(frame);
         *self.blocks.of_owner_mut(slot) = InSequence::default();
-        if gone {
+        if removed {
             self.recency.remove(0, slot);
         }
     }

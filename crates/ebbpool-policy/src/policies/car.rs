@@ -5,12 +5,13 @@ use std::hint::black_box;
 use super::directory::{Directory, T1, T2};
 use crate::policy::{Access, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Memory, PolicySpec};
+use crate::spec::{Entry, MemoryUse, PolicySpec};
 
 /// ARC with clocks in place of the two LRU lists.
 ///
 /// p moves when a remembered page is admitted, after room was made for it, as in the paper, and is
-/// a real number. Where the clock that should give has no page that may go, the other one gives.
+/// a real number. If no page of the clock that the victim should be taken from may be evicted, the
+/// victim is from the other one.
 pub struct Car {
     directory: Directory,
     referenced: Vec<bool>,
@@ -22,9 +23,9 @@ impl Build for Car {
         aliases: &[],
         params: &[],
         summary: "ARC with clocks: a hit only sets a bit, and the search for a victim sorts the pages.",
-        how: "T1, T2, B1 and B2 as in arc, but T1 and T2 are clocks: a hit sets the page's bit and moves nothing. The search looks at T1's hand if T1 has at least p pages (and one), else at T2's: a page with the bit set loses it and goes to T2's end, from either clock; the first without it leaves. A page that B1 or B2 remembers enters T2 and then moves p as in arc.",
-        when: "About as arc with a cheaper hit, and a little ahead where R is large: on the samples at R = 32 and 3 % it saves 7.9 % (pg-tpcc) and 21.3 % (pg-tatp) against lru (arc 6.7 % and 19.5 %) and costs 0.2 % more on pg-tpcb. There at R = 1 and 0.75 % it costs 2.5 % more than lru. It takes no notice of writes.",
-        memory: Memory::of(18).with_ghosts(17),
+        how: "T1, T2, B1 and B2 as in arc, but T1 and T2 are clocks: a hit sets the page's bit and moves nothing. The search looks at T1's hand if T1 has at least p pages (and one), else at T2's: a page whose bit is set loses it and moves to T2's end, from either clock; the first page without it is evicted. A page that B1 or B2 remembers enters T2 and then moves p as in arc.",
+        when: "Use it in place of arc where a hit must be cheap (Bansal and Modha): it saves about as much, and a little more where R is large. In small memory it can cost more than lru. It ignores whether pages are dirty.",
+        memory: MemoryUse::of(18).with_ghosts(17),
         source: "Bansal and Modha 2004, figure 2",
         online: true,
         looks_at_costs: false,
@@ -68,10 +69,10 @@ impl Policy for Car {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
         let target = self.directory.target().max(1.0);
-        let mut hands = [T1, T2].map(|list| self.directory.lists.find_from_lru(list, &may_go));
+        let mut hands = [T1, T2].map(|list| self.directory.lists.find_from_lru(list, &may_evict));
         loop {
             let list = match hands {
                 [Some(_), Some(_)] if f64::from(self.directory.lists.len(T1)) >= target => T1,
@@ -84,8 +85,8 @@ impl Policy for Car {
             }
             let next = self.directory.lists.mruward(frame);
             self.directory.move_to_t2(frame);
-            hands[list] = self.directory.lists.find_from(next, &may_go);
-            // What went to T2's end is next there if nothing before it may go.
+            hands[list] = self.directory.lists.find_from(next, &may_evict);
+            // A page moved to T2's end is next there if no page before it may be evicted.
             hands[T2] = hands[T2].or(Some(frame));
         }
     }

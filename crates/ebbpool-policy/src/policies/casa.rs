@@ -3,13 +3,13 @@
 use crate::lists::Lists;
 use crate::policy::{Access, Costs, Frame, Gauges, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, Memory, PolicySpec};
+use crate::spec::{CLUSTER, Entry, MemoryUse, PolicySpec};
 
 const CLEAN: usize = 0;
 const DIRTY: usize = 1;
 
-/// A clean and a dirty LRU list; each hit shifts the clean list's target size tau by the saving
-/// it stands for.
+/// A clean and a dirty LRU list; each hit shifts the clean list's target size tau by the cost that
+/// it saved.
 pub struct Casa {
     lists: Lists<2>,
     dirty: Vec<bool>,
@@ -26,10 +26,10 @@ impl Build for Casa {
         name: "casa",
         aliases: &[],
         params: &[CLUSTER],
-        summary: "A clean and a dirty LRU list whose target sizes each hit shifts by what it saved.",
-        how: "A clean and a dirty LRU list and a real number tau, the wanted size of the clean list, half of the frames at first. A read hit in the clean list raises tau by the cost share of a read times the dirty list's size over the clean one's; a write hit in the dirty list lowers it likewise by the cost share of a write. A page written moves to the dirty list. The clean list gives if it is larger than tau, else the dirty one.",
-        when: "Where R is large and the workload shifts, since it follows the costs it is told and has nothing to tune: on the samples at R = 128 and 3 % it saves 13.9 % (pg-tpcc), 4.0 % (pg-tpcb) and 36.9 % (pg-tatp) against lru. At a small R it loses a little (4.9 % on pg-tpcb at R = 1 and 3 %). FD-Buffer TC finds it behind FD-Buffer on its four traces (figures 2 and 3), and so do our runs at R = 32 and 3 %, where it costs 2.0 % more than lru on pg-tpcb.",
-        memory: Memory::of(9),
+        summary: "A clean and a dirty LRU list whose target sizes each hit shifts by the cost that it saved.",
+        how: "A clean and a dirty LRU list and a real number tau, the target size of the clean list, half of the frames at first. A read hit in the clean list raises tau by the cost share of a read times the dirty list's size over the clean one's; a write hit in the dirty list lowers it likewise by the cost share of a write. A page written moves to the dirty list. The victim is from the clean list if that is larger than tau, else from the dirty one.",
+        when: "Use it where R is large and the workload shifts: it follows the costs that the driver reports and has nothing to tune (Ou and Haerder). At a small R it loses a little against lru. FD-Buffer TC finds it behind FD-Buffer on its four traces (figures 2 and 3).",
+        memory: MemoryUse::of(9),
         source: "Ou and Haerder 2010; FD-Buffer TC, section 5",
         online: true,
         looks_at_costs: true,
@@ -85,7 +85,7 @@ impl Policy for Casa {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
         let (first, second) = if f64::from(self.lists.len(CLEAN)) > self.tau {
             (CLEAN, DIRTY)
@@ -93,8 +93,8 @@ impl Policy for Casa {
             (DIRTY, CLEAN)
         };
         self.lists
-            .find_from_lru(first, &may_go)
-            .or_else(|| self.lists.find_from_lru(second, may_go))
+            .find_from_lru(first, &may_evict)
+            .or_else(|| self.lists.find_from_lru(second, may_evict))
     }
 
     #[inline]

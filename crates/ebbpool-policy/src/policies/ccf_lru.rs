@@ -3,12 +3,12 @@
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, Memory, PolicySpec};
+use crate::spec::{CLUSTER, Entry, MemoryUse, PolicySpec};
 
 const COLD_CLEAN: usize = 0;
 const MIXED: usize = 1;
 
-/// A cold clean list that goes first, and a mixed list whose dirty pages get a second chance.
+/// A cold clean list that is evicted first, and a mixed list whose dirty pages get a second chance.
 pub struct CcfLru {
     lists: Lists<2>,
     tags: Vec<Tags>,
@@ -34,9 +34,9 @@ impl Build for CcfLru {
         aliases: &[],
         params: &[CLUSTER],
         summary: "Evicts clean pages referenced once first, then cold dirty ones; hot dirty pages get a second chance.",
-        how: "A cold list of clean pages referenced once, and a mixed list of all others. A page read in for reading enters the cold list, one read in for writing the mixed list as cold. A hit moves any page to the recent end of the mixed list, where it is not cold. The least recent page of the cold list goes. If that list is empty the search walks the mixed list from its LRU end: clean pages move to the cold list, a dirty page that is not cold becomes cold and goes round, a cold dirty one leaves.",
-        when: "Of the online policies of the five papers the cheapest on most of our runs at R = 32, and of all within 1 point of the best at 3 %: it saves 15.8 % (pg-tpcc), 7.6 % (pg-tpcb) and 39.8 % (pg-tatp) against lru at 3 %. It pays with reads, since new clean pages leave before they can prove themselves: at R = 1 it costs 19 % more than lru on pg-tpcc at 3 % and 39 % more at 0.75 %. AD-LRU names the reason: nothing bounds the cold list from below.",
-        memory: Memory::of(11),
+        how: "A cold list of clean pages referenced once, and a mixed list of all others. A page read in for reading enters the cold list, one read in for writing the mixed list, marked as cold. A hit moves any page to the recent end of the mixed list, where it is not cold. The least recent page of the cold list is evicted. If that list is empty the search walks the mixed list from its LRU end: clean pages move to the cold list, a dirty page that is not cold becomes cold and moves to the recent end, a cold dirty one is evicted.",
+        when: "Use it where writes cost much more than reads and reads are cheap: on database traces it is then among the cheapest policies of the five papers. It pays with reads, since new clean pages are evicted before a second reference can prove them useful, so it is much dearer than lru where a write costs as much as a read. AD-LRU names the reason: nothing bounds the cold list from below.",
+        memory: MemoryUse::of(11),
         source: "Li et al. 2009; AD-LRU, section 4",
         online: true,
         looks_at_costs: false,
@@ -69,17 +69,17 @@ impl Policy for CcfLru {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
-        if let Some(frame) = self.lists.find_from_lru(COLD_CLEAN, &may_go) {
+        if let Some(frame) = self.lists.find_from_lru(COLD_CLEAN, &may_evict) {
             return Some(frame);
         }
-        // The search goes on in the mixed list although it fills the cold clean list on its way.
+        // The search continues in the mixed list although it fills the cold clean list on its way.
         let mut at = self.lists.lru(MIXED);
         while let Some(frame) = at {
             let next = self.lists.mruward(frame);
             let tags = &mut self.tags[frame as usize];
-            if !may_go(frame) {
+            if !may_evict(frame) {
                 at = next;
             } else if !tags.dirty {
                 tags.mixed = false;
@@ -94,7 +94,7 @@ impl Policy for CcfLru {
                 at = next.or(Some(frame));
             }
         }
-        self.lists.find_from_lru(COLD_CLEAN, may_go)
+        self.lists.find_from_lru(COLD_CLEAN, may_evict)
     }
 
     #[inline]

@@ -2,20 +2,20 @@
 
 use std::hint::black_box;
 
-use crate::clusters::{Clusters, Keys};
+use crate::clusters::{Clusters, PriorityUpdate};
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Kind, MAX_PAGES, Memory, Param, PolicySpec, WINDOW};
+use crate::spec::{Entry, MAX_PAGES, MemoryUse, Param, ParameterKind, PolicySpec, WINDOW};
 
 const WORKING: usize = 0;
-/// The clean pages of the priority region.
+/// The list of the clean pages of the priority region.
 const CLEAN: usize = 1;
-/// Its dirty pages where there are no clusters.
+/// The list of its dirty pages where there are no clusters.
 const DIRTY: usize = 2;
 
-/// A working region under LRU and a priority region whose clean pages go first and whose dirty
-/// pages go cluster by cluster.
+/// A working region under LRU and a priority region whose clean pages are evicted first and whose
+/// dirty pages are evicted cluster by cluster.
 pub struct Cfdc {
     /// Behind these are the lists of the clusters.
     lists: Lists<3>,
@@ -39,7 +39,7 @@ impl Build for Cfdc {
             WINDOW,
             Param {
                 name: "cluster",
-                kind: Kind::Whole {
+                kind: ParameterKind::Whole {
                     min: 0,
                     max: MAX_PAGES,
                     or: Some("auto"),
@@ -49,15 +49,15 @@ impl Build for Cfdc {
             },
             Param {
                 name: "keys",
-                kind: Kind::Word(&["entry", "now"]),
+                kind: ParameterKind::Word(&["entry", "now"]),
                 default: "entry",
                 about: "when cluster priorities are computed: as pages enter and leave, or all anew when a victim is chosen",
             },
         ],
         summary: "CFLRU's two regions, with clean pages first and dirty ones in clusters of neighbouring pages, evicted cluster by cluster.",
-        how: "A working region, an LRU list, and a priority region that takes the pages the working region gives up: clean ones into an LRU list, dirty ones into clusters of neighbouring page numbers. A hit in the priority region brings the page back. The least recent clean page goes first; then the dirty pages of the cluster of lowest priority, in order of entry, until it is empty. A cluster's priority is low if it is large, sequential and has not been hit for long.",
-        when: "Where the device rewards writes that lie close together: PPE and CFDC measure the shortest times on their disks and SSDs, with fewer cluster switches than cflru. In page counts alone it stays behind cflru: on the samples at R = 32 and 3 % it saves 6.6 % (pg-tpcc), 4.2 % (pg-tpcb) and 17.4 % (pg-tatp) against lru, and at 0.75 % on pg-tpcc it costs 4.4 % more. Look at cluster_switches in the results beside the bill.",
-        memory: Memory::of(27).scattered(65),
+        how: "A working region, an LRU list, and a priority region that receives the pages that the working region pushes out: clean ones into an LRU list, dirty ones into clusters of neighbouring page numbers. A hit in the priority region moves the page back to the working region. The least recent clean page is evicted first; then the dirty pages of the cluster of lowest priority, in order of entry, until it is empty. A cluster's priority is low if it is large, sequential and has not been hit for long.",
+        when: "Use it where the device rewards writes that lie close together: PPE and CFDC measure the shortest times on their disks and SSDs, with fewer cluster switches than cflru. In page counts alone it stays behind cflru, and in small memory it can cost more than lru. Compare cluster_switches in the results as well as the bill.",
+        memory: MemoryUse::of(27).scattered(65),
         source: "CFDC (Ou, Haerder, Jin 2009), section 3; PPE, section 3",
         online: true,
         looks_at_costs: false,
@@ -66,9 +66,9 @@ impl Build for Cfdc {
 
     fn build(spec: &PolicySpec, frames: u32) -> Self {
         let keys = if spec.is("keys", "now") {
-            Keys::Now
+            PriorityUpdate::Now
         } else {
-            Keys::Entry
+            PriorityUpdate::Entry
         };
         let size = spec.whole("cluster").filter(|&size| size > 0);
         Cfdc {
@@ -107,7 +107,7 @@ impl Cfdc {
         }
     }
 
-    /// The working region gives its LRU pages to the priority region until it has `most`.
+    /// Moves the working region's LRU pages to the priority region until it has `most`.
     #[inline]
     fn shrink_working(&mut self, most: u32) {
         while self.lists.len(WORKING) > most
@@ -129,7 +129,7 @@ impl Policy for Cfdc {
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         if self.tags[frame as usize].in_priority {
-            // PPE, section 3: the working region gives a page before the hit page leaves its place.
+            // PPE, section 3: the working region gives up a page before the hit page is moved.
             self.shrink_working(self.working_size.saturating_sub(1));
             self.leave_priority(frame, Clusters::hit);
             self.tags[frame as usize].dirty |= access.is_write();
@@ -150,15 +150,15 @@ impl Policy for Cfdc {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
         self.lists
-            .find_from_lru(CLEAN, &may_go)
+            .find_from_lru(CLEAN, &may_evict)
             .or_else(|| match &mut self.clusters {
-                Some(clusters) => clusters.victim(&self.lists, &may_go),
-                None => self.lists.find_from_lru(DIRTY, &may_go),
+                Some(clusters) => clusters.victim(&self.lists, &may_evict),
+                None => self.lists.find_from_lru(DIRTY, &may_evict),
             })
-            .or_else(|| self.lists.find_from_lru(WORKING, may_go))
+            .or_else(|| self.lists.find_from_lru(WORKING, may_evict))
     }
 
     #[inline]

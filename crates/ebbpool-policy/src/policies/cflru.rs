@@ -3,7 +3,7 @@
 use super::regions::CleanFirst;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, Memory, PolicySpec, WINDOW};
+use crate::spec::{CLUSTER, Entry, MemoryUse, PolicySpec, WINDOW};
 
 /// LRU that prefers a clean page within the window at the LRU end.
 pub struct Cflru {
@@ -16,9 +16,9 @@ impl Build for Cflru {
         aliases: &[],
         params: &[WINDOW, CLUSTER],
         summary: "LRU that evicts the least recent clean page of a window at the LRU end, and a dirty one only where the window has no clean page.",
-        how: "One LRU list. The window is the share of it nearest the LRU end. The clean page of the window nearest that end goes; where the window holds no clean page, the page at the LRU end, which is dirty then. A hit moves the page to the recent end. So clean pages leave earlier and dirty ones stay longer, the more so the wider the window.",
-        when: "Wins over lru as R grows: on the samples at R = 32 and 3 % it saves 9.3 % (pg-tpcc), 4.7 % (pg-tpcb) and 26.8 % (pg-tatp). It loses a little where writes are cheap and memory is small (2.5 % on pg-tpcc at R = 1 and 0.75 %). The window must suit the workload and the asymmetry: FD-Buffer (figure 3) finds bad windows up to 18 % dearer than lru. AD-LRU adds that it does not look at how often pages are used.",
-        memory: Memory::of(10),
+        how: "One LRU list. The window is the share of it nearest the LRU end. The clean page of the window nearest that end is evicted; where the window holds no clean page, the page at the LRU end, which is dirty then. A hit moves the page to the recent end. So clean pages are evicted earlier and dirty ones stay longer, the more so the wider the window.",
+        when: "Use it in place of lru as R grows (Park et al.). It loses a little where writes are cheap and memory is small. The window must suit the workload and the asymmetry: FD-Buffer (figure 3) finds bad windows up to 18 % dearer than lru. AD-LRU adds that it ignores how often pages are used.",
+        memory: MemoryUse::of(10),
         source: "Park et al. 2006; a rival in all five papers",
         online: true,
         looks_at_costs: false,
@@ -58,11 +58,11 @@ impl Policy for Cflru {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
         self.regions
-            .clean(&may_go)
-            .or_else(|| self.regions.lru(may_go))
+            .clean(&may_evict)
+            .or_else(|| self.regions.lru(may_evict))
     }
 
     #[inline]

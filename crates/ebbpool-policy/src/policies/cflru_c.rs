@@ -3,9 +3,9 @@
 use super::regions::CleanThenLeast;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Memory, PolicySpec, WINDOW};
+use crate::spec::{Entry, MemoryUse, PolicySpec, WINDOW};
 
-/// As CFLRU, but where the window has no clean page its least written page goes.
+/// As CFLRU, but where the window has no clean page, its least written page is evicted.
 pub struct CflruC {
     /// Counts write references since admission or the last write-back.
     regions: CleanThenLeast,
@@ -16,10 +16,10 @@ impl Build for CflruC {
         name: "cflru-c",
         aliases: &[],
         params: &[WINDOW],
-        summary: "CFLRU in which, where the window has no clean page, its least often written page goes.",
-        how: "As cflru: the clean page of the window nearest the LRU end goes. Where the window, which has at least one page, holds no clean page, its dirty page with the fewest writes since it came in or was last written back goes; among equals the one nearest the LRU end.",
-        when: "Ahead of cflru where few pages take most of the writes: on the samples at R = 32 and 3 % it saves 15.3 % against lru on pg-tpcc (cflru 9.3 %) and 33.7 % on pg-tatp (26.8 %), but 4.3 % on pg-tpcb (4.7 %), where accounts are drawn uniformly. AD-LRU notes that it, too, ignores how often clean pages are used. It needs an ordered tree over the window's dirty pages.",
-        memory: Memory::of(28),
+        summary: "CFLRU in which, where the window has no clean page, its least often written page is evicted.",
+        how: "As cflru: the clean page of the window nearest the LRU end is evicted. Where the window, which has at least one page, holds no clean page, its dirty page with the fewest writes since its admission or last write-back is evicted; among equals the one nearest the LRU end.",
+        when: "Use it in place of cflru where few pages receive most of the writes. Where writes are spread evenly, counting them gains nothing. AD-LRU notes that it, too, ignores how often clean pages are used. It needs an ordered tree over the window's dirty pages.",
+        memory: MemoryUse::of(28),
         source: "Yoo et al. 2007; AD-LRU, section 4",
         online: true,
         looks_at_costs: false,
@@ -52,9 +52,9 @@ impl Policy for CflruC {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
-        self.regions.victim(may_go)
+        self.regions.victim(may_evict)
     }
 
     #[inline]

@@ -3,10 +3,10 @@
 use super::regions::CleanThenLeast;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Memory, PolicySpec, WINDOW};
+use crate::spec::{Entry, MemoryUse, PolicySpec, WINDOW};
 
-/// As CFLRU, but where the window has no clean page, the page whose erase block was erased least
-/// goes.
+/// As CFLRU, but where the window has no clean page, the page whose erase block was erased least is
+/// evicted.
 pub struct CflruE {
     /// Counts the erases of the page's erase block.
     regions: CleanThenLeast,
@@ -17,10 +17,10 @@ impl Build for CflruE {
         name: "cflru-e",
         aliases: &[],
         params: &[WINDOW],
-        summary: "CFLRU in which, where the window has no clean page, the page on the least worn erase block goes.",
-        how: "As cflru: the clean page of the window nearest the LRU end goes. Where the window, which has at least one page, holds no clean page, its dirty page whose erase block was erased least often goes; among equals the one nearest the LRU end. The device tells the erase counts; a page that no block holds counts as never erased.",
-        when: "Close to cflru-c, from which it differs in whom it spares: on pg-tatp at 3 % (the device of docs/flash-model.md) it saves 32.9 % of the time that lru takes with a page map (cflru 29.5 %, cflru-c 35.9 %) and 41.4 % under BAST (28.3 %, 35.2 %), where merges leave worn blocks with the pages that are written often. With a page map a block has pages of all kinds, and its wear says little.",
-        memory: Memory::of(28),
+        summary: "CFLRU in which, where the window has no clean page, the page on the least worn erase block is evicted.",
+        how: "As cflru: the clean page of the window nearest the LRU end is evicted. Where the window, which has at least one page, holds no clean page, its dirty page whose erase block was erased least often is evicted; among equals the one nearest the LRU end. The device reports the erase counts; a page that no block holds counts as never erased.",
+        when: "Use it on a simulated flash device that maps by blocks, where merges leave worn blocks with the pages that are written often: there it saves more device time than cflru and cflru-c. With a page map a block holds pages of all kinds, so that its wear says little about them, and cflru-c is better.",
+        memory: MemoryUse::of(28),
         source: "Yoo et al. 2007",
         online: true,
         looks_at_costs: false,
@@ -49,9 +49,9 @@ impl Policy for CflruE {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
-        self.regions.victim(may_go)
+        self.regions.victim(may_evict)
     }
 
     #[inline]

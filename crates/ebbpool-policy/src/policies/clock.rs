@@ -3,11 +3,11 @@
 use crate::lists::{Lists, second_chance};
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, Memory, PolicySpec};
+use crate::spec::{CLUSTER, Entry, MemoryUse, PolicySpec};
 
-/// FIFO with a reference bit that buys a page another round.
+/// FIFO with a reference bit that gives a page another round.
 ///
-/// Admission leaves the bit clear, as libCacheSim and SIEVE do: a page touched once gets no
+/// Admission leaves the bit clear, as in libCacheSim and SIEVE: a page referenced once gets no
 /// second round.
 pub struct Clock {
     lists: Lists<1>,
@@ -20,9 +20,9 @@ impl Build for Clock {
         aliases: &[],
         params: &[CLUSTER],
         summary: "FIFO in which a page referenced since the hand last passed gets another round.",
-        how: "A queue in order of arrival with one bit per page. A hit sets the bit and moves nothing. The search for a victim starts at the oldest page: a page with the bit set loses it and goes to the back, the first page without it leaves. A page just brought in has the bit clear.",
-        when: "Where a hit must be cheap, since nothing moves. On the samples at R = 32 it stays close to lru: 2.2 % cheaper on pg-tpcc at 3 %, 5.5 % on pg-tatp, 0.3 % dearer on pg-tpcb. It takes no notice of writes.",
-        memory: Memory::of(9),
+        how: "A queue in order of admission with one bit per page. A hit sets the bit and moves nothing. The search for a victim starts at the oldest page: a page whose bit is set loses it and moves to the back, the first page without it is evicted. A page just admitted has the bit clear.",
+        when: "Use it where a hit must be cheap, since a hit moves nothing. Its cost is close to that of lru. It ignores whether pages are dirty.",
+        memory: MemoryUse::of(9),
         source: "Corbato 1968",
         online: true,
         looks_at_costs: false,
@@ -54,10 +54,10 @@ impl Policy for Clock {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
         let referenced = &mut self.referenced;
-        second_chance(&mut self.lists, 0, may_go, |frame| {
+        second_chance(&mut self.lists, 0, may_evict, |frame| {
             std::mem::take(&mut referenced[frame as usize])
         })
     }

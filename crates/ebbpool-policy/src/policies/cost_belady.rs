@@ -1,19 +1,19 @@
-//! Belady's algorithm with a price on writes.
+//! Belady's algorithm with a cost for writes.
 
 use crate::heap::IndexedHeap;
 use crate::policy::{Access, Costs, Foresight, Frame, NextUse, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Memory, PolicySpec};
+use crate::spec::{Entry, MemoryUse, PolicySpec};
 
-/// Positions turned round, so that a heap of least keys yields the farthest.
+/// A position reversed, so that a heap of least keys yields the farthest.
 type Farthest = u64;
 
 fn farthest(position: u64) -> Farthest {
     u64::MAX - position
 }
 
-/// What a page saves per position that it is kept: 1 up to its next reference, R + 1 up to its next
-/// write while it is dirty. A position that never comes saves nothing.
+/// The saving of a page per position that it stays resident: 1 up to its next reference, R + 1 up
+/// to its next write while it is dirty. Without a next reference or write there is no saving.
 fn saving_rate(saved: f64, now: u64, then: u64) -> f64 {
     match then {
         NextUse::NEVER => 0.0,
@@ -21,22 +21,22 @@ fn saving_rate(saved: f64, now: u64, then: u64) -> f64 {
     }
 }
 
-/// Evicts the page that saves least per position it is kept. Knows the next reference and the next
-/// write.
+/// Evicts the page that saves least per position that it stays resident. It knows the next
+/// reference and the next write.
 pub struct CostBelady {
     write_saving: f64,
-    coming: NextUse,
+    upcoming: NextUse,
     pages: Vec<Page>,
     dirty: Vec<bool>,
     reference: Vec<u64>,
     write: Vec<u64>,
     /// Clean pages never used again.
     dead: IndexedHeap<Page>,
-    /// Pages worth keeping for their next reference, if for anything.
+    /// Pages of which the next reference saves most.
     by_reference: IndexedHeap<(Farthest, Page)>,
-    /// Dirty pages worth keeping for their next write, when they were last used. As the next
-    /// reference comes nearer a page may change sides, but not back, so it is enough to look again
-    /// when it comes to the top.
+    /// Dirty pages of which the next write saves most, as of their last use. As the next reference
+    /// approaches, a page may move to `by_reference` but not back, so it is enough to check it when
+    /// it reaches the top.
     by_write: IndexedHeap<(Farthest, Farthest, Page)>,
 }
 
@@ -45,10 +45,10 @@ impl Build for CostBelady {
         name: "cost-belady",
         aliases: &[],
         params: &[],
-        summary: "Evicts the page that saves least per reference it is kept, reads and writes weighed by cost (offline).",
-        how: "Knows for every page when it is read or written next. Clean pages never used again go first. Of the others that page goes whose max(1 / references to its next use, (R + 1) / references to its next write if it is dirty) is least; among equals the one whose next use is farthest, then the lowest page number. Where dirty pages are left at the end for free, the end counts as a write.",
-        when: "A yardstick that costs no more than belady and is within one or two per cent of the least possible bill on Zipf traces; price-guided comes nearer. The simulator holds three numbers per reference in memory for it.",
-        memory: Memory::of(97),
+        summary: "Evicts the page that saves least per reference that it stays resident, reads and writes weighed by cost (offline).",
+        how: "It knows for every page when it is read or written next. Clean pages never used again are evicted first. Of the others it evicts the page whose max(1 / references to its next use, (R + 1) / references to its next write if it is dirty) is least; among equals the one whose next use is farthest, then the lowest page number. Where dirty pages are left at the end for free, the end counts as a write.",
+        when: "A yardstick, not a choice, since it requires the future: it takes no longer to compute than belady and comes close to the least possible bill; price-guided comes closer. The simulator stores three numbers per reference in memory for it.",
+        memory: MemoryUse::of(97),
         source: "this project; after Belady 1966",
         online: false,
         looks_at_costs: true,
@@ -61,7 +61,7 @@ impl Build for CostBelady {
         let count = frames as usize;
         CostBelady {
             write_saving: 1.0 + Costs::default().asymmetry(),
-            coming: NextUse::UNKNOWN,
+            upcoming: NextUse::UNKNOWN,
             pages: vec![0; count],
             dirty: vec![false; count],
             reference: vec![NextUse::NEVER; count],
@@ -75,13 +75,13 @@ impl Build for CostBelady {
 
 impl CostBelady {
     fn reference_rate(&self, frame: Frame) -> f64 {
-        saving_rate(1.0, self.coming.position, self.reference[frame as usize])
+        saving_rate(1.0, self.upcoming.position, self.reference[frame as usize])
     }
 
     fn write_rate(&self, frame: Frame) -> f64 {
         saving_rate(
             self.write_saving,
-            self.coming.position,
+            self.upcoming.position,
             self.write[frame as usize],
         )
     }
@@ -107,15 +107,15 @@ impl CostBelady {
     }
 
     fn used(&mut self, frame: Frame) {
-        self.reference[frame as usize] = self.coming.reference;
-        self.write[frame as usize] = self.coming.write;
+        self.reference[frame as usize] = self.upcoming.reference;
+        self.write[frame as usize] = self.upcoming.write;
         self.place(frame);
     }
 
-    /// The frame that saves least among those kept for their next write.
-    fn least_by_write(&mut self, may_go: impl Fn(Frame) -> bool) -> Option<Frame> {
+    /// The frame that saves least among those in `by_write`.
+    fn least_by_write(&mut self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         loop {
-            let frame = self.by_write.least_where(&may_go)?;
+            let frame = self.by_write.least_where(&may_evict)?;
             if self.write_rate(frame) > self.reference_rate(frame) {
                 return Some(frame);
             }
@@ -135,13 +135,13 @@ impl Policy for CostBelady {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
-        if let Some(frame) = self.dead.least_where(&may_go) {
+        if let Some(frame) = self.dead.least_where(&may_evict) {
             return Some(frame);
         }
-        let by_write = self.least_by_write(&may_go);
-        let by_reference = self.by_reference.least_where(&may_go);
+        let by_write = self.least_by_write(&may_evict);
+        let by_reference = self.by_reference.least_where(&may_evict);
         match (by_reference, by_write) {
             (Some(one), Some(other)) => {
                 let rates = (self.reference_rate(one), self.write_rate(other));
@@ -184,6 +184,6 @@ impl Policy for CostBelady {
 
     #[inline]
     fn next_use(&mut self, next: NextUse) {
-        self.coming = next;
+        self.upcoming = next;
     }
 }

@@ -1,5 +1,5 @@
-//! The cache directory of ARC and CAR: resident pages seen once (T1) and more often (T2), and as
-//! many page numbers again of those that left from each (B1, B2).
+//! The cache directory of ARC and CAR: resident pages referenced once (T1) and more often (T2), and
+//! as many page numbers again of pages evicted from each (B1, B2).
 
 use std::hint::black_box;
 
@@ -12,10 +12,10 @@ pub(crate) const T2: usize = 1;
 const B1: usize = T1;
 const B2: usize = T2;
 
-/// The four lists, and p, the wanted size of T1.
+/// The four lists, and p, the target size of T1.
 ///
 /// T1 and B1 together hold at most as many pages as there are frames, all four at most twice as
-/// many. A page that cannot be admitted because everybody is pinned stays where it is remembered.
+/// many. A page that cannot be admitted because every frame is pinned stays in B1 or B2.
 pub(crate) struct Directory {
     pub(crate) lists: Lists<2>,
     in_t2: Vec<bool>,
@@ -42,7 +42,7 @@ impl Directory {
         }
     }
 
-    /// p, the wanted size of T1 in pages.
+    /// p, the target size of T1 in pages.
     #[inline]
     pub(crate) fn target(&self) -> f64 {
         self.target
@@ -69,8 +69,8 @@ impl Directory {
         matches!(self.missed, Some((_, B2)))
     }
 
-    /// Moves p by what remembering the page missed last says: up if it is in B1, down if in B2, by
-    /// the ratio of their sizes but at least by one page.
+    /// Moves p according to the page missed last: up if it is in B1, down if in B2, by the ratio of
+    /// their sizes but at least by one page.
     #[inline]
     pub(crate) fn adapt(&mut self) {
         let Some((_, queue)) = self.missed else {
@@ -93,8 +93,8 @@ impl Directory {
         self.in_t2[frame as usize] = true;
     }
 
-    /// The page missed last enters: T2 if it was remembered, else T1, for which B1 or B2 forgets
-    /// its oldest page if the directory is full.
+    /// Admits the page missed last: to T2 if it was remembered, else to T1, for which B1 or B2
+    /// forgets its oldest page if the directory is full.
     #[inline]
     pub(crate) fn admit(&mut self, frame: Frame, page: Page) {
         let missed = self.missed.take();

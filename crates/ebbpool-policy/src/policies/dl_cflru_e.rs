@@ -4,7 +4,7 @@ use crate::heap::IndexedHeap;
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Memory, PolicySpec};
+use crate::spec::{Entry, MemoryUse, PolicySpec};
 
 const CLEAN: usize = 0;
 /// The MRU half of the dirty list.
@@ -12,8 +12,8 @@ const RECENT: usize = 1;
 /// The LRU half of the dirty list.
 const OLD: usize = 2;
 
-/// Clean pages go before dirty ones; among the older half of these, the one on the least worn erase
-/// block.
+/// Evicts clean pages before dirty ones, and of the older half of the dirty ones the page on the
+/// least worn erase block.
 pub struct DlCflruE {
     lists: Lists<3>,
     list_of: Vec<u8>,
@@ -29,9 +29,9 @@ impl Build for DlCflruE {
         aliases: &[],
         params: &[],
         summary: "Clean pages by LRU before all dirty ones; of these the page on the least worn erase block.",
-        how: "Clean and dirty pages are in two LRU lists. The clean list's LRU page goes. Without clean pages the page of the LRU half of the dirty list (rounded down, at least one page) goes whose erase block was erased least often; among equals the one nearest the LRU end. The device tells the erase counts; a page that no block holds counts as never erased.",
-        when: "Writes least and reads most of its kin, since no clean page is safe from it: on pg-tatp at 3 % (the device of docs/flash-model.md) the device lives 2.1 times as long as under lru (cflru-c 1.7 times), but with a page map it saves only 23.8 % of the time (cflru-c 35.9 %); under BAST 47.0 % (35.2 %).",
-        memory: Memory::of(27),
+        how: "Clean and dirty pages are in two LRU lists. The LRU page of the clean list is evicted. Without clean pages, the page of the LRU half of the dirty list (rounded down, at least one page) whose erase block was erased least often is evicted; among equals the one nearest the LRU end. The device reports the erase counts; a page that no block holds counts as never erased.",
+        when: "Use it where the life of a simulated flash device matters more than its time: of the policies in Yoo et al. it writes least, and reads most, since it evicts every clean page before the first dirty one. It saves more device time under a block map than under a page map.",
+        memory: MemoryUse::of(27),
         source: "Yoo et al. 2007",
         online: true,
         looks_at_costs: false,
@@ -67,7 +67,7 @@ impl DlCflruE {
         self.balance();
     }
 
-    /// Moves the border between the two halves of the dirty list to where it belongs.
+    /// Moves the border between the two halves of the dirty list to the middle.
     #[inline]
     fn balance(&mut self) {
         let (recent, old) = (self.lists.len(RECENT), self.lists.len(OLD));
@@ -114,12 +114,12 @@ impl Policy for DlCflruE {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
         self.lists
-            .find_from_lru(CLEAN, &may_go)
-            .or_else(|| self.least_worn.least_where(&may_go))
-            .or_else(|| self.lists.find_from_lru(RECENT, may_go))
+            .find_from_lru(CLEAN, &may_evict)
+            .or_else(|| self.least_worn.least_where(&may_evict))
+            .or_else(|| self.lists.find_from_lru(RECENT, may_evict))
     }
 
     #[inline]

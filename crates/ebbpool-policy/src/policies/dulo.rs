@@ -5,7 +5,7 @@ use prefetch_index::prefetch_index;
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Kind, Memory, Param, PolicySpec};
+use crate::spec::{Entry, MemoryUse, Param, ParameterKind, PolicySpec};
 
 /// A sequence has at most this many pages, so that there is a list for each size.
 const LONGEST: usize = 64;
@@ -15,13 +15,14 @@ const BANK: usize = LONGEST;
 const CORRELATION: usize = LONGEST + 1;
 const LISTS: usize = LONGEST + 2;
 
-/// LRU over sequences of neighbouring pages in place of pages: single pages, which would have to
-/// be read one by one, stay longer.
+/// LRU over sequences of neighbouring pages in place of pages: single pages, which would have to be
+/// read one by one, stay resident longer.
 ///
-/// Pages of sequences of one size leave in the order in which the sequences were formed, since L
-/// never falls; so a list per size is in order of H, and only the ends of the lists that are not
-/// empty are compared. A reconstruction from descriptions of the algorithm: the block table, by
-/// which the paper also wants neighbours to have been read together before, is left out.
+/// Pages of sequences of one size are evicted in the order in which the sequences were formed,
+/// since L never falls; so a list per size is in order of H, and the policy compares only the ends
+/// of the lists that are not empty. A reconstruction from descriptions of the algorithm: the
+/// paper's block table, with which it also requires that neighbours were read together before, is
+/// left out.
 pub struct Dulo {
     lists: Lists<LISTS>,
     list_of: Vec<u8>,
@@ -34,7 +35,7 @@ pub struct Dulo {
     sizes: u64,
     correlation_size: u32,
     bank_size: u32,
-    /// The bank's frames in order of page number; kept for its memory.
+    /// The bank's frames in order of page number; a field so that its memory is reused.
     sorted: Vec<Frame>,
 }
 
@@ -45,21 +46,21 @@ impl Build for Dulo {
         params: &[
             Param {
                 name: "correlation",
-                kind: Kind::ShareOrPages,
+                kind: ParameterKind::ShareOrPages,
                 default: "5%",
                 about: "size of the correlation buffer, which every page referenced enters",
             },
             Param {
                 name: "bank",
-                kind: Kind::ShareOrPages,
+                kind: ParameterKind::ShareOrPages,
                 default: "10%",
                 about: "size of the sequencing bank, at least one page",
             },
         ],
-        summary: "Sequences of neighbouring pages in place of pages: long ones go first, single pages stay.",
-        how: "Every page referenced enters the correlation buffer, an LRU list; what that holds beyond its size moves on to the sequencing bank. When the bank is full its pages are sorted, and runs of consecutive page numbers, cut at 64 pages, become sequences of value H = L + 1/pages in the evicting section. The first page of the sequence with the least H goes, among equals that of the longest and then of the oldest, and L becomes its H. A hit takes a page out of its sequence. Without sequences the bank's oldest page goes, then the correlation buffer's. It does not ask whether a page is dirty. A reconstruction: the paper's block table, which asks whether neighbours were referenced together before, is left out.",
-        when: "On disks, where reading neighbours costs little more than reading one page. The bill here charges every page read alike, so it shows only what DULO pays for that: on the samples at R = 32 and 3 % it costs 1.5 % (pg-tpcc), 0.3 % (pg-tpcb) and 1.1 % (pg-tatp) more than lru, and more with a larger bank. CFDC, which keeps dirty neighbours together so that they are written together, takes it as an example.",
-        memory: Memory::of(25),
+        summary: "Sequences of neighbouring pages in place of pages: long ones are evicted first, single pages stay.",
+        how: "Every page referenced enters the correlation buffer, an LRU list; pages beyond its size move on to the sequencing bank. When the bank is full its pages are sorted, and runs of consecutive page numbers, cut at 64 pages, become sequences of value H = L + 1/pages in the evicting section. The first page of the sequence with the least H is evicted, among equals that of the longest and then of the oldest, and L becomes its H. A hit removes a page from its sequence. Without sequences the bank's oldest page is evicted, then the correlation buffer's. Whether a page is dirty makes no difference. A reconstruction: the paper's block table, which checks whether neighbours were referenced together before, is left out.",
+        when: "Use it on disks, where reading neighbours costs little more than reading one page (Jiang et al.). The bill here charges every page read alike, so it shows only the price of that: a little more than lru, and more with a larger bank. CFDC, which keeps dirty neighbours together so that they are written together, takes it as an example.",
+        memory: MemoryUse::of(25),
         source: "Jiang, Ding, Chen, Tan and Zhang, FAST 2005; CFDC, section 3.1",
         online: true,
         looks_at_costs: false,
@@ -103,7 +104,7 @@ impl Dulo {
         }
     }
 
-    /// A page that was referenced enters on top.
+    /// A page that was referenced enters the correlation buffer.
     #[inline]
     fn enter(&mut self, frame: Frame) {
         self.push(CORRELATION, frame);
@@ -118,7 +119,7 @@ impl Dulo {
         }
     }
 
-    /// Sorts what is in the bank into sequences.
+    /// Sorts the pages of the bank into sequences.
     fn form_sequences(&mut self) {
         let mut sorted = std::mem::take(&mut self.sorted);
         while let Some(frame) = self.lists.lru(BANK) {
@@ -142,16 +143,16 @@ impl Dulo {
         self.sorted = sorted;
     }
 
-    /// The page that goes first of those in sequences.
+    /// The page in a sequence that is evicted first.
     #[inline]
-    fn first_of_sequences(&self, may_go: impl Fn(Frame) -> bool) -> Option<Frame> {
+    fn first_of_sequences(&self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         let mut best: Option<Frame> = None;
         let mut sizes = self.sizes;
         while sizes != 0 {
             let longest = sizes.ilog2() as usize;
             sizes &= !(1 << longest);
             let value = |frame: Frame| self.values[frame as usize];
-            if let Some(frame) = self.lists.find_from_lru(longest, &may_go)
+            if let Some(frame) = self.lists.find_from_lru(longest, &may_evict)
                 && best.is_none_or(|best| value(frame) < value(best))
             {
                 best = Some(frame);
@@ -178,11 +179,11 @@ impl Policy for Dulo {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
-        self.first_of_sequences(&may_go)
-            .or_else(|| self.lists.find_from_lru(BANK, &may_go))
-            .or_else(|| self.lists.find_from_lru(CORRELATION, may_go))
+        self.first_of_sequences(&may_evict)
+            .or_else(|| self.lists.find_from_lru(BANK, &may_evict))
+            .or_else(|| self.lists.find_from_lru(CORRELATION, may_evict))
     }
 
     #[inline]

@@ -4,14 +4,14 @@ use crate::blocks::Blocks;
 use crate::heap::IndexedHeap;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{BLOCK, Entry, Memory, PolicySpec};
+use crate::spec::{BLOCK, Entry, MemoryUse, PolicySpec};
 
-/// Evicts whole erase blocks, the one with most resident pages first.
+/// Evicts whole erase blocks, the one with the most resident pages first.
 pub struct Fab {
-    /// Lists the resident pages in the order in which they came in.
+    /// Lists the resident pages in the order of admission.
     blocks: Blocks<0, LastUsed>,
-    /// Most pages first, then the block least recently used. A block used since it was last looked
-    /// at may stand too far ahead until it comes to the front.
+    /// Most pages first, then the block least recently used. A block used since its last check may
+    /// stand too far ahead until it reaches the front.
     order: IndexedHeap<(u32, u64)>,
     references: u64,
 }
@@ -25,10 +25,10 @@ impl Build for Fab {
         name: "fab",
         aliases: &[],
         params: &[BLOCK],
-        summary: "LRU by erase block that evicts the block with most resident pages, whole.",
-        how: "Resident pages are grouped by erase block; a hit or an admission makes the page's block the most recent. The block with most resident pages goes, among equals the least recently used: all its pages leave in the order in which they came in, the dirty ones written.",
-        when: "Meant for devices that map by blocks. Under the plain cost model it throws out too much: on the samples at R = 32 and 3 % it costs 43.0 % (pg-tpcc), 16.5 % (pg-tatp) and 219.7 % (pg-tpcb) more than lru. Under BAST, which merges blocks (the device of docs/flash-model.md), it takes 7.6 % less time than lru on pg-tatp.",
-        memory: Memory::of(16).scattered(96),
+        summary: "LRU by erase block that evicts the block with the most resident pages as a whole.",
+        how: "Resident pages are grouped by erase block; a hit or an admission makes the page's block the most recent. The block with the most resident pages is evicted, among equals the least recently used: all its pages in the order of admission, the dirty ones written.",
+        when: "Use it for devices that map by blocks and merge them, for which Jo et al. designed it: there it takes less device time than lru. Under the plain cost model it evicts too much at a time and is much dearer than lru.",
+        memory: MemoryUse::of(16).scattered(96),
         source: "Jo et al. 2006",
         online: true,
         looks_at_costs: false,
@@ -73,10 +73,10 @@ impl Policy for Fab {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
         loop {
-            let first = |slot| self.blocks.first_where(slot, &may_go);
+            let first = |slot| self.blocks.first_where(slot, &may_evict);
             let slot = self.order.least_where(|slot| first(slot).is_some())?;
             let key = self.key(slot);
             if self.order.key(slot) == Some(key) {
@@ -86,9 +86,9 @@ impl Policy for Fab {
         }
     }
 
-    fn also_leaving(&self, victim: Frame, leaving: &mut Vec<Frame>) {
+    fn also_leaving(&self, victim: Frame, evictions: &mut Vec<Frame>) {
         let slot = self.blocks.of(victim);
-        leaving.extend(self.blocks.frames(slot).filter(|&frame| frame != victim));
+        evictions.extend(self.blocks.frames(slot).filter(|&frame| frame != victim));
     }
 
     #[inline]

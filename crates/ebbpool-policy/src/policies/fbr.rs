@@ -5,22 +5,23 @@ use std::hint::black_box;
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Kind, Memory, Param, PolicySpec};
+use crate::spec::{Entry, MemoryUse, Param, ParameterKind, PolicySpec};
 
 const NEW: usize = 0;
 const MIDDLE: usize = 1;
 const OLD: usize = 2;
 
-/// The old section's pages are chained by count; the last chain holds all counts from its own up.
+/// The pages of the old section are chained by count; the last chain holds its own count and all
+/// higher ones.
 const CHAINS: usize = 256;
 
-/// Evicts the least often referenced page of the LRU list's old section, where references to the
+/// Evicts the least often referenced page of the LRU list's old section; references to pages of the
 /// new section do not count.
 ///
-/// A reconstruction from descriptions. Decided here: a page comes in with a count of 1; halving
-/// rounds up, so that no count falls below 1; counts of any size are compared, none is too large
-/// for it; if new and old section together exceed the list, the old one has what the new one
-/// leaves; where it has no page that may go, the page nearest the LRU end goes.
+/// A reconstruction from descriptions. Decided here: an admitted page has a count of 1; halving
+/// rounds up, so that no count falls below 1; counts of any size are compared; if new and old
+/// section together exceed the list, the old one has the pages that the new one leaves; where no
+/// page of it may be evicted, the page nearest the LRU end is evicted.
 pub struct Fbr {
     /// The LRU list, cut in three.
     sections: Lists<3>,
@@ -43,19 +44,19 @@ impl Build for Fbr {
         params: &[
             Param {
                 name: "new",
-                kind: Kind::Share,
+                kind: ParameterKind::Share,
                 default: "0.25",
                 about: "share of the frames, at the MRU end, in which references do not count",
             },
             Param {
                 name: "old",
-                kind: Kind::Share,
+                kind: ParameterKind::Share,
                 default: "0.5",
                 about: "share of the frames, at the LRU end, in which victims are looked for",
             },
             Param {
                 name: "cmax",
-                kind: Kind::Whole {
+                kind: ParameterKind::Whole {
                     min: 2,
                     max: 1000,
                     or: None,
@@ -65,9 +66,9 @@ impl Build for Fbr {
             },
         ],
         summary: "Evicts the least often used page among the least recent; references in quick succession count once.",
-        how: "One LRU list, of which the recent end is the new section and the other end the old one, and a count per page, 1 when it comes in. A hit moves the page to the recent end and, unless the page was in the new section, adds 1 to its count. The page of the old section with the least count goes, of equals the least recently used. When the average count exceeds cmax, all counts are halved, rounded up.",
-        when: "Where pages are referenced in bursts, since a burst counts once: on the samples at R = 1 and 3 % it saves 10.8 % (pg-tpcc) and 14.3 % (pg-tatp) against lru and costs the same on pg-tpcb. At R = 32 it saves 10.5 % (pg-tpcc), 0.1 % (pg-tpcb) and 17.5 % (pg-tatp). A hit costs constant time; now and then all counts are halved. It takes no notice of writes.",
-        memory: Memory::of(21),
+        how: "One LRU list, of which the recent end is the new section and the other end the old one, and a count per page, 1 on admission. A hit moves the page to the recent end and, unless the page was in the new section, adds 1 to its count. The page of the old section with the least count is evicted, of equals the least recently used. When the average count exceeds cmax, all counts are halved, rounded up.",
+        when: "Use it where pages are referenced in bursts, since a burst counts once (Robinson and Devarakonda). On database traces it is among the best of the policies that ignore writes. A hit costs constant time, but now and then it halves all counts. It ignores whether pages are dirty.",
+        memory: MemoryUse::of(21),
         source: "Robinson and Devarakonda 1990",
         online: true,
         looks_at_costs: false,
@@ -116,7 +117,7 @@ impl Fbr {
         }
     }
 
-    /// `frame` enters at the MRU end; sections too large push their LRU page on.
+    /// `frame` enters at the MRU end; sections that grow too large push their LRU page on.
     #[inline]
     fn enter(&mut self, frame: Frame) {
         self.link(NEW, frame);
@@ -152,17 +153,18 @@ impl Fbr {
         }
     }
 
-    /// The page of `chain` with the least count that may go, of equals the least recently used.
+    /// The page of `chain` with the least count that may be evicted, of equals the least recently
+    /// used.
     #[inline]
-    fn least_of(&self, chain: usize, may_go: impl Fn(Frame) -> bool) -> Option<Frame> {
-        let first = self.chains.find_from_lru(chain, &may_go)?;
+    fn least_of(&self, chain: usize, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
+        let first = self.chains.find_from_lru(chain, &may_evict)?;
         if chain < CHAINS - 1 {
             return Some(first);
         }
         let mut least = first;
         let mut at = self.chains.mruward(first);
         while let Some(frame) = at {
-            if self.counts[frame as usize] < self.counts[least as usize] && may_go(frame) {
+            if self.counts[frame as usize] < self.counts[least as usize] && may_evict(frame) {
                 least = frame;
             }
             at = self.chains.mruward(frame);
@@ -221,21 +223,21 @@ impl Policy for Fbr {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
         for (word, bits) in self.occupied.iter().enumerate() {
             let mut bits = *bits;
             while bits != 0 {
                 let chain = word * 64 + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
-                if let Some(frame) = self.least_of(chain, &may_go) {
+                if let Some(frame) = self.least_of(chain, &may_evict) {
                     return Some(frame);
                 }
             }
         }
         self.sections
-            .find_from_lru(MIDDLE, &may_go)
-            .or_else(|| self.sections.find_from_lru(NEW, may_go))
+            .find_from_lru(MIDDLE, &may_evict)
+            .or_else(|| self.sections.find_from_lru(NEW, may_evict))
     }
 
     #[inline]
@@ -271,7 +273,7 @@ mod tests {
         }
         assert_eq!(fbr.victim(None, |_| true), Some(1));
         assert_eq!(fbr.victim(None, |frame| frame != 1), Some(2));
-        // 290 references each make equals of 1 and 2; 2 is the least recently used.
+        // With 290 references each, 1 and 2 are equal; 2 is the least recently used.
         (0..10).for_each(|_| fbr.hit(1, Access::Read));
         assert_eq!(fbr.victim(None, |_| true), Some(2));
         assert_eq!(fbr.victim(None, |frame| frame == 0), Some(0));

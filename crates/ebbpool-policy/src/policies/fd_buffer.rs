@@ -2,18 +2,18 @@
 
 use prefetch_index::prefetch_index;
 
-use super::pools::{Inside, Pools};
+use super::pools::{PoolPolicy, Pools};
 use super::two_stack::{CostForm, TwoStack};
 use crate::ghosts::GhostList;
 use crate::policy::{Access, Costs, Frame, Gauges, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, Kind, MAX_PAGES, Memory, Param, PolicySpec, Value};
+use crate::spec::{CLUSTER, Entry, MAX_PAGES, MemoryUse, Param, ParameterKind, PolicySpec, Value};
 
 /// Modelled computing time of the policy advisor per frame, in microseconds (`interval=auto`).
 const ADVISOR_US_PER_FRAME: f64 = 0.002;
 
 /// A clean and a dirty pool; at the end of each window of references the policy advisor sets the
-/// clean pool's target size to what would have been cheapest over the window.
+/// clean pool's target size to the one that would have been cheapest over the window.
 pub struct FdBuffer {
     pools: Pools,
     estimator: TwoStack,
@@ -27,7 +27,7 @@ pub struct FdBuffer {
 
 enum Window {
     References(u64),
-    /// Ends when its I/O cost `spent`, in the unit of the costs, is worth `worth_us`.
+    /// Ends when its I/O cost `spent`, in the unit of the costs, reaches `worth_us`.
     IoCost {
         spent: f64,
         worth_us: f64,
@@ -41,17 +41,17 @@ impl Build for FdBuffer {
         params: &[
             Param {
                 name: "interval",
-                kind: Kind::Whole {
+                kind: ParameterKind::Whole {
                     min: 1,
                     max: 1_000_000_000,
                     or: Some("auto"),
                 },
                 default: "5000",
-                about: "references between two runs of the policy advisor; auto: as many as its computing time is worth",
+                about: "references between two runs of the policy advisor; auto: as many as justify its computing time",
             },
             Param {
                 name: "group",
-                kind: Kind::Whole {
+                kind: ParameterKind::Whole {
                     min: 1,
                     max: MAX_PAGES,
                     or: None,
@@ -62,27 +62,27 @@ impl Build for FdBuffer {
             CLUSTER,
             Param {
                 name: "cost",
-                kind: Kind::Word(&["paper", "exact"]),
+                kind: ParameterKind::Word(&["paper", "exact"]),
                 default: "paper",
                 about: "the cost formula: as printed, or the exact one for disjoint pools",
             },
             Param {
                 name: "q",
-                kind: Kind::Percent,
+                kind: ParameterKind::Percent,
                 default: "1%",
                 about: "the advisor's share of the I/O time, with interval=auto",
             },
             Param {
                 name: "pools",
-                kind: Kind::Word(&["lru", "2q", "clock"]),
+                kind: ParameterKind::Word(&["lru", "2q", "clock"]),
                 default: "lru",
                 about: "the policy inside each pool; estimation stays LRU's",
             },
         ],
         summary: "A clean and a dirty pool whose sizes follow a cost model fed by Two-Stack estimates of the misses at every size.",
-        how: "The two pools of fd-static, but the clean pool's target is set anew every interval. Two LRU stacks of page numbers, one of pages read and one of pages written, note for each reference the least pool size at which it would have been a hit. From the counts the policy advisor computes for every split of the frames what the interval would have cost, and takes the cheapest. cost=paper weighs the estimates by the formula as printed, cost=exact (fd-exact) by the one that holds for disjoint pools.",
-        when: "Where nobody wants to choose a window: it follows the costs it is told, and at 3 % its saving on the samples stays within 7 points of the best online policy of the five papers at every R from 1 to 128. At R = 32 and 3 % it saves 12.5 % (pg-tpcc), 2.2 % (pg-tpcb) and 34.2 % (pg-tatp) against lru; fd-exact saves 14.0 %, 4.5 % and 34.7 %. It loses in memory that is small for the workload (pg-tpcb at 0.75 %: 3.3 % dearer than lru). It costs the most time and memory of all policies; group=64 makes it cheaper. FD-Buffer reports up to 21 % less than lru on its benchmarks (figure 3), FD-Buffer TC 15 to 18 % less than casa on average (figures 2 and 3, with write clustering).",
-        memory: Memory::of(19).with_ghosts(100),
+        how: "The two pools of fd-static, but the policy advisor sets the clean pool's target anew every interval. Two LRU stacks of page numbers, one of pages read and one of pages written, yield for each reference the least pool size at which it would have been a hit. From these counts the advisor computes for every split of the frames what the interval would have cost, and takes the cheapest. cost=paper weighs the estimates by the formula as printed, cost=exact (fd-exact) by the one that holds for disjoint pools.",
+        when: "Use it where the split between clean and dirty pages has to adapt to the costs and to the workload: it follows the costs that the driver reports and has no window to choose. It loses in memory that is small for the workload, and it takes more time and memory than most policies; group=64 makes it cheaper. FD-Buffer reports up to 21 % less than lru on its benchmarks (figure 3), FD-Buffer TC 15 to 18 % less than casa on average (figures 2 and 3, with write clustering).",
+        memory: MemoryUse::of(19).with_ghosts(100),
         source: "FD-Buffer (On et al. 2010), section 4; FD-Buffer TC, section 4",
         online: true,
         looks_at_costs: true,
@@ -91,20 +91,20 @@ impl Build for FdBuffer {
     const WRITE_CLUSTERING: bool = true;
 
     fn build(spec: &PolicySpec, frames: u32) -> Self {
-        let inside = if spec.is("pools", "clock") {
-            Inside::Clock
+        let pool_policy = if spec.is("pools", "clock") {
+            PoolPolicy::Clock
         } else if spec.is("pools", "2q") {
             let ghosts = || GhostList::new(frames / 2 + 1);
-            Inside::TwoQ(Box::new([ghosts(), ghosts()]))
+            PoolPolicy::TwoQ(Box::new([ghosts(), ghosts()]))
         } else {
-            Inside::Lru
+            PoolPolicy::Lru
         };
         let q = match spec.value("q") {
             Some(Value::Decimal(q)) => q.to_f64(),
             _ => 1.0,
         };
         FdBuffer {
-            pools: Pools::new(frames, frames / 2, inside),
+            pools: Pools::new(frames, frames / 2, pool_policy),
             estimator: TwoStack::new(frames, spec.whole("group").unwrap_or(1)),
             pages: vec![0; frames as usize],
             form: if spec.is("cost", "exact") {
@@ -192,10 +192,10 @@ impl Policy for FdBuffer {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
         let access = incoming.map_or(Access::Read, |(_, access)| access);
-        self.pools.victim(access, may_go)
+        self.pools.victim(access, may_evict)
     }
 
     #[inline]

@@ -3,9 +3,9 @@
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, Memory, PolicySpec};
+use crate::spec::{CLUSTER, Entry, MemoryUse, PolicySpec};
 
-/// Evicts the page that came in first; a hit changes nothing.
+/// Evicts the page that was admitted first; a hit changes nothing.
 pub struct Fifo {
     lists: Lists<1>,
 }
@@ -15,10 +15,10 @@ impl Build for Fifo {
         name: "fifo",
         aliases: &[],
         params: &[CLUSTER],
-        summary: "Evicts the page that came in first.",
-        how: "One queue in order of arrival. A hit changes nothing but the dirty flag. The page that has been in the buffer longest goes, clean or dirty.",
-        when: "Almost never the cheapest: it forgets what is used often. It is the floor to measure others against. On the samples at R = 32 and 3 % it costs 6.4 % more than lru (pg-tpcc), 1.5 % (pg-tpcb) and 4.8 % (pg-tatp).",
-        memory: Memory::of(8),
+        summary: "Evicts the page that was admitted first.",
+        how: "One queue in order of admission. A hit changes nothing but the dirty flag. The page that has been in the buffer longest is evicted, clean or dirty.",
+        when: "Use it as a floor to measure other policies against. It is almost never the cheapest, because it ignores hits.",
+        memory: MemoryUse::of(8),
         source: "folklore",
         online: true,
         looks_at_costs: false,
@@ -47,9 +47,9 @@ impl Policy for Fifo {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
-        self.lists.find_from_lru(0, may_go)
+        self.lists.find_from_lru(0, may_evict)
     }
 
     #[inline]

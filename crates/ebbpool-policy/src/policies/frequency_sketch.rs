@@ -1,4 +1,4 @@
-//! How often pages were referenced lately, estimated (TinyLFU, Einziger et al. 2017).
+//! Estimates how often pages were referenced recently (TinyLFU, Einziger et al. 2017).
 
 use std::hint::black_box;
 
@@ -18,8 +18,8 @@ const SAMPLE: u64 = 10;
 /// A count-min sketch with four rows of 4-bit counters, which are halved at the end of each
 /// sample.
 ///
-/// The counters of a page lie in one block of a cache line, so that counting looks at one line.
-/// There is a word of 16 counters for each frame.
+/// The counters of a page are in one block of the size of a cache line, so that counting touches
+/// one line. There is one word of 16 counters per frame.
 pub(super) struct FrequencySketch {
     words: Vec<u64>,
     blocks: u64,
@@ -27,23 +27,23 @@ pub(super) struct FrequencySketch {
     sample: u64,
 }
 
-/// A page number with its bits mixed, which says where the page's counters are.
+/// A page number with its bits mixed, from which the positions of the page's counters follow.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Key(u64);
+pub(super) struct SketchKey(u64);
 
-impl Key {
+impl SketchKey {
     /// The last step of SplitMix64: different pages have different keys.
     #[inline]
     pub(super) fn of(page: Page) -> Self {
         let mixed = (page ^ (page >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        Key(mixed ^ (mixed >> 31))
+        SketchKey(mixed ^ (mixed >> 31))
     }
 }
 
-/// A counter: its word, and by how many bits the word is to be shifted.
+/// The position of a counter: its word, and its lowest bit in the word.
 #[derive(Clone, Copy)]
-struct Place {
+struct CounterPosition {
     word: usize,
     shift: u32,
 }
@@ -59,22 +59,22 @@ impl FrequencySketch {
         }
     }
 
-    /// References to the page in the current sample, and half of those before it, at most 15.
+    /// References to the page in the current sample, and half of those before, at most 15.
     #[inline]
-    pub(super) fn frequency(&self, key: Key) -> u8 {
-        let counts = self.places(key).map(|place| self.counter(place));
+    pub(super) fn frequency(&self, key: SketchKey) -> u8 {
+        let counts = self.counters_of(key).map(|position| self.counter(position));
         counts.into_iter().fold(MOST, u8::min)
     }
 
-    /// Counts a reference. Only the lowest of the page's counters are raised: the others count
-    /// too much already.
+    /// Counts a reference. Only the lowest of the page's counters are raised: the others already
+    /// count too many references.
     #[inline]
-    pub(super) fn count(&mut self, key: Key) {
+    pub(super) fn count(&mut self, key: SketchKey) {
         let frequency = self.frequency(key);
         if frequency < MOST {
-            for place in self.places(key) {
-                if self.counter(place) == frequency {
-                    self.words[place.word] += 1 << place.shift;
+            for position in self.counters_of(key) {
+                if self.counter(position) == frequency {
+                    self.words[position.word] += 1 << position.shift;
                 }
             }
         }
@@ -85,7 +85,7 @@ impl FrequencySketch {
     }
 
     #[inline]
-    pub(super) fn prefetch(&self, key: Key) {
+    pub(super) fn prefetch(&self, key: SketchKey) {
         black_box(self.words[self.block(key)]);
     }
 
@@ -99,25 +99,25 @@ impl FrequencySketch {
 
     /// The first word of the page's block.
     #[inline]
-    fn block(&self, key: Key) -> usize {
+    fn block(&self, key: SketchKey) -> usize {
         (((key.0 >> 32) * self.blocks) >> 32) as usize * WORDS_OF_BLOCK as usize
     }
 
     #[inline]
-    fn places(&self, key: Key) -> [Place; ROWS as usize] {
+    fn counters_of(&self, key: SketchKey) -> [CounterPosition; ROWS as usize] {
         let block = self.block(key);
         [0, 1, 2, 3].map(|row| {
-            let place = (key.0 >> (5 * row)) as u32 % 32;
-            Place {
-                word: block + (WORDS_OF_ROW * row + place / 16) as usize,
-                shift: place % 16 * BITS_OF_COUNTER,
+            let position = (key.0 >> (5 * row)) as u32 % 32;
+            CounterPosition {
+                word: block + (WORDS_OF_ROW * row + position / 16) as usize,
+                shift: position % 16 * BITS_OF_COUNTER,
             }
         })
     }
 
     #[inline]
-    fn counter(&self, place: Place) -> u8 {
-        (self.words[place.word] >> place.shift) as u8 & MOST
+    fn counter(&self, position: CounterPosition) -> u8 {
+        (self.words[position.word] >> position.shift) as u8 & MOST
     }
 }
 
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn counters_stop_and_are_halved() {
         let mut sketch = FrequencySketch::new(2);
-        let key = Key::of(u64::MAX);
+        let key = SketchKey::of(u64::MAX);
         for count in 1..20 {
             sketch.count(key);
             assert_eq!(sketch.frequency(key), MOST.min(count));
@@ -142,7 +142,7 @@ mod tests {
         let mut sketch = FrequencySketch::new(1);
         sketch.sample = u64::MAX;
         for page in 0..2000 {
-            (0..20).for_each(|_| sketch.count(Key::of(page)));
+            (0..20).for_each(|_| sketch.count(SketchKey::of(page)));
         }
         assert!(sketch.words.iter().all(|&word| word == u64::MAX));
         sketch.age();

@@ -5,9 +5,9 @@ use prefetch_index::prefetch_index;
 use crate::lists::{Lists, second_chance};
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Kind, Memory, Param, PolicySpec};
+use crate::spec::{Entry, MemoryUse, Param, ParameterKind, PolicySpec};
 
-/// FIFO with a counter per page, each unit of which buys another round.
+/// FIFO with a counter per page, each unit of which gives the page another round.
 ///
 /// `init` is limited to `max`.
 pub struct Gclock {
@@ -24,17 +24,17 @@ impl Build for Gclock {
         params: &[
             Param {
                 name: "init",
-                kind: Kind::Whole {
+                kind: ParameterKind::Whole {
                     min: 0,
                     max: u8::MAX as u64,
                     or: None,
                 },
                 default: "1",
-                about: "the counter of a page just brought in, at most max",
+                about: "the counter of a page just admitted, at most max",
             },
             Param {
                 name: "max",
-                kind: Kind::Whole {
+                kind: ParameterKind::Whole {
                     min: 1,
                     max: u8::MAX as u64,
                     or: None,
@@ -44,9 +44,9 @@ impl Build for Gclock {
             },
         ],
         summary: "FIFO in which a page gets as many more rounds as it had recent references, up to a limit.",
-        how: "A queue in order of arrival with a counter per page, init when the page comes in. A hit adds 1 up to max and moves nothing. The search for a victim starts at the oldest page: one whose counter is above 0 loses 1 and goes to the back, the first at 0 leaves. With the defaults it is PostgreSQL's clock sweep; init=0,max=1 is clock.",
-        when: "A hit is as cheap as clock's, and it tells pages used often from those used once: on the samples at R = 32 and 3 % it saves 6.5 % (pg-tpcc), 2.7 % (pg-tpcb) and 10.4 % (pg-tatp) against lru; clock saves 2.2 % and 5.5 % and loses 0.3 % on pg-tpcb. In small memory the counters say little (pg-tpcc at 0.75 %: 0.2 % dearer than lru). With init=0, where a page must be hit to get a second round, it saves more (9.6 %, 3.7 % and 17.8 %). A search may go round up to max times. It takes no notice of writes.",
-        memory: Memory::of(9),
+        how: "A queue in order of admission with a counter per page, init on admission. A hit adds 1 up to max and moves nothing. The search for a victim starts at the oldest page: one whose counter is above 0 loses 1 and moves to the back, the first at 0 is evicted. With the defaults it is PostgreSQL's clock sweep; init=0,max=1 is clock.",
+        when: "Use it where a hit must be as cheap as clock's and pages used often are to be distinguished from pages used once; it usually saves more than clock. In small memory the counters say little. With init=0, where a page must be hit to get a second round, it often saves more. A search may pass a page up to max times. It ignores whether pages are dirty.",
+        memory: MemoryUse::of(9),
         source: "Smith 1978; Nicola, Dan and Dias 1992; PostgreSQL's clock sweep",
         online: true,
         looks_at_costs: false,
@@ -86,10 +86,10 @@ impl Policy for Gclock {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
         let counters = &mut self.counters;
-        second_chance(&mut self.lists, 0, may_go, |frame| {
+        second_chance(&mut self.lists, 0, may_evict, |frame| {
             let counter = &mut counters[frame as usize];
             let spared = *counter > 0;
             *counter -= u8::from(spared);

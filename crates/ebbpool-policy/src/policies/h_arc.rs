@@ -6,16 +6,16 @@ use crate::ghost_queues::GhostQueues;
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Gauges, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Memory, PolicySpec};
+use crate::spec::{Entry, MemoryUse, PolicySpec};
 
 const CLEAN: usize = 0;
 const DIRTY: usize = 1;
 
-/// Each side has a list of pages referenced once and one of pages referenced more often.
+/// Each side has a list of pages referenced once and a list of pages referenced more often.
 const ONCE: usize = 0;
 const OFTEN: usize = 1;
 
-/// The list of a side; its ghosts are in the queue of the same number.
+/// The number of a side's list; the ghosts of the list are in the queue of the same number.
 #[inline]
 fn list(side: usize, part: usize) -> usize {
     2 * side + part
@@ -25,24 +25,25 @@ fn list(side: usize, part: usize) -> usize {
 /// them.
 ///
 /// Built after the authors' simulator where the paper can be read in two ways: sizes and steps are
-/// whole numbers, shares are not rounded. Where a list or a side that should give has no page that
-/// may go, the other one gives, which their code leaves to chance.
+/// whole numbers, shares are not rounded. If no page of the list or side that the victim should be
+/// taken from may be evicted, the victim is from the other one, a case that their code leaves
+/// undefined.
 pub struct HArc {
     lists: Lists<4>,
     list_of: Vec<u8>,
     pages: Vec<Page>,
     ghosts: GhostQueues<5>,
     frames: u32,
-    /// The number of clean pages wanted.
+    /// The target number of clean pages.
     target: u32,
-    /// The share of its side that each list of pages referenced once should have.
+    /// The target share of each list of pages referenced once in its side.
     once_share: [f64; 2],
-    missed: Missed,
+    missed: MissedPage,
 }
 
-/// What is known of the page missed last.
+/// Whether the page missed last is remembered.
 #[derive(Clone, Copy, PartialEq)]
-enum Missed {
+enum MissedPage {
     New,
     Ghost { side: usize },
 }
@@ -53,9 +54,9 @@ impl Build for HArc {
         aliases: &[],
         params: &[],
         summary: "ARC for clean pages and ARC for dirty ones, under an ARC that divides the frames between them.",
-        how: "Clean and dirty pages are each in a list of pages referenced once and a list of pages referenced more often; the numbers of pages that left a list are kept, as many in all as there are frames. A hit moves a page to the list for more often, of the dirty pages if it is or becomes dirty. A remembered clean page raises the number of clean pages wanted by 1, a remembered dirty one lowers it by 2 or, if fewer dirty pages are remembered, by twice their ratio; likewise the share of its side that pages referenced once should have grows or shrinks. Clean pages give while there are more than wanted, else dirty ones; within a side the list for once gives while it has its share. With clean pages only, a new page pushes one out that is not remembered.",
-        when: "Where reads and writes both come back often: on the samples at R = 1 and 3 % it saves 12.0 % on pg-tatp, but costs 8.4 % more than lru on pg-tpcc. At R = 32 and 3 % it saves 13.4 % (pg-tpcc), 8.5 % (pg-tpcb) and 23.2 % (pg-tatp). It is not told R, and counts a remembered dirty page twice whatever a write costs: at R = 128 and 3 % it saves 24.8 % on pg-tatp, where acr saves 43.4 %.",
-        memory: Memory::of(17).with_ghosts(17),
+        how: "Clean and dirty pages are each in a list of pages referenced once and a list of pages referenced more often; the policy remembers the numbers of pages evicted from each list, as many in all as there are frames. A hit moves a page to the list of pages referenced more often, of the dirty side if it is or becomes dirty. A miss of a remembered clean page raises the target number of clean pages by 1, of a remembered dirty one lowers it by 2 or, if fewer dirty pages are remembered, by twice their ratio; likewise the target share of pages referenced once in its side grows or shrinks. Clean pages are evicted while there are more than the target, else dirty ones; within a side the victim is from the list of pages referenced once while that has its share. With clean pages only, a new page displaces one that is not remembered.",
+        when: "Use it where both reads and writes return to the same pages. It saves against lru where writes cost more than reads, on some traces also where they do not. It does not know R and counts a remembered dirty page twice whatever a write costs, so that policies that weigh R, such as acr, pass it as R grows. Source: Fan, Du and Voigt.",
+        memory: MemoryUse::of(17).with_ghosts(17),
         source: "Fan, Du and Voigt, MSST 2014, and the authors' simulator",
         online: true,
         looks_at_costs: false,
@@ -71,7 +72,7 @@ impl Build for HArc {
             frames,
             target: 0,
             once_share: [0.0; 2],
-            missed: Missed::New,
+            missed: MissedPage::New,
         }
     }
 }
@@ -109,7 +110,7 @@ impl HArc {
         self.ghosts.len(list(side, ONCE)) + self.ghosts.len(list(side, OFTEN))
     }
 
-    /// Frames the side should have.
+    /// The target number of frames of the side.
     #[inline]
     fn size(&self, side: usize) -> u32 {
         match side {
@@ -118,11 +119,11 @@ impl HArc {
         }
     }
 
-    /// True if who leaves is not remembered: a page of which nothing is known comes, and the clean
-    /// side, which remembers no more than fits beside its resident pages, has all frames.
+    /// True if the evicted page is not remembered: the missed page is new, and the clean side,
+    /// which remembers no more pages than fit beside its resident ones, has all frames.
     #[inline]
     fn forgets(&self) -> bool {
-        self.missed == Missed::New && self.resident(CLEAN) == self.frames
+        self.missed == MissedPage::New && self.resident(CLEAN) == self.frames
     }
 
     fn forget_oldest(&mut self, side: usize) {
@@ -141,7 +142,7 @@ impl HArc {
         }
     }
 
-    /// A page that left `queue` is missed.
+    /// A page remembered in `queue` is missed.
     fn adapt(&mut self, queue: usize) {
         let (side, part) = (queue / 2, queue % 2);
         self.target = match side {
@@ -162,13 +163,17 @@ impl HArc {
     }
 
     #[inline]
-    fn victim_of(&self, side: usize, may_go: impl Fn(Frame) -> bool) -> Option<Frame> {
-        let wanted = self.once_share[side] * f64::from(self.size(side));
-        let gives = f64::from(self.lists.len(list(side, ONCE))) >= wanted.floor();
-        let first = if gives || self.forgets() { ONCE } else { OFTEN };
+    fn victim_of(&self, side: usize, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
+        let target = self.once_share[side] * f64::from(self.size(side));
+        let has_share = f64::from(self.lists.len(list(side, ONCE))) >= target.floor();
+        let first = if has_share || self.forgets() {
+            ONCE
+        } else {
+            OFTEN
+        };
         self.lists
-            .find_from_lru(list(side, first), &may_go)
-            .or_else(|| self.lists.find_from_lru(list(side, 1 - first), may_go))
+            .find_from_lru(list(side, first), &may_evict)
+            .or_else(|| self.lists.find_from_lru(list(side, 1 - first), may_evict))
     }
 }
 
@@ -185,9 +190,9 @@ impl Policy for HArc {
         if let Some((ghost, queue)) = remembered {
             self.adapt(queue);
             self.ghosts.forget(ghost, page);
-            self.missed = Missed::Ghost { side: queue / 2 };
+            self.missed = MissedPage::Ghost { side: queue / 2 };
         } else {
-            self.missed = Missed::New;
+            self.missed = MissedPage::New;
             let clean = self.resident(CLEAN) + self.remembered(CLEAN);
             let dirty = self.resident(DIRTY) + self.remembered(DIRTY);
             if clean == self.frames {
@@ -213,23 +218,23 @@ impl Policy for HArc {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
         let clean = self.resident(CLEAN);
-        let was_dirty = self.missed == Missed::Ghost { side: DIRTY };
+        let was_dirty = self.missed == MissedPage::Ghost { side: DIRTY };
         let from_clean = clean > self.target || (clean == self.target && was_dirty);
         let first = if from_clean { CLEAN } else { DIRTY };
-        self.victim_of(first, &may_go)
-            .or_else(|| self.victim_of(1 - first, may_go))
+        self.victim_of(first, &may_evict)
+            .or_else(|| self.victim_of(1 - first, may_evict))
     }
 
     #[inline]
     fn admit(&mut self, frame: Frame, page: Page, access: Access) {
         let part = match self.missed {
-            Missed::New => ONCE,
-            Missed::Ghost { .. } => OFTEN,
+            MissedPage::New => ONCE,
+            MissedPage::Ghost { .. } => OFTEN,
         };
-        self.missed = Missed::New;
+        self.missed = MissedPage::New;
         self.pages[frame as usize] = page;
         self.enter(frame, list(usize::from(access.is_write()), part));
         self.trim();

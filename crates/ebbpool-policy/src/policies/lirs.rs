@@ -3,15 +3,15 @@
 use super::recency_sets::{HIR, RecencySets};
 use crate::policy::{Access, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Memory, PolicySpec};
+use crate::spec::{Entry, MemoryUse, PolicySpec};
 
-/// Keeps the pages whose last two references lay closest together, and passes all others through
-/// a short queue.
+/// Keeps the pages whose last two references were closest together, and passes all others through a
+/// short queue.
 ///
-/// The paper leaves open what bounds its stack: here it holds at most twice as many pages as there
-/// are frames, ghosts included, and the ghosts that left the buffer first are dropped, as in
-/// libCacheSim. Its misses are within 0.2 % of libCacheSim's. They are not the same because there,
-/// contrary to the paper, a hit on a page of the queue that is not in the stack demotes an LIR page.
+/// The paper leaves the bound of its stack open: here it holds at most twice as many pages as there
+/// are frames, ghosts included, and drops the ghosts that were evicted first, as libCacheSim does.
+/// Its misses are within 0.2 % of libCacheSim's. They differ because there, contrary to the paper,
+/// a hit on a page of the queue that is not in the stack demotes an LIR page.
 pub struct Lirs {
     sets: RecencySets,
 }
@@ -22,9 +22,9 @@ impl Build for Lirs {
         aliases: &[],
         params: &[HIR],
         summary: "Keeps the pages with the least time between their last two references; all others pass through a short queue.",
-        how: "Nearly all frames are for LIR pages, those of low inter-reference recency; a hundredth is for a queue of the others, the HIR pages, whose oldest leaves. A stack has all LIR pages in order of their last reference, and the HIR pages, also those that have left, that were referenced since the LIR page at its bottom was. An HIR page referenced while it is in the stack becomes LIR; the LIR page at the bottom becomes HIR and goes to the end of the queue. Any other page that comes in or is hit goes on top of the stack and to the end of the queue. The stack has at most twice as many pages as there are frames; beyond, it forgets those that left first. Where all of the queue is pinned the lowest LIR page leaves.",
-        when: "Where loops and scans do not fit: on loops that just do not fit (tests/libcachesim, loops, 2000 frames) it has 65 % fewer misses than lru. On the samples at R = 32 and 3 % it saves 8.0 % (pg-tpcc) and 19.7 % (pg-tatp) against lru and as good as nothing on pg-tpcb. It loses in memory that is small for the workload, where newcomers leave the short queue before they are used again: at R = 1 it costs 8.1 % more than lru on pg-tpcc at 0.75 %. It takes no notice of writes.",
-        memory: Memory::of(25).with_ghosts(50),
+        how: "Nearly all frames are for LIR pages, those of low inter-reference recency; a hundredth is for a queue of the others, the HIR pages, whose oldest is evicted. A stack holds all LIR pages in order of their last reference, and those HIR pages, resident or not, that were referenced after the LIR page at its bottom. An HIR page referenced while it is in the stack becomes LIR; the LIR page at the bottom becomes HIR and moves to the end of the queue. Any other page that is admitted or hit moves to the top of the stack and to the end of the queue. The stack has at most twice as many pages as there are frames; beyond, it forgets those that were evicted first. Where all of the queue is pinned the lowest LIR page is evicted.",
+        when: "Use it against loops and scans that do not quite fit into memory (Jiang and Zhang): it keeps part of a loop where lru keeps nothing. It loses in memory that is small for the workload, where newcomers leave the short queue before they are used again. It ignores whether pages are dirty.",
+        memory: MemoryUse::of(25).with_ghosts(50),
         source: "Jiang and Zhang 2002",
         online: true,
         looks_at_costs: false,
@@ -67,9 +67,9 @@ impl Policy for Lirs {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
-        self.sets.victim(may_go)
+        self.sets.victim(may_evict)
     }
 
     #[inline]

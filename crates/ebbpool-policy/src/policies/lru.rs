@@ -3,7 +3,7 @@
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, Memory, PolicySpec};
+use crate::spec::{CLUSTER, Entry, MemoryUse, PolicySpec};
 
 /// Evicts the page whose last reference is oldest.
 pub struct Lru {
@@ -16,9 +16,9 @@ impl Build for Lru {
         aliases: &[],
         params: &[CLUSTER],
         summary: "Evicts the least recently used page.",
-        how: "One list in order of last use. A hit moves the page to the recent end; the page at the other end goes, clean or dirty.",
-        when: "Hard to beat where a write costs what a read costs: on the samples at R = 1 no online policy of the five papers saves more than 11 % against it, and of all only w-tinylfu, s3-fifo, fbr and h-arc up to 20 % (pg-tatp). It loses where writes are dear, since it treats a dirty page like a clean one: at R = 32 and 3 % the best policy saves 16 % (acr, pg-tpcc), 9 % (h-arc, pg-tpcb) and 40 % (ccf-lru, pg-tatp). All five papers measure against it.",
-        memory: Memory::of(8),
+        how: "One list in order of last use. A hit moves the page to the recent end; the page at the other end is evicted, clean or dirty.",
+        when: "Use it where a write costs about as much as a read: there few policies save much against it. It loses where writes cost more, since it treats a dirty page like a clean one. All five papers measure against it.",
+        memory: MemoryUse::of(8),
         source: "folklore; the baseline of all five papers",
         online: true,
         looks_at_costs: false,
@@ -54,9 +54,9 @@ impl Policy for Lru {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
-        self.lists.find_from_lru(0, may_go)
+        self.lists.find_from_lru(0, may_evict)
     }
 
     #[inline]

@@ -3,24 +3,24 @@
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Kind, MAX_PAGES, Memory, Param, PolicySpec};
+use crate::spec::{Entry, MAX_PAGES, MemoryUse, Param, ParameterKind, PolicySpec};
 
 const LIST: usize = 0;
 
-/// LRU that takes the clean page nearest the LRU end, with a cleaner that writes the dirty pages
+/// LRU that evicts the clean page nearest the LRU end, with a cleaner that writes the dirty pages
 /// passed over, a batch at a time.
 ///
-/// A reconstruction from the paper's abstract. What it leaves open is when the cleaner writes, and
-/// how much: here, as soon as the pointer has passed a batch of dirty pages, one batch per miss.
+/// A reconstruction from the paper's abstract, which leaves open when the cleaner writes, and how
+/// much: here, as soon as the pointer has passed a batch of dirty pages, one batch per miss.
 pub struct LruC {
     lists: Lists<1>,
     tags: Vec<Tags>,
-    /// The LRU-C pointer: all pages on its LRU side are dirty and passed.
+    /// The LRU-C pointer: all pages on its LRU side are dirty and tagged as passed.
     pointer: Option<Frame>,
     /// Pages that are tagged as passed.
     passed: u64,
     batch: u64,
-    /// What is written with the latest victim.
+    /// The pages to write with the latest victim.
     written: Vec<Frame>,
 }
 
@@ -36,7 +36,7 @@ impl Build for LruC {
         aliases: &[],
         params: &[Param {
             name: "batch",
-            kind: Kind::Whole {
+            kind: ParameterKind::Whole {
                 min: 0,
                 max: MAX_PAGES,
                 or: None,
@@ -44,10 +44,10 @@ impl Build for LruC {
             default: "64",
             about: "dirty pages that the cleaner writes at a time; 0 is no cleaner",
         }],
-        summary: "LRU in which the clean page nearest the LRU end goes, while a cleaner writes the dirty ones passed over in batches.",
-        how: "One LRU list and a pointer to its least recently used clean page, which goes in place of a dirty page at the end; without clean pages the page at the end goes. A dirty page counts as passed from when the pointer moves past it until it is referenced again or written. When a victim is chosen and at least a batch of pages has been passed, the batch nearest the LRU end is written; the pages stay, clean, and a dirty victim is one of them. batch=0 is cflru:window=1. A reconstruction: the paper's abstract does not say when its cleaner writes, and here it follows the references.",
-        when: "Where a reader must never wait for a write, which the bill does not show: the cleaner writes what lru would have written, only earlier, and on the samples at R = 32 and 3 % the cost is that of lru within 0.1 % (pg-tpcc, pg-tpcb) and 1.3 % less (pg-tatp). Without the cleaner it saves 2.8 %, -4.1 % and 20.3 %, and at R = 1 costs more than twice what lru costs. The paper reports three times the throughput of MySQL on flash.",
-        memory: Memory::of(10),
+        summary: "LRU that evicts the clean page nearest the LRU end, while a cleaner writes the dirty ones passed over in batches.",
+        how: "One LRU list and a pointer to its least recently used clean page, which is evicted in place of a dirty page at the end; without clean pages the page at the end is evicted. A dirty page counts as passed from when the pointer moves past it until it is referenced again or written. When a victim is chosen and at least a batch of pages has been passed, the batch nearest the LRU end is written; the pages stay, clean, and a dirty victim is one of them. batch=0 is cflru:window=1. A reconstruction: the paper's abstract does not specify when its cleaner writes, and here it follows the references.",
+        when: "Use it where a reader must never wait for a write, which the bill does not show: the cleaner writes the pages that lru would have written, only earlier, so that the bill is close to that of lru. Without the cleaner it saves writes at a large R and is much dearer than lru at a small one. The paper reports three times the throughput of MySQL on flash.",
+        memory: MemoryUse::of(10),
         source: "Lee, An and Lee, PVLDB 2023; reconstructed from the abstract",
         online: true,
         looks_at_costs: false,
@@ -101,16 +101,16 @@ impl LruC {
         self.passed -= u64::from(self.tags[frame as usize].passed);
     }
 
-    /// Notes the batch nearest the LRU end of the pages passed.
+    /// Collects the batch of passed pages nearest the LRU end.
     #[cold]
-    fn fill_batch(&mut self, victim: Frame, may_go: impl Fn(Frame) -> bool) {
+    fn fill_batch(&mut self, victim: Frame, may_evict: impl Fn(Frame) -> bool) {
         let victim_is_one = self.tags[victim as usize].dirty;
         let others = (self.batch - u64::from(victim_is_one)).min(self.passed) as usize;
         let mut at = self.lists.lru(LIST);
         while let Some(frame) = at
             && self.written.len() < others
         {
-            if self.tags[frame as usize].passed && frame != victim && may_go(frame) {
+            if self.tags[frame as usize].passed && frame != victim && may_evict(frame) {
                 self.written.push(frame);
             }
             at = self.lists.mruward(frame);
@@ -140,20 +140,20 @@ impl Policy for LruC {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
-        let oldest = self.lists.find_from_lru(LIST, &may_go)?;
+        let oldest = self.lists.find_from_lru(LIST, &may_evict)?;
         self.advance();
         let mut at = self.pointer;
         while let Some(frame) = at
-            && (self.tags[frame as usize].dirty || !may_go(frame))
+            && (self.tags[frame as usize].dirty || !may_evict(frame))
         {
             at = self.lists.mruward(frame);
         }
         let victim = at.unwrap_or(oldest);
         self.written.clear();
         if self.batch > 0 && self.passed >= self.batch {
-            self.fill_batch(victim, may_go);
+            self.fill_batch(victim, may_evict);
         }
         Some(victim)
     }

@@ -1,62 +1,62 @@
-//! The k-th last reference.
+//! LRU-K: eviction by the k-th last reference.
 
 use std::hint::black_box;
 
 use crate::heap::IndexedHeap;
 use crate::policy::{Access, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Kind, Memory, Param, PolicySpec};
+use crate::spec::{Entry, MemoryUse, Param, ParameterKind, PolicySpec};
 
-/// Orders pages with k references behind all that have fewer.
+/// Orders pages with k references behind all pages that have fewer.
 const HAS_K: u64 = 1 << 63;
 
 /// Evicts the page whose k-th last reference is oldest, pages with fewer references first.
 ///
 /// The correlated reference period is 0: each reference counts. A reference that cannot be served
-/// because everybody is pinned leaves no trace in a page's history.
+/// because every frame is pinned does not enter the page's history.
 pub struct LruK {
     /// References so far.
     now: u64,
     resident: Histories,
     /// The k-th last reference with [`HAS_K`], or the last one of a page with fewer than k.
     order: IndexedHeap<u64>,
-    /// The pages of the last evictions, as many as there are frames, in a ring.
-    left: Histories,
-    /// Where the next eviction's page is put.
+    /// The pages evicted last, as many as there are frames, in a ring.
+    evicted: Histories,
+    /// The position in the ring for the next evicted page.
     oldest: u32,
     /// The page missed last, and the ghost that stood for it.
     missed: Histories,
     missed_ghost: Option<Ghost>,
 }
 
-/// Page numbers and the last k - 1 references to each, the latest first, 0 for none: with the
-/// reference that comes next they are k.
+/// Page numbers and the last k - 1 references to each, the latest first, 0 for none: with the next
+/// reference they are k.
 struct Histories {
     pages: Vec<Page>,
     references: Vec<u64>,
-    each: usize,
+    per_page: usize,
 }
 
 impl Histories {
     fn new(entries: u32, k: usize) -> Self {
-        let each = k - 1;
+        let per_page = k - 1;
         Histories {
             pages: vec![0; entries as usize],
-            references: vec![0; entries as usize * each],
-            each,
+            references: vec![0; entries as usize * per_page],
+            per_page,
         }
     }
 
     #[inline]
     fn of(&self, entry: u32) -> &[u64] {
-        let from = entry as usize * self.each;
-        &self.references[from..from + self.each]
+        let from = entry as usize * self.per_page;
+        &self.references[from..from + self.per_page]
     }
 
     #[inline]
     fn of_mut(&mut self, entry: u32) -> &mut [u64] {
-        let from = entry as usize * self.each;
-        &mut self.references[from..from + self.each]
+        let from = entry as usize * self.per_page;
+        &mut self.references[from..from + self.per_page]
     }
 
     #[inline]
@@ -77,7 +77,7 @@ impl Build for LruK {
         aliases: &[],
         params: &[Param {
             name: "k",
-            kind: Kind::Whole {
+            kind: ParameterKind::Whole {
                 min: 1,
                 max: 16,
                 or: None,
@@ -85,10 +85,10 @@ impl Build for LruK {
             default: "2",
             about: "the reference that counts, from the last one backwards; 1 is lru",
         }],
-        summary: "Evicts the page whose k-th last reference is oldest; pages with fewer references go first.",
-        how: "For each page the times of its last k references. The page whose k-th last reference is oldest goes; before it all pages that have fewer than k, the least recently used of them first. Every reference counts, also one that follows another closely (the correlated reference period is 0). The times of pages that left are kept for as many evictions as there are frames, so a page that comes back need not start anew.",
-        when: "Where references to a page are independent of each other: on pg-tatp at R = 32 and 3 % it saves 21.7 % against lru. It loses where a page is referenced several times in quick succession and then left alone, since with a correlated reference period of 0 that makes it hot: at R = 1 and 3 % it costs 6.4 % more than lru on pg-tpcc and 21.0 % more on pg-tpcb; at R = 32 it saves 5.2 % and costs 3.6 % more. A hit costs O(log m).",
-        memory: Memory::of(32).with_ghosts(16),
+        summary: "Evicts the page whose k-th last reference is oldest; pages with fewer references are evicted first.",
+        how: "For each page the times of its last k references. The page whose k-th last reference is oldest is evicted; before it all pages that have fewer than k, the least recently used of them first. Every reference counts, also one that follows another closely (the correlated reference period is 0). The times of evicted pages are stored for as many evictions as there are frames, so that a page missed again keeps its history.",
+        when: "Use it where references to a page are independent of each other (O'Neil, O'Neil and Weikum). It loses where a page is referenced several times in quick succession and then left alone, since with a correlated reference period of 0 that makes it hot. A hit costs O(log m). It ignores whether pages are dirty.",
+        memory: MemoryUse::of(32).with_ghosts(16),
         source: "O'Neil, O'Neil and Weikum 1993",
         online: true,
         looks_at_costs: false,
@@ -101,7 +101,7 @@ impl Build for LruK {
             now: 0,
             resident: Histories::new(frames, k),
             order: IndexedHeap::new(frames, frames),
-            left: Histories::new(frames, k),
+            evicted: Histories::new(frames, k),
             oldest: 0,
             missed: Histories::new(1, k),
             missed_ghost: None,
@@ -134,10 +134,10 @@ impl Policy for LruK {
     #[inline]
     fn miss(&mut self, page: Page, ghost: Option<Ghost>, _access: Access) {
         self.now += 1;
-        self.missed_ghost = ghost.filter(|&ghost| self.left.pages[ghost as usize] == page);
+        self.missed_ghost = ghost.filter(|&ghost| self.evicted.pages[ghost as usize] == page);
         match self.missed_ghost {
-            // Making room for the page may overwrite what is known of it.
-            Some(ghost) => self.missed.copy(0, &self.left, ghost),
+            // Making room for the page may overwrite its history.
+            Some(ghost) => self.missed.copy(0, &self.evicted, ghost),
             None => {
                 self.missed.pages[0] = page;
                 self.missed.of_mut(0).fill(0);
@@ -153,16 +153,16 @@ impl Policy for LruK {
 
     #[inline]
     fn prefetch_ghost(&self, ghost: Ghost) {
-        self.left.prefetch(ghost);
+        self.evicted.prefetch(ghost);
     }
 
     #[inline]
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
-        self.order.least_where(may_go)
+        self.order.least_where(may_evict)
     }
 
     #[inline]
@@ -178,8 +178,8 @@ impl Policy for LruK {
     #[inline]
     fn remember(&mut self, frame: Frame) -> Option<Ghost> {
         let ghost = self.oldest;
-        self.left.copy(ghost, &self.resident, frame);
-        self.oldest = if ghost as usize + 1 == self.left.pages.len() {
+        self.evicted.copy(ghost, &self.resident, frame);
+        self.oldest = if ghost as usize + 1 == self.evicted.pages.len() {
             0
         } else {
             ghost + 1

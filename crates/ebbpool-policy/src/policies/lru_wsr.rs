@@ -3,9 +3,9 @@
 use crate::lists::{Lists, second_chance};
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, Memory, PolicySpec};
+use crate::spec::{CLUSTER, Entry, MemoryUse, PolicySpec};
 
-/// LRU in which a dirty page not yet known to be cold gets one more round.
+/// LRU in which a dirty page not yet marked as cold gets one more round.
 pub struct LruWsr {
     lists: Lists<1>,
     dirty: Vec<bool>,
@@ -17,10 +17,10 @@ impl Build for LruWsr {
         name: "lru-wsr",
         aliases: &[],
         params: &[CLUSTER],
-        summary: "LRU in which a dirty page at the LRU end is first marked cold and sent round once more.",
-        how: "One LRU list and a cold flag per page. A hit moves the page to the recent end and clears its flag. The search looks at the LRU end: a dirty page without the flag gets it and goes round once more; a clean page, or a dirty one with the flag, leaves.",
-        when: "A small, steady saving for little work: 5.4 % (pg-tpcc), 3.8 % (pg-tpcb) and 9.8 % (pg-tatp) against lru on the samples at R = 32 and 3 %, and at R = 1 at most 0.6 % dearer than lru. It gives a dirty page one round whatever R is, so the other write-aware policies pass it by as R grows. In PPE it saves writes at the price of hits and is slower than lru.",
-        memory: Memory::of(10),
+        summary: "LRU in which a dirty page at the LRU end is first marked as cold and sent round once more.",
+        how: "One LRU list and a cold flag per page. A hit moves the page to the recent end and clears its flag. The search starts at the LRU end: a dirty page without the flag gets it and moves to the recent end; a clean page, or a dirty one with the flag, is evicted.",
+        when: "Use it for a small, steady saving with little work. At a small R it is hardly dearer than lru. It gives a dirty page one more round whatever R is, so that the other write-aware policies pass it as R grows. In PPE it saves writes at the price of hits and is slower than lru.",
+        memory: MemoryUse::of(10),
         source: "Jung et al. 2008; PPE; AD-LRU",
         online: true,
         looks_at_costs: false,
@@ -53,10 +53,10 @@ impl Policy for LruWsr {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
         let (dirty, cold) = (&self.dirty, &mut self.cold);
-        second_chance(&mut self.lists, 0, may_go, |frame| {
+        second_chance(&mut self.lists, 0, may_evict, |frame| {
             dirty[frame as usize] && !std::mem::replace(&mut cold[frame as usize], true)
         })
     }

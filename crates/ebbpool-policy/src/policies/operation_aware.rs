@@ -5,32 +5,33 @@ use std::hint::black_box;
 use crate::lists::Lists;
 use crate::policy::{Access, Costs, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Memory, PolicySpec};
+use crate::spec::{Entry, MemoryUse, PolicySpec};
 
-/// Queues, in the order in which equal weights give: cold clean, hot clean, cold dirty, hot dirty.
+/// Queues, in the order in which they yield the victim among equal weights: cold clean, hot clean,
+/// cold dirty, hot dirty.
 const QUEUES: usize = 4;
 
-/// Weighs each page by what its next read and its next write will cost if it is gone, over how far
-/// away they seem; the lightest goes.
+/// Weighs each page by the cost of its next read and its next write if it is evicted, over the
+/// estimated distances to them; the lightest page is evicted.
 ///
 /// A reconstruction from the abstract of FOR and of FOR+, its variant in constant time: distances
-/// and recency of reads and of writes apart, weighted by their costs. How these make one weight,
-/// and that only the ends of four queues are compared, is decided here.
+/// and recency of reads and of writes apart, weighted by their costs. How one weight follows from
+/// these, and that only the ends of four queues are compared, is decided here.
 pub struct OperationAware {
     queues: Lists<QUEUES>,
     tags: Vec<Tags>,
     operations: Vec<[Operations; 2]>,
     frames: u32,
-    /// References so far; it may start anew, only differences are looked at.
+    /// References so far; it may wrap around, since only differences are used.
     now: u32,
     /// R, the write cost in units of the read cost.
     asymmetry: f64,
 }
 
-/// The reads of a page, or its writes, since it came in.
+/// The reads of a page, or its writes, since its admission.
 #[derive(Clone, Copy, Default)]
 struct Operations {
-    /// The reference that was the last one; means nothing while there was none.
+    /// The position of the last one; meaningless while there was none.
     last: u32,
     /// References between the last two; 0 while there were no two.
     distance: u32,
@@ -40,7 +41,7 @@ struct Operations {
 struct Tags {
     dirty: bool,
     hot: bool,
-    /// Whether it was read and whether it was written since it came in.
+    /// Whether it was read and whether it was written since its admission.
     seen: [bool; 2],
 }
 
@@ -59,10 +60,10 @@ impl Build for OperationAware {
         name: "for",
         aliases: &[],
         params: &[],
-        summary: "Weighs how soon a page will be read and written again by what that will cost; the lightest page goes.",
-        how: "Reads and writes of a page are counted apart. The distance to the next operation of a kind is taken as the number of references between the last two of that kind (as many as there are frames while there were no two) plus the number since the last. The weight of a page is 1 over its distance to a read, plus 1, or 1 + R if it is dirty, over its distance to a write. Clean and dirty pages are in a cold and a hot LRU queue each; a page is hot when an operation of one kind came twice since it was read in. Of the LRU pages of the four queues the one with the least weight goes. A reconstruction: the paper's abstract names what is weighed, not the formula.",
-        when: "Where writes are dear and memory is not small: on the samples at R = 32 and 3 % it saves 12.7 % (pg-tpcc), 4.7 % (pg-tpcb) and 33.5 % (pg-tatp) against lru, at 6 % 22.4 %, 44.1 % and 51.5 %. It loses nothing at R = 1 and 3 %, where it saves 0.9 %, 1.9 % and 4.9 %. In little memory it is less sure: on pg-tpcb at 0.75 % and R = 32 it costs 3.9 % more.",
-        memory: Memory::of(28),
+        summary: "Weighs how soon a page will be read and written again by the costs of that; the lightest page is evicted.",
+        how: "Reads and writes of a page are counted apart. The distance to the next operation of a kind is estimated as the number of references between the last two of that kind (as many as there are frames while there were no two) plus the number since the last. The weight of a page is 1 over its distance to a read, plus 1, or 1 + R if it is dirty, over its distance to a write. Clean and dirty pages are in a cold and a hot LRU queue each; a page is hot when an operation of one kind occurred twice since it was read in. Of the LRU pages of the four queues the one with the least weight is evicted. A reconstruction: the paper's abstract names the quantities that are weighed, not the formula.",
+        when: "Use it where writes cost much more than reads and memory is not small; it saves more as memory grows. It loses hardly anything where a write costs as much as a read. In small memory it can cost more than lru. Source: Lv, Cui, He and Chen.",
+        memory: MemoryUse::of(28),
         source: "Lv, Cui, He and Chen, SIGMOD 2011; reconstructed from the abstract",
         online: true,
         looks_at_costs: true,
@@ -82,7 +83,7 @@ impl Build for OperationAware {
 }
 
 impl OperationAware {
-    /// The page was referenced, and enters the queue that it belongs to now.
+    /// The page was referenced, and enters the queue that it now belongs to.
     #[inline]
     fn enter(&mut self, frame: Frame, access: Access) {
         let kind = usize::from(access.is_write());
@@ -145,11 +146,11 @@ impl Policy for OperationAware {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
         let mut lightest: Option<(f64, Frame)> = None;
         for queue in 0..QUEUES {
-            if let Some(frame) = self.queues.find_from_lru(queue, &may_go) {
+            if let Some(frame) = self.queues.find_from_lru(queue, &may_evict) {
                 let weight = self.weight(frame);
                 if lightest.is_none_or(|(least, _)| weight < least) {
                     lightest = Some((weight, frame));

@@ -15,7 +15,7 @@ const IN: usize = 0;
 const MAIN: usize = 1;
 
 /// The policy inside each pool.
-pub(crate) enum Inside {
+pub(crate) enum PoolPolicy {
     /// Least recently used.
     Lru,
     /// FIFO with a reference bit, clear on entry.
@@ -29,7 +29,7 @@ pub(crate) struct Pools {
     lists: Lists<4>,
     frames: u32,
     target: u32,
-    inside: Inside,
+    pool_policy: PoolPolicy,
     pages: Vec<Page>,
     tags: Vec<Tags>,
 }
@@ -55,13 +55,13 @@ fn list(pool: usize, part: usize) -> usize {
 
 impl Pools {
     /// Empty pools over `frames` frames; `target` is limited to 1 to `frames`.
-    pub(crate) fn new(frames: u32, target: u32, inside: Inside) -> Self {
-        let knows_pages = matches!(inside, Inside::TwoQ(_));
+    pub(crate) fn new(frames: u32, target: u32, pool_policy: PoolPolicy) -> Self {
+        let knows_pages = matches!(pool_policy, PoolPolicy::TwoQ(_));
         Pools {
             lists: Lists::new(frames),
             frames,
             target: target.clamp(1, frames),
-            inside,
+            pool_policy,
             pages: vec![0; if knows_pages { frames as usize } else { 0 }],
             tags: vec![Tags::default(); frames as usize],
         }
@@ -95,36 +95,36 @@ impl Pools {
             self.move_to(DIRTY, frame);
             return;
         }
-        match &self.inside {
-            Inside::Lru => self.lists.move_to_mru(tags.list(), frame),
-            Inside::Clock => self.tags[frame as usize].referenced = true,
-            Inside::TwoQ(_) if tags.main => self.lists.move_to_mru(tags.list(), frame),
-            Inside::TwoQ(_) => {}
+        match &self.pool_policy {
+            PoolPolicy::Lru => self.lists.move_to_mru(tags.list(), frame),
+            PoolPolicy::Clock => self.tags[frame as usize].referenced = true,
+            PoolPolicy::TwoQ(_) if tags.main => self.lists.move_to_mru(tags.list(), frame),
+            PoolPolicy::TwoQ(_) => {}
         }
     }
 
     #[inline]
     pub(crate) fn admit(&mut self, frame: Frame, page: Page, access: Access) {
-        if let Inside::TwoQ(_) = self.inside {
+        if let PoolPolicy::TwoQ(_) = self.pool_policy {
             self.pages[frame as usize] = page;
         }
         self.enter(usize::from(access.is_write()), frame);
     }
 
-    /// Who probably leaves the pool of `frame` after it.
+    /// The frame that is probably evicted from the pool of `frame` after it.
     #[inline]
     pub(crate) fn next_after(&self, frame: Frame) -> Option<Frame> {
         self.lists.mruward(frame)
     }
 
-    /// The page leaves the buffer.
+    /// The page is evicted.
     #[inline]
     pub(crate) fn evicted(&mut self, frame: Frame) {
         let tags = self.tags[frame as usize];
         self.lists.remove(tags.list(), frame);
         let pool = usize::from(tags.dirty);
         let most = self.size_of(pool) / 2;
-        if let Inside::TwoQ(ghosts) = &mut self.inside
+        if let PoolPolicy::TwoQ(ghosts) = &mut self.pool_policy
             && !tags.main
         {
             ghosts[pool].put(self.pages[frame as usize], most);
@@ -135,21 +135,21 @@ impl Pools {
         self.move_to(CLEAN, frame);
     }
 
-    /// A miss for reading takes a dirty page if the dirty pool exceeds its target, a miss for
-    /// writing a clean one if the clean pool exceeds its own.
+    /// The victim of a miss for reading is a dirty page if the dirty pool exceeds its target, of a
+    /// miss for writing a clean one if the clean pool exceeds its own.
     #[inline]
     pub(crate) fn victim(
         &mut self,
         access: Access,
-        may_go: impl Fn(Frame) -> bool,
+        may_evict: impl Fn(Frame) -> bool,
     ) -> Option<Frame> {
         let from_dirty = match access {
             Access::Read => self.len(DIRTY) > self.frames - self.target,
             Access::Write => self.len(CLEAN) <= self.target,
         };
         let first = usize::from(from_dirty);
-        self.victim_of(first, &may_go)
-            .or_else(|| self.victim_of(1 - first, &may_go))
+        self.victim_of(first, &may_evict)
+            .or_else(|| self.victim_of(1 - first, &may_evict))
     }
 
     #[inline]
@@ -167,19 +167,19 @@ impl Pools {
     }
 
     #[inline]
-    fn victim_of(&mut self, pool: usize, may_go: impl Fn(Frame) -> bool) -> Option<Frame> {
+    fn victim_of(&mut self, pool: usize, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         let (newcomers, main) = (list(pool, IN), list(pool, MAIN));
-        match &self.inside {
-            Inside::Lru => self.lists.find_from_lru(newcomers, may_go),
-            Inside::Clock => {
+        match &self.pool_policy {
+            PoolPolicy::Lru => self.lists.find_from_lru(newcomers, may_evict),
+            PoolPolicy::Clock => {
                 let tags = &mut self.tags;
-                second_chance(&mut self.lists, newcomers, may_go, |frame| {
+                second_chance(&mut self.lists, newcomers, may_evict, |frame| {
                     std::mem::take(&mut tags[frame as usize].referenced)
                 })
             }
-            Inside::TwoQ(_) => {
+            PoolPolicy::TwoQ(_) => {
                 let kin = self.size_of(pool) / 4;
-                two_q::victim(&self.lists, newcomers, main, kin, may_go)
+                two_q::victim(&self.lists, newcomers, main, kin, may_evict)
             }
         }
     }
@@ -192,8 +192,8 @@ impl Pools {
 
     #[inline]
     fn enter(&mut self, pool: usize, frame: Frame) {
-        let main = match &mut self.inside {
-            Inside::TwoQ(ghosts) => ghosts[pool].take(self.pages[frame as usize]),
+        let main = match &mut self.pool_policy {
+            PoolPolicy::TwoQ(ghosts) => ghosts[pool].take(self.pages[frame as usize]),
             _ => false,
         };
         let tags = Tags {

@@ -1,27 +1,27 @@
-//! Keeps what is worth more than its frame costs.
+//! Keeps the pages whose savings exceed the price of their frame.
 
 use std::sync::Arc;
 
 use crate::heap::IndexedHeap;
 use crate::policy::{Access, Costs, Foresight, Frame, NextUse, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Memory, PolicySpec};
+use crate::spec::{Entry, MemoryUse, PolicySpec};
 
-/// What is evicted first: the least value, the farthest of equals, the lowest page number.
+/// The order of eviction: the least value, the farthest of equals, the lowest page number.
 type Key = (f64, u64, Page);
 
-/// Clean pages never used again are worth less than anything, dirty ones a little more.
+/// The value of clean pages never used again is below all others; that of dirty ones is next.
 const DEAD_CLEAN: f64 = f64::NEG_INFINITY;
 const DEAD_DIRTY: f64 = f64::MIN;
 
-/// Evicts the page that is worth least, by the prices of frames out of the offline lower bound.
+/// Evicts the page of least value, computed with the prices of frames from the offline lower bound.
 pub struct PriceGuided {
     asymmetry: f64,
     prices: Arc<[f64]>,
-    coming: NextUse,
+    upcoming: NextUse,
     pages: Vec<Page>,
     dirty: Vec<bool>,
-    /// What came for each page when it was last used.
+    /// The future of each page as of its last use.
     next: Vec<NextUse>,
     by_value: IndexedHeap<Key>,
 }
@@ -32,9 +32,9 @@ impl Build for PriceGuided {
         aliases: &[],
         params: &[],
         summary: "Evicts the page whose savings, less the price of a frame until then, are least (offline).",
-        how: "The computation of the offline lower bound yields a price for a frame at every position of the trace. A page is worth the read that its next use saves, less the price of its frame until then; a dirty page the write and all reads saved up to its next write, less the price until then, if that is more. The page worth least goes; among equals the one whose savings lie farthest ahead, then the lowest page number. Clean pages never used again go before all others, then dirty ones that would be written in any case.",
-        when: "The cheapest known policy on most traces, and so the upper end of what 'ebbpool bound' prints: on Zipf traces within some hundredths of a per cent of the least possible bill. Not for use: the prices of each size and asymmetry have to be computed from the whole trace first.",
-        memory: Memory::of(73),
+        how: "The computation of the offline lower bound yields a price for a frame at every position of the trace. The value of a page is the read that its next use saves, less the price of its frame until then; that of a dirty page is the write and all reads saved up to its next write, less the price until then, if that is more. The page of least value is evicted; among equals the one whose savings lie farthest ahead, then the lowest page number. Clean pages never used again are evicted before all others, then dirty ones that would be written in any case.",
+        when: "A yardstick, not a choice, since the prices of each size and asymmetry have to be computed from the whole trace first. On most traces it is the cheapest policy known, and so the upper end of the range that 'ebbpool bound' prints.",
+        memory: MemoryUse::of(73),
         source: "this project; Lagrangian prices of the paging problem with write-backs",
         online: false,
         looks_at_costs: true,
@@ -47,7 +47,7 @@ impl Build for PriceGuided {
         PriceGuided {
             asymmetry: Costs::default().asymmetry(),
             prices: Arc::new([]),
-            coming: NextUse::UNKNOWN,
+            upcoming: NextUse::UNKNOWN,
             pages: vec![0; frames as usize],
             dirty: vec![false; frames as usize],
             next: vec![NextUse::UNKNOWN; frames as usize],
@@ -59,16 +59,16 @@ impl Build for PriceGuided {
 impl PriceGuided {
     /// The price of a frame from the beginning to `position`.
     fn price_up_to(&self, position: u64) -> f64 {
-        let known = usize::try_from(position).ok();
-        let price = known.and_then(|at| self.prices.get(at));
+        let index = usize::try_from(position).ok();
+        let price = index.and_then(|at| self.prices.get(at));
         price.or(self.prices.last()).copied().unwrap_or(0.0)
     }
 
     fn key(&self, frame: Frame) -> Key {
         let at = frame as usize;
         let next = &self.next[at];
-        // Prices are counted from the beginning and not from now, which shifts all values alike
-        // and spares computing them anew.
+        // Prices are counted from the beginning and not from now, which shifts all values by the
+        // same amount and avoids computing them anew.
         let read = match next.reference {
             NextUse::NEVER => DEAD_CLEAN,
             position => 1.0 - self.price_up_to(position),
@@ -89,7 +89,7 @@ impl PriceGuided {
     }
 
     fn used(&mut self, frame: Frame) {
-        self.next[frame as usize] = self.coming;
+        self.next[frame as usize] = self.upcoming;
         self.by_value.set(frame, self.key(frame));
     }
 
@@ -113,9 +113,9 @@ impl Policy for PriceGuided {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
-        self.by_value.least_where(may_go)
+        self.by_value.least_where(may_evict)
     }
 
     #[inline]
@@ -142,7 +142,7 @@ impl Policy for PriceGuided {
 
     #[inline]
     fn next_use(&mut self, next: NextUse) {
-        self.coming = next;
+        self.upcoming = next;
     }
 
     fn prices(&mut self, prices: Arc<[f64]>) {

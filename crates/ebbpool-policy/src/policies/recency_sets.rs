@@ -5,12 +5,12 @@ use prefetch_index::prefetch_index;
 use crate::ghost_queues::GhostQueues;
 use crate::lists::Lists;
 use crate::policy::{Frame, Ghost, MOST_GHOSTS, Page};
-use crate::spec::{Kind, Param};
+use crate::spec::{Param, ParameterKind};
 
 /// The share of the frames for pages of high inter-reference recency.
 pub(super) const HIR: Param = Param {
     name: "hir",
-    kind: Kind::Share,
+    kind: ParameterKind::Share,
     default: "0.01",
     about: "share of the frames, at least one, for pages of high inter-reference recency",
 };
@@ -28,7 +28,7 @@ pub(super) struct RecencySets {
     queue: Lists<1>,
     status: Vec<Status>,
     pages: Vec<Page>,
-    /// In the order in which they left the buffer.
+    /// In order of eviction.
     ghosts: GhostQueues<2>,
     /// The ghost of the page missed last.
     incoming: Option<Ghost>,
@@ -93,12 +93,13 @@ impl RecencySets {
         self.stack.prefetch(self.frames + ghost);
     }
 
-    /// The HIR page that came into the queue first, or if none may go the lowest LIR page.
+    /// The HIR page that entered the queue first, or the lowest LIR page if none of the queue may
+    /// be evicted.
     #[inline]
-    pub(super) fn victim(&self, may_go: impl Fn(Frame) -> bool) -> Option<Frame> {
+    pub(super) fn victim(&self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         self.queue
-            .find_from_lru(ALL, &may_go)
-            .or_else(|| self.lowest_lir(may_go))
+            .find_from_lru(ALL, &may_evict)
+            .or_else(|| self.lowest_lir(may_evict))
     }
 
     #[inline]
@@ -147,22 +148,22 @@ impl RecencySets {
         }
     }
 
-    /// A page that was to leave stays as an LIR page on top of the stack. Pages that `may_go`
-    /// refuses keep their places.
+    /// The page that was to be evicted stays, as an LIR page on top of the stack. Pages for which
+    /// `may_evict` is false keep their positions.
     #[inline]
-    pub(super) fn spare(&mut self, frame: Frame, may_go: impl Fn(Frame) -> bool) {
+    pub(super) fn spare(&mut self, frame: Frame, may_evict: impl Fn(Frame) -> bool) {
         if self.status[frame as usize] == Status::Lir {
             self.stack.move_to_mru(ALL, frame);
             self.prune();
         } else {
-            self.promote(frame, may_go);
+            self.promote(frame, may_evict);
         }
     }
 
-    /// An HIR page becomes LIR, on top of the stack. If that makes too many, the lowest that may
-    /// go becomes HIR and goes to the end of the queue.
+    /// An HIR page becomes LIR, on top of the stack. If that makes too many LIR pages, the lowest
+    /// that may be evicted becomes HIR and moves to the end of the queue.
     #[inline]
-    fn promote(&mut self, frame: Frame, may_go: impl Fn(Frame) -> bool) {
+    fn promote(&mut self, frame: Frame, may_evict: impl Fn(Frame) -> bool) {
         if self.status[frame as usize] == Status::HirInStack {
             self.stack.move_to_mru(ALL, frame);
         } else {
@@ -172,7 +173,7 @@ impl RecencySets {
         self.status[frame as usize] = Status::Lir;
         self.lir += 1;
         if self.lir > self.most_lir
-            && let Some(lowest) = self.lowest_lir(may_go)
+            && let Some(lowest) = self.lowest_lir(may_evict)
         {
             self.stack.remove(ALL, lowest);
             self.queue.push_mru(ALL, lowest);
@@ -195,9 +196,9 @@ impl RecencySets {
     }
 
     #[inline]
-    fn lowest_lir(&self, may_go: impl Fn(Frame) -> bool) -> Option<Frame> {
+    fn lowest_lir(&self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         self.stack
-            .find_from_lru(ALL, |at| self.is_lir(at) && may_go(at))
+            .find_from_lru(ALL, |at| self.is_lir(at) && may_evict(at))
     }
 
     #[inline]
@@ -205,7 +206,7 @@ impl RecencySets {
         at < self.frames && self.status[at as usize] == Status::Lir
     }
 
-    /// What is below the lowest LIR page leaves the stack.
+    /// Removes everything below the lowest LIR page from the stack.
     #[inline]
     fn prune(&mut self) {
         while let Some(bottom) = self.stack.lru(ALL)
@@ -220,8 +221,8 @@ impl RecencySets {
         }
     }
 
-    /// Ghosts leave the stack, those that left the buffer first, until it has at most twice as
-    /// many pages as there are frames.
+    /// Removes ghosts from the stack, in order of eviction, until it has at most twice as many
+    /// pages as there are frames.
     #[inline]
     fn limit(&mut self) {
         while self.stack.len(ALL) > self.frames.saturating_mul(2)

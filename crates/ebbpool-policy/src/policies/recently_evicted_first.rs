@@ -6,21 +6,21 @@ use crate::blocks::Blocks;
 use crate::heap::IndexedHeap;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{BLOCK, Entry, Kind, Memory, Param, PolicySpec, WINDOW};
+use crate::spec::{BLOCK, Entry, MemoryUse, Param, ParameterKind, PolicySpec, WINDOW};
 
 /// The list of the pages that are not in the window.
 const WORKING: usize = 0;
 
-/// Evicts the pages of a few erase blocks together, those with most pages in the window at the
-/// LRU end, so that the device's log blocks are shared by few blocks.
+/// Evicts the pages of a few erase blocks together, those with the most pages in the window at the
+/// LRU end, so that few blocks share the device's log blocks.
 pub struct Ref {
-    /// Lists the pages in the window, least recent first. Victim blocks are held.
+    /// Lists the pages in the window, least recent first. The policy holds the victim blocks.
     blocks: Blocks<1, IsVictim>,
-    /// The most pages that are not in the window.
+    /// The largest number of pages that are not in the window.
     working_size: u32,
-    /// Blocks with pages in the window that are not victim blocks: most pages first, then the
-    /// block whose least recent page entered the window first. A block that has lost pages may
-    /// stand too far ahead until it comes to the front.
+    /// Blocks with pages in the window that are not victim blocks: most pages first, then the block
+    /// whose least recent page entered the window first. A block that has lost pages may be too far
+    /// ahead until it reaches the front.
     candidates: IndexedHeap<(u32, u64)>,
     victims: Vec<u32>,
     most_victims: usize,
@@ -43,7 +43,7 @@ impl Build for Ref {
             BLOCK,
             Param {
                 name: "victims",
-                kind: Kind::Whole {
+                kind: ParameterKind::Whole {
                     min: 1,
                     max: 1024,
                     or: None,
@@ -52,10 +52,10 @@ impl Build for Ref {
                 about: "the most victim blocks at a time",
             },
         ],
-        summary: "LRU that evicts from a few victim blocks, those with most pages in a window at the LRU end.",
-        how: "One LRU list, whose window is the share nearest the LRU end, at least one page. The erase blocks with most pages in the window, a few of them, are the victim blocks; among their pages in the window the one nearest the LRU end goes. Only when no victim block has a page in the window any more is the set chosen anew. Clean and dirty pages count alike.",
-        when: "Meant for devices that map by blocks and keep log blocks, where writes that share few erase blocks save merges; the plain cost model has no merges, so here it shows only what that costs. On the samples at R = 32 and 3 % it costs 2.6 % (pg-tpcc) and 7.5 % (pg-tatp) more than lru and saves 2.2 % on pg-tpcb. PPE (figure 3) finds more faults and more flushes than with lru as well.",
-        memory: Memory::of(24).scattered(96),
+        summary: "LRU that evicts from a few victim blocks, those with the most pages in a window at the LRU end.",
+        how: "One LRU list, whose window is the share nearest the LRU end, at least one page. The erase blocks with the most pages in the window, a few of them, are the victim blocks; of their pages in the window the one nearest the LRU end is evicted. Only when no victim block has a page in the window any more is the set chosen anew. Clean and dirty pages count alike.",
+        when: "Use it for devices that map by blocks and keep log blocks, where writes that share few erase blocks save merges (Seo and Shin). The plain cost model has no merges, so that the bill shows only the price of that, which is usually a little more than lru. PPE (figure 3) finds more faults and more flushes than with lru as well.",
+        memory: MemoryUse::of(24).scattered(96),
         source: "Seo and Shin 2008; PPE",
         online: true,
         looks_at_costs: false,
@@ -95,7 +95,7 @@ impl Ref {
         }
     }
 
-    /// The block's place among the candidates, if it has pages in the window.
+    /// The block's key among the candidates, if it has pages in the window.
     #[inline]
     fn key(&self, slot: u32) -> Option<(u32, u64)> {
         let first = self.blocks.first(slot)?;
@@ -103,17 +103,20 @@ impl Ref {
         Some((u32::MAX - listed, self.entered[first as usize]))
     }
 
-    /// Moves the block ahead among the candidates if it stands too far back.
+    /// Moves the block ahead among the candidates if it is too far back.
     #[inline]
     fn advance(&mut self, slot: u32) {
         if let Some(key) = self.key(slot)
-            && self.candidates.key(slot).is_none_or(|stands| key < stands)
+            && self
+                .candidates
+                .key(slot)
+                .is_none_or(|current| key < current)
         {
             self.candidates.set(slot, key);
         }
     }
 
-    /// True if the candidate stands where it belongs; else moves it there.
+    /// True if the candidate is where it belongs; else moves it there.
     fn settle(&mut self, slot: u32) -> bool {
         match self.key(slot) {
             key if key == self.candidates.key(slot) => return true,
@@ -123,20 +126,20 @@ impl Ref {
         false
     }
 
-    fn first_of_victims(&self, may_go: impl Fn(Frame) -> bool) -> Option<Frame> {
+    fn first_of_victims(&self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         self.victims
             .iter()
-            .filter_map(|&slot| self.blocks.first_where(slot, &may_go))
+            .filter_map(|&slot| self.blocks.first_where(slot, &may_evict))
             .min_by_key(|&frame| self.entered[frame as usize])
     }
 
-    /// The candidate that stands first of those with a page in the window that may go.
-    fn first_of_candidates(&self, may_go: impl Fn(Frame) -> bool) -> Option<u32> {
-        let wanted = |slot| self.blocks.first_where(slot, &may_go).is_some();
-        self.candidates.least_where(wanted)
+    /// The first candidate with a page in the window that may be evicted.
+    fn first_of_candidates(&self, may_evict: impl Fn(Frame) -> bool) -> Option<u32> {
+        let has_victim = |slot| self.blocks.first_where(slot, &may_evict).is_some();
+        self.candidates.least_where(has_victim)
     }
 
-    fn choose_victims(&mut self, may_go: impl Fn(Frame) -> bool) {
+    fn choose_victims(&mut self, may_evict: impl Fn(Frame) -> bool) {
         while let Some(slot) = self.victims.pop() {
             self.blocks.of_owner_mut(slot).0 = false;
             if !self.blocks.release(slot) {
@@ -148,7 +151,7 @@ impl Ref {
                 && !self.settle(slot)
             {}
             let chosen = loop {
-                match self.first_of_candidates(&may_go) {
+                match self.first_of_candidates(&may_evict) {
                     Some(slot) if !self.settle(slot) => {}
                     chosen => break chosen,
                 }
@@ -212,16 +215,16 @@ impl Policy for Ref {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
-        if let Some(frame) = self.first_of_victims(&may_go) {
+        if let Some(frame) = self.first_of_victims(&may_evict) {
             return Some(frame);
         }
-        if self.first_of_candidates(&may_go).is_none() {
-            return self.blocks.lists.find_from_lru(WORKING, may_go);
+        if self.first_of_candidates(&may_evict).is_none() {
+            return self.blocks.lists.find_from_lru(WORKING, may_evict);
         }
-        self.choose_victims(&may_go);
-        self.first_of_victims(may_go)
+        self.choose_victims(&may_evict);
+        self.first_of_victims(may_evict)
     }
 
     #[inline]

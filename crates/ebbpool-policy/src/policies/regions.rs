@@ -1,5 +1,5 @@
-//! An LRU list cut in two: the pages used most recently, and the window at the LRU end in which
-//! victims are looked for (CFLRU and its kin).
+//! An LRU list cut in two: the pages used most recently, and the window at the LRU end in which a
+//! policy looks for victims (CFLRU and its variants).
 
 use std::hint::black_box;
 
@@ -45,8 +45,8 @@ impl Regions {
         self.lists.move_to_mru(WORKING, frame);
     }
 
-    /// `frame` enters the working region; the frame that this pushes out to the window is
-    /// returned, which is `frame` itself if the working region has no room at all.
+    /// `frame` enters the working region; returns the frame that this pushes out to the window,
+    /// which is `frame` itself if the working region has no room at all.
     #[inline]
     pub(crate) fn enter(&mut self, frame: Frame) -> Option<Frame> {
         self.lists.push_mru(WORKING, frame);
@@ -72,22 +72,22 @@ impl Regions {
         self.lists.remove(region, frame);
     }
 
-    /// The frame nearest the LRU end of the whole list that may go.
+    /// The frame nearest the LRU end of the whole list that may be evicted.
     #[inline]
-    pub(crate) fn lru(&self, may_go: impl Fn(Frame) -> bool) -> Option<Frame> {
+    pub(crate) fn lru(&self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         self.lists
-            .find_from_lru(WINDOW, &may_go)
-            .or_else(|| self.working_lru(may_go))
+            .find_from_lru(WINDOW, &may_evict)
+            .or_else(|| self.working_lru(may_evict))
     }
 
-    /// The frame nearest the LRU end of the working region that may go.
+    /// The frame nearest the LRU end of the working region that may be evicted.
     #[inline]
-    pub(crate) fn working_lru(&self, may_go: impl Fn(Frame) -> bool) -> Option<Frame> {
-        self.lists.find_from_lru(WORKING, may_go)
+    pub(crate) fn working_lru(&self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
+        self.lists.find_from_lru(WORKING, may_evict)
     }
 }
 
-/// The regions of policies that take the clean page nearest the LRU end of the window first.
+/// The regions of policies that evict the clean page nearest the LRU end of the window first.
 pub(crate) struct CleanFirst {
     regions: Regions,
     cursor: CleanCursor,
@@ -128,7 +128,7 @@ impl CleanFirst {
         self.regions.touch(frame);
     }
 
-    /// A page that was in no region, `dirty` or not, enters the working region; answers the frame
+    /// A page that was in no region, `dirty` or not, enters the working region. Returns the frame
     /// that this pushes out to the window.
     #[inline]
     pub(crate) fn enter(&mut self, frame: Frame, dirty: bool) -> Option<Frame> {
@@ -143,25 +143,25 @@ impl CleanFirst {
     pub(crate) fn leave(&mut self, frame: Frame) {
         if self.regions.in_window(frame) {
             self.cursor
-                .leaving(&self.regions.lists, frame, self.dirty[frame as usize]);
+                .before_unlink(&self.regions.lists, frame, self.dirty[frame as usize]);
         }
         self.regions.leave(frame);
     }
 
-    /// The clean frame nearest the LRU end of the window that may go.
+    /// The clean frame nearest the LRU end of the window that may be evicted.
     #[inline]
-    pub(crate) fn clean(&mut self, may_go: impl Fn(Frame) -> bool) -> Option<Frame> {
+    pub(crate) fn clean(&mut self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         let dirty = |frame: Frame| self.dirty[frame as usize];
-        self.cursor.find(&self.regions.lists, dirty, may_go)
+        self.cursor.find(&self.regions.lists, dirty, may_evict)
     }
 
-    /// The frame nearest the LRU end of the whole list that may go.
+    /// The frame nearest the LRU end of the whole list that may be evicted.
     #[inline]
-    pub(crate) fn lru(&self, may_go: impl Fn(Frame) -> bool) -> Option<Frame> {
-        self.regions.lru(may_go)
+    pub(crate) fn lru(&self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
+        self.regions.lru(may_evict)
     }
 
-    /// The page in `frame` was written back and stays.
+    /// The page in `frame` was written back and stays resident.
     pub(crate) fn cleaned(&mut self, frame: Frame) {
         self.dirty[frame as usize] = false;
         if self.regions.in_window(frame) {
@@ -170,7 +170,7 @@ impl CleanFirst {
     }
 }
 
-/// The regions of policies that, where the window has no clean page, take its dirty page with the
+/// The regions of policies that, where the window has no clean page, evict its dirty page with the
 /// least count of something, among equals the one nearest the LRU end.
 pub(crate) struct CleanThenLeast {
     regions: CleanFirst,
@@ -203,7 +203,7 @@ impl CleanThenLeast {
         self.counts[frame as usize]
     }
 
-    /// What is counted of `frame` from now on.
+    /// Sets the count of `frame`.
     #[inline]
     pub(crate) fn set_count(&mut self, frame: Frame, count: u32) {
         self.counts[frame as usize] = count;
@@ -243,14 +243,14 @@ impl CleanThenLeast {
     }
 
     #[inline]
-    pub(crate) fn victim(&mut self, may_go: impl Fn(Frame) -> bool) -> Option<Frame> {
+    pub(crate) fn victim(&mut self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         self.regions
-            .clean(&may_go)
-            .or_else(|| self.least.least_where(&may_go))
-            .or_else(|| self.regions.lru(may_go))
+            .clean(&may_evict)
+            .or_else(|| self.least.least_where(&may_evict))
+            .or_else(|| self.regions.lru(may_evict))
     }
 
-    /// The page in `frame` was written back and stays.
+    /// The page in `frame` was written back and stays resident.
     pub(crate) fn cleaned(&mut self, frame: Frame) {
         self.least.remove(frame);
         self.regions.cleaned(frame);

@@ -6,7 +6,7 @@ use crate::ghost_queues::GhostQueues;
 use crate::lists::{Lists, second_chance};
 use crate::policy::{Access, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Kind, Memory, Param, PolicySpec};
+use crate::spec::{Entry, MemoryUse, Param, ParameterKind, PolicySpec};
 
 const SMALL: usize = 0;
 const MAIN: usize = 1;
@@ -15,18 +15,17 @@ const GHOSTS: usize = 0;
 
 /// Hits are counted up to this.
 const MOST_HITS: u8 = 3;
-/// So many hits move a page from the small queue to the main one.
+/// This many hits move a page from the small queue to the main one.
 const HITS_TO_MAIN: u8 = 2;
 
-/// A small FIFO through which new pages must pass, a main FIFO with counters, and a FIFO of the
-/// pages that left the small one.
+/// A small FIFO through which new pages must pass, a main FIFO with counters, and a FIFO of ghosts
+/// of the pages evicted from the small one.
 ///
 /// Where the paper and its authors' later implementation (libCacheSim 0.3) differ, this is the
 /// latter: a page moved from the small queue to the main one may make the main one too long until
-/// the next search, and until a page has left for the first time, newcomers enter the main queue
-/// once the small one is full. With this the misses are those of libCacheSim. With the paper's
-/// small queue, which takes all newcomers until the buffer is full, there are up to 7 % more of
-/// them on our loops.
+/// the next search, and until the first eviction newcomers enter the main queue once the small one
+/// is full. With this the misses are those of libCacheSim. With the paper's small queue, which
+/// takes all newcomers until the buffer is full, there are up to 7 % more misses on our loops.
 pub struct S3Fifo {
     lists: Lists<2>,
     slots: Vec<Slot>,
@@ -37,7 +36,7 @@ pub struct S3Fifo {
     incoming: Option<Ghost>,
     small_size: u32,
     main_size: u32,
-    /// True once a page has left.
+    /// True from the first eviction on.
     has_evicted: bool,
 }
 
@@ -60,14 +59,14 @@ impl Build for S3Fifo {
         aliases: &[],
         params: &[Param {
             name: "small",
-            kind: Kind::Share,
+            kind: ParameterKind::Share,
             default: "0.1",
             about: "share of the frames for the queue of newcomers",
         }],
-        summary: "A small FIFO that lets only pages hit twice into the main FIFO, and a FIFO of the pages it turned away.",
-        how: "Newcomers enter the small queue, a tenth of the frames, or the main queue if they are among the pages that left the small queue last; of these as many page numbers are remembered as the main queue has frames. A hit adds 1 to the page's counter, up to 3, and moves nothing. If the main queue is longer than its share, or the small one is empty, the main queue gives: its oldest page loses 1 and goes to the back until one is at 0. Else the small queue gives: its oldest page moves to the main queue if it was hit twice, with its counter at 0, and leaves otherwise. Until the first page leaves, newcomers enter the main queue once the small one is full, as in the authors' later implementation.",
-        when: "The best on the samples of the policies that take no notice of writes, though w-tinylfu passes it on pg-tatp: at R = 32 and 3 % it saves 13.4 % (pg-tpcc), 7.3 % (pg-tpcb) and 26.6 % (pg-tatp) against lru, at R = 1 11.5 %, 2.1 % and 16.2 %. A hit moves nothing. It loses in memory that is small for the workload (pg-tpcc at 0.75 %: 0.9 % dearer than lru), where newcomers leave the small queue before their second hit.",
-        memory: Memory::of(18).with_ghosts(15),
+        summary: "A small FIFO that lets only pages hit twice into the main FIFO, and a FIFO of the pages evicted from it.",
+        how: "Newcomers enter the small queue, a tenth of the frames, or the main queue if they are among the pages evicted last from the small queue; of these as many page numbers are remembered as the main queue has frames. A hit adds 1 to the page's counter, up to 3, and moves nothing. If the main queue is longer than its share, or the small one is empty, the victim is from the main queue: its oldest page loses 1 and moves to the back until one is at 0. Else the victim is from the small queue: its oldest page moves to the main queue if it was hit twice, with its counter at 0, and is evicted otherwise. Until the first eviction, newcomers enter the main queue once the small one is full, as in the authors' later implementation.",
+        when: "Use it where a hit must be cheap, since a hit moves nothing (Yang et al.). On database traces it is among the best of the policies that ignore writes. It loses in memory that is small for the workload, where newcomers leave the small queue before their second hit.",
+        memory: MemoryUse::of(18).with_ghosts(15),
         source: "Yang et al. 2023",
         online: true,
         looks_at_costs: false,
@@ -81,7 +80,8 @@ impl Build for S3Fifo {
             lists: Lists::new(frames),
             slots: vec![Slot::default(); frames as usize],
             pages: vec![0; frames as usize],
-            // One more, for the ghost of a victim comes before that of the newcomer goes.
+            // One more, because the victim's ghost is stored before the newcomer's ghost is
+            // released.
             ghosts: GhostQueues::new(main_size + 1),
             incoming: None,
             small_size,
@@ -93,11 +93,11 @@ impl Build for S3Fifo {
 
 impl S3Fifo {
     #[inline]
-    fn victim_of_small(&mut self, may_go: impl Fn(Frame) -> bool) -> Option<Frame> {
+    fn victim_of_small(&mut self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         let mut at = self.lists.lru(SMALL);
         while let Some(frame) = at {
             at = self.lists.mruward(frame);
-            if !may_go(frame) {
+            if !may_evict(frame) {
                 continue;
             }
             if self.slots[frame as usize].hits < HITS_TO_MAIN {
@@ -110,9 +110,9 @@ impl S3Fifo {
     }
 
     #[inline]
-    fn victim_of_main(&mut self, may_go: impl Fn(Frame) -> bool) -> Option<Frame> {
+    fn victim_of_main(&mut self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         let slots = &mut self.slots;
-        second_chance(&mut self.lists, MAIN, may_go, |frame| {
+        second_chance(&mut self.lists, MAIN, may_evict, |frame| {
             let hits = &mut slots[frame as usize].hits;
             let spared = *hits > 0;
             *hits -= u8::from(spared);
@@ -164,15 +164,15 @@ impl Policy for S3Fifo {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
         if self.lists.len(MAIN) > self.main_size
-            && let Some(victim) = self.victim_of_main(&may_go)
+            && let Some(victim) = self.victim_of_main(&may_evict)
         {
             return Some(victim);
         }
-        self.victim_of_small(&may_go)
-            .or_else(|| self.victim_of_main(may_go))
+        self.victim_of_small(&may_evict)
+            .or_else(|| self.victim_of_main(may_evict))
     }
 
     #[inline]

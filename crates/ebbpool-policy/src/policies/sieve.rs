@@ -3,9 +3,9 @@
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Memory, PolicySpec};
+use crate::spec::{Entry, MemoryUse, PolicySpec};
 
-/// FIFO in which nothing moves, and a hand that spares the pages hit since it last passed.
+/// FIFO in which no page moves, with a hand that spares the pages hit since it last passed.
 pub struct Sieve {
     lists: Lists<1>,
     visited: Vec<bool>,
@@ -18,10 +18,10 @@ impl Build for Sieve {
         name: "sieve",
         aliases: &[],
         params: &[],
-        summary: "FIFO in which a hand passes over the pages hit since it last came by, and leaves them where they are.",
-        how: "A queue in order of arrival, a bit per page and a hand that goes from the oldest page to the newest, then again from the oldest. A hit sets the bit. The search goes on where the last one ended: a page with the bit set loses it and stays in its place, the first page without it leaves. Since pages that are spared do not move to the back, as under clock, a page just brought in is soon looked at.",
-        when: "Where a hit must be cheap and most newcomers are not used again: on the samples at R = 32 and 3 % it saves 8.7 % (pg-tpcc) and 25.6 % (pg-tatp) against lru and costs 0.3 % more on pg-tpcb. Where what is hot changes, pages that were hot leave only one by one as the hand comes by: on our trace of scans, loops and such changes (tests/libcachesim, mixed, 2000 frames) it has 17 % more misses than lru. It takes no notice of writes.",
-        memory: Memory::of(9),
+        summary: "FIFO in which a hand spares the pages hit since it last passed, and leaves them where they are.",
+        how: "A queue in order of admission, a bit per page and a hand that moves from the oldest page to the newest, then again from the oldest. A hit sets the bit. The search continues where the last one ended: a page whose bit is set loses it and stays in its position, the first page without it is evicted. Since spared pages do not move to the back, as under clock, the hand soon reaches a page just admitted.",
+        when: "Use it where a hit must be cheap and most newcomers are not used again (Zhang et al.). Where the hot pages change, pages that were hot are evicted only one by one as the hand passes them, so that it can miss more often than lru. It ignores whether pages are dirty.",
+        memory: MemoryUse::of(9),
         source: "Zhang et al. 2024",
         online: true,
         looks_at_costs: false,
@@ -38,12 +38,12 @@ impl Build for Sieve {
 }
 
 impl Sieve {
-    /// The first frame from `at` to the newest that may go and was not visited. Those that it
-    /// passes count as not visited from then on.
+    /// The first frame from `at` to the newest that may be evicted and was not visited. Frames that
+    /// it passes count as not visited from then on.
     #[inline]
-    fn sift(&mut self, mut at: Option<Frame>, may_go: impl Fn(Frame) -> bool) -> Option<Frame> {
+    fn sift(&mut self, mut at: Option<Frame>, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         while let Some(frame) = at {
-            if may_go(frame) && !std::mem::take(&mut self.visited[frame as usize]) {
+            if may_evict(frame) && !std::mem::take(&mut self.visited[frame as usize]) {
                 return at;
             }
             at = self.lists.mruward(frame);
@@ -64,14 +64,15 @@ impl Policy for Sieve {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
         let start = self.hand.or(self.lists.lru(0));
-        // Two whole rounds behind the rest of the first: one clears the last bits, one finds.
+        // Two whole rounds after the rest of the first: one clears the last bits, one finds the
+        // victim.
         let victim = self
-            .sift(start, &may_go)
-            .or_else(|| self.sift(self.lists.lru(0), &may_go))
-            .or_else(|| self.sift(self.lists.lru(0), &may_go))?;
+            .sift(start, &may_evict)
+            .or_else(|| self.sift(self.lists.lru(0), &may_evict))
+            .or_else(|| self.sift(self.lists.lru(0), &may_evict))?;
         self.hand = Some(victim);
         Some(victim)
     }

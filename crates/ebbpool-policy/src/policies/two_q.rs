@@ -6,18 +6,19 @@ use crate::ghost_queues::GhostQueues;
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Kind, Memory, Param, PolicySpec};
+use crate::spec::{Entry, MemoryUse, Param, ParameterKind, PolicySpec};
 
 const A1_IN: usize = 0;
 const AM: usize = 1;
 const A1_OUT: usize = 0;
 
-/// New pages pass a FIFO; those asked for again soon after they left it enter an LRU list.
+/// New pages pass a FIFO; pages missed again soon after their eviction from it enter an LRU list.
 ///
-/// A page is looked up in A1out before room is made for it and leaves A1out afterwards, as in the
-/// paper. libCacheSim 0.3.5 has it leave first, so that A1out drops one page less; their misses
-/// differed by less than 0.01 % on each trace tried. Where the list that should give has no page that may go, the other one gives; a page
-/// that leaves from A1in enters A1out in any case.
+/// A page is looked up in A1out before room is made for it and removed from A1out afterwards, as in
+/// the paper. libCacheSim 0.3.5 removes it first, so that A1out drops one page less; their misses
+/// differed by less than 0.01 % on each trace tried. If no page of the list that the victim should
+/// be taken from may be evicted, the victim is from the other one; a page evicted from A1in enters
+/// A1out in any case.
 pub struct TwoQ {
     lists: Lists<2>,
     in_am: Vec<bool>,
@@ -25,7 +26,7 @@ pub struct TwoQ {
     a1_out: GhostQueues<2>,
     kin: u32,
     kout: u32,
-    /// What A1out remembered the page missed last by.
+    /// The ghost of the page missed last, if A1out remembers it.
     missed: Option<Ghost>,
 }
 
@@ -36,21 +37,21 @@ impl Build for TwoQ {
         params: &[
             Param {
                 name: "kin",
-                kind: Kind::Share,
+                kind: ParameterKind::Share,
                 default: "0.25",
-                about: "share of the frames above which A1in, the FIFO of new pages, gives",
+                about: "share of the frames above which A1in, the FIFO of new pages, yields the victims",
             },
             Param {
                 name: "kout",
-                kind: Kind::Share,
+                kind: ParameterKind::Share,
                 default: "0.5",
-                about: "page numbers kept of pages that left A1in, as a share of the frames",
+                about: "page numbers remembered of pages evicted from A1in, as a share of the frames",
             },
         ],
-        summary: "New pages pass a FIFO; only those asked for again soon after leaving it enter the LRU list.",
-        how: "A page read in enters A1in, a FIFO, in which a hit changes nothing. A1out keeps the numbers of the pages that left A1in last. A page found there when it is missed enters Am, an LRU list. A1in gives as long as it holds more than its share, else Am. So a scan runs through A1in and leaves Am alone.",
-        when: "Resists scans and pages used in one burst: on the samples at R = 32 and 3 % it saves 5.7 % (pg-tpcc) and 13.9 % (pg-tatp) against lru; where there is nothing to tell pages apart by it loses a little (pg-tpcb: 1.2 % dearer). Its shares are fixed, so it falls behind arc as memory grows (pg-tpcc at 6 %: 1.1 % and 11.1 %). It takes no notice of writes.",
-        memory: Memory::of(17).with_ghosts(9),
+        summary: "New pages pass a FIFO; only pages missed again soon after their eviction from it enter the LRU list.",
+        how: "A page read in enters A1in, a FIFO, in which a hit changes nothing. A1out remembers the numbers of the pages evicted last from A1in. A page found there when it is missed enters Am, an LRU list. The victim is from A1in as long as that holds more than its share, else from Am. So a scan passes through A1in and leaves Am alone.",
+        when: "Use it where scans and pages used in one burst must not displace the pages in use (Johnson and Shasha). Where nothing distinguishes one page from another it loses a little. Its shares are fixed, so that it falls behind arc as memory grows. It ignores whether pages are dirty.",
+        memory: MemoryUse::of(17).with_ghosts(9),
         source: "Johnson and Shasha 1994",
         online: true,
         looks_at_costs: false,
@@ -79,15 +80,15 @@ impl TwoQ {
     }
 }
 
-/// The page that 2Q takes: A1in's oldest if A1in holds more than `kin` pages, else Am's LRU page;
-/// the other's where that list has none that may go.
+/// The page that 2Q evicts: A1in's oldest if A1in holds more than `kin` pages, else Am's LRU page;
+/// from the other list if no page of the first may be evicted.
 #[inline]
 pub(super) fn victim<const N: usize>(
     lists: &Lists<N>,
     a1_in: usize,
     am: usize,
     kin: u32,
-    may_go: impl Fn(Frame) -> bool,
+    may_evict: impl Fn(Frame) -> bool,
 ) -> Option<Frame> {
     let (first, second) = if lists.len(a1_in) > kin {
         (a1_in, am)
@@ -95,8 +96,8 @@ pub(super) fn victim<const N: usize>(
         (am, a1_in)
     };
     lists
-        .find_from_lru(first, &may_go)
-        .or_else(|| lists.find_from_lru(second, may_go))
+        .find_from_lru(first, &may_evict)
+        .or_else(|| lists.find_from_lru(second, may_evict))
 }
 
 impl Policy for TwoQ {
@@ -131,9 +132,9 @@ impl Policy for TwoQ {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
-        victim(&self.lists, A1_IN, AM, self.kin, may_go)
+        victim(&self.lists, A1_IN, AM, self.kin, may_evict)
     }
 
     #[inline]

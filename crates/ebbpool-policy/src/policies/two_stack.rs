@@ -11,8 +11,8 @@ use crate::policy::{Access, Frame, Ghost, Page};
 pub(crate) enum CostForm {
     /// Pc x Pd x (1 + Pdw x R), as printed (FD-Buffer, equation 4).
     Paper,
-    /// (Pc + Pd - 1) + Pdw x R x the share of writes: the pools are disjoint, and dirty pages
-    /// leave once per write that misses the dirty pool.
+    /// (Pc + Pd - 1) + Pdw x R x the share of writes: the pools are disjoint, and there is one
+    /// write-back per write that misses the dirty pool.
     Exact,
 }
 
@@ -22,10 +22,10 @@ pub(crate) enum CostForm {
 /// entry of the clean stack is in the clean pool iff Mc >= its threshold, one of the dirty stack
 /// iff Md >= its own.
 ///
-/// A page's record is kept by its frame while it is resident, and by its ghost while it is not,
-/// so no page is ever searched for. What drops off the bottom of a stack is not told so: its
-/// position lies below the bottom from then on. Room for new ghosts is found by a hand that goes
-/// round the ghosts and takes those on neither stack.
+/// A page's record is stored under its frame while the page is resident, and under its ghost while
+/// it is not, so that finding it takes no search. An entry that drops off the bottom of a stack is
+/// not marked: its position lies below the bottom from then on. A hand that moves round the ghosts
+/// makes room for new ones by reusing those on neither stack.
 pub(crate) struct TwoStack {
     frames: u32,
     group: u32,
@@ -35,7 +35,7 @@ pub(crate) struct TwoStack {
     pending: Option<(Page, Record)>,
     ghosts: Vec<Record>,
     ghost_pages: Vec<Page>,
-    /// The ghost looked at last when room was wanted.
+    /// The ghost that the last search for room ended at.
     hand: usize,
     counters: Counters,
 }
@@ -64,8 +64,8 @@ struct Counters {
     references: u64,
     writes: u64,
     dirty_total: DirtyHits,
-    /// (first Mc, estimates, cost) of each stretch of Mc with the same cost; kept for its memory.
-    stretches: Vec<Stretch>,
+    /// The ranges of Mc with the same cost; a field so that its memory is reused.
+    ranges: Vec<CostRange>,
 }
 
 /// Hits in the dirty pool by reads and writes, and by writes alone.
@@ -76,7 +76,7 @@ struct DirtyHits {
 }
 
 #[derive(Clone, Copy)]
-struct Stretch {
+struct CostRange {
     from: u32,
     estimates: [f64; 3],
     cost: f64,
@@ -85,7 +85,8 @@ struct Stretch {
 impl TwoStack {
     pub(crate) fn new(frames: u32, group: u64) -> Self {
         let counters = frames as usize + 1;
-        // The stacks hold two pages a frame at most; the rest keeps the hand's way short.
+        // The stacks hold at most two pages per frame; the remaining ghosts keep the hand's way
+        // short.
         let ghosts = counters / 2 * 5 + 2;
         TwoStack {
             frames,
@@ -103,13 +104,13 @@ impl TwoStack {
                 references: 0,
                 writes: 0,
                 dirty_total: DirtyHits::default(),
-                stretches: Vec::new(),
+                ranges: Vec::new(),
             },
         }
     }
 
-    /// Nobody is resident, and [`Self::observe_hit`] is for any page whose number is given as a
-    /// frame: for one who keeps the records of all pages.
+    /// A stack pair that stores the records of all pages: no page is resident, and
+    /// [`Self::observe_hit`] takes the number of any page as its frame.
     pub(crate) fn of_pages(frames: u32) -> Self {
         TwoStack {
             resident: Vec::new(),
@@ -140,8 +141,8 @@ impl TwoStack {
         pages
     }
 
-    /// Hits of the current window in the clean pool by the least Mc, in the dirty pool by the least
-    /// Md, and of the latter those by writes. Starts a new window.
+    /// The hits of the current window: in the clean pool by the least Mc, in the dirty pool by the
+    /// least Md, and by writes in the dirty pool by the least Md. Starts a new window.
     pub(crate) fn take_hits(&mut self) -> [Vec<u32>; 3] {
         let dirty = self.counters.dirty.iter();
         let hits = [
@@ -185,23 +186,23 @@ impl TwoStack {
         self.pending = Some((page, record));
     }
 
-    /// The page missed last was brought into `frame`.
+    /// The page missed last was admitted to `frame`.
     #[inline]
     pub(crate) fn admitted(&mut self, frame: Frame) {
         let pending = self.pending.take();
         self.resident[frame as usize] = pending.map_or(ON_NEITHER, |(_, record)| record);
     }
 
-    /// The page missed last was not brought in; the stacks remember it.
+    /// The page missed last was not admitted; the stacks remember it.
     pub(crate) fn refused(&mut self) -> Option<Ghost> {
         let (page, record) = self.pending.take()?;
-        self.keep(page, record)
+        self.store(page, record)
     }
 
-    /// `page` is about to leave `frame`; the stacks remember it.
+    /// `page` is about to be evicted from `frame`; the stacks remember it.
     #[inline]
     pub(crate) fn remember(&mut self, frame: Frame, page: Page) -> Option<Ghost> {
-        self.keep(page, self.resident[frame as usize])
+        self.store(page, self.resident[frame as usize])
     }
 
     #[inline]
@@ -209,7 +210,7 @@ impl TwoStack {
         self.prefetch_stacks(&self.resident[frame as usize]);
     }
 
-    /// Asks for what [`Self::remember`] will look at.
+    /// Prefetches what [`Self::remember`] will read.
     #[inline]
     pub(crate) fn prefetch_remember(&self, frame: Frame) {
         prefetch_index(&self.resident, frame as usize);
@@ -234,7 +235,7 @@ impl TwoStack {
     }
 
     #[inline]
-    fn keep(&mut self, page: Page, record: Record) -> Option<Ghost> {
+    fn store(&mut self, page: Page, record: Record) -> Option<Ghost> {
         if self.is_on_neither(&record) {
             return None;
         }
@@ -255,7 +256,7 @@ impl TwoStack {
     #[inline]
     fn observe(&mut self, mut record: Record, access: Access) -> Record {
         let Record { at, threshold } = record;
-        let held = [CLEAN, DIRTY].map(|stack| self.stacks[stack].holds(at[stack]));
+        let on_stack = [CLEAN, DIRTY].map(|stack| self.stacks[stack].holds(at[stack]));
         let distance = |stack: usize| {
             let exact = self.stacks[stack].distance(at[stack]);
             match self.group {
@@ -263,7 +264,7 @@ impl TwoStack {
                 group => exact - (exact - 1) % group,
             }
         };
-        let [clean, dirty] = [CLEAN, DIRTY].map(|stack| held[stack].then(|| distance(stack)));
+        let [clean, dirty] = [CLEAN, DIRTY].map(|stack| on_stack[stack].then(|| distance(stack)));
         self.counters.count(
             self.frames,
             clean.map(|distance| distance.max(threshold[CLEAN])),
@@ -272,11 +273,11 @@ impl TwoStack {
         );
         record.threshold = [1, 1];
         if access.is_write() {
-            if held[CLEAN] {
+            if on_stack[CLEAN] {
                 self.stacks[CLEAN].remove(at[CLEAN]);
                 record.at[CLEAN] = u32::MAX;
             }
-            self.put_on_top(DIRTY, &mut record, held[DIRTY]);
+            self.put_on_top(DIRTY, &mut record, on_stack[DIRTY]);
         } else {
             if let Some(distance) = dirty {
                 let least = self.frames - distance + 1;
@@ -287,7 +288,7 @@ impl TwoStack {
                 record.threshold[DIRTY] = threshold[DIRTY].max(distance);
                 self.put_on_top(DIRTY, &mut record, true);
             }
-            self.put_on_top(CLEAN, &mut record, held[CLEAN]);
+            self.put_on_top(CLEAN, &mut record, on_stack[CLEAN]);
         }
         record
     }
@@ -295,12 +296,12 @@ impl TwoStack {
     /// The record's position on top of the stack; drops the entry beyond the last if the stack
     /// did not hold the record.
     #[inline]
-    fn put_on_top(&mut self, stack: usize, record: &mut Record, held: bool) {
+    fn put_on_top(&mut self, stack: usize, record: &mut Record, on_stack: bool) {
         if self.stacks[stack].is_used_up() {
             self.compact(stack, record);
         }
         let stack_of = &mut self.stacks[stack];
-        record.at[stack] = if held {
+        record.at[stack] = if on_stack {
             stack_of.raise(record.at[stack])
         } else {
             if stack_of.len() == self.frames {
@@ -310,7 +311,7 @@ impl TwoStack {
         };
     }
 
-    /// Makes room at the top of the stack. `observed` is kept nowhere else.
+    /// Makes room at the top of the stack. `observed` is stored nowhere else.
     #[cold]
     fn compact(&mut self, stack: usize, observed: &mut Record) {
         let records = self.resident.iter_mut().chain(&mut self.ghosts);
@@ -362,9 +363,9 @@ impl Counters {
         self.touched[clean_size as usize / 64] |= 1 << (clean_size % 64);
     }
 
-    /// Costs for each Mc from 1 to frames - 1, one entry per stretch over which nothing changes.
+    /// Costs for each Mc from 1 to frames - 1, one entry per range over which nothing changes.
     fn evaluate(&mut self, frames: u32, asymmetry: f64, form: CostForm) {
-        self.stretches.clear();
+        self.ranges.clear();
         self.touch(1);
         let references = self.references as f64;
         let writes = self.writes as f64;
@@ -395,7 +396,7 @@ impl Counters {
                     CostForm::Paper => pc * pd * (1.0 + pdw * asymmetry),
                     CostForm::Exact => (pc + pd - 1.0) + pdw * asymmetry * (writes / references),
                 };
-                self.stretches.push(Stretch {
+                self.ranges.push(CostRange {
                     from: size,
                     estimates: [pc, pd, pdw],
                     cost,
@@ -405,15 +406,15 @@ impl Counters {
     }
 
     fn cheapest(&self, current: u32) -> Option<(u32, [f64; 3])> {
-        let least = self.stretches.iter().map(|s| s.cost).reduce(f64::min)?;
+        let least = self.ranges.iter().map(|s| s.cost).reduce(f64::min)?;
         let tolerance = 1e-12 * least.abs().max(1.0);
-        let is_least = |stretch: &&Stretch| stretch.cost - least <= tolerance;
-        let at = self.stretches.partition_point(|s| s.from <= current);
-        let keep = at.checked_sub(1).map(|at| &self.stretches[at]);
-        match keep.filter(is_least) {
-            Some(stretch) => Some((current, stretch.estimates)),
+        let is_least = |range: &&CostRange| range.cost - least <= tolerance;
+        let at = self.ranges.partition_point(|s| s.from <= current);
+        let store = at.checked_sub(1).map(|at| &self.ranges[at]);
+        match store.filter(is_least) {
+            Some(range) => Some((current, range.estimates)),
             None => {
-                let first = self.stretches.iter().find(is_least)?;
+                let first = self.ranges.iter().find(is_least)?;
                 Some((first.from, first.estimates))
             }
         }

@@ -2,33 +2,33 @@
 
 use std::hint::black_box;
 
-use super::frequency_sketch::{FrequencySketch, Key};
+use super::frequency_sketch::{FrequencySketch, SketchKey};
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Kind, Memory, Param, PolicySpec};
+use crate::spec::{Entry, MemoryUse, Param, ParameterKind, PolicySpec};
 
 const WINDOW: usize = 0;
 const PROBATION: usize = 1;
 const PROTECTED: usize = 2;
 
 /// An LRU window and behind it a segmented LRU, which a page enters only if it was referenced more
-/// often than the page it would replace.
+/// often than the page that it would replace.
 ///
-/// The paper leaves open the size of the sample and what counts: here it is ten references per
-/// frame, every one of them, with counters up to 15, as in Caffeine, by one of the authors. A
-/// newcomer is always admitted, to the window; only the victim is chosen by frequency.
+/// The paper leaves open the size of the sample and which references count: here a sample is ten
+/// references per frame, all of which count, with counters up to 15, as in Caffeine, by one of the
+/// authors. A newcomer is always admitted, to the window; only the victim is chosen by frequency.
 ///
-/// The misses are within 2 % of libCacheSim's where popularity is steady, also with scans. Where it
-/// changes, libCacheSim has up to 21 % more: it counts without a limit, leaves hits in the window
-/// out, and halves its counters only after 32 hits in the main part per frame, so that it holds on
-/// to what was popular. On a loop that just does not fit, where that is of use, it has 8 % fewer;
-/// it also lets the window grow until the buffer is full. A simulation that counts and fills as it
-/// does comes within 4 % of it on the same traces.
+/// The misses are within 2 % of libCacheSim's where popularity is steady, also with scans. Where
+/// popularity changes, libCacheSim has up to 21 % more: it counts without a limit, does not count
+/// hits in the window, and halves its counters only after 32 hits in the main part per frame, so
+/// that it retains pages that were popular. On a loop that just does not fit, where that helps, it
+/// has 8 % fewer; it also lets the window grow until the buffer is full. A simulation that counts
+/// and fills as libCacheSim does is within 4 % of it on the same traces.
 pub struct WTinyLfu {
     lists: Lists<3>,
     list_of: Vec<u8>,
-    keys: Vec<Key>,
+    keys: Vec<SketchKey>,
     sketch: FrequencySketch,
     window_size: u32,
     protected_size: u32,
@@ -41,21 +41,21 @@ impl Build for WTinyLfu {
         params: &[
             Param {
                 name: "window",
-                kind: Kind::Share,
+                kind: ParameterKind::Share,
                 default: "0.01",
                 about: "share of the frames, at least one, for the window of newcomers",
             },
             Param {
                 name: "protected",
-                kind: Kind::Share,
+                kind: ParameterKind::Share,
                 default: "0.8",
                 about: "share of the other frames for pages hit again",
             },
         ],
         summary: "A small LRU window, then a segmented LRU that only pages referenced more often than its own last one may enter.",
-        how: "A page comes into the window, an LRU list of a hundredth of the frames. When the buffer is full, the window's last page and the main part's last one are compared: the one referenced less often leaves, the window's if they are equal; the window's goes on to the main part if it wins. The main part is two LRU lists: a hit on probation moves a page to the protected list, four fifths of it, whose last page falls back to probation. Probation gives first. How often a page was referenced lately, resident or not, is estimated by a count-min sketch with four rows of 4-bit counters, of which only the lowest are raised; after ten references per frame all are halved.",
-        when: "Where the same pages stay popular: on pg-tatp at 3 % it saves 28.2 % at R = 32 and, most of all, 18.1 % at R = 1. On the other samples at R = 32 and 3 % it saves 3.5 % (pg-tpcc) and 0.3 % (pg-tpcb). It loses where newcomers are used again soon and then no more: pg-tpcc at 0.75 % is 15.6 % dearer than with lru, for the window is 20 pages there. It takes no notice of writes.",
-        memory: Memory::of(17).with_ghosts(8),
+        how: "A page enters the window, an LRU list of a hundredth of the frames. When the buffer is full, the window's last page and the main part's last one are compared: the one referenced less often is evicted, the window's if they are equal; the window's moves to the main part if it wins. The main part is two LRU lists: a hit on probation moves a page to the protected list, four fifths of it, whose last page falls back to probation. Victims are from probation first. How often a page was referenced recently, resident or not, is estimated by a count-min sketch with four rows of 4-bit counters, of which only the lowest are raised; after ten references per frame all are halved.",
+        when: "Use it where the same pages stay popular (Einziger et al.): there it saves more than most policies at every R. It loses where newcomers are used again soon and then no more, most of all in small memory, where the window has few pages. It ignores whether pages are dirty.",
+        memory: MemoryUse::of(17).with_ghosts(8),
         source: "Einziger et al. 2017",
         online: true,
         looks_at_costs: false,
@@ -67,7 +67,7 @@ impl Build for WTinyLfu {
         WTinyLfu {
             lists: Lists::new(frames),
             list_of: vec![0; frames as usize],
-            keys: vec![Key::default(); frames as usize],
+            keys: vec![SketchKey::default(); frames as usize],
             sketch: FrequencySketch::new(frames),
             window_size,
             protected_size: spec.share_of("protected", frames - window_size),
@@ -118,7 +118,7 @@ impl Policy for WTinyLfu {
 
     #[inline]
     fn miss(&mut self, page: Page, _ghost: Option<Ghost>, _access: Access) {
-        self.sketch.count(Key::of(page));
+        self.sketch.count(SketchKey::of(page));
     }
 
     #[inline]
@@ -132,13 +132,13 @@ impl Policy for WTinyLfu {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
         let of_main = self
             .lists
-            .find_from_lru(PROBATION, &may_go)
-            .or_else(|| self.lists.find_from_lru(PROTECTED, &may_go));
-        let candidate = self.lists.find_from_lru(WINDOW, &may_go);
+            .find_from_lru(PROBATION, &may_evict)
+            .or_else(|| self.lists.find_from_lru(PROTECTED, &may_evict));
+        let candidate = self.lists.find_from_lru(WINDOW, &may_evict);
         let (Some(candidate), Some(last)) = (candidate, of_main) else {
             return candidate.or(of_main);
         };
@@ -154,7 +154,7 @@ impl Policy for WTinyLfu {
 
     #[inline]
     fn admit(&mut self, frame: Frame, page: Page, _access: Access) {
-        self.keys[frame as usize] = Key::of(page);
+        self.keys[frame as usize] = SketchKey::of(page);
         self.push(WINDOW, frame);
         if self.lists.len(WINDOW) > self.window_size
             && let Some(last) = self.lists.lru(WINDOW)

@@ -5,26 +5,26 @@ use std::hint::black_box;
 use crate::lists::Lists;
 use crate::policy::{Access, Costs, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Memory, PolicySpec};
+use crate::spec::{Entry, MemoryUse, PolicySpec};
 
-/// Pages with credit for a read, and pages with credit for a read and a write, each in order of
-/// grant.
+/// The list of pages with credit for a read; the other list has those with credit for a read and a
+/// write. Each is in order of grant.
 const READ: usize = 0;
 const WRITE: usize = 1;
 
-/// Every page has credit worth what it would cost to lose it; who is without credit goes, and the
-/// credit of all others is drained by what the poorest had left.
+/// Every page has credit equal to the cost of losing it. The page with the least credit is evicted,
+/// and the credit of all others is drained by what it had left.
 ///
-/// What is drained from all is kept as one number. A grant's worth is the same for all pages of a
-/// list, so each list is in order of credit and only the two LRU ends are compared. A reconstruction
-/// from the paper's abstract and Landlord itself: how far a hit renews credit, what a write-back
-/// takes of it, and whether changed costs revalue it are decided here.
+/// The amount drained from all pages is stored as one number. A grant is the same for all pages of
+/// a list, so each list is in order of credit and only the two LRU ends are compared. A
+/// reconstruction from the paper's abstract and Landlord itself: how far a hit renews credit, how
+/// much of it a write-back takes, and whether changed costs revalue it are decided here.
 pub struct WaLandlord {
     lists: Lists<2>,
     has_write_credit: Vec<bool>,
-    /// What had been drained from all when the page was granted its credit.
+    /// `drained` when the page was granted its credit.
     drained_at_grant: Vec<f64>,
-    /// What has been drained from all so far, in page reads.
+    /// The amount drained from all pages so far, in page reads.
     drained: f64,
     /// R, the write cost in units of the read cost.
     asymmetry: f64,
@@ -35,10 +35,10 @@ impl Build for WaLandlord {
         name: "wa-landlord",
         aliases: &[],
         params: &[],
-        summary: "Landlord with the write-back in the rent: pages live on credit, a written page on more, and the poorest goes.",
-        how: "A page that is read gets credit of one page read, a page that is written credit of one read and one write, unless it has more left. The page with the least credit goes, and all others lose as much as it had left. Among equals a page without credit for a write goes first, then the oldest grant. A page written back while it stays has credit for a read, as if just read. When costs change, the credit for writes is worth the new cost. A reconstruction: the paper's theorems allow any renewal by a hit up to the full cost; here a read never renews the credit for a write.",
-        when: "Where writes are dear, with little to lose where they are not: on the samples at R = 32 and 3 % it saves 12.9 % (pg-tpcc), 5.6 % (pg-tpcb) and 33.4 % (pg-tatp) against lru, at R = 1 -1.4 %, 1.1 % and 1.6 %. The paper proves for its algorithm the best competitive ratio that a deterministic online policy can have. It does not learn: a page written often has no more credit than one written once.",
-        memory: Memory::of(17),
+        summary: "Landlord with write-backs: every page lives on credit, a written page on more, and the page with the least credit is evicted.",
+        how: "A page that is read gets credit of one page read, a page that is written credit of one read and one write, unless it has more left. The page with the least credit is evicted, and all others lose as much as it had left. Among equals a page without credit for a write is evicted first, then the oldest grant. A page written back while it stays has credit for a read, as if just read. When costs change, the credit for writes follows the new cost. A reconstruction: the paper's theorems allow any renewal by a hit up to the full cost; here a read never renews the credit for a write.",
+        when: "Use it where writes cost much more than reads; where they do not, it loses little. The paper proves for its algorithm the best competitive ratio that a deterministic online policy can have. It does not learn: a page written often has no more credit than one written once.",
+        memory: MemoryUse::of(17),
         source: "Beckmann, Gibbons, Haeupler and McGuffey, APOCS 2020; reconstructed from the abstract",
         online: true,
         looks_at_costs: true,
@@ -62,7 +62,7 @@ impl WaLandlord {
         usize::from(self.has_write_credit[frame as usize])
     }
 
-    /// How much will have been drained from all when the page's credit is used up.
+    /// The value of `drained` at which the page's credit is used up.
     #[inline]
     fn used_up_at(&self, frame: Frame) -> f64 {
         let granted = match self.list_of(frame) {
@@ -109,9 +109,9 @@ impl Policy for WaLandlord {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
-        let poorest = |list| self.lists.find_from_lru(list, &may_go);
+        let poorest = |list| self.lists.find_from_lru(list, &may_evict);
         match (poorest(READ), poorest(WRITE)) {
             (Some(read), Some(write)) if self.used_up_at(write) < self.used_up_at(read) => {
                 Some(write)

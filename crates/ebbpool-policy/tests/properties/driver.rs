@@ -8,54 +8,54 @@ use proptest::test_runner::TestCaseError;
 /// What happens to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It was brought in.
+    /// It was read into a frame.
     Read(u64),
-    /// It was dirty and left.
+    /// It was dirty and is written back.
     Write(u64),
-    /// It left.
+    /// It was evicted.
     Evict(u64),
-    /// Nobody could make room for it.
+    /// No frame could be evicted for it.
     Refuse(u64),
-    /// The background writer was told it would go next.
+    /// The policy named it to the background writer as the next victim.
     Named(u64),
 }
 
 /// What the driver does with ghosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ghosts {
-    /// Keeps the last answer for each page, and drops a ghost that the policy gave up.
+    /// Stores the last answer for each page, and drops a ghost that the policy gave up.
     #[default]
     Latest,
-    /// Keeps the last ghost for each page even where the policy remembers the page no more.
-    KeptForGood,
-    /// Loses every second one.
-    Lost,
+    /// Stores the last ghost for each page even where the policy no longer remembers the page.
+    KeptForever,
+    /// Loses every second ghost.
+    Forgotten,
 }
 
-/// How the driver goes about what the contract leaves to it.
+/// What the driver does where the contract leaves it a choice.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Habits {
+pub struct DriverBehaviour {
     /// Calls `prefetch` and `prefetch_ghost` before each reference.
-    pub hints: bool,
-    /// What becomes of ghosts.
+    pub prefetches: bool,
+    /// What it does with ghosts.
     pub ghosts: Ghosts,
 }
 
-/// A page table over known pages, frames handed out in order, pins by frame.
+/// A page table over a fixed set of pages, frames handed out in order, pins by frame.
 pub struct Driver {
     policy: Box<dyn DynPolicy + Send>,
-    habits: Habits,
+    behaviour: DriverBehaviour,
     pages: Vec<u64>,
-    /// Where each page of `pages` is.
+    /// The frame of each page of `pages`.
     frame_of: Vec<Option<Frame>>,
     ghost_of: Vec<Option<Ghost>>,
-    /// Which page of `pages` each frame holds, and whether it is dirty.
-    holds: Vec<Option<(usize, bool)>>,
+    /// The page of `pages` in each frame, and whether it is dirty.
+    occupants: Vec<Option<(usize, bool)>>,
     pinned: u64,
     references: u64,
     misses: u64,
     hand: usize,
-    leaving: Vec<Frame>,
+    evictions: Vec<Frame>,
     together: Vec<Frame>,
     events: Vec<Event>,
 }
@@ -78,20 +78,20 @@ impl Driver {
         policy: Box<dyn DynPolicy + Send>,
         frames: u32,
         pages: Vec<u64>,
-        habits: Habits,
+        behaviour: DriverBehaviour,
     ) -> Self {
         Driver {
             policy,
-            habits,
+            behaviour,
             frame_of: vec![None; pages.len()],
             ghost_of: vec![None; pages.len()],
             pages,
-            holds: vec![None; frames as usize],
+            occupants: vec![None; frames as usize],
             pinned: 0,
             references: 0,
             misses: 0,
             hand: 0,
-            leaving: Vec::with_capacity(frames as usize),
+            evictions: Vec::with_capacity(frames as usize),
             together: Vec::with_capacity(frames as usize),
             events: Vec::with_capacity(2 * frames as usize + 2),
         }
@@ -115,15 +115,19 @@ impl Driver {
 
     /// Writes back the dirty page that `which` chooses.
     pub fn clean(&mut self, which: &Index) -> Result<(), TestCaseError> {
-        let dirty = |held: &Option<(usize, bool)>| held.is_some_and(|(_, dirty)| dirty);
-        let count = self.holds.iter().filter(|held| dirty(held)).count();
+        let dirty = |occupant: &Option<(usize, bool)>| occupant.is_some_and(|(_, dirty)| dirty);
+        let count = self
+            .occupants
+            .iter()
+            .filter(|occupant| dirty(occupant))
+            .count();
         if count > 0 {
             let chosen = which.index(count);
             let frame = self
-                .holds
+                .occupants
                 .iter()
                 .enumerate()
-                .filter(|(_, held)| dirty(held));
+                .filter(|(_, occupant)| dirty(occupant));
             if let Some((frame, _)) = frame.into_iter().nth(chosen) {
                 self.clean_frame(frame);
             }
@@ -133,22 +137,22 @@ impl Driver {
 
     /// Writes back the next dirty page of the frames in order, if the hand stands at one.
     pub fn clean_hand(&mut self) -> Result<(), TestCaseError> {
-        self.hand = (self.hand + 1) % self.holds.len();
-        if matches!(self.holds[self.hand], Some((_, true))) {
+        self.hand = (self.hand + 1) % self.occupants.len();
+        if matches!(self.occupants[self.hand], Some((_, true))) {
             self.clean_frame(self.hand);
         }
         self.check_gauges()
     }
 
     fn clean_frame(&mut self, frame: usize) {
-        if let Some((_, dirty)) = &mut self.holds[frame] {
+        if let Some((_, dirty)) = &mut self.occupants[frame] {
             *dirty = false;
         }
         self.policy.cleaned(frame as Frame);
     }
 
-    /// The background writer asks; nobody leaves.
-    pub fn ask(&mut self) -> Result<(), TestCaseError> {
+    /// The background writer requests a victim; no page is evicted.
+    pub fn request_victim(&mut self) -> Result<(), TestCaseError> {
         if let Some(frame) = self.victim(None)? {
             let page = self.page_in(frame);
             self.events.push(Event::Named(page));
@@ -165,7 +169,7 @@ impl Driver {
     ) -> Result<(), TestCaseError> {
         let access = Access::from_write(write);
         let number = self.pages[page];
-        if self.habits.hints {
+        if self.behaviour.prefetches {
             self.hint(page);
         }
         let position = self.references;
@@ -173,7 +177,7 @@ impl Driver {
         self.policy.next_use(NextUse {
             position,
             reference: next_use.unwrap_or(NextUse::NEVER),
-            // Some pages are written when they are used next, some at the end, some never.
+            // Some pages are written at their next use, some at the end, some never.
             write: match (number % 3, next_use) {
                 (0, Some(then)) => then,
                 (1, _) => 1 << 40,
@@ -183,52 +187,53 @@ impl Driver {
         });
         if let Some(frame) = self.frame_of[page] {
             self.policy.hit(frame, access);
-            if let Some((_, dirty)) = &mut self.holds[frame as usize] {
+            if let Some((_, dirty)) = &mut self.occupants[frame as usize] {
                 *dirty |= write;
             }
             return self.check_gauges();
         }
         self.misses += 1;
-        let lost = self.habits.ghosts == Ghosts::Lost && self.misses.is_multiple_of(2);
-        let ghost = self.ghost_of[page].filter(|_| !lost);
+        let loses_ghost =
+            self.behaviour.ghosts == Ghosts::Forgotten && self.misses.is_multiple_of(2);
+        let ghost = self.ghost_of[page].filter(|_| !loses_ghost);
         self.policy.miss(number, ghost, access);
-        let free = self.holds.iter().position(Option::is_none);
+        let free = self.occupants.iter().position(Option::is_none);
         let frame = match free {
             Some(frame) => frame as Frame,
             None => {
                 let Some(victim) = self.victim(Some((number, access)))? else {
                     let ghost = self.policy.refused();
-                    self.keep(page, ghost)?;
+                    self.store(page, ghost)?;
                     self.events.push(Event::Refuse(number));
                     return self.check_gauges();
                 };
                 self.check_write_with(victim)?;
                 self.write_with(victim)?;
-                self.leave_with(victim)?;
+                self.evict_with(victim)?;
                 victim
             }
         };
         self.events.push(Event::Read(number));
         self.policy.admit(frame, number, access);
-        self.holds[frame as usize] = Some((page, write));
+        self.occupants[frame as usize] = Some((page, write));
         self.frame_of[page] = Some(frame);
         self.check_gauges()
     }
 
-    /// The device moves the page that `which` chooses to a block erased so often.
+    /// The device moves the page that `which` chooses to a block erased `erases` times.
     pub fn wear(&mut self, which: &Index, erases: u32) -> Result<(), TestCaseError> {
-        let frame = which.index(self.holds.len());
-        if self.holds[frame].is_some() {
+        let frame = which.index(self.occupants.len());
+        if self.occupants[frame].is_some() {
             self.policy.erase_count(frame as Frame, erases);
         }
         self.check_gauges()
     }
 
     fn page_in(&self, frame: Frame) -> u64 {
-        self.holds[frame as usize].map_or(0, |(page, _)| self.pages[page])
+        self.occupants[frame as usize].map_or(0, |(page, _)| self.pages[page])
     }
 
-    /// Asks for a victim and checks the answer.
+    /// Requests a victim and checks the answer.
     fn victim(&mut self, incoming: Option<(u64, Access)>) -> Result<Option<Frame>, TestCaseError> {
         let pinned = self.pinned;
         let is_pinned = |frame: Frame| pinned >> (frame % 64) & 1 == 1;
@@ -236,54 +241,64 @@ impl Driver {
         match victim {
             Some(frame) => {
                 prop_assert!(
-                    (frame as usize) < self.holds.len(),
+                    (frame as usize) < self.occupants.len(),
                     "no such frame: {}",
                     frame
                 );
                 prop_assert!(
-                    self.holds[frame as usize].is_some(),
+                    self.occupants[frame as usize].is_some(),
                     "frame {} is empty",
                     frame
                 );
                 prop_assert!(!is_pinned(frame), "frame {} is pinned", frame);
             }
             None => {
-                let mut occupied = (0..).zip(&self.holds).filter(|(_, held)| held.is_some());
-                let somebody = occupied.find(|(frame, _)| !is_pinned(*frame));
-                prop_assert!(somebody.is_none(), "{:?} may go and is not named", somebody);
+                let mut occupied = (0..)
+                    .zip(&self.occupants)
+                    .filter(|(_, occupant)| occupant.is_some());
+                let evictable = occupied.find(|(frame, _)| !is_pinned(*frame));
+                prop_assert!(
+                    evictable.is_none(),
+                    "{:?} may be evicted and is not named",
+                    evictable
+                );
             }
         }
         Ok(victim)
     }
 
-    fn leave_with(&mut self, victim: Frame) -> Result<(), TestCaseError> {
-        let mut leaving = std::mem::take(&mut self.leaving);
-        leaving.clear();
-        self.policy.also_leaving(victim, &mut leaving);
-        for (at, frame) in leaving.iter().enumerate() {
-            let held = self.holds.get(*frame as usize).copied().flatten();
-            prop_assert!(held.is_some(), "frame {} leaves and is empty", frame);
-            prop_assert!(*frame != victim, "frame {} leaves twice", frame);
+    fn evict_with(&mut self, victim: Frame) -> Result<(), TestCaseError> {
+        let mut evictions = std::mem::take(&mut self.evictions);
+        evictions.clear();
+        self.policy.also_leaving(victim, &mut evictions);
+        for (at, frame) in evictions.iter().enumerate() {
+            let occupant = self.occupants.get(*frame as usize).copied().flatten();
             prop_assert!(
-                !leaving[..at].contains(frame),
-                "frame {} leaves twice",
+                occupant.is_some(),
+                "frame {} is evicted and is empty",
+                frame
+            );
+            prop_assert!(*frame != victim, "frame {} is evicted twice", frame);
+            prop_assert!(
+                !evictions[..at].contains(frame),
+                "frame {} is evicted twice",
                 frame
             );
         }
-        self.leave(victim)?;
-        for &frame in &leaving {
+        self.evict(victim)?;
+        for &frame in &evictions {
             if self.pinned >> (frame % 64) & 1 == 0 {
-                self.leave(frame)?;
+                self.evict(frame)?;
             }
         }
-        self.leaving = leaving;
+        self.evictions = evictions;
         Ok(())
     }
 
-    fn leave(&mut self, frame: Frame) -> Result<(), TestCaseError> {
-        if let Some((page, dirty)) = self.holds[frame as usize].take() {
+    fn evict(&mut self, frame: Frame) -> Result<(), TestCaseError> {
+        if let Some((page, dirty)) = self.occupants[frame as usize].take() {
             let ghost = self.policy.remember(frame);
-            self.keep(page, ghost)?;
+            self.store(page, ghost)?;
             self.policy.evicted(frame);
             self.frame_of[page] = None;
             if dirty {
@@ -294,26 +309,26 @@ impl Driver {
         Ok(())
     }
 
-    fn keep(&mut self, page: usize, ghost: Option<Ghost>) -> Result<(), TestCaseError> {
+    fn store(&mut self, page: usize, ghost: Option<Ghost>) -> Result<(), TestCaseError> {
         if let Some(ghost) = ghost {
             prop_assert!(ghost < MOST_GHOSTS, "ghost {} is too large", ghost);
         }
-        if ghost.is_some() || self.habits.ghosts != Ghosts::KeptForGood {
+        if ghost.is_some() || self.behaviour.ghosts != Ghosts::KeptForever {
             self.ghost_of[page] = ghost;
         }
         Ok(())
     }
 
-    /// Asks what is best written with `victim`, with little room and with room for all.
+    /// Requests the pages best written with `victim`, with little room and with room for all.
     fn check_write_with(&mut self, victim: Frame) -> Result<(), TestCaseError> {
         let mut together = std::mem::take(&mut self.together);
-        for max in [0, 1, 3, self.holds.len()] {
+        for max in [0, 1, 3, self.occupants.len()] {
             together.clear();
             self.policy.write_with(victim, max, &mut together);
             prop_assert!(together.len() <= max, "more than {} to write", max);
             for (at, &frame) in together.iter().enumerate() {
-                let held = self.holds.get(frame as usize).copied().flatten();
-                let dirty = held.is_some_and(|(_, dirty)| dirty);
+                let occupant = self.occupants.get(frame as usize).copied().flatten();
+                let dirty = occupant.is_some_and(|(_, dirty)| dirty);
                 prop_assert!(dirty, "frame {} is not dirty", frame);
                 prop_assert!(frame != victim, "frame {} is written twice", frame);
                 prop_assert!(
@@ -332,11 +347,11 @@ impl Driver {
         Ok(())
     }
 
-    /// Writes `victim` and what is best written with it, as `check_write_with` left it.
+    /// Writes `victim` and the pages best written with it, as `check_write_with` stored them.
     fn write_with(&mut self, victim: Frame) -> Result<(), TestCaseError> {
         let together = std::mem::take(&mut self.together);
         if !together.is_empty()
-            && let Some((page, dirty)) = &mut self.holds[victim as usize]
+            && let Some((page, dirty)) = &mut self.occupants[victim as usize]
             && std::mem::take(dirty)
         {
             self.events.push(Event::Write(self.pages[*page]));
@@ -352,7 +367,7 @@ impl Driver {
     fn check_gauges(&self) -> Result<(), TestCaseError> {
         let gauges = self.policy.gauges();
         if let Some(target) = gauges.target {
-            let range = 0.0..=self.holds.len() as f64;
+            let range = 0.0..=self.occupants.len() as f64;
             prop_assert!(range.contains(&target), "target {}", target);
         }
         for estimate in gauges.estimates.into_iter().flatten() {
@@ -367,8 +382,8 @@ impl Driver {
             (None, Some(ghost)) => self.policy.prefetch_ghost(ghost),
             (None, None) => {}
         }
-        for (frame, held) in (0..).zip(&self.holds) {
-            if held.is_some() {
+        for (frame, occupant) in (0..).zip(&self.occupants) {
+            if occupant.is_some() {
                 self.policy.prefetch(frame);
             }
         }

@@ -1,4 +1,4 @@
-//! CPU time of this process.
+//! The CPU time of this process.
 
 use std::fs;
 

@@ -1,33 +1,34 @@
-//! The check that a lower bound is one: integers, the trace and the prices, nothing else.
+//! The check that a lower bound is valid. It uses integers, the trace and the prices, nothing else.
 //!
-//! Whatever the prices, the bill of holding no page at all, less what the frames are sold for, less
-//! the most that each page could gain by buying them, is not more than any schedule pays. So the
-//! check need not know where the prices come from. It shares no code with the search for them.
+//! Whatever the prices, the bill without any resident page, less the total price of the frames,
+//! less the most that each page could save by buying frames, is not more than the bill of any
+//! schedule. So the check does not depend on how the prices were found. It shares no code with the
+//! search for them.
 
 use super::UNITS;
 use crate::engine::AtEnd;
 
-/// R beyond this is taken to be this, which can only lower the bound.
+/// The largest R that the check uses; a larger R is replaced by it, which can only lower the bound.
 const MOST_ASYMMETRY: f64 = (1u64 << 40) as f64;
 
-/// What is known of a page on the way through the trace.
+/// The state of a page during the pass over the trace.
 #[derive(Clone, Copy, Default)]
-struct Page {
+struct PageState {
     /// The position of its latest reference.
     latest: Option<usize>,
     /// True since its first write.
     written: bool,
-    /// The gain of holding it without a break since its latest write.
+    /// The gain of keeping it resident without a break since its latest write.
     throughout: i128,
-    /// The gain of holding it since then only where that pays.
-    where_it_pays: i128,
+    /// The gain of keeping it resident since then only where that pays.
+    where_profitable: i128,
 }
 
 /// The lower bound that the prices prove, in 1 / [`UNITS`] page reads, for the whole trace.
 ///
 /// References are page << 1 | write with pages numbered below `pages`; `prices[u]` is the price of
-/// a frame at all positions before u, also in 1 / [`UNITS`]. Answers `None` if the prices are not
-/// such: one for each position and the end, from 0 on, and never falling.
+/// a frame at all positions before u, also in 1 / [`UNITS`]. Returns `None` if the prices are not
+/// valid: one for each position and the end, starting at 0 and never decreasing.
 pub(super) fn certify(
     references: &[u32],
     pages: usize,
@@ -36,17 +37,17 @@ pub(super) fn certify(
     at_end: AtEnd,
     prices: &[u64],
 ) -> Option<i128> {
-    let proper = prices.len() == references.len() + 1
+    let valid = prices.len() == references.len() + 1
         && prices.first() == Some(&0)
         && prices.is_sorted()
         && frames > 0;
-    if !proper {
+    if !valid {
         return None;
     }
     let read = i128::from(UNITS);
     let write = (asymmetry.min(MOST_ASYMMETRY) * UNITS as f64).floor() as i128;
     let price = |from: usize, to: usize| i128::from(prices[to]) - i128::from(prices[from]);
-    let mut of = vec![Page::default(); pages];
+    let mut of = vec![PageState::default(); pages];
     let mut bill = 0;
     let mut gains = 0;
     for (position, reference) in references.iter().enumerate() {
@@ -55,19 +56,19 @@ pub(super) fn certify(
         if let Some(latest) = page.latest {
             let gain = read - price(latest + 1, position);
             page.throughout += gain;
-            page.where_it_pays += gain.max(0);
+            page.where_profitable += gain.max(0);
         }
         page.latest = Some(position);
         if reference & 1 == 1 {
             gains += match page.written {
-                true => page.where_it_pays.max(write + page.throughout),
-                false => page.where_it_pays,
+                true => page.where_profitable.max(write + page.throughout),
+                false => page.where_profitable,
             };
             bill += write;
-            *page = Page {
+            *page = PageState {
                 latest: Some(position),
                 written: true,
-                ..Page::default()
+                ..PageState::default()
             };
         }
     }
@@ -76,9 +77,9 @@ pub(super) fn certify(
         gains += match (page.latest, at_end) {
             (Some(latest), AtEnd::Free) if page.written => {
                 let stays = write + page.throughout - price(latest + 1, end);
-                page.where_it_pays.max(stays)
+                page.where_profitable.max(stays)
             }
-            _ => page.where_it_pays,
+            _ => page.where_profitable,
         };
     }
     let sold = i128::from(frames - 1) * price(0, end);
@@ -92,7 +93,7 @@ mod tests {
     const ONE: u64 = UNITS;
 
     #[test]
-    fn without_prices_every_page_is_held_throughout() {
+    fn without_prices_every_page_stays_resident() {
         // W0 R1 W0 R1 W2.
         let references = [1, 2, 1, 2, 5];
         let free = [0; 6];
@@ -110,14 +111,14 @@ mod tests {
         let bound = certify(&references, 3, 2, 4.0, AtEnd::Flush, &prices);
         // 4 reads + 2 * 4 for writes, less 1.5 for the frame, less 3.5.
         assert_eq!(bound, Some((12 - 5) * i128::from(ONE)));
-        // With one frame nobody can stay, and the price says so.
-        let dear = [0, 0, 5 * ONE, 5 * ONE, 5 * ONE];
-        let bound = certify(&references, 3, 1, 4.0, AtEnd::Flush, &dear);
+        // With one frame no page can stay, and the price reflects that.
+        let high_prices = [0, 0, 5 * ONE, 5 * ONE, 5 * ONE];
+        let bound = certify(&references, 3, 1, 4.0, AtEnd::Flush, &high_prices);
         assert_eq!(bound, Some(12 * i128::from(ONE)));
     }
 
     #[test]
-    fn improper_prices_prove_nothing() {
+    fn invalid_prices_prove_nothing() {
         let bound = |prices: &[u64]| certify(&[0, 0], 1, 1, 1.0, AtEnd::Free, prices);
         assert!(bound(&[0, 1, 2]).is_some());
         assert_eq!(bound(&[0, 2, 1]), None);

@@ -1,9 +1,9 @@
-//! Prices that are straight between knots, and the nearest ones that never fall.
+//! Piecewise linear prices between knots, and the nearest prices that never decrease.
 
 /// Knots every `block` positions, at the last position and at the end.
 ///
-/// The end has a knot of its own, since a jump of the prices there, which only pages feel that are
-/// left dirty, is the rule.
+/// The end has a knot of its own, because the prices usually jump there, which affects only pages
+/// left dirty.
 pub(super) struct Grid {
     block: usize,
     /// The last position.
@@ -25,17 +25,17 @@ impl Grid {
         along.chain(prices[self.last..].iter().copied()).collect()
     }
 
-    /// The positions from each knot to the next, but for the end.
-    fn stretches(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
+    /// The positions from each knot to the next, except the end.
+    fn segments(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
         let starts = (0..self.last).step_by(self.block);
         starts.map(|start| start..(start + self.block).min(self.last))
     }
 
     /// The prices at all positions from those at the knots.
     pub(super) fn spread(&self, knots: &[f64], prices: &mut [f64]) {
-        for (stretch, pair) in self.stretches().zip(knots.windows(2)) {
-            let step = (pair[1] - pair[0]) / stretch.len() as f64;
-            for (offset, price) in prices[stretch].iter_mut().enumerate() {
+        for (segment, pair) in self.segments().zip(knots.windows(2)) {
+            let step = (pair[1] - pair[0]) / segment.len() as f64;
+            for (offset, price) in prices[segment].iter_mut().enumerate() {
                 *price = pair[0] + step * offset as f64;
             }
         }
@@ -43,13 +43,13 @@ impl Grid {
         prices[self.last..].copy_from_slice(ends);
     }
 
-    /// Shares what belongs to positions out to the knots on both sides: the transpose of `spread`.
+    /// Distributes the values at positions to the knots on both sides: the transpose of `spread`.
     pub(super) fn gather(&self, positions: &[f64], knots: &mut [f64]) {
         knots.fill(0.0);
-        for (knot, stretch) in self.stretches().enumerate() {
-            let length = stretch.len() as f64;
+        for (knot, segment) in self.segments().enumerate() {
+            let length = segment.len() as f64;
             let (mut left, mut right) = (0.0, 0.0);
-            for (offset, value) in positions[stretch].iter().enumerate() {
+            for (offset, value) in positions[segment].iter().enumerate() {
                 let share = offset as f64 / length;
                 left += value * (1.0 - share);
                 right += value * share;
@@ -64,8 +64,8 @@ impl Grid {
     }
 }
 
-/// Makes values non-negative and never falling, moved as little as possible (least squares under
-/// the weights): pool adjacent violators. `blocks` is room to work in.
+/// Makes values non-negative and never decreasing, changed as little as possible (least squares
+/// under the weights), by pooling adjacent violators. `blocks` is scratch space.
 pub(super) fn make_monotone(
     values: &mut [f64],
     weights: &[f64],
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn straight_between_knots() {
+    fn prices_are_linear_between_knots() {
         let grid = Grid::new(4, 7);
         let mut prices = vec![0.0; 8];
         grid.spread(&[0.0, 4.0, 5.0, 9.0], &mut prices);
@@ -144,7 +144,7 @@ mod tests {
             };
             let mut sum = 0.0;
             let rising: Vec<f64> = steps[..values.len()].iter().map(|step| { sum += step; sum }).collect();
-            // Any feasible point, and any on the way to it, is no nearer.
+            // No feasible point, and no point on the way to it, is nearer.
             for share in [0.01, 0.3, 1.0] {
                 let other: Vec<f64> = nearest.iter().zip(&rising).map(|(n, r)| n + share * (r - n)).collect();
                 prop_assert!(distance(&nearest) <= distance(&other) + 1e-9);

@@ -1,21 +1,21 @@
-//! Schedules that a clairvoyant could follow, and what they cost.
+//! Schedules of offline policies, and their bills.
 
 use std::sync::Arc;
 
 use ebbpool_policy::{Policy, PolicySpec, registry};
 
-use super::{Question, RecordedTrace};
+use super::{BoundQuestion, RecordedTrace};
 use crate::engine::{Chunk, Drive, Engine, Setup};
 use crate::future::Future;
 use crate::observer::NoObserver;
 
-/// References served between two questions whether to stop.
+/// References served between two checks whether to stop.
 const CHUNK: usize = 1 << 18;
 
 /// Runs offline policies over a trace in memory.
 pub(super) struct Schedules<'a> {
     trace: &'a RecordedTrace,
-    question: &'a Question,
+    question: &'a BoundQuestion,
     future: Future,
     stop: &'a dyn Fn() -> bool,
 }
@@ -27,9 +27,9 @@ pub(super) struct Schedule {
     pub(super) bill: f64,
 }
 
-struct Driven(Setup);
+struct EngineVisitor(Setup);
 
-impl registry::Visitor for Driven {
+impl registry::Visitor for EngineVisitor {
     type Out = Box<dyn Drive>;
     fn visit<P: Policy + 'static>(self, policy: P) -> Self::Out {
         Box::new(Engine::new(policy, NoObserver, self.0))
@@ -37,14 +37,14 @@ impl registry::Visitor for Driven {
 }
 
 impl<'a> Schedules<'a> {
-    /// Policies to follow, by name.
+    /// Names of the policies to run.
     pub(super) const COST_BELADY: &'static str = "cost-belady";
     pub(super) const PRICE_GUIDED: &'static str = "price-guided";
 
-    /// `trace` begins where the question's warm-up ends.
+    /// `trace` begins where the warm-up of `question` ends.
     pub(super) fn new(
         trace: &'a RecordedTrace,
-        question: &'a Question,
+        question: &'a BoundQuestion,
         stop: &'a dyn Fn() -> bool,
     ) -> Self {
         let mut future = Future::default();
@@ -58,7 +58,7 @@ impl<'a> Schedules<'a> {
         }
     }
 
-    /// What the policy pays; nothing if it was stopped.
+    /// The policy's schedule; `None` if the run was stopped.
     pub(super) fn run(&self, policy: &str, prices: Option<Arc<[f64]>>) -> Option<Schedule> {
         let spec: PolicySpec = policy.parse().ok()?;
         let frames = self.question.frames_of(self.trace);
@@ -68,11 +68,11 @@ impl<'a> Schedules<'a> {
             warmup: 0,
             cluster_size: 1,
             at_end: self.question.at_end,
-            // Only padding looks at it, and no offline policy pads.
+            // Only padding uses it, and no offline policy pads.
             pages: u64::MAX,
             prices,
         };
-        let mut engine = registry::visit(&spec, frames, Driven(setup));
+        let mut engine = registry::visit(&spec, frames, EngineVisitor(setup));
         for (index, references) in self.trace.references.chunks(CHUNK).enumerate() {
             if (self.stop)() {
                 return None;

@@ -1,10 +1,11 @@
-//! How small the bill could be: a lower bound that holds for every policy, and schedules that come
-//! near it.
+//! How small the bill could be: a lower bound for the bills of all policies, and schedules close to
+//! it.
 //!
-//! With write-backs, the least bill of a trace is hard to compute; a bound is not. Give every
-//! position a price for a frame, let each page buy what pays for it alone, and no schedule can be
-//! cheaper than what comes out (`docs/bounds.md`). [`solve`] searches for good prices in floating
-//! point, and a check in integers that shares no code with the search says what they prove.
+//! With write-backs, the least bill of a trace is hard to compute; a lower bound is not. If every
+//! position has a price for a frame, and each page buys the frames that pay for it alone, no
+//! schedule can be cheaper than the result (`docs/bounds.md`). [`solve`] searches for good prices
+//! in floating point, and a check in integers that shares no code with the search computes the
+//! bound that they prove.
 
 mod certificate;
 mod grid;
@@ -28,20 +29,20 @@ use heuristics::{Schedule, Schedules};
 use problem::Problem;
 use search::Search;
 
-/// A page read in the units that the check counts in.
+/// The cost of a page read in the check's integer units.
 const UNITS: u64 = 1 << 20;
 
-/// A bound this close to a schedule's bill, as a share of it, is not improved on.
+/// The search stops when the bound is this close to a schedule's bill, as a share of it.
 const CLOSE: f64 = 1e-6;
 
-/// Prices are also tried by these factors for the schedule: where many pages are worth just their
-/// price, a little more or less decides which of them share a fate.
+/// Factors by which the schedules' prices are also multiplied: where the savings of many pages
+/// equal their price, a small change decides which of them are evicted together.
 const FACTORS: [f64; 4] = [1.0, 1.03, 1.01, 0.99];
 
 /// A schedule that costs no more than this times the bound is good enough.
 const NEAR: f64 = 1.0002;
 
-/// The share of the time that the search takes.
+/// The share of the progress that the search accounts for.
 const SEARCHING: f64 = 0.8;
 
 /// A trace in memory.
@@ -54,16 +55,16 @@ pub struct RecordedTrace {
 }
 
 impl RecordedTrace {
-    /// Reads a trace: 4 bytes a reference, 8 a page.
+    /// Reads a trace: 4 bytes per reference, 8 per page.
     ///
     /// # Errors
     ///
-    /// What reading it comes to; [`SimError::Empty`] for a trace without references.
+    /// The errors of reading it; [`SimError::Empty`] for a trace without references.
     pub fn read(source: &Source, progress: &Progress) -> Result<Self, SimError> {
         stream::record(source, progress)
     }
 
-    /// References.
+    /// The number of references.
     pub fn references(&self) -> u64 {
         self.references.len() as u64
     }
@@ -73,7 +74,7 @@ impl RecordedTrace {
         self.pages.len() as u64
     }
 
-    /// What follows the first references.
+    /// The trace without its first references.
     fn after(&self, references: u64) -> Self {
         let skipped = usize::try_from(references).unwrap_or(usize::MAX);
         RecordedTrace {
@@ -99,63 +100,64 @@ impl FromIterator<(u64, bool)> for RecordedTrace {
     }
 }
 
-/// What a bound is wanted for.
+/// The parameters of a bound.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct BoundQuestion {
     /// Frames, at least 1.
     pub frames: u64,
     /// Cost of a page write in page reads.
     pub asymmetry: f64,
-    /// What becomes of dirty pages at the end.
+    /// The treatment of dirty pages at the end.
     pub at_end: AtEnd,
-    /// References at the start that count nothing.
+    /// References at the start that are not counted.
     pub warmup: u64,
 }
 
-impl Question {
-    /// Frames, but no more than there are pages.
+impl BoundQuestion {
+    /// The frames, but at most as many as there are pages.
     fn frames_of(&self, trace: &RecordedTrace) -> u32 {
         self.frames.clamp(1, trace.distinct_pages().max(1)) as u32
     }
 }
 
-/// An answer. Bills are in page reads, for all counted references together.
+/// A lower bound and the best schedule found. Bills are in page reads, for all counted references
+/// together.
 #[derive(Clone, Debug)]
 pub struct Bound {
     /// Counted references.
     pub references: u64,
-    /// No policy pays less, not even one that knows the future; proved in integers.
+    /// No policy has a smaller bill, not even one that knows the future; proved in integers.
     pub lower_bound: f64,
-    /// What the best offline policy found pays that begins where counting begins with an empty
-    /// buffer; nothing if the search was stopped before it knew of one.
+    /// The bill of the best offline policy found, if it begins with an empty buffer where counting
+    /// begins; `None` if the search was stopped before it found one.
     pub heuristic: Option<f64>,
-    /// Its name.
+    /// The name of that policy.
     pub heuristic_policy: Option<&'static str>,
     /// `prices[u]` is the price of a frame at all positions before u, in page reads.
     pub prices: Arc<[f64]>,
-    /// How often the search went through the trace.
+    /// The number of passes of the search over the trace.
     pub iterations: u64,
     /// Wall time.
     pub seconds: f64,
-    /// True if the caller asked to stop; the bound holds all the same.
+    /// True if the caller stopped the search; the bound is valid nevertheless.
     pub interrupted: bool,
 }
 
 impl Bound {
-    /// By how much the schedule's bill is above the lower bound, as a share of the bound; nothing
-    /// without a schedule, or where the bound is nothing.
+    /// By how much the schedule's bill exceeds the lower bound, as a share of the bound; `None`
+    /// without a schedule, or where the bound is 0.
     pub fn gap(&self) -> Option<f64> {
         let heuristic = self.heuristic.filter(|_| self.lower_bound > 0.0)?;
         Some(heuristic / self.lower_bound - 1.0)
     }
 }
 
-/// Computes a lower bound and a schedule near it.
+/// Computes a lower bound and a schedule close to it.
 ///
-/// A warm-up is dealt with by bounding the rest of the trace from an empty buffer, and taking off a
-/// read per frame: whatever the warm-up left in the buffer cannot save more. When the caller asks
-/// to stop, the answer is the best so far.
-pub fn solve(trace: &RecordedTrace, question: &Question, progress: &Progress) -> Bound {
+/// With a warm-up, it computes the bound of the rest of the trace from an empty buffer, and
+/// subtracts a read per frame: the pages that the warm-up left in the buffer cannot save more. When
+/// the caller stops the search, the result is the best so far.
+pub fn solve(trace: &RecordedTrace, question: &BoundQuestion, progress: &Progress) -> Bound {
     let start = Instant::now();
     let rest;
     let trace = match question.warmup {
@@ -165,19 +167,17 @@ pub fn solve(trace: &RecordedTrace, question: &Question, progress: &Progress) ->
             &rest
         }
     };
-    let frames = u64::from(question.frames_of(trace));
-    let pages = trace.pages.len();
     let problem = Problem::new(
         &trace.references,
-        pages,
-        frames,
+        trace.pages.len(),
+        u64::from(question.frames_of(trace)),
         question.asymmetry,
         question.at_end,
     );
     let stopped = || progress.stopped();
-    let mut best = Best {
+    let mut best = BestSchedules {
         schedules: Schedules::new(trace, question, &stopped),
-        known: None,
+        cheapest: None,
         guided: None,
     };
     let target = |prices: &[f64]| {
@@ -190,34 +190,13 @@ pub fn solve(trace: &RecordedTrace, question: &Question, progress: &Progress) ->
         progress.stopped()
     };
     let found = Search::run(&problem, target, CLOSE, &stop);
-    let certified = certificate::certify(
-        &trace.references,
-        pages,
-        frames,
-        question.asymmetry,
-        question.at_end,
-        &fixed(&found.prices),
-    );
-    let warm = match question.warmup {
-        0 => 0,
-        _ => i128::from(frames) * i128::from(UNITS),
-    };
-    // Prices that prove nothing would leave the bound that needs no proof.
-    let certified = (certified.unwrap_or(0) - warm).max(0);
-    let lower_bound = certified as f64 / UNITS as f64;
-    for (done, factor) in FACTORS.iter().enumerate() {
-        if best.bill().is_some_and(|bill| bill <= lower_bound * NEAR) || progress.stopped() {
-            break;
-        }
-        (progress.report)(SEARCHING + (1.0 - SEARCHING) * done as f64 / FACTORS.len() as f64);
-        let scaled = found.prices.iter().map(|price| factor * price).collect();
-        best.follow(Schedules::PRICE_GUIDED, Some(scaled));
-    }
+    let lower_bound = certified_bound(trace, question, &found.prices);
+    best.follow_scaled(&found.prices, lower_bound, progress);
     Bound {
         references: trace.references(),
         lower_bound,
         heuristic: best.bill(),
-        heuristic_policy: best.known.map(|schedule| schedule.policy),
+        heuristic_policy: best.cheapest.map(|schedule| schedule.policy),
         prices: match best.guided {
             Some((_, prices)) => prices,
             None => found.prices.into(),
@@ -228,21 +207,42 @@ pub fn solve(trace: &RecordedTrace, question: &Question, progress: &Progress) ->
     }
 }
 
-/// [`solve`] for several questions, on that many threads; the answers in the same order.
+/// The lower bound that the prices prove, in page reads. `trace` begins where the question's warm-up
+/// ends.
+fn certified_bound(trace: &RecordedTrace, question: &BoundQuestion, prices: &[f64]) -> f64 {
+    let frames = u64::from(question.frames_of(trace));
+    let certified = certificate::certify(
+        &trace.references,
+        trace.pages.len(),
+        frames,
+        question.asymmetry,
+        question.at_end,
+        &fixed(prices),
+    );
+    let warm = match question.warmup {
+        0 => 0,
+        _ => i128::from(frames) * i128::from(UNITS),
+    };
+    // Prices that prove nothing would leave the bound 0, which needs no proof.
+    let certified = (certified.unwrap_or(0) - warm).max(0);
+    certified as f64 / UNITS as f64
+}
+
+/// [`solve`] for several questions on `threads` threads; the results are in the same order.
 ///
 /// # Errors
 ///
-/// [`SimError::Output`] if there are no threads to be had.
+/// [`SimError::Output`] if the threads cannot be started.
 pub fn solve_all(
     trace: &RecordedTrace,
-    questions: &[Question],
+    questions: &[BoundQuestion],
     threads: usize,
     progress: &Progress,
 ) -> Result<Vec<Bound>, SimError> {
-    /// Shares are kept as whole numbers, which threads can share.
+    /// Shares are stored as whole numbers, which threads can share.
     const WHOLE: f64 = 1e6;
     let shares: Vec<AtomicU64> = questions.iter().map(|_| AtomicU64::new(0)).collect();
-    let answer = |(question, own): (&Question, &AtomicU64)| {
+    let solve_one = |(question, own): (&BoundQuestion, &AtomicU64)| {
         let report = |share: f64| {
             own.store((WHOLE * share) as u64, Ordering::Relaxed);
             let done: u64 = shares
@@ -262,29 +262,44 @@ pub fn solve_all(
     let workers = stream::workers(threads)?;
     Ok(workers.install(|| {
         let questions = questions.par_iter().with_max_len(1);
-        questions.zip(&shares).map(answer).collect()
+        questions.zip(&shares).map(solve_one).collect()
     }))
 }
 
-/// The cheapest schedules known.
-struct Best<'a> {
+/// The cheapest schedules found so far.
+struct BestSchedules<'a> {
     schedules: Schedules<'a>,
-    known: Option<Schedule>,
-    /// The least bill of those guided by prices, and the prices.
+    cheapest: Option<Schedule>,
+    /// The least bill of a schedule guided by prices, and the prices.
     guided: Option<(f64, Arc<[f64]>)>,
 }
 
-impl Best<'_> {
+impl BestSchedules<'_> {
     fn bill(&self) -> Option<f64> {
-        self.known.map(|schedule| schedule.bill)
+        self.cheapest.map(|schedule| schedule.bill)
+    }
+
+    /// Runs schedules with the prices multiplied by [`FACTORS`], until one is [`NEAR`] the bound.
+    fn follow_scaled(&mut self, prices: &[f64], lower_bound: f64, progress: &Progress) {
+        for (done, factor) in FACTORS.iter().enumerate() {
+            if self.bill().is_some_and(|bill| bill <= lower_bound * NEAR) || progress.stopped() {
+                break;
+            }
+            (progress.report)(SEARCHING + (1.0 - SEARCHING) * done as f64 / FACTORS.len() as f64);
+            let scaled = prices.iter().map(|price| factor * price).collect();
+            self.follow(Schedules::PRICE_GUIDED, Some(scaled));
+        }
     }
 
     fn follow(&mut self, policy: &str, prices: Option<Arc<[f64]>>) {
         let Some(schedule) = self.schedules.run(policy, prices.clone()) else {
             return;
         };
-        if self.known.is_none_or(|known| schedule.bill < known.bill) {
-            self.known = Some(schedule);
+        if self
+            .cheapest
+            .is_none_or(|cheapest| schedule.bill < cheapest.bill)
+        {
+            self.cheapest = Some(schedule);
         }
         let guided = self.guided.as_ref();
         if let Some(prices) = prices
@@ -295,7 +310,7 @@ impl Best<'_> {
     }
 }
 
-/// Prices in [`UNITS`], never falling.
+/// Prices in [`UNITS`], never decreasing.
 fn fixed(prices: &[f64]) -> Vec<u64> {
     let mut least = 0;
     let units = prices.iter().map(|price| {

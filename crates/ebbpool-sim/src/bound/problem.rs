@@ -1,17 +1,17 @@
-//! The caching problem as intervals between references, and what holding them saves.
+//! The caching problem as intervals between references, and the savings of holding them.
 
 use crate::engine::AtEnd;
 
 /// Intervals of one page that follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Run {
+struct IntervalRun {
     /// The first interval after it.
     end: u32,
     /// Holding all of them saves a write.
     saves_write: bool,
 }
 
-/// What can be saved of a bill in which all references miss and all writes are written back.
+/// The possible savings on a bill in which all references miss and all writes are written back.
 ///
 /// An interval lies between a reference and the next one to the same page, and takes a frame at all
 /// positions between the two; holding the page saves the read. The intervals from one write of a
@@ -23,14 +23,14 @@ pub(super) struct Problem {
     starts: Vec<u32>,
     /// Positions of the references that end them; the trace's length for the end.
     ends: Vec<u32>,
-    runs: Vec<Run>,
-    /// Positions.
+    runs: Vec<IntervalRun>,
+    /// The number of positions.
     pub(super) length: usize,
     /// Writes among the references.
     pub(super) writes: u64,
-    /// Frames besides the one that the page at hand occupies.
+    /// Frames besides the one that the referenced page occupies.
     pub(super) spare_frames: f64,
-    /// R.
+    /// The asymmetry R.
     pub(super) asymmetry: f64,
 }
 
@@ -59,7 +59,7 @@ impl Problem {
         problem
     }
 
-    /// Adds a page that is referenced at these positions.
+    /// Adds a page and the positions of its references.
     fn add(&mut self, positions: &[u32], references: &[u32], at_end: AtEnd) {
         let mut written = false;
         for (index, &position) in positions.iter().enumerate() {
@@ -82,7 +82,7 @@ impl Problem {
     fn end_run(&mut self, saves_write: bool) {
         let end = self.starts.len() as u32;
         if self.runs.last().map_or(0, |run| run.end) < end {
-            self.runs.push(Run { end, saves_write });
+            self.runs.push(IntervalRun { end, saves_write });
         }
     }
 
@@ -102,8 +102,8 @@ impl Problem {
         }
     }
 
-    /// What holding the interval saves, less its price: `prices[u]` is the price of a frame at all
-    /// positions before u.
+    /// The saving of holding the interval, less its price: `prices[u]` is the price of a frame at
+    /// all positions before u.
     #[inline]
     pub(super) fn gain(&self, start: u32, end: u32, prices: &[f64]) -> f64 {
         let saved = match end as usize == self.length {
@@ -122,7 +122,7 @@ impl Problem {
 /// The positions of each page's references.
 struct Occurrences {
     positions: Vec<u32>,
-    /// Where each page's begin, and where the last ends.
+    /// The index of each page's first position, and the end of the last page's.
     firsts: Vec<u32>,
 }
 
@@ -135,12 +135,12 @@ impl Occurrences {
         for page in 0..pages {
             firsts[page + 1] += firsts[page];
         }
-        let mut places = firsts.clone();
+        let mut next_index = firsts.clone();
         let mut positions = vec![0; references.len()];
         for (position, reference) in (0..).zip(references) {
-            let place = &mut places[(reference >> 1) as usize];
-            positions[*place as usize] = position;
-            *place += 1;
+            let index = &mut next_index[(reference >> 1) as usize];
+            positions[*index as usize] = position;
+            *index += 1;
         }
         Occurrences { positions, firsts }
     }
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_go_from_write_to_write() {
+    fn runs_extend_from_write_to_write() {
         assert_eq!(
             runs(AtEnd::Flush),
             [
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn left_dirty_for_free_the_last_write_is_saved_by_staying() {
+    fn staying_saves_the_last_write_where_dirty_pages_are_left_for_free() {
         assert_eq!(
             runs(AtEnd::Free),
             [

@@ -1,4 +1,4 @@
-//! The bound that prices yield, as the search for prices sees it.
+//! The bound that prices yield, in the form that the search for prices uses.
 
 use super::problem::Problem;
 
@@ -25,8 +25,8 @@ impl Problem {
         self.bound_with(prices, |_, _| {})
     }
 
-    /// The lower bound under these prices, and in `excess` by how many frames more than there are
-    /// the pages want at each position.
+    /// The lower bound under these prices, and in `excess` the number of frames that the pages
+    /// request at each position, less the number that there are.
     pub(super) fn bound_and_excess(
         &self,
         prices: &[f64],
@@ -47,21 +47,21 @@ impl Problem {
         bound
     }
 
-    /// The lower bound; `held` hears of the intervals that are worth their price.
+    /// The lower bound; calls `held` with the intervals whose saving exceeds their price.
     #[inline]
     fn bound_with(&self, prices: &[f64], mut held: impl FnMut(u32, u32)) -> f64 {
         let mut gains = 0.0;
         self.for_each_run(|starts, ends, saves_write| {
-            let (mut throughout, mut where_it_pays) = (self.asymmetry, 0.0);
+            let (mut throughout, mut where_profitable) = (self.asymmetry, 0.0);
             for (&start, &end) in starts.iter().zip(ends) {
                 let gain = self.gain(start, end, prices);
                 throughout += gain;
-                where_it_pays += gain.max(0.0);
+                where_profitable += gain.max(0.0);
             }
-            let stays = saves_write && throughout > where_it_pays;
+            let stays = saves_write && throughout > where_profitable;
             gains += match stays {
                 true => throughout,
-                false => where_it_pays,
+                false => where_profitable,
             };
             for (&start, &end) in starts.iter().zip(ends) {
                 if stays || self.gain(start, end, prices) > 0.0 {
@@ -72,7 +72,8 @@ impl Problem {
         self.dearest() - self.spare_frames * prices[self.length] - gains
     }
 
-    /// The gradient of the rounded bound by `prices`, one entry for each position and the end.
+    /// The gradient of the rounded bound with respect to `prices`, one entry for each position and
+    /// the end.
     pub(super) fn gradient(&self, prices: &[f64], width: f64, gradient: &mut [f64]) {
         gradient.fill(0.0);
         let mut slopes: Vec<f64> = Vec::new();
@@ -98,13 +99,13 @@ impl Problem {
         gradient[self.length] -= self.spare_frames;
     }
 
-    /// How many intervals near their corner begin or end at each position: how much the gradient
-    /// changes with the prices there. Intervals much shorter than `block` hardly count, since the
-    /// prices of a block move together.
+    /// The number of intervals near their corner that begin or end at each position, which is how
+    /// much the gradient changes with the prices there. Intervals much shorter than `block` hardly
+    /// count, since the prices of a block move together.
     pub(super) fn stiffness(&self, prices: &[f64], width: f64, block: usize, stiff: &mut [f64]) {
-        /// Corners farther off than this, in widths, are not met in a few steps.
+        /// Corners farther away than this, in widths, are not reached in a few steps.
         const NEAR: f64 = 1.5;
-        /// What an interval counts that is far from its corner.
+        /// The weight of an interval that is far from its corner.
         const FAR: f64 = 0.01;
         stiff.fill(0.0);
         self.for_each_run(|starts, ends, saves_write| {
@@ -135,13 +136,13 @@ impl Problem {
 
 #[cfg(test)]
 mod tests {
-    use ebbpool_model::workload::{Random, workload};
+    use ebbpool_model::workload::{RandomWorkload, workload};
 
     use super::*;
     use crate::bound::{RecordedTrace, UNITS, certificate, fixed};
     use crate::engine::AtEnd;
 
-    fn prices(random: &mut Random, length: usize) -> Vec<f64> {
+    fn prices(random: &mut RandomWorkload, length: usize) -> Vec<f64> {
         let mut sum = 0.0;
         let mut prices = vec![0.0];
         for _ in 0..length {
@@ -153,7 +154,7 @@ mod tests {
 
     fn cases(mut check: impl FnMut(&Problem, &[f64], &[u32], usize, u64, f64, AtEnd)) {
         for seed in 0..24 {
-            let mut random = Random::new(seed);
+            let mut random = RandomWorkload::new(seed);
             let trace: RecordedTrace = workload(seed, 600, 40).into_iter().collect();
             let (references, pages) = (trace.references, trace.pages.len());
             let frames = 1 + seed % 12;
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn excess_is_how_the_bound_changes_with_a_price() {
+    fn excess_is_the_slope_of_the_bound_in_a_price() {
         cases(|problem, prices, _, _, _, _, _| {
             let length = problem.length;
             let mut marks = vec![0; length + 1];
@@ -197,12 +198,12 @@ mod tests {
             let bound = problem.bound_and_excess(prices, &mut marks, &mut excess);
             assert_eq!(bound, problem.bound(prices));
             for position in (0..length).step_by(37) {
-                let mut dearer = prices.to_vec();
-                dearer[position + 1..]
+                let mut raised = prices.to_vec();
+                raised[position + 1..]
                     .iter_mut()
                     .for_each(|price| *price += 0.25);
                 let linear = bound + 0.25 * excess[position];
-                assert!(problem.bound(&dearer) <= linear + 1e-9, "at {position}");
+                assert!(problem.bound(&raised) <= linear + 1e-9, "at {position}");
             }
         });
     }

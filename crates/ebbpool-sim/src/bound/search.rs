@@ -1,11 +1,12 @@
 //! The search for prices under which the bound is high.
 //!
 //! Three stages, each from the best prices of the one before: one price for the whole trace; a few
-//! subgradient steps, which change the price of a frame at each position by how much too many pages
-//! want one there; then accelerated gradient steps on the rounded bound over grids that grow finer,
-//! with the summed prices kept from falling by isotonic regression. The last stage moves the sums
-//! and not the prices: each sum concerns two intervals only, so the steps are not hampered by the
-//! length of intervals, and what the steps are slow at, moves of long stretches, the coarse grids do.
+//! subgradient steps, which change the price of a frame at each position in proportion to the
+//! excess of pages that request one there; then accelerated gradient steps on the rounded bound
+//! over grids that grow finer, where isotonic regression keeps the summed prices from decreasing.
+//! The last stage moves the sums and not the prices: each sum affects two intervals only, so that
+//! long intervals do not slow the steps, and the coarse grids do the moves of long segments, at
+//! which the steps are slow.
 
 use super::grid::{Grid, make_monotone};
 use super::problem::Problem;
@@ -13,16 +14,16 @@ use super::problem::Problem;
 /// Subgradient steps.
 const SUBGRADIENT_STEPS: usize = 60;
 
-/// Gradient steps on a grid, and on the finest; at most this many times as many where the trace is
-/// shorter than [`LONG`].
+/// Gradient steps on a grid, on the finest grid, and the largest factor by which they are
+/// multiplied where the trace is shorter than [`LONG`].
 const STEPS: usize = 20;
 const FINEST_STEPS: usize = 40;
 const MOST_REPEATS: usize = 32;
 
-/// References of a trace that takes seconds.
+/// The references of a trace that takes seconds.
 const LONG: usize = 1 << 20;
 
-/// Knots of the coarsest grid at least.
+/// The least number of knots of the coarsest grid.
 const FEWEST_KNOTS: usize = 16;
 
 /// Each grid has this many times the knots of the one before.
@@ -32,45 +33,46 @@ const REFINEMENT: usize = 4;
 const WIDEST: f64 = 0.5;
 const NARROWEST: f64 = 0.03;
 
-/// Shorter steps than the stiffness asks for only lose time, since few corners are met.
+/// A factor on the length of steps: the stiffness alone yields steps that are too short, since few
+/// corners are reached.
 const STRETCH: f64 = 1.4;
 
-/// Steps between two looks at the stiffness.
-const STIFFNESS_KEPT: usize = 5;
+/// Steps between two computations of the stiffness.
+const STIFFNESS_STEPS: usize = 5;
 
-/// A knot is never taken to be softer than this.
+/// The least stiffness of a knot.
 const LEAST_STIFFNESS: f64 = 0.3;
 
 /// The best prices found so far.
 pub(super) struct Search<'a> {
     problem: &'a Problem,
-    /// Hears of the share of the work done; answers true if the search should stop.
+    /// Called with the share of the work done; returns true if the search should stop.
     stop: &'a dyn Fn(f64) -> bool,
     prices: Vec<f64>,
     bound: f64,
     iterations: u64,
 }
 
-/// What a search has found.
-pub(super) struct Found {
+/// The result of a search.
+pub(super) struct SearchResult {
     /// `prices[u]` is the price of a frame at all positions before u.
     pub(super) prices: Vec<f64>,
-    /// How often the trace was gone through.
+    /// The number of passes over the trace.
     pub(super) iterations: u64,
 }
 
 impl<'a> Search<'a> {
-    /// Searches until the bound is within `tolerance` of `target`, the bill of some schedule, or
-    /// the steps are done.
+    /// Searches until the bound is within `tolerance` of `target`, the bill of a schedule, or the
+    /// steps are done.
     pub(super) fn run(
         problem: &'a Problem,
         target: impl FnOnce(&[f64]) -> f64,
         tolerance: f64,
         stop: &'a dyn Fn(f64) -> bool,
-    ) -> Found {
+    ) -> SearchResult {
         let prices = vec![0.0; problem.length + 1];
         if problem.length == 0 {
-            return Found {
+            return SearchResult {
                 prices,
                 iterations: 0,
             };
@@ -87,7 +89,7 @@ impl<'a> Search<'a> {
         let enough = target * (1.0 - tolerance);
         search.subgradient(target, enough);
         search.refine(enough);
-        Found {
+        SearchResult {
             prices: search.prices,
             iterations: search.iterations,
         }
@@ -100,7 +102,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Doubles the price of every position for as long as that helps, then looks around.
+    /// Doubles the price of every position for as long as that helps, then tries nearby prices.
     fn one_price(&mut self) {
         let length = self.problem.length;
         let mut prices = vec![0.0; length + 1];
@@ -122,9 +124,9 @@ impl<'a> Search<'a> {
         while try_price(self, price) {
             price *= 2.0;
         }
-        let around = price / 2.0;
+        let center = price / 2.0;
         for factor in [0.7, 0.84, 1.19, 1.41] {
-            try_price(self, around * factor);
+            try_price(self, center * factor);
         }
     }
 
@@ -180,7 +182,7 @@ impl<'a> Search<'a> {
             let width = WIDEST * (NARROWEST / WIDEST).powf(share);
             let mut descent = Descent::new(self.problem, block, &prices);
             let (steps, last_width) = match block {
-                // The error that rounding leaves shrinks with the width, the steps with it.
+                // The error of rounding shrinks with the width, and so do the steps.
                 1 => (repeats * FINEST_STEPS, NARROWEST / (repeats as f64).sqrt()),
                 _ => (repeats.isqrt() * STEPS, width),
             };
@@ -190,8 +192,8 @@ impl<'a> Search<'a> {
                     return;
                 }
                 let width = width * (last_width / width).powf(step as f64 / steps as f64);
-                if step % STIFFNESS_KEPT == 0 {
-                    descent.look_at_stiffness(width);
+                if step % STIFFNESS_STEPS == 0 {
+                    descent.update_stiffness(width);
                 }
                 descent.step(width);
                 self.iterations += 1;
@@ -203,19 +205,19 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Accelerated projected gradient steps (FISTA) over the knots of a grid, begun anew whenever a
-/// step turns back.
+/// Accelerated projected gradient steps (FISTA) over the knots of a grid, restarted whenever a step
+/// turns back.
 struct Descent<'a> {
     problem: &'a Problem,
     block: usize,
     grid: Grid,
     knots: Vec<f64>,
-    /// Where the next step begins: beyond `knots`, in the direction of the last one.
+    /// The start of the next step: beyond `knots`, in the direction of the last step.
     ahead: Vec<f64>,
     momentum: f64,
     stiffness: Vec<f64>,
     gradient: Vec<f64>,
-    /// Room for a value at each position, and at each knot.
+    /// Scratch space: a value for each position, and for each knot.
     positions: Vec<f64>,
     slopes: Vec<f64>,
     next: Vec<f64>,
@@ -243,8 +245,8 @@ impl<'a> Descent<'a> {
         }
     }
 
-    fn look_at_stiffness(&mut self, width: f64) {
-        /// Prices are counted from the beginning, whose knot stays where it is.
+    fn update_stiffness(&mut self, width: f64) {
+        /// Prices are counted from the beginning, whose knot does not move.
         const FIXED: f64 = 1e15;
         self.grid.spread(&self.ahead, &mut self.positions);
         self.problem

@@ -2,28 +2,28 @@
 
 use ebbpool_policy::{Access, CleanPools};
 
-use super::{Curves, Step, Traffic, for_each_part};
+use super::{Curves, TraceStep, Traffic, for_each_part};
 use crate::engine::AtEnd;
 use crate::error::SimError;
 use crate::ids::MOST_PAGES;
 use crate::stream::Progress;
 
-/// What fd-static is estimated to do with one size of its clean pool.
+/// The estimated page traffic of fd-static with one size of its clean pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CleanPool {
     /// Target size of the clean pool, in pages.
     pub clean: u64,
-    /// What fd-static does with it.
+    /// The traffic of fd-static with that size.
     pub traffic: Traffic,
 }
 
 impl Curves<'_> {
-    /// What fd-static does with so many frames at every size of its clean pool, from 1 to all but
-    /// one frame, estimated in one pass by the Two-Stack algorithm.
+    /// The page traffic of fd-static over `frames` frames at every size of its clean pool, from 1
+    /// to all but one frame, estimated in one pass by the Two-Stack algorithm.
     ///
     /// # Errors
     ///
-    /// What reading the trace may fail with.
+    /// The errors of reading the trace.
     pub fn clean_pools(
         &self,
         frames: u64,
@@ -32,12 +32,12 @@ impl Curves<'_> {
         let frames = frames.min(self.lru.distinct_pages()).clamp(1, MOST_PAGES);
         let mut pools = CleanPools::new(frames as u32);
         for_each_part(self.source, &self.options, progress, |step| match step {
-            Step::Serve(chunk) => {
+            TraceStep::Serve(chunk) => {
                 for &reference in chunk.references {
                     pools.reference(reference >> 1, Access::from_write(reference & 1 == 1));
                 }
             }
-            Step::StartCounting => pools.start_counting(),
+            TraceStep::StartCounting => pools.start_counting(),
         })?;
         let flushed = self.options.at_end == AtEnd::Flush;
         let found = pools.finish().into_iter().map(|pool| CleanPool {

@@ -1,35 +1,41 @@
-//! How far off a sample may be.
+//! The estimated errors of a sample.
 
 use super::lru::Traffic;
 use super::shards::PageSample;
 
-/// What was counted over one part of a sample: the policy asked about, and LRU with as many frames.
-pub(crate) type OfPart = (Traffic, Traffic);
+/// The traffic over one part of a sample: of the policy, and of LRU with as many frames.
+pub(crate) type PartTraffic = (Traffic, Traffic);
 
-/// How far off an estimate may be, as shares of it; nothing where it is 0.
+/// The errors of an estimate, as shares of it; `None` where it is 0.
 ///
-/// It is the larger of two: the standard error of the mean over the parts of the sample, and what
-/// the same sample makes of LRU less what LRU is known to do.
+/// An error is the larger of two: the standard error of the mean over the parts of the sample, and
+/// the deviation of the same sample's estimate for LRU from LRU's exact traffic.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Errors {
-    /// Of the bill.
+    /// The error of the bill.
     pub cost: Option<f64>,
-    /// Of the page reads.
+    /// The error of the page reads.
     pub reads: Option<f64>,
-    /// Of the page writes.
+    /// The error of the page writes.
     pub writes: Option<f64>,
 }
 
 impl Errors {
-    /// Of what was counted over the parts of `sample`, where LRU does `lru`.
-    pub(crate) fn of(parts: &[OfPart], sample: &PageSample, lru: Traffic, asymmetry: f64) -> Self {
+    /// The errors of the traffic counted over the parts of `sample`, where LRU's exact traffic is
+    /// `lru`.
+    pub(crate) fn of(
+        parts: &[PartTraffic],
+        sample: &PageSample,
+        lru: Traffic,
+        asymmetry: f64,
+    ) -> Self {
         let error = |figure: fn(Traffic, f64) -> f64| {
             let scale = 1.0 / sample.part_rate();
             let scaled = |traffic| scale * figure(traffic, asymmetry);
             let policy: Vec<f64> = parts.iter().map(|&(policy, _)| scaled(policy)).collect();
             let sampled: Vec<f64> = parts.iter().map(|&(_, lru)| scaled(lru)).collect();
-            let known = figure(lru, asymmetry);
-            let off = (known > 0.0).then(|| (mean(&sampled) / known - 1.0).abs());
+            let exact = figure(lru, asymmetry);
+            let off = (exact > 0.0).then(|| (mean(&sampled) / exact - 1.0).abs());
             let spread = standard_error(&policy)?;
             Some(spread.max(off.unwrap_or(0.0)))
         };
@@ -55,12 +61,12 @@ fn standard_error(values: &[f64]) -> Option<f64> {
     (mean > 0.0 && count > 1.0).then(|| (squares / (count * (count - 1.0))).sqrt() / mean)
 }
 
-/// What was counted over the parts of a sample, as what it stands for of the whole.
+/// The traffic of all pages that the traffic counted over the parts of a sample stands for.
 ///
-/// Dividing by the rate asked for, and not by the share of the references that the sample came to
-/// have, puts the difference among the hits, where it belongs: it is the hottest pages'
-/// (SHARDS-adj).
-pub(crate) fn scaled_up(parts: &[OfPart], sample: &PageSample) -> Traffic {
+/// It divides by the nominal rate, and not by the sample's actual share of the references, which
+/// attributes the difference to hits; that is right because the difference is due to the hottest
+/// pages (SHARDS-adj).
+pub(crate) fn scaled_up(parts: &[PartTraffic], sample: &PageSample) -> Traffic {
     let sum = |figure: fn(&Traffic) -> u64| {
         let sum: u64 = parts.iter().map(|(policy, _)| figure(policy)).sum();
         match sample.is_all() {
@@ -113,8 +119,9 @@ mod tests {
             (traffic(11, 1), traffic(11, 0)),
         ];
         let errors = Errors::of(&parts, &TENTH, traffic(400, 7), 1.0);
-        // LRU comes to 440; the policy's parts have a standard deviation of 2 / sqrt(3).
-        let near = |found: Option<f64>, wanted: f64| (found.unwrap_or(-1.0) - wanted).abs() < 1e-12;
+        // LRU's estimate is 440; the policy's parts have a standard deviation of 2 / sqrt(3).
+        let near =
+            |found: Option<f64>, expected: f64| (found.unwrap_or(-1.0) - expected).abs() < 1e-12;
         assert!(near(errors.reads, 0.1), "{errors:?}");
         assert!(near(errors.writes, 1.0), "{errors:?}");
         let errors = Errors::of(&parts, &TENTH, traffic(440, 0), 1.0);

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::{AtEnd, Chunk, Counts};
 
-/// What a policy does with one number of frames.
+/// The page traffic of a policy with one number of frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traffic {
     /// Page reads.
@@ -28,12 +28,12 @@ impl Traffic {
 
 /// Gathers LRU's reads and writes at every memory size (Mattson et al. 1970).
 ///
-/// A page leaves a buffer of m frames when it comes to lie deeper than m in the LRU stack. One that
-/// was written leaves dirty exactly once before it is written again, and does so where the deepest
-/// that it has lain since exceeds m: so one number per page tells of its write-back at every m.
+/// A buffer of m frames evicts a page when its depth in the LRU stack exceeds m. A page that was
+/// written is evicted dirty at most once before it is written again, namely where its greatest
+/// depth since then exceeds m; so one number per page determines its write-back at every m.
 pub(crate) struct LruStack {
     distances: StackDistances,
-    /// How deep each page has lain since it was last written; 0 if it never was.
+    /// The greatest depth of each page since it was last written; 0 if it never was.
     deepest: Vec<u32>,
     references: u64,
     /// References counted, by their distance.
@@ -43,7 +43,7 @@ pub(crate) struct LruStack {
 }
 
 impl LruStack {
-    /// Has seen nothing.
+    /// A stack without pages.
     pub(crate) fn new() -> Self {
         LruStack {
             distances: StackDistances::new(),
@@ -81,7 +81,7 @@ impl LruStack {
         }
     }
 
-    /// The warm-up is over: what has left by now has left uncounted.
+    /// The warm-up is over: evictions up to now are not counted.
     pub(crate) fn start_counting(&mut self) {
         self.references = 0;
         self.hits.fill(0);
@@ -92,7 +92,7 @@ impl LruStack {
         }
     }
 
-    /// Lets each page know how deep it lies now.
+    /// Updates the greatest depth of each page with its current one.
     fn settle_depths(&mut self) {
         for (page, depth) in self.distances.by_recency().zip(1..) {
             let deepest = &mut self.deepest[page as usize];
@@ -158,15 +158,15 @@ impl LruCurve {
         self.traffic.len() as u64 - 1
     }
 
-    /// What LRU does with so many frames, of at least 1.
+    /// LRU's traffic with `frames` frames, at least 1.
     pub fn at(&self, frames: u64) -> Traffic {
         let frames = frames.clamp(1, self.distinct_pages().max(1));
         let traffic = self.traffic.get(frames as usize);
         traffic.copied().unwrap_or_default()
     }
 
-    /// The fewest frames, of at least 1, at which LRU's traffic is as wanted.
-    pub fn smallest(&self, wanted: impl Fn(Traffic) -> bool) -> Option<u64> {
-        (1..=self.distinct_pages()).find(|&frames| wanted(self.at(frames)))
+    /// The least number of frames, at least 1, at which LRU's traffic satisfies `condition`.
+    pub fn smallest(&self, condition: impl Fn(Traffic) -> bool) -> Option<u64> {
+        (1..=self.distinct_pages()).find(|&frames| condition(self.at(frames)))
     }
 }

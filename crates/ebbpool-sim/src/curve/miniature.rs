@@ -1,22 +1,22 @@
-//! A policy in miniature: what it takes for a buffer of few frames over a sample to behave as the
-//! whole one does over the trace (Waldspurger et al. 2017).
+//! A policy in miniature: how to scale a buffer down so that over a sample it behaves as the
+//! full-size one does over the trace (Waldspurger et al. 2017).
 
 use ebbpool_policy::PolicySpec;
 
 use super::shards::PageSample;
 
-/// The fewest frames of a miniature: with fewer, chance decides too much.
+/// The least number of frames of a miniature: with fewer, results vary too much.
 pub const FEWEST_FRAMES: u64 = 64;
 
 /// The sample over which the policy's miniatures of `frames` are run: the share of `rate`, doubled
-/// until each has [`FEWEST_FRAMES`]; all pages where that comes to more than half, and for
-/// policies that do not come in miniature.
+/// until each has [`FEWEST_FRAMES`]; all pages where that exceeds half, and for policies that
+/// cannot be scaled down.
 pub(crate) fn sample(policy: &PolicySpec, frames: u64, rate: f64) -> PageSample {
     if policy.measures_windows() {
         return PageSample::ALL;
     }
     let grain = policy.grain();
-    // A miniature buffer of a few blocks is as much a matter of chance as one of a few pages.
+    // A miniature buffer of a few blocks varies as randomly as one of a few pages.
     let fewest = FEWEST_FRAMES.saturating_mul(grain.isqrt()) as f64;
     let mut sample = PageSample { rate, grain };
     while sample.rate <= 0.5 && frames as f64 * sample.part_rate() < fewest {
@@ -28,7 +28,7 @@ pub(crate) fn sample(policy: &PolicySpec, frames: u64, rate: f64) -> PageSample 
     }
 }
 
-/// Frames of each part's miniature of `frames`.
+/// The frames of each part's miniature of `frames`.
 pub(crate) fn frames(sample: PageSample, frames: u64) -> u64 {
     match sample.is_all() {
         true => frames,
@@ -36,8 +36,8 @@ pub(crate) fn frames(sample: PageSample, frames: u64) -> u64 {
     }
 }
 
-/// The policy with the parameters that stand for a number of pages, or per reference, as small as a
-/// part of the sample.
+/// The policy with its parameters in numbers of pages, or per reference, scaled to a part of the
+/// sample.
 pub(crate) fn policy(policy: &PolicySpec, sample: PageSample) -> PolicySpec {
     match sample.is_all() {
         true => policy.clone(),
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_pages_and_references_become_smaller_and_shares_stay() {
+    fn numbers_of_pages_and_references_are_scaled_and_shares_are_not() {
         let scaled = |text: &str| {
             let tenth = PageSample {
                 rate: 0.4,

@@ -1,8 +1,8 @@
-//! What a policy does against memory size.
+//! Curves of a policy's page traffic against memory size.
 //!
-//! LRU is known at every size from one pass ([`LruCurve`]). Every other policy is run in miniature
-//! at the sizes asked for: over a hashed sample of the pages, with as much smaller a buffer
-//! ([`PageSample`]); [`Errors`] say how far off that may be.
+//! One pass yields LRU at every size ([`LruCurve`]). Every other policy is run in miniature at the
+//! requested sizes: over a hashed sample of the pages, with a buffer scaled down alike
+//! ([`PageSample`]); [`Errors`] estimate the deviation.
 
 mod clean_pools;
 mod errors;
@@ -19,52 +19,52 @@ use ebbpool_trace::{Metadata, Source, StackDistances};
 
 use crate::engine::Chunk;
 use crate::error::SimError;
-use crate::store::{Extent, Kept, Store};
-use crate::stream::{Cell, Options, Progress, Scan, TraceFacts, for_each_chunk};
+use crate::store::{Store, StoredResults, TraceExtent};
+use crate::stream::{Cell, Progress, SimOptions, TraceFacts, TraceScan, for_each_chunk};
 use crate::sweep::{Size, Sweep, Warmup};
 
 pub use clean_pools::CleanPool;
 pub use errors::Errors;
-pub(crate) use errors::OfPart;
+pub(crate) use errors::PartTraffic;
 pub use lru::{LruCurve, Traffic};
 pub use miniature::FEWEST_FRAMES;
 pub use shards::PageSample;
-pub use target::Smallest;
+pub use target::SmallestMemory;
 
 use errors::scaled_up;
 use lru::LruStack;
-use run::{Job, Wave};
+use run::{MiniatureJob, Wave};
 
-/// The share of the pages that is sampled where nothing else is said.
+/// The share of the pages that is sampled by default.
 const USUAL_RATE: f64 = 0.01;
 
-/// Sampled at least, where nothing else is said: with fewer pages the errors are several per cent.
+/// The least number of pages sampled by default: with fewer pages the errors are several per cent.
 const USUAL_FEWEST_PAGES: f64 = 16_384.0;
 
-/// LRU curves of more pages are not kept: they would take more room than all other results.
-const MOST_PAGES_KEPT: u64 = 1 << 20;
+/// LRU curves of more pages are not stored: they would take more room than all other results.
+const MOST_PAGES_STORED: u64 = 1 << 20;
 
-/// What is asked of curves besides policies and sizes.
+/// The options of curves besides policies and sizes.
 #[derive(Clone, Debug)]
 pub struct CurveOptions {
     /// How much of the trace is warm-up.
     pub warmup: Warmup,
-    /// What else holds; its `warmup` is overruled, and its `rate` is not looked at.
-    pub options: Options,
-    /// Cost of a page write in page reads, as policies are told.
+    /// The other options; their `warmup` is overruled, and their `rate` is ignored.
+    pub options: SimOptions,
+    /// Cost of a page write in page reads, as reported to policies.
     pub asymmetry: f64,
-    /// The share of the pages to sample; nothing for 1 %, or what comes to 16,384 pages.
+    /// The share of the pages to sample; `None` for 1 %, but at least 16,384 pages.
     pub sample: Option<f64>,
 }
 
-/// What is known of a policy at one size.
+/// The traffic of a policy at one size, exact or estimated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// Of all the trace; of a sample, scaled up.
+    /// The traffic of the whole trace, scaled up from a sample.
     pub traffic: Traffic,
-    /// The pages looked at; [`PageSample::ALL`] where the traffic is exact.
+    /// The pages sampled; [`PageSample::ALL`] where the traffic is exact.
     pub sample: PageSample,
-    /// How far off the traffic may be; nothing where it is exact.
+    /// The errors of the traffic; `None` where it is exact.
     pub errors: Option<Errors>,
 }
 
@@ -81,57 +81,53 @@ impl Estimate {
 /// The curves of one trace.
 pub struct Curves<'a> {
     source: &'a Source,
-    kept: Kept<'a>,
-    options: Options,
+    stored: StoredResults<'a>,
+    options: SimOptions,
     asymmetry: f64,
     rate: f64,
     metadata: Metadata,
     notes: Vec<String>,
     facts: TraceFacts,
     lru: LruCurve,
-    /// What was found so far, by policy and frames.
-    known: HashMap<(String, u64), Estimate>,
+    /// The estimates so far, by policy and frames.
+    estimates: HashMap<(String, u64), Estimate>,
 }
 
 impl<'a> Curves<'a> {
-    /// Learns all about LRU, in one pass or from the store.
+    /// Computes the LRU curve in one pass, or reads it from the store.
     ///
     /// # Errors
     ///
-    /// What reading the trace may fail with; [`SimError::TooLarge`] beyond 2^30 pages.
+    /// The errors of reading the trace; [`SimError::TooLarge`] beyond 2^30 pages.
     pub fn new(
         source: &'a Source,
         store: &'a dyn Store,
-        asked: &CurveOptions,
+        curve_options: &CurveOptions,
         progress: &Progress,
     ) -> Result<Self, SimError> {
-        let kept = Kept::new(store, None);
+        let stored = StoredResults::new(store, None);
         let resolved = Sweep {
             policies: Vec::new(),
             sizes: Vec::new(),
             asymmetries: Vec::new(),
-            warmup: asked.warmup,
-            options: asked.options.clone(),
+            warmup: curve_options.warmup,
+            options: curve_options.options.clone(),
             time_lines: false,
             device: None,
         }
-        .resolve(source, &kept, progress)?;
-        let options = Options {
+        .resolve(source, &stored, progress)?;
+        let options = SimOptions {
             warmup: resolved.warmup,
-            ..asked.options.clone()
+            ..curve_options.options.clone()
         };
-        let (facts, lru) = match (kept.facts(&options), kept.lru_curve(&options)) {
+        let (facts, lru) = match (stored.facts(&options), stored.lru_curve(&options)) {
             (Some(facts), Some(lru)) => (facts, lru),
             _ => {
                 let (facts, lru) = lru_curve(source, &options, progress)?;
-                let extent = Extent {
-                    references: facts.references,
-                    distinct_pages: facts.distinct_pages,
-                };
-                kept.put_extent(extent, source);
-                kept.put_facts(&options, &facts);
-                if facts.distinct_pages <= MOST_PAGES_KEPT {
-                    kept.put_lru_curve(&options, &lru);
+                stored.put_extent(TraceExtent::of(&facts), source);
+                stored.put_facts(&options, &facts);
+                if facts.distinct_pages <= MOST_PAGES_STORED {
+                    stored.put_lru_curve(&options, &lru);
                 }
                 (facts, lru)
             }
@@ -139,20 +135,20 @@ impl<'a> Curves<'a> {
         let usual = USUAL_RATE.max(USUAL_FEWEST_PAGES / facts.distinct_pages as f64);
         let mut notes = resolved.notes;
         notes.extend(match source.late_notes() {
-            none if none.is_empty() => kept.late_notes(),
+            none if none.is_empty() => stored.late_notes(),
             notes => notes,
         });
         Ok(Curves {
             source,
-            kept,
+            stored,
             options,
-            asymmetry: asked.asymmetry,
-            rate: asked.sample.unwrap_or(usual),
+            asymmetry: curve_options.asymmetry,
+            rate: curve_options.sample.unwrap_or(usual),
             metadata: resolved.metadata,
             notes,
             facts,
             lru,
-            known: HashMap::new(),
+            estimates: HashMap::new(),
         })
     }
 
@@ -161,12 +157,12 @@ impl<'a> Curves<'a> {
         &self.metadata
     }
 
-    /// What the reader had to guess or to leave out.
+    /// The reader's notes on what it had to guess or to leave out.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Of the trace.
+    /// The facts of the trace.
     pub fn facts(&self) -> TraceFacts {
         self.facts
     }
@@ -193,55 +189,58 @@ impl<'a> Curves<'a> {
         stated.unwrap_or(self.facts.distinct_pages)
     }
 
-    /// The frames that a size comes to, at least 1.
+    /// The number of frames of a size, at least 1.
     pub fn frames(&self, size: Size) -> u64 {
         size.frames_of(self.pages())
     }
 
-    /// What the policies do with so many frames each, in the order given.
+    /// The estimates for policies, each with a number of frames, in the order given.
     ///
     /// # Errors
     ///
-    /// What reading the trace may fail with, and [`SimError::Interrupted`]; the store then has what
-    /// was finished.
+    /// The errors of reading the trace, and [`SimError::Interrupted`]; the store then has the
+    /// results finished so far.
     pub fn at(
         &mut self,
-        wanted: &[(&PolicySpec, u64)],
+        requests: &[(&PolicySpec, u64)],
         progress: &Progress,
     ) -> Result<Vec<Estimate>, SimError> {
-        let mut todo: Vec<Job> = Vec::new();
-        for &(policy, frames) in wanted {
+        let mut todo: Vec<MiniatureJob> = Vec::new();
+        for &(policy, frames) in requests {
             let key = (policy.to_string(), frames);
-            if self.known.contains_key(&key) {
+            if self.estimates.contains_key(&key) {
                 continue;
             }
-            // Where nothing has to leave, all policies do the same.
+            // Where no page has to be evicted, all policies do the same.
             if key.0 == "lru" || frames >= self.lru.distinct_pages() {
                 let exact = Estimate::exact(self.lru.at(frames));
-                self.known.insert(key, exact);
+                self.estimates.insert(key, exact);
                 continue;
             }
             let job = self.job(policy, frames);
-            match self.kept.of_parts(&job.cell, &self.options, &job.sample) {
+            match self
+                .stored
+                .part_traffic(&job.cell, &self.options, &job.sample)
+            {
                 Some(parts) => {
                     let estimate = self.estimate(&job, &parts);
-                    self.known.insert(key, estimate);
+                    self.estimates.insert(key, estimate);
                 }
                 None if todo.iter().any(|other| other.stands_for == key) => {}
                 None => todo.push(job),
             }
         }
         self.run(todo, progress)?;
-        let find = |&(policy, frames): &(&PolicySpec, u64)| {
-            let known = self.known.get(&(policy.to_string(), frames));
-            known.copied().ok_or(SimError::Interrupted)
+        let find_estimate = |&(policy, frames): &(&PolicySpec, u64)| {
+            let estimates = self.estimates.get(&(policy.to_string(), frames));
+            estimates.copied().ok_or(SimError::Interrupted)
         };
-        wanted.iter().map(find).collect()
+        requests.iter().map(find_estimate).collect()
     }
 
-    fn job(&self, policy: &PolicySpec, frames: u64) -> Job {
+    fn job(&self, policy: &PolicySpec, frames: u64) -> MiniatureJob {
         let sample = miniature::sample(policy, frames, self.rate);
-        Job {
+        MiniatureJob {
             stands_for: (policy.to_string(), frames),
             cell: Cell {
                 policy: miniature::policy(policy, sample),
@@ -252,7 +251,7 @@ impl<'a> Curves<'a> {
         }
     }
 
-    fn run(&mut self, mut todo: Vec<Job>, progress: &Progress) -> Result<(), SimError> {
+    fn run(&mut self, mut todo: Vec<MiniatureJob>, progress: &Progress) -> Result<(), SimError> {
         let all = todo.len();
         while !todo.is_empty() {
             let wave = Wave::first_of(&mut todo, &self.facts, self.options.threads);
@@ -267,16 +266,16 @@ impl<'a> Curves<'a> {
             };
             let found = wave.run(self.source, &self.options, &self.metadata, &progress)?;
             for (job, parts) in wave.jobs.into_iter().zip(found) {
-                let kept = &self.kept;
-                kept.put_of_parts(&job.cell, &self.options, &job.sample, &parts);
+                let stored = &self.stored;
+                stored.put_part_traffic(&job.cell, &self.options, &job.sample, &parts);
                 let estimate = self.estimate(&job, &parts);
-                self.known.insert(job.stands_for, estimate);
+                self.estimates.insert(job.stands_for, estimate);
             }
         }
         Ok(())
     }
 
-    fn estimate(&self, job: &Job, parts: &[OfPart]) -> Estimate {
+    fn estimate(&self, job: &MiniatureJob, parts: &[PartTraffic]) -> Estimate {
         let sample = job.sample;
         let traffic = scaled_up(parts, &sample);
         if sample.is_all() {
@@ -309,55 +308,55 @@ fn split<'a>(chunk: &Chunk<'a>, warm: usize) -> (Chunk<'a>, Chunk<'a>) {
 /// there.
 fn for_each_part(
     source: &Source,
-    options: &Options,
+    options: &SimOptions,
     progress: &Progress,
-    mut step: impl FnMut(Step),
+    mut step: impl FnMut(TraceStep),
 ) -> Result<TraceFacts, SimError> {
-    let mut left = options.warmup;
+    let mut remaining = options.warmup;
     let mut pages = Vec::new();
     for_each_chunk(
         source,
         options,
-        &Scan::default(),
+        &TraceScan::default(),
         progress,
         &mut pages,
         |chunk| {
             let length = chunk.references.len();
-            let warm = usize::try_from(left).map_or(length, |left| left.min(length));
+            let warm = usize::try_from(remaining).map_or(length, |remaining| remaining.min(length));
             let (first, second) = split(chunk, warm);
             if warm > 0 {
-                step(Step::Serve(&first));
-                left -= warm as u64;
-                if left == 0 {
-                    step(Step::StartCounting);
+                step(TraceStep::Serve(&first));
+                remaining -= warm as u64;
+                if remaining == 0 {
+                    step(TraceStep::StartCounting);
                 }
             }
-            step(Step::Serve(&second));
+            step(TraceStep::Serve(&second));
         },
     )
 }
 
-/// What comes next of a trace.
-enum Step<'a> {
+/// The next step of a pass over a trace.
+enum TraceStep<'a> {
     Serve(&'a Chunk<'a>),
     StartCounting,
 }
 
 fn lru_curve(
     source: &Source,
-    options: &Options,
+    options: &SimOptions,
     progress: &Progress,
 ) -> Result<(TraceFacts, LruCurve), SimError> {
     let mut stack = LruStack::new();
     let mut too_many = false;
     let facts = for_each_part(source, options, progress, |step| match step {
-        Step::Serve(chunk) => {
+        TraceStep::Serve(chunk) => {
             too_many |= chunk.pages.len() as u64 > StackDistances::MOST_PAGES;
             if !too_many {
                 stack.advance(chunk);
             }
         }
-        Step::StartCounting => stack.start_counting(),
+        TraceStep::StartCounting => stack.start_counting(),
     })?;
     if too_many {
         return Err(SimError::TooLarge {

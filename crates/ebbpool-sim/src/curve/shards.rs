@@ -2,17 +2,17 @@
 
 use crate::engine::Chunk;
 
-/// A sample falls into so many, each with a buffer of its own: what they differ by tells how far off
-/// their mean may be.
+/// The number of parts of a sample, each with a buffer of its own: their differences show how far
+/// their mean may be off.
 const PARTS: u64 = 4;
 
-/// Which pages stand for all.
+/// The sample of pages that stands for all pages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PageSample {
     /// The share of the pages, above 0; 1 is all of them.
     pub rate: f64,
-    /// So many neighbouring pages are in it together or not at all: the clusters or erase blocks
-    /// of a policy that has such.
+    /// The number of neighbouring pages that are in the sample together or not at all: the clusters
+    /// or erase blocks of a policy that has such.
     pub grain: u64,
 }
 
@@ -23,12 +23,12 @@ impl PageSample {
         grain: 1,
     };
 
-    /// True if every page is in it.
+    /// True if every page is in the sample.
     pub fn is_all(&self) -> bool {
         self.rate >= 1.0
     }
 
-    /// Disjoint samples that it consists of, each of the same share of the pages.
+    /// The number of disjoint samples that it consists of, each with the same share of the pages.
     pub fn parts(&self) -> u64 {
         if self.is_all() { 1 } else { PARTS }
     }
@@ -38,7 +38,7 @@ impl PageSample {
         self.rate / self.parts() as f64
     }
 
-    /// The part that a page is in.
+    /// The part that a page belongs to.
     fn part_of(&self, page: u64) -> Option<u64> {
         const TWO_TO_64: f64 = 18_446_744_073_709_551_616.0;
         if self.is_all() {
@@ -59,20 +59,20 @@ fn mixed(number: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Takes a sample out of a stream of references.
+/// Takes a sample from a stream of references.
 pub(crate) struct Sampler {
     sample: PageSample,
-    /// By page, its number within its part, times the parts, plus the part; [`OUTSIDE`] for those
+    /// By page, its number within its part, times the parts, plus the part; [`OUTSIDE`] for pages
     /// not in the sample.
     numbers: Vec<u32>,
-    parts: Vec<Part>,
+    parts: Vec<SampledPart>,
 }
 
 const OUTSIDE: u32 = u32::MAX;
 
 /// References to the pages of one part of a sample, which are numbered anew.
 #[derive(Default)]
-struct Part {
+struct SampledPart {
     pages: Vec<u64>,
     references: Vec<u32>,
     /// References taken earlier.
@@ -84,7 +84,9 @@ impl Sampler {
         Sampler {
             sample,
             numbers: Vec::new(),
-            parts: (0..sample.parts()).map(|_| Part::default()).collect(),
+            parts: (0..sample.parts())
+                .map(|_| SampledPart::default())
+                .collect(),
         }
     }
 
@@ -116,8 +118,8 @@ impl Sampler {
         }
     }
 
-    /// What was taken last of a part, of whose references nobody knows what comes.
-    pub(crate) fn taken(&self, part: usize) -> Chunk<'_> {
+    /// The references of a part that were taken last, as a chunk without the future.
+    pub(crate) fn part_chunk(&self, part: usize) -> Chunk<'_> {
         let part = &self.parts[part];
         Chunk {
             references: &part.references,
@@ -200,23 +202,23 @@ mod tests {
             .map(|at| ((at * at % 60) << 1) | (at % 2))
             .collect();
         let mut sampler = Sampler::new(sample);
-        let mut taken = vec![Vec::new(); 4];
-        // The second chunk knows pages that the first one did not.
-        for (range, known) in [(0..150, 40), (150..400, 60)] {
+        let mut part_chunk = vec![Vec::new(); 4];
+        // The second chunk has pages that the first one did not have.
+        for (range, count) in [(0..150, 40), (150..400, 60)] {
             let references: Vec<u32> = references[range.clone()]
                 .iter()
-                .map(|reference| reference % (2 * known))
+                .map(|reference| reference % (2 * count))
                 .collect();
             sampler.take(&Chunk {
                 references: &references,
                 start: range.start,
                 future: None,
-                pages: &pages[..known as usize],
+                pages: &pages[..count as usize],
             });
-            for (part, taken) in taken.iter_mut().enumerate() {
-                let chunk = sampler.taken(part);
-                assert_eq!(chunk.start, taken.len());
-                taken.extend(chunk.references.iter().map(|reference| {
+            for (part, part_chunk) in part_chunk.iter_mut().enumerate() {
+                let chunk = sampler.part_chunk(part);
+                assert_eq!(chunk.start, part_chunk.len());
+                part_chunk.extend(chunk.references.iter().map(|reference| {
                     let page = chunk.pages[(reference >> 1) as usize];
                     (page, reference & 1)
                 }));
@@ -224,14 +226,14 @@ mod tests {
         }
         let mut expected = vec![Vec::new(); 4];
         for (at, reference) in references.iter().enumerate() {
-            let known = if at < 150 { 40 } else { 60 };
-            let reference = reference % (2 * known);
+            let count = if at < 150 { 40 } else { 60 };
+            let reference = reference % (2 * count);
             let page = pages[(reference >> 1) as usize];
             if let Some(part) = sample.part_of(page) {
                 expected[part as usize].push((page, reference & 1));
             }
         }
         assert!(expected.iter().map(Vec::len).sum::<usize>() > 50);
-        assert_eq!(taken, expected);
+        assert_eq!(part_chunk, expected);
     }
 }

@@ -1,4 +1,4 @@
-//! The smallest memory that does.
+//! The smallest memory that satisfies a condition.
 
 use ebbpool_policy::PolicySpec;
 
@@ -6,51 +6,52 @@ use super::{Curves, Estimate, Traffic};
 use crate::error::SimError;
 use crate::stream::Progress;
 
-/// Sizes tried at a time between one that does not do and one that does.
+/// Sizes tried at a time between one that is too small and one that is large enough.
 const TRIED_AT_A_TIME: u64 = 7;
 
-/// A sampled answer is told to this share of itself.
+/// The precision of a sampled result, as a share of it: 1 in this many.
 const RESOLUTION: u64 = 100;
 
-/// The smallest memory at which a policy's traffic is as wanted.
+/// The smallest memory at which a policy's traffic satisfies a condition.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Smallest {
-    /// Frames that do.
+pub struct SmallestMemory {
+    /// The number of frames.
     pub frames: u64,
-    /// What the policy does with them.
+    /// The policy's traffic with them.
     pub estimate: Estimate,
-    /// The most frames below that were found not to do; 0 if the fewest that were tried do.
+    /// The largest number of frames below that were found to be too few; 0 if the fewest tried are
+    /// enough.
     pub too_few: u64,
 }
 
 impl Curves<'_> {
-    /// The smallest memory at which the traffic of each policy is as wanted; nothing where it is not
-    /// with any.
+    /// The smallest memory at which the traffic of each policy satisfies `condition`; `None` where
+    /// no size does.
     ///
-    /// LRU is known at every size. Of another policy the first of the `sizes` that does is found,
-    /// and what lies between it and the size before is divided until the answer is known to 1 %, or
-    /// to a frame where every page is sampled.
+    /// For LRU every size is known. For another policy the search finds the first of the `sizes`
+    /// that is large enough, and divides the range between it and the size before until the result
+    /// is precise to 1 %, or to a frame where every page is sampled.
     ///
     /// # Errors
     ///
-    /// As [`Curves::at`].
+    /// The errors of [`Curves::at`].
     pub fn smallest(
         &mut self,
         policies: &[PolicySpec],
         sizes: &[u64],
-        wanted: impl Fn(Traffic) -> bool,
+        condition: impl Fn(Traffic) -> bool,
         progress: &Progress,
-    ) -> Result<Vec<Option<Smallest>>, SimError> {
+    ) -> Result<Vec<Option<SmallestMemory>>, SimError> {
         let mut sizes = sizes.to_vec();
         sizes.push(self.lru.distinct_pages().max(1));
         sizes.sort_unstable();
         sizes.dedup();
-        let mut found = self.narrowed(policies, |_| sizes.clone(), &wanted, progress)?;
+        let mut found = self.narrowed(policies, |_| sizes.clone(), &condition, progress)?;
         for (policy, found) in policies.iter().zip(&mut found) {
             if policy.to_string() == "lru"
-                && let Some(frames) = self.lru.smallest(&wanted)
+                && let Some(frames) = self.lru.smallest(&condition)
             {
-                *found = Some(Smallest {
+                *found = Some(SmallestMemory {
                     frames,
                     estimate: Estimate::exact(self.lru.at(frames)),
                     too_few: frames - 1,
@@ -67,34 +68,34 @@ impl Curves<'_> {
             let open_policies: Vec<PolicySpec> =
                 open.iter().map(|&at| policies[at].clone()).collect();
             let between = |at: usize| found[open[at]].as_ref().map_or(Vec::new(), divided);
-            let narrower = self.narrowed(&open_policies, between, &wanted, progress)?;
+            let narrower = self.narrowed(&open_policies, between, &condition, progress)?;
             for (at, narrower) in open.into_iter().zip(narrower) {
                 found[at] = narrower;
             }
         }
     }
 
-    /// Of each policy the first of its sizes, in ascending order, that does.
+    /// For each policy the first of its sizes, in ascending order, that is large enough.
     fn narrowed(
         &mut self,
         policies: &[PolicySpec],
         sizes: impl Fn(usize) -> Vec<u64>,
-        wanted: &impl Fn(Traffic) -> bool,
+        condition: &impl Fn(Traffic) -> bool,
         progress: &Progress,
-    ) -> Result<Vec<Option<Smallest>>, SimError> {
+    ) -> Result<Vec<Option<SmallestMemory>>, SimError> {
         let sizes: Vec<Vec<u64>> = (0..policies.len()).map(sizes).collect();
-        let asked: Vec<(&PolicySpec, u64)> = policies
+        let requests: Vec<(&PolicySpec, u64)> = policies
             .iter()
             .zip(&sizes)
             .flat_map(|(policy, sizes)| sizes.iter().map(move |&frames| (policy, frames)))
             .collect();
-        let mut estimates = self.at(&asked, progress)?.into_iter();
+        let mut estimates = self.at(&requests, progress)?.into_iter();
         let mut first_of = |sizes: &Vec<u64>| {
             let mut too_few = 0;
             let mut first = None;
             for (&frames, estimate) in sizes.iter().zip(estimates.by_ref()) {
-                if first.is_none() && wanted(estimate.traffic) {
-                    first = Some(Smallest {
+                if first.is_none() && condition(estimate.traffic) {
+                    first = Some(SmallestMemory {
                         frames,
                         estimate,
                         too_few,
@@ -107,19 +108,20 @@ impl Curves<'_> {
         Ok(sizes.iter().map(&mut first_of).collect())
     }
 
-    fn is_open(&self, found: &Smallest) -> bool {
+    fn is_open(&self, found: &SmallestMemory) -> bool {
         let between = found.frames - found.too_few - 1;
         let coarse = match found.estimate.sample.is_all() && self.rate >= 1.0 {
             true => 0,
-            // A miniature has no frame for less than what one frame of it stands for.
+            // The result cannot be more precise than the number of frames that one frame of a
+            // miniature stands for.
             false => (found.frames / RESOLUTION).max((1.0 / found.estimate.sample.rate) as u64),
         };
         between > coarse
     }
 }
 
-/// Sizes evenly spread over what is open, both ends included.
-fn divided(found: &Smallest) -> Vec<u64> {
+/// Sizes evenly spread over the remaining range, both ends included.
+fn divided(found: &SmallestMemory) -> Vec<u64> {
     let width = found.frames - found.too_few;
     let parts = TRIED_AT_A_TIME + 1;
     let at = |part: u64| {

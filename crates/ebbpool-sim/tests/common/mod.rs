@@ -1,4 +1,4 @@
-//! What the tests share: traces in temporary files, and cells by name.
+//! Helpers of the tests: traces in temporary files, and cells by name.
 
 use std::sync::atomic::AtomicBool;
 
@@ -6,12 +6,12 @@ use ebbpool_sim::{Cell, Progress};
 use ebbpool_trace::{Batch, Format, Metadata, Source, Writer};
 use tempfile::TempDir;
 
-static GO_ON: AtomicBool = AtomicBool::new(false);
+static NEVER_STOP: AtomicBool = AtomicBool::new(false);
 
-/// Told nothing, and goes on.
+/// Progress that reports nothing and never stops.
 pub const QUIET: Progress = Progress {
     report: &|_| {},
-    stop: &GO_ON,
+    stop: &NEVER_STOP,
 };
 
 /// Every policy at least once, with parameters that make a difference in small buffers.
@@ -77,7 +77,7 @@ pub const SPECS: &[&str] = &[
     "ace:policy=(fd-exact:interval=200),batch=8",
 ];
 
-/// The trace as a file; it is there as long as the directory.
+/// The trace as a file, which exists as long as the directory.
 pub fn file(trace: &[(u64, bool)], name: &str) -> (TempDir, Source) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = directory.path().join(name);
@@ -91,7 +91,7 @@ pub fn file(trace: &[(u64, bool)], name: &str) -> (TempDir, Source) {
     (directory, source)
 }
 
-/// That policy over so many frames.
+/// The policy of `spec` over `frames` frames.
 pub fn cell(spec: &str, frames: u64, asymmetry: f64) -> Cell {
     Cell {
         policy: spec.parse().expect("a policy"),

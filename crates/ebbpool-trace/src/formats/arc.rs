@@ -1,14 +1,14 @@
 //! *arc*: the traces of the ARC paper. A line `first blocks ignored number` per
-//! request: first block, number of blocks, a number without meaning and the
-//! request's number. No writes.
+//! request: first block, number of blocks, a meaningless number and the number of the
+//! request. There are no writes.
 
 use super::lines::{self, Lines, ParseLine, decimal, whole_lines, words};
 use super::requests::{Expected, LONGEST_REQUEST, Request, SECTOR};
-use super::{Decoding, Entry, Opened, only_reads};
+use super::{Decoding, FormatEntry, OpenedTrace, only_reads};
 use crate::error::TraceError;
 use crate::stream::Stream;
 
-pub(super) static ENTRY: Entry = Entry {
+pub(super) static ENTRY: FormatEntry = FormatEntry {
     name: "arc",
     description: "lines `first blocks 0 number`, all read (the ARC paper's traces); read only",
     extensions: &["arc", "lis"],
@@ -19,25 +19,25 @@ pub(super) static ENTRY: Entry = Entry {
     create: None,
 };
 
-/// Blocks of a request at most; in most of these traces they are sectors.
+/// The most blocks of a request; in most of these traces blocks are sectors.
 const MOST_BLOCKS: u64 = LONGEST_REQUEST / SECTOR;
 
-struct Line;
+struct LineParser;
 
-fn open(stream: Stream, decoding: &Decoding) -> Result<Opened, TraceError> {
+fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> {
     let notes = vec![only_reads(stream.label(), &ENTRY)];
     let lines = Lines::new(stream, decoding)?;
-    Ok(lines::opened(lines, Line, None, notes))
+    Ok(lines::opened(lines, LineParser, None, notes))
 }
 
-/// All lines are right and ignore a 0.
+/// All lines are well-formed, and their ignored number is 0.
 fn resembles(head: &[u8]) -> bool {
     let mut lines = whole_lines(head).peekable();
     lines.peek().is_some()
-        && lines.all(|line| Line.request(line).is_ok() && words(line).nth(2) == Some(b"0"))
+        && lines.all(|line| LineParser.request(line).is_ok() && words(line).nth(2) == Some(b"0"))
 }
 
-impl ParseLine for Line {
+impl ParseLine for LineParser {
     fn request(&mut self, line: &[u8]) -> Result<Option<Request>, Expected> {
         const SHAPE: Expected = "`first blocks ignored number` (four numbers)";
         let mut words = words(line);

@@ -1,19 +1,19 @@
-//! *blkparse*: what blkparse prints of a blktrace, in its default form.
+//! *blkparse*: the output of blkparse for a blktrace, in its default form.
 //!
 //! A line `major,minor cpu sequence seconds pid action kind sector + sectors
-//! [process]` per event. The requests are the events with the action `Q`, which
-//! are those that programs and file systems made, before merging and splitting;
-//! every other action tells the fate of one of these. Discards, flushes and
-//! commands to the device ask for no page. Each device has page numbers of its
-//! own, in the order in which they appear. A summary may follow.
+//! [process]` per event. The requests are the events with the action `Q`: the
+//! requests of programs and file systems, before merging and splitting. Every other
+//! action is a later event of one of these. Discards, flushes and commands to the
+//! device request no page. Each device has its own page numbers, and devices are
+//! numbered in order of appearance. A summary may follow.
 
 use super::lines::{self, Lines, ParseLine, decimal, whole_lines, words};
 use super::requests::{Expected, Names, Request, SECTOR, Volumes};
-use super::{Decoding, Entry, Opened};
+use super::{Decoding, FormatEntry, OpenedTrace};
 use crate::error::TraceError;
 use crate::stream::Stream;
 
-pub(super) static ENTRY: Entry = Entry {
+pub(super) static ENTRY: FormatEntry = FormatEntry {
     name: "blkparse",
     description: "what blkparse prints of a blktrace, the requests of action Q; read only",
     extensions: &["blkparse"],
@@ -30,18 +30,18 @@ pub(super) static ENTRY: Entry = Entry {
 
 const SHAPE: Expected = "`major,minor cpu sequence seconds pid action kind …`";
 
-struct Line {
+struct LineParser {
     volumes: Volumes,
     devices: Names,
     /// The events have ended.
     in_summary: bool,
 }
 
-fn open(stream: Stream, decoding: &Decoding) -> Result<Opened, TraceError> {
+fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> {
     let what = "blkparse counts sectors of 512 bytes";
     let volumes = Volumes::new(&stream, decoding, what)?;
     let lines = Lines::new(stream, decoding)?;
-    let parser = Line {
+    let parser = LineParser {
         volumes,
         devices: Names::default(),
         in_summary: false,
@@ -54,7 +54,7 @@ fn open(stream: Stream, decoding: &Decoding) -> Result<Opened, TraceError> {
     ))
 }
 
-/// What a line tells that has the shape of an event.
+/// The fields of a line that has the shape of an event.
 struct Event<'a, Rest> {
     device: &'a [u8],
     action: &'a [u8],
@@ -89,9 +89,9 @@ fn event(line: &[u8]) -> Result<Event<'_, impl Iterator<Item = &[u8]>>, Expected
     })
 }
 
-impl ParseLine for Line {
+impl ParseLine for LineParser {
     fn request(&mut self, line: &[u8]) -> Result<Option<Request>, Expected> {
-        const PLACE: Expected = "`sector + sectors` behind the kind of a request";
+        const SECTORS: Expected = "`sector + sectors` behind the kind of a request";
         let Event {
             device,
             action,
@@ -118,18 +118,18 @@ impl ParseLine for Line {
             (false, true) => true,
             _ => return Ok(None),
         };
-        let sector = rest.next().ok_or(PLACE)?;
-        // A flush without data has the process here, a command to the device its length and bytes.
+        let sector = rest.next().ok_or(SECTORS)?;
+        // A flush without data has the process here; a command to the device has its length and bytes.
         if sector.starts_with(b"[") {
             return Ok(None);
         }
-        let sector = decimal(sector).ok_or(PLACE)?;
+        let sector = decimal(sector).ok_or(SECTORS)?;
         match rest.next() {
             Some(b"+") => {}
             Some(word) if word.starts_with(b"[") || word.starts_with(b"(") => return Ok(None),
-            _ => return Err(PLACE),
+            _ => return Err(SECTORS),
         }
-        let sectors = rest.next().and_then(decimal).ok_or(PLACE)?;
+        let sectors = rest.next().and_then(decimal).ok_or(SECTORS)?;
         let volume = self.devices.number(device);
         let bytes = sectors.saturating_mul(SECTOR);
         self.volumes.request(volume, (sector, SECTOR), bytes, write)

@@ -1,8 +1,8 @@
 //! *csv*: comma-separated values, or separated by semicolons, tabs or bars, with a
 //! line of column names.
 //!
-//! Which columns hold a reference is told by [`Columns`] or guessed from common
-//! names. It holds no metadata.
+//! [`Columns`] say which columns hold a reference; without them, they are guessed
+//! from common names. The format holds no metadata.
 
 use std::io::{self, Read, Write};
 use std::ops::RangeInclusive;
@@ -13,16 +13,16 @@ use csv::{ByteRecord, ReaderBuilder};
 use ebbpool_cost::{did_you_mean, one_line};
 
 use super::lines::decimal;
-use super::requests::{LONGEST_REQUEST, Pending, Request, pages};
-use super::{Decode, Decoding, Encode, Entry, Opened, Target};
+use super::requests::{LONGEST_REQUEST, PendingRequest, Request, pages};
+use super::{Decode, Decoding, Encode, FormatEntry, OpenedTrace, WriteTarget};
 use crate::bad_lines::BadLines;
-use crate::columns::{Columns, Measure, Place, Written};
+use crate::columns::{ByteColumn, Columns, PageColumns, WriteColumn};
 use crate::compression::Sink;
 use crate::error::{TraceError, quoted};
 use crate::reference::{Batch, Metadata};
 use crate::stream::{BUFFER, Stream};
 
-pub(super) static ENTRY: Entry = Entry {
+pub(super) static ENTRY: FormatEntry = FormatEntry {
     name: "csv",
     description: "a line of column names, then a line per reference or request; see --columns",
     extensions: &["csv", "tsv"],
@@ -35,7 +35,7 @@ pub(super) static ENTRY: Entry = Entry {
 
 /// Bytes that the csv crate reads ahead.
 const READ_AHEAD: usize = 1 << 16;
-/// No record is longer, in bytes: an unclosed quotation mark would otherwise read
+/// The longest record, in bytes: without a limit, an unclosed quotation mark would read
 /// the whole file into memory.
 const LONGEST_RECORD: u64 = 1 << 20;
 
@@ -70,16 +70,16 @@ const WRITE_NAMES: &[&str] = &[
     "mode",
 ];
 
-/// The bytes of a trace as the csv crate wants them.
-struct Input {
+/// The bytes of a trace, in the form that the csv crate reads.
+struct CsvInput {
     stream: Stream,
     given: u64,
     last: u8,
-    /// Where the record that is being read must have ended.
+    /// The offset at which the current record must end at the latest.
     end: Arc<AtomicU64>,
 }
 
-impl Read for Input {
+impl Read for CsvInput {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.given > self.end.load(Ordering::Relaxed) {
             return Err(io::Error::other(TraceError::Columns {
@@ -102,7 +102,7 @@ impl Read for Input {
     }
 }
 
-/// What separates fields, by what the first line has most of.
+/// The separator of fields: the candidate that is most frequent in the first line.
 fn delimiter(head: &[u8]) -> u8 {
     let line = first_line(head);
     let count = |delimiter: u8| line.iter().filter(|&&byte| byte == delimiter).count();
@@ -120,7 +120,7 @@ fn first_line(head: &[u8]) -> &[u8] {
     head.split(|&byte| byte == b'\n').next().unwrap_or(head)
 }
 
-/// The first line names columns that are known.
+/// True if the first line has common column names.
 fn resembles(head: &[u8]) -> bool {
     let line = String::from_utf8_lossy(first_line(head));
     let names: Vec<String> = line
@@ -131,7 +131,7 @@ fn resembles(head: &[u8]) -> bool {
     names.len() > 1 && guess(&names).is_some_and(|guessed| guessed.write.is_some())
 }
 
-/// The columns that `header` names in a common way.
+/// The columns to which `header` gives common names.
 fn guess(header: &[String]) -> Option<Columns> {
     let find = |names: &[&str]| {
         names.iter().find_map(|name| {
@@ -141,62 +141,62 @@ fn guess(header: &[String]) -> Option<Columns> {
             found.cloned()
         })
     };
-    let measure = |column| Measure { column, unit: 1 };
-    let place = match find(PAGE_NAMES) {
-        Some(page) => Place::Page(page),
-        None => Place::Bytes {
+    let measure = |column| ByteColumn { column, unit: 1 };
+    let pages = match find(PAGE_NAMES) {
+        Some(page) => PageColumns::Page(page),
+        None => PageColumns::Bytes {
             offset: measure(find(OFFSET_NAMES)?),
             size: find(SIZE_NAMES).map(measure),
         },
     };
-    let write = find(WRITE_NAMES).map(|column| Written {
+    let write = find(WRITE_NAMES).map(|column| WriteColumn {
         column,
         values: Vec::new(),
     });
-    Some(Columns { place, write })
+    Some(Columns { pages, write })
 }
 
-/// A column by its place in a record.
+/// A column and its index in a record.
 #[derive(Debug)]
-struct Field {
+struct CsvField {
     at: usize,
     name: String,
 }
 
-/// Where a record tells its pages.
+/// The fields that say which pages a record touches.
 #[derive(Debug)]
-enum Pages {
-    Number(Field),
+enum PageFields {
+    Number(CsvField),
     Bytes {
-        offset: (Field, u64),
-        size: Option<(Field, u64)>,
+        offset: (CsvField, u64),
+        size: Option<(CsvField, u64)>,
         page_size: u64,
     },
 }
 
-/// How a record tells that it writes.
+/// The field that says whether a record writes.
 #[derive(Debug)]
-enum Writes {
+enum WriteField {
     Never,
-    Word(Field),
-    OneOf(Field, Vec<Vec<u8>>),
+    Word(CsvField),
+    OneOf(CsvField, Vec<Vec<u8>>),
 }
 
 struct CsvDecoder {
-    reader: csv::Reader<Input>,
+    reader: csv::Reader<CsvInput>,
     label: String,
     end: Arc<AtomicU64>,
     width: usize,
-    pages: Pages,
-    writes: Writes,
+    pages: PageFields,
+    writes: WriteField,
     record: ByteRecord,
-    /// Lines end in `\r\n`.
+    /// True if lines end in `\r\n`.
     carriage_returns: bool,
-    pending: Pending,
+    pending: PendingRequest,
     bad_lines: BadLines,
 }
 
-fn open(mut stream: Stream, decoding: &Decoding) -> Result<Opened, TraceError> {
+fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> {
     let label = stream.label().to_owned();
     let head = stream.head(1 << 13)?;
     let delimiter = delimiter(head);
@@ -209,92 +209,20 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<Opened, TraceError> {
         .delimiter(delimiter)
         .flexible(true)
         .buffer_capacity(READ_AHEAD)
-        .from_reader(Input {
+        .from_reader(CsvInput {
             stream,
             given: 0,
             last: 0,
             end: Arc::clone(&end),
         });
-    let header: Vec<String> = reader
-        .byte_headers()
-        .map_err(|error| unreadable(&label, error))?
-        .iter()
-        .map(|name| String::from_utf8_lossy(name.trim_ascii()).into_owned())
-        .collect();
-    if header.is_empty() {
-        return Err(TraceError::Columns {
-            file: label,
-            problem: "is empty; the first line of a CSV names its columns".to_owned(),
-        });
-    }
+    let header = Header::read(&mut reader, &label)?;
     let mut notes = Vec::new();
-    let columns = match &decoding.options.columns {
-        Some(columns) => columns.clone(),
-        None => {
-            let guessed = guess(&header).ok_or_else(|| TraceError::Columns {
-                file: label.clone(),
-                problem: format!(
-                    "no column has a name that means a page; the first line names {}; say which with --columns, as in --columns page=blk,write=op:W",
-                    listed(&header)
-                ),
-            })?;
-            // These two can mean nothing else.
-            if guessed.to_string() != "page=page,write=write" {
-                notes.push(format!("{label}: guessed --columns {guessed}"));
-            }
-            guessed
-        }
-    };
-    if columns.write.is_none() {
-        notes.push(format!(
-            "{label}: no column tells writes (write=COLUMN in --columns), so that all references are reads"
-        ));
-    }
-    let field = |name: &str| {
-        let at = header.iter().position(|column| column == name);
-        at.map(|at| Field {
-            at,
-            name: name.to_owned(),
-        })
-        .ok_or_else(|| TraceError::Columns {
-            file: label.clone(),
-            problem: format!(
-                "no column '{}'{}; the first line names {}",
-                one_line(name),
-                did_you_mean(name, header.iter().map(String::as_str)),
-                listed(&header)
-            ),
-        })
-    };
+    let columns = header.columns(decoding, &mut notes)?;
     let mut metadata = Metadata::default();
-    let pages = match &columns.place {
-        Place::Page(column) => Pages::Number(field(column)?),
-        Place::Bytes { offset, size } => {
-            let page_size = decoding
-                .options
-                .page_size
-                .ok_or_else(|| TraceError::NoPageSize {
-                    file: label.clone(),
-                    what: format!("column '{}' counts bytes", offset.column),
-                })?;
-            metadata.page_size = Some(page_size.get());
-            let measured = |measure: &Measure| Ok((field(&measure.column)?, measure.unit));
-            Pages::Bytes {
-                offset: measured(offset)?,
-                size: size.as_ref().map(measured).transpose()?,
-                page_size: page_size.get(),
-            }
-        }
-    };
-    let writes = match columns.write {
-        None => Writes::Never,
-        Some(Written { column, values }) if values.is_empty() => Writes::Word(field(&column)?),
-        Some(Written { column, values }) => {
-            let values = values.into_iter().map(String::into_bytes).collect();
-            Writes::OneOf(field(&column)?, values)
-        }
-    };
-    Ok(Opened {
+    let pages = header.page_fields(&columns.pages, decoding, &mut metadata)?;
+    let writes = header.write_field(columns.write)?;
+    let width = header.names.len();
+    Ok(OpenedTrace {
         metadata,
         references: None,
         notes,
@@ -302,15 +230,129 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<Opened, TraceError> {
             reader,
             label,
             end,
-            width: header.len(),
+            width,
             pages,
             writes,
             record: ByteRecord::new(),
             carriage_returns,
-            pending: Pending::default(),
+            pending: PendingRequest::default(),
             bad_lines: decoding.bad_lines.clone(),
         }),
     })
+}
+
+/// The column names of a trace.
+struct Header<'a> {
+    label: &'a str,
+    names: Vec<String>,
+}
+
+impl<'a> Header<'a> {
+    fn read(reader: &mut csv::Reader<CsvInput>, label: &'a str) -> Result<Header<'a>, TraceError> {
+        let names: Vec<String> = reader
+            .byte_headers()
+            .map_err(|error| unreadable(label, error))?
+            .iter()
+            .map(|name| String::from_utf8_lossy(name.trim_ascii()).into_owned())
+            .collect();
+        let header = Header { label, names };
+        match header.names.is_empty() {
+            true => {
+                Err(header.refuse("is empty; the first line of a CSV names its columns".to_owned()))
+            }
+            false => Ok(header),
+        }
+    }
+
+    fn refuse(&self, problem: String) -> TraceError {
+        TraceError::Columns {
+            file: self.label.to_owned(),
+            problem,
+        }
+    }
+
+    /// The columns that the user named, or a guess; adds notes for the user.
+    fn columns(&self, decoding: &Decoding, notes: &mut Vec<String>) -> Result<Columns, TraceError> {
+        let label = self.label;
+        let columns = match &decoding.options.columns {
+            Some(columns) => columns.clone(),
+            None => {
+                let guessed = guess(&self.names).ok_or_else(|| {
+                    self.refuse(format!(
+                        "no column has a name that means a page; the first line names {}; say which with --columns, as in --columns page=blk,write=op:W",
+                        listed(&self.names)
+                    ))
+                })?;
+                // These two names can mean nothing else.
+                if guessed.to_string() != "page=page,write=write" {
+                    notes.push(format!("{label}: guessed --columns {guessed}"));
+                }
+                guessed
+            }
+        };
+        if columns.write.is_none() {
+            notes.push(format!(
+                "{label}: no column says which references write (write=COLUMN in --columns), so that all references are reads"
+            ));
+        }
+        Ok(columns)
+    }
+
+    fn field(&self, name: &str) -> Result<CsvField, TraceError> {
+        let at = self.names.iter().position(|column| column == name);
+        at.map(|at| CsvField {
+            at,
+            name: name.to_owned(),
+        })
+        .ok_or_else(|| {
+            self.refuse(format!(
+                "no column '{}'{}; the first line names {}",
+                one_line(name),
+                did_you_mean(name, self.names.iter().map(String::as_str)),
+                listed(&self.names)
+            ))
+        })
+    }
+
+    /// The fields of the page; sets the page size of `metadata` where they count bytes.
+    fn page_fields(
+        &self,
+        columns: &PageColumns,
+        decoding: &Decoding,
+        metadata: &mut Metadata,
+    ) -> Result<PageFields, TraceError> {
+        let (offset, size) = match columns {
+            PageColumns::Page(column) => return Ok(PageFields::Number(self.field(column)?)),
+            PageColumns::Bytes { offset, size } => (offset, size),
+        };
+        let page_size = decoding
+            .options
+            .page_size
+            .ok_or_else(|| TraceError::NoPageSize {
+                file: self.label.to_owned(),
+                what: format!("column '{}' counts bytes", offset.column),
+            })?;
+        metadata.page_size = Some(page_size.get());
+        let measured = |bytes: &ByteColumn| Ok((self.field(&bytes.column)?, bytes.unit));
+        Ok(PageFields::Bytes {
+            offset: measured(offset)?,
+            size: size.as_ref().map(measured).transpose()?,
+            page_size: page_size.get(),
+        })
+    }
+
+    fn write_field(&self, column: Option<WriteColumn>) -> Result<WriteField, TraceError> {
+        Ok(match column {
+            None => WriteField::Never,
+            Some(WriteColumn { column, values }) if values.is_empty() => {
+                WriteField::Word(self.field(&column)?)
+            }
+            Some(WriteColumn { column, values }) => {
+                let values = values.into_iter().map(String::into_bytes).collect();
+                WriteField::OneOf(self.field(&column)?, values)
+            }
+        })
+    }
 }
 
 /// Column names for a message.
@@ -323,7 +365,7 @@ fn listed(header: &[String]) -> String {
     one_line(&names.join(", "))
 }
 
-/// A complaint of the csv crate, told from those that it passes on.
+/// The error of a read: one of the csv crate itself, or one that it passes on.
 fn unreadable(file: &str, error: csv::Error) -> TraceError {
     let problem = error.to_string();
     match error.into_kind() {
@@ -338,23 +380,23 @@ fn unreadable(file: &str, error: csv::Error) -> TraceError {
     }
 }
 
-/// What a field was found not to be, and the field.
-type Wrong<'a> = (String, &'a [u8]);
+/// What was expected of a field, and its content.
+type BadField<'a> = (String, &'a [u8]);
 
-fn number<'a>(record: &'a ByteRecord, field: &Field, what: &str) -> Result<u64, Wrong<'a>> {
+fn number<'a>(record: &'a ByteRecord, field: &CsvField, what: &str) -> Result<u64, BadField<'a>> {
     let text = record.get(field.at).unwrap_or_default().trim_ascii();
     decimal(text).ok_or_else(|| (format!("{what} in column '{}'", field.name), text))
 }
 
-impl Pages {
-    /// The pages that a record touches, none for a request of no bytes.
-    fn of<'a>(&self, record: &'a ByteRecord) -> Result<Option<RangeInclusive<u64>>, Wrong<'a>> {
+impl PageFields {
+    /// The pages that a record touches; `None` for a request of 0 bytes.
+    fn of<'a>(&self, record: &'a ByteRecord) -> Result<Option<RangeInclusive<u64>>, BadField<'a>> {
         match self {
-            Pages::Number(field) => {
+            PageFields::Number(field) => {
                 let page = number(record, field, "a page number from 0 to 2^64-1")?;
                 Ok(Some(page..=page))
             }
-            Pages::Bytes {
+            PageFields::Bytes {
                 offset: (field, unit),
                 size,
                 page_size,
@@ -387,24 +429,24 @@ impl Pages {
     }
 }
 
-impl Writes {
-    fn of<'a>(&self, record: &'a ByteRecord) -> Result<bool, Wrong<'a>> {
+impl WriteField {
+    fn of<'a>(&self, record: &'a ByteRecord) -> Result<bool, BadField<'a>> {
         match self {
-            Writes::Never => Ok(false),
-            Writes::OneOf(field, values) => {
+            WriteField::Never => Ok(false),
+            WriteField::OneOf(field, values) => {
                 let text = record.get(field.at).unwrap_or_default().trim_ascii();
                 Ok(values.iter().any(|value| value == text))
             }
-            Writes::Word(field) => {
+            WriteField::Word(field) => {
                 const WRITE: [&str; 4] = ["true", "1", "w", "write"];
                 const READ: [&str; 4] = ["false", "0", "r", "read"];
                 let text = record.get(field.at).unwrap_or_default().trim_ascii();
-                let among = |words: [&str; 4]| {
+                let is_one_of = |words: [&str; 4]| {
                     words
                         .iter()
                         .any(|word| word.as_bytes().eq_ignore_ascii_case(text))
                 };
-                match (among(WRITE), among(READ)) {
+                match (is_one_of(WRITE), is_one_of(READ)) {
                     (true, _) => Ok(true),
                     (_, true) => Ok(false),
                     _ => Err((
@@ -433,9 +475,9 @@ impl CsvDecoder {
             .map_err(|error| unreadable(&self.label, error))
     }
 
-    /// The line on which the record at hand begins. The crate's own figure is that
-    /// of the blank lines before, and counts a `\n` behind a `\r` with the next
-    /// record.
+    /// The line on which the current record begins. The line number of the csv crate is
+    /// that of blank lines before the record, and counts a `\n` after a `\r` towards the
+    /// next record.
     fn line(&self) -> u64 {
         let within = self.record.as_slice().iter().filter(|&&byte| byte == b'\n');
         let input = self.reader.get_ref();
@@ -445,9 +487,9 @@ impl CsvDecoder {
         self.reader.position().line().saturating_sub(lines)
     }
 
-    /// What is to be referenced because of the record at hand.
+    /// The request of the current record.
     fn request(&self) -> Result<Option<Request>, TraceError> {
-        let wrong = |(expected, found): Wrong| TraceError::Line {
+        let wrong = |(expected, found): BadField| TraceError::Line {
             file: self.label.clone(),
             line: self.line(),
             expected: expected.into(),
@@ -491,7 +533,7 @@ struct CsvEncoder {
     lines: Vec<u8>,
 }
 
-fn create(target: Target) -> Result<Box<dyn Encode>, TraceError> {
+fn create(target: WriteTarget) -> Result<Box<dyn Encode>, TraceError> {
     let mut lines = Vec::with_capacity(BUFFER);
     lines.extend_from_slice(b"page,write\n");
     Ok(Box::new(CsvEncoder {

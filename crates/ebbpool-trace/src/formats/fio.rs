@@ -1,17 +1,17 @@
-//! *fio*: what `fio --write_iolog` writes, versions 2 and 3.
+//! *fio*: the output of `fio --write_iolog`, versions 2 and 3.
 //!
-//! Behind a first line with the version, a line `file action offset length` per
-//! request, in version 3 with a time in front; places and lengths in bytes. Each
-//! file has page numbers of its own, in the order in which they appear. Lines
-//! that open or close files, wait, sync or trim ask for no page.
+//! The first line has the version. Then there is a line `file action offset length`
+//! per request, in version 3 with a time in front; offsets and lengths are in bytes.
+//! Each file has its own page numbers, and files are numbered in order of appearance.
+//! Lines that open or close files, wait, sync or trim request no page.
 
-use super::lines::{self, Lines, ParseLine, Taken, decimal, words};
+use super::lines::{self, Lines, NextLine, ParseLine, decimal, words};
 use super::requests::{Expected, Names, Request, Volumes};
-use super::{Decoding, Entry, Opened};
+use super::{Decoding, FormatEntry, OpenedTrace};
 use crate::error::{TraceError, quoted};
 use crate::stream::Stream;
 
-pub(super) static ENTRY: Entry = Entry {
+pub(super) static ENTRY: FormatEntry = FormatEntry {
     name: "fio",
     description: "lines `file read or write offset length` (fio's iolog); read only",
     extensions: &["iolog"],
@@ -22,7 +22,7 @@ pub(super) static ENTRY: Entry = Entry {
     create: None,
 };
 
-/// What versions differ in.
+/// The version, which determines the shape of lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Version {
     /// Version 2.
@@ -39,20 +39,20 @@ fn version(line: &[u8]) -> Option<Version> {
     }
 }
 
-struct Line {
+struct LineParser {
     version: Version,
     volumes: Volumes,
     files: Names,
 }
 
-fn open(stream: Stream, decoding: &Decoding) -> Result<Opened, TraceError> {
+fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> {
     let volumes = Volumes::new(&stream, decoding, "fio counts bytes")?;
     let mut lines = Lines::new(stream, decoding)?;
     let label = lines.stream.label().to_owned();
     let first = lines.take(|line| Ok(Some(version(line).ok_or_else(|| quoted(line)))))?;
     let version = match first {
-        Taken::Line(Some(Ok(version))) => version,
-        Taken::Line(Some(Err(found))) => {
+        NextLine::Line(Some(Ok(version))) => version,
+        NextLine::Line(Some(Err(found))) => {
             return Err(TraceError::Line {
                 file: label,
                 line: 1,
@@ -60,10 +60,10 @@ fn open(stream: Stream, decoding: &Decoding) -> Result<Opened, TraceError> {
                 found,
             });
         }
-        // Of a trace without lines any version will do.
-        Taken::Line(None) | Taken::End => Version::Timed,
+        // A trace without lines may have any version.
+        NextLine::Line(None) | NextLine::End => Version::Timed,
     };
-    let parser = Line {
+    let parser = LineParser {
         version,
         volumes,
         files: Names::default(),
@@ -76,7 +76,7 @@ fn open(stream: Stream, decoding: &Decoding) -> Result<Opened, TraceError> {
     ))
 }
 
-impl ParseLine for Line {
+impl ParseLine for LineParser {
     fn request(&mut self, line: &[u8]) -> Result<Option<Request>, Expected> {
         let shape = match self.version {
             Version::Plain => "`file action offset length` (bytes; an action such as read)",

@@ -1,7 +1,7 @@
 //! *lcs*: libCacheSim's format with a header, little-endian.
 //!
 //! The header has 8192 bytes, or 1024 in files of early programs. It begins and
-//! ends with a magic number; behind the first come the version and statistics
+//! ends with a magic number; the first is followed by the version and statistics
 //! (each 64 bits): their own version, requests, objects, bytes requested, bytes
 //! of objects, first and last time, reads, writes, deletions.
 //!
@@ -10,18 +10,18 @@
 //! | 1, 24 bytes | time u32, object u64, size u32, next access i64 |
 //! | 2, 28 bytes | time u32, object u64, size u32, operation u8, tenant u24, next access i64 |
 //! | 3, 36 bytes | time u32, object u64, size i64, operation u8, tenant u24, lifetime u32, next access i64 |
-//! | 4 to 8 | as 3, with 1, 2, 4, 8 or 16 words of 32 bits behind |
+//! | 4 to 8 | as 3, followed by 1, 2, 4, 8 or 16 words of 32 bits |
 //!
-//! Objects are pages as in *oracleGeneral*. Of the operations those of memcached
-//! that store, and write and update, are writes; deletions ask for no page.
+//! Objects are pages as in *oracleGeneral*. The operations of memcached that store, as
+//! well as write and update, are writes; deletions request no page.
 
 use super::records::{self, ParseRecord, bytes};
 use super::requests::Request;
-use super::{Decoding, Entry, Opened, objects_are_pages, only_reads};
+use super::{Decoding, FormatEntry, OpenedTrace, objects_are_pages, only_reads};
 use crate::error::TraceError;
 use crate::stream::Stream;
 
-pub(super) static ENTRY: Entry = Entry {
+pub(super) static ENTRY: FormatEntry = FormatEntry {
     name: "lcs",
     description: "a header and records of objects, versions 1 to 8 (libCacheSim); read only",
     extensions: &["lcs"],
@@ -37,15 +37,15 @@ const MAGIC: [u8; 8] = 0x1234_5678_9ABC_DEF0_u64.to_le_bytes();
 const HEADER: usize = 8192;
 const EARLY_HEADER: usize = 1024;
 
-/// Where the fields that matter lie in a version's records, in bytes.
-struct Record {
+/// Offsets of the relevant fields in a version's records, in bytes.
+struct RecordLayout {
     size: usize,
-    /// The object's size has 64 bits and not 32.
+    /// True if the object's size has 64 bits rather than 32.
     wide: bool,
     operation: Option<usize>,
 }
 
-fn layout(version: u64) -> Option<Record> {
+fn layout(version: u64) -> Option<RecordLayout> {
     let (size, wide, operation) = match version {
         1 => (24, false, None),
         2 => (28, false, Some(16)),
@@ -57,14 +57,14 @@ fn layout(version: u64) -> Option<Record> {
         8 => (100, true, Some(20)),
         _ => return None,
     };
-    Some(Record {
+    Some(RecordLayout {
         size,
         wide,
         operation,
     })
 }
 
-fn open(mut stream: Stream, _decoding: &Decoding) -> Result<Opened, TraceError> {
+fn open(mut stream: Stream, _decoding: &Decoding) -> Result<OpenedTrace, TraceError> {
     let label = stream.label().to_owned();
     let damaged = |detail: String| TraceError::Damaged {
         file: label.clone(),
@@ -104,10 +104,10 @@ fn open(mut stream: Stream, _decoding: &Decoding) -> Result<Opened, TraceError> 
     records::opened(stream, record, (header as u64, requests), None, notes)
 }
 
-/// Whether libCacheSim's operation of that number writes; `None` for deletions.
+/// Whether libCacheSim's operation with this number writes; `None` for deletions.
 fn direction(operation: u8) -> Result<Option<bool>, String> {
     match operation {
-        // None, get, gets, read; invalid stands where the source told none.
+        // None, get, gets, read; 255 is invalid, for sources that record no operation.
         0..=2 | 12 | 255 => Ok(Some(false)),
         // Set, add, cas, replace, append, prepend, incr, decr, write, update.
         3..=8 | 10 | 11 | 13 | 14 => Ok(Some(true)),
@@ -118,7 +118,7 @@ fn direction(operation: u8) -> Result<Option<bool>, String> {
     }
 }
 
-impl ParseRecord for Record {
+impl ParseRecord for RecordLayout {
     fn size(&self) -> usize {
         self.size
     }

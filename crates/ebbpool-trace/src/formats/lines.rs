@@ -1,22 +1,22 @@
-//! Traces of lines: finding their ends, leaving out bad ones, decoding the rest.
+//! Traces of lines: finding line ends, leaving out bad lines, decoding the others.
 
-use super::requests::{Expected, Pending, Request};
-use super::{Decode, Decoding, Opened};
+use super::requests::{Expected, PendingRequest, Request};
+use super::{Decode, Decoding, OpenedTrace};
 use crate::bad_lines::BadLines;
 use crate::error::{TraceError, quoted};
 use crate::reference::{Batch, Metadata};
 use crate::stream::Stream;
 
-/// A stream's lines, counted.
+/// The lines of a stream, with their count.
 pub(super) struct Lines {
     pub(super) stream: Stream,
-    /// Lines that were taken.
+    /// Lines taken so far.
     pub(super) taken: u64,
     bad_lines: BadLines,
 }
 
 impl Lines {
-    /// From the first byte on, a byte order mark set aside.
+    /// From the first byte on, without a byte order mark.
     pub(super) fn new(mut stream: Stream, decoding: &Decoding) -> Result<Lines, TraceError> {
         const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
         if stream
@@ -32,12 +32,12 @@ impl Lines {
         })
     }
 
-    /// Takes the next line and hands it to `read` without its end. A line that
-    /// `read` refuses is left out, if another bad line is allowed.
+    /// Takes the next line and passes it to `read` without its line end. A line that
+    /// `read` refuses is left out, if one more bad line is allowed.
     pub(super) fn take<T>(
         &mut self,
         read: impl FnOnce(&[u8]) -> Result<Option<T>, Expected>,
-    ) -> Result<Taken<T>, TraceError> {
+    ) -> Result<NextLine<T>, TraceError> {
         let length = loop {
             if let Some(end) = memchr::memchr(b'\n', self.stream.bytes()) {
                 break end;
@@ -50,7 +50,7 @@ impl Lines {
                 });
             } else if !self.stream.fill()? {
                 match self.stream.bytes().len() {
-                    0 => return Ok(Taken::End),
+                    0 => return Ok(NextLine::End),
                     rest => break rest,
                 }
             }
@@ -69,37 +69,37 @@ impl Lines {
                 None
             }
         };
-        // The end of the line too, where there is one.
+        // The line end too, where there is one.
         self.stream.consume(length + 1);
-        Ok(Taken::Line(result))
+        Ok(NextLine::Line(result))
     }
 }
 
-/// What [`Lines::take`] came upon.
-pub(super) enum Taken<T> {
-    /// A line, and what was read from it.
+/// The result of [`Lines::take`].
+pub(super) enum NextLine<T> {
+    /// A line, with the result of reading it.
     Line(Option<T>),
     End,
 }
 
-/// Understands the lines of a format.
+/// Parses the lines of a format.
 pub(super) trait ParseLine: Send + 'static {
-    /// The request in a line, which is not blank and has no blanks around it; none
-    /// if the line is right and asks for no page.
+    /// The request in a line, which is not blank and is trimmed; `None` if the line is
+    /// well-formed and requests no page.
     fn request(&mut self, line: &[u8]) -> Result<Option<Request>, Expected>;
 
-    /// What to say of a trace that has lines and not one request, if that is an
+    /// The message for a trace that has lines but no request; `None` if that is not an
     /// error.
     fn without_requests(&self) -> Option<&'static str> {
         None
     }
 }
 
-/// Decodes lines that are requests.
+/// Decodes lines into references.
 struct LineDecoder<P> {
     lines: Lines,
     parser: P,
-    pending: Pending,
+    pending: PendingRequest,
     requested: bool,
 }
 
@@ -109,8 +109,8 @@ pub(super) fn opened(
     parser: impl ParseLine,
     page_size: Option<u64>,
     notes: Vec<String>,
-) -> Opened {
-    Opened {
+) -> OpenedTrace {
+    OpenedTrace {
         metadata: Metadata {
             page_size,
             ..Metadata::default()
@@ -120,7 +120,7 @@ pub(super) fn opened(
         decoder: Box::new(LineDecoder {
             lines,
             parser,
-            pending: Pending::default(),
+            pending: PendingRequest::default(),
             requested: false,
         }),
     }
@@ -133,16 +133,16 @@ impl<P: ParseLine> Decode for LineDecoder<P> {
                 continue;
             }
             let parser = &mut self.parser;
-            let taken = self.lines.take(|line| match line.trim_ascii() {
+            let next = self.lines.take(|line| match line.trim_ascii() {
                 b"" => Ok(None),
                 line => parser.request(line),
             })?;
-            match taken {
-                Taken::Line(request) => {
+            match next {
+                NextLine::Line(request) => {
                     self.requested |= request.is_some();
                     self.pending.begin(request);
                 }
-                Taken::End => {
+                NextLine::End => {
                     if !self.requested
                         && self.lines.taken > 0
                         && let Some(problem) = self.parser.without_requests()
@@ -164,8 +164,7 @@ impl<P: ParseLine> Decode for LineDecoder<P> {
     }
 }
 
-/// Lines of a file's beginning that are whole and not blank, blanks around them
-/// set aside.
+/// The whole lines at a file's beginning that are not blank, trimmed.
 pub(super) fn whole_lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
     let head = head.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(head);
     head.split_inclusive(|&byte| byte == b'\n')

@@ -1,13 +1,13 @@
-//! *lirs*: the traces of the LIRS paper, a block number per line; a line `*`
-//! separates. No writes.
+//! *lirs*: the traces of the LIRS paper, a block number per line; a line `*` is a
+//! separator. There are no writes.
 
 use super::lines::{self, Lines, ParseLine, decimal, whole_lines};
 use super::requests::{Expected, Request};
-use super::{Decoding, Entry, Opened, only_reads};
+use super::{Decoding, FormatEntry, OpenedTrace, only_reads};
 use crate::error::TraceError;
 use crate::stream::Stream;
 
-pub(super) static ENTRY: Entry = Entry {
+pub(super) static ENTRY: FormatEntry = FormatEntry {
     name: "lirs",
     description: "a block number per line, all read (the LIRS paper's traces); read only",
     extensions: &["lirs", "trc"],
@@ -18,17 +18,17 @@ pub(super) static ENTRY: Entry = Entry {
     create: None,
 };
 
-struct Line;
+struct LineParser;
 
-fn open(stream: Stream, decoding: &Decoding) -> Result<Opened, TraceError> {
+fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> {
     let notes = vec![only_reads(stream.label(), &ENTRY)];
     let lines = Lines::new(stream, decoding)?;
-    Ok(lines::opened(lines, Line, None, notes))
+    Ok(lines::opened(lines, LineParser, None, notes))
 }
 
-/// All lines are right, and there are some numbers.
+/// All lines are well-formed, and at least two are numbers.
 fn resembles(head: &[u8]) -> bool {
-    let mut lines = whole_lines(head).map(|line| Line.request(line));
+    let mut lines = whole_lines(head).map(|line| LineParser.request(line));
     let mut numbers = 0;
     lines.all(|line| {
         line.is_ok_and(|request| {
@@ -38,7 +38,7 @@ fn resembles(head: &[u8]) -> bool {
     }) && numbers >= 2
 }
 
-impl ParseLine for Line {
+impl ParseLine for LineParser {
     fn request(&mut self, line: &[u8]) -> Result<Option<Request>, Expected> {
         if line == b"*" {
             return Ok(None);

@@ -1,6 +1,6 @@
-//! Trace formats: what each is called, how it is recognised, read and written.
+//! Trace formats: their names, how they are recognised, read and written.
 //!
-//! To add one: a file here with an [`Entry`], its `mod` line, and a line in
+//! To add a format, add a file here with a [`FormatEntry`], its `mod` line, and a line in
 //! `formats!` below.
 
 mod arc;
@@ -34,8 +34,8 @@ use crate::reference::{Batch, Metadata};
 use crate::source::ReadOptions;
 use crate::stream::Stream;
 
-/// What is known about a format without opening a file.
-pub(crate) struct Entry {
+/// A format's entry in the registry.
+pub(crate) struct FormatEntry {
     name: &'static str,
     description: &'static str,
     /// File name extensions without the dot, lower case; the first is the usual
@@ -45,37 +45,37 @@ pub(crate) struct Entry {
     magic: fn(&[u8]) -> bool,
     /// True if these first bytes look like this format; a guess.
     resembles: fn(&[u8]) -> bool,
-    /// True if the format has a place for [`Metadata`].
+    /// True if the format stores [`Metadata`].
     keeps_metadata: bool,
-    open: fn(Stream, &Decoding) -> Result<Opened, TraceError>,
-    /// None for formats of other programs, which are only read.
+    open: fn(Stream, &Decoding) -> Result<OpenedTrace, TraceError>,
+    /// `None` for formats of other programs, which are only read.
     create: Option<Create>,
 }
 
-/// Begins a file.
-type Create = fn(Target) -> Result<Box<dyn Encode>, TraceError>;
+/// Starts a file.
+type Create = fn(WriteTarget) -> Result<Box<dyn Encode>, TraceError>;
 
 /// How to decode a trace.
 pub(crate) struct Decoding<'a> {
     pub(crate) options: &'a ReadOptions,
-    /// Where formats of lines leave those that are no references.
+    /// Counts the lines that formats of lines leave out.
     pub(crate) bad_lines: BadLines,
 }
 
 /// A trace ready to be decoded.
-pub(crate) struct Opened {
+pub(crate) struct OpenedTrace {
     pub(crate) decoder: Box<dyn Decode>,
     pub(crate) metadata: Metadata,
-    /// References in all, where that is known.
+    /// The total number of references, where it is known.
     pub(crate) references: Option<u64>,
-    /// What the user should know, a line each.
+    /// Notes for the user, one line each.
     pub(crate) notes: Vec<String>,
 }
 
-/// The note on a trace of a format that tells no writes.
-fn only_reads(label: &str, entry: &Entry) -> String {
+/// The note on a trace of a format that does not record writes.
+fn only_reads(label: &str, entry: &FormatEntry) -> String {
     let format = entry.name;
-    format!("{label}: this {format} trace tells no writes, so that all references are reads")
+    format!("{label}: this {format} trace does not record writes, so that all references are reads")
 }
 
 /// The note on a trace of objects that have sizes.
@@ -83,8 +83,8 @@ fn objects_are_pages(label: &str) -> String {
     format!("{label}: every object is one page, whatever its size")
 }
 
-/// Where to write a trace, and what to say about it.
-pub(crate) struct Target<'a> {
+/// Where to write a trace, and its metadata.
+pub(crate) struct WriteTarget<'a> {
     pub(crate) path: &'a Path,
     pub(crate) sink: Sink,
     pub(crate) metadata: &'a Metadata,
@@ -96,7 +96,7 @@ pub(crate) trait Decode: Send {
     /// Appends references to an empty batch until it has `max` or the trace ends.
     fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError>;
 
-    /// Share of the trace that was decoded, 0 to 1.
+    /// Share of the trace decoded so far, 0 to 1.
     fn progress(&self) -> f64;
 }
 
@@ -104,7 +104,7 @@ pub(crate) trait Decode: Send {
 pub(crate) trait Encode: Send {
     fn write(&mut self, batch: &Batch) -> Result<(), TraceError>;
 
-    /// Puts the file in place; gives its size in bytes.
+    /// Moves the file to its path; returns its size in bytes.
     fn finish(self: Box<Self>) -> Result<u64, TraceError>;
 }
 
@@ -121,7 +121,7 @@ macro_rules! formats {
             /// All formats, in the order in which they are tried and listed.
             pub const ALL: &'static [Format] = &[$(Format::$variant,)*];
 
-            fn entry(self) -> &'static Entry {
+            fn entry(self) -> &'static FormatEntry {
                 match self {
                     $(Format::$variant => &$entry,)*
                 }
@@ -139,7 +139,7 @@ formats! {
     U32 => u32::ENTRY;
     /// Comma-separated values with a line of column names.
     Csv => csv::ENTRY;
-    /// Block requests as the Storage Performance Council and UMass keep them.
+    /// Block requests in the format of the Storage Performance Council and UMass.
     Spc => spc::ENTRY;
     /// Block requests of the servers of Microsoft Research Cambridge.
     Msr => msr::ENTRY;
@@ -149,9 +149,9 @@ formats! {
     OracleGeneral => oracle_general::ENTRY;
     /// libCacheSim's format with a header.
     Lcs => lcs::ENTRY;
-    /// What `fio --write_iolog` writes.
+    /// The output of `fio --write_iolog`.
     Fio => fio::ENTRY;
-    /// What blkparse prints of a blktrace.
+    /// The output of blkparse for a blktrace.
     Blkparse => blkparse::ENTRY;
     /// A block number per line, the traces of the LIRS paper.
     Lirs => lirs::ENTRY;
@@ -176,8 +176,8 @@ impl Format {
         self.entry().extensions
     }
 
-    /// The format that a file's name tells, `.gz` and `.zst` set aside, and behind
-    /// them the `.bin` that libCacheSim's files have.
+    /// The format that a file's name implies, without `.gz` and `.zst`, and without the
+    /// `.bin` of libCacheSim's files before these.
     pub fn of_name(path: impl AsRef<Path>) -> Option<Format> {
         let (_, mut plain) = Codec::of_name(path.as_ref());
         if plain
@@ -208,11 +208,15 @@ impl Format {
         self.entry().keeps_metadata
     }
 
-    pub(crate) fn open(self, stream: Stream, decoding: &Decoding) -> Result<Opened, TraceError> {
+    pub(crate) fn open(
+        self,
+        stream: Stream,
+        decoding: &Decoding,
+    ) -> Result<OpenedTrace, TraceError> {
         (self.entry().open)(stream, decoding)
     }
 
-    /// The file beside a trace that holds its metadata, where the format has one.
+    /// The file beside a trace that holds its metadata; `None` if the format has none.
     pub(crate) fn sidecar(self, trace: &Path) -> Option<std::path::PathBuf> {
         match self {
             Format::U32 => u32::sidecar(trace),
@@ -220,7 +224,7 @@ impl Format {
         }
     }
 
-    pub(crate) fn create(self, target: Target) -> Result<Box<dyn Encode>, TraceError> {
+    pub(crate) fn create(self, target: WriteTarget) -> Result<Box<dyn Encode>, TraceError> {
         match self.entry().create {
             Some(create) => create(target),
             None => Err(TraceError::OnlyRead {
@@ -230,13 +234,13 @@ impl Format {
         }
     }
 
-    /// Finds out the format of a trace: by its magic, else what the user told,
-    /// else by its name, else by a guess. Gives also what the user should know.
+    /// Determines the format of a trace: by its magic, else as the user requested, else by
+    /// its name, else by a guess. Also returns a note for the user, if there is one.
     pub(crate) fn recognise(
         stream: &mut Stream,
-        told: Option<Format>,
+        requested: Option<Format>,
     ) -> Result<(Format, Option<String>), TraceError> {
-        /// Enough for a first line after a page of comments.
+        /// Enough for the first line after a page of comments.
         const HEAD: usize = 1 << 13;
         let label = stream.label().to_owned();
         let named = stream.path().and_then(Format::of_name);
@@ -248,36 +252,36 @@ impl Format {
                 .find(|&format| test(format, head))
         };
         if let Some(format) = by_content(|format, head| (format.entry().magic)(head)) {
-            let note = told.filter(|&told| told != format).map(|told| {
-                format!("{label}: is {format} by its first bytes, read so and not as {told}")
+            let note = requested.filter(|&other| other != format).map(|other| {
+                format!("{label}: is {format} by its first bytes; read as such and not as {other}")
             });
             return Ok((format, note));
         }
-        if let Some(format) = told.or(named) {
+        if let Some(format) = requested.or(named) {
             return Ok((format, None));
         }
         if head.is_empty() {
             return Err(TraceError::UnknownFormat {
                 file: label,
-                problem: "is empty and its name tells no trace format",
+                problem: "is empty and its name shows no trace format",
                 formats: Format::list(),
             });
         }
         if let Some(format) = by_content(|format, head| (format.entry().resembles)(head)) {
             let note = format!(
-                "{label}: its name tells no trace format, but it looks like {format}; read as such (--trace-format to choose)"
+                "{label}: its name shows no trace format, but it looks like {format}; read as such (--trace-format to choose)"
             );
             return Ok((format, Some(note)));
         }
         Err(TraceError::UnknownFormat {
             file: label,
-            problem: "neither its name nor its content tells a trace format",
+            problem: "neither its name nor its content shows a trace format",
             formats: Format::list(),
         })
     }
 }
 
-/// Names of the formats of which `which` is true.
+/// Names of the formats for which `which` is true.
 fn listed(which: fn(Format) -> bool) -> String {
     let formats = Format::ALL.iter().filter(|&&format| which(format));
     let names: Vec<&str> = formats.map(|format| format.name()).collect();

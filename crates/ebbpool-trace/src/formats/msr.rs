@@ -1,21 +1,21 @@
 //! *msr*: block requests of servers at Microsoft Research Cambridge.
 //!
 //! A line `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime` per
-//! request, without a line of column names: `Read` or `Write`, place and size in
-//! bytes. Each disk of each host has page numbers of its own: hosts are numbered
-//! as they appear, and of the first host disk 0 begins at page 0.
+//! request, without a line of column names: `Read` or `Write`, offset and size in
+//! bytes. Each disk of each host has its own page numbers: hosts are numbered in order
+//! of appearance, and disk 0 of the first host begins at page 0.
 
 use super::lines::{self, Lines, ParseLine, decimal, whole_lines};
 use super::requests::{Expected, Names, Request, SECTOR, Volumes};
-use super::{Decoding, Entry, Opened};
+use super::{Decoding, FormatEntry, OpenedTrace};
 use crate::error::TraceError;
 use crate::stream::Stream;
 
-pub(super) static ENTRY: Entry = Entry {
+pub(super) static ENTRY: FormatEntry = FormatEntry {
     name: "msr",
     description: "lines `time,host,disk,Read or Write,offset,size,response` (MSR Cambridge); read only",
     extensions: &["msr"],
-    // The files are called .csv, and so the name must not decide.
+    // The files are called .csv, so the name must not decide.
     magic,
     resembles: |_| false,
     keeps_metadata: false,
@@ -26,15 +26,15 @@ pub(super) static ENTRY: Entry = Entry {
 /// Disks that a host can have.
 const DISKS: u64 = 256;
 
-struct Line {
+struct LineParser {
     volumes: Volumes,
     hosts: Names,
 }
 
-fn open(stream: Stream, decoding: &Decoding) -> Result<Opened, TraceError> {
+fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> {
     let volumes = Volumes::new(&stream, decoding, "msr counts bytes")?;
     let lines = Lines::new(stream, decoding)?;
-    let parser = Line {
+    let parser = LineParser {
         volumes,
         hosts: Names::default(),
     };
@@ -47,7 +47,7 @@ fn open(stream: Stream, decoding: &Decoding) -> Result<Opened, TraceError> {
 }
 
 fn magic(head: &[u8]) -> bool {
-    let mut line = Line {
+    let mut line = LineParser {
         volumes: Volumes { page_size: SECTOR },
         hosts: Names::default(),
     };
@@ -56,7 +56,7 @@ fn magic(head: &[u8]) -> bool {
         .is_some_and(|first| line.request(first).is_ok())
 }
 
-impl ParseLine for Line {
+impl ParseLine for LineParser {
     fn request(&mut self, line: &[u8]) -> Result<Option<Request>, Expected> {
         const SHAPE: Expected = "`Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime` (numbers, but for the host and the type Read or Write)";
         let mut fields = line.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);

@@ -19,14 +19,14 @@ use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
 
 use super::thrift::CheckedFile;
-use super::{Decode, Decoding, Encode, Entry, Opened, Target};
+use super::{Decode, Decoding, Encode, FormatEntry, OpenedTrace, WriteTarget};
 use crate::compression::Sink;
 use crate::error::TraceError;
 use crate::panics::guarded;
 use crate::reference::{Batch, Metadata};
 use crate::stream::{Seekable, Stream};
 
-pub(super) static ENTRY: Entry = Entry {
+pub(super) static ENTRY: FormatEntry = FormatEntry {
     name: "native",
     description: "Parquet with columns `page` (unsigned integer) and `write` (boolean)",
     extensions: &["parquet", "pq"],
@@ -42,7 +42,7 @@ const NAME: &str = "ebbpool.name";
 const PAGE_SIZE: &str = "ebbpool.page_size";
 const DATABASE_PAGES: &str = "ebbpool.database_pages";
 
-/// References in a row group, which is also one Parquet page per column: the
+/// References in a row group, which is also one Parquet page per column because the
 /// compressor finds repetitions only within a page.
 const ROW_GROUP: usize = 1 << 20;
 /// zstd level when the caller names none: 3.5 million references a second. Level
@@ -58,7 +58,7 @@ fn damaged(file: &str, detail: impl std::fmt::Display) -> TraceError {
     }
 }
 
-/// A complaint of the Parquet reader, told from one of the system.
+/// The error of a read: damage found by the Parquet reader, or an error of the system.
 fn unreadable(file: &str, error: ParquetError) -> TraceError {
     match error {
         ParquetError::External(inner) => match inner.downcast::<io::Error>() {
@@ -78,7 +78,7 @@ fn unreadable(file: &str, error: ParquetError) -> TraceError {
     }
 }
 
-/// Calls into the Parquet crate: its errors and panics, as ours.
+/// Calls into the Parquet crate and converts its errors and panics into ours.
 fn parquet<T>(file: &str, call: impl FnOnce() -> ParquetResult<T>) -> Result<T, TraceError> {
     match guarded(call) {
         Ok(result) => result.map_err(|error| unreadable(file, error)),
@@ -86,7 +86,7 @@ fn parquet<T>(file: &str, call: impl FnOnce() -> ParquetResult<T>) -> Result<T, 
     }
 }
 
-fn open(mut stream: Stream, _decoding: &Decoding) -> Result<Opened, TraceError> {
+fn open(mut stream: Stream, _decoding: &Decoding) -> Result<OpenedTrace, TraceError> {
     let label = stream.label().to_owned();
     if !stream.head(MAGIC.len())?.starts_with(MAGIC) {
         return Err(damaged(&label, "it does not begin with PAR1"));
@@ -117,7 +117,7 @@ fn open(mut stream: Stream, _decoding: &Decoding) -> Result<Opened, TraceError> 
             .ok_or_else(|| damaged(&label, "impossible number of rows"))?;
     }
     let metadata = metadata_of(&label, footer.file_metadata().key_value_metadata())?;
-    Ok(Opened {
+    Ok(OpenedTrace {
         references: Some(rows),
         metadata,
         notes: Vec::new(),
@@ -242,23 +242,23 @@ struct NativeDecoder {
     page_kind: PageKind,
     write_column: usize,
     next_group: usize,
-    /// The row group at hand, none between groups.
-    group: Option<Group>,
+    /// The current row group; `None` between groups.
+    group: Option<RowGroup>,
     /// Rows decoded so far, of `rows`.
     row: u64,
     rows: u64,
 }
 
-/// A row group's two columns and how many rows they still have.
-struct Group {
+/// The two columns of a row group and the number of rows left in them.
+struct RowGroup {
     pages: PageColumn,
-    writes: Column<BoolType>,
+    writes: ColumnDecoder<BoolType>,
     left: usize,
 }
 
 enum PageColumn {
-    Narrow(Column<Int32Type>),
-    Wide(Column<Int64Type>),
+    Narrow(ColumnDecoder<Int32Type>),
+    Wide(ColumnDecoder<Int64Type>),
 }
 
 impl Decode for NativeDecoder {
@@ -277,31 +277,31 @@ impl Decode for NativeDecoder {
             if count == 0 {
                 continue;
             }
-            let place = Place {
+            let position = RowPosition {
                 file: &self.label,
                 row: self.row,
             };
             match &mut group.pages {
                 PageColumn::Narrow(column) => {
-                    let values = column.read("page", count, place)?;
+                    let values = column.read("page", count, position)?;
                     if self.page_kind.unsigned {
                         // UINT_32 is stored as the INT32 of the same bits.
                         let pages = values.iter().map(|&value| u64::from(value as u32));
                         batch.pages.extend(pages);
                     } else {
-                        place.not_negative(values.iter().map(|&value| i64::from(value)))?;
+                        position.not_negative(values.iter().map(|&value| i64::from(value)))?;
                         batch.pages.extend(values.iter().map(|&value| value as u64));
                     }
                 }
                 PageColumn::Wide(column) => {
-                    let values = column.read("page", count, place)?;
+                    let values = column.read("page", count, position)?;
                     if !self.page_kind.unsigned {
-                        place.not_negative(values.iter().copied())?;
+                        position.not_negative(values.iter().copied())?;
                     }
                     batch.pages.extend(values.iter().map(|&value| value as u64));
                 }
             }
-            let writes = group.writes.read("write", count, place)?;
+            let writes = group.writes.read("write", count, position)?;
             batch.writes.extend_from_slice(writes);
             group.left -= count;
             self.row += count as u64;
@@ -319,7 +319,7 @@ impl Decode for NativeDecoder {
 }
 
 impl NativeDecoder {
-    fn open_group(&self, index: usize) -> Result<Group, TraceError> {
+    fn open_group(&self, index: usize) -> Result<RowGroup, TraceError> {
         parquet(&self.label, || {
             let group = self.file.get_row_group(index)?;
             let schema = self.file.metadata().file_metadata().schema_descr();
@@ -331,28 +331,28 @@ impl NativeDecoder {
             };
             let (page, page_reader) = column(self.page_column)?;
             let (write, write_reader) = column(self.write_column)?;
-            Ok(Group {
+            Ok(RowGroup {
                 left: usize::try_from(group.metadata().num_rows())?,
                 pages: if self.page_kind.wide {
-                    PageColumn::Wide(Column::new(page, page_reader))
+                    PageColumn::Wide(ColumnDecoder::new(page, page_reader))
                 } else {
-                    PageColumn::Narrow(Column::new(page, page_reader))
+                    PageColumn::Narrow(ColumnDecoder::new(page, page_reader))
                 },
-                writes: Column::new(write, write_reader),
+                writes: ColumnDecoder::new(write, write_reader),
             })
         })
     }
 }
 
-/// Where in which file, for messages.
+/// A file and a row in it, for messages.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct RowPosition<'a> {
     file: &'a str,
     /// The first row being read.
     row: u64,
 }
 
-impl Place<'_> {
+impl RowPosition<'_> {
     fn error(&self, offset: usize, problem: String) -> TraceError {
         TraceError::Row {
             file: self.file.to_owned(),
@@ -365,7 +365,7 @@ impl Place<'_> {
         &self,
         mut values: impl ExactSizeIterator<Item = i64> + Clone,
     ) -> Result<(), TraceError> {
-        // All at once first, which the compiler turns into vector code.
+        // Checks all values at once first, which compiles to vector code.
         if values.clone().fold(0, |bits, value| bits | value) >= 0 {
             return Ok(());
         }
@@ -378,16 +378,16 @@ impl Place<'_> {
 }
 
 /// One column of a row group, decoded piece by piece.
-struct Column<T: DataType> {
+struct ColumnDecoder<T: DataType> {
     reader: ColumnReaderImpl<T>,
     nullable: bool,
     values: Vec<T::T>,
     levels: Vec<i16>,
 }
 
-impl<T: DataType> Column<T> {
-    fn new(descriptor: ColumnDescPtr, pages: Box<dyn PageReader>) -> Column<T> {
-        Column {
+impl<T: DataType> ColumnDecoder<T> {
+    fn new(descriptor: ColumnDescPtr, pages: Box<dyn PageReader>) -> ColumnDecoder<T> {
+        ColumnDecoder {
             nullable: descriptor.max_def_level() > 0,
             reader: GenericColumnReader::new(descriptor, pages),
             values: Vec::new(),
@@ -396,25 +396,30 @@ impl<T: DataType> Column<T> {
     }
 
     /// The next `count` values, none of them null.
-    fn read(&mut self, name: &str, count: usize, place: Place) -> Result<&[T::T], TraceError> {
+    fn read(
+        &mut self,
+        name: &str,
+        count: usize,
+        position: RowPosition,
+    ) -> Result<&[T::T], TraceError> {
         self.values.clear();
         self.levels.clear();
-        let (rows, values, _) = parquet(place.file, || {
+        let (rows, values, _) = parquet(position.file, || {
             let levels = self.nullable.then_some(&mut self.levels);
             self.reader
                 .read_records(count, levels, None, &mut self.values)
         })?;
         if values < rows {
-            // Columns are flat, so that the highest level means a value.
+            // Columns are flat, so the highest level means a value.
             let offset = self.levels.iter().position(|&level| level == 0);
-            return Err(place.error(
+            return Err(position.error(
                 offset.unwrap_or(values),
                 format!("{name} is null, expected a value in every row"),
             ));
         }
         if rows < count || self.values.len() != count {
             return Err(damaged(
-                place.file,
+                position.file,
                 format!("column '{name}' ends before the footer's number of rows"),
             ));
         }
@@ -422,7 +427,7 @@ impl<T: DataType> Column<T> {
     }
 }
 
-/// Pages that were looked at before the decoder trusts them.
+/// Pages that are checked before the decoder reads them.
 struct CheckedPages {
     pages: Box<dyn PageReader>,
 }
@@ -433,9 +438,9 @@ impl CheckedPages {
             buf, num_values, ..
         } = page
         {
-            // The decoder makes room for as many values as the page claims to
-            // hold, up to 2^32 of them; the narrowest that we read have 4 bytes
-            // (a dictionary of booleans does not exist).
+            // The decoder allocates memory for as many values as the page claims to
+            // hold, up to 2^32 of them; the narrowest values that we read have 4 bytes
+            // (there are no dictionaries of booleans).
             if *num_values as usize > buf.len() / 4 {
                 return Err(ParquetError::General(format!(
                     "a dictionary page of {} bytes cannot hold {num_values} values",
@@ -453,7 +458,7 @@ impl PageReader for CheckedPages {
             let page = self.pages.get_next_page()?;
             if let Some(page) = &page {
                 Self::check(page)?;
-                // The decoder takes a page without values for the end.
+                // The decoder would mistake a page without values for the end.
                 if page.is_data_page() && page.num_values() == 0 {
                     continue;
                 }
@@ -482,12 +487,12 @@ impl Iterator for CheckedPages {
 struct NativeEncoder {
     label: String,
     writer: SerializedFileWriter<Sink>,
-    /// References of the row group that is being gathered.
+    /// References of the row group that is being filled.
     pages: Vec<i64>,
     writes: Vec<bool>,
 }
 
-fn create(target: Target) -> Result<Box<dyn Encode>, TraceError> {
+fn create(target: WriteTarget) -> Result<Box<dyn Encode>, TraceError> {
     let label = target.sink.file().label().to_owned();
     let metadata = target.metadata;
     let number = |number: u64| number.to_string();
@@ -531,7 +536,7 @@ fn create(target: Target) -> Result<Box<dyn Encode>, TraceError> {
     }))
 }
 
-/// Calls into the Parquet writer, whose errors are those of the output file.
+/// Calls into the Parquet writer and converts its errors into those of the output file.
 fn unwritable<T>(file: &str, call: impl FnOnce() -> ParquetResult<T>) -> Result<T, TraceError> {
     call().map_err(|error| {
         let error = match error {

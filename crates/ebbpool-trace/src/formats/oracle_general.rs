@@ -1,18 +1,18 @@
 //! *oracleGeneral*: libCacheSim's records of 24 bytes, little-endian: time u32,
 //! object u64, size u32, next access i64.
 //!
-//! The last one is the number of the request that asks for the object next, or a
-//! mark that none does. Objects are pages, whatever their size: their numbers are
-//! often hashes, so that there are no pages between them. An object of no bytes
-//! is not referenced.
+//! The next access is the number of the next request for the object, or a mark that
+//! there is none. Objects are pages, whatever their size: their numbers are often
+//! hashes, so that there are no pages between them. A request for an object of 0 bytes
+//! is not a reference.
 
 use super::records::{self, ParseRecord, bytes};
 use super::requests::Request;
-use super::{Decoding, Entry, Opened, objects_are_pages, only_reads};
+use super::{Decoding, FormatEntry, OpenedTrace, objects_are_pages, only_reads};
 use crate::error::TraceError;
 use crate::stream::Stream;
 
-pub(super) static ENTRY: Entry = Entry {
+pub(super) static ENTRY: FormatEntry = FormatEntry {
     name: "oracleGeneral",
     description: "records of objects, all read (libCacheSim); read only",
     extensions: &["oraclegeneral"],
@@ -25,17 +25,17 @@ pub(super) static ENTRY: Entry = Entry {
 
 const SIZE: usize = 24;
 
-struct Record;
+struct RecordParser;
 
-fn open(stream: Stream, _decoding: &Decoding) -> Result<Opened, TraceError> {
+fn open(stream: Stream, _decoding: &Decoding) -> Result<OpenedTrace, TraceError> {
     let notes = vec![
         only_reads(stream.label(), &ENTRY),
         objects_are_pages(stream.label()),
     ];
-    records::opened(stream, Record, (0, 0), None, notes)
+    records::opened(stream, RecordParser, (0, 0), None, notes)
 }
 
-/// Time goes on, and each next access lies ahead.
+/// Times never decrease, and each next access lies ahead.
 fn resembles(head: &[u8]) -> bool {
     let records = head.chunks_exact(SIZE);
     let mut time = 0;
@@ -48,7 +48,7 @@ fn resembles(head: &[u8]) -> bool {
         })
 }
 
-impl ParseRecord for Record {
+impl ParseRecord for RecordParser {
     fn size(&self) -> usize {
         SIZE
     }

@@ -1,54 +1,54 @@
-//! Traces of binary records of one size.
+//! Traces of binary records of a fixed size.
 
-use super::requests::{Pending, Request};
-use super::{Decode, Opened};
+use super::requests::{PendingRequest, Request};
+use super::{Decode, OpenedTrace};
 use crate::error::TraceError;
 use crate::reference::{Batch, Metadata};
 use crate::stream::Stream;
 
-/// Understands the records of a format.
+/// Parses the records of a format.
 pub(super) trait ParseRecord: Send + 'static {
     /// Bytes of a record.
     fn size(&self) -> usize;
 
-    /// The request in a record of that size, none if it asks for no page, or what
-    /// is wrong with it.
+    /// The request in a record of that size, `None` if it requests no page, or what is
+    /// wrong with the record.
     fn request(&mut self, record: &[u8]) -> Result<Option<Request>, String>;
 
-    /// What to say of a trace that has records and not one request, if that is an
+    /// The message for a trace that has records but no request; `None` if that is not an
     /// error.
     fn without_requests(&self) -> Option<&'static str> {
         None
     }
 }
 
-/// Decodes records that are requests.
+/// Decodes records into references.
 struct RecordDecoder<P> {
     stream: Stream,
     parser: P,
-    /// Records that were decoded.
+    /// Records decoded so far.
     decoded: u64,
     /// Records that the header promises.
     promised: u64,
-    pending: Pending,
+    pending: PendingRequest,
     requested: bool,
 }
 
-/// A trace of records, ready to be decoded. The records follow what was taken
-/// from the stream, `header` bytes, and there are at least `promised`.
+/// A trace of records, ready to be decoded. The records follow a header of `header` bytes,
+/// already consumed from the stream, and there are at least `promised` of them.
 pub(super) fn opened(
     stream: Stream,
     parser: impl ParseRecord,
     (header, promised): (u64, u64),
     page_size: Option<u64>,
     notes: Vec<String>,
-) -> Result<Opened, TraceError> {
+) -> Result<OpenedTrace, TraceError> {
     let decoder = RecordDecoder {
         stream,
         parser,
         decoded: 0,
         promised,
-        pending: Pending::default(),
+        pending: PendingRequest::default(),
         requested: false,
     };
     if let Some(bytes) = decoder.stream.length() {
@@ -56,7 +56,7 @@ pub(super) fn opened(
         let bytes = bytes.saturating_sub(header);
         decoder.check_end(bytes / size, bytes % size)?;
     }
-    Ok(Opened {
+    Ok(OpenedTrace {
         metadata: Metadata {
             page_size,
             ..Metadata::default()
@@ -76,7 +76,7 @@ impl<P: ParseRecord> RecordDecoder<P> {
         }
     }
 
-    /// Complains of a trace that ends after so many records and `rest` bytes.
+    /// Refuses a trace that ends too early, after `records` records and `rest` bytes.
     fn check_end(&self, records: u64, rest: u64) -> Result<(), TraceError> {
         if rest > 0 {
             let size = self.parser.size();
@@ -91,7 +91,9 @@ impl<P: ParseRecord> RecordDecoder<P> {
             let promised = self.promised;
             return Err(self.wrong(
                 records,
-                format!("is missing, of {promised} that the header tells; the file is truncated"),
+                format!(
+                    "is missing, of {promised} that the header promises; the file is truncated"
+                ),
             ));
         }
         Ok(())

@@ -11,18 +11,18 @@ use crate::stream::Stream;
 
 /// Bytes of a sector, the unit of most block traces.
 pub(super) const SECTOR: u64 = 512;
-/// No request is longer, in bytes: a damaged size would otherwise make references
-/// for hours.
+/// The longest request, in bytes: without a limit, a damaged size would produce
+/// references for hours.
 pub(super) const LONGEST_REQUEST: u64 = 1 << 40;
-/// Pages of one volume: the page numbers of the next volume begin here.
+/// Pages of one volume: the page numbers of the next volume follow these.
 const VOLUME: u64 = 1 << 48;
-/// Volumes whose pages fit below 2^64.
+/// The most volumes, so that page numbers stay below 2^64.
 const MOST_VOLUMES: u64 = u64::MAX / VOLUME + 1;
 
-/// Why something is no request, as what was expected in its place.
+/// What was expected where something is not a request.
 pub(super) type Expected = &'static str;
 
-/// Pages that are asked for together, in ascending order.
+/// Pages that are requested together, in ascending order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) pages: RangeInclusive<u64>,
@@ -39,17 +39,17 @@ impl Request {
     }
 }
 
-/// The request that was begun, while batches are too small for it.
+/// The current request, whose pages may not all fit into one batch.
 #[derive(Debug, Default)]
-pub(super) struct Pending(Option<Request>);
+pub(super) struct PendingRequest(Option<Request>);
 
-impl Pending {
-    /// Begins the next request; `None` asks for nothing.
+impl PendingRequest {
+    /// Begins the next request; `None` requests no page.
     pub(super) fn begin(&mut self, request: Option<Request>) {
         self.0 = request;
     }
 
-    /// Appends what is left of the request and fits in; true if there was anything.
+    /// Appends the pages left in the request, as many as fit; true if there was a request.
     #[inline]
     pub(super) fn continue_into(&mut self, batch: &mut Batch, max: usize) -> bool {
         let Some(Request { pages, write }) = &mut self.0 else {
@@ -73,15 +73,15 @@ pub(super) fn pages(offset: u128, bytes: u64, page_size: u64) -> Option<RangeInc
     Some(page(offset)?..=page(last)?)
 }
 
-/// Turns bytes on volumes into pages; each volume has page numbers of its own.
+/// Converts bytes on volumes into pages; each volume has its own page numbers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Volumes {
     pub(super) page_size: u64,
 }
 
 impl Volumes {
-    /// With the page size that the user named; `what` says for the message what
-    /// the format counts in.
+    /// With the page size that the user named; `what` names the unit of the format for the
+    /// message.
     pub(super) fn new(
         stream: &Stream,
         decoding: &Decoding,
@@ -98,8 +98,7 @@ impl Volumes {
         }
     }
 
-    /// The request of `bytes` bytes from `unit` x `offset` on; none if it has no
-    /// bytes.
+    /// The request of `bytes` bytes from `unit` x `offset` on; `None` for 0 bytes.
     pub(super) fn request(
         self,
         volume: u64,
@@ -130,7 +129,7 @@ impl Volumes {
     }
 }
 
-/// Numbers names in the order in which they appear.
+/// Numbers names in order of appearance.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     numbers: HashMap<Vec<u8>, u64>,
@@ -138,7 +137,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// The number of that name, from 0.
+    /// The number of a name, from 0.
     pub(super) fn number(&mut self, name: &[u8]) -> u64 {
         // Most requests are of the same volume as the one before.
         if !self.numbers.is_empty() && self.last.0 == name {

@@ -1,17 +1,17 @@
 //! *spc*: the trace file format of the Storage Performance Council, in which UMass
-//! keeps `Financial1` and others.
+//! publishes `Financial1` and others.
 //!
 //! A line `ASU,LBA,size,opcode,timestamp` per request: the application's storage
 //! unit, a block of 512 bytes on it, a size in bytes, `R` or `W`, seconds. More
-//! fields may follow. Each unit has page numbers of its own, by its number.
+//! fields may follow. Each unit has its own page numbers, which follow from its number.
 
 use super::lines::{self, Lines, ParseLine, decimal, whole_lines};
 use super::requests::{Expected, Request, SECTOR, Volumes};
-use super::{Decoding, Entry, Opened};
+use super::{Decoding, FormatEntry, OpenedTrace};
 use crate::error::TraceError;
 use crate::stream::Stream;
 
-pub(super) static ENTRY: Entry = Entry {
+pub(super) static ENTRY: FormatEntry = FormatEntry {
     name: "spc",
     description: "lines `ASU,LBA,size,R or W,seconds` (SPC, UMass); read only",
     extensions: &["spc"],
@@ -22,24 +22,24 @@ pub(super) static ENTRY: Entry = Entry {
     create: None,
 };
 
-struct Line {
+struct LineParser {
     volumes: Volumes,
 }
 
-fn open(stream: Stream, decoding: &Decoding) -> Result<Opened, TraceError> {
+fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> {
     let volumes = Volumes::new(&stream, decoding, "spc counts blocks of 512 bytes")?;
     let lines = Lines::new(stream, decoding)?;
     let page_size = Some(volumes.page_size);
     Ok(lines::opened(
         lines,
-        Line { volumes },
+        LineParser { volumes },
         page_size,
         Vec::new(),
     ))
 }
 
 fn resembles(head: &[u8]) -> bool {
-    let mut line = Line {
+    let mut line = LineParser {
         volumes: Volumes { page_size: SECTOR },
     };
     whole_lines(head)
@@ -47,7 +47,7 @@ fn resembles(head: &[u8]) -> bool {
         .is_some_and(|first| line.request(first).is_ok())
 }
 
-impl ParseLine for Line {
+impl ParseLine for LineParser {
     fn request(&mut self, line: &[u8]) -> Result<Option<Request>, Expected> {
         const SHAPE: Expected =
             "`ASU,LBA,size,opcode,timestamp` (numbers, but for the opcode R or W)";

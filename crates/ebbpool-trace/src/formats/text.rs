@@ -1,20 +1,20 @@
 //! *text*: a line `R 123` or `W 123` per reference; `#` starts a comment.
 //!
-//! Metadata travels in leading comments, `# ebbpool.page_size=8192`, which every
-//! other reader of the format skips. A name that a line cannot hold as it is
-//! stands there as a JSON string, `# ebbpool.name="two\nlines"`.
+//! Metadata is in leading comments such as `# ebbpool.page_size=8192`, which every
+//! other reader of the format skips. A name that does not fit on a line as it is
+//! becomes a JSON string, `# ebbpool.name="two\nlines"`.
 
 use std::io::Write;
 
-use super::lines::{Lines, Taken};
+use super::lines::{Lines, NextLine};
 use super::requests::Expected;
-use super::{Decode, Decoding, Encode, Entry, Opened, Target};
+use super::{Decode, Decoding, Encode, FormatEntry, OpenedTrace, WriteTarget};
 use crate::compression::Sink;
 use crate::error::TraceError;
 use crate::reference::{Batch, Metadata};
 use crate::stream::{BUFFER, Stream};
 
-pub(super) static ENTRY: Entry = Entry {
+pub(super) static ENTRY: FormatEntry = FormatEntry {
     name: "text",
     description: "a line `R 123` or `W 123` per reference, `#` starts a comment",
     extensions: &["txt", "text"],
@@ -25,31 +25,31 @@ pub(super) static ENTRY: Entry = Entry {
     create: Some(create),
 };
 
-/// How far into a file metadata comments are looked for at first, in bytes; the
-/// whole buffer is searched if all that is comments.
+/// How far into a file metadata comments are searched at first, in bytes; if all these
+/// bytes are comments, the whole buffer is searched.
 const METADATA_HEAD: usize = 1 << 13;
-/// Most bytes of metadata comments that are written: they must fit into the
-/// buffer, or they could not be read again.
+/// The most bytes of metadata comments that are written: they must fit into the buffer
+/// so that they can be read again.
 const LONGEST_METADATA: usize = BUFFER / 2;
-/// Longest line that is read without looking for its end first: a letter, a
-/// space, 19 digits (which cannot overflow), `\r\n`.
+/// The longest line that is read without searching its end first: a letter, a space, 19
+/// digits (which cannot overflow), `\r\n`.
 const FAST_LINE: usize = 1 + 1 + 19 + 2;
 
 struct TextDecoder {
     lines: Lines,
 }
 
-/// The first line that holds anything is a reference; it may be cut off.
+/// The first line that is neither blank nor a comment is a reference; it may be cut off.
 fn resembles(head: &[u8]) -> bool {
     head.split(|&byte| byte == b'\n')
         .find_map(|line| reference(line).transpose())
         .is_some_and(|first| first.is_ok())
 }
 
-fn open(stream: Stream, decoding: &Decoding) -> Result<Opened, TraceError> {
+fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> {
     let mut lines = Lines::new(stream, decoding)?;
     let metadata = metadata_in(leading_comments(&mut lines.stream)?);
-    Ok(Opened {
+    Ok(OpenedTrace {
         decoder: Box::new(TextDecoder { lines }),
         metadata,
         references: None,
@@ -57,7 +57,7 @@ fn open(stream: Stream, decoding: &Decoding) -> Result<Opened, TraceError> {
     })
 }
 
-/// The whole lines of comments at the front; the last line of a file need not end.
+/// The whole lines of comments at the front; the last line of a file needs no line end.
 fn leading_comments(stream: &mut Stream) -> Result<&[u8], TraceError> {
     let comments = |head: &[u8], at_end: bool| -> (usize, bool) {
         let mut length = 0;
@@ -109,7 +109,7 @@ fn metadata_in(comments: &[u8]) -> Metadata {
     metadata
 }
 
-/// The name that stands in a comment; what is no JSON string is the name itself.
+/// The name in a comment; a text that is not a JSON string is the name itself.
 fn name_of(value: &str) -> String {
     match value.starts_with('"') {
         true => serde_json::from_str(value).unwrap_or_else(|_| value.to_owned()),
@@ -117,7 +117,7 @@ fn name_of(value: &str) -> String {
     }
 }
 
-/// A name as it stands in a comment, so that [`name_of`] gives it back: line breaks
+/// The spelling of a name in a comment from which [`name_of`] restores it: line breaks
 /// would end the comment, and blanks around the name belong to the comment.
 fn comment_of(name: &str) -> String {
     let is_plain =
@@ -128,7 +128,7 @@ fn comment_of(name: &str) -> String {
     }
 }
 
-/// The reference in one line without its end, none if it is blank or a comment.
+/// The reference in a line without its line end; `None` if it is blank or a comment.
 fn reference(line: &[u8]) -> Result<Option<(u64, bool)>, Expected> {
     const SHAPE: Expected = "`R 123` or `W 123` (read or write, a space, a page number)";
     let code = line.split(|&byte| byte == b'#').next().unwrap_or(line);
@@ -158,8 +158,8 @@ fn reference(line: &[u8]) -> Result<Option<(u64, bool)>, Expected> {
     Ok(Some((page, write)))
 }
 
-/// Reads `R 123\n` in its plainest spelling from the front of `bytes`: page,
-/// write, bytes used. Anything else is left to [`reference`].
+/// Reads `R 123\n` in its plainest spelling from the front of `bytes`: page, write, bytes
+/// used. `None` for anything else, which [`reference`] reads.
 #[inline]
 fn plain(bytes: &[u8]) -> Option<(u64, bool, usize)> {
     let bytes: &[u8; FAST_LINE] = bytes.first_chunk()?;
@@ -208,9 +208,9 @@ impl Decode for TextDecoder {
                 break;
             }
             match self.lines.take(reference)? {
-                Taken::Line(Some((page, write))) => batch.push(page, write),
-                Taken::Line(None) => {}
-                Taken::End => break,
+                NextLine::Line(Some((page, write))) => batch.push(page, write),
+                NextLine::Line(None) => {}
+                NextLine::End => break,
             }
         }
         Ok(())
@@ -226,7 +226,7 @@ struct TextEncoder {
     lines: Vec<u8>,
 }
 
-fn create(target: Target) -> Result<Box<dyn Encode>, TraceError> {
+fn create(target: WriteTarget) -> Result<Box<dyn Encode>, TraceError> {
     let Metadata {
         name,
         page_size,
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fast_way_agrees_with_the_slow_one() {
+    fn the_fast_parser_agrees_with_the_slow_one() {
         let padding = [b'\n'; FAST_LINE];
         for line in [
             &b"R 0"[..],

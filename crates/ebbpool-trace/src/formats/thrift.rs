@@ -1,12 +1,12 @@
-//! Thrift's compact protocol, in which Parquet writes its footer and the headers of
-//! its pages, looked over before the `parquet` crate decodes them.
+//! Checks Thrift's compact protocol, in which Parquet writes its footer and the headers
+//! of its pages, before the `parquet` crate decodes them.
 //!
-//! The crate believes the lengths that it finds. What a list holds takes it no bytes
-//! if that is booleans, or if the header of a page ends there, so that it counts to a
-//! damaged length for as long as that takes; and it makes room for as many bytes as
-//! a string claims to have. It also reads the fields that it knows as what they
-//! should be, whatever type they have, and goes on at another place than we do: the
-//! types in the headers of pages, which are short, are therefore checked.
+//! The crate trusts the lengths in a file. The items of a list consume no bytes if they
+//! are booleans, or if the header of a page ends there; the crate then counts to a
+//! damaged length for as long as that takes. It also allocates as many bytes as a string
+//! claims to have. And it reads the fields that it knows as if they had the right type,
+//! whatever their type is, and continues at another offset than this check; the check
+//! therefore includes the types in the headers of pages, which are short.
 
 use std::io::{self, Read, Take};
 
@@ -14,9 +14,9 @@ use bytes::Bytes;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::reader::{ChunkReader, Length};
 
-/// As deep as the Parquet crate goes.
+/// The depth of nesting that the Parquet crate accepts.
 const DEEPEST: u32 = 64;
-/// The footer's length and the magic behind it.
+/// Bytes of the footer's length and of the magic after it.
 const TAIL: u64 = 8;
 
 const NUMBER: u8 = 5;
@@ -25,12 +25,11 @@ const STRING: u8 = 8;
 const STRUCT: u8 = 12;
 const BOOLEAN: u8 = 2;
 
-/// A struct's fields as far as they are known: number, type, what is known of its
-/// own fields.
-struct Known(&'static [(i16, u8, &'static Known)]);
+/// The specified fields of a struct: number, type, and the fields of its own.
+struct StructFields(&'static [(i16, u8, &'static StructFields)]);
 
-static NOTHING: Known = Known(&[]);
-static STATISTICS: Known = Known(&[
+static NOTHING: StructFields = StructFields(&[]);
+static STATISTICS: StructFields = StructFields(&[
     (1, STRING, &NOTHING),
     (2, STRING, &NOTHING),
     (3, LONG, &NOTHING),
@@ -40,19 +39,19 @@ static STATISTICS: Known = Known(&[
     (7, BOOLEAN, &NOTHING),
     (8, BOOLEAN, &NOTHING),
 ]);
-static DATA_PAGE: Known = Known(&[
+static DATA_PAGE: StructFields = StructFields(&[
     (1, NUMBER, &NOTHING),
     (2, NUMBER, &NOTHING),
     (3, NUMBER, &NOTHING),
     (4, NUMBER, &NOTHING),
     (5, STRUCT, &STATISTICS),
 ]);
-static DICTIONARY_PAGE: Known = Known(&[
+static DICTIONARY_PAGE: StructFields = StructFields(&[
     (1, NUMBER, &NOTHING),
     (2, NUMBER, &NOTHING),
     (3, BOOLEAN, &NOTHING),
 ]);
-static DATA_PAGE_2: Known = Known(&[
+static DATA_PAGE_2: StructFields = StructFields(&[
     (1, NUMBER, &NOTHING),
     (2, NUMBER, &NOTHING),
     (3, NUMBER, &NOTHING),
@@ -63,7 +62,7 @@ static DATA_PAGE_2: Known = Known(&[
     (8, STRUCT, &STATISTICS),
 ]);
 /// The header of a page, as the Parquet format has it.
-static PAGE: Known = Known(&[
+static PAGE: StructFields = StructFields(&[
     (1, NUMBER, &NOTHING),
     (2, NUMBER, &NOTHING),
     (3, NUMBER, &NOTHING),
@@ -74,15 +73,15 @@ static PAGE: Known = Known(&[
     (8, STRUCT, &DATA_PAGE_2),
 ]);
 
-/// A Parquet file whose footer and page headers were looked over.
+/// A Parquet file whose footer and page headers are checked.
 pub(super) struct CheckedFile<R> {
     file: R,
 }
 
 impl<R: ChunkReader> CheckedFile<R> {
-    /// With a footer in which no length is impossible.
+    /// Refuses a footer with an impossible length.
     pub(super) fn new(file: R) -> ParquetResult<CheckedFile<R>> {
-        // What is no Parquet file at all is for the crate to refuse.
+        // The crate refuses files that are not Parquet at all.
         if let Some(end) = file.len().checked_sub(TAIL) {
             let tail = file.get_bytes(end, TAIL as usize)?;
             let length = tail.first_chunk().map_or(0, |b| u32::from_le_bytes(*b));
@@ -103,7 +102,7 @@ impl<R: ChunkReader> Length for CheckedFile<R> {
 impl<R: ChunkReader> ChunkReader for CheckedFile<R> {
     type T = R::T;
 
-    /// The crate reads the headers of pages this way, and the tail of the file.
+    /// The crate reads the headers of pages, and the tail of the file, by this call.
     fn get_read(&self, start: u64) -> ParquetResult<R::T> {
         let most = self.file.len().saturating_sub(start);
         if most != TAIL {
@@ -117,12 +116,12 @@ impl<R: ChunkReader> ChunkReader for CheckedFile<R> {
     }
 }
 
-/// Walks over the struct at the front of `bytes`, of which it has at most `most`.
-/// One that is cut off is refused: the crate does not notice the end in a page's
-/// header while it leaves something out.
-fn check(bytes: impl Read, most: u64, known: &Known) -> ParquetResult<()> {
-    let mut walk = Walk(bytes.take(most));
-    match walk.fields(known, DEEPEST) {
+/// Walks over the struct at the front of `bytes`, which has at most `most` bytes. A
+/// struct that is cut off is refused, because the crate does not notice the end of a
+/// page's header while it skips a field.
+fn check(bytes: impl Read, most: u64, specified: &StructFields) -> ParquetResult<()> {
+    let mut walk = Walker(bytes.take(most));
+    match walk.fields(specified, DEEPEST) {
         Ok(()) => Ok(()),
         Err(error) => match error.kind() {
             io::ErrorKind::UnexpectedEof => Err(ParquetError::EOF(
@@ -134,11 +133,11 @@ fn check(bytes: impl Read, most: u64, known: &Known) -> ParquetResult<()> {
     }
 }
 
-struct Walk<R>(Take<R>);
+struct Walker<R>(Take<R>);
 
-impl<R: Read> Walk<R> {
+impl<R: Read> Walker<R> {
     /// A struct's fields up to the byte that ends it.
-    fn fields(&mut self, known: &Known, depth: u32) -> io::Result<()> {
+    fn fields(&mut self, specified: &StructFields, depth: u32) -> io::Result<()> {
         let mut id = 0i16;
         loop {
             let head = self.byte()?;
@@ -155,23 +154,23 @@ impl<R: Read> Walk<R> {
                     .checked_add(more.into())
                     .ok_or_else(|| impossible("a field with too high a number"))?,
             };
-            let of_it = known.0.iter().find(|(known, _, _)| *known == id);
-            if let Some(&(_, type_of_it, _)) = of_it
-                && type_of_it != kind
-                && !(is_boolean(type_of_it) && is_boolean(kind))
+            let field = specified.0.iter().find(|(number, _, _)| *number == id);
+            if let Some(&(_, field_kind, _)) = field
+                && field_kind != kind
+                && !(is_boolean(field_kind) && is_boolean(kind))
             {
                 return Err(impossible("a field of another type than it should have"));
             }
-            match of_it {
-                // The value of a field that is a boolean is in its type.
+            match field {
+                // A boolean field has its value in its type.
                 _ if is_boolean(kind) => {}
-                Some(&(_, STRUCT, known)) => self.fields(known, depth)?,
+                Some(&(_, STRUCT, fields)) => self.fields(fields, depth)?,
                 _ => self.value(kind, depth)?,
             }
         }
     }
 
-    /// A value of that type, in a struct or in a collection.
+    /// A value of type `kind`, in a struct or in a collection.
     fn value(&mut self, kind: u8, depth: u32) -> io::Result<()> {
         let Some(depth) = depth.checked_sub(1) else {
             return Err(impossible("structs and lists too deep in one another"));
@@ -179,10 +178,10 @@ impl<R: Read> Walk<R> {
         match kind {
             3 => self.byte().map(|_| ()),
             4 | NUMBER | LONG => self.number().map(|_| ()),
-            7 => self.pass(8),
+            7 => self.skip(8),
             STRING => {
                 let length = self.length()?;
-                self.pass(length)
+                self.skip(length)
             }
             9 | 10 => {
                 let head = self.byte()?;
@@ -200,15 +199,15 @@ impl<R: Read> Walk<R> {
                 }
             },
             STRUCT => self.fields(&NOTHING, depth),
-            13 => self.pass(16),
+            13 => self.skip(16),
             _ => Err(impossible("a value of no type")),
         }
     }
 
-    /// What a collection holds: `count` times a value of each of these types.
+    /// The items of a collection: `count` times a value of each of these types.
     fn items(&mut self, count: u64, kinds: &[u8], depth: u32) -> io::Result<()> {
-        // Parquet has none of these where we look, and the crate does not know that
-        // each of them is a byte.
+        // Parquet has no collections of booleans here, and the crate does not know that
+        // each boolean is a byte.
         if count > 0 && kinds.iter().any(|&kind| is_boolean(kind)) {
             return Err(impossible("a list of booleans"));
         }
@@ -220,7 +219,7 @@ impl<R: Read> Walk<R> {
         Ok(())
     }
 
-    /// How many bytes or values come: a byte for each must be left.
+    /// The number of bytes or values that follow; at least a byte for each must be left.
     fn length(&mut self) -> io::Result<u64> {
         let length = self.number()?;
         match length > self.0.limit() {
@@ -241,7 +240,7 @@ impl<R: Read> Walk<R> {
         Err(impossible("a number of more than 64 bits"))
     }
 
-    fn pass(&mut self, count: u64) -> io::Result<()> {
+    fn skip(&mut self, count: u64) -> io::Result<()> {
         match io::copy(&mut self.0.by_ref().take(count), &mut io::sink())? == count {
             true => Ok(()),
             false => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -287,7 +286,7 @@ mod tests {
             0x1C, 0x13, 5, 0, 0x19, 0xF3, 16, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
             0,
         ];
-        let mut walk = Walk(all.take(all.len() as u64));
+        let mut walk = Walker(all.take(all.len() as u64));
         walk.fields(&NOTHING, DEEPEST).unwrap();
         assert_eq!(walk.0.limit(), 0, "all of it was walked over");
         for end in 0..all.len() {
@@ -298,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_looked_at_before_it_is_read() {
+    fn a_page_header_is_checked_before_it_is_read() {
         // A page's header, a footer that is an empty struct, and the tail.
         let file = |header: &[u8]| {
             let bytes = [header, &[0], &1u32.to_le_bytes(), b"PAR1"].concat();
@@ -320,14 +319,14 @@ mod tests {
     #[test]
     fn impossible_lengths_are_refused() {
         for bytes in [
-            // Booleans without an end: in a list, in a list of lists, in a map.
+            // Endless booleans: in a list, in a list of lists, in a map.
             &[0x19, 0xF1, 0xFF, 0xFF, 0xFF, 0xFF, 7][..],
             &[0x19, 0xF9, 2, 0xF2, 0xFF, 0xFF, 0xFF, 0xFF, 7],
             &[0x1B, 2, 0x13, 0, 0, 0],
-            // Letters, and values, that are not there.
+            // Letters, and values, that are missing.
             &[0x18, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1],
             &[0x19, 0xFC, 4, 0, 0, 0],
-            // More than 64 bits, no type, no end of depth.
+            // More than 64 bits, no type, endless nesting.
             &[
                 0x16, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 1,
             ],

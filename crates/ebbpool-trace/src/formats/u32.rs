@@ -8,19 +8,19 @@ use std::path::{Path, PathBuf};
 use ebbpool_cost::one_line;
 use serde_json::{Map, Value};
 
-use super::{Decode, Decoding, Encode, Entry, Opened, Target};
+use super::{Decode, Decoding, Encode, FormatEntry, OpenedTrace, WriteTarget};
 use crate::compression::{Codec, Sink};
 use crate::error::TraceError;
 use crate::output::OutputFile;
 use crate::reference::{Batch, Metadata};
 use crate::stream::{BUFFER, Stream};
 
-pub(super) static ENTRY: Entry = Entry {
+pub(super) static ENTRY: FormatEntry = FormatEntry {
     name: "u32",
     description: "little-endian 32-bit words `page << 1 | write`, metadata in a .json beside it",
     extensions: &["u32"],
     magic: |_| false,
-    // Any bytes are words; a guess would be none.
+    // Any bytes are words, so guessing is impossible.
     resembles: |_| false,
     keeps_metadata: true,
     open,
@@ -33,7 +33,7 @@ struct WordDecoder {
     stream: Stream,
 }
 
-fn open(stream: Stream, _decoding: &Decoding) -> Result<Opened, TraceError> {
+fn open(stream: Stream, _decoding: &Decoding) -> Result<OpenedTrace, TraceError> {
     if let Some(bytes) = stream.length()
         && bytes % WORD as u64 != 0
     {
@@ -49,7 +49,7 @@ fn open(stream: Stream, _decoding: &Decoding) -> Result<Opened, TraceError> {
         },
         None => Metadata::default(),
     };
-    Ok(Opened {
+    Ok(OpenedTrace {
         references: stream.length().map(|bytes| bytes / WORD as u64),
         decoder: Box::new(WordDecoder { stream }),
         metadata,
@@ -91,14 +91,14 @@ impl Decode for WordDecoder {
     }
 }
 
-/// Where a u32 trace's metadata lies.
+/// The path of a u32 trace's metadata.
 pub(super) fn sidecar(trace: &Path) -> Option<PathBuf> {
     let sidecar = Codec::of_name(trace).1.with_extension("json");
-    // A trace that is itself called .json has none.
+    // A trace that is itself called .json has no metadata file.
     (sidecar != trace).then_some(sidecar)
 }
 
-/// All fields of a sidecar, none if there is no such file.
+/// All fields of a sidecar; `None` if there is no such file.
 fn read_sidecar(path: &Path) -> Result<Option<Map<String, Value>>, TraceError> {
     let file = || one_line(&path.to_string_lossy());
     let text = match fs::read(path) {
@@ -151,14 +151,14 @@ struct WordEncoder {
     sidecar: Option<Sidecar>,
 }
 
-/// A `.json` to be written.
+/// A `.json` file to write.
 struct Sidecar {
     path: PathBuf,
     fields: Map<String, Value>,
 }
 
-fn create(target: Target) -> Result<Box<dyn Encode>, TraceError> {
-    // A pipe or device has nothing beside it.
+fn create(target: WriteTarget) -> Result<Box<dyn Encode>, TraceError> {
+    // A pipe or device has no file beside it.
     let sidecar = match sidecar(target.path) {
         Some(path) if target.sink.file().is_regular() => new_sidecar(path, target.metadata)?,
         _ => None,
@@ -170,11 +170,11 @@ fn create(target: Target) -> Result<Box<dyn Encode>, TraceError> {
     }))
 }
 
-/// What the sidecar must say from now on, none if it need not be touched.
+/// The new content of the sidecar; `None` if it does not change.
 ///
-/// One that is there already may belong to another form of the same trace
-/// (`X.u32` beside `X.u32.zst`) and say more than we know, so its other fields
-/// stay; but it must not claim another trace's page size for the new one.
+/// A sidecar that exists may belong to another form of the same trace (`X.u32` beside
+/// `X.u32.zst`) and have more fields than ours, so its other fields remain; but it must
+/// not claim another trace's page size for the new one.
 fn new_sidecar(path: PathBuf, metadata: &Metadata) -> Result<Option<Sidecar>, TraceError> {
     let old = read_sidecar(&path)?;
     if old.is_none() && metadata.is_empty() {

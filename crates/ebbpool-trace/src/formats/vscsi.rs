@@ -1,7 +1,7 @@
 //! *vscsi*: SCSI commands of VMware's virtual disks, as CloudPhysics recorded and
 //! libCacheSim reads them, versions 1 and 2.
 //!
-//! Little-endian records; the place is in sectors of 512 bytes, the length in
+//! Little-endian records; the sector counts units of 512 bytes, the length is in
 //! bytes.
 //!
 //! | version | record |
@@ -9,16 +9,16 @@
 //! | 1, 32 bytes | number u32, length u32, segments u32, command u16, version u16, sector u64, time u64 |
 //! | 2, 40 bytes | command u16, version u16, number u32, length u32, segments u32, sector u64, time u64, response time u64 |
 //!
-//! The upper byte of the version field tells the version. Commands that neither
-//! read nor write data ask for no page.
+//! The upper byte of the version field is the version. Commands that neither read nor
+//! write data request no page.
 
 use super::records::{self, ParseRecord, bytes};
 use super::requests::{Request, SECTOR, Volumes};
-use super::{Decoding, Entry, Opened};
+use super::{Decoding, FormatEntry, OpenedTrace};
 use crate::error::TraceError;
 use crate::stream::Stream;
 
-pub(super) static ENTRY: Entry = Entry {
+pub(super) static ENTRY: FormatEntry = FormatEntry {
     name: "vscsi",
     description: "records of SCSI commands (CloudPhysics, libCacheSim); read only",
     extensions: &["vscsi", "vscsitrace", "vscsi1", "vscsi2"],
@@ -29,9 +29,9 @@ pub(super) static ENTRY: Entry = Entry {
     create: None,
 };
 
-/// Where the fields of a version lie in its records, in bytes.
+/// Offsets of the fields in a version's records, in bytes.
 #[derive(Debug)]
-struct Layout {
+struct RecordLayout {
     version: u8,
     size: usize,
     command: usize,
@@ -40,8 +40,8 @@ struct Layout {
     sector: usize,
 }
 
-static LAYOUTS: [Layout; 2] = [
-    Layout {
+static LAYOUTS: [RecordLayout; 2] = [
+    RecordLayout {
         version: 2,
         size: 40,
         command: 0,
@@ -49,7 +49,7 @@ static LAYOUTS: [Layout; 2] = [
         length: 8,
         sector: 16,
     },
-    Layout {
+    RecordLayout {
         version: 1,
         size: 32,
         command: 12,
@@ -59,13 +59,13 @@ static LAYOUTS: [Layout; 2] = [
     },
 ];
 
-impl Layout {
-    /// The record says that it is of this version.
-    fn is(&self, record: &[u8]) -> bool {
+impl RecordLayout {
+    /// True if the record states this version.
+    fn matches(&self, record: &[u8]) -> bool {
         u16::from_le_bytes(bytes(record, self.version_field)) >> 8 == u16::from(self.version)
     }
 
-    /// Whether the record's command writes, if it moves data between host and
+    /// Whether the record's command writes; `None` if it moves no data between host and
     /// disk.
     fn direction(&self, record: &[u8]) -> Option<bool> {
         match u16::from_le_bytes(bytes(record, self.command)) {
@@ -83,24 +83,24 @@ fn resembles(head: &[u8]) -> bool {
     LAYOUTS.iter().any(|layout| {
         let mut records = head.chunks_exact(layout.size);
         records.len() >= 2
-            && records.clone().all(|record| layout.is(record))
+            && records.clone().all(|record| layout.matches(record))
             && records.any(|record| layout.direction(record).is_some())
     })
 }
 
-struct Record {
-    layout: &'static Layout,
+struct RecordParser {
+    layout: &'static RecordLayout,
     volumes: Volumes,
 }
 
-fn open(mut stream: Stream, decoding: &Decoding) -> Result<Opened, TraceError> {
+fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> {
     let what = "vscsi counts sectors of 512 bytes";
     let volumes = Volumes::new(&stream, decoding, what)?;
     let [second, first] = &LAYOUTS;
     let head = stream.head(2 * second.size)?;
-    let is = |layout: &Layout| {
+    let is = |layout: &RecordLayout| {
         let mut records = head.chunks_exact(layout.size).take(2).peekable();
-        records.peek().is_some() && records.all(|record| layout.is(record))
+        records.peek().is_some() && records.all(|record| layout.matches(record))
     };
     let layout = match (is(second), is(first)) {
         (true, _) => second,
@@ -116,17 +116,17 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<Opened, TraceError> {
             });
         }
     };
-    let parser = Record { layout, volumes };
+    let parser = RecordParser { layout, volumes };
     records::opened(stream, parser, (0, 0), Some(volumes.page_size), Vec::new())
 }
 
-impl ParseRecord for Record {
+impl ParseRecord for RecordParser {
     fn size(&self) -> usize {
         self.layout.size
     }
 
     fn request(&mut self, record: &[u8]) -> Result<Option<Request>, String> {
-        if !self.layout.is(record) {
+        if !self.layout.matches(record) {
             let version = self.layout.version;
             return Err(format!(
                 "expected version {version} as in the first record; the file is damaged"

@@ -1,13 +1,13 @@
-//! Drawing from any distribution in constant time (Walker's alias method), with
-//! integer weights.
+//! Draws from any distribution in constant time (Walker's alias method), with integer
+//! weights.
 
 /// A column's capacity; the weights of `n` items are scaled to `n` times this.
 const CAPACITY: u64 = 1 << 32;
 
-/// One column: two items share it.
+/// A column, which two items share.
 #[derive(Debug, Clone, Copy)]
 struct Column {
-    /// Draws below this take `own`, others `alias`.
+    /// Draws below this select `own`, others `alias`.
     threshold: u32,
     own: u32,
     alias: u32,
@@ -30,9 +30,8 @@ impl AliasTable {
         let mut columns: Vec<Column> = Vec::new();
         columns.try_reserve_exact(count).ok()?;
 
-        // Smallest first and compensated (Kahan), for what the sum is off by ends
-        // up with the first item: with 10^8 items a plain sum would be off by
-        // about an item's share.
+        // Smallest first and compensated (Kahan), because the first item gets the error of
+        // the sum: with 10^8 items a plain sum would be wrong by about an item's share.
         let (mut sum, mut lost) = (0.0, 0.0);
         for i in (0..count).rev() {
             let next = weight(i) - lost;
@@ -41,8 +40,8 @@ impl AliasTable {
             sum = with;
         }
         let scale = count as f64 * CAPACITY as f64 / sum;
-        // What rounding down takes from one item goes to the next ones, so that
-        // no item is off by more than one.
+        // The remainder of rounding one item down is added to the next ones, so that no
+        // item is wrong by more than one.
         let mut carried = 0.0;
         let mut total = 0u128;
         for i in 0..count {
@@ -52,8 +51,8 @@ impl AliasTable {
             total += u128::from(share);
             shares.push(share);
         }
-        // The last bits of the scale; nothing against the largest share. In
-        // wrapping arithmetic, for it may be too much as well as too little.
+        // The error of the scale's last bits, negligible against the largest share. The
+        // arithmetic wraps because the sum may be too large as well as too small.
         let missing = (count as u128 * u128::from(CAPACITY)).wrapping_sub(total) as u64;
         shares[0] = shares[0].wrapping_add(missing);
 
@@ -67,9 +66,9 @@ impl AliasTable {
             columns[small].alias = items[large];
             shares[large] -= CAPACITY - shares[small];
         };
-        // Both kinds are looked for from the front. A large item fills up small
-        // columns until it is small itself: then the next large one fills its
-        // column, at once if the search has passed it, else when it gets there.
+        // Large and small items are searched from the front. A large item fills small
+        // columns until it is small itself. Then the next large item fills its column: at
+        // once if the search has passed it, else when the search gets there.
         let next_large = |shares: &[u64], from: usize| {
             let found = shares[from..].iter().position(|&share| share >= CAPACITY);
             found.map(|offset| from + offset)
@@ -99,8 +98,7 @@ impl AliasTable {
         self.columns.len()
     }
 
-    /// The item that a draw of a column below [`AliasTable::len`] and of 32 bits
-    /// means.
+    /// The item for a random column below [`AliasTable::len`] and 32 random bits.
     #[inline]
     pub(crate) fn item(&self, column: usize, bits: u32) -> u32 {
         let Column {
@@ -108,7 +106,7 @@ impl AliasTable {
             own,
             alias,
         } = self.columns[column];
-        // Which of the two is unpredictable, so no branch.
+        // The choice is unpredictable, so it is made without a branch.
         [own, alias][usize::from(bits >= threshold)]
     }
 }
@@ -154,7 +152,7 @@ mod tests {
                 let sum = kahan((0..count).map(weight));
                 for (i, found) in probabilities(&table).into_iter().enumerate() {
                     let error = (found - weight(i) / sum).abs();
-                    // One unit of the last place, and what the largest takes up.
+                    // One unit of the last place, and the error that the largest absorbs.
                     let allowed = 2.0 / (CAPACITY as f64 * count as f64) + 1e-15;
                     assert!(error <= allowed, "{count} {alpha} {i}: {error:e}");
                 }

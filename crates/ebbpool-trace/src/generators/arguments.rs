@@ -1,4 +1,4 @@
-//! Parameters of generators: what there is, and reading what was given.
+//! Parameters of generators, and parsing of arguments.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use crate::workload::WorkloadError;
 pub(super) const REQUIRED: &str = "none: it must be given";
 
 /// Any whole number.
-pub(super) const WORD: Kind = Kind::Integer {
+pub(super) const WORD: ArgumentKind = ArgumentKind::Integer {
     min: 0,
     max: u64::MAX,
 };
@@ -22,7 +22,7 @@ pub(super) const WORD: Kind = Kind::Integer {
 /// Most generators' share of writes.
 pub(super) const WRITE: Parameter = Parameter {
     name: "write",
-    kind: Kind::Decimal { max: 1 },
+    kind: ArgumentKind::Decimal { max: 1 },
     default: "0.3",
     description: "share of references that write",
 };
@@ -40,11 +40,11 @@ pub(super) const SEED: Parameter = Parameter {
 pub struct Parameter {
     /// The word before the equals sign.
     pub name: &'static str,
-    /// What it takes.
-    pub kind: Kind,
-    /// The value if it is left out, or in words where that depends on others.
+    /// The kind of its values.
+    pub kind: ArgumentKind,
+    /// The value if it is left out, or a description where that depends on other parameters.
     pub default: &'static str,
-    /// What it means, in a few words.
+    /// A description of a few words.
     pub description: &'static str,
 }
 
@@ -55,9 +55,9 @@ impl Parameter {
     }
 }
 
-/// What a parameter takes.
+/// The values that a parameter takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ArgumentKind {
     /// A whole number, both ends included.
     Integer {
         /// The lowest.
@@ -75,35 +75,34 @@ pub enum Kind {
     Boolean,
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// Two decimal numbers `A/B`: a share A of the references goes to a share B of
-    /// the pages.
+    /// Two decimal numbers `A/B`: a share A of the references is to a share B of the pages.
     Skew,
     /// A trace: a file or a generator, in parentheses if it has parameters.
     Trace,
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ArgumentKind {
     /// The range in words, as in "a whole number from 1 to 9".
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Kind::Integer { min, max: u64::MAX } => {
+            ArgumentKind::Integer { min, max: u64::MAX } => {
                 write!(formatter, "a whole number from {min} to 2^64-1")
             }
-            Kind::Integer { min, max } => write!(formatter, "a whole number from {min} to {max}"),
-            Kind::Decimal { max } => write!(formatter, "a decimal number from 0 to {max}"),
-            Kind::Boolean => formatter.write_str("true or false"),
-            Kind::Choice(words) => formatter.write_str(&words.join(" or ")),
-            Kind::Skew => formatter.write_str(
+            ArgumentKind::Integer { min, max } => write!(formatter, "a whole number from {min} to {max}"),
+            ArgumentKind::Decimal { max } => write!(formatter, "a decimal number from 0 to {max}"),
+            ArgumentKind::Boolean => formatter.write_str("true or false"),
+            ArgumentKind::Choice(words) => formatter.write_str(&words.join(" or ")),
+            ArgumentKind::Skew => formatter.write_str(
                 "two decimal numbers between 0 and 1, the first not below the second, as in 0.8/0.2",
             ),
-            Kind::Trace => {
+            ArgumentKind::Trace => {
                 formatter.write_str("a file or a generator, in parentheses if it has parameters")
             }
         }
     }
 }
 
-/// What was given for a generator, names checked, values not yet.
+/// The arguments of a generator: names are checked, values are not yet.
 pub(super) struct Arguments<'a> {
     spec: String,
     info: &'static GeneratorInfo,
@@ -112,8 +111,8 @@ pub(super) struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// Reads `name=value,name=value`; `spec` is the whole argument for messages,
-    /// `reading` is how traces among the values are read.
+    /// Parses `name=value,name=value`; `spec` is the whole argument for messages,
+    /// `reading` says how to read traces among the values.
     pub(super) fn parse(
         spec: &str,
         info: &'static GeneratorInfo,
@@ -140,7 +139,7 @@ impl<'a> Arguments<'a> {
             let (name, value) = (name.trim(), value.trim());
             let parameters = info.parameters;
             let Some(parameter) = parameters.iter().find(|parameter| parameter.name == name) else {
-                let nearest = did_you_mean(name, parameters.iter().map(|known| known.name));
+                let nearest = did_you_mean(name, parameters.iter().map(|other| other.name));
                 return Err(refuse(format!("unknown parameter '{name}'{nearest}")));
             };
             if given.iter().any(|(earlier, _)| earlier.name == name) {
@@ -156,21 +155,23 @@ impl<'a> Arguments<'a> {
         })
     }
 
-    /// The generator with all its parameters but traces, values in one spelling:
-    /// the same for arguments that mean the same.
+    /// The generator with all its parameters except traces, in canonical spelling: equal for
+    /// arguments that mean the same.
     pub(super) fn canonical(&self) -> String {
         let each = self.info.parameters.iter().map(|parameter| {
             let given = self
                 .given
                 .iter()
-                .find(|(known, _)| known.name == parameter.name);
+                .find(|(other, _)| other.name == parameter.name);
             let text = given.map_or(parameter.default, |&(_, text)| text);
             let value = match parameter.kind {
-                Kind::Integer { .. } => text.parse().ok().map(|value: u64| value.to_string()),
-                Kind::Decimal { .. } => Decimal::plain(text).ok().map(canonical_decimal),
-                Kind::Skew => skew(text).map(|(a, b)| format!("{a}/{b}")),
-                Kind::Boolean | Kind::Choice(_) => None,
-                Kind::Trace => Some("trace".to_owned()),
+                ArgumentKind::Integer { .. } => {
+                    text.parse().ok().map(|value: u64| value.to_string())
+                }
+                ArgumentKind::Decimal { .. } => Decimal::plain(text).ok().map(canonical_decimal),
+                ArgumentKind::Skew => skew(text).map(|(a, b)| format!("{a}/{b}")),
+                ArgumentKind::Boolean | ArgumentKind::Choice(_) => None,
+                ArgumentKind::Trace => Some("trace".to_owned()),
             };
             format!(
                 "{}={}",
@@ -184,7 +185,7 @@ impl<'a> Arguments<'a> {
     /// The value of an integer parameter or its default.
     pub(super) fn integer(&self, name: &str) -> Result<u64, TraceError> {
         self.read(name, |text, kind| {
-            let Kind::Integer { min, max } = kind else {
+            let ArgumentKind::Integer { min, max } = kind else {
                 return None;
             };
             let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -196,7 +197,7 @@ impl<'a> Arguments<'a> {
     /// The value of a decimal parameter or its default.
     pub(super) fn decimal(&self, name: &str) -> Result<Decimal, TraceError> {
         self.read(name, |text, kind| {
-            let Kind::Decimal { max } = kind else {
+            let ArgumentKind::Decimal { max } = kind else {
                 return None;
             };
             Decimal::plain(text).ok().filter(|value| value.at_most(max))
@@ -217,7 +218,7 @@ impl<'a> Arguments<'a> {
     /// The value of a parameter that takes one of some words, or its default.
     pub(super) fn choice(&self, name: &str) -> Result<&'static str, TraceError> {
         self.read(name, |text, kind| {
-            let Kind::Choice(words) = kind else {
+            let ArgumentKind::Choice(words) = kind else {
                 return None;
             };
             words.iter().copied().find(|&word| word == text)
@@ -229,8 +230,8 @@ impl<'a> Arguments<'a> {
         self.read(name, |text, _| skew(text))
     }
 
-    /// The trace that must be given for `name`. It is decoded as the generator's
-    /// user asked, but not cut.
+    /// The trace that must be given for `name`. It is decoded by the options of the
+    /// generator's user, but neither skipped into nor limited.
     pub(super) fn trace(&self, name: &str) -> Result<Source, TraceError> {
         let given = self
             .given
@@ -267,7 +268,7 @@ impl<'a> Arguments<'a> {
         Source::parse_with(inner, &reading)
     }
 
-    /// A workload that there cannot be.
+    /// The error of an impossible workload.
     pub(super) fn refuse_workload(&self, source: WorkloadError) -> TraceError {
         TraceError::Workload {
             spec: self.spec.clone(),
@@ -275,7 +276,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// A value that does not suit the others.
+    /// The error of a value that does not suit the other values.
     pub(super) fn refuse_value(
         &self,
         parameter: &'static str,
@@ -297,7 +298,11 @@ impl<'a> Arguments<'a> {
             .any(|(parameter, _)| parameter.name == name)
     }
 
-    fn read<T>(&self, name: &str, read: impl Fn(&str, Kind) -> Option<T>) -> Result<T, TraceError> {
+    fn read<T>(
+        &self,
+        name: &str,
+        read: impl Fn(&str, ArgumentKind) -> Option<T>,
+    ) -> Result<T, TraceError> {
         let given = self
             .given
             .iter()
@@ -353,7 +358,7 @@ fn describe(info: &GeneratorInfo) -> String {
     each.join(", ")
 }
 
-/// A decimal number as it stands in a canonical spelling: `3e-1`.
+/// The canonical spelling of a decimal number: `3e-1`.
 fn canonical_decimal(number: Decimal) -> String {
     let (digits, places) = number.digits_and_places();
     format!("{digits}e-{places}")
@@ -400,19 +405,21 @@ mod tests {
         for info in super::super::generators() {
             let arguments = Arguments::parse(info.name, info, "", &reading).unwrap();
             for parameter in info.parameters {
-                // Defaults in words and other parameters are resolved by the generator.
+                // The generator resolves defaults that are descriptions or other parameters.
                 let another = |other: &Parameter| other.name == parameter.default;
                 if parameter.default.contains(' ') || info.parameters.iter().any(another) {
                     continue;
                 }
-                match parameter.kind {
-                    Kind::Integer { .. } => drop(arguments.integer(parameter.name).unwrap()),
-                    Kind::Decimal { .. } => drop(arguments.decimal(parameter.name).unwrap()),
-                    Kind::Boolean => drop(arguments.boolean(parameter.name).unwrap()),
-                    Kind::Choice(_) => drop(arguments.choice(parameter.name).unwrap()),
-                    Kind::Skew => drop(arguments.skew(parameter.name).unwrap()),
-                    Kind::Trace => drop(arguments.trace(parameter.name).unwrap()),
-                }
+                let name = parameter.name;
+                let valid = match parameter.kind {
+                    ArgumentKind::Integer { .. } => arguments.integer(name).is_ok(),
+                    ArgumentKind::Decimal { .. } => arguments.decimal(name).is_ok(),
+                    ArgumentKind::Boolean => arguments.boolean(name).is_ok(),
+                    ArgumentKind::Choice(_) => arguments.choice(name).is_ok(),
+                    ArgumentKind::Skew => arguments.skew(name).is_ok(),
+                    ArgumentKind::Trace => arguments.trace(name).is_ok(),
+                };
+                assert!(valid, "{name} of {}", info.name);
             }
         }
     }

@@ -1,11 +1,11 @@
-//! Generated reference strings, wherever a trace is named.
+//! Generated reference strings, which can be used wherever a trace is named.
 //!
-//! Same arguments, same references, on every machine: draws are made of
-//! integers, and the little floating point there is (set-up of weights) uses
-//! only the four operations that IEEE 754 defines to the last bit.
+//! The same arguments give the same references on every machine: random draws use
+//! integers, and the few floating-point computations (the set-up of weights) use only the
+//! four operations that IEEE 754 defines to the last bit.
 //!
-//! To add one: a file here with an [`Entry`], its `mod` line, and a line in
-//! [`ENTRIES`].
+//! To add a generator, add a file here with a [`GeneratorEntry`], its `mod` line, and a
+//! line in [`ENTRIES`].
 
 pub(crate) mod alias;
 pub(crate) mod arguments;
@@ -23,17 +23,17 @@ mod workload_dynamics;
 pub(crate) mod zipf;
 
 use crate::error::TraceError;
-use crate::formats::{Decode, Opened};
+use crate::formats::{Decode, OpenedTrace};
 use crate::reference::{Batch, Metadata};
 use crate::source::{ReadOptions, Source};
 
-pub use arguments::{Kind, Parameter};
+pub use arguments::{ArgumentKind, Parameter};
 
 use arguments::Arguments;
 use ebbpool_cost::{did_you_mean, one_line};
 
 /// Every generator.
-static ENTRIES: &[&Entry] = &[
+static ENTRIES: &[&GeneratorEntry] = &[
     &zipf::ENTRY,
     &uniform::ENTRY,
     &self_similar::ENTRY,
@@ -46,42 +46,42 @@ static ENTRIES: &[&Entry] = &[
 ];
 
 /// A generator's registry entry.
-struct Entry {
+struct GeneratorEntry {
     info: GeneratorInfo,
     build: fn(&Arguments) -> Result<Box<dyn Generator>, TraceError>,
 }
 
-/// What people are told about a generator.
+/// The description of a generator for help and documentation.
 #[derive(Debug, Clone, Copy)]
 pub struct GeneratorInfo {
     /// The word before the colon.
     pub name: &'static str,
-    /// What it generates, in a sentence.
+    /// A description of one sentence.
     pub summary: &'static str,
-    /// What may follow the colon, in any order.
+    /// The parameters, which may follow the colon in any order.
     pub parameters: &'static [Parameter],
 }
 
 /// A generator with its arguments.
 pub(crate) trait Generator: Send + Sync {
-    /// Starts from the first reference; `spec` is for messages.
-    fn open(&self, spec: &str) -> Result<Opened, TraceError>;
+    /// Opens the trace at the first reference; `spec` is for messages.
+    fn open(&self, spec: &str) -> Result<OpenedTrace, TraceError>;
 
-    /// The trace that the references are made of, if there is one.
+    /// The trace from which the references are made, if there is one.
     fn base(&self) -> Option<&Source> {
         None
     }
 }
 
-/// A generator that makes its references out of random numbers alone.
-trait Draws: Send + Sync {
-    /// References in all.
+/// A generator that makes its references from random numbers alone.
+trait RandomGenerator: Send + Sync {
+    /// The total number of references.
     fn references(&self) -> u64;
 
-    /// Pages of the imagined database.
+    /// Pages of the simulated database.
     fn pages(&self) -> u64;
 
-    /// Bytes in a page, if the imagined database says so.
+    /// Bytes in a page, if the simulated database has a page size.
     fn page_size(&self) -> Option<u64> {
         None
     }
@@ -96,11 +96,11 @@ trait References: Send {
     fn fill(&mut self, batch: &mut Batch, count: usize);
 }
 
-impl<D: Draws> Generator for D {
-    fn open(&self, spec: &str) -> Result<Opened, TraceError> {
+impl<D: RandomGenerator> Generator for D {
+    fn open(&self, spec: &str) -> Result<OpenedTrace, TraceError> {
         let references = self.references();
-        Ok(Opened {
-            decoder: Box::new(Drawn {
+        Ok(OpenedTrace {
+            decoder: Box::new(LimitedReferences {
                 stream: self.start(spec)?,
                 done: 0,
                 references,
@@ -116,14 +116,14 @@ impl<D: Draws> Generator for D {
     }
 }
 
-/// An endless stream, cut to its number of references.
-struct Drawn {
+/// An endless stream, limited to a number of references.
+struct LimitedReferences {
     stream: Box<dyn References>,
     done: u64,
     references: u64,
 }
 
-impl Decode for Drawn {
+impl Decode for LimitedReferences {
     fn fill(&mut self, batch: &mut Batch, max: usize) -> Result<(), TraceError> {
         let left = self.references - self.done;
         let count = usize::try_from(left).unwrap_or(usize::MAX).min(max);
@@ -142,10 +142,10 @@ impl Decode for Drawn {
     }
 }
 
-/// A generator as it was named.
-pub(crate) struct Named {
+/// A generator with its canonical name.
+pub(crate) struct NamedGenerator {
     pub(crate) generator: Box<dyn Generator>,
-    /// The same for arguments that mean the same; a base is not part of it.
+    /// Equal for arguments that mean the same; does not include a base.
     pub(crate) canonical: String,
 }
 
@@ -160,19 +160,22 @@ pub(crate) fn list() -> String {
     names.join(", ")
 }
 
-/// The generator that `spec` asks for, `None` if it does not look like one; traces
-/// among its arguments are decoded as `reading` says.
-pub(crate) fn parse(spec: &str, reading: &ReadOptions) -> Result<Option<Named>, TraceError> {
+/// The generator that `spec` names; `None` if it does not look like one. Traces among its
+/// arguments are decoded as `reading` says.
+pub(crate) fn parse(
+    spec: &str,
+    reading: &ReadOptions,
+) -> Result<Option<NamedGenerator>, TraceError> {
     let (name, rest) = spec.split_once(':').unwrap_or((spec, ""));
     if let Some(entry) = ENTRIES.iter().find(|entry| entry.info.name == name) {
         let arguments = Arguments::parse(spec, &entry.info, rest, reading)?;
-        return Ok(Some(Named {
+        return Ok(Some(NamedGenerator {
             generator: (entry.build)(&arguments)?,
             canonical: arguments.canonical(),
         }));
     }
-    // A word, a colon, perhaps parameters: meant as a generator, unless it is
-    // only a path with a colon in it.
+    // A word, a colon and perhaps parameters mean a generator, unless they are only a path
+    // with a colon in it.
     let word = !name.is_empty()
         && name
             .chars()

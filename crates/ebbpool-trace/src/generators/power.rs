@@ -1,9 +1,8 @@
 //! `x^-a` from the four basic operations.
 //!
-//! The platform's `pow`, `exp` and `ln` differ in their last bits from one
-//! library to the next, and a weight that differs there changes a trace. IEEE
-//! 754 defines `+ - * /` exactly, so what is built of them alone, in a fixed
-//! order, is the same everywhere.
+//! The last bits of `pow`, `exp` and `ln` differ between platforms' libraries, and a
+//! weight that differs there changes a trace. IEEE 754 defines `+ - * /` exactly, so a
+//! computation from these alone, in a fixed order, has the same result everywhere.
 
 /// ln 2 in two parts, the first with enough trailing zeros that its multiples
 /// are exact.
@@ -23,7 +22,7 @@ pub(crate) fn inverse_power(rank: u64, alpha: f64) -> f64 {
 }
 
 /// `(k/n)^theta - ((k-1)/n)^theta`, for 1 <= k <= n and a theta above 0 and at most
-/// 1, to about 12 digits, also where the two differ by less than a last bit.
+/// 1, to about 12 digits, even where the two powers differ by less than their last bit.
 pub(crate) fn power_step(k: u64, n: u64, theta: f64) -> f64 {
     let upper = exp(theta * (ln(k) - ln(n)));
     if k <= 1 {
@@ -124,7 +123,7 @@ mod tests {
                     assert!(error < 1e-11, "{theta} {k} of {n}: off by {error:e}");
                 }
             }
-            // The derivative is as good as the difference this far out.
+            // For such large k the derivative is as exact as the difference.
             let (k, n) = (999_999_999u64, 1_000_000_000u64);
             let slope = theta / n as f64 * ((k as f64 - 0.5) / n as f64).powf(theta - 1.0);
             let error = (power_step(k, n, theta) / slope - 1.0).abs();

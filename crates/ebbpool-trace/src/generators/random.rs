@@ -1,12 +1,12 @@
-//! Random numbers that are the same everywhere, all in integers.
+//! Random numbers that are the same on every machine, computed with integers.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 /// A stream of random bits with the draws that generators need.
 ///
-/// xoshiro256++, seeded through SplitMix64; both are published algorithms, so
-/// that other programs can generate the same traces.
+/// xoshiro256++, seeded by SplitMix64; both are published algorithms, so that other
+/// programs can generate the same traces.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(Xoshiro256PlusPlus);
 
@@ -58,8 +58,8 @@ impl Random {
         self.below(chance.denominator) < chance.numerator
     }
 
-    /// Puts `items` into an order of which each is equally likely (Fisher-Yates
-    /// from the end).
+    /// Puts `items` into a random order, all orders being equally likely (Fisher-Yates from
+    /// the end).
     pub(crate) fn shuffle(&mut self, items: &mut [u32]) {
         for last in (1..items.len()).rev() {
             let other = self.below(last as u64 + 1) as usize;

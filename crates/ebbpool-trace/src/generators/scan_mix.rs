@@ -5,27 +5,27 @@
 //! spread evenly, over 10,000 further pages. Without its scans the trace is what
 //! `zipf` generates from the same arguments.
 
-use super::arguments::{Arguments, Kind, Parameter, SEED, WRITE};
+use super::arguments::{ArgumentKind, Arguments, Parameter, SEED, WRITE};
 use super::random::{Chance, Random};
 use super::zipf::{ALPHA, MOST_PAGES, Zipf};
-use super::{Draws, Entry, Generator, GeneratorInfo, References};
+use super::{Generator, GeneratorEntry, GeneratorInfo, RandomGenerator, References};
 use crate::error::TraceError;
 use crate::reference::Batch;
 
-/// Far below 2^64, so that sums and products of a few stay below it too.
+/// Far below 2^64, so that sums and products of a few such numbers stay below it too.
 const MANY: u64 = 1_000_000_000_000_000_000;
 const SOME: u64 = 1_000_000_000;
-/// Keeps the scans' draws apart from those of the zipf references.
+/// Makes the random draws of scans independent of those of the zipf references.
 const SCANS: u64 = 0x5CA9_5CA9_5CA9_5CA9;
 
-pub(super) static ENTRY: Entry = Entry {
+pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
     info: GeneratorInfo {
         name: "scan-mix",
         summary: "a zipf trace with sequential scans in between, spread evenly",
         parameters: &[
             Parameter {
                 name: "pages",
-                kind: Kind::Integer {
+                kind: ArgumentKind::Integer {
                     min: 1,
                     max: MOST_PAGES,
                 },
@@ -34,7 +34,7 @@ pub(super) static ENTRY: Entry = Entry {
             },
             Parameter {
                 name: "refs",
-                kind: Kind::Integer { min: 0, max: MANY },
+                kind: ArgumentKind::Integer { min: 0, max: MANY },
                 default: "100000",
                 description: "zipf references; those of the scans come on top",
             },
@@ -56,37 +56,37 @@ pub(super) static ENTRY: Entry = Entry {
             },
             Parameter {
                 name: "shared",
-                kind: Kind::Boolean,
+                kind: ArgumentKind::Boolean,
                 default: "false",
                 description: "zipf reads and writes rank the pages alike",
             },
             Parameter {
                 name: "scans",
-                kind: Kind::Integer { min: 0, max: SOME },
+                kind: ArgumentKind::Integer { min: 0, max: SOME },
                 default: "50",
                 description: "number of scans",
             },
             Parameter {
                 name: "scan-length",
-                kind: Kind::Integer { min: 0, max: SOME },
+                kind: ArgumentKind::Integer { min: 0, max: SOME },
                 default: "1000",
                 description: "references of each scan",
             },
             Parameter {
                 name: "scan-first",
-                kind: Kind::Integer { min: 0, max: MANY },
+                kind: ArgumentKind::Integer { min: 0, max: MANY },
                 default: "pages",
                 description: "first page of the scanned area",
             },
             Parameter {
                 name: "scan-pages",
-                kind: Kind::Integer { min: 1, max: MANY },
+                kind: ArgumentKind::Integer { min: 1, max: MANY },
                 default: "10000",
                 description: "pages of the scanned area; a scan that reaches its end goes on at its first page",
             },
             Parameter {
                 name: "scan-start",
-                kind: Kind::Choice(&["random", "next", "first"]),
+                kind: ArgumentKind::Choice(&["random", "next", "first"]),
                 default: "random",
                 description: "a scan begins anywhere in the area, behind the scan before, or at the area's first page",
             },
@@ -102,21 +102,22 @@ pub(super) static ENTRY: Entry = Entry {
     build,
 };
 
+/// Where a scan starts.
 #[derive(Debug, Clone, Copy)]
-enum Start {
+enum ScanStart {
     Random,
     Next,
     First,
 }
 
-/// What scans look like.
+/// The number and shape of scans.
 #[derive(Debug, Clone, Copy)]
 struct Scans {
     count: u64,
     length: u64,
     first: u64,
     pages: u64,
-    start: Start,
+    start: ScanStart,
     write: Chance,
 }
 
@@ -140,9 +141,9 @@ fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
             first,
             pages: arguments.integer("scan-pages")?,
             start: match arguments.choice("scan-start")? {
-                "random" => Start::Random,
-                "next" => Start::Next,
-                _ => Start::First,
+                "random" => ScanStart::Random,
+                "next" => ScanStart::Next,
+                _ => ScanStart::First,
             },
             write: arguments.chance("scan-write")?,
         },
@@ -151,7 +152,7 @@ fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
     }))
 }
 
-impl Draws for ScanMix {
+impl RandomGenerator for ScanMix {
     fn references(&self) -> u64 {
         self.zipf.references() + self.scans.count * self.scans.length
     }
@@ -184,13 +185,13 @@ struct Stream {
     begun: u64,
     /// The next page of the scan, counted from the area's first.
     offset: u64,
-    /// References that the scan at hand still has.
+    /// References left in the current scan.
     left: u64,
 }
 
 impl Stream {
-    /// Zipf references until the next scan: the trace falls into as many equal parts
-    /// as there are scans, with a scan in the middle of each.
+    /// Zipf references until the next scan: the trace consists of as many equal parts as
+    /// there are scans, with a scan in the middle of each.
     fn until_scan(&self) -> u64 {
         if self.begun == self.scans.count {
             return u64::MAX;
@@ -204,9 +205,9 @@ impl Stream {
         self.begun += 1;
         self.left = self.scans.length;
         match self.scans.start {
-            Start::Random => self.offset = self.random.below(self.scans.pages),
-            Start::Next => {}
-            Start::First => self.offset = 0,
+            ScanStart::Random => self.offset = self.random.below(self.scans.pages),
+            ScanStart::Next => {}
+            ScanStart::First => self.offset = 0,
         }
     }
 
@@ -225,17 +226,17 @@ impl Stream {
 
 impl References for Stream {
     fn fill(&mut self, batch: &mut Batch, count: usize) {
-        let mut wanted = count as u64;
-        while wanted > 0 {
-            let scanned = self.left.min(wanted);
+        let mut left = count as u64;
+        while left > 0 {
+            let scanned = self.left.min(left);
             self.scan(batch, scanned);
-            wanted -= scanned;
-            let zipf = self.until_scan().min(wanted);
+            left -= scanned;
+            let zipf = self.until_scan().min(left);
             if self.left == 0 {
                 self.zipf.fill(batch, zipf as usize);
                 self.zipf_done += zipf;
-                wanted -= zipf;
-                if wanted > 0 {
+                left -= zipf;
+                if left > 0 {
                     self.begin_scan();
                 }
             }

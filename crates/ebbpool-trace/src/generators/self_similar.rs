@@ -1,5 +1,5 @@
-//! `self-similar`: a share A of the references goes to a share B of the pages, and
-//! within these the same again, and so on.
+//! `self-similar`: a share A of the references is to a share B of the pages, and the same
+//! holds within these pages, and so on.
 //!
 //! After Gray et al., Quickly Generating Billion-Record Synthetic Databases (SIGMOD
 //! 1994): the hottest k of n pages get (k/n)^theta of the references, with
@@ -10,22 +10,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ebbpool_cost::Decimal;
 
 use super::alias::AliasTable;
-use super::arguments::{Arguments, Kind, Parameter, SEED, WORD, WRITE};
+use super::arguments::{ArgumentKind, Arguments, Parameter, SEED, WORD, WRITE};
 use super::power::{ln_of_fraction, power_step};
 use super::random::{Chance, Random};
 use super::zipf::MOST_PAGES;
-use super::{Draws, Entry, Generator, GeneratorInfo, References};
+use super::{Generator, GeneratorEntry, GeneratorInfo, RandomGenerator, References};
 use crate::error::TraceError;
 use crate::reference::Batch;
 
-pub(super) static ENTRY: Entry = Entry {
+pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
     info: GeneratorInfo {
         name: "self-similar",
         summary: "independent references; a share of them goes to a share of the pages, and so on within these",
         parameters: &[
             Parameter {
                 name: "pages",
-                kind: Kind::Integer {
+                kind: ArgumentKind::Integer {
                     min: 1,
                     max: MOST_PAGES,
                 },
@@ -40,14 +40,14 @@ pub(super) static ENTRY: Entry = Entry {
             },
             Parameter {
                 name: "skew",
-                kind: Kind::Skew,
+                kind: ArgumentKind::Skew,
                 default: "0.8/0.2",
                 description: "share of the references that goes to that share of the pages",
             },
             WRITE,
             Parameter {
                 name: "shuffled",
-                kind: Kind::Boolean,
+                kind: ArgumentKind::Boolean,
                 default: "false",
                 description: "hot pages lie anywhere; otherwise page 0 is the hottest and its neighbours are next",
             },
@@ -64,7 +64,7 @@ struct SelfSimilar {
     write: Chance,
     shuffled: bool,
     seed: u64,
-    /// Made when first needed, then kept: a trace may be opened many times.
+    /// Made on first use and then reused, since a trace may be opened many times.
     start: Mutex<Option<Stream>>,
 }
 
@@ -80,7 +80,7 @@ fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
     }))
 }
 
-impl Draws for SelfSimilar {
+impl RandomGenerator for SelfSimilar {
     fn references(&self) -> u64 {
         self.references
     }
@@ -124,8 +124,8 @@ impl SelfSimilar {
     }
 }
 
-/// The distribution in which the items are referenced, the hottest first; `None` without enough
-/// memory. There must be one at least.
+/// The distribution of references over the items, which are given hottest first; `None` without
+/// enough memory. There must be at least one item.
 pub(crate) fn table(ranking: &[u32], skew: (Decimal, Decimal)) -> Option<AliasTable> {
     let [references, hot] = [skew.0, skew.1].map(|share| {
         let (numerator, denominator) = share.parts();

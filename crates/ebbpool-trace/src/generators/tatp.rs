@@ -1,34 +1,34 @@
 //! `tatp`: the page requests of TATP (the papers' TM1) on a row store.
 //!
 //! Seven transactions on four tables, in the standard mix and with its non-uniform
-//! choice of subscribers. Which facilities and forwardings a subscriber has at the
-//! start follows from his number, so that none are stored.
+//! choice of subscribers. The facilities and forwardings that a subscriber has at the
+//! start follow from the subscriber's number, so none are stored.
 
 use hashbrown::HashMap;
 
-use super::arguments::{Arguments, Kind, Parameter, SEED};
+use super::arguments::{ArgumentKind, Arguments, Parameter, SEED};
 use super::database::{
-    Benchmark, CLIENTS, HINT_BITS, Heap, HeapSize, Index, IndexSize, Layout, Options, PAGE_SIZE,
-    REFERENCES, Transaction, WARMUP, generator, mixed,
+    Benchmark, BenchmarkOptions, CLIENTS, HINT_BITS, Heap, HeapSize, Index, IndexSize, PAGE_SIZE,
+    PageAllocator, REFERENCES, Transaction, WARMUP, generator, mixed,
 };
-use super::{Entry, Generator, GeneratorInfo};
+use super::{Generator, GeneratorEntry, GeneratorInfo};
 use crate::error::TraceError;
 
 /// A transaction makes more references than this on average.
 const FEWEST: u64 = 5;
-/// Of 100 transactions, how many are of this kind or of one before it.
-const MIX: [(u64, Profile); 7] = [
-    (35, Profile::GetSubscriberData),
-    (45, Profile::GetNewDestination),
-    (80, Profile::GetAccessData),
-    (82, Profile::UpdateSubscriberData),
-    (96, Profile::UpdateLocation),
-    (98, Profile::InsertCallForwarding),
-    (100, Profile::DeleteCallForwarding),
+/// For each kind, how many of 100 transactions are of this kind or an earlier one.
+const MIX: [(u64, TransactionKind); 7] = [
+    (35, TransactionKind::GetSubscriberData),
+    (45, TransactionKind::GetNewDestination),
+    (80, TransactionKind::GetAccessData),
+    (82, TransactionKind::UpdateSubscriberData),
+    (96, TransactionKind::UpdateLocation),
+    (98, TransactionKind::InsertCallForwarding),
+    (100, TransactionKind::DeleteCallForwarding),
 ];
 
 #[derive(Debug, Clone, Copy)]
-enum Profile {
+enum TransactionKind {
     GetSubscriberData,
     GetNewDestination,
     GetAccessData,
@@ -38,14 +38,14 @@ enum Profile {
     DeleteCallForwarding,
 }
 
-pub(super) static ENTRY: Entry = Entry {
+pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
     info: GeneratorInfo {
         name: "tatp",
         summary: "page requests of TATP (TM1) on PostgreSQL's heap files and B+-trees",
         parameters: &[
             Parameter {
                 name: "subscribers",
-                kind: Kind::Integer {
+                kind: ArgumentKind::Integer {
                     min: 1,
                     max: 1_000_000_000,
                 },
@@ -64,20 +64,20 @@ pub(super) static ENTRY: Entry = Entry {
 };
 
 fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
-    generator::<Register>("subscribers", arguments)
+    generator::<TatpDatabase>("subscribers", arguments)
 }
 
-/// A row of a table that has up to four a subscriber.
+/// A row of a table that has up to four rows per subscriber.
 #[derive(Debug, Clone, Copy)]
-struct Detail {
-    /// Its place in key order.
+struct SubscriberRow {
+    /// Its rank in key order.
     rank: u64,
     /// Whether it exists.
     exists: bool,
 }
 
 /// The database.
-struct Register {
+struct TatpDatabase {
     subscribers: u64,
     /// The A of the standard's non-uniform numbers.
     skew: u64,
@@ -90,14 +90,14 @@ struct Register {
     access_info_key: Index,
     facility_key: Index,
     forwarding_key: Index,
-    /// Forwardings that were inserted, with their page, or deleted.
+    /// Inserted forwardings with their page, and `None` for deleted ones.
     changed: HashMap<u64, Option<u32>>,
     pages: u64,
 }
 
-impl Register {
-    fn new(subscribers: u64, options: &Options) -> Register {
-        let mut layout = Layout::default();
+impl TatpDatabase {
+    fn new(subscribers: u64, options: &BenchmarkOptions) -> TatpDatabase {
+        let mut allocator = PageAllocator::default();
         let transactions = options.transactions(FEWEST);
         let (details, forwardings) = (subscribers * 5 / 2 + 4, subscribers * 15 / 4 + 8);
         let mut heap = |rows, bytes, growth| {
@@ -107,7 +107,7 @@ impl Register {
                 versions: 100,
                 growth,
             };
-            Heap::new(size, options.page_size, options.clients, &mut layout)
+            Heap::new(size, options.page_size, options.clients, &mut allocator)
         };
         let tables = (
             heap(subscribers, 114, (transactions / 6).min(subscribers / 8)),
@@ -117,9 +117,9 @@ impl Register {
         );
         let mut index = |keys, entry| {
             let size = IndexSize::built(keys, entry);
-            Index::new(size, options.page_size, &mut layout)
+            Index::new(size, options.page_size, &mut allocator)
         };
-        Register {
+        TatpDatabase {
             subscribers,
             skew: match subscribers {
                 0..=1_000_000 => 65_535,
@@ -136,7 +136,7 @@ impl Register {
             facility_key: index(details, 20),
             forwarding_key: index(forwardings, 20),
             changed: HashMap::new(),
-            pages: layout.pages(),
+            pages: allocator.pages(),
         }
     }
 
@@ -155,7 +155,7 @@ impl Register {
 
     fn get_new_destination(&mut self, transaction: &mut Transaction) {
         let subscriber = self.draw_subscriber(transaction);
-        let facility = detail(subscriber, transaction.random.below(4), FACILITIES);
+        let facility = subscriber_row(subscriber, transaction.random.below(4), FACILITIES);
         let start = transaction.random.below(3);
         if !self.seek_facility(transaction, facility) || !is_active(facility.rank) {
             return;
@@ -175,7 +175,7 @@ impl Register {
 
     fn get_access_data(&mut self, transaction: &mut Transaction) {
         let subscriber = self.draw_subscriber(transaction);
-        let info = detail(subscriber, transaction.random.below(4), ACCESS_INFOS);
+        let info = subscriber_row(subscriber, transaction.random.below(4), ACCESS_INFOS);
         self.access_info_key.search(transaction, info.rank, false);
         if info.exists {
             self.access_info.fetch(transaction, info.rank);
@@ -184,7 +184,7 @@ impl Register {
 
     fn update_subscriber_data(&mut self, transaction: &mut Transaction) {
         let subscriber = self.draw_subscriber(transaction);
-        let facility = detail(subscriber, transaction.random.below(4), FACILITIES);
+        let facility = subscriber_row(subscriber, transaction.random.below(4), FACILITIES);
         self.subscriber
             .seek(transaction, &self.subscriber_key, subscriber);
         self.change_subscriber(transaction, subscriber);
@@ -194,8 +194,7 @@ impl Register {
             let old = self
                 .facility
                 .change_keyed(transaction, facility.rank, &[key]);
-            // What takes part in a foreign key is read again, to see whether the key
-            // changed.
+            // A row with a foreign key is read again, to see whether the key changed.
             self.facility.read(transaction, old);
         }
     }
@@ -208,7 +207,7 @@ impl Register {
 
     fn insert_call_forwarding(&mut self, transaction: &mut Transaction) {
         let subscriber = self.draw_subscriber(transaction);
-        let facility = detail(subscriber, transaction.random.below(4), FACILITIES);
+        let facility = subscriber_row(subscriber, transaction.random.below(4), FACILITIES);
         let start = transaction.random.below(3);
         self.seek_number(transaction, subscriber);
         transaction.end_statement();
@@ -223,7 +222,7 @@ impl Register {
         }
     }
 
-    /// Inserts a forwarding unless there is one with its key.
+    /// Inserts a forwarding unless one with its key exists.
     fn insert_forwarding(&mut self, transaction: &mut Transaction, facility: u64, start: u64) {
         let rank = forwarding_rank(facility);
         self.forwarding_key.search(transaction, rank, false);
@@ -245,7 +244,7 @@ impl Register {
 
     fn delete_call_forwarding(&mut self, transaction: &mut Transaction) {
         let subscriber = self.draw_subscriber(transaction);
-        let facility = detail(subscriber, transaction.random.below(4), FACILITIES);
+        let facility = subscriber_row(subscriber, transaction.random.below(4), FACILITIES);
         let start = transaction.random.below(3);
         self.seek_number(transaction, subscriber);
         transaction.end_statement();
@@ -274,8 +273,8 @@ impl Register {
         self.subscriber.read(transaction, old);
     }
 
-    /// True if there is one.
-    fn seek_facility(&mut self, transaction: &mut Transaction, facility: Detail) -> bool {
+    /// Looks a facility up; true if it exists.
+    fn seek_facility(&mut self, transaction: &mut Transaction, facility: SubscriberRow) -> bool {
         if facility.exists {
             self.facility
                 .seek(transaction, &self.facility_key, facility.rank);
@@ -285,22 +284,25 @@ impl Register {
         facility.exists
     }
 
-    /// The page of the forwarding that begins at 8 x `start` o'clock, if there is one.
+    /// The page of the forwarding that begins at 8 x `start` o'clock, if it exists.
     fn forwarding_page(&self, facility: u64, start: u64) -> Option<u32> {
         if let Some(changed) = self.changed.get(&forwarding(facility, start)) {
             return *changed;
         }
-        // None to three of the three, each number equally likely.
+        // Zero to three of the three exist, each number equally likely.
         let bits = mixed(facility ^ FORWARDINGS);
-        let place = (start + (bits >> 8) % 3) % 3;
-        let exists = place < bits % 4;
-        exists.then(|| self.forwarding.home(forwarding_rank(facility) + place / 2))
+        let position = (start + (bits >> 8) % 3) % 3;
+        let exists = position < bits % 4;
+        exists.then(|| {
+            self.forwarding
+                .home(forwarding_rank(facility) + position / 2)
+        })
     }
 }
 
-impl Benchmark for Register {
-    fn loaded(subscribers: u64, options: &Options) -> Register {
-        Register::new(subscribers, options)
+impl Benchmark for TatpDatabase {
+    fn loaded(subscribers: u64, options: &BenchmarkOptions) -> TatpDatabase {
+        TatpDatabase::new(subscribers, options)
     }
 
     fn pages(&self) -> u64 {
@@ -310,45 +312,45 @@ impl Benchmark for Register {
     fn run(&mut self, transaction: &mut Transaction) {
         let draw = transaction.random.below(100);
         let profile = MIX.iter().find(|(until, _)| draw < *until);
-        match profile.map_or(Profile::GetSubscriberData, |&(_, profile)| profile) {
-            Profile::GetSubscriberData => self.get_subscriber_data(transaction),
-            Profile::GetNewDestination => self.get_new_destination(transaction),
-            Profile::GetAccessData => self.get_access_data(transaction),
-            Profile::UpdateSubscriberData => self.update_subscriber_data(transaction),
-            Profile::UpdateLocation => self.update_location(transaction),
-            Profile::InsertCallForwarding => self.insert_call_forwarding(transaction),
-            Profile::DeleteCallForwarding => self.delete_call_forwarding(transaction),
+        match profile.map_or(TransactionKind::GetSubscriberData, |&(_, profile)| profile) {
+            TransactionKind::GetSubscriberData => self.get_subscriber_data(transaction),
+            TransactionKind::GetNewDestination => self.get_new_destination(transaction),
+            TransactionKind::GetAccessData => self.get_access_data(transaction),
+            TransactionKind::UpdateSubscriberData => self.update_subscriber_data(transaction),
+            TransactionKind::UpdateLocation => self.update_location(transaction),
+            TransactionKind::InsertCallForwarding => self.insert_call_forwarding(transaction),
+            TransactionKind::DeleteCallForwarding => self.delete_call_forwarding(transaction),
         }
     }
 }
 
-/// Keep the draws for each table's rows apart.
+/// Make the draws for each table's rows independent.
 const ACCESS_INFOS: u64 = 1 << 60;
 const FACILITIES: u64 = 2 << 60;
 const FORWARDINGS: u64 = 3 << 60;
 
-/// The row of `subscriber` with type `kind` of 4: he has one to four of them, each
-/// number equally likely, 2.5 on average.
-fn detail(subscriber: u64, kind: u64, table: u64) -> Detail {
+/// The row of `subscriber` with type `kind` of 4. A subscriber has one to four such rows,
+/// each number equally likely, 2.5 on average.
+fn subscriber_row(subscriber: u64, kind: u64, table: u64) -> SubscriberRow {
     let bits = mixed(subscriber ^ table);
-    let place = (kind + (bits >> 8)) % 4;
-    Detail {
-        rank: subscriber * 5 / 2 + place,
-        exists: place <= bits % 4,
+    let position = (kind + (bits >> 8)) % 4;
+    SubscriberRow {
+        rank: subscriber * 5 / 2 + position,
+        exists: position <= bits % 4,
     }
 }
 
-/// 85 of 100 are.
+/// True for 85 of 100 facilities.
 fn is_active(facility: u64) -> bool {
     (mixed(facility ^ FACILITIES) >> 16) % 100 < 85
 }
 
-/// A name for one of the three forwardings that a facility may have.
+/// A number that identifies one of the three forwardings that a facility may have.
 fn forwarding(facility: u64, start: u64) -> u64 {
     facility * 3 + start
 }
 
-/// The place of a facility's forwardings in key order, 1.5 on average.
+/// The rank of a facility's forwardings in key order; a facility has 1.5 on average.
 fn forwarding_rank(facility: u64) -> u64 {
     facility * 3 / 2
 }
@@ -360,7 +362,7 @@ mod tests {
 
     #[test]
     fn the_mix_is_the_standards() {
-        let options = Options {
+        let options = BenchmarkOptions {
             references: 1_000_000,
             page_size: 8192,
             clients: 1,
@@ -368,27 +370,27 @@ mod tests {
             hint_bits: true,
             seed: 1,
         };
-        let mut register = Register::new(100_000, &options);
+        let mut database = TatpDatabase::new(100_000, &options);
         let mut recorder = Recorder::new(1);
         let shares = MIX.map(|(until, _)| until);
         assert_eq!(shares, [35, 45, 80, 82, 96, 98, 100]);
         let (mut changes, mut references) = (0, 0);
         for _ in 0..50_000 {
-            let known = register.changed.len();
-            let made = recorder.record(0, |transaction| register.run(transaction));
-            changes += register.changed.len() - known;
+            let before = database.changed.len();
+            let made = recorder.record(0, |transaction| database.run(transaction));
+            changes += database.changed.len() - before;
             references += made.len();
         }
-        // Of a thousand insertions and a thousand deletions 31.25 % find what they need,
-        // few of them what an earlier one changed.
+        // Of a thousand insertions and a thousand deletions 31.25 % find the row that they
+        // need; few of these rows were changed earlier.
         assert!((540..680).contains(&changes), "{changes}");
         assert!((235_000..265_000).contains(&references), "{references}");
     }
 
-    /// Facilities 2.5 a subscriber, forwardings 1.5 a facility, 85 % active.
+    /// 2.5 facilities per subscriber, 1.5 forwardings per facility, 85 % of facilities active.
     #[test]
-    fn subscribers_have_what_the_standard_says() {
-        let options = Options {
+    fn subscribers_have_the_rows_of_the_standard() {
+        let options = BenchmarkOptions {
             references: 0,
             page_size: 8192,
             clients: 1,
@@ -396,10 +398,10 @@ mod tests {
             hint_bits: true,
             seed: 1,
         };
-        let register = Register::new(40_000, &options);
+        let database = TatpDatabase::new(40_000, &options);
         let kinds = (0..40_000).flat_map(|subscriber| (0..4).map(move |kind| (subscriber, kind)));
-        let facilities: Vec<Detail> = kinds
-            .map(|(subscriber, kind)| detail(subscriber, kind, FACILITIES))
+        let facilities: Vec<SubscriberRow> = kinds
+            .map(|(subscriber, kind)| subscriber_row(subscriber, kind, FACILITIES))
             .filter(|facility| facility.exists)
             .collect();
         assert!((99_000..101_000).contains(&facilities.len()));
@@ -410,7 +412,7 @@ mod tests {
             .iter()
             .map(|one| {
                 (0..3)
-                    .filter(|&start| register.forwarding_page(one.rank, start).is_some())
+                    .filter(|&start| database.forwarding_page(one.rank, start).is_some())
                     .count()
             })
             .sum();

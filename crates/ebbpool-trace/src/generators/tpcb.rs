@@ -1,17 +1,17 @@
-//! `tpcb`: the page requests of TPC-B on a row store, as pgbench makes them.
+//! `tpcb`: the page requests of TPC-B, as run by pgbench, on a row store.
 //!
 //! A transaction adds an amount to an account, reads its balance, adds the amount to
 //! a teller and to a branch, and appends to the history. Tellers are drawn uniformly;
-//! the account is one of the teller's branch in 85 of 100 transactions, else of
-//! another branch (TPC-B standard, 5.3.4 and 5.3.5).
+//! in 85 of 100 transactions the account is in the teller's branch, else in another
+//! branch (TPC-B standard, 5.3.4 and 5.3.5).
 
-use super::arguments::{Arguments, Kind, Parameter, SEED};
+use super::arguments::{ArgumentKind, Arguments, Parameter, SEED};
 use super::database::{
-    Benchmark, CLIENTS, HINT_BITS, HOT_GROWTH, HOT_VERSIONS, Heap, HeapSize, Index, IndexSize,
-    Layout, Options, PAGE_SIZE, REFERENCES, Transaction, WARMUP, generator,
+    Benchmark, BenchmarkOptions, CLIENTS, HINT_BITS, HOT_GROWTH, HOT_VERSIONS, Heap, HeapSize,
+    Index, IndexSize, PAGE_SIZE, PageAllocator, REFERENCES, Transaction, WARMUP, generator,
 };
 use super::random::Chance;
-use super::{Entry, Generator, GeneratorInfo};
+use super::{Generator, GeneratorEntry, GeneratorInfo};
 use crate::error::TraceError;
 
 const TELLERS: u64 = 10;
@@ -20,14 +20,14 @@ const LOCAL: Chance = Chance::new(85, 100);
 /// References of a transaction that finds room on each page.
 const FEWEST: u64 = 23;
 
-pub(super) static ENTRY: Entry = Entry {
+pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
     info: GeneratorInfo {
         name: "tpcb",
         summary: "page requests of TPC-B (pgbench) on PostgreSQL's heap files and B+-trees",
         parameters: &[
             Parameter {
                 name: "scale",
-                kind: Kind::Integer {
+                kind: ArgumentKind::Integer {
                     min: 1,
                     max: 10_000,
                 },
@@ -46,11 +46,11 @@ pub(super) static ENTRY: Entry = Entry {
 };
 
 fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
-    generator::<Bank>("scale", arguments)
+    generator::<TpcbDatabase>("scale", arguments)
 }
 
 /// The database.
-struct Bank {
+struct TpcbDatabase {
     scale: u64,
     accounts: Heap,
     accounts_key: Index,
@@ -62,9 +62,9 @@ struct Bank {
     pages: u64,
 }
 
-impl Bank {
-    fn new(scale: u64, options: &Options) -> Bank {
-        let mut layout = Layout::default();
+impl TpcbDatabase {
+    fn new(scale: u64, options: &BenchmarkOptions) -> TpcbDatabase {
+        let mut allocator = PageAllocator::default();
         let transactions = options.transactions(FEWEST);
         let mut heap = |rows, bytes, versions, growth| {
             let size = HeapSize {
@@ -73,10 +73,10 @@ impl Bank {
                 versions,
                 growth,
             };
-            Heap::new(size, options.page_size, options.clients, &mut layout)
+            Heap::new(size, options.page_size, options.clients, &mut allocator)
         };
         let accounts = ACCOUNTS * scale;
-        // Each page's first update moves a row, and few others do.
+        // The first update of each page moves a row; few later ones do.
         let moved = transactions.min(accounts / 30);
         let hot = |rows| 100 + 100 * HOT_VERSIONS / rows;
         let tellers = TELLERS * scale;
@@ -88,9 +88,9 @@ impl Bank {
         );
         let mut key = |keys| {
             let size = IndexSize::built(keys, 20);
-            Index::new(size, options.page_size, &mut layout)
+            Index::new(size, options.page_size, &mut allocator)
         };
-        Bank {
+        TpcbDatabase {
             scale,
             accounts: tables.0,
             tellers: tables.1,
@@ -99,11 +99,11 @@ impl Bank {
             accounts_key: key(accounts),
             tellers_key: key(tellers),
             branches_key: key(scale),
-            pages: layout.pages(),
+            pages: allocator.pages(),
         }
     }
 
-    /// The branch of an account, given the teller's.
+    /// The branch of an account, given the branch of the teller.
     fn account_branch(&self, transaction: &mut Transaction, branch: u64) -> u64 {
         if self.scale == 1 || transaction.random.happens(LOCAL) {
             return branch;
@@ -113,9 +113,9 @@ impl Bank {
     }
 }
 
-impl Benchmark for Bank {
-    fn loaded(scale: u64, options: &Options) -> Bank {
-        Bank::new(scale, options)
+impl Benchmark for TpcbDatabase {
+    fn loaded(scale: u64, options: &BenchmarkOptions) -> TpcbDatabase {
+        TpcbDatabase::new(scale, options)
     }
 
     fn pages(&self) -> u64 {

@@ -1,19 +1,19 @@
-//! `uniform`: every page equally likely, again and again.
+//! `uniform`: independent references, every page equally likely.
 
-use super::arguments::{Arguments, Kind, Parameter, SEED, WORD, WRITE};
+use super::arguments::{ArgumentKind, Arguments, Parameter, SEED, WORD, WRITE};
 use super::random::{Chance, Random};
-use super::{Draws, Entry, Generator, GeneratorInfo, References};
+use super::{Generator, GeneratorEntry, GeneratorInfo, RandomGenerator, References};
 use crate::error::TraceError;
 use crate::reference::Batch;
 
-pub(super) static ENTRY: Entry = Entry {
+pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
     info: GeneratorInfo {
         name: "uniform",
         summary: "independent references to pages that are all equally likely",
         parameters: &[
             Parameter {
                 name: "pages",
-                kind: Kind::Integer {
+                kind: ArgumentKind::Integer {
                     min: 1,
                     max: u64::MAX,
                 },
@@ -50,7 +50,7 @@ fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
     }))
 }
 
-impl Draws for Uniform {
+impl RandomGenerator for Uniform {
     fn references(&self) -> u64 {
         self.references
     }

@@ -5,45 +5,44 @@
 //!
 //! - `wm1`: w0 (1 + i %), at most 1
 //! - `wm2`: w0 in even epochs, in odd ones 0.95 w0 as the papers print it
-//!   (`reading=literal`) or 0.95 (`reading=absolute`), for the papers' text speaks of
-//!   writes that become dominant periodically
+//!   (`reading=literal`) or 0.95 (`reading=absolute`), because the papers' text
+//!   speaks of writes that become dominant periodically
 //!
-//! w0 is the base's own share of writes in its first epoch, as in the papers, unless
-//! it is given. So a base is never read ahead by more than an epoch.
+//! Unless w0 is given, it is the base's own share of writes in its first epoch, as in the
+//! papers. A base is therefore never read ahead by more than an epoch.
 //!
-//! An epoch keeps as many of the base's own reads and writes as it can: too few
-//! writes, and reads picked at random become writes; too many, and writes picked at
-//! random become reads. The number of writes is exact, rounded to the nearest whole
-//! one.
+//! An epoch changes as few of the base's reads and writes as possible: if there are too
+//! few writes, random reads become writes; if there are too many, random writes become
+//! reads. The number of writes is exact, rounded to the nearest integer.
 
-use super::arguments::{Arguments, Kind, Parameter, REQUIRED, SEED};
+use super::arguments::{ArgumentKind, Arguments, Parameter, REQUIRED, SEED};
 use super::random::Random;
-use super::{Entry, Generator, GeneratorInfo};
+use super::{Generator, GeneratorEntry, GeneratorInfo};
 use crate::error::TraceError;
-use crate::formats::{Decode, Opened};
+use crate::formats::{Decode, OpenedTrace};
 use crate::reference::{Batch, Metadata};
 use crate::source::{Reader, Source};
 
-pub(super) static ENTRY: Entry = Entry {
+pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
     info: GeneratorInfo {
         name: "workload-dynamics",
         summary: "the pages of another trace, with a share of writes that changes every epoch",
         parameters: &[
             Parameter {
                 name: "base",
-                kind: Kind::Trace,
+                kind: ArgumentKind::Trace,
                 default: REQUIRED,
                 description: "the trace whose pages are used",
             },
             Parameter {
                 name: "model",
-                kind: Kind::Choice(&["wm1", "wm2"]),
+                kind: ArgumentKind::Choice(&["wm1", "wm2"]),
                 default: "wm1",
                 description: "w0 grows by 1 % each epoch until all are writes, or changes every other epoch",
             },
             Parameter {
                 name: "epoch",
-                kind: Kind::Integer {
+                kind: ArgumentKind::Integer {
                     min: 1,
                     max: 1 << 24,
                 },
@@ -52,13 +51,13 @@ pub(super) static ENTRY: Entry = Entry {
             },
             Parameter {
                 name: "reading",
-                kind: Kind::Choice(&["literal", "absolute"]),
+                kind: ArgumentKind::Choice(&["literal", "absolute"]),
                 default: "literal",
                 description: "odd epochs of wm2 write 0.95 w0, or 0.95 of all references",
             },
             Parameter {
                 name: "w0",
-                kind: Kind::Decimal { max: 1 },
+                kind: ArgumentKind::Decimal { max: 1 },
                 default: "the base's share of writes in its first epoch",
                 description: "the share of writes that the model starts from",
             },
@@ -69,7 +68,7 @@ pub(super) static ENTRY: Entry = Entry {
 };
 
 #[derive(Debug, Clone, Copy)]
-enum Model {
+enum WriteModel {
     Growing,
     AlternatingLiteral,
     AlternatingAbsolute,
@@ -84,7 +83,7 @@ struct Share {
 
 struct WorkloadDynamics {
     base: Source,
-    model: Model,
+    model: WriteModel,
     epoch: usize,
     w0: Option<Share>,
     seed: u64,
@@ -104,9 +103,9 @@ fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
     Ok(Box::new(WorkloadDynamics {
         base: arguments.trace("base")?,
         model: match arguments.choice("model")? {
-            "wm1" => Model::Growing,
-            _ if absolute => Model::AlternatingAbsolute,
-            _ => Model::AlternatingLiteral,
+            "wm1" => WriteModel::Growing,
+            _ if absolute => WriteModel::AlternatingAbsolute,
+            _ => WriteModel::AlternatingLiteral,
         },
         epoch: arguments.integer("epoch")? as usize,
         w0,
@@ -115,9 +114,9 @@ fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
 }
 
 impl Generator for WorkloadDynamics {
-    fn open(&self, spec: &str) -> Result<Opened, TraceError> {
+    fn open(&self, spec: &str) -> Result<OpenedTrace, TraceError> {
         let base = self.base.open()?;
-        Ok(Opened {
+        Ok(OpenedTrace {
             metadata: Metadata {
                 name: Some(spec.to_owned()),
                 ..base.metadata().clone()
@@ -142,16 +141,16 @@ impl Generator for WorkloadDynamics {
     }
 }
 
-impl Model {
-    /// How many of the `references` of epoch `index` write, to the nearest whole one.
+impl WriteModel {
+    /// How many of the `references` of epoch `index` write, rounded to the nearest integer.
     fn writes(self, w0: Share, index: u64, references: usize) -> usize {
         let percent = match self {
-            Model::Growing => index.saturating_add(100),
+            WriteModel::Growing => index.saturating_add(100),
             _ if index.is_multiple_of(2) => 100,
-            Model::AlternatingLiteral | Model::AlternatingAbsolute => 95,
+            WriteModel::AlternatingLiteral | WriteModel::AlternatingAbsolute => 95,
         };
         let of = match self {
-            Model::AlternatingAbsolute if index % 2 == 1 => Share {
+            WriteModel::AlternatingAbsolute if index % 2 == 1 => Share {
                 numerator: 1,
                 denominator: 1,
             },
@@ -168,10 +167,10 @@ impl Model {
     }
 }
 
-/// A base being read, an epoch at a time.
+/// Reads a base, one epoch at a time.
 struct Epochs {
     base: Reader,
-    model: Model,
+    model: WriteModel,
     length: usize,
     w0: Option<Share>,
     random: Random,
@@ -182,7 +181,7 @@ struct Epochs {
 }
 
 impl Epochs {
-    /// Takes the next epoch from the base; false if there is none.
+    /// Reads the next epoch of the base; false if there is none.
     fn advance(&mut self) -> Result<bool, TraceError> {
         self.served = 0;
         if !self.base.next_batch(&mut self.epoch, self.length)? {
@@ -194,13 +193,13 @@ impl Epochs {
             numerator: own as u64,
             denominator: references as u64,
         });
-        let wanted = self.model.writes(w0, self.index, references);
+        let required = self.model.writes(w0, self.index, references);
         self.index += 1;
-        // All choices of the references to change are equally likely: each is
-        // changed with the chance that is left (Knuth's algorithm S).
-        let from_write = wanted < own;
+        // All choices of the references to change are equally likely: each candidate is
+        // changed with the probability changes left / candidates left (Knuth's algorithm S).
+        let from_write = required < own;
         let mut candidates = if from_write { own } else { references - own } as u64;
-        let mut changes = wanted.abs_diff(own) as u64;
+        let mut changes = required.abs_diff(own) as u64;
         for write in self
             .epoch
             .writes
@@ -253,16 +252,16 @@ mod tests {
             numerator: 1,
             denominator: 4,
         };
-        let growing = |index| Model::Growing.writes(w0, index, 10_000);
+        let growing = |index| WriteModel::Growing.writes(w0, index, 10_000);
         assert_eq!(growing(0), 2_500);
         assert_eq!(growing(1), 2_525);
         assert_eq!(growing(100), 5_000);
         assert_eq!(growing(299), 9_975);
         assert_eq!(growing(300), 10_000);
         assert_eq!(growing(u64::MAX), 10_000);
-        let literal = |index| Model::AlternatingLiteral.writes(w0, index, 10_000);
+        let literal = |index| WriteModel::AlternatingLiteral.writes(w0, index, 10_000);
         assert_eq!([literal(0), literal(1), literal(2)], [2_500, 2_375, 2_500]);
-        let absolute = |index| Model::AlternatingAbsolute.writes(w0, index, 10_000);
+        let absolute = |index| WriteModel::AlternatingAbsolute.writes(w0, index, 10_000);
         assert_eq!(
             [absolute(0), absolute(1), absolute(2)],
             [2_500, 9_500, 2_500]
@@ -271,6 +270,6 @@ mod tests {
             numerator: 0,
             denominator: 7,
         };
-        assert_eq!(Model::Growing.writes(none, u64::MAX, 5_000), 0);
+        assert_eq!(WriteModel::Growing.writes(none, u64::MAX, 5_000), 0);
     }
 }

@@ -1,33 +1,33 @@
-//! `zipf`: independent references whose popularity falls with a power of the
-//! rank, for reads and for writes by rankings of their own.
+//! `zipf`: independent references to pages whose popularity falls with a power of the
+//! rank; reads and writes have separate rankings.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ebbpool_cost::Decimal;
 
 use super::alias::AliasTable;
-use super::arguments::{Arguments, Kind, Parameter, SEED, WORD, WRITE};
+use super::arguments::{ArgumentKind, Arguments, Parameter, SEED, WORD, WRITE};
 use super::power::inverse_power;
 use super::random::{Chance, Random};
-use super::{Draws, Entry, Generator, GeneratorInfo, References};
+use super::{Generator, GeneratorEntry, GeneratorInfo, RandomGenerator, References};
 use crate::error::TraceError;
 use crate::reference::Batch;
 
-/// Beyond this the tables (24 bytes a page, half as much again while they are
-/// made) are larger than the machines that this is for.
+/// With more pages the tables (24 bytes per page, half as much again while they are made)
+/// would be too large for the intended machines.
 pub(crate) const MOST_PAGES: u64 = 1_000_000_000;
-/// References drawn before any is looked up.
+/// The number of references that are drawn before they are looked up.
 const BLOCK: usize = 256;
-pub(super) const ALPHA: Kind = Kind::Decimal { max: 10 };
+pub(super) const ALPHA: ArgumentKind = ArgumentKind::Decimal { max: 10 };
 
-pub(super) static ENTRY: Entry = Entry {
+pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
     info: GeneratorInfo {
         name: "zipf",
         summary: "independent references; the page of rank i is asked for in proportion to i^-alpha",
         parameters: &[
             Parameter {
                 name: "pages",
-                kind: Kind::Integer {
+                kind: ArgumentKind::Integer {
                     min: 1,
                     max: MOST_PAGES,
                 },
@@ -55,7 +55,7 @@ pub(super) static ENTRY: Entry = Entry {
             WRITE,
             Parameter {
                 name: "shared",
-                kind: Kind::Boolean,
+                kind: ArgumentKind::Boolean,
                 default: "false",
                 description: "reads and writes rank the pages alike",
             },
@@ -73,7 +73,7 @@ pub(super) struct Zipf {
     write: Chance,
     shared: bool,
     seed: u64,
-    /// Made when first needed, then kept: a trace may be opened many times.
+    /// Made on first use and then reused, since a trace may be opened many times.
     start: Mutex<Option<Stream>>,
 }
 
@@ -81,7 +81,7 @@ fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
     Ok(Box::new(Zipf::of(arguments)?))
 }
 
-impl Draws for Zipf {
+impl RandomGenerator for Zipf {
     fn references(&self) -> u64 {
         self.references
     }
@@ -171,8 +171,8 @@ struct Stream {
 
 impl References for Stream {
     fn fill(&mut self, batch: &mut Batch, count: usize) {
-        // Tables are larger than the cache. Drawing a block first and looking up
-        // after lets the processor wait for many lines at once.
+        // Tables are larger than the cache. Drawing a whole block before looking it up lets
+        // the processor wait for many cache lines at once.
         let mut draws = [(false, 0u32, 0u32); BLOCK];
         let tables = [&*self.reads, &*self.writes];
         let pages = self.reads.len() as u64;

@@ -1,7 +1,7 @@
 //! The workload of the CFDC paper.
 
 use super::skew::Popularity;
-use super::{Operation, Skew, WorkloadError};
+use super::{Skew, WorkloadError, WorkloadOperation};
 use crate::generators::random::Random;
 use crate::generators::self_similar;
 
@@ -9,10 +9,10 @@ use crate::generators::self_similar;
 /// Jin, CFDC: A Flash-Aware Replacement Policy for Database Buffer Management, DaMoN 2009, section 4.2). The
 /// defaults are the paper's baseline.
 ///
-/// Keys of point operations are self-similar; ranges begin anywhere and end with the last record at
-/// the latest.
+/// Keys of point operations are self-similar; ranges begin at uniformly random records and end at the last
+/// record at the latest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cfdc {
+pub struct CfdcWorkload {
     /// Records of the database; 1,000,000.
     pub records: u64,
     /// Point queries; 100,000.
@@ -25,18 +25,18 @@ pub struct Cfdc {
     pub update_scans: u64,
     /// Records of a range; 256.
     pub scan_records: u64,
-    /// How unequally records are asked for; 0.8/0.2.
+    /// The skew of accesses to records; 0.8/0.2.
     pub skew: Skew,
-    /// Whether popular records lie anywhere. Otherwise record 0 is the most popular one and its
-    /// neighbours are next, as with Gray's generator, whose name the paper gives; it does not say more.
+    /// True if popular records are scattered. Otherwise record 0 is the most popular one and its
+    /// neighbours follow, as with Gray's generator, which the paper names without details.
     pub scattered: bool,
-    /// Another seed, another workload of the same kind; 1.
+    /// The seed; another seed gives another workload of the same kind; 1.
     pub seed: u64,
 }
 
-impl Default for Cfdc {
+impl Default for CfdcWorkload {
     fn default() -> Self {
-        Cfdc {
+        CfdcWorkload {
             records: 1_000_000,
             queries: 100_000,
             updates: 100_000,
@@ -50,10 +50,10 @@ impl Default for Cfdc {
     }
 }
 
-impl Cfdc {
-    /// The same number of operations, of which this share (0 to 1) are updates: section 4.4 of the
-    /// paper. With 0.2 there are 160,000 point queries, 40,000 point updates, 320 range queries and 80
-    /// range updates.
+impl CfdcWorkload {
+    /// The same number of operations, with this share of updates (0 to 1): section 4.4 of the paper.
+    /// With 0.2 there are 160,000 point queries, 40,000 point updates, 320 range queries and 80 range
+    /// updates.
     pub fn with_update_intensity(self, share: f64) -> Self {
         let split = |reads: u64, writes: u64| {
             let all = reads.saturating_add(writes);
@@ -62,7 +62,7 @@ impl Cfdc {
         };
         let (queries, updates) = split(self.queries, self.updates);
         let (scans, update_scans) = split(self.scans, self.update_scans);
-        Cfdc {
+        CfdcWorkload {
             queries,
             updates,
             scans,
@@ -71,16 +71,16 @@ impl Cfdc {
         }
     }
 
-    /// The same with so many scans, half of them (rounded up) range queries: section 4.5 of the paper.
+    /// The same with `scans` scans, half of them (rounded up) range queries: section 4.5 of the paper.
     pub fn with_scans(self, scans: u64) -> Self {
-        Cfdc {
+        CfdcWorkload {
             scans: scans.div_ceil(2),
             update_scans: scans / 2,
             ..self
         }
     }
 
-    /// The operations in their order, every order as likely.
+    /// The operations in random order, all orders being equally likely.
     ///
     /// # Errors
     ///
@@ -106,12 +106,12 @@ impl Cfdc {
     }
 }
 
-/// The operations of a [`Cfdc`] workload.
+/// The operations of a [`CfdcWorkload`].
 #[derive(Debug, Clone)]
 pub struct CfdcOperations {
     records: u64,
     scan_records: u64,
-    /// Operations to come, and of each kind.
+    /// Operations left in total, and of each kind.
     all: u64,
     left: [u64; 4],
     random: Random,
@@ -119,11 +119,11 @@ pub struct CfdcOperations {
 }
 
 impl Iterator for CfdcOperations {
-    type Item = Operation;
+    type Item = WorkloadOperation;
 
-    fn next(&mut self) -> Option<Operation> {
+    fn next(&mut self) -> Option<WorkloadOperation> {
         self.all = self.all.checked_sub(1)?;
-        // Kinds in proportion to what is left of them: all orders are as likely.
+        // Kinds are drawn in proportion to the operations left of each: all orders are equally likely.
         let mut drawn = self.random.below(self.all + 1);
         let mut kind = 0;
         while kind < 3 && drawn >= self.left[kind] {
@@ -134,15 +134,15 @@ impl Iterator for CfdcOperations {
         if kind < 2 {
             let record = self.popularity.draw(&mut self.random);
             return Some(match kind {
-                0 => Operation::Read { record },
-                _ => Operation::Update { record },
+                0 => WorkloadOperation::Read { record },
+                _ => WorkloadOperation::Update { record },
             });
         }
         let first = self.random.below(self.records);
         let records = self.scan_records.min(self.records - first);
         Some(match kind {
-            2 => Operation::Scan { first, records },
-            _ => Operation::UpdateScan { first, records },
+            2 => WorkloadOperation::Scan { first, records },
+            _ => WorkloadOperation::UpdateScan { first, records },
         })
     }
 

@@ -1,14 +1,14 @@
-//! What records are made of.
+//! Keys and values of records.
 
 use super::WorkloadError;
 
 /// How the number of a record becomes its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keys {
-    /// The number as a big-endian integer of so many bytes, 1 to 8: keys in order of the numbers.
+    /// The number as a big-endian integer of this many bytes, 1 to 8: keys are in the order of numbers.
     Numbers(usize),
-    /// 8 bytes that look random, another key for each number: records that are numbered one after the other
-    /// lie anywhere, as with YCSB's `insertorder=hashed`.
+    /// 8 bytes that look random, a different key for each number: records with consecutive numbers are
+    /// scattered, as with YCSB's `insertorder=hashed`.
     Hashed,
 }
 
@@ -21,11 +21,11 @@ impl Keys {
         }
     }
 
-    /// Looks whether so many records have keys.
+    /// Checks whether `records` records can have different keys.
     ///
     /// # Errors
     ///
-    /// [`WorkloadError::Keys`] with what would do.
+    /// [`WorkloadError::Keys`], with the number of records for which the keys suffice.
     pub fn suffice(self, records: u64) -> Result<(), WorkloadError> {
         let Keys::Numbers(bytes) = self else {
             return Ok(());
@@ -45,7 +45,7 @@ impl Keys {
         Ok(())
     }
 
-    /// The key of a record. Where keys do not [suffice](Self::suffice), the number's last bytes.
+    /// The key of a record. Where keys do not [suffice](Self::suffice), it is the number's last bytes.
     pub fn key(self, record: u64) -> Vec<u8> {
         match self {
             Keys::Numbers(bytes) => record.to_be_bytes()[8 - bytes.min(8)..].to_vec(),
@@ -53,7 +53,7 @@ impl Keys {
         }
     }
 
-    /// The record that has a key; nothing where no record has it.
+    /// The record that has a key; `None` if no record can have it.
     pub fn record(self, key: &[u8]) -> Option<u64> {
         if key.len() != self.length() || key.len() > 8 {
             return None;
@@ -68,7 +68,7 @@ impl Keys {
     }
 }
 
-/// Fills a value with bytes that do not compress; another seed, other bytes (SplitMix64).
+/// Fills a value with bytes that do not compress and depend on the seed (SplitMix64).
 pub fn fill_value(value: &mut [u8], seed: u64) {
     let mut state = mixed(seed);
     for bytes in value.chunks_mut(8) {
@@ -77,14 +77,14 @@ pub fn fill_value(value: &mut [u8], seed: u64) {
     }
 }
 
-/// The last step of SplitMix64 (Steele, Lea and Flood, 2014): another number for each.
+/// The last step of SplitMix64 (Steele, Lea and Flood, 2014), which is a bijection.
 fn mixed(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     number ^ (number >> 31)
 }
 
-/// What [`mixed`] made of it: with the inverse factors, backwards.
+/// The inverse of [`mixed`]: its steps in reverse, with the inverse factors.
 fn unmixed(number: u64) -> u64 {
     let number = (number ^ (number >> 31) ^ (number >> 62)).wrapping_mul(0x3196_42B2_D24D_8EC3);
     let number = (number ^ (number >> 27) ^ (number >> 54)).wrapping_mul(0x96DE_1B17_3F11_9089);

@@ -1,4 +1,4 @@
-//! Which records are asked for more often than others.
+//! Skewed popularity of records.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,15 +11,15 @@ use crate::generators::alias::AliasTable;
 use crate::generators::arguments;
 use crate::generators::random::Random;
 
-/// A self-similar distribution: a share of the operations goes to a share of the records, and within
-/// these the same again (Gray et al., SIGMOD 1994). Written as `0.8/0.2`.
+/// A self-similar distribution: a share of the operations goes to a share of the records, and the same
+/// holds within these records (Gray et al., SIGMOD 1994). Written as `0.8/0.2`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Skew {
     pub(crate) operations: Decimal,
     pub(crate) records: Decimal,
 }
 
-/// Why a text is no skew.
+/// The error of a text that is not a skew.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "'{0}' is no skew; give two decimal numbers between 0 and 1, the first not below the second, as in 0.8/0.2"
@@ -64,7 +64,7 @@ impl fmt::Display for Skew {
 pub(super) struct Popularity(Arc<AliasTable>);
 
 impl Popularity {
-    /// `table` is given the records, the most popular first.
+    /// `table` makes the table from the records, given most popular first.
     pub(super) fn new(
         records: u64,
         scattered: bool,

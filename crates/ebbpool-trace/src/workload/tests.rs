@@ -1,30 +1,30 @@
-//! Counts, shares and bounds of the workloads, and their bytes for ever.
+//! Counts, shares and bounds of the workloads, and their pinned bytes.
 
 use std::collections::{HashMap, HashSet};
 
 use super::*;
 
-fn small() -> Cfdc {
-    Cfdc {
+fn small() -> CfdcWorkload {
+    CfdcWorkload {
         records: 10_000,
         queries: 60_000,
         updates: 40_000,
         scans: 3_000,
         update_scans: 2_000,
         scan_records: 256,
-        ..Cfdc::default()
+        ..CfdcWorkload::default()
     }
 }
 
 /// Of each kind: queries, updates, scans, update scans.
-fn counts(operations: impl Iterator<Item = Operation>) -> [u64; 4] {
+fn counts(operations: impl Iterator<Item = WorkloadOperation>) -> [u64; 4] {
     let mut counts = [0; 4];
     for operation in operations {
         counts[match operation {
-            Operation::Read { .. } => 0,
-            Operation::Update { .. } => 1,
-            Operation::Scan { .. } => 2,
-            Operation::UpdateScan { .. } => 3,
+            WorkloadOperation::Read { .. } => 0,
+            WorkloadOperation::Update { .. } => 1,
+            WorkloadOperation::Scan { .. } => 2,
+            WorkloadOperation::UpdateScan { .. } => 3,
             other => panic!("{other:?} is not of the paper"),
         }] += 1;
     }
@@ -32,7 +32,7 @@ fn counts(operations: impl Iterator<Item = Operation>) -> [u64; 4] {
 }
 
 /// FNV-1a over kind, record and number of records, as `tests/data/generators.py` has it.
-fn checksum(operations: impl Iterator<Item = Operation>) -> u64 {
+fn checksum(operations: impl Iterator<Item = WorkloadOperation>) -> u64 {
     let mut hash = 0xCBF2_9CE4_8422_2325u64;
     let mut add = |bytes: &[u8]| {
         for &byte in bytes {
@@ -41,12 +41,12 @@ fn checksum(operations: impl Iterator<Item = Operation>) -> u64 {
     };
     for operation in operations {
         let (kind, record, records) = match operation {
-            Operation::Read { record } => (0, record, 1),
-            Operation::Update { record } => (1, record, 1),
-            Operation::Scan { first, records } => (2, first, records),
-            Operation::UpdateScan { first, records } => (3, first, records),
-            Operation::ReadModifyWrite { record } => (4, record, 1),
-            Operation::Insert { record } => (5, record, 1),
+            WorkloadOperation::Read { record } => (0, record, 1),
+            WorkloadOperation::Update { record } => (1, record, 1),
+            WorkloadOperation::Scan { first, records } => (2, first, records),
+            WorkloadOperation::UpdateScan { first, records } => (3, first, records),
+            WorkloadOperation::ReadModifyWrite { record } => (4, record, 1),
+            WorkloadOperation::Insert { record } => (5, record, 1),
         };
         add(&[kind]);
         add(&record.to_le_bytes());
@@ -57,7 +57,7 @@ fn checksum(operations: impl Iterator<Item = Operation>) -> u64 {
 
 #[test]
 fn the_baseline_and_the_intensities_are_the_papers() {
-    let of = |workload: Cfdc| {
+    let of = |workload: CfdcWorkload| {
         [
             workload.queries,
             workload.updates,
@@ -65,7 +65,7 @@ fn the_baseline_and_the_intensities_are_the_papers() {
             workload.update_scans,
         ]
     };
-    let paper = Cfdc::default();
+    let paper = CfdcWorkload::default();
     assert_eq!(of(paper.clone()), [100_000, 100_000, 200, 200]);
     let fifth = paper.clone().with_update_intensity(0.2);
     assert_eq!(of(fifth), [160_000, 40_000, 320, 80]);
@@ -78,8 +78,8 @@ fn the_baseline_and_the_intensities_are_the_papers() {
 }
 
 #[test]
-fn operations_are_as_many_as_asked_for_in_any_order() {
-    let operations: Vec<Operation> = small().operations().unwrap().collect();
+fn operations_have_the_requested_counts_in_random_order() {
+    let operations: Vec<WorkloadOperation> = small().operations().unwrap().collect();
     assert_eq!(
         counts(operations.iter().copied()),
         [60_000, 40_000, 3_000, 2_000]
@@ -104,9 +104,10 @@ fn point_operations_are_self_similar_and_ranges_uniform() {
     let mut starts = [0.0f64; 10];
     for operation in small().operations().unwrap() {
         match operation {
-            Operation::Read { record } => hot[0] += f64::from(u8::from(record < 2_000)),
-            Operation::Update { record } => hot[1] += f64::from(u8::from(record < 2_000)),
-            Operation::Scan { first, records } | Operation::UpdateScan { first, records } => {
+            WorkloadOperation::Read { record } => hot[0] += f64::from(u8::from(record < 2_000)),
+            WorkloadOperation::Update { record } => hot[1] += f64::from(u8::from(record < 2_000)),
+            WorkloadOperation::Scan { first, records }
+            | WorkloadOperation::UpdateScan { first, records } => {
                 starts[first as usize / 1_000] += 1.0;
                 assert_eq!(records, 256.min(10_000 - first));
             }
@@ -125,15 +126,17 @@ fn point_operations_are_self_similar_and_ranges_uniform() {
 }
 
 #[test]
-fn popular_records_lie_together_or_anywhere() {
+fn popular_records_are_adjacent_or_scattered() {
     for scattered in [false, true] {
-        let workload = Cfdc {
+        let workload = CfdcWorkload {
             scattered,
             ..small()
         };
         let mut popularity: HashMap<u64, u64> = HashMap::new();
         for operation in workload.operations().unwrap() {
-            if let Operation::Read { record } | Operation::Update { record } = operation {
+            if let WorkloadOperation::Read { record } | WorkloadOperation::Update { record } =
+                operation
+            {
                 *popularity.entry(record).or_default() += 1;
             }
         }
@@ -152,12 +155,12 @@ fn popular_records_lie_together_or_anywhere() {
     }
 }
 
-/// `tests/data/generators.py`, a program of its own, prints the same numbers.
+/// The independent program `tests/data/generators.py` prints the same numbers.
 #[test]
 fn the_operations_are_pinned() {
     let expected = 0xC75A_F077_B69F_EAA7;
     assert_eq!(checksum(small().operations().unwrap()), expected);
-    let other = Cfdc {
+    let other = CfdcWorkload {
         skew: "0.9/0.05".parse().unwrap(),
         scattered: true,
         seed: 7,
@@ -182,13 +185,13 @@ fn the_operations_are_pinned() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
-    let with = |records| Cfdc { records, ..small() };
-    let refused = |workload: &Cfdc| workload.operations().err().unwrap();
+fn impossible_workloads_are_refused() {
+    let with = |records| CfdcWorkload { records, ..small() };
+    let refused = |workload: &CfdcWorkload| workload.operations().err().unwrap();
     assert_eq!(refused(&with(0)), WorkloadError::Records(0));
     let many = MOST_RECORDS + 1;
     assert_eq!(refused(&with(many)), WorkloadError::Records(many));
-    let endless = Cfdc {
+    let endless = CfdcWorkload {
         queries: u64::MAX,
         ..with(1)
     };
@@ -199,13 +202,13 @@ fn what_cannot_be_is_refused() {
     assert_eq!(Skew::default(), "0.80/0.20".parse().unwrap());
 }
 
-fn ycsb(mix: Mix) -> Vec<Operation> {
+fn ycsb(mix: Mix) -> Vec<WorkloadOperation> {
     let workload = Ycsb {
         records: 1_000,
         operations: 100_000,
         ..Ycsb::new(mix)
     };
-    let operations: Vec<Operation> = workload.operations().unwrap().collect();
+    let operations: Vec<WorkloadOperation> = workload.operations().unwrap().collect();
     assert_eq!(operations.len(), 100_000);
     operations
 }
@@ -220,19 +223,19 @@ fn ycsb_mixes_are_the_standard_ones() {
         (Mix::E, 95_000.0),
         (Mix::F, 50_000.0),
     ] {
-        let is_read = |operation: &&Operation| match (mix, operation) {
-            (Mix::E, Operation::Scan { .. }) => true,
+        let is_read = |operation: &&WorkloadOperation| match (mix, operation) {
+            (Mix::E, WorkloadOperation::Scan { .. }) => true,
             (Mix::E, _) => false,
-            (_, Operation::Read { .. }) => true,
-            (Mix::A | Mix::B, Operation::Update { .. }) => false,
-            (Mix::D, Operation::Insert { .. }) => false,
-            (Mix::F, Operation::ReadModifyWrite { .. }) => false,
+            (_, WorkloadOperation::Read { .. }) => true,
+            (Mix::A | Mix::B, WorkloadOperation::Update { .. }) => false,
+            (Mix::D, WorkloadOperation::Insert { .. }) => false,
+            (Mix::F, WorkloadOperation::ReadModifyWrite { .. }) => false,
             (_, other) => panic!("{mix}: {other:?}"),
         };
         let operations = ycsb(mix);
         for operation in &operations {
-            if mix == Mix::E && !matches!(operation, Operation::Scan { .. }) {
-                assert!(matches!(operation, Operation::Insert { .. }));
+            if mix == Mix::E && !matches!(operation, WorkloadOperation::Scan { .. }) {
+                assert!(matches!(operation, WorkloadOperation::Insert { .. }));
             }
         }
         let found = operations.iter().filter(is_read).count() as f64;
@@ -245,7 +248,7 @@ fn ycsb_mixes_are_the_standard_ones() {
 fn ycsb_records_follow_zipf_scattered() {
     let mut popularity = vec![0.0f64; 1_000];
     for operation in ycsb(Mix::C) {
-        let Operation::Read { record } = operation else {
+        let WorkloadOperation::Read { record } = operation else {
             panic!("{operation:?}");
         };
         popularity[record as usize] += 1.0;
@@ -264,18 +267,18 @@ fn ycsb_records_follow_zipf_scattered() {
 }
 
 #[test]
-fn ycsb_inserts_count_on_and_the_latest_are_read_most() {
+fn ycsb_inserts_continue_the_numbers_and_the_latest_are_read_most() {
     for mix in [Mix::D, Mix::E] {
         let mut next = 1_000;
         let mut age = Vec::new();
         for operation in ycsb(mix) {
             match operation {
-                Operation::Insert { record } => {
+                WorkloadOperation::Insert { record } => {
                     assert_eq!(record, next);
                     next += 1;
                 }
-                Operation::Read { record } => age.push(next - 1 - record),
-                Operation::Scan { first, records } => {
+                WorkloadOperation::Read { record } => age.push(next - 1 - record),
+                WorkloadOperation::Scan { first, records } => {
                     assert!(first < 1_000 && (1..=100).contains(&records));
                 }
                 other => panic!("{other:?}"),
@@ -296,7 +299,7 @@ fn ycsb_inserts_count_on_and_the_latest_are_read_most() {
 }
 
 #[test]
-fn keys_tell_records_apart_and_back() {
+fn keys_are_distinct_and_convert_back() {
     assert_eq!(Keys::Numbers(4).key(258), [0, 0, 1, 2]);
     assert_eq!(Keys::Numbers(4).record(&[0, 0, 1, 2]), Some(258));
     assert_eq!(Keys::Numbers(4).record(&[0, 1, 2]), None);
@@ -304,7 +307,7 @@ fn keys_tell_records_apart_and_back() {
     assert_eq!(Keys::Numbers(8).suffice(u64::MAX), Ok(()));
     let refused = Keys::Numbers(1).suffice(257).unwrap_err().to_string();
     assert!(
-        refused.contains("1 bytes tell 256 records apart, not 257"),
+        refused.contains("1 bytes distinguish 256 records, not 257"),
         "{refused}"
     );
     assert!(Keys::Numbers(9).suffice(1).is_err());
@@ -314,13 +317,13 @@ fn keys_tell_records_apart_and_back() {
         assert_eq!(Keys::Hashed.record(&key), Some(record));
         assert!(seen.insert(key));
     }
-    // In halves and quarters of the key space alike.
+    // A quarter of the keys is in the first quarter of the key space.
     let low = seen.iter().filter(|key| key[0] < 64).count();
     assert!((2_300..2_700).contains(&low), "{low}");
 }
 
 #[test]
-fn values_are_of_any_length_and_their_own() {
+fn values_have_any_length_and_differ_by_seed() {
     let value = |length: usize, seed| {
         let mut value = vec![0; length];
         fill_value(&mut value, seed);

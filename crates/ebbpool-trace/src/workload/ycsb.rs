@@ -4,12 +4,12 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::skew::Popularity;
-use super::{Operation, WorkloadError};
+use super::{WorkloadError, WorkloadOperation};
 use crate::generators::alias::AliasTable;
 use crate::generators::power::inverse_power;
 use crate::generators::random::Random;
 
-/// One of YCSB's core workloads: what share of the operations is of which kind.
+/// One of YCSB's core workloads: the shares of the kinds of operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mix {
     /// Update heavy: 50 % reads, 50 % updates.
@@ -18,24 +18,24 @@ pub enum Mix {
     B,
     /// Read only.
     C,
-    /// Read latest: 95 % reads, of the records that were inserted last above all, 5 % inserts.
+    /// Read latest: 95 % reads, mostly of the records that were inserted last, 5 % inserts.
     D,
     /// Short ranges: 95 % scans, 5 % inserts.
     E,
-    /// Read-modify-write: 50 % reads, 50 % reads that are followed by an update.
+    /// Read-modify-write: 50 % reads, 50 % reads followed by an update.
     F,
 }
 
 /// A core workload of YCSB (Cooper et al., Benchmarking Cloud Serving Systems with YCSB, SoCC 2010),
-/// with values of 1,000 bytes as a rule and [`Keys::Hashed`](super::Keys::Hashed).
+/// usually with values of 1,000 bytes and [`Keys::Hashed`](super::Keys::Hashed).
 ///
 /// Records are chosen by a Zipf distribution whose ranks a random permutation scatters; in `D` the
 /// record inserted last has the first rank. YCSB differs in two ways: it scatters by a hash, which
-/// gives some records several ranks and others none, and draws from 10^10 ranks however few the
-/// records are, which is less skewed. Scans begin at records that were there at the start.
+/// gives some records several ranks and others none, and it draws from 10^10 ranks however few the
+/// records are, which is less skewed. Scans begin at records that exist at the start.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ycsb {
-    /// Which one.
+    /// The shares of the kinds of operations.
     pub mix: Mix,
     /// Records at the start; 1,000,000.
     pub records: u64,
@@ -43,9 +43,9 @@ pub struct Ycsb {
     pub operations: u64,
     /// Exponent of the Zipf distribution, 0 to 10; 0.99.
     pub alpha: f64,
-    /// The most records of a scan, which has 1 to as many, all numbers as likely; 100.
+    /// The most records of a scan; the number is uniformly random from 1 on; 100.
     pub longest_scan: u64,
-    /// Another seed, another workload of the same kind; 1.
+    /// The seed; another seed gives another workload of the same kind; 1.
     pub seed: u64,
 }
 
@@ -62,7 +62,7 @@ impl Ycsb {
         }
     }
 
-    /// The operations in their order.
+    /// The operations in order.
     ///
     /// # Errors
     ///
@@ -98,31 +98,31 @@ pub struct YcsbOperations {
 }
 
 impl YcsbOperations {
-    /// An operation that changes something, for the 5 or 50 of 100 that do.
-    fn change(&mut self) -> Operation {
+    /// An operation that changes a record, one of the 5 or 50 of 100.
+    fn change(&mut self) -> WorkloadOperation {
         match self.mix {
             Mix::D | Mix::E => {
                 let record = self.records;
                 self.records += 1;
-                Operation::Insert { record }
+                WorkloadOperation::Insert { record }
             }
-            Mix::F => Operation::ReadModifyWrite {
+            Mix::F => WorkloadOperation::ReadModifyWrite {
                 record: self.record(),
             },
-            Mix::A | Mix::B | Mix::C => Operation::Update {
+            Mix::A | Mix::B | Mix::C => WorkloadOperation::Update {
                 record: self.record(),
             },
         }
     }
 
-    fn read(&mut self) -> Operation {
+    fn read(&mut self) -> WorkloadOperation {
         let record = self.record();
         match self.mix {
-            Mix::E => Operation::Scan {
+            Mix::E => WorkloadOperation::Scan {
                 first: record,
                 records: 1 + self.random.below(self.longest_scan),
             },
-            _ => Operation::Read { record },
+            _ => WorkloadOperation::Read { record },
         }
     }
 
@@ -136,9 +136,9 @@ impl YcsbOperations {
 }
 
 impl Iterator for YcsbOperations {
-    type Item = Operation;
+    type Item = WorkloadOperation;
 
-    fn next(&mut self) -> Option<Operation> {
+    fn next(&mut self) -> Option<WorkloadOperation> {
         self.left = self.left.checked_sub(1)?;
         let reads = match self.mix {
             Mix::A | Mix::F => 50,

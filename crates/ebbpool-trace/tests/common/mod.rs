@@ -1,9 +1,9 @@
-//! What several test files need.
+//! Helpers of several test files.
 #![allow(dead_code)]
 
 use std::path::Path;
 
-use ebbpool_trace::{Batch, Format, Metadata, Source, TraceError, Writer, Written};
+use ebbpool_trace::{Batch, Format, Metadata, Source, TraceError, Writer, WrittenTrace};
 
 /// The formats that can be written.
 pub fn written() -> impl Iterator<Item = Format> {
@@ -13,13 +13,13 @@ pub fn written() -> impl Iterator<Item = Format> {
         .filter(|format| format.is_written())
 }
 
-/// Writes a trace in pieces of odd sizes.
+/// Writes a trace in pieces of varying sizes.
 pub fn write(
     path: &Path,
     format: Format,
     metadata: &Metadata,
     all: &Batch,
-) -> Result<Written, TraceError> {
+) -> Result<WrittenTrace, TraceError> {
     let mut writer = Writer::create(path, format, metadata)?;
     let mut batch = Batch::new();
     for (i, (page, write)) in all.iter().enumerate() {
@@ -97,7 +97,7 @@ pub fn made(last: u64) -> Batch {
         .collect()
 }
 
-/// Some references without a generator of ours: a multiplicative sequence.
+/// References that do not depend on our generators: a multiplicative sequence.
 pub fn some(count: usize, pages: u64) -> Batch {
     let mut state = 1u64;
     (0..count)

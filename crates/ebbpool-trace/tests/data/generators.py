@@ -1,5 +1,5 @@
-"""The generators once more, plainly; prints the checksums that
-tests/generators.rs pins. Needs nothing but Python."""
+"""A plain second implementation of the generators; prints the checksums that
+tests/generators.rs pins. Needs only Python."""
 
 import math, struct
 

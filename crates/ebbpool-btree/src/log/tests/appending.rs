@@ -5,7 +5,7 @@ use ebbpool::storage::{EIO, ENOSPC, Fault, FaultyDisk, Operation};
 
 use super::*;
 
-fn what_is_appended_is_read_and_found(files: impl Fn() -> [Box<dyn LogFile>; 2]) {
+fn check_that_records_are_read_and_scanned(files: impl Fn() -> [Box<dyn LogFile>; 2]) {
     let wal = Wal::create(files(), IDENTITY, 4000).unwrap();
     assert_eq!(
         (wal.begin(), wal.end_lsn(), wal.durable_lsn()),
@@ -22,17 +22,17 @@ fn what_is_appended_is_read_and_found(files: impl Fn() -> [Box<dyn LogFile>; 2])
             5 => wal.truncate(appended[appended.len() * 2 / 3].0).unwrap(),
             _ => {}
         }
-        for (position, _, txn) in still_there(&wal, &appended) {
+        for (position, _, txn) in remaining(&wal, &appended) {
             let mut buffer = Vec::new();
             assert_eq!(number(&wal.read(position, &mut buffer).unwrap()), txn);
         }
     }
     assert!(wal.begin() > 64);
-    let there = still_there(&wal, &appended);
+    let there = remaining(&wal, &appended);
     assert_eq!(found(&wal), there);
     assert_eq!(wal.end_lsn(), appended[59].1);
     drop(wal);
-    let (wal, identity) = Wal::open(files(), 4000, Damaged::Refuse)
+    let (wal, identity) = Wal::open(files(), 4000, DamagePolicy::Refuse)
         .unwrap()
         .expect("a log");
     assert_eq!((identity, found(&wal)), (IDENTITY, there));
@@ -42,16 +42,16 @@ fn what_is_appended_is_read_and_found(files: impl Fn() -> [Box<dyn LogFile>; 2])
 }
 
 #[test]
-fn what_is_appended_is_read_from_memory_and_from_files_and_found_again() {
+fn records_are_read_from_memory_from_files_and_after_reopening() {
     let disk = FaultyDisk::new(0);
-    what_is_appended_is_read_and_found(|| files(&disk));
+    check_that_records_are_read_and_scanned(|| files(&disk));
 }
 
 #[cfg(unix)]
 #[test]
-fn so_in_real_files() {
+fn records_are_read_from_real_files() {
     let directory = tempfile::tempdir().unwrap();
-    what_is_appended_is_read_and_found(|| {
+    check_that_records_are_read_and_scanned(|| {
         NAMES.map(|name| {
             let mut options = std::fs::OpenOptions::new();
             options.read(true).write(true).create(true).truncate(false);
@@ -62,7 +62,7 @@ fn so_in_real_files() {
 }
 
 #[test]
-fn a_turn_is_taken_when_the_other_file_is_not_needed_and_this_one_is_long() {
+fn the_log_continues_in_the_other_file_when_that_is_not_needed_and_this_one_is_long() {
     let disk = FaultyDisk::new(0);
     let wal = create(&disk, 1000).unwrap();
     let long = |txn| append(&wal, &update(txn, &[1; 600])).unwrap().0;
@@ -79,16 +79,16 @@ fn a_turn_is_taken_when_the_other_file_is_not_needed_and_this_one_is_long() {
     assert_eq!(wal.begin(), turned);
     assert!(matches!(
         wal.read(first, &mut Vec::new()),
-        Err(Error::LogDamaged { .. })
+        Err(DatabaseError::LogDamaged { .. })
     ));
     long(5);
     wal.write().unwrap();
-    // What the file was longer than it should be is given back.
+    // The bytes of the file beyond its limit are freed.
     assert_eq!(bytes(&disk)[0].len() as u64, header::LENGTH + 1000);
 }
 
 #[test]
-fn much_that_is_not_written_is_written_unasked() {
+fn many_unwritten_bytes_are_written_without_a_request() {
     let disk = FaultyDisk::new(0);
     let wal = create(&disk, 1 << 30).unwrap();
     let before = wal.bytes_written();
@@ -101,7 +101,7 @@ fn much_that_is_not_written_is_written_unasked() {
 }
 
 #[test]
-fn a_record_that_is_too_long_is_refused_and_the_log_goes_on() {
+fn a_record_that_is_too_long_is_refused_and_later_ones_are_appended() {
     let disk = FaultyDisk::new(0);
     let wal = create(&disk, 1 << 30).unwrap();
     let error = wal
@@ -127,7 +127,7 @@ fn nothing_is_logged_after_a_write_or_a_sync_that_failed() {
         let (_, lsn, _) = append(&wal, &update(2, &[2; 3000])).unwrap();
         let position = durable.1;
         disk.inject(fault);
-        assert!(matches!(wal.sync(lsn), Err(Error::Log { .. })));
+        assert!(matches!(wal.sync(lsn), Err(DatabaseError::Log { .. })));
         let refused = [
             wal.sync(lsn),
             wal.write(),
@@ -141,7 +141,7 @@ fn nothing_is_logged_after_a_write_or_a_sync_that_failed() {
         assert!(wal.force(lsn).is_err());
         wal.sync(durable.1).unwrap();
         assert_eq!(wal.durable_lsn(), durable.1);
-        // A rollback in memory still finds what it takes back.
+        // A rollback in memory still finds the records that it undoes.
         let mut buffer = Vec::new();
         assert_eq!(number(&wal.read(position, &mut buffer).unwrap()), 2);
     }
@@ -158,15 +158,15 @@ fn an_lsn_beyond_the_end_cannot_be_synced() {
 }
 
 /// A file that panics at the next write or sync, once.
-struct Panicking(ebbpool::storage::FaultyFile, Arc<[AtomicBool; 2]>);
+struct PanickingFile(ebbpool::storage::FaultyFile, Arc<[AtomicBool; 2]>);
 
-impl Panicking {
+impl PanickingFile {
     fn may_panic(&self, what: usize) {
         assert!(!self.1[what].swap(false, Ordering::Relaxed), "in a file");
     }
 }
 
-impl LogFile for Panicking {
+impl LogFile for PanickingFile {
     fn len(&self) -> io::Result<u64> {
         self.0.len()
     }
@@ -195,7 +195,7 @@ fn a_log_whose_file_panics_has_no_hole() {
     for what in [0, 1] {
         let disk = FaultyDisk::new(0);
         let armed: Arc<[AtomicBool; 2]> = Arc::default();
-        let file = |name| Box::new(Panicking(disk.bytes(name), Arc::clone(&armed))) as _;
+        let file = |name| Box::new(PanickingFile(disk.bytes(name), Arc::clone(&armed))) as _;
         let wal = Wal::create(NAMES.map(file), IDENTITY, 1000).unwrap();
         let first = append(&wal, &update(1, b"key")).unwrap();
         wal.sync(first.1).unwrap();
@@ -204,10 +204,10 @@ fn a_log_whose_file_panics_has_no_hole() {
         let sync = || wal.sync(wal.end_lsn());
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(sync));
         assert!(panicked.is_err());
-        // Were this written, it would stand behind what was not.
+        // If this record were written, there would be a gap before it.
         let third = append(&wal, &update(3, b"key"));
-        assert!(matches!(third, Err(Error::Log { .. })));
-        assert!(matches!(sync(), Err(Error::Log { .. })));
+        assert!(matches!(third, Err(DatabaseError::Log { .. })));
+        assert!(matches!(sync(), Err(DatabaseError::Log { .. })));
         assert_eq!(wal.durable_lsn(), first.1);
         drop(wal);
         assert_eq!(found(&open(&disk, 1000).unwrap())[0], first);

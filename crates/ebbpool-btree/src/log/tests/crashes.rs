@@ -1,4 +1,4 @@
-//! The power fails at every moment of a script, and syncs fail and drop what they were to sync.
+//! The power fails at every change of a script, and syncs fail and drop the data that they should sync.
 
 use ebbpool::storage::{EIO, Fault, FaultyDisk, Operation, PowerOff};
 
@@ -6,22 +6,22 @@ use super::*;
 
 const TURN: u64 = 1500;
 
-/// What the log was told, and what it promised.
+/// The records that a script appended, and those that the log promised to keep.
 #[derive(Default)]
-struct Story {
+struct LogHistory {
     made: bool,
     appended: Vec<Logged>,
     synced: Lsn,
     needed: Position,
 }
 
-impl Story {
-    fn append(&mut self, wal: &Wal, record: &Record<'_>) -> Result<(), Error> {
+impl LogHistory {
+    fn append(&mut self, wal: &Wal, record: &Record<'_>) -> Result<(), DatabaseError> {
         self.appended.push(append(wal, record)?);
         Ok(())
     }
 
-    fn play(&mut self, disk: &FaultyDisk, seed: u64) -> Result<(), Error> {
+    fn play(&mut self, disk: &FaultyDisk, seed: u64) -> Result<(), DatabaseError> {
         let mut random = fastrand::Rng::with_seed(seed);
         let wal = create(disk, TURN)?;
         self.made = true;
@@ -48,7 +48,7 @@ impl Story {
         Ok(())
     }
 
-    /// That the log has what it promised, and nothing else.
+    /// Checks that the log has the promised records, and no others.
     fn check(&self, wal: &Wal) -> Vec<Logged> {
         let there = found(wal);
         let appended = self.appended.iter().copied();
@@ -64,7 +64,8 @@ impl Story {
     }
 }
 
-/// Goes on after a crash: what was found stays so, and what is synced now is there after the next one.
+/// Appends and syncs records after a crash, and checks that the log has old and new ones after the next
+/// crash.
 fn go_on(disk: &FaultyDisk, wal: &Wal, mut there: Vec<Logged>, seed: u64) {
     for txn in 101..=103 {
         there.push(append(wal, &update(txn, &[9; 200])).unwrap());
@@ -81,30 +82,31 @@ fn go_on(disk: &FaultyDisk, wal: &Wal, mut there: Vec<Logged>, seed: u64) {
 }
 
 #[test]
-fn after_a_crash_at_any_moment_there_is_a_prefix_with_all_that_was_synced() {
+fn after_a_crash_at_any_moment_the_log_has_a_prefix_with_all_synced_records() {
     let (mut shortened, mut turned, mut unmade) = (0, 0, 0);
     for play in 0..3 {
         let disk = FaultyDisk::new(0);
-        Story::default().play(&disk, play).unwrap();
+        LogHistory::default().play(&disk, play).unwrap();
         let moments = disk.counts().changes();
         assert!(moments > 40, "{moments}");
         for moment in 1..=moments {
             for seed in 0..12 {
                 let disk = FaultyDisk::new(seed);
                 disk.inject(Fault::crash(Operation::Change, seed).nth(moment));
-                let mut story = Story::default();
-                story.play(&disk, play).unwrap_err();
+                let mut history = LogHistory::default();
+                history.play(&disk, play).unwrap_err();
                 disk.restart();
-                let Some((wal, identity)) = Wal::open(files(&disk), TURN, Damaged::Refuse).unwrap()
+                let Some((wal, identity)) =
+                    Wal::open(files(&disk), TURN, DamagePolicy::Refuse).unwrap()
                 else {
-                    assert!(!story.made);
+                    assert!(!history.made);
                     create(&disk, TURN).unwrap();
                     unmade += 1;
                     continue;
                 };
                 assert_eq!(identity, IDENTITY);
-                let there = story.check(&wal);
-                let end = story.appended.last().map_or(FIRST, |record| record.1);
+                let there = history.check(&wal);
+                let end = history.appended.last().map_or(FIRST, |record| record.1);
                 shortened += u32::from(wal.end_lsn() < end);
                 turned += u32::from(wal.begin() > FIRST);
                 go_on(&disk, &wal, there, seed);
@@ -122,16 +124,16 @@ fn opening_may_be_interrupted_by_crashes() {
     for seed in 0..600 {
         let disk = FaultyDisk::new(seed);
         disk.inject(Fault::crash(Operation::Change, seed).nth(8 + seed % 20));
-        let mut story = Story::default();
-        story.play(&disk, seed).unwrap_err();
+        let mut history = LogHistory::default();
+        history.play(&disk, seed).unwrap_err();
         for moment in 1..=2 {
             disk.restart();
             disk.inject(Fault::crash(Operation::Change, seed + moment).nth(moment));
             match open(&disk, TURN) {
-                Ok(wal) => drop(story.check(&wal)),
+                Ok(wal) => drop(history.check(&wal)),
                 Err(error) => {
                     assert!(
-                        matches!(&error, Error::Log { source, .. } if PowerOff::caused(source))
+                        matches!(&error, DatabaseError::Log { source, .. } if PowerOff::caused(source))
                     );
                     interrupted += 1;
                 }
@@ -140,38 +142,38 @@ fn opening_may_be_interrupted_by_crashes() {
         }
         disk.restart();
         let wal = open(&disk, TURN).unwrap();
-        let there = story.check(&wal);
+        let there = history.check(&wal);
         go_on(&disk, &wal, there, seed);
     }
     assert!(interrupted > 600, "{interrupted}");
 }
 
 #[test]
-fn what_a_failed_sync_drops_is_not_built_on() {
+fn no_record_follows_data_that_a_failed_sync_dropped() {
     let mut failed_in_opening = 0;
     for seed in 0..1500 {
         let disk = FaultyDisk::new(seed);
         disk.inject(Fault::sync_that_drops(EIO).nth(3 + seed % 20));
-        let mut story = Story::default();
-        let played = story.play(&disk, seed / 20);
-        // No power fails: the cache still shows what was dropped.
+        let mut history = LogHistory::default();
+        let played = history.play(&disk, seed / 20);
+        // The power does not fail, so the cache still returns the dropped data.
         if played.is_ok() {
             disk.heal();
         }
         if seed % 3 == 0 {
             disk.inject(Fault::sync_that_drops(EIO));
-            assert!(matches!(open(&disk, TURN), Err(Error::Log { .. })));
+            assert!(matches!(open(&disk, TURN), Err(DatabaseError::Log { .. })));
             failed_in_opening += 1;
         }
         let wal = open(&disk, TURN).unwrap();
-        let there = story.check(&wal);
+        let there = history.check(&wal);
         go_on(&disk, &wal, there, seed);
     }
     assert!(failed_in_opening > 0);
 }
 
 #[test]
-fn what_was_cut_off_does_not_come_back_when_the_cut_is_dropped() {
+fn records_that_were_cut_off_stay_away_when_the_cut_is_dropped() {
     let mut cut = 0;
     for seed in 0..400 {
         let disk = FaultyDisk::new(seed);
@@ -188,7 +190,8 @@ fn what_was_cut_off_does_not_come_back_when_the_cut_is_dropped() {
         let wal = open(&disk, TURN).unwrap();
         let mut there = found(&wal);
         cut += u32::from(bytes(&disk)[0].len() < length);
-        // As long as what may have been cut off: were that still there, it would go on after it.
+        // This record is as long as one that may have been cut off. If the old records were still there,
+        // they would continue after it.
         there.push(append(&wal, &update(4, &[1; 600])).unwrap());
         wal.sync(wal.end_lsn()).unwrap();
         disk.crash(seed);

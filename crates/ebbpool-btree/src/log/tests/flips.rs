@@ -1,4 +1,4 @@
-//! One bit after the other is wrong.
+//! Logs in which one bit is flipped, and logs that are cut.
 
 use ebbpool::storage::FaultyDisk;
 
@@ -6,7 +6,8 @@ use super::*;
 
 const TURN: u64 = 1200;
 
-/// A log with both files in use and both once overwritten; what is written last is not known to be durable.
+/// A log with both files in use, which were both overwritten once. No record says that its last records are
+/// durable.
 fn make(disk: &FaultyDisk) -> (Vec<Logged>, Position, Lsn) {
     let wal = create(disk, TURN).unwrap();
     let mut appended = Vec::new();
@@ -21,11 +22,11 @@ fn make(disk: &FaultyDisk) -> (Vec<Logged>, Position, Lsn) {
     wal.write().unwrap();
     let turned = wal.layout.read().current_start();
     assert!(wal.begin() > FIRST && turned < durable);
-    (still_there(&wal, &appended), turned, durable)
+    (remaining(&wal, &appended), turned, durable)
 }
 
 #[test]
-fn a_flip_in_what_was_durable_is_damage_and_one_behind_it_shortens() {
+fn a_flip_in_the_durable_part_is_damage_and_one_after_it_shortens_the_log() {
     let disk = FaultyDisk::new(0);
     let (all, turned, durable) = make(&disk);
     let layout = *open(&disk.fork(0), TURN).unwrap().layout.read();
@@ -39,7 +40,7 @@ fn a_flip_in_what_was_durable_is_damage_and_one_behind_it_shortens() {
             let Some(within) = byte.checked_sub(header::LENGTH) else {
                 match opened {
                     Ok(wal) => assert_eq!(found(&wal), all),
-                    Err(Error::LogDamaged { .. }) => assert_eq!(bytes(&disk), before),
+                    Err(DatabaseError::LogDamaged { .. }) => assert_eq!(bytes(&disk), before),
                     Err(error) => panic!("byte {byte}: {error}"),
                 }
                 continue;
@@ -56,7 +57,7 @@ fn a_flip_in_what_was_durable_is_damage_and_one_behind_it_shortens() {
                 }
                 (
                     Some(hit),
-                    Err(Error::LogDamaged {
+                    Err(DatabaseError::LogDamaged {
                         position,
                         durable: up_to,
                     }),
@@ -86,17 +87,17 @@ fn a_flip_in_what_was_durable_is_damage_and_one_behind_it_shortens() {
 }
 
 #[test]
-fn a_file_cut_short_is_damage_where_it_was_durable() {
+fn a_file_cut_within_its_durable_part_is_damaged() {
     let disk = FaultyDisk::new(0);
     let (all, turned, durable) = make(&disk);
     let layout = *open(&disk.fork(0), TURN).unwrap().layout.read();
     for (position, _, _) in all {
         let disk = disk.fork(0);
-        let (file, offset) = layout.place(position);
+        let (file, offset) = layout.locate(position);
         disk.bytes(NAMES[file]).set_len(offset + 9).unwrap();
         match open(&disk, TURN) {
-            Err(Error::LogDamaged { .. }) => assert!(position < turned),
-            Err(Error::LogCut {
+            Err(DatabaseError::LogDamaged { .. }) => assert!(position < turned),
+            Err(DatabaseError::LogCut {
                 end,
                 durable: up_to,
             }) => {

@@ -1,32 +1,34 @@
-//! A golden log: the two files as the first release writes them, in `tests/golden/`, with a record of each kind.
+//! A golden log: the two files as the first release writes them, in `tests/golden/`, with a record of each
+//! kind.
 //!
-//! Every later release has to read them, so a file in that directory never changes once it was released. After a
-//! deliberate change of the format it has a new number and files of its own, under new names:
+//! Every later release has to read them, so a file in that directory never changes after its release. After
+//! a deliberate change of the format, the new format has a new number and golden files of its own, under
+//! new names, which this command writes:
 //!
 //! ```text
 //! cargo test -p ebbpool-btree --lib golden -- --ignored
 //! ```
 //!
-//! writes those that are not there. `docs/formats.md` draws the format.
+//! It writes the files that do not exist. `docs/formats.md` draws the format.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use ebbpool::storage::FaultyDisk;
 
-use super::super::header::{LENGTH, PLACE};
+use super::super::header::{BLOCK, LENGTH};
 use super::super::witness::Witness;
 use super::*;
 use crate::change::{Change, Content};
 use crate::page::cell::{Value, write_inner_cell, write_leaf_cell};
 
-/// Their names in `tests/golden/`.
+/// The names of the files in `tests/golden/`.
 const GOLDEN: [&str; 2] = ["log-1.log0", "log-1.log1"];
 
-/// The other file takes over as soon as nothing before is needed.
+/// The log continues in the other file as soon as no earlier record is needed.
 const TURN: u64 = 64;
 
-type Whole = (Position, Lsn, Record<'static>);
+type WholeRecord = (Position, Lsn, Record<'static>);
 
 fn leaf(key: &str, value: Value<'_>) -> &'static [u8] {
     let mut cell = Vec::new();
@@ -96,12 +98,12 @@ fn changes() -> Vec<(u64, Change<'static>)> {
     ]
 }
 
-/// Has a log written with a record of each kind: all but the last two are in the first file.
-fn write_log(disk: &FaultyDisk) -> Result<Vec<Whole>, Error> {
+/// Writes a log with a record of each kind: all but the last two are in the first file.
+fn write_log(disk: &FaultyDisk) -> Result<Vec<WholeRecord>, DatabaseError> {
     let wal = create(disk, TURN)?;
-    let mut written: Vec<Whole> = Vec::new();
-    let mut append = |record: Record<'static>| -> Result<Position, Error> {
-        let Appended { position, lsn } = wal.append(&record)?;
+    let mut written: Vec<WholeRecord> = Vec::new();
+    let mut append = |record: Record<'static>| -> Result<Position, DatabaseError> {
+        let AppendedRecord { position, lsn } = wal.append(&record)?;
         written.push((position, lsn, record));
         Ok(position)
     };
@@ -180,17 +182,17 @@ fn a_log_of_the_first_release_is_read() {
     for (name, bytes) in NAMES.iter().zip([&first, &second]) {
         disk.bytes(name).append(bytes).expect("a copy");
     }
-    let headers = files(&disk).map(|file| Header::find(&*file).expect("it is read"));
+    let headers = files(&disk).map(|file| LogHeader::find(&*file).expect("it is read"));
     let turn_over = expected[expected.len() - 3].1;
     let header = |turn, start| {
-        Some(Header {
+        Some(LogHeader {
             identity: IDENTITY,
             turn,
             start,
         })
     };
     assert_eq!(headers, [header(1, FIRST), header(2, turn_over)]);
-    // The file that is not written to says how far the other one is durable.
+    // The witness in the file that is not current says how far the other one is durable.
     let witnessed = files(&disk).map(|file| {
         let witness = Witness::find(&*file, IDENTITY.number);
         witness.expect("it is read").durable()
@@ -214,7 +216,7 @@ fn a_log_of_the_first_release_has_these_bytes() {
     let [first, second] = golden();
     let header = b"EBBPLOG\n\x01\0\0\0\0\x10\0\0\xf0\xde\xbc\x9a\x78\x56\x34\x12";
     for (bytes, turn) in [(&first, 1u64), (&second, 2)] {
-        let place = (turn / 2 % 2 * PLACE) as usize;
+        let place = (turn / 2 % 2 * BLOCK) as usize;
         assert_eq!(bytes[place..place + 24], header[..]);
         assert_eq!(bytes[place + 24..place + 32], turn.to_le_bytes());
     }
@@ -231,7 +233,7 @@ fn a_log_of_the_first_release_has_these_bytes() {
 }
 
 #[test]
-fn a_golden_log_is_what_is_written_today() {
+fn the_golden_log_equals_a_log_written_today() {
     let disk = FaultyDisk::new(0);
     write_log(&disk).expect("a log");
     assert!(
@@ -242,7 +244,7 @@ fn a_golden_log_is_what_is_written_today() {
 }
 
 #[test]
-#[ignore = "writes the golden files that are not there"]
+#[ignore = "writes the golden files that do not exist"]
 fn write_golden_files() {
     let disk = FaultyDisk::new(0);
     write_log(&disk).expect("a log");

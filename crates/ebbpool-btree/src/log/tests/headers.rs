@@ -4,9 +4,9 @@ use ebbpool::storage::FaultyDisk;
 
 use super::*;
 
-fn refused(disk: &FaultyDisk) -> Error {
+fn refused(disk: &FaultyDisk) -> DatabaseError {
     let before = bytes(disk);
-    let opened = Wal::open(files(disk), 1000, Damaged::Refuse);
+    let opened = Wal::open(files(disk), 1000, DamagePolicy::Refuse);
     let Err(error) = opened else {
         panic!("{disk:?} was opened");
     };
@@ -26,10 +26,10 @@ fn log_of(records: u64) -> FaultyDisk {
 }
 
 #[test]
-fn empty_files_and_headers_half_made_are_a_log_that_was_never_finished() {
+fn empty_files_and_partly_written_headers_are_an_unfinished_log() {
     let disk = FaultyDisk::new(0);
     assert!(
-        Wal::open(files(&disk), 1000, Damaged::Refuse)
+        Wal::open(files(&disk), 1000, DamagePolicy::Refuse)
             .unwrap()
             .is_none()
     );
@@ -39,7 +39,7 @@ fn empty_files_and_headers_half_made_are_a_log_that_was_never_finished() {
         second.set_len(0).unwrap();
         second.set_len(length).unwrap();
         assert!(
-            Wal::open(files(&disk), 1000, Damaged::Refuse)
+            Wal::open(files(&disk), 1000, DamagePolicy::Refuse)
                 .unwrap()
                 .is_none()
         );
@@ -48,18 +48,18 @@ fn empty_files_and_headers_half_made_are_a_log_that_was_never_finished() {
     }
     let wal = open(&log_of(0), 1000).unwrap();
     assert_eq!((found(&wal), wal.end_lsn()), (vec![], FIRST));
-    // Made once more, and interrupted before the first file was there again.
+    // A second creation was interrupted before it had written the first file.
     let disk = log_of(0);
     disk.bytes("log0").set_len(0).unwrap();
     assert!(
-        Wal::open(files(&disk), 1000, Damaged::Refuse)
+        Wal::open(files(&disk), 1000, DamagePolicy::Refuse)
             .unwrap()
             .is_none()
     );
 }
 
 #[test]
-fn files_of_somebody_else_are_refused() {
+fn files_of_other_programs_are_refused() {
     for foreign in [&b"dear diary"[..], &[7; 9000], &[7; 12 << 10]] {
         for name in NAMES {
             let disk = FaultyDisk::new(0);
@@ -81,11 +81,11 @@ fn a_log_without_one_of_its_files_is_refused() {
 }
 
 #[test]
-fn files_that_do_not_belong_together_are_refused() {
+fn files_of_different_logs_are_refused() {
     let disk = log_of(3);
     let mut identity = IDENTITY;
     identity.number += 1;
-    let header = Header {
+    let header = LogHeader {
         identity,
         turn: 0,
         start: FIRST,
@@ -98,11 +98,11 @@ fn files_that_do_not_belong_together_are_refused() {
     let old = log_of(15).bytes("log1").read_all().unwrap();
     let disk = log_of(60);
     disk.bytes("log1").write_at(0, &old).unwrap();
-    assert!(matches!(refused(&disk), Error::LogDamaged { .. }));
+    assert!(matches!(refused(&disk), DatabaseError::LogDamaged { .. }));
 }
 
 #[test]
-fn a_newer_format_is_named_and_left_alone() {
+fn a_newer_format_is_reported_and_not_changed() {
     let disk = log_of(3);
     let mut header = [0; header::BYTES];
     disk.bytes("log0").read_at(0, &mut header).unwrap();
@@ -112,9 +112,9 @@ fn a_newer_format_is_named_and_left_alone() {
     let error = refused(&disk);
     assert!(matches!(
         error,
-        Error::Newer {
+        DatabaseError::Newer {
             found: 9,
-            known: 1,
+            supported: 1,
             ..
         }
     ));
@@ -125,19 +125,19 @@ fn a_newer_format_is_named_and_left_alone() {
 }
 
 #[test]
-fn positions_out_of_reach_are_no_header() {
+fn a_header_with_an_impossible_position_is_refused() {
     let disk = log_of(3);
-    let far = Header {
+    let far = LogHeader {
         identity: IDENTITY,
         turn: u64::MAX,
         start: u64::MAX - 3,
     };
     disk.bytes("log0").write_at(0, &far.block()).unwrap();
-    assert!(matches!(refused(&disk), Error::Log { .. }));
+    assert!(matches!(refused(&disk), DatabaseError::Log { .. }));
 }
 
 #[test]
-fn a_page_may_be_forced_through_the_log() {
+fn the_pool_can_force_the_log() {
     let disk = FaultyDisk::new(0);
     let wal: Arc<dyn Log> = Arc::new(create(&disk, 1000).unwrap());
     wal.force(FIRST).unwrap();

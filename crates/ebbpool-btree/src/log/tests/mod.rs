@@ -11,14 +11,14 @@ use ebbpool::storage::FaultyDisk;
 
 use super::*;
 
-const IDENTITY: Identity = Identity {
+const IDENTITY: LogIdentity = LogIdentity {
     page_size: 4096,
     number: 0x1234_5678_9abc_def0,
 };
 
 const NAMES: [&str; 2] = ["log0", "log1"];
 
-/// A record as a log has it: where it begins and ends, and its transaction.
+/// A record in a log: where it begins and ends, and its transaction.
 type Logged = (Position, Lsn, TxnId);
 
 fn files(disk: &FaultyDisk) -> [Box<dyn LogFile>; 2] {
@@ -29,12 +29,12 @@ fn bytes(disk: &FaultyDisk) -> [Vec<u8>; 2] {
     NAMES.map(|name| disk.bytes(name).read_all().unwrap())
 }
 
-fn create(disk: &FaultyDisk, turn_bytes: u64) -> Result<Wal, Error> {
+fn create(disk: &FaultyDisk, turn_bytes: u64) -> Result<Wal, DatabaseError> {
     Wal::create(files(disk), IDENTITY, turn_bytes)
 }
 
-fn open(disk: &FaultyDisk, turn_bytes: u64) -> Result<Wal, Error> {
-    let (wal, identity) = Wal::open(files(disk), turn_bytes, Damaged::Refuse)?.expect("a log");
+fn open(disk: &FaultyDisk, turn_bytes: u64) -> Result<Wal, DatabaseError> {
+    let (wal, identity) = Wal::open(files(disk), turn_bytes, DamagePolicy::Refuse)?.expect("a log");
     assert_eq!(identity, IDENTITY);
     Ok(wal)
 }
@@ -56,8 +56,8 @@ fn commit(wal: &Wal, txn: TxnId) -> Record<'static> {
     }
 }
 
-fn append(wal: &Wal, record: &Record<'_>) -> Result<Logged, Error> {
-    let Appended { position, lsn } = wal.append(record)?;
+fn append(wal: &Wal, record: &Record<'_>) -> Result<Logged, DatabaseError> {
+    let AppendedRecord { position, lsn } = wal.append(record)?;
     Ok((position, lsn, number(record)))
 }
 
@@ -78,8 +78,8 @@ fn found(wal: &Wal) -> Vec<Logged> {
     found
 }
 
-/// The part of what was appended that begins where the log does.
-fn still_there(wal: &Wal, appended: &[Logged]) -> Vec<Logged> {
+/// The appended records that the log still has.
+fn remaining(wal: &Wal, appended: &[Logged]) -> Vec<Logged> {
     let there = appended.iter().filter(|record| record.0 >= wal.begin());
     there.copied().collect()
 }

@@ -99,20 +99,20 @@ fn read(frame: &[u8], position: Position, seed: u64) -> Option<Record<'_>> {
 
 proptest! {
     #[test]
-    fn what_is_logged_is_what_is_read(
+    fn records_read_as_they_were_logged(
         records in vec(record(), 1..10),
         position in 0..u64::MAX / 2,
         seed: u64,
     ) {
         let mut bytes = Vec::new();
-        let mut places = Vec::new();
+        let mut offsets = Vec::new();
         for record in &records {
             let at = bytes.len();
             let length = frame::append(record, position + at as u64, seed, &mut bytes).unwrap();
             prop_assert_eq!(at + length, bytes.len());
-            places.push(at);
+            offsets.push(at);
         }
-        for (record, at) in records.iter().zip(places) {
+        for (record, at) in records.iter().zip(offsets) {
             let (frame, position) = (&bytes[at..], position + at as u64);
             let back = read(frame, position, seed);
             prop_assert_eq!(back.as_ref(), Some(record));
@@ -122,11 +122,11 @@ proptest! {
     }
 
     #[test]
-    fn a_log_gives_back_any_record(records in vec(record(), 1..20), turn_bytes in 0..2000_u64) {
+    fn a_log_returns_any_record(records in vec(record(), 1..20), turn_bytes in 0..2000_u64) {
         let disk = FaultyDisk::new(0);
         let wal = create(&disk, turn_bytes).unwrap();
         for record in &records {
-            let Appended { position, .. } = wal.append(record).unwrap();
+            let AppendedRecord { position, .. } = wal.append(record).unwrap();
             let mut buffer = Vec::new();
             prop_assert_eq!(&wal.read(position, &mut buffer).unwrap(), record);
             wal.truncate(FIRST).unwrap();
@@ -168,7 +168,7 @@ proptest! {
         if cuts {
             bytes.truncate(cut.index(bytes.len()));
         }
-        // Flips may undo each other.
+        // Flips may cancel each other.
         if let Some(read) = read(&bytes, 64, 1) {
             prop_assert_eq!(&read, &record);
         }

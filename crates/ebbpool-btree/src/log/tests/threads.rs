@@ -8,8 +8,8 @@ use parking_lot::{Condvar, Mutex};
 
 use super::*;
 
-/// A file whose syncs wait, once it is shut, until so many threads have appended.
-struct Gated {
+/// A file whose syncs wait, once the gate is shut, until all threads have appended.
+struct GatedFile {
     file: FaultyFile,
     gate: Arc<Gate>,
 }
@@ -23,7 +23,7 @@ struct Gate {
 
 const THREADS: usize = 8;
 
-impl LogFile for Gated {
+impl LogFile for GatedFile {
     fn len(&self) -> io::Result<u64> {
         self.file.len()
     }
@@ -51,12 +51,15 @@ impl LogFile for Gated {
     }
 }
 
-/// Each thread appends a commit and syncs it; answers what came of that. No sync goes through before
-/// all have appended: while somebody syncs, appending goes on.
-fn all_commit_at_once(disk: &FaultyDisk, fault: Option<Fault>) -> (Wal, Vec<Result<(), Error>>) {
+/// Each thread appends a commit and syncs it; returns the results. No sync ends before all threads have
+/// appended, since threads append while another one syncs.
+fn all_commit_at_once(
+    disk: &FaultyDisk,
+    fault: Option<Fault>,
+) -> (Wal, Vec<Result<(), DatabaseError>>) {
     let gate = Arc::new(Gate::default());
     let files = NAMES.map(|name| {
-        Box::new(Gated {
+        Box::new(GatedFile {
             file: disk.bytes(name),
             gate: gate.clone(),
         }) as Box<dyn LogFile>
@@ -86,7 +89,7 @@ fn all_commit_at_once(disk: &FaultyDisk, fault: Option<Fault>) -> (Wal, Vec<Resu
 }
 
 #[test]
-fn those_who_come_while_another_one_syncs_share_the_next_sync() {
+fn threads_that_wait_for_another_ones_sync_share_the_next_sync() {
     let disk = FaultyDisk::new(0);
     let (wal, outcomes) = all_commit_at_once(&disk, None);
     assert!(outcomes.iter().all(Result::is_ok));
@@ -98,12 +101,13 @@ fn those_who_come_while_another_one_syncs_share_the_next_sync() {
 }
 
 #[test]
-fn those_who_wait_for_a_sync_that_fails_are_told() {
+fn all_threads_that_wait_for_a_failing_sync_get_its_error() {
     let disk = FaultyDisk::new(0);
     let fault = Fault::failing(Operation::Sync, EIO);
     let (wal, outcomes) = all_commit_at_once(&disk, Some(fault));
-    let told = |outcome: &Result<(), Error>| matches!(outcome, Err(Error::Log { .. }));
-    assert!(outcomes.iter().all(told), "{outcomes:?}");
+    let failed =
+        |outcome: &Result<(), DatabaseError>| matches!(outcome, Err(DatabaseError::Log { .. }));
+    assert!(outcomes.iter().all(failed), "{outcomes:?}");
     assert_eq!(wal.durable_lsn(), FIRST);
 }
 

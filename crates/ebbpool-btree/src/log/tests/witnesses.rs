@@ -1,4 +1,4 @@
-//! Logs that lost their end, in many places and ways.
+//! Logs that lost their end in various ways.
 
 use ebbpool::storage::FaultyDisk;
 
@@ -6,7 +6,7 @@ use super::*;
 
 const TURN: u64 = 1200;
 
-/// A log of which both files are in use and all is durable, closed as a database closes it.
+/// A log with both files in use and all records durable, closed as a database closes it.
 fn closed(records: u64) -> (FaultyDisk, Vec<Logged>) {
     let disk = FaultyDisk::new(0);
     let wal = create(&disk, TURN).unwrap();
@@ -17,11 +17,11 @@ fn closed(records: u64) -> (FaultyDisk, Vec<Logged>) {
     }
     wal.sync(wal.end_lsn()).unwrap();
     wal.witness_in_both().unwrap();
-    let there = still_there(&wal, &appended);
+    let there = remaining(&wal, &appended);
     (disk, there)
 }
 
-/// Makes a file what another program left of it.
+/// Replaces the content of a file, as another program might.
 fn replace(disk: &FaultyDisk, name: &str, bytes: &[u8]) {
     let file = disk.bytes(name);
     file.set_len(0).unwrap();
@@ -30,19 +30,21 @@ fn replace(disk: &FaultyDisk, name: &str, bytes: &[u8]) {
 }
 
 fn salvaged(disk: &FaultyDisk) -> Wal {
-    let opened = Wal::open(files(disk), TURN, Damaged::Salvage).unwrap();
+    let opened = Wal::open(files(disk), TURN, DamagePolicy::Salvage).unwrap();
     opened.expect("a log").0
 }
 
-/// Refused, and as it was; opened all the same it has a first part of what was there, or a last one, and
-/// says how much is missing.
+/// Checks that opening the log fails and changes nothing, and that a salvaged log has consecutive records
+/// of the old ones and reports what is missing.
 fn is_refused(disk: &FaultyDisk, all: &[Logged]) {
     let before = bytes(disk);
     let end = all.last().expect("records").1;
     match open(disk, TURN).map(drop) {
-        Err(Error::LogCut { end: at, durable }) => assert!(at < durable && durable == end),
-        Err(Error::LogDamaged { position, durable }) => assert!(position < durable),
-        Err(Error::Log { source, .. }) => assert_eq!(source.kind(), io::ErrorKind::InvalidData),
+        Err(DatabaseError::LogCut { end: at, durable }) => assert!(at < durable && durable == end),
+        Err(DatabaseError::LogDamaged { position, durable }) => assert!(position < durable),
+        Err(DatabaseError::Log { source, .. }) => {
+            assert_eq!(source.kind(), io::ErrorKind::InvalidData)
+        }
         outcome => panic!("{outcome:?}"),
     }
     assert_eq!(bytes(disk), before);
@@ -54,7 +56,7 @@ fn is_refused(disk: &FaultyDisk, all: &[Logged]) {
 }
 
 #[test]
-fn a_file_cut_anywhere_is_found_out() {
+fn a_file_cut_anywhere_is_detected() {
     for records in [3, 27] {
         let (disk, all) = closed(records);
         let whole = bytes(&disk);
@@ -62,31 +64,31 @@ fn a_file_cut_anywhere_is_found_out() {
         for (name, whole) in NAMES.iter().zip(&whole) {
             let last = all.iter().rposition(|record| {
                 let layout = *open(&disk.fork(0), TURN).unwrap().layout.read();
-                NAMES[layout.place(record.0).0] == *name
+                NAMES[layout.locate(record.0).0] == *name
             });
-            // A file may be longer than what it has of the log.
+            // A file may be longer than its part of the log.
             let needed = last.map_or(header::LENGTH, |at| {
                 let layout = *open(&disk.fork(0), TURN).unwrap().layout.read();
-                let (_, offset) = layout.place(all[at].0);
+                let (_, offset) = layout.locate(all[at].0);
                 offset + (all[at].1 - all[at].0)
             });
             for length in (0..whole.len()).filter(|&length| (length as u64) < needed) {
-                // Of what is before the records, not every byte.
+                // Before the records, not every length is tried.
                 if length < header::LENGTH as usize && length % 256 > 1 {
                     continue;
                 }
                 let disk = disk.fork(0);
                 replace(&disk, name, &whole[..length]);
                 if (length as u64) < header::LENGTH && open(&disk.fork(0), TURN).is_ok() {
-                    // Header and witness are there, and the file had no records.
+                    // The file still has header and witness, and had no records.
                     assert!(last.is_none());
                     continue;
                 }
                 is_refused(&disk, &all);
-                // Zeros in place of what is missing.
+                // Zeros in place of the missing bytes.
                 let mut zeros = whole[..length].to_vec();
                 zeros.resize(whole.len(), 0);
-                // The last byte of a record is a zero.
+                // The last byte of a record is a zero anyway.
                 if length as u64 >= header::LENGTH && length as u64 + 1 < needed {
                     replace(&disk, name, &zeros);
                     is_refused(&disk, &all);
@@ -99,12 +101,12 @@ fn a_file_cut_anywhere_is_found_out() {
 }
 
 #[test]
-fn the_witness_of_either_file_is_enough_and_without_any_it_is_an_older_programs() {
+fn the_witness_of_either_file_is_enough_and_a_log_without_any_opens() {
     let (disk, all) = closed(27);
     let layout = *open(&disk.fork(0), TURN).unwrap().layout.read();
-    let (file, offset) = layout.place(all[all.len() - 1].0);
+    let (file, offset) = layout.locate(all[all.len() - 1].0);
     let without = |disk: &FaultyDisk, name: &str| {
-        for place in witness::PLACES {
+        for place in witness::OFFSETS {
             let sector = [0; header::SECTOR as usize];
             disk.bytes(name).write_at(place, &sector).unwrap();
         }
@@ -125,25 +127,25 @@ fn the_witness_of_either_file_is_enough_and_without_any_it_is_an_older_programs(
 }
 
 #[test]
-fn a_witness_of_another_database_says_nothing() {
+fn a_witness_of_another_database_is_ignored() {
     let (disk, _) = closed(27);
-    let theirs = bytes(&disk);
+    let foreign = bytes(&disk);
     let disk = FaultyDisk::new(0);
     let mut identity = IDENTITY;
     identity.number += 1;
     Wal::create(files(&disk), identity, TURN).unwrap();
-    for (name, theirs) in NAMES.iter().zip(theirs) {
-        for place in witness::PLACES {
+    for (name, foreign) in NAMES.iter().zip(foreign) {
+        for place in witness::OFFSETS {
             let range = place as usize..place as usize + witness::BYTES;
-            disk.bytes(name).write_at(place, &theirs[range]).unwrap();
+            disk.bytes(name).write_at(place, &foreign[range]).unwrap();
         }
     }
-    let opened = Wal::open(files(&disk), TURN, Damaged::Refuse).unwrap();
+    let opened = Wal::open(files(&disk), TURN, DamagePolicy::Refuse).unwrap();
     assert_eq!(opened.expect("a log").0.end_lsn(), FIRST);
 }
 
 #[test]
-fn an_old_copy_of_one_file_is_found_out() {
+fn an_old_copy_of_one_file_is_detected() {
     let disk = FaultyDisk::new(0);
     let wal = create(&disk, TURN).unwrap();
     let mut all = Vec::new();
@@ -154,14 +156,15 @@ fn an_old_copy_of_one_file_is_found_out() {
         wal.sync(wal.end_lsn()).unwrap();
         copies.push(bytes(&disk));
     }
-    let all = still_there(&wal, &all);
+    let all = remaining(&wal, &all);
     drop(wal);
     let mut refused = 0;
     for copy in &copies {
         for (file, name) in NAMES.iter().enumerate() {
             let disk = disk.fork(0);
             replace(&disk, name, &copy[file]);
-            // What it lacks may not be needed, and it may still have what is not needed any more.
+            // The records that the copy lacks may not be needed, and it may still have records that are no
+            // longer needed.
             match open(&disk.fork(0), TURN) {
                 Ok(wal) => assert!(found(&wal).ends_with(&all)),
                 Err(_) => {
@@ -175,14 +178,17 @@ fn an_old_copy_of_one_file_is_found_out() {
 }
 
 #[test]
-fn a_witness_that_cannot_be_written_ends_the_log() {
+fn the_log_takes_no_more_after_a_failed_write_of_a_witness() {
     use ebbpool::storage::{EIO, Fault, Operation};
 
     let disk = FaultyDisk::new(0);
     let wal = create(&disk, TURN).unwrap();
     append(&wal, &update(1, b"key")).unwrap();
     disk.inject(Fault::failing(Operation::Write, EIO).of("log1"));
-    assert!(matches!(wal.sync(wal.end_lsn()), Err(Error::Log { .. })));
+    assert!(matches!(
+        wal.sync(wal.end_lsn()),
+        Err(DatabaseError::Log { .. })
+    ));
     assert_eq!(wal.durable_lsn(), FIRST);
     assert!(append(&wal, &update(2, b"key")).is_err());
 }

@@ -1,4 +1,4 @@
-//! Pages with anything in them: errors, and an end.
+//! Operations on damaged pages end, and return errors.
 
 use std::ops::{Bound, ControlFlow};
 use std::time::Duration;
@@ -6,9 +6,9 @@ use std::time::Duration;
 use ebbpool::storage::Storage;
 use proptest::prelude::*;
 
-use super::fixture::{Changes, Fixture, get, put};
+use super::fixture::{Fixture, TransactionLogger, get, put};
 use crate::change::{Change, Content};
-use crate::error::Error;
+use crate::error::DatabaseError;
 use crate::page::ROOT;
 use crate::page::cell::{Value, write_inner_cell};
 use crate::tree::Tree;
@@ -36,9 +36,9 @@ fn format(tree: &Tree, page: u64, level: u8, next: u64, cells: &[u8]) {
     Change::Format(content).apply(page, &mut guard).unwrap();
 }
 
-/// What there is to do with a tree, whatever comes of it.
-fn use_everything(tree: &Tree, number: u32) -> Vec<Error> {
-    let by = &mut Changes::default();
+/// Runs all operations of a tree, and returns their errors.
+fn use_everything(tree: &Tree, number: u32) -> Vec<DatabaseError> {
+    let logger = &mut TransactionLogger::default();
     let key = &key(number)[..];
     let mut left = 20_000;
     let mut each = |_: &[u8], value: Value<'_>| {
@@ -63,16 +63,16 @@ fn use_everything(tree: &Tree, number: u32) -> Vec<Error> {
         }))
     };
     outcomes.push(get(tree, key).map(drop));
-    outcomes.push(tree.update_leaf(key, update, by).map(drop));
-    outcomes.push(put(tree, key, &[1; 60], by).map(drop));
-    outcomes.push(put(tree, key, &[1; 1000], by).map(drop));
-    outcomes.push(tree.remove(key, by).map(drop));
-    outcomes.push(tree.remove(&[key, b"x"].concat(), by).map(drop));
+    outcomes.push(tree.update_leaf(key, update, logger).map(drop));
+    outcomes.push(put(tree, key, &[1; 60], logger).map(drop));
+    outcomes.push(put(tree, key, &[1; 1000], logger).map(drop));
+    outcomes.push(tree.remove(key, logger).map(drop));
+    outcomes.push(tree.remove(&[key, b"x"].concat(), logger).map(drop));
     outcomes.into_iter().filter_map(Result::err).collect()
 }
 
 #[test]
-fn circles_are_found() {
+fn circles_are_detected() {
     // Leaf to leaf.
     let fixture = small_tree(512, 400);
     let tree = &fixture.tree;
@@ -88,7 +88,10 @@ fn circles_are_found() {
             Ok(ControlFlow::Continue(()))
         };
         let found = tree.ascend(Bound::Unbounded, each);
-        assert!(matches!(found, Err(Error::Corrupt { .. })), "{found:?}");
+        assert!(
+            matches!(found, Err(DatabaseError::Corrupt { .. })),
+            "{found:?}"
+        );
         assert!(steps < 5000, "{steps}");
         tree.pool.fix_write(leaves[length]).unwrap()[8..16].copy_from_slice(&before);
     }
@@ -104,7 +107,7 @@ fn circles_are_found() {
         let errors = use_everything(&fixture.tree, 3);
         let corrupt = errors
             .iter()
-            .filter(|error| matches!(error, Error::Corrupt { .. }));
+            .filter(|error| matches!(error, DatabaseError::Corrupt { .. }));
         assert_eq!(corrupt.count(), errors.len(), "{errors:?}");
         assert!(errors.len() >= 6, "{errors:?}");
     }
@@ -122,15 +125,18 @@ fn circles_are_found() {
         first: pages[0],
         length: 1500,
     };
-    assert!(matches!(tree.read_value(value), Err(Error::Corrupt { .. })));
+    assert!(matches!(
+        tree.read_value(value),
+        Err(DatabaseError::Corrupt { .. })
+    ));
     assert!(matches!(
         tree.overflow_pages(pages[0]),
-        Err(Error::Corrupt { .. })
+        Err(DatabaseError::Corrupt { .. })
     ));
 }
 
 #[test]
-fn a_child_beyond_the_end_makes_no_page() {
+fn a_child_beyond_the_end_creates_no_page() {
     let fixture = small_tree(512, 10);
     let pages = fixture.tree.pool.pages();
     for child in [0, 1, ROOT, pages + 1000, u64::MAX] {
@@ -142,7 +148,7 @@ fn a_child_beyond_the_end_makes_no_page() {
         assert!(
             errors
                 .iter()
-                .all(|error| matches!(error, Error::Corrupt { page: ROOT, .. }))
+                .all(|error| matches!(error, DatabaseError::Corrupt { page: ROOT, .. }))
         );
     }
     fixture.tree.pool.checkpoint().unwrap();
@@ -154,7 +160,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn whatever_pages_hold_nothing_panics_and_all_ends(
+    fn operations_on_arbitrary_pages_end_without_a_panic(
         damage in prop::collection::vec((any::<u16>(), any::<u16>(), any::<u8>()), 1..12),
         wholly in 0..4u8,
         number in 0..1200u32,
@@ -165,7 +171,7 @@ proptest! {
             let page = ROOT + u64::from(page) % (pages - ROOT);
             let mut guard = fixture.tree.pool.fix_write(page).unwrap();
             let length = guard.len();
-            // Headers are hit as often as all the rest.
+            // Most damage is in the header and the first slots.
             let byte = match wholly {
                 0 => usize::from(byte) % length,
                 _ => usize::from(byte) % 48,
@@ -174,11 +180,11 @@ proptest! {
         }
         for number in [number, number / 2, 0] {
             for error in use_everything(&fixture.tree, number) {
-                let known = matches!(
+                let expected = matches!(
                     error,
-                    Error::Corrupt { .. } | Error::Pool(_) | Error::ValueTooLong { .. } | Error::KeyTooLong { .. }
+                    DatabaseError::Corrupt { .. } | DatabaseError::Pool(_) | DatabaseError::ValueTooLong { .. } | DatabaseError::KeyTooLong { .. }
                 );
-                prop_assert!(known, "{error}");
+                prop_assert!(expected, "{error}");
             }
         }
     }

@@ -1,30 +1,30 @@
-//! Storage and log that fail: what was asked for has happened, or nothing has.
+//! Failing storage and log: an operation either succeeds or changes nothing.
 
 use ebbpool::storage::{EIO, ENOSPC, Fault, Operation};
 
-use super::fixture::{Changes, Fixture, put};
-use crate::error::Error;
+use super::fixture::{Fixture, TransactionLogger, put};
+use crate::error::DatabaseError;
 
 fn key(number: u32) -> Vec<u8> {
     number.to_be_bytes().repeat(3)
 }
 
-/// Fails if it is neither as the model says nor as it was before an operation.
+/// Puts a record in the tree and the model. Returns false if that failed, after a rollback.
 fn put_or_not(fixture: &mut Fixture, number: u32, length: usize) -> bool {
     let (key, value) = (key(number), vec![number as u8; length]);
-    let mut by = Changes::default();
-    match put(&fixture.tree, &key, &value, &mut by) {
+    let mut logger = TransactionLogger::default();
+    match put(&fixture.tree, &key, &value, &mut logger) {
         Ok(_) => {
             fixture.model.insert(key, value);
             true
         }
         Err(error) => {
             assert!(
-                matches!(error, Error::Pool(_) | Error::Log { .. }),
+                matches!(error, DatabaseError::Pool(_) | DatabaseError::Log { .. }),
                 "{error}"
             );
-            // What was stored of a long value.
-            by.roll_back(&fixture.tree).unwrap();
+            // Part of a long value may be stored.
+            logger.roll_back(&fixture.tree).unwrap();
             false
         }
     }
@@ -57,7 +57,7 @@ fn a_full_disk_leaves_the_tree_as_it_was() {
 }
 
 #[test]
-fn reads_and_writes_that_fail_change_nothing() {
+fn failing_reads_and_writes_change_nothing() {
     let mut fixture = Fixture::new(512, 16);
     for number in 0..1500 {
         assert!(put_or_not(&mut fixture, number * 7919 % 4096, 20));
@@ -77,7 +77,10 @@ fn reads_and_writes_that_fail_change_nothing() {
         let number = random.u32(..4096);
         match random.u8(..4) {
             0 | 1 => failed += u32::from(!put_or_not(&mut fixture, number, random.usize(..80))),
-            2 => match fixture.tree.remove(&key(number), &mut Changes::default()) {
+            2 => match fixture
+                .tree
+                .remove(&key(number), &mut TransactionLogger::default())
+            {
                 Ok(old) => {
                     assert_eq!(old.is_some(), fixture.model.remove(&key(number)).is_some());
                 }
@@ -95,8 +98,8 @@ fn reads_and_writes_that_fail_change_nothing() {
 }
 
 #[test]
-fn a_log_that_fails_changes_nothing() {
-    // No page has to make room, which none can without the log.
+fn a_failing_log_changes_nothing() {
+    // With 2000 frames no page is evicted, which would fail without the log.
     let mut fixture = Fixture::new(512, 2000);
     for number in 0..400 {
         assert!(put_or_not(&mut fixture, number * 7919 % 4096, 20));
@@ -108,17 +111,20 @@ fn a_log_that_fails_changes_nothing() {
         .inject(Fault::failing(Operation::Write, EIO).of("log0").forever());
     fixture.tree.wal.write().unwrap_err();
     for number in 0..200 {
-        let by = &mut Changes::default();
+        let logger = &mut TransactionLogger::default();
         // In place, with splits, and of several pages.
         for length in [20, 90, 2000] {
-            let refused = put(&fixture.tree, &key(number), &vec![1; length], by);
-            assert!(matches!(refused, Err(Error::Log { .. })), "{refused:?}");
+            let refused = put(&fixture.tree, &key(number), &vec![1; length], logger);
+            assert!(
+                matches!(refused, Err(DatabaseError::Log { .. })),
+                "{refused:?}"
+            );
         }
         if fixture.model.contains_key(&key(number)) {
-            fixture.tree.remove(&key(number), by).unwrap_err();
+            fixture.tree.remove(&key(number), logger).unwrap_err();
         }
     }
-    // What was taken for it was given back.
+    // The pages taken for these operations were given back.
     assert_eq!(fixture.tree.pool.allocate().unwrap().page(), pages);
     fixture.verify();
 }

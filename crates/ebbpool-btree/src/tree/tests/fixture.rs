@@ -1,4 +1,4 @@
-//! A tree on a simulated disk, and authors for its changes.
+//! A tree on a simulated disk, and loggers for its changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,43 +10,43 @@ use ebbpool::{Log, Lsn, PoolOptions};
 use super::walk::{Walk, walk};
 use crate::allocation::Allocation;
 use crate::change::{Change, Content};
-use crate::error::Error;
-use crate::log::{Identity, Position, Record, Undo, Wal};
+use crate::error::DatabaseError;
+use crate::log::{LogIdentity, Position, Record, Undo, Wal};
 use crate::page::cell::{Value, most_inline_cell, most_key_bytes, read_leaf_cell};
 use crate::page::{META, ROOT};
-use crate::tree::{Author, Old, Tree};
+use crate::tree::{ChangeLogger, OldValue, Tree};
 
-/// What takes a change back, kept beside.
+/// How a change is undone, in memory.
 #[derive(Clone, Debug)]
-enum Back {
+enum UndoStep {
     Remove(Vec<u8>),
     Restore(Vec<u8>),
     Free(u64, u32),
     Empty,
 }
 
-/// A transaction that logs, and could be rolled back.
+/// Logs the changes of a transaction, which can be rolled undo_step.
 #[derive(Default)]
-pub(super) struct Changes {
+pub(super) struct TransactionLogger {
     previous: Option<Position>,
-    back: Vec<Back>,
+    undo_steps: Vec<UndoStep>,
 }
 
-/// A rollback.
-struct Rollback;
+/// Logs the changes of a rollback.
+struct RollbackLogger;
 
-impl Author for Changes {
+impl ChangeLogger for TransactionLogger {
     fn log(
         &mut self,
         wal: &Wal,
         undo: Undo<'_>,
         changes: Vec<(u64, Change<'_>)>,
-    ) -> Result<Lsn, Error> {
-        let back = match undo {
-            Undo::Remove { key } => Back::Remove(key.to_vec()),
-            Undo::Restore { cell } => Back::Restore(cell.to_vec()),
-            Undo::Free { first, count } => Back::Free(first, count),
-            Undo::Empty => Back::Empty,
+    ) -> Result<Lsn, DatabaseError> {
+        let undo_step = match undo {
+            Undo::Remove { key } => UndoStep::Remove(key.to_vec()),
+            Undo::Restore { cell } => UndoStep::Restore(cell.to_vec()),
+            Undo::Free { first, count } => UndoStep::Free(first, count),
+            Undo::Empty => UndoStep::Empty,
         };
         let appended = wal.append(&Record::Update {
             txn: 1,
@@ -55,18 +55,18 @@ impl Author for Changes {
             changes,
         })?;
         self.previous = Some(appended.position);
-        self.back.push(back);
+        self.undo_steps.push(undo_step);
         Ok(appended.lsn)
     }
 }
 
-impl Author for Rollback {
+impl ChangeLogger for RollbackLogger {
     fn log(
         &mut self,
         wal: &Wal,
         _undo: Undo<'_>,
         changes: Vec<(u64, Change<'_>)>,
-    ) -> Result<Lsn, Error> {
+    ) -> Result<Lsn, DatabaseError> {
         let (txn, undo_next) = (1, None);
         let record = Record::Compensation {
             txn,
@@ -77,29 +77,30 @@ impl Author for Rollback {
     }
 }
 
-impl Changes {
-    /// Takes back what was done, last things first.
-    pub(super) fn roll_back(self, tree: &Tree) -> Result<(), Error> {
-        let by = &mut Rollback;
-        for back in self.back.into_iter().rev() {
-            match back {
-                Back::Remove(key) => assert!(tree.remove(&key, by)?.is_some()),
-                Back::Restore(cell) => {
+impl TransactionLogger {
+    /// Undoes the changes, the latest first.
+    pub(super) fn roll_back(self, tree: &Tree) -> Result<(), DatabaseError> {
+        let logger = &mut RollbackLogger;
+        for undo_step in self.undo_steps.into_iter().rev() {
+            match undo_step {
+                UndoStep::Remove(key) => assert!(tree.remove(&key, logger)?.is_some()),
+                UndoStep::Restore(cell) => {
                     let (key, value, _) = read_leaf_cell(&cell).unwrap();
-                    tree.put(key, value, by)?;
+                    tree.put(key, value, logger)?;
                 }
-                Back::Free(first, count) => {
+                UndoStep::Free(first, count) => {
                     let pages: Vec<u64> = (first..first + u64::from(count)).collect();
-                    tree.allocation.free(&tree.pool, &tree.wal, &pages, by)?;
+                    tree.allocation
+                        .free(&tree.pool, &tree.wal, &pages, logger)?;
                 }
-                Back::Empty => tree.make_empty(by)?,
+                UndoStep::Empty => tree.make_empty(logger)?,
             }
         }
         Ok(())
     }
 }
 
-/// A tree, and what it should have.
+/// A tree, and the records that it should have.
 pub(super) struct Fixture {
     pub(super) disk: FaultyDisk,
     pub(super) tree: Tree,
@@ -118,7 +119,7 @@ impl Fixture {
     ) -> Self {
         let disk = FaultyDisk::new(42);
         let files = ["log0", "log1"].map(|name| Box::new(disk.bytes(name)) as _);
-        let identity = Identity {
+        let identity = LogIdentity {
             page_size: page_size as u32,
             number: 7,
         };
@@ -157,32 +158,32 @@ impl Fixture {
         most_inline_cell(self.payload()) - 6 - key.len()
     }
 
-    /// Puts a record, and frees what it had.
-    pub(super) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
-        let by = &mut Changes::default();
-        let old = put(&self.tree, key, value, by)?;
+    /// Puts a record, and frees the pages of the old value.
+    pub(super) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), DatabaseError> {
+        let logger = &mut TransactionLogger::default();
+        let old = put(&self.tree, key, value, logger)?;
         let before = self.model.insert(key.to_vec(), value.to_vec());
         assert_eq!(old.is_some(), before.is_some());
         self.free(old)
     }
 
-    pub(super) fn remove(&mut self, key: &[u8]) -> Result<(), Error> {
-        let old = self.tree.remove(key, &mut Changes::default())?;
+    pub(super) fn remove(&mut self, key: &[u8]) -> Result<(), DatabaseError> {
+        let old = self.tree.remove(key, &mut TransactionLogger::default())?;
         assert_eq!(old.is_some(), self.model.remove(key).is_some());
         self.free(old)
     }
 
-    fn free(&self, old: Option<Old>) -> Result<(), Error> {
-        let Some(Old::Overflow { first }) = old else {
+    fn free(&self, old: Option<OldValue>) -> Result<(), DatabaseError> {
+        let Some(OldValue::Overflow { first }) = old else {
             return Ok(());
         };
         let pages = self.tree.overflow_pages(first)?;
         let (pool, wal) = (&self.tree.pool, &self.tree.wal);
-        let by = &mut Changes::default();
-        self.tree.allocation.free(pool, wal, &pages, by)
+        let logger = &mut TransactionLogger::default();
+        self.tree.allocation.free(pool, wal, &pages, logger)
     }
 
-    /// Compares the tree with the model, in whatever way it can be read, and answers what it is like.
+    /// Compares the tree with the model, in each way that it can be read, and returns its structure.
     pub(super) fn verify(&self) -> Walk {
         let found = walk(&self.tree);
         let model = self.model.iter().map(|(k, v)| (k.clone(), v.clone()));
@@ -220,23 +221,23 @@ fn format(tree: &Tree, page_size: u32) {
     }
 }
 
-/// Puts a record, its value in pages of its own if it is long.
+/// Puts a record, with a long value in overflow pages.
 pub(super) fn put(
     tree: &Tree,
     key: &[u8],
     value: &[u8],
-    by: &mut Changes,
-) -> Result<Option<Old>, Error> {
+    logger: &mut TransactionLogger,
+) -> Result<Option<OldValue>, DatabaseError> {
     match tree.overflows(key, value) {
         true => {
-            let stored = tree.store(value, by)?;
-            tree.put(key, stored, by)
+            let stored = tree.store(value, logger)?;
+            tree.put(key, stored, logger)
         }
-        false => tree.put(key, Value::Inline(value), by),
+        false => tree.put(key, Value::Inline(value), logger),
     }
 }
 
-pub(super) fn get(tree: &Tree, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+pub(super) fn get(tree: &Tree, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError> {
     tree.look_up(key, |value| {
         value.map(|value| tree.read_value(value)).transpose()
     })

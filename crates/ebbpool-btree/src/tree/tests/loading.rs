@@ -1,13 +1,13 @@
-//! Loading, against inserts, and against the order of pages that `bulk` describes.
+//! Compares loading with inserts, and its pages with the order that `bulk` describes.
 
 use std::ops::Bound;
 
-use super::fixture::{Changes, Fixture, put, up};
+use super::fixture::{Fixture, TransactionLogger, put, up};
 use super::walk::walk;
-use crate::error::Error;
+use crate::error::DatabaseError;
 use crate::page::cell::{Value, inner_cell_size, leaf_cell_size};
 use crate::page::node::{Node, SLOT};
-use crate::page::overflow::Part;
+use crate::page::overflow::OverflowPart;
 
 type Records = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -21,16 +21,21 @@ fn records(count: u32, seed: u64, longest: usize) -> Records {
     (0..count).map(&mut record).collect()
 }
 
-fn load(fixture: &Fixture, records: &Records, fill: f64, by: &mut Changes) -> Result<u64, Error> {
+fn load(
+    fixture: &Fixture,
+    records: &Records,
+    fill: f64,
+    logger: &mut TransactionLogger,
+) -> Result<u64, DatabaseError> {
     let mut records = records.iter().cloned().map(Ok);
-    fixture.tree.load(&mut records, fill, by)
+    fixture.tree.load(&mut records, fill, logger)
 }
 
-/// Which page becomes what, by the words of `bulk` alone.
+/// The numbers of pages, computed from the description in `bulk` alone.
 #[derive(Default)]
-struct Numbers {
+struct PageNumbers {
     next: u64,
-    /// Pages that an allocation map covers, of which the second is the map.
+    /// The number of pages that an allocation map covers; the second of them is the map.
     span: u64,
     most: usize,
     /// Of each level the open node: page, cells, bytes used, first key.
@@ -39,7 +44,7 @@ struct Numbers {
     closed: Vec<Vec<u64>>,
 }
 
-impl Numbers {
+impl PageNumbers {
     fn take(&mut self) -> u64 {
         if self.next % self.span == 1 {
             self.next += 1;
@@ -81,16 +86,16 @@ impl Numbers {
 
 fn numbers(fixture: &Fixture, records: &Records, fill: f64) -> Vec<Vec<u64>> {
     let capacity = Node::capacity(fixture.payload());
-    let mut numbers = Numbers {
+    let mut numbers = PageNumbers {
         next: 3,
         span: fixture.tree.allocation.maps.span,
         most: (capacity as f64 * fill).floor() as usize,
-        ..Numbers::default()
+        ..PageNumbers::default()
     };
     for (key, value) in records {
         let size = match fixture.tree.overflows(key, value) {
             true => {
-                for _ in value.chunks(Part::most(fixture.payload())) {
+                for _ in value.chunks(OverflowPart::most(fixture.payload())) {
                     numbers.take();
                 }
                 let (first, length) = (0, 0);
@@ -128,7 +133,7 @@ fn pages_are_numbered_as_described() {
     for (page_size, count, longest, fill) in cases {
         let mut fixture = Fixture::new(page_size, 32);
         let records = records(count, u64::from(count), longest);
-        let loaded = load(&fixture, &records, fill, &mut Changes::default()).unwrap();
+        let loaded = load(&fixture, &records, fill, &mut TransactionLogger::default()).unwrap();
         assert_eq!(loaded, u64::from(count));
         fixture.model.extend(records.iter().cloned());
         let walk = fixture.verify();
@@ -158,10 +163,10 @@ fn pages_are_numbered_as_described() {
 }
 
 #[test]
-fn a_loaded_tree_is_changed_as_any_other() {
+fn a_loaded_tree_can_be_changed_like_any_other() {
     let mut fixture = Fixture::new(512, 32);
     let records = records(2000, 5, 60);
-    load(&fixture, &records, 0.9, &mut Changes::default()).unwrap();
+    load(&fixture, &records, 0.9, &mut TransactionLogger::default()).unwrap();
     fixture.model.extend(records.iter().cloned());
     let mut random = fastrand::Rng::with_seed(9);
     for (key, _) in &records {
@@ -181,12 +186,12 @@ fn a_loaded_tree_is_changed_as_any_other() {
 }
 
 #[test]
-fn a_tree_of_nodes_with_one_or_two_cells_comes_to_nothing() {
+fn a_tree_of_nodes_with_one_or_two_cells_shrinks_to_its_root() {
     for count in [2, 3, 5, 8, 9, 33, 130, 300] {
         for order in 0..6 {
             let mut fixture = Fixture::new(512, 64);
             let records = records(count, 3, 20);
-            load(&fixture, &records, 0.0, &mut Changes::default()).unwrap();
+            load(&fixture, &records, 0.0, &mut TransactionLogger::default()).unwrap();
             fixture.model.extend(records.iter().cloned());
             let height = fixture.verify().height;
             assert!(1 << (height - 1) >= count, "{height}");
@@ -213,7 +218,7 @@ fn leaves_of_nodes(fixture: &Fixture) -> Vec<usize> {
 }
 
 #[test]
-fn what_is_alone_under_its_parent_is_merged_across_it() {
+fn a_leaf_alone_under_its_parent_is_merged_after_its_parent() {
     let key = |number: u32| number.to_be_bytes().to_vec();
     let record = |number: u32| (key(number), vec![1; 100]);
     let mut fixture = Fixture::new(512, 64);
@@ -221,31 +226,32 @@ fn what_is_alone_under_its_parent_is_merged_across_it() {
         &fixture,
         &(0..400).map(record).collect(),
         1.0,
-        &mut Changes::default(),
+        &mut TransactionLogger::default(),
     )
     .unwrap();
     fixture.model.extend((0..400).map(record));
     let most = leaves_of_nodes(&fixture)[0] as u32;
-    // Four records to a leaf: a full node, and one with a single leaf, which has three.
+    // With four records in a leaf: a full node, and one with a single leaf, which has three records.
     let mut fixture = Fixture::new(512, 64);
     let count = most * 4 + 3;
     load(
         &fixture,
         &(0..count).map(record).collect(),
         1.0,
-        &mut Changes::default(),
+        &mut TransactionLogger::default(),
     )
     .unwrap();
     fixture.model.extend((0..count).map(record));
     assert_eq!(leaves_of_nodes(&fixture), [most as usize, 1]);
-    // The full node's last leaf becomes sparse while its neighbour is full, then the node half empty.
+    // The full node's last leaf becomes sparse while its neighbour is full; then half of the node is
+    // emptied.
     for number in (most * 4 - 3..most * 4).chain(0..most * 2) {
         fixture.remove(&key(number)).unwrap();
     }
     let before = leaves_of_nodes(&fixture);
     assert_eq!(before.len(), 2);
     assert!(before[0] > (most / 4) as usize);
-    // When the leaf that is alone becomes sparse, its parent is merged, and then it with its new neighbour.
+    // When the single leaf becomes sparse, its parent is merged, and then the leaf with its new neighbour.
     for number in count - 2..count {
         fixture.remove(&key(number)).unwrap();
     }
@@ -254,16 +260,16 @@ fn what_is_alone_under_its_parent_is_merged_across_it() {
 }
 
 #[test]
-fn full_nodes_emptied_one_by_one_come_to_nothing() {
+fn a_tree_of_full_nodes_emptied_one_by_one_shrinks_to_its_root() {
     for seed in 0..60 {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut fixture = Fixture::new(512, 64);
-        // Four to a leaf, and so 130 or so to an inner node of level 1.
+        // With four records in a leaf, an inner node of level 1 has about 130.
         let key = |number: u32| number.to_be_bytes().to_vec();
         let records: Records = (0..1000)
             .map(|number| (key(number), vec![1; 100]))
             .collect();
-        load(&fixture, &records, 1.0, &mut Changes::default()).unwrap();
+        load(&fixture, &records, 1.0, &mut TransactionLogger::default()).unwrap();
         fixture.model.extend(records.iter().cloned());
         let length = random.usize(20..300);
         let mut blocks: Vec<Vec<_>> = records.chunks(length).map(<[_]>::to_vec).collect();
@@ -286,10 +292,16 @@ fn full_nodes_emptied_one_by_one_come_to_nothing() {
 fn a_load_is_the_same_as_inserts() {
     let records = records(1500, 6, 500);
     let loaded = Fixture::new(1024, 64);
-    load(&loaded, &records, 1.0, &mut Changes::default()).unwrap();
+    load(&loaded, &records, 1.0, &mut TransactionLogger::default()).unwrap();
     let inserted = Fixture::new(1024, 64);
     for (key, value) in &records {
-        put(&inserted.tree, key, value, &mut Changes::default()).unwrap();
+        put(
+            &inserted.tree,
+            key,
+            value,
+            &mut TransactionLogger::default(),
+        )
+        .unwrap();
     }
     let of = |fixture: &Fixture| up(&fixture.tree, Bound::Unbounded);
     assert_eq!(of(&loaded), of(&inserted));
@@ -305,44 +317,47 @@ fn a_load_that_fails_is_rolled_back() {
     let mut long_key = good.clone();
     long_key[799].0 = vec![255; fixture.most_key_bytes() + 1];
     for (bad, number) in [(unsorted, 501), (long_key, 0)] {
-        let mut by = Changes::default();
-        match load(&fixture, &bad, 0.7, &mut by) {
-            Err(Error::Unsorted { record }) => assert_eq!(record, number),
-            Err(Error::KeyTooLong { .. }) => assert_eq!(number, 0),
+        let mut logger = TransactionLogger::default();
+        match load(&fixture, &bad, 0.7, &mut logger) {
+            Err(DatabaseError::Unsorted { record }) => assert_eq!(record, number),
+            Err(DatabaseError::KeyTooLong { .. }) => assert_eq!(number, 0),
             other => panic!("{other:?}"),
         }
-        by.roll_back(&fixture.tree).unwrap();
+        logger.roll_back(&fixture.tree).unwrap();
         assert_eq!(fixture.verify().pages.len(), 1);
     }
-    let mut by = Changes::default();
-    let broken = || Error::corrupt(99, "what the iterator says");
+    let mut logger = TransactionLogger::default();
+    let broken = || DatabaseError::corrupt(99, "the iterator's error");
     let mut records = good
         .iter()
         .cloned()
         .map(Ok)
         .take(300)
         .chain([Err(broken())]);
-    let failed = fixture.tree.load(&mut records, 1.0, &mut by);
-    assert!(matches!(failed, Err(Error::Corrupt { page: 99, .. })));
-    by.roll_back(&fixture.tree).unwrap();
+    let failed = fixture.tree.load(&mut records, 1.0, &mut logger);
+    assert!(matches!(
+        failed,
+        Err(DatabaseError::Corrupt { page: 99, .. })
+    ));
+    logger.roll_back(&fixture.tree).unwrap();
     assert_eq!(fixture.verify().pages.len(), 1);
-    // One that was done, too.
-    let mut by = Changes::default();
-    load(&fixture, &good, 1.0, &mut by).unwrap();
-    let again = load(&fixture, &good, 1.0, &mut Changes::default());
-    assert!(matches!(again, Err(Error::NotEmpty)));
-    by.roll_back(&fixture.tree).unwrap();
+    // A load that succeeded can be rolled back too.
+    let mut logger = TransactionLogger::default();
+    load(&fixture, &good, 1.0, &mut logger).unwrap();
+    let again = load(&fixture, &good, 1.0, &mut TransactionLogger::default());
+    assert!(matches!(again, Err(DatabaseError::NotEmpty)));
+    logger.roll_back(&fixture.tree).unwrap();
     assert_eq!(fixture.verify().pages.len(), 1);
     good.truncate(1);
-    load(&fixture, &good, 1.0, &mut Changes::default()).unwrap();
+    load(&fixture, &good, 1.0, &mut TransactionLogger::default()).unwrap();
     assert_eq!(up(&fixture.tree, Bound::Unbounded), good);
 }
 
 #[test]
-fn what_is_loaded_is_in_storage_before_the_root_says_so() {
+fn loaded_pages_are_in_storage_before_the_root_refers_to_them() {
     let fixture = Fixture::new(512, 32);
     let records = records(800, 8, 100);
-    load(&fixture, &records, 1.0, &mut Changes::default()).unwrap();
+    load(&fixture, &records, 1.0, &mut TransactionLogger::default()).unwrap();
     let walk = walk(&fixture.tree);
     for page in walk.pages.into_iter().filter(|&page| page != 2) {
         fixture.tree.pool.discard(page).unwrap();

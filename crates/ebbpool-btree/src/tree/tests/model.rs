@@ -1,10 +1,10 @@
-//! Any script of changes against a `BTreeMap`.
+//! Compares random scripts of changes with a `BTreeMap`.
 
 use std::ops::Bound;
 
 use proptest::prelude::*;
 
-use super::fixture::{Changes, Fixture, down, get, put, up};
+use super::fixture::{Fixture, TransactionLogger, down, get, put, up};
 use super::walk::compare_with_log;
 
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ enum Step {
     Down { key: u16, included: bool },
 }
 
-/// One of some hundred keys of all lengths, many of them with long common prefixes.
+/// One of 400 keys of all lengths, many of them with long common prefixes.
 fn key_of(number: u16, most: usize) -> Vec<u8> {
     let number = number % 400;
     let mut key = match number % 4 {
@@ -33,7 +33,7 @@ fn key_of(number: u16, most: usize) -> Vec<u8> {
     key
 }
 
-/// Mostly short, sometimes as long as a leaf takes it, sometimes of several pages.
+/// A value: mostly short, sometimes the longest that a leaf takes, sometimes of several pages.
 fn value_of(fixture: &Fixture, key: &[u8], length: u16) -> Vec<u8> {
     let inline = fixture.most_inline(key);
     let length = match length % 16 {
@@ -100,7 +100,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn the_tree_has_what_a_map_has(bits in 9..=12u32, frames in 16..80u32, steps in steps(600)) {
+    fn the_tree_has_the_records_of_a_map(bits in 9..=12u32, frames in 16..80u32, steps in steps(600)) {
         let mut fixture = Fixture::new(1 << bits, frames);
         for (number, step) in steps.iter().enumerate() {
             run(&mut fixture, step);
@@ -119,7 +119,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_rolled_back_was_never_there(
+    fn a_rollback_restores_the_tree(
         bits in 9..=11u32,
         before in steps(300),
         after in steps(200),
@@ -129,21 +129,21 @@ proptest! {
             run(&mut fixture, step);
         }
         let tree = &fixture.tree;
-        let mut by = Changes::default();
+        let mut logger = TransactionLogger::default();
         let most = fixture.most_key_bytes();
         for step in &after {
             match *step {
                 Step::Put { key, length } => {
                     let key = key_of(key, most);
-                    put(tree, &key, &value_of(&fixture, &key, length), &mut by).unwrap();
+                    put(tree, &key, &value_of(&fixture, &key, length), &mut logger).unwrap();
                 }
                 Step::Remove { key } => {
-                    tree.remove(&key_of(key, most), &mut by).unwrap();
+                    tree.remove(&key_of(key, most), &mut logger).unwrap();
                 }
                 _ => {}
             }
         }
-        by.roll_back(tree).unwrap();
+        logger.roll_back(tree).unwrap();
         fixture.verify();
         compare_with_log(tree);
     }

@@ -1,4 +1,4 @@
-//! What the tree looks like after inserts and removals in order and at random.
+//! The structure of the tree after inserts and removals in order and at random.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -6,9 +6,9 @@ use std::sync::Arc;
 use ebbpool::Log;
 use parking_lot::Mutex;
 
-use super::fixture::{Changes, Fixture, get};
+use super::fixture::{Fixture, TransactionLogger, get};
 use super::walk::Walk;
-use crate::error::Error;
+use crate::error::DatabaseError;
 use crate::page::ROOT;
 use crate::page::cell::Value;
 use crate::page::node::Node;
@@ -34,7 +34,7 @@ fn empty(fixture: &mut Fixture, numbers: &[u32]) {
     let left = fixture.verify();
     assert_eq!(left.height, 1);
     assert_eq!(left.pages.into_iter().collect::<Vec<_>>(), [ROOT]);
-    // What was in use is used again, before the storage grows.
+    // Freed pages are used again before the storage grows.
     let pages = fixture.tree.pool.pages();
     let taken = fixture.tree.pool.allocate().unwrap();
     assert_eq!(taken.page(), 3);
@@ -63,7 +63,7 @@ fn ascending_keys_fill_their_leaves() {
     let (_, full) = shares.split_last().unwrap();
     let room_for_one = 1.0 - 32.0 / capacity as f64;
     assert!(full.iter().all(|&share| share > room_for_one), "{full:?}");
-    // Inner nodes too, but for those on the right edge.
+    // Inner nodes are full too, except those on the right edge.
     let lowest: Vec<_> = walk
         .inner
         .iter()
@@ -94,7 +94,7 @@ fn descending_and_random_keys_leave_leaves_half_full_at_least() {
 }
 
 #[test]
-fn leaves_are_merged_however_records_are_removed() {
+fn leaves_are_merged_in_any_order_of_removals() {
     for backwards in [false, true] {
         let mut fixture = Fixture::new(512, 64);
         fill(&mut fixture, &shuffled(3000, 7));
@@ -104,7 +104,7 @@ fn leaves_are_merged_however_records_are_removed() {
         }
         empty(&mut fixture, &numbers);
     }
-    // Every second one, then every fourth: what is left is not spread over as many leaves.
+    // Seven of eight records are removed: the rest is in far fewer leaves.
     let mut fixture = Fixture::new(512, 64);
     let before = fill(&mut fixture, &shuffled(4000, 8)).leaves.len();
     for number in (0..4000).filter(|number| number % 8 != 0) {
@@ -115,11 +115,11 @@ fn leaves_are_merged_however_records_are_removed() {
 }
 
 #[test]
-fn separators_are_no_longer_than_they_need_be() {
+fn separators_are_as_short_as_possible() {
     let mut fixture = Fixture::new(1024, 64);
     let most = fixture.most_key_bytes();
     for number in shuffled(2000, 3) {
-        // They differ in the first four bytes.
+        // The keys differ in the first four bytes.
         let mut key = key(number * 7919);
         key.resize(most, b'x');
         fixture.put(&key, b"v").unwrap();
@@ -142,14 +142,14 @@ fn a_value_of_the_same_length_is_replaced_by_one_small_record() {
     let before = fixture.tree.wal.end_lsn();
     fixture.put(&key(7), &[9; 20]).unwrap();
     let record = fixture.tree.wal.end_lsn() - before;
-    // Old cell, new cell, and what stands around them.
+    // The record has the old cell, the new cell, and a frame.
     assert!(record < 2 * 30 + 50, "{record}");
     assert_eq!(fixture.tree.pool.pages(), pages);
     fixture.verify();
 }
 
 #[test]
-fn values_are_replaced_in_full_leaves_and_shorter_ones_make_fewer() {
+fn values_are_replaced_in_full_leaves_and_shorter_ones_merge_leaves() {
     let mut fixture = Fixture::new(512, 64);
     let numbers: Vec<u32> = (0..2000).collect();
     for &number in &numbers {
@@ -171,7 +171,7 @@ fn values_are_replaced_in_full_leaves_and_shorter_ones_make_fewer() {
 fn update_goes_from_leaf_to_leaf() {
     let mut fixture = Fixture::new(512, 64);
     fill(&mut fixture, &shuffled(1000, 4));
-    let mut by = Changes::default();
+    let mut logger = TransactionLogger::default();
     let (mut from, mut seen, mut rounds) = (Some(key(100)), 0u32, 0);
     while let Some(begin) = from {
         rounds += 1;
@@ -187,7 +187,10 @@ fn update_goes_from_leaf_to_leaf() {
             seen += 1;
             Ok(ControlFlow::Continue((seen % 2 == 0).then(|| vec![1; 20])))
         };
-        let next = fixture.tree.update_leaf(&begin, update, &mut by).unwrap();
+        let next = fixture
+            .tree
+            .update_leaf(&begin, update, &mut logger)
+            .unwrap();
         from = next.filter(|_| seen < 600);
     }
     assert!(rounds > 20, "{rounds}");
@@ -198,21 +201,24 @@ fn update_goes_from_leaf_to_leaf() {
     // The last leaf has no next one.
     let each = &mut |_: &[u8], _: Value<'_>| Ok(ControlFlow::Continue(None));
     assert_eq!(
-        fixture.tree.update_leaf(&key(999), each, &mut by).unwrap(),
+        fixture
+            .tree
+            .update_leaf(&key(999), each, &mut logger)
+            .unwrap(),
         None
     );
-    // Another length is refused, and nothing is done.
+    // Another length is refused, and changes nothing.
     let each = &mut |_: &[u8], _: Value<'_>| Ok(ControlFlow::Continue(Some(vec![1; 19])));
-    let refused = fixture.tree.update_leaf(&key(5), each, &mut by);
+    let refused = fixture.tree.update_leaf(&key(5), each, &mut logger);
     assert!(matches!(
         refused,
-        Err(Error::ValueTooLong {
+        Err(DatabaseError::ValueTooLong {
             length: 19,
             most: 20
         })
     ));
     assert_eq!(get(&fixture.tree, &key(5)).unwrap(), Some(vec![5; 20]));
-    by.roll_back(&fixture.tree).unwrap();
+    logger.roll_back(&fixture.tree).unwrap();
     for number in (100..700).filter(|number| number % 2 == 1) {
         fixture.model.insert(key(number), vec![number as u8; 20]);
     }
@@ -220,20 +226,20 @@ fn update_goes_from_leaf_to_leaf() {
 }
 
 #[test]
-fn what_is_too_long_is_refused() {
+fn keys_and_values_that_are_too_long_are_refused() {
     let mut fixture = Fixture::new(512, 16);
     let most = fixture.most_key_bytes();
-    let by = &mut Changes::default();
+    let logger = &mut TransactionLogger::default();
     let long = vec![1; most + 1];
-    let refused = fixture.tree.put(&long, Value::Inline(b""), by);
+    let refused = fixture.tree.put(&long, Value::Inline(b""), logger);
     assert!(
-        matches!(refused, Err(Error::KeyTooLong { length, most: m }) if length == most + 1 && m == most)
+        matches!(refused, Err(DatabaseError::KeyTooLong { length, most: m }) if length == most + 1 && m == most)
     );
     let inline = fixture.most_inline(b"key");
     let refused = fixture
         .tree
-        .put(b"key", Value::Inline(&vec![1; inline + 1]), by);
-    assert!(matches!(refused, Err(Error::ValueTooLong { most, .. }) if most == inline));
+        .put(b"key", Value::Inline(&vec![1; inline + 1]), logger);
+    assert!(matches!(refused, Err(DatabaseError::ValueTooLong { most, .. }) if most == inline));
     assert!(fixture.tree.overflows(b"key", &vec![1; inline + 1]));
     assert!(!fixture.tree.overflows(b"key", &vec![1; inline]));
     fixture.put(b"key", &vec![1; inline]).unwrap();
@@ -251,7 +257,7 @@ fn a_node_is_fixed_once_on_the_way_down() {
     let height = usize::from(walk.height);
     assert!(height >= 3);
     let expect = |fixture: &Fixture, write: bool| {
-        // Fixes are told of in batches.
+        // The pool reports fixes in batches.
         fixture.tree.pool.checkpoint().unwrap();
         let seen = std::mem::take(&mut *fixes.lock());
         assert_eq!(seen.len(), height, "{seen:?}");

@@ -1,14 +1,14 @@
-//! Several threads that write, while others scan.
+//! Several threads write while others scan.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use super::fixture::{Changes, Fixture, get, put};
+use super::fixture::{Fixture, TransactionLogger, get, put};
 use super::walk::compare_with_log;
 use crate::page::cell::Value;
-use crate::tree::{Old, Tree};
+use crate::tree::{OldValue, Tree};
 
 const WRITERS: u32 = 4;
 
@@ -22,7 +22,7 @@ fn write(tree: &Tree, writer: u32, steps: u32) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut model = BTreeMap::new();
     for step in 0..steps {
         let key = key(writer, random.u32(..400));
-        let by = &mut Changes::default();
+        let logger = &mut TransactionLogger::default();
         // The tree grows, shrinks, and grows again.
         let grows = (step * 5 / steps).is_multiple_of(2);
         let old = match random.u8(..10) < if grows { 7 } else { 2 } {
@@ -33,20 +33,20 @@ fn write(tree: &Tree, writer: u32, steps: u32) -> BTreeMap<Vec<u8>, Vec<u8>> {
                     random.usize(..60)
                 };
                 let value = vec![random.u8(..); length];
-                let old = put(tree, &key, &value, by).unwrap();
+                let old = put(tree, &key, &value, logger).unwrap();
                 assert_eq!(old.is_some(), model.insert(key, value).is_some());
                 old
             }
             false => {
-                let old = tree.remove(&key, by).unwrap();
+                let old = tree.remove(&key, logger).unwrap();
                 assert_eq!(old.is_some(), model.remove(&key).is_some());
                 old
             }
         };
-        if let Some(Old::Overflow { first }) = old {
+        if let Some(OldValue::Overflow { first }) = old {
             let pages = tree.overflow_pages(first).unwrap();
             tree.allocation
-                .free(&tree.pool, &tree.wal, &pages, by)
+                .free(&tree.pool, &tree.wal, &pages, logger)
                 .unwrap();
         }
         let key = self::key(writer, random.u32(..400));
@@ -55,7 +55,7 @@ fn write(tree: &Tree, writer: u32, steps: u32) -> BTreeMap<Vec<u8>, Vec<u8>> {
     model
 }
 
-/// Scans both ways, and expects keys in order, and those that nobody changes.
+/// Scans both ways, and expects keys in order, and all keys that no thread changes.
 fn scan(tree: &Tree, fixed: &[Vec<u8>], stop: &AtomicBool) -> u32 {
     let mut scans = 0;
     while !stop.load(Ordering::Relaxed) {
@@ -117,19 +117,19 @@ fn writers_and_scans_at_once_on_few_frames() {
     let walk = fixture.verify();
     assert!(walk.height > 1);
     compare_with_log(&fixture.tree);
-    // Removed at once by all, nothing is left.
+    // After all threads have removed their records at the same time, the tree is empty.
     let (tree, model) = (&fixture.tree, &fixture.model);
     thread::scope(|scope| {
         for part in 0..WRITERS as usize {
             scope.spawn(move || {
-                let mine = model.keys().skip(part).step_by(WRITERS as usize);
-                for key in mine {
-                    let by = &mut Changes::default();
-                    let old = tree.remove(key, by).unwrap();
-                    if let Some(Old::Overflow { first }) = old {
+                let own = model.keys().skip(part).step_by(WRITERS as usize);
+                for key in own {
+                    let logger = &mut TransactionLogger::default();
+                    let old = tree.remove(key, logger).unwrap();
+                    if let Some(OldValue::Overflow { first }) = old {
                         let pages = tree.overflow_pages(first).unwrap();
                         tree.allocation
-                            .free(&tree.pool, &tree.wal, &pages, by)
+                            .free(&tree.pool, &tree.wal, &pages, logger)
                             .unwrap();
                     }
                 }

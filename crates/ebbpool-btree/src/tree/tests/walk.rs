@@ -1,4 +1,4 @@
-//! The whole tree, looked at page by page without the tree's own code.
+//! Reads the whole tree page by page, without the tree's own code.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::page::node::Node;
 use crate::page::{META, ROOT};
 use crate::tree::Tree;
 
-/// What a walk has found.
+/// The result of a walk.
 #[derive(Debug, Default)]
 pub(super) struct Walk {
     pub(super) records: Vec<(Vec<u8>, Vec<u8>)>,
@@ -32,15 +32,16 @@ struct Visit {
     high: Option<Vec<u8>>,
 }
 
-/// Does all that the log has once more, on pages in memory: those in use are the same to the byte.
+/// Applies all changes of the log to pages in memory, and checks that the pages in use are equal to them
+/// byte for byte.
 pub(super) fn compare_with_log(tree: &Tree) {
     let mut pages: BTreeMap<u64, (Lsn, Vec<u8>)> = BTreeMap::new();
     let payload = tree.pool.payload_size();
     tree.wal.write().unwrap();
     let redo = &mut |_, lsn, record: &Record<'_>| {
         for (page, change) in record.changes() {
-            let known = pages.entry(*page);
-            let (seen, bytes) = known.or_insert_with(|| (0, vec![0; payload]));
+            let entry = pages.entry(*page);
+            let (seen, bytes) = entry.or_insert_with(|| (0, vec![0; payload]));
             // A map may change several times in one record.
             assert!(*seen <= lsn, "page {page}");
             change.apply(*page, bytes)?;
@@ -60,7 +61,7 @@ pub(super) fn compare_with_log(tree: &Tree) {
     }
 }
 
-/// Walks a tree that nobody changes.
+/// Walks a tree that no thread changes.
 pub(super) fn walk(tree: &Tree) -> Walk {
     let mut walk = Walk::default();
     let mut next = Vec::new();
@@ -146,7 +147,7 @@ impl Walk {
         tree.read_value(value).unwrap()
     }
 
-    /// What is reached is what is in use.
+    /// Checks that the pages reached are those marked as in use.
     fn compare_with_maps(&mut self, tree: &Tree) {
         let maps = &tree.allocation.maps;
         let mut used = BTreeSet::new();

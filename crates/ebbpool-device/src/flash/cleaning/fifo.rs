@@ -1,7 +1,7 @@
 //! The block that was closed first.
 
 use super::block_lists::BlockLists;
-use super::{Cleaning, Look};
+use super::{Cleaning, VictimView};
 
 #[derive(Clone)]
 pub(super) struct Fifo(BlockLists);
@@ -17,13 +17,13 @@ impl Cleaning for Fifo {
         self.0.push(0, block);
     }
 
-    fn lost_a_page(&mut self, _: u32, _: u32, _: u64) {}
+    fn page_invalidated(&mut self, _: u32, _: u32, _: u64) {}
 
     fn remove(&mut self, block: u32, _: u32) {
         self.0.remove(0, block);
     }
 
-    fn victim(&mut self, _: &Look<'_>) -> Option<u32> {
+    fn victim(&mut self, _: &VictimView<'_>) -> Option<u32> {
         self.0.first(0)
     }
 }

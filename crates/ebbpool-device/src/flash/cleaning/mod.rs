@@ -1,7 +1,6 @@
-//! Cleaning (garbage collection): which closed block gives its valid pages up and is erased.
+//! Cleaning (garbage collection): which closed block is emptied of its valid pages and erased.
 
 mod block_lists;
-mod by_valid;
 mod cost_benefit;
 mod d_choices;
 mod ee_greedy;
@@ -9,10 +8,11 @@ mod fifo;
 mod greedy;
 mod random;
 mod sampled;
+mod valid_page_buckets;
 
 use super::nand::Wear;
 
-/// Who is cleaned next.
+/// Which block is cleaned next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CleaningKind {
     /// The block with the fewest valid pages.
@@ -21,7 +21,7 @@ pub enum CleaningKind {
     Fifo,
     /// Any block.
     Random,
-    /// The block with the fewest valid pages of some drawn at random.
+    /// The block with the fewest valid pages among some that are drawn at random.
     DChoices,
     /// The block with the best product of age and gain over cost.
     CostBenefit,
@@ -29,8 +29,8 @@ pub enum CleaningKind {
     EeGreedy,
 }
 
-/// What a cleaning policy may look at when it chooses.
-pub(super) struct Look<'a> {
+/// The state of the device that a cleaning policy sees when it chooses a victim.
+pub(super) struct VictimView<'a> {
     pub(super) wear: &'a Wear,
     /// Valid pages by block.
     pub(super) valid: &'a [u32],
@@ -38,24 +38,24 @@ pub(super) struct Look<'a> {
     pub(super) now: u64,
 }
 
-/// Keeps order among the closed blocks; `valid` is always the block's number of valid pages after
-/// what happened, `now` the number of host writes so far.
+/// Orders the closed blocks; `valid` is always the block's number of valid pages after the call's
+/// event, `now` the number of host writes so far.
 trait Cleaning {
     /// A block was closed.
     fn add(&mut self, block: u32, valid: u32, now: u64);
     /// A page of a closed block became invalid.
-    fn lost_a_page(&mut self, block: u32, valid: u32, now: u64);
-    /// A closed block leaves.
+    fn page_invalidated(&mut self, block: u32, valid: u32, now: u64);
+    /// A closed block is removed.
     fn remove(&mut self, block: u32, valid: u32);
-    /// Who should be cleaned; the block stays until it is removed. Nobody only if none is closed.
-    fn victim(&mut self, look: &Look<'_>) -> Option<u32>;
+    /// The block to clean, which stays until it is removed; `None` only if no block is closed.
+    fn victim(&mut self, view: &VictimView<'_>) -> Option<u32>;
 }
 
-/// A cleaning policy at work.
+/// A cleaning policy and its state.
 #[derive(Clone)]
 pub(super) struct Cleaner(Policy);
 
-/// An enum, so that a lost page costs a predictable branch.
+/// An enum rather than a trait object, so that an invalidated page costs a predictable branch.
 #[derive(Clone)]
 enum Policy {
     Greedy(greedy::Greedy),
@@ -66,7 +66,7 @@ enum Policy {
     EeGreedy(ee_greedy::EeGreedy),
 }
 
-macro_rules! each {
+macro_rules! on_policy {
     ($self:expr, $policy:ident => $call:expr) => {
         match &mut $self.0 {
             Policy::Greedy($policy) => $call,
@@ -104,19 +104,19 @@ impl Cleaner {
     }
 
     pub(super) fn add(&mut self, block: u32, valid: u32, now: u64) {
-        each!(self, policy => policy.add(block, valid, now));
+        on_policy!(self, policy => policy.add(block, valid, now));
     }
 
     #[inline]
-    pub(super) fn lost_a_page(&mut self, block: u32, valid: u32, now: u64) {
-        each!(self, policy => policy.lost_a_page(block, valid, now));
+    pub(super) fn page_invalidated(&mut self, block: u32, valid: u32, now: u64) {
+        on_policy!(self, policy => policy.page_invalidated(block, valid, now));
     }
 
     pub(super) fn remove(&mut self, block: u32, valid: u32) {
-        each!(self, policy => policy.remove(block, valid));
+        on_policy!(self, policy => policy.remove(block, valid));
     }
 
-    pub(super) fn victim(&mut self, look: &Look<'_>) -> Option<u32> {
-        each!(self, policy => policy.victim(look))
+    pub(super) fn victim(&mut self, view: &VictimView<'_>) -> Option<u32> {
+        on_policy!(self, policy => policy.victim(view))
     }
 }

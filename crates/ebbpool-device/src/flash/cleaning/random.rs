@@ -1,14 +1,14 @@
 //! Any closed block.
 
-use super::sampled::Sampled;
-use super::{Cleaning, Look};
+use super::sampled::SampledBlocks;
+use super::{Cleaning, VictimView};
 
 #[derive(Clone)]
-pub(super) struct Random(Sampled);
+pub(super) struct Random(SampledBlocks);
 
 impl Random {
     pub(super) fn new(blocks: u32, seed: u64) -> Self {
-        Self(Sampled::new(blocks, seed))
+        Self(SampledBlocks::new(blocks, seed))
     }
 }
 
@@ -17,13 +17,13 @@ impl Cleaning for Random {
         self.0.add(block);
     }
 
-    fn lost_a_page(&mut self, _: u32, _: u32, _: u64) {}
+    fn page_invalidated(&mut self, _: u32, _: u32, _: u64) {}
 
     fn remove(&mut self, block: u32, _: u32) {
         self.0.remove(block);
     }
 
-    fn victim(&mut self, _: &Look<'_>) -> Option<u32> {
+    fn victim(&mut self, _: &VictimView<'_>) -> Option<u32> {
         self.0.draw()
     }
 }

@@ -5,31 +5,31 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 /// Closed blocks without order.
 #[derive(Clone)]
-pub(super) struct Sampled {
+pub(super) struct SampledBlocks {
     blocks: Vec<u32>,
-    place: Vec<u32>,
+    index_of: Vec<u32>,
     random: Xoshiro256PlusPlus,
 }
 
-impl Sampled {
+impl SampledBlocks {
     pub(super) fn new(blocks: u32, seed: u64) -> Self {
         Self {
             blocks: Vec::with_capacity(blocks as usize),
-            place: vec![0; blocks as usize],
+            index_of: vec![0; blocks as usize],
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
         }
     }
 
     pub(super) fn add(&mut self, block: u32) {
-        self.place[block as usize] = self.blocks.len() as u32;
+        self.index_of[block as usize] = self.blocks.len() as u32;
         self.blocks.push(block);
     }
 
     pub(super) fn remove(&mut self, block: u32) {
-        let place = self.place[block as usize];
-        self.blocks.swap_remove(place as usize);
-        if let Some(&moved) = self.blocks.get(place as usize) {
-            self.place[moved as usize] = place;
+        let index = self.index_of[block as usize];
+        self.blocks.swap_remove(index as usize);
+        if let Some(&moved) = self.blocks.get(index as usize) {
+            self.index_of[moved as usize] = index;
         }
     }
 

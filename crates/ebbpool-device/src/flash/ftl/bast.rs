@@ -1,7 +1,7 @@
 //! BAST, block-associative sector translation (Kim et al., IEEE Transactions on Consumer Electronics
 //! 48(2), 2002): overwrites go to log blocks, each of which belongs to one data block.
 
-use super::super::nand::{Cause, NONE, Nand, Observer};
+use super::super::nand::{NONE, Nand, NandCause, NandObserver};
 use super::super::wear::{Temperature, WearLevelling};
 use super::data_blocks::DataBlocks;
 use super::{Merges, OutOfBlocks, TranslationLayer};
@@ -10,8 +10,8 @@ use super::{Merges, OutOfBlocks, TranslationLayer};
 #[derive(Clone)]
 pub(in super::super) struct Bast {
     data: DataBlocks,
-    logs: Vec<Log>,
-    /// By logical block: its place in `logs`.
+    logs: Vec<LogBlock>,
+    /// By logical block: the index of its log block in `logs`.
     log_of: Vec<u32>,
     log_blocks: u32,
     writes: u64,
@@ -19,10 +19,10 @@ pub(in super::super) struct Bast {
 }
 
 #[derive(Clone, Copy)]
-struct Log {
+struct LogBlock {
     logical_block: u32,
     block: u32,
-    /// True while slot i was written with offset i.
+    /// True while every slot i holds the page at offset i.
     in_order: bool,
     last_write: u64,
 }
@@ -48,15 +48,15 @@ impl Bast {
 
     /// Merges a log block with its data block: a switch or a partial merge if it is in order, else a
     /// full one.
-    fn merge<O: Observer>(&mut self, nand: &mut Nand<O>, at: u32) -> Result<(), OutOfBlocks> {
+    fn merge<O: NandObserver>(&mut self, nand: &mut Nand<O>, at: u32) -> Result<(), OutOfBlocks> {
         let log = self.logs[at as usize];
         if log.in_order {
             let rest = nand.written(log.block)..nand.geometry().pages_per_block;
-            let copies = self
-                .data
-                .gather(nand, log.logical_block, rest, log.block, Cause::Merge);
+            let copies =
+                self.data
+                    .gather(nand, log.logical_block, rest, log.block, NandCause::Merge);
             self.data
-                .replace(nand, log.logical_block, log.block, Cause::Merge);
+                .replace(nand, log.logical_block, log.block, NandCause::Merge);
             match copies {
                 0 => self.merges.switch += 1,
                 _ => self.merges.partial += 1,
@@ -64,8 +64,8 @@ impl Bast {
         } else {
             let hot = Temperature::Hot;
             self.data
-                .merge_fully(nand, log.logical_block, hot, Cause::Merge)?;
-            self.data.release(nand, log.block, Cause::Merge);
+                .merge_fully(nand, log.logical_block, hot, NandCause::Merge)?;
+            self.data.release(nand, log.block, NandCause::Merge);
             self.merges.full += 1;
         }
         self.log_of[log.logical_block as usize] = NONE;
@@ -79,7 +79,7 @@ impl Bast {
     }
 
     /// Merges the log block of a logical block if it is full; true if it was.
-    fn merge_if_full<O: Observer>(
+    fn merge_if_full<O: NandObserver>(
         &mut self,
         nand: &mut Nand<O>,
         logical_block: u32,
@@ -93,7 +93,7 @@ impl Bast {
     }
 
     /// The log block of a logical block, which has room for a page if there is one already.
-    fn open_log<O: Observer>(
+    fn open_log<O: NandObserver>(
         &mut self,
         nand: &mut Nand<O>,
         logical_block: u32,
@@ -110,7 +110,7 @@ impl Bast {
         }
         let block = self.data.take(nand, Temperature::Hot)?;
         let at = self.logs.len() as u32;
-        self.logs.push(Log {
+        self.logs.push(LogBlock {
             logical_block,
             block,
             in_order: true,
@@ -121,7 +121,7 @@ impl Bast {
     }
 }
 
-impl<O: Observer> TranslationLayer<O> for Bast {
+impl<O: NandObserver> TranslationLayer<O> for Bast {
     fn read(&mut self, nand: &mut Nand<O>, logical: u32) -> Result<(), OutOfBlocks> {
         self.data.read(nand, logical);
         Ok(())
@@ -134,7 +134,8 @@ impl<O: Observer> TranslationLayer<O> for Bast {
         }
         let (logical_block, offset) = self.data.split(logical);
         // The merge may leave the page's slot of the data block blank, or no data block if all pages were
-        // trimmed. What is written there later must not come after a page in a log block that is in order.
+        // trimmed. The page must then go to the data block: one written there later must not follow a page in
+        // a log block that is in order.
         if self.merge_if_full(nand, logical_block)? && self.data.write_in_place(nand, logical)? {
             return Ok(());
         }
@@ -143,7 +144,7 @@ impl<O: Observer> TranslationLayer<O> for Bast {
         let slot = nand.written(log.block);
         log.in_order &= slot == offset;
         log.last_write = self.writes;
-        let Log {
+        let LogBlock {
             block, in_order, ..
         } = *log;
         self.data.program(nand, logical, block, slot);

@@ -1,8 +1,8 @@
 //! Block mapping with one open replacement block: an overwrite copies the rest of its block, unless
-//! the next write goes on where it ended.
+//! the next write continues where it ended.
 
-use super::super::nand::Cause;
-use super::super::nand::{Nand, Observer};
+use super::super::nand::NandCause;
+use super::super::nand::{Nand, NandObserver};
 use super::super::wear::{Temperature, WearLevelling};
 use super::data_blocks::DataBlocks;
 use super::{Merges, OutOfBlocks, TranslationLayer};
@@ -15,13 +15,13 @@ pub(in super::super) struct BlockMap {
     merges: Merges,
 }
 
-/// A block that is about to become a data block: it has the new content of the logical block up to
-/// the slot where it ends.
+/// A block that will become a data block: it has the new content of the logical block up to its last
+/// programmed slot.
 #[derive(Clone, Copy)]
 struct Replacement {
     logical_block: u32,
     block: u32,
-    /// True if pages were copied in before the last written one.
+    /// True if pages were copied into it before the last written one.
     copied: bool,
 }
 
@@ -40,7 +40,7 @@ impl BlockMap {
     }
 
     /// Copies what is missing at the end of the replacement block and makes it the data block.
-    fn finish<O: Observer>(
+    fn finish<O: NandObserver>(
         &mut self,
         nand: &mut Nand<O>,
         open: Replacement,
@@ -53,8 +53,9 @@ impl BlockMap {
         let rest = nand.written(block)..nand.geometry().pages_per_block;
         let copies = self
             .data
-            .gather(nand, logical_block, rest, block, Cause::Merge);
-        self.data.replace(nand, logical_block, block, Cause::Merge);
+            .gather(nand, logical_block, rest, block, NandCause::Merge);
+        self.data
+            .replace(nand, logical_block, block, NandCause::Merge);
         self.replacement = None;
         match (copied, copies) {
             (true, _) => self.merges.full += 1,
@@ -65,7 +66,7 @@ impl BlockMap {
     }
 }
 
-impl<O: Observer> TranslationLayer<O> for BlockMap {
+impl<O: NandObserver> TranslationLayer<O> for BlockMap {
     fn read(&mut self, nand: &mut Nand<O>, logical: u32) -> Result<(), OutOfBlocks> {
         self.data.read(nand, logical);
         Ok(())
@@ -73,12 +74,12 @@ impl<O: Observer> TranslationLayer<O> for BlockMap {
 
     fn write(&mut self, nand: &mut Nand<O>, logical: u32) -> Result<(), OutOfBlocks> {
         let (logical_block, offset) = self.data.split(logical);
-        let is_here = |open: &Replacement| open.logical_block == logical_block;
+        let is_same_block = |open: &Replacement| open.logical_block == logical_block;
         if let Some(open) = self.replacement
-            && (!is_here(&open) || offset < nand.written(open.block))
+            && (!is_same_block(&open) || offset < nand.written(open.block))
         {
             // A page that still fits into another data block needs no replacement block.
-            if !is_here(&open) && self.data.write_in_place(nand, logical)? {
+            if !is_same_block(&open) && self.data.write_in_place(nand, logical)? {
                 return Ok(());
             }
             self.finish(nand, open)?;
@@ -99,7 +100,7 @@ impl<O: Observer> TranslationLayer<O> for BlockMap {
         let before = nand.written(open.block)..offset;
         open.copied |= self
             .data
-            .gather(nand, logical_block, before, open.block, Cause::Merge)
+            .gather(nand, logical_block, before, open.block, NandCause::Merge)
             > 0;
         self.data.program(nand, logical, open.block, offset);
         self.replacement = Some(open);

@@ -1,7 +1,7 @@
-//! What the block-mapped layers share: data blocks, in which the page at offset i of a logical block
-//! lies in slot i, and the merges that make them.
+//! Shared by the block-mapped layers: data blocks, in which the page at offset i of a logical block
+//! lies in slot i, and the merges that produce them.
 
-use super::super::nand::{Cause, NONE, Nand, Observer};
+use super::super::nand::{NONE, Nand, NandCause, NandObserver};
 use super::super::wear::{FreeBlocks, Temperature, WearLevelling};
 use super::OutOfBlocks;
 
@@ -51,13 +51,13 @@ impl DataBlocks {
         (page != NONE).then_some(page)
     }
 
-    pub(super) fn read<O: Observer>(&self, nand: &mut Nand<O>, logical: u32) {
+    pub(super) fn read<O: NandObserver>(&self, nand: &mut Nand<O>, logical: u32) {
         if let Some(page) = self.page_of(logical) {
-            nand.read(page, Cause::Host);
+            nand.read(page, NandCause::Host);
         }
     }
 
-    pub(super) fn trim<O: Observer>(&mut self, nand: &mut Nand<O>, logical: u32) {
+    pub(super) fn trim<O: NandObserver>(&mut self, nand: &mut Nand<O>, logical: u32) {
         let page = std::mem::replace(&mut self.pages[logical as usize], NONE);
         if page != NONE {
             nand.invalidate(page);
@@ -65,14 +65,14 @@ impl DataBlocks {
     }
 
     /// Programs new content of a logical page into a slot of a block.
-    pub(super) fn program<O: Observer>(
+    pub(super) fn program<O: NandObserver>(
         &mut self,
         nand: &mut Nand<O>,
         logical: u32,
         block: u32,
         slot: u32,
     ) {
-        let page = nand.program_at(block, slot, logical, Cause::Host);
+        let page = nand.program_at(block, slot, logical, NandCause::Host);
         let before = std::mem::replace(&mut self.pages[logical as usize], page);
         if before != NONE {
             nand.invalidate(before);
@@ -80,8 +80,8 @@ impl DataBlocks {
     }
 
     /// Writes a page to its slot of the data block if that slot is still blank and in order; false
-    /// if it is not. A logical block without data block gets one.
-    pub(super) fn write_in_place<O: Observer>(
+    /// if it is not. A logical block without a data block gets one.
+    pub(super) fn write_in_place<O: NandObserver>(
         &mut self,
         nand: &mut Nand<O>,
         logical: u32,
@@ -99,7 +99,7 @@ impl DataBlocks {
         Ok(fits)
     }
 
-    pub(super) fn take<O: Observer>(
+    pub(super) fn take<O: NandObserver>(
         &mut self,
         nand: &Nand<O>,
         temperature: Temperature,
@@ -108,21 +108,26 @@ impl DataBlocks {
     }
 
     /// Erases a block that has no valid pages left.
-    pub(super) fn release<O: Observer>(&mut self, nand: &mut Nand<O>, block: u32, cause: Cause) {
+    pub(super) fn release<O: NandObserver>(
+        &mut self,
+        nand: &mut Nand<O>,
+        block: u32,
+        cause: NandCause,
+    ) {
         if nand.erase(block, cause) {
             self.free.put(block);
         }
     }
 
-    /// Copies the pages of a logical block with offsets from `range` to their slots of `to`, from
-    /// wherever they are; how many.
-    pub(super) fn gather<O: Observer>(
+    /// Copies the pages of a logical block with offsets in `range` to their slots of `to`, from any
+    /// block; returns how many.
+    pub(super) fn gather<O: NandObserver>(
         &mut self,
         nand: &mut Nand<O>,
         logical_block: u32,
         range: std::ops::Range<u32>,
         to: u32,
-        cause: Cause,
+        cause: NandCause,
     ) -> u32 {
         let mut copies = 0;
         let first = logical_block * self.pages_per_block;
@@ -138,14 +143,14 @@ impl DataBlocks {
         copies
     }
 
-    /// Makes `block` the data block of a logical block and erases the one before, which must have
-    /// no valid pages left.
-    pub(super) fn replace<O: Observer>(
+    /// Makes `block` the data block of a logical block and erases its previous data block, which must
+    /// have no valid pages left.
+    pub(super) fn replace<O: NandObserver>(
         &mut self,
         nand: &mut Nand<O>,
         logical_block: u32,
         block: u32,
-        cause: Cause,
+        cause: NandCause,
     ) {
         let before = std::mem::replace(&mut self.blocks[logical_block as usize], block);
         if before != NONE {
@@ -153,14 +158,14 @@ impl DataBlocks {
         }
     }
 
-    /// Full merge: gathers all pages of a logical block in a fresh data block, which nothing is
-    /// needed for if all are trimmed.
-    pub(super) fn merge_fully<O: Observer>(
+    /// Full merge: gathers all pages of a logical block in a fresh data block; takes no block if all
+    /// pages are trimmed.
+    pub(super) fn merge_fully<O: NandObserver>(
         &mut self,
         nand: &mut Nand<O>,
         logical_block: u32,
         temperature: Temperature,
-        cause: Cause,
+        cause: NandCause,
     ) -> Result<(), OutOfBlocks> {
         let first = logical_block * self.pages_per_block;
         let end = (first + self.pages_per_block).min(self.pages.len() as u32);
@@ -175,8 +180,8 @@ impl DataBlocks {
     }
 
     /// Static wear levelling: moves the data of the least worn data block to the most worn free
-    /// block, if it is left behind far enough; logical blocks that are `busy` stay.
-    pub(super) fn level_wear<O: Observer>(
+    /// block, if the two differ enough in wear; logical blocks that are `busy` stay.
+    pub(super) fn level_wear<O: NandObserver>(
         &mut self,
         nand: &mut Nand<O>,
         busy: impl Fn(u32) -> bool,
@@ -188,8 +193,8 @@ impl DataBlocks {
             .filter(|&at| self.blocks[at as usize] != NONE && !busy(at))
             .map(|at| (nand.wear().erases_of(self.blocks[at as usize]), at));
         match candidates.min() {
-            Some((erases, at)) if self.free.levelling().is_left_behind(erases, nand.wear()) => {
-                self.merge_fully(nand, at, Temperature::Cold, Cause::Wear)
+            Some((erases, at)) if self.free.levelling().is_underworn(erases, nand.wear()) => {
+                self.merge_fully(nand, at, Temperature::Cold, NandCause::Wear)
             }
             _ => Ok(()),
         }

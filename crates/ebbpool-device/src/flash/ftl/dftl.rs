@@ -1,16 +1,16 @@
 //! DFTL (Gupta, Kim and Urgaonkar, ASPLOS 2009): page mapping whose table lies on flash in pages of
-//! its own, with the entries used last in memory.
+//! its own, with the most recently used entries in memory.
 
-use super::super::nand::{Cause, NONE, Nand, Observer};
+use super::super::nand::{NONE, Nand, NandCause, NandObserver};
 use super::OutOfBlocks;
-use super::page_map::MapHome;
+use super::page_map::MapStorage;
 use super::rotation::{Frontier, Rotation};
 
 /// Bytes of a mapping entry on flash.
 pub(in super::super) const ENTRY_BYTES: u32 = 4;
 
 /// The cached mapping table: which entries are in memory, least recently used first, and which of
-/// them differ from flash. The places themselves are known to the rotation.
+/// them differ from flash. The rotation stores the physical pages themselves.
 #[derive(Clone)]
 pub(in super::super) struct CachedMap {
     entries_per_page: u32,
@@ -20,7 +20,7 @@ pub(in super::super) struct CachedMap {
     capacity: u32,
     oldest: u32,
     newest: u32,
-    /// Pages of the table that cleaning has to rewrite.
+    /// Pages of the table that cleaning must rewrite.
     outdated: Vec<u32>,
 }
 
@@ -33,7 +33,7 @@ struct Entry {
 }
 
 impl CachedMap {
-    /// A table for so many logical pages, of which `capacity` entries (at least 1) fit in memory.
+    /// A table for `logical_pages` pages; `capacity` entries (at least 1) fit in memory.
     pub(in super::super) fn new(logical_pages: u32, page_bytes: u32, capacity: u32) -> Self {
         Self {
             entries_per_page: entries_per_page(page_bytes),
@@ -69,9 +69,9 @@ impl CachedMap {
         self.newest = at;
     }
 
-    /// Reads a page of the table (counted from 0), if it was ever written, and writes it with all new
-    /// entries that are in memory.
-    fn rewrite<O: Observer>(
+    /// Reads a page of the table (numbered from 0), if it was ever written, and writes it with the
+    /// changed entries in memory.
+    fn rewrite<O: NandObserver>(
         &mut self,
         rotation: &mut Rotation,
         nand: &mut Nand<O>,
@@ -79,9 +79,9 @@ impl CachedMap {
     ) -> Result<(), OutOfBlocks> {
         let owner = rotation.logical_pages() + map_page;
         if let Some(page) = rotation.page_of(owner) {
-            nand.read(page, Cause::Map);
+            nand.read(page, NandCause::Map);
         }
-        rotation.append(nand, owner, Frontier::Map, Cause::Map)?;
+        rotation.append(nand, owner, Frontier::Map, NandCause::Map)?;
         let first = (map_page * self.entries_per_page) as usize;
         let end = (first + self.entries_per_page as usize).min(self.entry_of.len());
         for &at in &self.entry_of[first..end] {
@@ -98,13 +98,13 @@ pub(in super::super) fn entries_per_page(page_bytes: u32) -> u32 {
     (page_bytes / ENTRY_BYTES).max(1)
 }
 
-impl MapHome for CachedMap {
+impl MapStorage for CachedMap {
     #[inline]
     fn lookup_may_write(&self, logical: u32) -> bool {
         self.entry_of[logical as usize] == NONE && self.entries.len() >= self.capacity as usize
     }
 
-    fn access<O: Observer>(
+    fn access<O: NandObserver>(
         &mut self,
         rotation: &mut Rotation,
         nand: &mut Nand<O>,
@@ -129,20 +129,20 @@ impl MapHome for CachedMap {
         } else {
             let oldest = self.oldest;
             let Entry {
-                logical: leaving,
+                logical: evicted,
                 dirty,
                 ..
             } = self.entries[oldest as usize];
             if dirty {
-                self.rewrite(rotation, nand, leaving / self.entries_per_page)?;
+                self.rewrite(rotation, nand, evicted / self.entries_per_page)?;
             }
-            self.entry_of[leaving as usize] = NONE;
+            self.entry_of[evicted as usize] = NONE;
             self.unlink(oldest);
             oldest
         };
         let owner = rotation.logical_pages() + logical / self.entries_per_page;
         if let Some(page) = rotation.page_of(owner) {
-            nand.read(page, Cause::Map);
+            nand.read(page, NandCause::Map);
         }
         self.entries[at as usize].logical = logical;
         self.entries[at as usize].dirty = changes;
@@ -151,7 +151,7 @@ impl MapHome for CachedMap {
         Ok(())
     }
 
-    fn follow<O: Observer>(
+    fn follow<O: NandObserver>(
         &mut self,
         rotation: &mut Rotation,
         nand: &mut Nand<O>,

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use super::super::nand::{Cause, Nand, Observer};
+use super::super::nand::{Nand, NandCause, NandObserver};
 use super::super::wear::{Temperature, WearLevelling};
 use super::data_blocks::DataBlocks;
 use super::{Merges, OutOfBlocks, TranslationLayer};
@@ -45,13 +45,13 @@ impl Fast {
     }
 
     /// The sequential log block becomes a data block, completed by copies if it is not full.
-    fn merge_sequential<O: Observer>(&mut self, nand: &mut Nand<O>, log: SequentialLog) {
+    fn merge_sequential<O: NandObserver>(&mut self, nand: &mut Nand<O>, log: SequentialLog) {
         let rest = nand.written(log.block)..nand.geometry().pages_per_block;
         let copies = self
             .data
-            .gather(nand, log.logical_block, rest, log.block, Cause::Merge);
+            .gather(nand, log.logical_block, rest, log.block, NandCause::Merge);
         self.data
-            .replace(nand, log.logical_block, log.block, Cause::Merge);
+            .replace(nand, log.logical_block, log.block, NandCause::Merge);
         self.sequential = None;
         match copies {
             0 => self.merges.switch += 1,
@@ -61,35 +61,39 @@ impl Fast {
 
     /// Frees the oldest random log block: every logical block that has a valid page in it is merged
     /// fully.
-    fn reclaim<O: Observer>(&mut self, nand: &mut Nand<O>, victim: u32) -> Result<(), OutOfBlocks> {
+    fn reclaim<O: NandObserver>(
+        &mut self,
+        nand: &mut Nand<O>,
+        victim: u32,
+    ) -> Result<(), OutOfBlocks> {
         for slot in 0..nand.written(victim) {
             let Some(logical) = nand.owner(nand.geometry().page(victim, slot)) else {
                 continue;
             };
             let (logical_block, _) = self.data.split(logical);
             self.data
-                .merge_fully(nand, logical_block, Temperature::Hot, Cause::Merge)?;
+                .merge_fully(nand, logical_block, Temperature::Hot, NandCause::Merge)?;
             self.merges.full += 1;
             if let Some(log) = self.sequential
                 && log.logical_block == logical_block
             {
-                self.data.release(nand, log.block, Cause::Merge);
+                self.data.release(nand, log.block, NandCause::Merge);
                 self.sequential = None;
             }
         }
         self.random.pop_front();
-        self.data.release(nand, victim, Cause::Merge);
+        self.data.release(nand, victim, NandCause::Merge);
         self.level_wear(nand)
     }
 
-    fn level_wear<O: Observer>(&mut self, nand: &mut Nand<O>) -> Result<(), OutOfBlocks> {
+    fn level_wear<O: NandObserver>(&mut self, nand: &mut Nand<O>) -> Result<(), OutOfBlocks> {
         let sequential = self.sequential;
         self.data.level_wear(nand, |logical_block| {
             sequential.is_some_and(|log| log.logical_block == logical_block)
         })
     }
 
-    fn write_sequentially<O: Observer>(
+    fn write_sequentially<O: NandObserver>(
         &mut self,
         nand: &mut Nand<O>,
         logical: u32,
@@ -104,7 +108,7 @@ impl Fast {
         Ok(())
     }
 
-    fn write_randomly<O: Observer>(
+    fn write_randomly<O: NandObserver>(
         &mut self,
         nand: &mut Nand<O>,
         logical: u32,
@@ -128,7 +132,7 @@ impl Fast {
     }
 }
 
-impl<O: Observer> TranslationLayer<O> for Fast {
+impl<O: NandObserver> TranslationLayer<O> for Fast {
     fn read(&mut self, nand: &mut Nand<O>, logical: u32) -> Result<(), OutOfBlocks> {
         self.data.read(nand, logical);
         Ok(())

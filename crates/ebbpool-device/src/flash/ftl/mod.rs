@@ -1,4 +1,4 @@
-//! Translation layers: where on the chip a logical page is, and what a write sets off.
+//! Translation layers: where on the chip a logical page is, and which operations a write causes.
 
 mod bast;
 mod block_map;
@@ -17,7 +17,7 @@ pub(super) use fast::Fast;
 pub(super) use page_map::{PageMapped, ResidentMap};
 pub(super) use rotation::{Placement, RotationPlan};
 
-use super::nand::{Nand, Observer};
+use super::nand::{Nand, NandObserver};
 
 /// Which translation layer a device has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,21 +43,21 @@ pub(super) struct OutOfBlocks;
 pub struct Merges {
     /// The log block became the data block, nothing was copied.
     pub switch: u64,
-    /// The rest of the data block was copied behind an orderly beginning.
+    /// The rest of the data block was copied behind pages that were in order.
     pub partial: u64,
     /// All pages of a logical block were gathered in a fresh block.
     pub full: u64,
 }
 
-/// What all layers do. Logical pages are below the device's number of logical pages. A failed
+/// The operations of all layers. Logical pages are below the device's number of logical pages. A failed
 /// operation leaves every page readable with the content it had before.
-pub(super) trait TranslationLayer<O: Observer> {
+pub(super) trait TranslationLayer<O: NandObserver> {
     fn read(&mut self, nand: &mut Nand<O>, logical: u32) -> Result<(), OutOfBlocks>;
     fn write(&mut self, nand: &mut Nand<O>, logical: u32) -> Result<(), OutOfBlocks>;
     fn trim(&mut self, nand: &mut Nand<O>, logical: u32) -> Result<(), OutOfBlocks>;
     /// The physical page of a logical page, if it was written since it was last trimmed.
     fn page_of(&self, logical: u32) -> Option<u32>;
-    /// Merges since counting began.
+    /// Merges since the counters were last reset.
     fn merges(&mut self) -> &mut Merges;
     /// Valid pages of each block that is closed, where the layer cleans closed blocks.
     fn closed(&self, _nand: &Nand<O>) -> Option<Vec<u32>> {

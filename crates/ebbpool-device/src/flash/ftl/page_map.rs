@@ -1,16 +1,16 @@
 //! Page mapping: a write goes to the next page of an open block, wherever that is.
 
-use super::super::nand::{Cause, Nand, Observer};
+use super::super::nand::{Nand, NandCause, NandObserver};
 use super::rotation::{Frontier, Rotation, RotationPlan};
 use super::{Merges, OutOfBlocks, TranslationLayer};
 
-/// Where the mapping table is, and what it costs to use.
-pub(in super::super) trait MapHome {
+/// Where the mapping table is stored, and what accesses to it cost.
+pub(in super::super) trait MapStorage {
     /// True if looking up the entry may write to flash.
     fn lookup_may_write(&self, logical: u32) -> bool;
 
-    /// An entry is looked up, and changed if `changes`.
-    fn access<O: Observer>(
+    /// Looks an entry up, and changes it if `changes`.
+    fn access<O: NandObserver>(
         &mut self,
         rotation: &mut Rotation,
         nand: &mut Nand<O>,
@@ -18,8 +18,8 @@ pub(in super::super) trait MapHome {
         changes: bool,
     ) -> Result<(), OutOfBlocks>;
 
-    /// The pages in `rotation.moved()` have new places.
-    fn follow<O: Observer>(
+    /// Updates the table for the pages in `rotation.moved()`, which have moved.
+    fn follow<O: NandObserver>(
         &mut self,
         rotation: &mut Rotation,
         nand: &mut Nand<O>,
@@ -30,14 +30,14 @@ pub(in super::super) trait MapHome {
 #[derive(Clone)]
 pub(in super::super) struct ResidentMap;
 
-impl MapHome for ResidentMap {
+impl MapStorage for ResidentMap {
     #[inline]
     fn lookup_may_write(&self, _: u32) -> bool {
         false
     }
 
     #[inline]
-    fn access<O: Observer>(
+    fn access<O: NandObserver>(
         &mut self,
         _: &mut Rotation,
         _: &mut Nand<O>,
@@ -48,7 +48,7 @@ impl MapHome for ResidentMap {
     }
 
     #[inline]
-    fn follow<O: Observer>(
+    fn follow<O: NandObserver>(
         &mut self,
         _: &mut Rotation,
         _: &mut Nand<O>,
@@ -61,70 +61,73 @@ impl MapHome for ResidentMap {
 #[derive(Clone)]
 pub(in super::super) struct PageMapped<M> {
     rotation: Rotation,
-    home: M,
+    storage: M,
     merges: Merges,
 }
 
-impl<M: MapHome> PageMapped<M> {
-    pub(in super::super) fn new(blocks: u32, plan: RotationPlan, home: M) -> Self {
+impl<M: MapStorage> PageMapped<M> {
+    pub(in super::super) fn new(blocks: u32, plan: RotationPlan, storage: M) -> Self {
         Self {
             rotation: Rotation::new(blocks, plan),
-            home,
+            storage,
             merges: Merges::default(),
         }
     }
 
     #[inline]
-    fn make_room<O: Observer>(&mut self, nand: &mut Nand<O>) -> Result<(), OutOfBlocks> {
+    fn make_room<O: NandObserver>(&mut self, nand: &mut Nand<O>) -> Result<(), OutOfBlocks> {
         if self.rotation.is_short() {
             self.clean(nand)?;
         }
         Ok(())
     }
 
-    fn clean<O: Observer>(&mut self, nand: &mut Nand<O>) -> Result<(), OutOfBlocks> {
+    fn clean<O: NandObserver>(&mut self, nand: &mut Nand<O>) -> Result<(), OutOfBlocks> {
         let mut emptiest = false;
         while self.rotation.is_short() {
             self.rotation.clean_one(nand, emptiest)?;
-            self.home.follow(&mut self.rotation, nand)?;
-            // With the table on flash a victim may cost more pages than it frees. A policy that does
-            // not look at costs could go on for ever, so it gets one choice a request.
+            self.storage.follow(&mut self.rotation, nand)?;
+            // With the table on flash a victim may cost more pages than it frees. A policy that ignores
+            // costs could clean for ever, so it chooses one victim per request.
             emptiest = self.rotation.has_map_pages();
         }
-        // At most one block a cleaning, so that no single request pays for all cold data.
+        // At most one block per cleaning, so that no single request pays for all cold data.
         if self.rotation.is_wear_uneven(nand) && self.rotation.level_wear(nand)? {
-            self.home.follow(&mut self.rotation, nand)?;
+            self.storage.follow(&mut self.rotation, nand)?;
         }
         Ok(())
     }
 }
 
-impl<O: Observer, M: MapHome> TranslationLayer<O> for PageMapped<M> {
+impl<O: NandObserver, M: MapStorage> TranslationLayer<O> for PageMapped<M> {
     fn read(&mut self, nand: &mut Nand<O>, logical: u32) -> Result<(), OutOfBlocks> {
-        // The data come first: a table that finds no room must not make a page unreadable.
+        // The data are read first: a table that finds no room must not make a page unreadable.
         if let Some(page) = self.rotation.page_of(logical) {
-            nand.read(page, Cause::Host);
+            nand.read(page, NandCause::Host);
         }
         // A read does not pay for the room that a write has taken.
-        if self.home.lookup_may_write(logical) {
+        if self.storage.lookup_may_write(logical) {
             self.make_room(nand)?;
         }
-        self.home.access(&mut self.rotation, nand, logical, false)
+        self.storage
+            .access(&mut self.rotation, nand, logical, false)
     }
 
     #[inline]
     fn write(&mut self, nand: &mut Nand<O>, logical: u32) -> Result<(), OutOfBlocks> {
         self.make_room(nand)?;
-        self.home.access(&mut self.rotation, nand, logical, true)?;
+        self.storage
+            .access(&mut self.rotation, nand, logical, true)?;
         self.rotation.tick();
         self.rotation
-            .append(nand, logical, Frontier::Host, Cause::Host)
+            .append(nand, logical, Frontier::Host, NandCause::Host)
     }
 
     fn trim(&mut self, nand: &mut Nand<O>, logical: u32) -> Result<(), OutOfBlocks> {
         if self.rotation.page_of(logical).is_some() {
             self.make_room(nand)?;
-            self.home.access(&mut self.rotation, nand, logical, true)?;
+            self.storage
+                .access(&mut self.rotation, nand, logical, true)?;
             self.rotation.forget(nand, logical);
         }
         Ok(())

@@ -1,39 +1,39 @@
 //! Blocks in rotation: data are appended to open blocks, full blocks are closed, cleaned and erased.
 
-use super::super::cleaning::{Cleaner, Look};
-use super::super::nand::{Cause, NONE, Nand, Observer};
+use super::super::cleaning::{Cleaner, VictimView};
+use super::super::nand::{NONE, Nand, NandCause, NandObserver};
 use super::super::wear::{FreeBlocks, Temperature, WearLevelling};
 use super::OutOfBlocks;
 
 /// An open block that data are appended to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Frontier {
-    /// What the host writes.
+    /// Data that the host writes.
     Host,
-    /// What cleaning saved; the host's with one frontier.
+    /// Data that cleaning moved; the same block as `Host` with one frontier.
     Cleaned,
     /// Pages of the mapping table.
     Map,
-    /// What static wear levelling moved off the least worn blocks.
+    /// Data that static wear levelling moved out of the least worn blocks.
     Moved,
 }
 
 /// Which open blocks the data of host and cleaning go to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Placement {
-    /// All to the same one.
+    /// All to the same block.
     Together,
-    /// What cleaning saved to another one than what the host writes.
+    /// Data moved by cleaning to another block than data written by the host.
     CleanedApart,
-    /// Logical pages from this one on to another one than those before: what a device could do that
-    /// knew how hot each page is. No device can, so this is a bound for tests.
+    /// Logical pages from `first` on to another block than those below it, as a device could do that
+    /// knew how hot each page is. No device knows that, so this is a bound for tests.
     #[cfg(test)]
     ColdApart { first: u32 },
 }
 
 /// How many kinds of frontier there are.
 const FRONTIERS: usize = 4;
-/// Places of the open blocks for data that are expected to stay.
+/// Indices of the open blocks for data that are expected to stay valid.
 const COLD: usize = 1;
 const MOVED: usize = 3;
 
@@ -54,19 +54,19 @@ pub(in super::super) struct Rotation {
     reserve: u32,
     cleaner: Cleaner,
     host_writes: u64,
-    /// Logical pages that the last cleaning or relocation moved; kept only where a table on flash
-    /// has to follow.
+    /// Logical pages that the last cleaning or relocation moved; recorded only where a table on flash
+    /// must be updated.
     moved: Vec<u32>,
 }
 
-/// What a rotation is made of.
+/// The parameters of a rotation.
 #[derive(Clone)]
 pub(in super::super) struct RotationPlan {
     pub(in super::super) logical_pages: u32,
     /// Pages of the mapping table on flash.
     pub(in super::super) map_pages: u32,
     pub(in super::super) placement: Placement,
-    /// Erased blocks that are kept for cleaning.
+    /// Erased blocks reserved for cleaning.
     pub(in super::super) reserve: u32,
     pub(in super::super) wear: WearLevelling,
     pub(in super::super) cleaner: Cleaner,
@@ -129,7 +129,7 @@ impl Rotation {
         self.free.len() < self.reserve
     }
 
-    /// Where this page goes, if it is data of this kind.
+    /// The index of the open block for a page of this kind.
     #[inline]
     #[cfg_attr(
         not(test),
@@ -149,9 +149,9 @@ impl Rotation {
         }
     }
 
-    /// A block with room for one more page at that place.
+    /// The open block at `index`, with room for one more page.
     #[inline]
-    fn open_block<O: Observer>(
+    fn open_block<O: NandObserver>(
         &mut self,
         nand: &Nand<O>,
         index: usize,
@@ -163,7 +163,11 @@ impl Rotation {
         self.open_next(nand, index)
     }
 
-    fn open_next<O: Observer>(&mut self, nand: &Nand<O>, index: usize) -> Result<u32, OutOfBlocks> {
+    fn open_next<O: NandObserver>(
+        &mut self,
+        nand: &Nand<O>,
+        index: usize,
+    ) -> Result<u32, OutOfBlocks> {
         let temperature = match index {
             COLD | MOVED => Temperature::Cold,
             _ => Temperature::Hot,
@@ -179,7 +183,7 @@ impl Rotation {
         Ok(next)
     }
 
-    fn close<O: Observer>(&mut self, nand: &Nand<O>, block: u32) {
+    fn close<O: NandObserver>(&mut self, nand: &Nand<O>, block: u32) {
         let valid = nand.valid(block);
         self.closed[block as usize] = true;
         self.closed_pages += u64::from(nand.geometry().pages_per_block);
@@ -187,7 +191,7 @@ impl Rotation {
         self.cleaner.add(block, valid, self.host_writes);
     }
 
-    fn leave<O: Observer>(&mut self, nand: &Nand<O>, block: u32) {
+    fn remove_closed<O: NandObserver>(&mut self, nand: &Nand<O>, block: u32) {
         let valid = nand.valid(block);
         self.closed[block as usize] = false;
         self.closed_pages -= u64::from(nand.geometry().pages_per_block);
@@ -197,12 +201,12 @@ impl Rotation {
 
     /// Programs new content of a logical page or of a page of the mapping table.
     #[inline]
-    pub(super) fn append<O: Observer>(
+    pub(super) fn append<O: NandObserver>(
         &mut self,
         nand: &mut Nand<O>,
         owner: u32,
         frontier: Frontier,
-        cause: Cause,
+        cause: NandCause,
     ) -> Result<(), OutOfBlocks> {
         let block = self.open_block(nand, self.index(frontier, owner))?;
         let page = nand.program(block, owner, cause);
@@ -216,8 +220,8 @@ impl Rotation {
         Ok(())
     }
 
-    /// A logical page is forgotten; false if there was nothing to forget.
-    pub(super) fn forget<O: Observer>(&mut self, nand: &mut Nand<O>, logical: u32) -> bool {
+    /// Unmaps a logical page; false if it was not mapped.
+    pub(super) fn forget<O: NandObserver>(&mut self, nand: &mut Nand<O>, logical: u32) -> bool {
         let before = std::mem::replace(&mut self.map[logical as usize], NONE);
         if before == NONE {
             return false;
@@ -227,18 +231,17 @@ impl Rotation {
     }
 
     #[inline]
-    fn invalidate<O: Observer>(&mut self, nand: &mut Nand<O>, page: u32) {
+    fn invalidate<O: NandObserver>(&mut self, nand: &mut Nand<O>, page: u32) {
         let block = nand.invalidate(page);
         if self.closed[block as usize] {
             self.closed_valid -= 1;
             self.cleaner
-                .lost_a_page(block, nand.valid(block), self.host_writes);
+                .page_invalidated(block, nand.valid(block), self.host_writes);
         }
     }
 
-    /// Cleans one block: the policy's victim, or the one with the fewest valid pages if the
-    /// `emptiest` is asked for.
-    pub(super) fn clean_one<O: Observer>(
+    /// Cleans one block: the policy's victim, or with `emptiest` the block with the fewest valid pages.
+    pub(super) fn clean_one<O: NandObserver>(
         &mut self,
         nand: &mut Nand<O>,
         emptiest: bool,
@@ -254,43 +257,43 @@ impl Rotation {
         if !self.can_save(nand, victim, Frontier::Cleaned) {
             return Err(OutOfBlocks);
         }
-        self.leave(nand, victim);
-        self.save(nand, victim, Frontier::Cleaned, Cause::Cleaning)?;
-        if nand.erase(victim, Cause::Cleaning) {
+        self.remove_closed(nand, victim);
+        self.save(nand, victim, Frontier::Cleaned, NandCause::Cleaning)?;
+        if nand.erase(victim, NandCause::Cleaning) {
             self.free.put(victim);
         }
         Ok(())
     }
 
-    /// The closed block with the fewest valid pages. Pages of the table that are rewritten for moved
-    /// data do not count against it: each leaves a stale page behind that is soon cheap to clean.
-    fn emptiest<O: Observer>(&self, nand: &Nand<O>) -> Option<u32> {
+    /// The closed block with the fewest valid pages. Rewriting pages of the table for moved data does
+    /// not count against it: each rewrite leaves a stale page that is soon cheap to clean.
+    fn emptiest<O: NandObserver>(&self, nand: &Nand<O>) -> Option<u32> {
         let closed = (0..nand.geometry().blocks).filter(|&block| self.is_closed(block));
         closed.min_by_key(|&block| nand.valid(block))
     }
 
-    fn choose<O: Observer>(&mut self, nand: &Nand<O>) -> Option<u32> {
-        let look = Look {
+    fn choose<O: NandObserver>(&mut self, nand: &Nand<O>) -> Option<u32> {
+        let view = VictimView {
             wear: nand.wear(),
             valid: nand.valid_by_block(),
             now: self.host_writes,
         };
-        self.cleaner.victim(&look)
+        self.cleaner.victim(&view)
     }
 
     fn map_pages_in(&self, block: u32) -> u32 {
         self.map_valid.get(block as usize).copied().unwrap_or(0)
     }
 
-    fn map_page_moved<O: Observer>(&mut self, nand: &Nand<O>, from: u32, to: u32) {
+    fn map_page_moved<O: NandObserver>(&mut self, nand: &Nand<O>, from: u32, to: u32) {
         if from != NONE {
             self.map_valid[nand.geometry().block_of(from) as usize] -= 1;
         }
         self.map_valid[to as usize] += 1;
     }
 
-    /// True if there is room for all valid pages of a block, those with data at a frontier.
-    fn can_save<O: Observer>(&self, nand: &Nand<O>, block: u32, frontier: Frontier) -> bool {
+    /// True if there is room for all valid pages of a block, with its data pages going to `frontier`.
+    fn can_save<O: NandObserver>(&self, nand: &Nand<O>, block: u32, frontier: Frontier) -> bool {
         let map = self.map_pages_in(block);
         let data = nand.valid(block) - map;
         let blocks_for = |pages: u32, frontier: Frontier| {
@@ -304,15 +307,15 @@ impl Rotation {
         needed <= self.free.len()
     }
 
-    /// Moves all valid pages out of a block, those with data to a frontier.
-    fn save<O: Observer>(
+    /// Moves all valid pages out of a block, data pages to `frontier`.
+    fn save<O: NandObserver>(
         &mut self,
         nand: &mut Nand<O>,
         block: u32,
         frontier: Frontier,
-        cause: Cause,
+        cause: NandCause,
     ) -> Result<(), OutOfBlocks> {
-        let follow = self.has_map_pages();
+        let record_moves = self.has_map_pages();
         self.moved.clear();
         for slot in 0..nand.written(block) {
             let from = nand.geometry().page(block, slot);
@@ -326,7 +329,7 @@ impl Rotation {
             if !is_data {
                 self.map_page_moved(nand, from, target);
             }
-            if follow && is_data {
+            if record_moves && is_data {
                 self.moved.push(owner);
             }
         }
@@ -334,14 +337,14 @@ impl Rotation {
     }
 
     /// True if static wear levelling should move some block's data.
-    pub(super) fn is_wear_uneven<O: Observer>(&self, nand: &Nand<O>) -> bool {
+    pub(super) fn is_wear_uneven<O: NandObserver>(&self, nand: &Nand<O>) -> bool {
         self.free.levelling().is_due(nand.wear())
     }
 
     /// Moves the data of the least worn closed block to a block that was the most worn free one when it
-    /// was opened; false if no closed block is left behind far enough. The data of several such blocks
-    /// fill it: closed half empty it would be the next victim, and wear out.
-    pub(super) fn level_wear<O: Observer>(
+    /// was opened; false if no closed block is so little worn. The data of several such blocks fill that
+    /// block: if it were closed half empty it would be the next victim, and wear out.
+    pub(super) fn level_wear<O: NandObserver>(
         &mut self,
         nand: &mut Nand<O>,
     ) -> Result<bool, OutOfBlocks> {
@@ -350,15 +353,15 @@ impl Rotation {
             return Ok(false);
         };
         let erases = nand.wear().erases_of(block);
-        if !self.free.levelling().is_left_behind(erases, nand.wear()) {
+        if !self.free.levelling().is_underworn(erases, nand.wear()) {
             return Ok(false);
         }
         if !self.can_save(nand, block, Frontier::Moved) {
             return Ok(false);
         }
-        self.leave(nand, block);
-        self.save(nand, block, Frontier::Moved, Cause::Wear)?;
-        if nand.erase(block, Cause::Wear) {
+        self.remove_closed(nand, block);
+        self.save(nand, block, Frontier::Moved, NandCause::Wear)?;
+        if nand.erase(block, NandCause::Wear) {
             self.free.put(block);
         }
         Ok(true)

@@ -1,15 +1,15 @@
-//! Who would have paid what lately, and whether that is a reason to switch.
+//! The bills that each expert would have had recently, and the decision whether to switch.
 
 use crate::policy::Costs;
 
-/// Page reads and writes, and what they would cost today.
+/// Page reads and writes that fade with time.
 #[derive(Clone, Copy, Debug, Default)]
-struct Faded {
+struct FadedTraffic {
     reads: f64,
     writes: f64,
 }
 
-impl Faded {
+impl FadedTraffic {
     fn add(&mut self, fading: f64, reads: f64, writes: f64) {
         self.reads = self.reads * fading + reads;
         self.writes = self.writes * fading + writes;
@@ -27,50 +27,50 @@ pub(super) struct Traffic {
     pub(super) reads: u64,
     /// In this round.
     pub(super) writes: u64,
-    /// By how much the one in charge has read and written more.
-    lead: Faded,
+    /// The reads and writes by which the active expert exceeded this one.
+    lead: FadedTraffic,
 }
 
 /// When to switch.
-pub(super) struct Manner {
-    /// Misses of the one in charge that make a round.
+pub(super) struct SwitchRule {
+    /// Misses of the active expert's miniature in a round.
     pub(super) round: u32,
-    /// Rounds after which all is forgotten.
+    /// Rounds in which traffic fades to 1/e.
     pub(super) window: f64,
-    /// A rival must have saved the bill of so many rounds.
+    /// A rival must have saved the bill of this many rounds.
     pub(super) lead: f64,
-    /// Rounds at the beginning and after a switch in which nobody takes over.
+    /// Rounds at the beginning and after a switch without another switch.
     pub(super) patience: u32,
 }
 
 /// The traffic of all miniatures.
 ///
-/// Kept are reads and writes and not bills, so that the costs of today are what counts, also for the
-/// traffic of yesterday. A rival that falls behind starts again from nothing: what it was worse at
-/// once is no reason to do without it now (Page's test).
+/// It stores reads and writes and not bills, so that current costs apply to past traffic too. A
+/// rival that falls behind starts again from 0: past losses are no reason to reject it now (Page's
+/// test).
 pub(super) struct Bills {
     traffic: Vec<Traffic>,
-    manner: Manner,
+    rule: SwitchRule,
     fading: f64,
     /// Misses of this round.
     misses: u32,
     /// Rounds since the beginning or the last switch.
     waited: u32,
-    /// Of those in charge.
-    paid: Faded,
-    /// Rounds in which they paid.
+    /// The traffic of the active experts.
+    paid: FadedTraffic,
+    /// The rounds in `paid`, faded likewise.
     rounds: f64,
 }
 
 impl Bills {
-    pub(super) fn new(experts: usize, manner: Manner) -> Self {
+    pub(super) fn new(experts: usize, rule: SwitchRule) -> Self {
         Bills {
             traffic: vec![Traffic::default(); experts],
-            fading: 1.0 - 1.0 / manner.window,
-            manner,
+            fading: 1.0 - 1.0 / rule.window,
+            rule,
             misses: 0,
             waited: 0,
-            paid: Faded::default(),
+            paid: FadedTraffic::default(),
             rounds: 0.0,
         }
     }
@@ -85,22 +85,22 @@ impl Bills {
         self.traffic[expert].reads
     }
 
-    /// The one in charge has missed. At the end of a round answers who should be in charge instead,
-    /// if somebody should and `may_switch`.
+    /// The active expert's miniature has missed. At the end of a round returns the expert that
+    /// should become active instead, if there is one and `may_switch`.
     pub(super) fn missed(
         &mut self,
-        in_charge: usize,
+        active: usize,
         may_switch: bool,
         costs: Costs,
     ) -> Option<usize> {
         self.misses += 1;
-        if self.misses < self.manner.round {
+        if self.misses < self.rule.round {
             return None;
         }
         self.misses = 0;
-        self.end_round(in_charge, costs);
+        self.end_round(active, costs);
         self.waited = self.waited.saturating_add(1);
-        if self.waited <= self.manner.patience {
+        if self.waited <= self.rule.patience {
             return None;
         }
         let better = self.better(costs).filter(|_| may_switch);
@@ -111,8 +111,8 @@ impl Bills {
         better
     }
 
-    fn end_round(&mut self, in_charge: usize, costs: Costs) {
-        let Traffic { reads, writes, .. } = self.traffic[in_charge];
+    fn end_round(&mut self, active: usize, costs: Costs) {
+        let Traffic { reads, writes, .. } = self.traffic[active];
         self.paid.add(self.fading, reads as f64, writes as f64);
         self.rounds = self.rounds * self.fading + 1.0;
         for rival in &mut self.traffic {
@@ -120,7 +120,7 @@ impl Bills {
             let more_writes = writes as f64 - rival.writes as f64;
             rival.lead.add(self.fading, more_reads, more_writes);
             if rival.lead.bill(costs) < 0.0 {
-                rival.lead = Faded::default();
+                rival.lead = FadedTraffic::default();
             }
             (rival.reads, rival.writes) = (0, 0);
         }
@@ -128,11 +128,11 @@ impl Bills {
 
     fn forget_leads(&mut self) {
         for rival in &mut self.traffic {
-            rival.lead = Faded::default();
+            rival.lead = FadedTraffic::default();
         }
     }
 
-    /// The rival that has saved most, if that is enough.
+    /// The rival that has saved most, if it has saved enough.
     fn better(&self, costs: Costs) -> Option<usize> {
         let lead = |expert: usize| self.traffic[expert].lead.bill(costs);
         let first = (0..self.traffic.len()).reduce(|most, expert| {
@@ -142,7 +142,7 @@ impl Bills {
                 most
             }
         })?;
-        let enough = self.manner.lead * (self.paid.bill(costs) / self.rounds);
+        let enough = self.rule.lead * (self.paid.bill(costs) / self.rounds);
         (lead(first) > enough).then_some(first)
     }
 }
@@ -152,16 +152,16 @@ mod tests {
     use super::*;
 
     fn bills(window: f64, lead: f64, patience: u32) -> Bills {
-        let manner = Manner {
+        let rule = SwitchRule {
             round: 10,
             window,
             lead,
             patience,
         };
-        Bills::new(2, manner)
+        Bills::new(2, rule)
     }
 
-    /// A round in which 0 is in charge; the reads and writes of both.
+    /// A round in which expert 0 is active, with the reads and writes of both.
     fn round(bills: &mut Bills, of: [(u64, u64); 2], costs: Costs) -> Option<usize> {
         for (expert, (reads, writes)) in of.into_iter().enumerate() {
             bills.of(expert).reads += reads;
@@ -174,7 +174,7 @@ mod tests {
     fn a_lead_has_to_be_long_enough() {
         let even = Costs::asymmetric(1.0);
         let mut bills = bills(1e9, 0.5, 0);
-        // Of 20 a round the rival saves 4, so that after three rounds it has saved more than 10.
+        // The rival saves 4 of 20 per round, so that after three rounds it has saved more than 10.
         let better = [(10, 10), (8, 8)];
         assert_eq!(round(&mut bills, better, even), None);
         assert_eq!(round(&mut bills, better, even), None);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn who_falls_behind_starts_from_nothing() {
+    fn a_rival_that_falls_behind_starts_from_zero() {
         let even = Costs::asymmetric(1.0);
         let mut bills = bills(1e9, 0.5, 0);
         for _ in 0..100 {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_saved_is_worth_what_it_costs_today() {
+    fn savings_are_priced_at_current_costs() {
         let mut bills = bills(1e9, 0.5, 0);
         // The rival reads more and writes less.
         assert_eq!(
@@ -205,15 +205,15 @@ mod tests {
     }
 
     #[test]
-    fn nobody_takes_over_at_the_beginning_and_leads_count() {
+    fn no_switch_during_the_patience_although_leads_count() {
         let even = Costs::asymmetric(1.0);
         let mut bills = bills(1e9, 0.5, 2);
-        // The rival saves 4 of 20 a round, and 10 are enough.
+        // The rival saves 4 of 20 per round, and 10 are enough.
         let better = [(10, 10), (8, 8)];
         assert_eq!(round(&mut bills, better, even), None);
         assert_eq!(round(&mut bills, better, even), None);
         assert_eq!(round(&mut bills, better, even), Some(1));
-        // After the switch too, and what led to it is forgotten.
+        // The same after the switch, and the lead that caused it is forgotten.
         let much_better = [(10, 10), (0, 0)];
         assert_eq!(round(&mut bills, [(10, 10), (10, 10)], even), None);
         assert_eq!(round(&mut bills, much_better, even), None);

@@ -1,20 +1,20 @@
-//! One policy over the sample.
+//! A miniature: one policy over the sample.
 
 use super::bills::Traffic;
-use super::sampled_pages::{Place, Sampled, SampledPages};
+use super::sampled_pages::{PageLocation, SampleNumber, SampledPages};
 use crate::policy::{Access, Costs, DynPolicy, Frame};
 
-/// A buffer of few frames under a policy, without pages in it: only what it would read and write is
-/// of interest.
+/// A buffer of few frames under a policy, without page contents: it only counts the reads and
+/// writes that it would do.
 pub(super) struct Miniature {
-    /// Which of the miniatures it is.
+    /// The miniature's number.
     number: usize,
     policy: Box<dyn DynPolicy + Send>,
-    /// Number in the sample << 1 | dirty of the page in each frame that was ever used.
+    /// For each frame that was ever used, its page's number in the sample << 1 | dirty.
     occupants: Vec<u32>,
     frames: u32,
     free: Vec<Frame>,
-    leaving: Vec<Frame>,
+    evictions: Vec<Frame>,
     together: Vec<Frame>,
 }
 
@@ -27,7 +27,7 @@ impl Miniature {
             occupants: Vec::with_capacity(frames as usize),
             frames,
             free: room(),
-            leaving: room(),
+            evictions: room(),
             together: room(),
         }
     }
@@ -40,39 +40,40 @@ impl Miniature {
     #[inline]
     pub(super) fn reference(
         &mut self,
-        sampled: Sampled,
+        sampled: SampleNumber,
         access: Access,
         pages: &mut SampledPages,
         traffic: &mut Traffic,
     ) {
-        match pages.place(sampled, self.number) {
-            Place::In(frame) => {
+        match pages.location(sampled, self.number) {
+            PageLocation::In(frame) => {
                 self.policy.hit(frame, access);
                 self.occupants[frame as usize] |= u32::from(access.is_write());
             }
-            Place::Out(ghost) => {
+            PageLocation::Out(ghost) => {
                 let page = pages.page(sampled);
                 traffic.reads += 1;
                 self.policy.miss(page, ghost, access);
                 let Some(frame) = self.make_room(sampled, access, pages, traffic) else {
-                    debug_assert!(false, "nothing is pinned, so somebody may go");
+                    debug_assert!(false, "nothing is pinned, so there is a victim");
                     return;
                 };
                 self.occupants[frame as usize] = sampled << 1 | u32::from(access.is_write());
-                pages.enters(sampled, self.number, frame);
+                pages.admitted(sampled, self.number, frame);
                 self.policy.admit(frame, page, access);
             }
         }
     }
 
-    /// The page was written back from outside, as it would have been here if it is dirty.
+    /// The driver wrote the page back, which counts as a write here if the page is dirty in this
+    /// miniature.
     pub(super) fn cleaned(
         &mut self,
-        sampled: Sampled,
+        sampled: SampleNumber,
         pages: &SampledPages,
         traffic: &mut Traffic,
     ) {
-        let Place::In(frame) = pages.place(sampled, self.number) else {
+        let PageLocation::In(frame) = pages.location(sampled, self.number) else {
             return;
         };
         if self.write_back(frame, traffic) {
@@ -80,10 +81,10 @@ impl Miniature {
         }
     }
 
-    /// An empty frame.
+    /// Returns an empty frame, after an eviction if there is none.
     fn make_room(
         &mut self,
-        sampled: Sampled,
+        sampled: SampleNumber,
         access: Access,
         pages: &mut SampledPages,
         traffic: &mut Traffic,
@@ -98,18 +99,18 @@ impl Miniature {
         let incoming = Some((pages.page(sampled), access));
         let victim = self.policy.victim(incoming, &|_| true)?;
         self.write_together(victim, traffic);
-        let mut leaving = std::mem::take(&mut self.leaving);
-        leaving.clear();
-        self.policy.also_leaving(victim, &mut leaving);
+        let mut evictions = std::mem::take(&mut self.evictions);
+        evictions.clear();
+        self.policy.also_leaving(victim, &mut evictions);
         if let Some(block) = self.policy.padding(victim) {
-            self.write_whole(block.get(), victim, &leaving, traffic);
+            self.write_whole(block.get(), victim, &evictions, traffic);
         }
         self.evict(victim, pages, traffic);
-        for &frame in leaving.iter().filter(|&&frame| frame != victim) {
+        for &frame in evictions.iter().filter(|&&frame| frame != victim) {
             self.evict(frame, pages, traffic);
             self.free.push(frame);
         }
-        self.leaving = leaving;
+        self.evictions = evictions;
         Some(victim)
     }
 
@@ -124,7 +125,8 @@ impl Miniature {
         true
     }
 
-    /// Writes the pages that the policy wants written in one go with `victim`, and `victim` too.
+    /// Writes the pages that the policy names to be written together with `victim`, and `victim`
+    /// too.
     fn write_together(&mut self, victim: Frame, traffic: &mut Traffic) {
         let mut together = std::mem::take(&mut self.together);
         together.clear();
@@ -137,14 +139,21 @@ impl Miniature {
         self.together = together;
     }
 
-    /// Writes the whole block if anything of it that leaves is dirty, and reads what is missing.
-    fn write_whole(&mut self, block: u64, victim: Frame, leaving: &[Frame], traffic: &mut Traffic) {
-        let all = || leaving.iter().chain([&victim]);
+    /// Writes the whole block if any evicted page of it is dirty, and reads its missing pages
+    /// first.
+    fn write_whole(
+        &mut self,
+        block: u64,
+        victim: Frame,
+        evictions: &[Frame],
+        traffic: &mut Traffic,
+    ) {
+        let all = || evictions.iter().chain([&victim]);
         if all().any(|&frame| self.occupants[frame as usize] & 1 == 1) {
             for &frame in all() {
                 self.occupants[frame as usize] &= !1;
             }
-            traffic.reads += block.saturating_sub(1 + leaving.len() as u64);
+            traffic.reads += block.saturating_sub(1 + evictions.len() as u64);
             traffic.writes += block;
         }
     }
@@ -154,6 +163,6 @@ impl Miniature {
         self.write_back(frame, traffic);
         self.policy.evicted(frame);
         let sampled = self.occupants[frame as usize] >> 1;
-        pages.leaves(sampled, self.number, ghost);
+        pages.evicted(sampled, self.number, ghost);
     }
 }

@@ -1,4 +1,4 @@
-//! auto.
+//! auto: the policy that is cheapest on a sample of the pages manages the frames.
 
 mod bills;
 mod miniature;
@@ -6,43 +6,44 @@ mod sampled_pages;
 
 use std::num::NonZeroU64;
 
-use self::bills::{Bills, Manner};
+use self::bills::{Bills, SwitchRule};
 use self::miniature::Miniature;
-use self::sampled_pages::{Sampled, SampledPages};
+use self::sampled_pages::{SampleNumber, SampledPages};
 use crate::policy::{Access, Costs, DynPolicy, Frame, Gauges, Ghost, Page, Policy};
 use crate::registry::{self, Build};
-use crate::spec::{Entry, Kind, Memory, Param, PolicySpec};
+use crate::spec::{Entry, MemoryUse, Param, ParameterKind, PolicySpec};
 
-/// Pages that change hands at a miss after a switch. A buffer of m frames is handed over within
-/// m / 8 misses.
+/// Pages handed over at each miss after a switch. A buffer of m frames is handed over within m / 8
+/// misses.
 const HANDED_OVER_TOGETHER: u32 = 8;
 
 /// Tries several policies on a sample of the pages, and lets the one that is cheapest there manage the
 /// frames.
 ///
-/// A page is in the sample or not by its number, and a sample with its share of the frames behaves as
-/// the whole (Waldspurger et al. 2017). There is no page table for the pages of the sample that are
-/// resident: their number in the sample stands with the frame, so that only misses are hashed.
+/// The page number decides whether a page is in the sample, and a sample with its share of the
+/// frames behaves as all pages do with all frames (Waldspurger et al. 2017). Resident pages of the
+/// sample need no page table: their number in the sample is stored with the frame, so that only
+/// misses are hashed.
 ///
-/// When another policy takes over, no page leaves for that: at each miss the policy that was in charge
-/// gives up the eight pages that it would evict next, and the new one admits them. Each page belongs to
-/// one of the two meanwhile; victims are the new one's, or the old one's where all of the new one's are
-/// pinned. Ghosts are known only to who gave them, and only until somebody else takes over.
+/// A switch to another policy evicts no page: at each miss the previous policy gives up the eight
+/// pages that it would evict next, and the new one admits them. Meanwhile each page belongs to one
+/// of the two; victims are the new one's, or the previous one's where all pages of the new one are
+/// pinned. Ghosts are valid only for the policy that issued them, and only until the next switch.
 pub struct Auto {
     experts: Vec<Box<dyn DynPolicy + Send>>,
-    in_charge: usize,
-    /// Who was in charge before.
-    before: usize,
+    active: usize,
+    /// The expert that was active before the last switch.
+    previous: usize,
     /// Frames that are still to be handed over.
     to_hand_over: u32,
-    frames: Vec<Held>,
+    frames: Vec<FrameState>,
     /// Frames with a page.
-    held: u32,
+    occupied: u32,
     /// The page missed last, and its number in the sample.
-    incoming: Option<(Page, Option<Sampled>)>,
-    /// True from a miss to its admission: what is cleaned meanwhile was the policy's own wish.
+    incoming: Option<(Page, Option<SampleNumber>)>,
+    /// True from a miss to its admission: pages cleaned meanwhile were named by the policy itself.
     evicting: bool,
-    ghosts: GhostsGiven,
+    ghosts: IssuedGhosts,
     sample: Sample,
     sampled: SampledPages,
     miniatures: Vec<Miniature>,
@@ -52,25 +53,25 @@ pub struct Auto {
 
 /// The page in a frame.
 #[derive(Clone, Copy)]
-struct Held {
+struct FrameState {
     page: Page,
-    /// Its number in the sample, [`OUTSIDE`] or [`UNKNOWN`].
-    sampled: Sampled,
-    /// To whom the frame belongs.
+    /// The page's number in the sample, [`OUTSIDE`] or [`UNKNOWN`].
+    sampled: SampleNumber,
+    /// The expert that manages the frame.
     owner: u8,
     dirty: bool,
 }
 
 /// The page is not in the sample.
-const OUTSIDE: Sampled = u32::MAX;
+const OUTSIDE: SampleNumber = u32::MAX;
 /// The page is in the sample and has lost its number.
-const UNKNOWN: Sampled = u32::MAX - 1;
+const UNKNOWN: SampleNumber = u32::MAX - 1;
 
-/// Which pages are in the sample.
+/// The set of pages in the sample.
 struct Sample {
-    /// The highest hash that is.
+    /// The highest hash in the sample.
     highest: u64,
-    /// So many neighbours are in it together or not at all.
+    /// The number of neighbouring pages that are in the sample together or not at all.
     grain: u64,
 }
 
@@ -93,44 +94,44 @@ impl Sample {
     }
 }
 
-/// Which ghosts were given to the driver by the policy in charge, since it took over.
+/// The ghosts that the active policy has issued to the driver since the last switch.
 ///
-/// Others may be of another policy, or of pages that came back meanwhile under another policy.
-struct GhostsGiven {
-    /// By ghost, the reign in which it was given last.
-    reign_of: Vec<u8>,
-    /// Of the policy in charge.
-    reign: u8,
+/// Other ghosts may be another policy's, or of pages admitted meanwhile under another policy.
+struct IssuedGhosts {
+    /// By ghost, the term in which it was issued last. A term is the time between two switches.
+    term_of: Vec<u8>,
+    /// The current term.
+    term: u8,
 }
 
-impl GhostsGiven {
+impl IssuedGhosts {
     fn new(frames: u32) -> Self {
-        GhostsGiven {
-            reign_of: vec![0; 2 * frames as usize + 2],
-            reign: 1,
+        IssuedGhosts {
+            term_of: vec![0; 2 * frames as usize + 2],
+            term: 1,
         }
     }
 
-    fn new_reign(&mut self) {
-        self.reign = match self.reign.checked_add(1) {
+    fn new_term(&mut self) {
+        self.term = match self.term.checked_add(1) {
             Some(next) => next,
             None => {
-                self.reign_of.fill(0);
+                self.term_of.fill(0);
                 1
             }
         };
     }
 
-    /// Notes the ghost; drops it if its number is too large to be noted.
+    /// Records the ghost; drops it if its number is too large to be recorded.
     #[inline]
-    fn give(&mut self, ghost: Option<Ghost>) -> Option<Ghost> {
-        *self.reign_of.get_mut(ghost? as usize)? = self.reign;
+    fn issue(&mut self, ghost: Option<Ghost>) -> Option<Ghost> {
+        *self.term_of.get_mut(ghost? as usize)? = self.term;
         ghost
     }
 
     #[inline]
     fn is_valid(&self, ghost: Ghost) -> bool {
-        self.reign_of.get(ghost as usize) == Some(&self.reign)
+        self.term_of.get(ghost as usize) == Some(&self.term)
     }
 }
 
@@ -141,29 +142,29 @@ impl Build for Auto {
         params: &[
             Param {
                 name: "experts",
-                kind: Kind::Policies { most: 8 },
+                kind: ParameterKind::Policies { most: 8 },
                 default: "(ebb,w-tinylfu,s3-fifo,h-arc)",
-                about: "the policies to choose from; the first is in charge at the beginning",
+                about: "the policies to choose from; the first is active at the beginning",
             },
             Param {
                 name: "sample",
-                kind: Kind::Percent,
+                kind: ParameterKind::Percent,
                 default: "6.25%",
                 about: "share of the pages, and of the frames, on which all experts are tried",
             },
             Param {
                 name: "fewest",
-                kind: Kind::Whole {
+                kind: ParameterKind::Whole {
                     min: 1,
                     max: u32::MAX as u64,
                     or: None,
                 },
                 default: "512",
-                about: "frames that a miniature has at least, whatever share that is",
+                about: "the least number of frames of a miniature, whatever share of the frames that is",
             },
             Param {
                 name: "window",
-                kind: Kind::Whole {
+                kind: ParameterKind::Whole {
                     min: 1,
                     max: 1_000_000,
                     or: None,
@@ -173,29 +174,29 @@ impl Build for Auto {
             },
             Param {
                 name: "lead",
-                kind: Kind::Whole {
+                kind: ParameterKind::Whole {
                     min: 0,
                     max: 1_000_000,
                     or: None,
                 },
                 default: "150",
-                about: "what another expert must have saved to take over, in per cent of the bill of one miss per frame",
+                about: "the saving that makes another expert active, in per cent of the bill of one miss per frame",
             },
             Param {
                 name: "patience",
-                kind: Kind::Whole {
+                kind: ParameterKind::Whole {
                     min: 0,
                     max: 1_000_000,
                     or: None,
                 },
                 default: "1",
-                about: "misses per frame, at the beginning and after a switch, in which nobody takes over",
+                about: "misses per frame, at the beginning and after a switch, without another switch",
             },
         ],
         summary: "Tries several policies on a sample of the pages, and lets the one that is cheapest there manage the frames.",
-        how: "Each expert also manages a buffer in miniature: a sixteenth of the frames, but at least 512, and that share of the pages, chosen by a hash of their numbers. Whenever the miniature of the expert in charge has missed once per frame of its own a round ends, and the reads and writes by which every other expert stayed below it are added to that expert's lead, at the costs of today; leads fade to 1/e in 256 rounds, and one that falls below nothing starts again from nothing. Whoever has saved the bill of one and a half rounds takes over, but nobody in the first round and in the one after a switch; a switch ends all leads. No page leaves for that: at each miss the expert that was in charge gives up the eight pages that it would evict next, and the new one admits them, clean or dirty as they are. Experts that are not in charge keep what they have learned, but are not told of what happens to the frames. Pages that are written back from outside count as writes in each miniature in which they are dirty. fd-buffer does not come in miniature, so with it the sample is everything.",
-        when: "Where you would take ebb and want somebody to watch it, and runs are long. Tried on three PostgreSQL strings and eight generated ones of 1.5 million references, 0.75, 3 and 6 % of the pages, R from 1 to 64: 132 cells. It cost 1.001 times what its best expert did, at most 1.027 times, and 2 cells were above 1.02; but that was ebb in every cell, so that nothing could be gained, and what was lost was lost by leaving it. The test is a set in which the first expert is often not the best: (w-tinylfu,s3-fifo,h-arc,casa) cost 1.008 times what the best of them did, at most 1.047 times, 14 cells were above 1.02, and it saved 3.1 % against w-tinylfu where the best of them in each cell saved 3.9 %. On 16 cells of 12 million references and more, half of them of phases, these two and the second in reverse lost at most 2.0 %: finding out costs some misses per frame, once for every time that the best expert changes, and short runs pay for that in full (up to 10 % in reverse, where there were few misses per frame). So put first what you expect to be best. It takes the time and the memory of all its experts: all of them are set up over all frames, and below some thousand frames the sample is most of the pages.",
-        memory: Memory::of(32).with_ghosts(207),
+        how: "Each expert also manages a buffer in miniature: a sixteenth of the frames, but at least 512, and that share of the pages, chosen by a hash of their numbers. Whenever the miniature of the active expert has missed once per frame of its own a round ends, and the reads and writes by which every other expert stayed below it are added to that expert's lead, at current costs; leads fade to 1/e in 256 rounds, and one that falls below 0 starts again from 0. An expert that has saved the bill of one and a half rounds becomes the active one, but not in the first round nor in the one after a switch; a switch ends all leads. A switch evicts no page: at each miss the previously active expert gives up the eight pages that it would evict next, and the new one admits them, clean or dirty as they are. Experts that are not active keep what they have learned, but learn nothing of the frames. Pages that the driver writes back count as writes in each miniature in which they are dirty. fd-buffer cannot be scaled down, so with it the sample is all pages.",
+        when: "Use it where no single policy is known to suit the workload, runs are long, and some expert may be clearly better than the first. It stays close to its best expert, but not below it: finding out costs some misses per frame, once for every change of the best expert, and short runs pay for that in full. So put first the expert that is expected to be best. It takes the time and the memory of all its experts: all of them are set up over all frames, and below some thousand frames the sample is most of the pages.",
+        memory: MemoryUse::of(32).with_ghosts(207),
         source: "this project; miniature simulations: Waldspurger et al. 2017",
         online: true,
         looks_at_costs: true,
@@ -214,31 +215,31 @@ impl Build for Auto {
             };
             Miniature::new(number, registry::boxed(&expert, part), part)
         };
-        let manner = Manner {
+        let rule = SwitchRule {
             round: part,
             window: whole("window") as f64,
             lead: whole("lead") as f64 / 100.0,
             patience: whole("patience") as u32,
         };
-        let vacant = Held {
+        let vacant = FrameState {
             page: 0,
             sampled: OUTSIDE,
             owner: 0,
             dirty: false,
         };
         Auto {
-            in_charge: 0,
-            before: 0,
+            active: 0,
+            previous: 0,
             to_hand_over: 0,
             frames: vec![vacant; frames as usize],
-            held: 0,
+            occupied: 0,
             incoming: None,
             evicting: false,
-            ghosts: GhostsGiven::new(frames),
+            ghosts: IssuedGhosts::new(frames),
             sample: Sample::new(part, frames, grain),
             sampled: SampledPages::new(experts.len(), part),
             miniatures: experts.iter().enumerate().map(miniature).collect(),
-            bills: Bills::new(experts.len(), manner),
+            bills: Bills::new(experts.len(), rule),
             costs: Costs::default(),
             experts: experts
                 .iter()
@@ -248,12 +249,13 @@ impl Build for Auto {
     }
 }
 
-/// The sample's share of the frames, but enough of them; all if an expert does not come in miniature.
+/// The frames of a miniature: the sample's share, but enough of them; all frames if an expert
+/// cannot be scaled down.
 fn frames_of_a_miniature(spec: &PolicySpec, frames: u32) -> u32 {
     if spec.measures_windows() {
         return frames;
     }
-    // A miniature of a few blocks is as much a matter of chance as one of a few pages.
+    // A miniature of a few blocks varies as randomly as one of a few pages.
     let fewest = spec.whole("fewest").unwrap_or(1);
     let fewest = fewest.saturating_mul(spec.grain().isqrt());
     let fewest = u32::try_from(fewest).unwrap_or(u32::MAX);
@@ -261,30 +263,30 @@ fn frames_of_a_miniature(spec: &PolicySpec, frames: u32) -> u32 {
 }
 
 impl Auto {
-    /// Tries a reference to a page of the sample in all miniatures, and lets another expert take over
-    /// if it is time.
-    fn try_out(&mut self, sampled: Sampled, access: Access) {
-        let reads_before = self.bills.reads(self.in_charge);
+    /// Applies a reference to a page of the sample to all miniatures, and makes another expert
+    /// active if it has saved enough.
+    fn try_out(&mut self, sampled: SampleNumber, access: Access) {
+        let reads_before = self.bills.reads(self.active);
         for (expert, miniature) in self.miniatures.iter_mut().enumerate() {
             let traffic = self.bills.of(expert);
             miniature.reference(sampled, access, &mut self.sampled, traffic);
         }
-        if self.bills.reads(self.in_charge) > reads_before {
+        if self.bills.reads(self.active) > reads_before {
             let may_switch = self.to_hand_over == 0;
-            let better = self.bills.missed(self.in_charge, may_switch, self.costs);
+            let better = self.bills.missed(self.active, may_switch, self.costs);
             if let Some(expert) = better {
-                self.before = std::mem::replace(&mut self.in_charge, expert);
-                self.to_hand_over = self.held;
-                self.ghosts.new_reign();
+                self.previous = std::mem::replace(&mut self.active, expert);
+                self.to_hand_over = self.occupied;
+                self.ghosts.new_term();
             }
         }
     }
 
     /// A resident page of the sample is referenced.
     fn try_out_resident(&mut self, frame: Frame, access: Access) {
-        let Held { page, sampled, .. } = self.frames[frame as usize];
-        let known = sampled != UNKNOWN && self.sampled.is(sampled, page);
-        let sampled = match known {
+        let FrameState { page, sampled, .. } = self.frames[frame as usize];
+        let is_current = sampled != UNKNOWN && self.sampled.is(sampled, page);
+        let sampled = match is_current {
             true => Some(sampled),
             false => self.sampled.find_or_add(page),
         };
@@ -294,22 +296,22 @@ impl Auto {
         }
     }
 
-    /// The next pages that the expert in charge before would evict go over to the new one.
+    /// Hands the pages that the previous expert would evict next over to the active one.
     #[cold]
     fn hand_over(&mut self, incoming: (Page, Access)) {
         for _ in 0..HANDED_OVER_TOGETHER.min(self.to_hand_over) {
-            let before = &mut self.experts[self.before];
-            let Some(frame) = before.victim(Some(incoming), &|_| true) else {
-                debug_assert!(false, "nothing is pinned, so somebody may go");
+            let previous = &mut self.experts[self.previous];
+            let Some(frame) = previous.victim(Some(incoming), &|_| true) else {
+                debug_assert!(false, "nothing is pinned, so there is a victim");
                 return;
             };
-            before.evicted(frame);
-            let held = &mut self.frames[frame as usize];
-            held.owner = self.in_charge as u8;
-            let access = Access::from_write(held.dirty);
-            let now = &mut self.experts[self.in_charge];
-            now.miss(held.page, None, access);
-            now.admit(frame, held.page, access);
+            previous.evicted(frame);
+            let state = &mut self.frames[frame as usize];
+            state.owner = self.active as u8;
+            let access = Access::from_write(state.dirty);
+            let active = &mut self.experts[self.active];
+            active.miss(state.page, None, access);
+            active.admit(frame, state.page, access);
             self.to_hand_over -= 1;
         }
     }
@@ -328,9 +330,9 @@ impl Auto {
 impl Policy for Auto {
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
-        let held = &mut self.frames[frame as usize];
-        held.dirty |= access.is_write();
-        if held.sampled != OUTSIDE {
+        let state = &mut self.frames[frame as usize];
+        state.dirty |= access.is_write();
+        if state.sampled != OUTSIDE {
             self.try_out_resident(frame, access);
         }
         self.owner_mut(frame).hit(frame, access);
@@ -351,7 +353,7 @@ impl Policy for Auto {
             self.hand_over((page, access));
         }
         let ghost = ghost.filter(|&ghost| self.ghosts.is_valid(ghost));
-        self.experts[self.in_charge].miss(page, ghost, access);
+        self.experts[self.active].miss(page, ghost, access);
     }
 
     #[inline]
@@ -362,7 +364,7 @@ impl Policy for Auto {
     #[inline]
     fn prefetch_ghost(&self, ghost: Ghost) {
         if self.ghosts.is_valid(ghost) {
-            self.experts[self.in_charge].prefetch_ghost(ghost);
+            self.experts[self.active].prefetch_ghost(ghost);
         }
     }
 
@@ -370,17 +372,17 @@ impl Policy for Auto {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
-        let victim = self.experts[self.in_charge].victim(incoming, &may_go);
+        let victim = self.experts[self.active].victim(incoming, &may_evict);
         if victim.is_none() && self.to_hand_over > 0 {
-            return self.experts[self.before].victim(incoming, &may_go);
+            return self.experts[self.previous].victim(incoming, &may_evict);
         }
         victim
     }
 
-    fn also_leaving(&self, victim: Frame, leaving: &mut Vec<Frame>) {
-        self.owner(victim).also_leaving(victim, leaving);
+    fn also_leaving(&self, victim: Frame, evictions: &mut Vec<Frame>) {
+        self.owner(victim).also_leaving(victim, evictions);
     }
 
     fn padding(&self, victim: Frame) -> Option<NonZeroU64> {
@@ -396,28 +398,28 @@ impl Policy for Auto {
             _ if self.sample.has(page) => UNKNOWN,
             _ => OUTSIDE,
         };
-        self.frames[frame as usize] = Held {
+        self.frames[frame as usize] = FrameState {
             page,
             sampled,
-            owner: self.in_charge as u8,
+            owner: self.active as u8,
             dirty: access.is_write(),
         };
-        self.held += 1;
-        self.experts[self.in_charge].admit(frame, page, access);
+        self.occupied += 1;
+        self.experts[self.active].admit(frame, page, access);
     }
 
     fn refused(&mut self) -> Option<Ghost> {
         self.evicting = false;
         self.incoming = None;
-        let ghost = self.experts[self.in_charge].refused();
-        self.ghosts.give(ghost)
+        let ghost = self.experts[self.active].refused();
+        self.ghosts.issue(ghost)
     }
 
     #[inline]
     fn remember(&mut self, frame: Frame) -> Option<Ghost> {
         let ghost = self.owner_mut(frame).remember(frame);
-        match usize::from(self.frames[frame as usize].owner) == self.in_charge {
-            true => self.ghosts.give(ghost),
+        match usize::from(self.frames[frame as usize].owner) == self.active {
+            true => self.ghosts.issue(ghost),
             false => None,
         }
     }
@@ -425,16 +427,16 @@ impl Policy for Auto {
     #[inline]
     fn evicted(&mut self, frame: Frame) {
         self.owner_mut(frame).evicted(frame);
-        self.held -= 1;
-        let handed_over = usize::from(self.frames[frame as usize].owner) == self.in_charge;
+        self.occupied -= 1;
+        let handed_over = usize::from(self.frames[frame as usize].owner) == self.active;
         self.to_hand_over -= u32::from(!handed_over);
     }
 
     fn cleaned(&mut self, frame: Frame) {
         self.owner_mut(frame).cleaned(frame);
-        let held = &mut self.frames[frame as usize];
-        held.dirty = false;
-        let Held { page, sampled, .. } = *held;
+        let state = &mut self.frames[frame as usize];
+        state.dirty = false;
+        let FrameState { page, sampled, .. } = *state;
         if self.evicting || sampled == OUTSIDE {
             return;
         }
@@ -460,6 +462,6 @@ impl Policy for Auto {
     }
 
     fn gauges(&self) -> Gauges {
-        self.experts[self.in_charge].gauges()
+        self.experts[self.active].gauges()
     }
 }

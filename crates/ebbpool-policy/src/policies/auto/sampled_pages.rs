@@ -1,4 +1,4 @@
-//! Where the pages of the sample are in each miniature.
+//! The locations of the sample's pages in each miniature.
 
 use std::hash::BuildHasher;
 
@@ -7,33 +7,33 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use crate::lists::Lists;
 use crate::policy::{Frame, Ghost, MOST_GHOSTS, Page};
 
-/// Pages that no miniature holds, by when the last one gave them up.
+/// The list of pages that no miniature holds, in the order in which the last one evicted them.
 const LOOSE: usize = 0;
-/// Numbers without a page.
+/// The list of numbers without a page.
 const FREE: usize = 1;
 
-/// The number of a page of the sample, its own while it is known here.
-pub(super) type Sampled = u32;
+/// The number of a page of the sample, valid while the table holds the page.
+pub(super) type SampleNumber = u32;
 
-/// Where a page is in a miniature.
+/// The location of a page in a miniature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum PageLocation {
     /// It is resident.
     In(Frame),
-    /// It left, or was never there.
+    /// It is not resident.
     Out(Option<Ghost>),
 }
 
-/// A page table for all miniatures, of a fixed number of pages: all that are resident somewhere, and
-/// of the others those given up last.
+/// A page table for all miniatures, of a fixed number of pages: all that are resident somewhere,
+/// and of the others those evicted last.
 pub(super) struct SampledPages {
-    index: HashTable<Sampled>,
+    index: HashTable<SampleNumber>,
     hasher: DefaultHashBuilder,
     pages: Vec<Page>,
-    /// By page, for one miniature after the other.
-    places: Vec<u32>,
+    /// By page, one entry per miniature.
+    locations: Vec<u32>,
     miniatures: usize,
-    /// How many miniatures hold the page.
+    /// The number of miniatures that hold the page.
     holders: Vec<u8>,
     unheld: Lists<2>,
 }
@@ -41,38 +41,39 @@ pub(super) struct SampledPages {
 const NOWHERE: u32 = u32::MAX;
 
 impl SampledPages {
-    /// Room for as many pages as so many miniatures of `frames` frames can hold, and as many again.
+    /// Room for twice as many pages as `miniatures` miniatures of `frames` frames can hold.
     pub(super) fn new(miniatures: usize, frames: u32) -> Self {
         let most = u64::from(frames) * 2 * miniatures as u64;
         let most = u32::try_from(most).unwrap_or(u32::MAX).min(MOST_GHOSTS);
         let mut unheld = Lists::new(most);
         (0..most).for_each(|page| unheld.push_mru(FREE, page));
         SampledPages {
-            // With twice the room the table never needs more, whatever comes and goes.
+            // With twice the room the table never grows, whatever is inserted and removed.
             index: HashTable::with_capacity(2 * most as usize),
             hasher: DefaultHashBuilder::default(),
             pages: vec![0; most as usize],
-            places: vec![NOWHERE; most as usize * miniatures],
+            locations: vec![NOWHERE; most as usize * miniatures],
             miniatures,
             holders: vec![0; most as usize],
             unheld,
         }
     }
 
-    /// True if `sampled` is still the number of `page`, whose it once was.
+    /// True if `sampled` is still the number of `page`, as it was before.
     #[inline]
-    pub(super) fn is(&self, sampled: Sampled, page: Page) -> bool {
+    pub(super) fn is(&self, sampled: SampleNumber, page: Page) -> bool {
         self.pages[sampled as usize] == page
     }
 
-    /// The page's number, if it is known.
-    pub(super) fn find(&self, page: Page) -> Option<Sampled> {
-        let is_its = |&sampled: &Sampled| self.pages[sampled as usize] == page;
+    /// The page's number, if the table holds the page.
+    pub(super) fn find(&self, page: Page) -> Option<SampleNumber> {
+        let is_its = |&sampled: &SampleNumber| self.pages[sampled as usize] == page;
         self.index.find(self.hasher.hash_one(page), is_its).copied()
     }
 
-    /// The page's number; if it has none, that of the page that has been unheld longest.
-    pub(super) fn find_or_add(&mut self, page: Page) -> Option<Sampled> {
+    /// The page's number; if it has none, it takes that of the page that has been held by no
+    /// miniature longest.
+    pub(super) fn find_or_add(&mut self, page: Page) -> Option<SampleNumber> {
         if let Some(sampled) = self.find(page) {
             return Some(sampled);
         }
@@ -91,45 +92,45 @@ impl SampledPages {
         };
         let at = sampled as usize;
         self.pages[at] = page;
-        self.places[at * self.miniatures..(at + 1) * self.miniatures].fill(NOWHERE);
+        self.locations[at * self.miniatures..(at + 1) * self.miniatures].fill(NOWHERE);
         let (pages, hasher) = (&self.pages, &self.hasher);
-        let hash_of = |&sampled: &Sampled| hasher.hash_one(pages[sampled as usize]);
+        let hash_of = |&sampled: &SampleNumber| hasher.hash_one(pages[sampled as usize]);
         self.index
             .insert_unique(hasher.hash_one(page), sampled, hash_of);
         Some(sampled)
     }
 
-    fn forget(&mut self, sampled: Sampled) {
+    fn forget(&mut self, sampled: SampleNumber) {
         let hash = self.hasher.hash_one(self.pages[sampled as usize]);
-        if let Ok(entry) = self.index.find_entry(hash, |&known| known == sampled) {
+        if let Ok(entry) = self.index.find_entry(hash, |&other| other == sampled) {
             entry.remove();
         }
     }
 
     #[inline]
-    fn at(&self, sampled: Sampled, miniature: usize) -> usize {
+    fn at(&self, sampled: SampleNumber, miniature: usize) -> usize {
         sampled as usize * self.miniatures + miniature
     }
 
     #[inline]
-    pub(super) fn page(&self, sampled: Sampled) -> Page {
+    pub(super) fn page(&self, sampled: SampleNumber) -> Page {
         self.pages[sampled as usize]
     }
 
     #[inline]
-    pub(super) fn place(&self, sampled: Sampled, miniature: usize) -> Place {
-        match self.places[self.at(sampled, miniature)] {
-            NOWHERE => Place::Out(None),
-            place if place < MOST_GHOSTS => Place::In(place),
-            place => Place::Out(Some(place - MOST_GHOSTS)),
+    pub(super) fn location(&self, sampled: SampleNumber, miniature: usize) -> PageLocation {
+        match self.locations[self.at(sampled, miniature)] {
+            NOWHERE => PageLocation::Out(None),
+            location if location < MOST_GHOSTS => PageLocation::In(location),
+            location => PageLocation::Out(Some(location - MOST_GHOSTS)),
         }
     }
 
-    /// The miniature holds the page from now on.
+    /// The miniature has admitted the page.
     #[inline]
-    pub(super) fn enters(&mut self, sampled: Sampled, miniature: usize, frame: Frame) {
+    pub(super) fn admitted(&mut self, sampled: SampleNumber, miniature: usize, frame: Frame) {
         let at = self.at(sampled, miniature);
-        self.places[at] = frame;
+        self.locations[at] = frame;
         let holders = &mut self.holders[sampled as usize];
         *holders += 1;
         if *holders == 1 {
@@ -137,11 +138,16 @@ impl SampledPages {
         }
     }
 
-    /// The miniature holds the page no more.
+    /// The miniature has evicted the page.
     #[inline]
-    pub(super) fn leaves(&mut self, sampled: Sampled, miniature: usize, ghost: Option<Ghost>) {
+    pub(super) fn evicted(
+        &mut self,
+        sampled: SampleNumber,
+        miniature: usize,
+        ghost: Option<Ghost>,
+    ) {
         let at = self.at(sampled, miniature);
-        self.places[at] = ghost.map_or(NOWHERE, |ghost| MOST_GHOSTS | ghost);
+        self.locations[at] = ghost.map_or(NOWHERE, |ghost| MOST_GHOSTS | ghost);
         let holders = &mut self.holders[sampled as usize];
         *holders -= 1;
         if *holders == 0 {
@@ -157,29 +163,29 @@ mod tests {
     #[test]
     fn the_page_unheld_longest_makes_room() {
         let mut pages = SampledPages::new(2, 1);
-        let known: Vec<Sampled> = (10..14)
+        let numbers: Vec<SampleNumber> = (10..14)
             .filter_map(|page| pages.find_or_add(page))
             .collect();
-        assert_eq!(known.len(), 4);
-        for &sampled in &known {
-            pages.enters(sampled, 0, 0);
+        assert_eq!(numbers.len(), 4);
+        for &sampled in &numbers {
+            pages.admitted(sampled, 0, 0);
         }
-        // All are held by somebody, so there is no room.
+        // A miniature holds each of them, so there is no room.
         assert_eq!(pages.find_or_add(14), None);
-        pages.enters(known[2], 1, 0);
-        for &sampled in &known[1..] {
-            pages.leaves(sampled, 0, Some(5));
+        pages.admitted(numbers[2], 1, 0);
+        for &sampled in &numbers[1..] {
+            pages.evicted(sampled, 0, Some(5));
         }
-        assert_eq!(pages.place(known[1], 0), Place::Out(Some(5)));
-        assert_eq!(pages.place(known[2], 1), Place::In(0));
+        assert_eq!(pages.location(numbers[1], 0), PageLocation::Out(Some(5)));
+        assert_eq!(pages.location(numbers[2], 1), PageLocation::In(0));
 
         let newcomer = pages.find_or_add(14);
-        assert_eq!(newcomer, Some(known[1]));
-        assert_eq!(pages.place(known[1], 0), Place::Out(None));
-        assert!(!pages.is(known[1], 11) && pages.is(known[1], 14));
+        assert_eq!(newcomer, Some(numbers[1]));
+        assert_eq!(pages.location(numbers[1], 0), PageLocation::Out(None));
+        assert!(!pages.is(numbers[1], 11) && pages.is(numbers[1], 14));
         assert_eq!((pages.find(11), pages.find(14)), (None, newcomer));
         // The newcomer was added last.
-        assert_eq!(pages.find_or_add(15), Some(known[3]));
-        assert_eq!(pages.find(12), Some(known[2]));
+        assert_eq!(pages.find_or_add(15), Some(numbers[3]));
+        assert_eq!(pages.find(12), Some(numbers[2]));
     }
 }

@@ -1,12 +1,12 @@
-//! Ages in references, in buckets of half an octave.
+//! Ages in references, in buckets of half a doubling.
 
 /// Buckets of ages. The last one also holds everything older.
 pub(super) const BUCKETS: usize = 64;
 
-/// The bucket of an age: half an octave of `age + 2` in each, so 0, 1, 2 to 3, 4 to 5, 6 to 9.
+/// The bucket of an age: each holds half a doubling of `age + 2`, so 0, 1, 2 to 3, 4 to 5, 6 to 9.
 ///
-/// Read off the exponent and the first bit after the point of a double, which takes fewer steps than
-/// counting zeros does on processors that may lack an instruction for it.
+/// Read from the exponent and the first bit after the point of a double, which takes fewer steps
+/// than counting zeros on processors that may lack an instruction for it.
 #[inline]
 pub(super) fn bucket(age: u64) -> usize {
     const EXPONENT_OF_2: u64 = 1024;
@@ -19,7 +19,7 @@ pub(super) fn start(bucket: usize) -> u64 {
     ((2 + (bucket as u64 & 1)) << (bucket / 2)) - 2
 }
 
-/// How many ages a bucket holds; the last one as if it ended.
+/// The number of ages in a bucket; in the last one as if it ended.
 pub(super) fn width(bucket: usize) -> u64 {
     start(bucket + 1) - start(bucket)
 }

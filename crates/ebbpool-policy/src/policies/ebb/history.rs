@@ -1,19 +1,19 @@
-//! What is remembered of a page.
+//! The record of a page, resident or not.
 
-use super::counts::{Fading, LogCount};
+use super::counts::{FadingRate, LogCount};
 use crate::policy::Page;
 
-/// A page that is resident or a ghost, in half a line of the processor's cache.
+/// The record of a page that is resident or a ghost, in half a line of the processor's cache.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(32))]
-pub(super) struct Known {
+pub(super) struct PageRecord {
     pub(super) page: Page,
     pub(super) history: History,
 }
 
 /// When a page was referenced and written, how often, and whether it is dirty.
 ///
-/// Ages are told by its owner's clock, which counts references.
+/// Times are by the owner's clock, which counts references.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct History {
     pub(super) referenced_at: u64,
@@ -26,7 +26,7 @@ pub(super) struct History {
 
 /// A frame holds the page.
 pub(super) const RESIDENT: u8 = 1;
-/// The page is dirty, or left dirty.
+/// The page is dirty, or was evicted dirty.
 pub(super) const DIRTY: u8 = 2;
 /// The frame is a candidate.
 pub(super) const CANDIDATE: u8 = 4;
@@ -40,16 +40,16 @@ pub(super) const REFERENCE_CLASSES: usize = 20;
 /// Classes of pages by number of writes.
 pub(super) const WRITE_CLASSES: usize = 16;
 
-/// What a reference does to counts.
+/// The effect of a reference on counts.
 #[derive(Clone, Copy)]
-pub(super) struct Counting {
-    pub(super) fading: Fading,
-    /// A reference at most so long after the one before is part of it and does not count.
+pub(super) struct CountingRule {
+    pub(super) fading: FadingRate,
+    /// A reference at most this long after the one before is part of that one and does not count.
     pub(super) correlated: u64,
 }
 
 impl History {
-    /// A page referenced for the first time, as far as is known.
+    /// A page without a remembered reference, referenced for the first time.
     pub(super) fn new(now: u64) -> Self {
         History {
             referenced_at: now,
@@ -58,7 +58,7 @@ impl History {
         }
     }
 
-    /// The page turns out to have been referenced so many times.
+    /// Sets the number of references, which turned out to be higher.
     #[inline]
     pub(super) fn recount(&mut self, references: LogCount) {
         self.references = references;
@@ -80,13 +80,13 @@ impl History {
         self.references
     }
 
-    /// The class for which the wait since the last reference counts.
+    /// The class to which the wait since the last reference belongs.
     #[inline]
     pub(super) fn reference_class(&self) -> u8 {
         self.references.level(REFERENCE_CLASSES as u8 - 1)
     }
 
-    /// The class for which the wait since the last write counts; of any page that was written.
+    /// The class to which the wait since the last write belongs; for pages that were written.
     #[inline]
     pub(super) fn write_class(&self) -> u8 {
         self.writes.level(WRITE_CLASSES as u8 - 1)
@@ -99,7 +99,7 @@ impl History {
     }
 
     #[inline]
-    pub(super) fn referenced(&mut self, now: u64, counting: Counting) {
+    pub(super) fn referenced(&mut self, now: u64, counting: CountingRule) {
         let age = now - self.referenced_at;
         let counts = age > counting.correlated;
         self.references = self.references.referenced(age, counting.fading, counts);
@@ -107,7 +107,7 @@ impl History {
     }
 
     #[inline]
-    pub(super) fn written(&mut self, now: u64, counting: Counting) {
+    pub(super) fn written(&mut self, now: u64, counting: CountingRule) {
         self.writes = match self.is(WRITTEN) {
             true => {
                 let age = now - self.written_at;

@@ -1,80 +1,81 @@
-//! What ebb has learned of its workload, and when it looks at that anew.
+//! What ebb has learned about its workload, and when it learns anew.
 
 use super::ages::{self, BUCKETS};
-use super::counts::Fading;
-use super::densities::{Densities, Trust};
-use super::history::{Counting, DIRTY, History, REFERENCE_CLASSES, WRITE_CLASSES, WRITTEN};
+use super::counts::FadingRate;
+use super::densities::{Densities, PriorWeight};
+use super::history::{CountingRule, DIRTY, History, REFERENCE_CLASSES, WRITE_CLASSES, WRITTEN};
 
-/// A round of learning takes at least so many misses, more than there are classes.
+/// The least number of misses in a round of learning, more than there are classes.
 const SHORTEST_ROUND: u64 = 64;
 /// The first rounds take this share of all misses so far.
 const MISSES_PER_ROUND: u64 = 4;
-/// A longer round takes half a miss per frame.
+/// The longest rounds take half a miss per frame.
 const FRAMES_PER_MISS: u64 = 2;
-/// A round of this many misses per frame counts as much as all before when a turn is measured.
+/// A round of this many misses per frame counts as much as all rounds before when the length of a
+/// turn is measured.
 const STEADINESS: f64 = 1.2;
-/// A turn has so many references per frame, as long as nothing is known.
+/// The references per frame in a turn before the first measurement.
 const FIRST_TURN: f64 = 4.0;
-/// A round never makes earlier ones count less than this.
+/// A round never multiplies the weight of earlier ones by less than this.
 const LEAST_DECAY: f64 = 0.5;
 
-/// How it is learned.
-pub(super) struct Manner {
+/// How ebb learns.
+pub(super) struct LearningConfig {
     /// Turns in which a count halves.
     pub(super) half_life: f64,
     /// Share of a turn within which references are correlated.
     pub(super) correlated: f64,
-    /// Misses per frame in which what was seen fades to 1/e.
+    /// Misses per frame in which observations fade to 1/e.
     pub(super) memory: f64,
-    pub(super) trust: Trust,
+    pub(super) prior: PriorWeight,
 }
 
-/// Densities of references and writes. A *turn* is how many references it takes to miss as many
-/// pages as there are frames.
-pub(super) struct Learned {
-    manner: Manner,
+/// Densities of references and writes. A *turn* is the number of references in which as many pages
+/// are missed as there are frames.
+pub(super) struct WaitStatistics {
+    config: LearningConfig,
     frames: u64,
     references: Densities<REFERENCE_CLASSES>,
     writes: Densities<WRITE_CLASSES>,
     turn: f64,
-    counting: Counting,
+    counting: CountingRule,
     misses: u64,
     /// References and misses when the round began.
     began: (u64, u64),
     /// Misses when the next round begins.
     next_round: u64,
-    /// The class that is learned at the next miss; those of writes come last.
+    /// The class that is learned at the next miss; the classes of writes are last.
     class: usize,
     decay: f64,
 }
 
-impl Learned {
-    pub(super) fn new(manner: Manner, frames: u32) -> Self {
+impl WaitStatistics {
+    pub(super) fn new(config: LearningConfig, frames: u32) -> Self {
         let turn = FIRST_TURN * f64::from(frames);
-        Learned {
+        WaitStatistics {
             frames: u64::from(frames),
-            references: Densities::new(manner.trust),
-            writes: Densities::new(manner.trust),
+            references: Densities::new(config.prior),
+            writes: Densities::new(config.prior),
             turn,
-            counting: manner.counting(turn),
+            counting: config.counting(turn),
             misses: 0,
             began: (0, 0),
             next_round: SHORTEST_ROUND,
             class: REFERENCE_CLASSES + WRITE_CLASSES,
             decay: 1.0,
-            manner,
+            config,
         }
     }
 
-    pub(super) fn counting(&self) -> Counting {
+    pub(super) fn counting(&self) -> CountingRule {
         self.counting
     }
 
-    /// The page is referenced now: learns from how long that took, and changes its history.
+    /// The page is referenced now: learns from the length of the wait, and updates its history.
     #[inline]
     pub(super) fn reference(&mut self, history: &mut History, now: u64) {
         let age = now - history.referenced_at;
-        self.references.happened(history.reference_class(), age);
+        self.references.record_event(history.reference_class(), age);
         history.referenced(now, self.counting);
     }
 
@@ -83,26 +84,27 @@ impl Learned {
     pub(super) fn write(&mut self, history: &mut History, now: u64) {
         if history.is(WRITTEN) {
             let age = now - history.written_at;
-            self.writes.happened(history.write_class(), age);
+            self.writes.record_event(history.write_class(), age);
         }
         history.written(now, self.counting);
     }
 
-    /// The page's history is no longer kept.
+    /// The page's history is no longer stored.
     #[inline]
     pub(super) fn forget(&mut self, history: &History, now: u64) {
         let age = now - history.referenced_at;
-        self.references.forgotten(history.reference_class(), age);
+        self.references
+            .record_censored(history.reference_class(), age);
         if history.is(WRITTEN) {
             let age = now - history.written_at;
-            self.writes.forgotten(history.write_class(), age);
+            self.writes.record_censored(history.write_class(), age);
         }
     }
 
-    /// What is learned so far, to value pages with.
+    /// The values of pages as learned so far.
     #[inline]
-    pub(super) fn values(&self, now: u64, asymmetry: f32) -> Values<'_> {
-        Values {
+    pub(super) fn values(&self, now: u64, asymmetry: f32) -> PageValues<'_> {
+        PageValues {
             references: self.references.all(),
             writes: self.writes.all(),
             now,
@@ -129,13 +131,13 @@ impl Learned {
         let (references, misses) = (references as f64, misses as f64);
         let weight = misses / (misses + STEADINESS * frames);
         self.turn += weight * (references / misses * frames - self.turn);
-        self.counting = self.manner.counting(self.turn);
+        self.counting = self.config.counting(self.turn);
         self.began = (now, self.misses);
 
         let longest = (self.frames / FRAMES_PER_MISS).max(SHORTEST_ROUND);
         let round = (self.misses / MISSES_PER_ROUND).clamp(SHORTEST_ROUND, longest);
         self.next_round = self.misses + round;
-        self.decay = (1.0 - round as f64 / (self.manner.memory * frames)).max(LEAST_DECAY);
+        self.decay = (1.0 - round as f64 / (self.config.memory * frames)).max(LEAST_DECAY);
         self.class = 0;
     }
 
@@ -143,12 +145,12 @@ impl Learned {
     fn learn(&mut self) {
         let class = self.class;
         self.class += 1;
-        let trust = self.manner.trust;
+        let prior = self.config.prior;
         if class < REFERENCE_CLASSES {
-            self.references.learn(class, trust, self.decay);
+            self.references.learn(class, prior, self.decay);
         } else {
             self.writes
-                .learn(class - REFERENCE_CLASSES, trust, self.decay);
+                .learn(class - REFERENCE_CLASSES, prior, self.decay);
         }
         if self.class == REFERENCE_CLASSES + WRITE_CLASSES {
             self.references.end_round();
@@ -157,9 +159,9 @@ impl Learned {
     }
 }
 
-/// What pages are worth at a moment.
+/// The values of pages at one moment.
 #[derive(Clone, Copy)]
-pub(super) struct Values<'a> {
+pub(super) struct PageValues<'a> {
     references: &'a [[f32; BUCKETS]; REFERENCE_CLASSES],
     writes: &'a [[f32; BUCKETS]; WRITE_CLASSES],
     now: u64,
@@ -167,8 +169,8 @@ pub(super) struct Values<'a> {
     asymmetry: [f32; 2],
 }
 
-impl Values<'_> {
-    /// What keeping the page saves per reference, in page reads.
+impl PageValues<'_> {
+    /// The saving of keeping the page per reference, in page reads.
     ///
     /// Whether a page is dirty cannot be predicted, so there is no branch.
     #[inline]
@@ -182,10 +184,10 @@ impl Values<'_> {
     }
 }
 
-impl Manner {
-    fn counting(&self, turn: f64) -> Counting {
-        Counting {
-            fading: Fading::with_half_life(self.half_life * turn),
+impl LearningConfig {
+    fn counting(&self, turn: f64) -> CountingRule {
+        CountingRule {
+            fading: FadingRate::with_half_life(self.half_life * turn),
             correlated: (self.correlated * turn) as u64,
         }
     }

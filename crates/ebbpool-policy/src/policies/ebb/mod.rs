@@ -1,81 +1,81 @@
-//! ebb: keeps the pages whose keeping saves most.
+//! ebb: keeps the pages that save most by staying resident.
 //!
-//! *What it does.* For a page in the pool there is a right price: how many reads, and R times how
-//! many writes, it saves per reference that it stays. ebb measures that price. It counts how often
-//! each page was referenced and written, letting old counts fade, and watches, for pages of about
-//! the same count, how long they then waited for the next reference or write. From these waits
-//! follows what a page of a given count and age is still worth, at best: somebody who keeps it may
-//! give up whenever it pays. Whoever is worth least leaves. The write cost R is a factor in that
-//! comparison and nowhere else, so it may change with every operation.
+//! *What it does.* The value of a page in the pool is the number of reads, plus R times the number
+//! of writes, that it saves per reference while it stays. ebb measures that value. It counts how
+//! often each page was referenced and written, letting old counts fade, and measures, for pages of
+//! about the same count, how long they then waited for the next reference or write. From these
+//! waits follows the highest value of a page of a given count and age, if it may be evicted at the
+//! best moment. The page of least value is evicted. The write cost R is a factor in that comparison
+//! and nowhere else, so it may change with every operation.
 //!
-//! *Where it comes from.* The worth of waiting is the index of Gittins (1979) with the hazard of
-//! Kaplan and Meier (1958): pages forgotten before their next reference count as seen up to then.
-//! Age and count together are LRU and LFU in one, as in LRFU and W-TinyLFU, but weighted by what was
-//! measured instead of by a formula. That a few kept candidates and a few others looked at do nearly
-//! as well as all frames is from sampled caches (Redis, Hyperbolic); ghosts for dirty pages of their
-//! own are from H-ARC.
+//! *Where it comes from.* The value of waiting is the index of Gittins (1979) with the hazard of
+//! Kaplan and Meier (1958): pages forgotten before their next reference count as observed up to
+//! then. Age and count together are LRU and LFU in one, as in LRFU and W-TinyLFU, but weighted by
+//! measurements instead of by a formula. Sampled caches (Redis, Hyperbolic) show that comparing a
+//! few candidates and a few other frames does nearly as well as comparing all; separate ghosts for
+//! dirty pages are from H-ARC.
 //!
-//! *When to prefer something else.* See `when` of the entry below. If pages are referenced in
-//! neighbourhoods, a policy by blocks knows what ebb does not look at; where a miss costs little
-//! more than the computing, a policy of one list does less of that.
+//! *When to prefer something else.* See `when` of the entry below. If neighbouring pages are
+//! referenced together, a policy by blocks uses information that ebb ignores; where a miss costs
+//! little more than the computing, a policy of one list computes less.
 //!
-//! *What it costs.* A hit touches one record of 32 bytes and a few kilobytes of tables. A miss looks
-//! at 8 candidates and 32 frames, recalls a ghost or a count, and now and then learns one class.
-//! Nothing is allocated after `build`.
+//! *What it costs.* A hit touches one record of 32 bytes and a few kilobytes of tables. A miss
+//! compares 8 candidates and 32 frames, looks up a ghost or a count, and sometimes learns one
+//! class. Nothing is allocated after `build`.
 
 mod ages;
 mod candidates;
 mod counts;
 mod densities;
+mod forgotten_counts;
 mod ghosts;
 mod history;
 mod learned;
-mod long_gone;
 
 use std::ops::Range;
 
 use prefetch_index::prefetch_index;
 
-use self::candidates::{Candidates, MOST as MOST_CANDIDATES, Worth};
-use self::densities::Trust;
+use self::candidates::{Candidates, MOST as MOST_CANDIDATES, PageValue};
+use self::densities::PriorWeight;
+use self::forgotten_counts::ForgottenCounts;
 use self::ghosts::Ghosts;
-use self::history::{CANDIDATE, DIRTY, History, Known, RESIDENT};
-use self::learned::{Learned, Manner};
-use self::long_gone::LongGone;
+use self::history::{CANDIDATE, DIRTY, History, PageRecord, RESIDENT};
+use self::learned::{LearningConfig, WaitStatistics};
 use crate::policy::{Access, Costs, Frame, Ghost, MOST_GHOSTS, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, Kind, Memory, Param, PolicySpec, Value};
+use crate::spec::{Entry, MemoryUse, Param, ParameterKind, PolicySpec, Value};
 
-/// The policy of this module.
+/// The policy ebb, which the module describes.
 ///
-/// Nothing is drawn by lot: frames are looked at in turn, which finds the least as well as drawing
-/// them does.
+/// Nothing is random: the policy compares frames in turn, which finds the least valuable as well as
+/// a random sample does.
 pub struct Ebb {
     /// By frame.
-    residents: Vec<Known>,
+    residents: Vec<PageRecord>,
     ghosts: Ghosts,
-    long_gone: LongGone,
-    learned: Learned,
+    forgotten_counts: ForgottenCounts,
+    learned: WaitStatistics,
     candidates: Candidates,
-    /// Frames looked at for each victim, besides the candidates.
+    /// Frames compared for each victim, besides the candidates.
     looks: u32,
-    /// The frame to look at next.
+    /// The frame to compare next.
     hand: Frame,
     /// The page missed last, and whether it had a ghost.
-    incoming: Option<(Known, bool)>,
+    incoming: Option<(PageRecord, bool)>,
     /// References so far.
     now: u64,
     /// R, the write cost in units of the read cost; finite.
     asymmetry: f32,
 }
 
-/// R, but finite: times no writes it must be 0.
+/// R, but finite, so that R times no writes is 0.
 fn asymmetry(costs: Costs) -> f32 {
     (costs.asymmetry() as f32).min(f32::MAX)
 }
 
-const fn whole(min: u64, max: u64) -> Kind {
-    Kind::Whole { min, max, or: None }
+const fn whole(min: u64, max: u64) -> ParameterKind {
+    ParameterKind::Whole { min, max, or: None }
 }
 
 impl Build for Ebb {
@@ -85,31 +85,31 @@ impl Build for Ebb {
         params: &[
             Param {
                 name: "ghosts",
-                kind: Kind::Share,
+                kind: ParameterKind::Share,
                 default: "1",
-                about: "pages remembered after they left, as a share of the frames",
+                about: "pages remembered after their eviction, as a share of the frames",
             },
             Param {
                 name: "gmin",
-                kind: Kind::Share,
+                kind: ParameterKind::Share,
                 default: "0.5",
-                about: "share of the ghosts that is for pages that left dirty",
+                about: "share of the ghosts that is for pages evicted dirty",
             },
             Param {
                 name: "long_gone",
                 kind: whole(0, 16),
                 default: "2",
-                about: "counts kept of pages without a ghost, per frame",
+                about: "counts stored of pages without a ghost, per frame",
             },
             Param {
                 name: "half_life",
                 kind: whole(1, 1_000_000),
                 default: "100",
-                about: "turns in which a count halves; a turn is as many references as there are to a miss of each frame",
+                about: "turns in which a count halves; a turn is the number of references in which as many pages are missed as there are frames",
             },
             Param {
                 name: "corr",
-                kind: Kind::Share,
+                kind: ParameterKind::Share,
                 default: "0.02",
                 about: "share of a turn in which references to a page count once",
             },
@@ -123,13 +123,13 @@ impl Build for Ebb {
                 name: "trust_events",
                 kind: whole(1, 1_000_000),
                 default: "4",
-                about: "events of a class before it is believed to have more or less of them than others",
+                about: "events of a class before its own rate outweighs the usual one",
             },
             Param {
                 name: "trust_pages",
                 kind: whole(1, 1_000_000),
                 default: "4",
-                about: "pages of a class at an age before it is believed to differ at that age",
+                about: "pages of a class at an age before its own rate at that age outweighs the usual one",
             },
             Param {
                 name: "pool",
@@ -141,13 +141,13 @@ impl Build for Ebb {
                 name: "looks",
                 kind: whole(1, 1024),
                 default: "32",
-                about: "frames looked at for each victim besides the candidates",
+                about: "frames compared for each victim besides the candidates",
             },
         ],
-        summary: "Learns how soon pages of a given history are used and written again, and keeps those whose keeping saves most.",
-        how: "A page, resident or a ghost, has the times of its last reference and write and faded counts of both, kept as logarithms; references close together count once. The counts make classes, two to a doubling. For each class it is learned how long pages waited for their next reference, and in tables of their own for their next write, in buckets of half an octave, where pages whose ghost was forgotten count as seen up to then; a class of which little was seen is taken to be like the others, more or less often referenced. From this follows the density at each age: the most events per reference that keeping the page can bring, whenever one gives up. A page is worth its density of references plus, if it is dirty, R times its density of writes. A victim is the least worth of 8 candidates and the next 32 frames in turn, of equals the longest unreferenced; the 8 least stay candidates. Half of the ghosts are for pages that left dirty. Counts of pages without a ghost are kept in 4 bytes each, found by hashing the page's number at a miss without a ghost and when a ghost is forgotten, never at a hit. A class is learned anew at a miss, in rounds of 64 misses at first and of half a miss per frame later. Nothing is random.",
-        when: "Where you do not want to choose. It costs 0.966 times what the best other online policy of each cell costs, over 176 cells (pg-tpcb and ten generated strings, 0.75 to 6 % of the pages, R from 1 to 64), at most 1.020 times; 0.905 on pg-tatp and 0.932 on pg-tpcc, of which the beginnings were tuned on. Take another where a page's neighbours tell more than its own past (pg-tpcb at 6 % and R = 1: bplru is 2.0 % better), where writes are dear and go to the pages that are read most (h-arc is up to 1.5 % better), and where computing time counts, since a miss takes more of it than with other policies. It needs some thousand misses to learn.",
-        memory: Memory::of(32).with_ghosts(48),
+        summary: "Learns how soon pages of a given history are used and written again, and keeps those that save most by staying.",
+        how: "The record of a page, resident or a ghost, has the times of its last reference and write and faded counts of both, stored as logarithms; references close together count once. The counts make classes, two to a doubling. For each class ebb learns how long pages waited for their next reference, and in tables of their own for their next write, in buckets of half a doubling, where pages whose ghost was forgotten count as observed up to then; a class with few observations is taken to be like the others, more or less often referenced. From this follows the density at each age: the highest rate of events per reference that keeping the page can yield, if it is evicted at the best moment. The value of a page is its density of references plus, if it is dirty, R times its density of writes. The victim is the page of least value of 8 candidates and the next 32 frames in turn, of equals the longest unreferenced; the 8 least stay candidates. Half of the ghosts are for pages evicted dirty. Counts of pages without a ghost are stored in 4 bytes each, found by hashing the page's number at a miss without a ghost and when a ghost is forgotten, never at a hit. A class is learned anew at a miss, in rounds of 64 misses at first and of half a miss per frame later. Nothing is random.",
+        when: "Use it where no policy is known to suit the workload: it learns the workload and follows R, and on most workloads it costs no more than the best other online policy. Take another where a page's neighbours predict its use better than its own past does (policies by blocks, such as bplru), where writes cost much more than reads and go to the pages that are read most (h-arc), and where computing time counts, since a miss takes more of it than with other policies. It needs some thousand misses to learn.",
+        memory: MemoryUse::of(32).with_ghosts(48),
         source: "this project",
         online: true,
         looks_at_costs: true,
@@ -161,20 +161,20 @@ impl Build for Ebb {
             _ => 0.0,
         };
         let most_ghosts = spec.share_of("ghosts", frames).min(MOST_GHOSTS);
-        let manner = Manner {
+        let config = LearningConfig {
             half_life: whole("half_life") as f64,
             correlated,
             memory: whole("memory") as f64,
-            trust: Trust {
+            prior: PriorWeight {
                 events: whole("trust_events") as f64,
                 pages: whole("trust_pages") as f64,
             },
         };
         Ebb {
-            residents: vec![Known::default(); frames as usize],
+            residents: vec![PageRecord::default(); frames as usize],
             ghosts: Ghosts::new(most_ghosts, spec.share_of("gmin", most_ghosts)),
-            long_gone: LongGone::new(whole("long_gone") * u64::from(frames), frames),
-            learned: Learned::new(manner, frames),
+            forgotten_counts: ForgottenCounts::new(whole("long_gone") * u64::from(frames), frames),
+            learned: WaitStatistics::new(config, frames),
             candidates: Candidates::new(whole("pool") as usize),
             looks: (whole("looks") as u32).min(frames),
             hand: 0,
@@ -191,114 +191,119 @@ impl Ebb {
         &mut self.residents[frame as usize].history
     }
 
-    /// What is known of a page that is missed, and whether it had a ghost.
+    /// The history of a missed page, and whether it had a ghost.
     #[inline]
     fn recall(&mut self, page: Page, ghost: Option<Ghost>) -> (History, bool) {
-        if let Some(known) = ghost.and_then(|ghost| self.ghosts.take(ghost, page)) {
-            let mut history = known.history;
+        if let Some(record) = ghost.and_then(|ghost| self.ghosts.take(ghost, page)) {
+            let mut history = record.history;
             self.learned.reference(&mut history, self.now);
             return (history, true);
         }
-        self.long_gone.prefetch(page);
+        self.forgotten_counts.prefetch(page);
         (History::new(self.now), false)
     }
 
-    /// Values the candidates anew, and gives up those that may not go.
+    /// Computes the candidates' values anew, and removes those that may not be evicted.
     #[inline]
-    fn revalue(&mut self, may_go: impl Fn(Frame) -> bool) {
+    fn revalue(&mut self, may_evict: impl Fn(Frame) -> bool) {
         let values = self.learned.values(self.now, self.asymmetry);
         let mut at = 0;
         while at < self.candidates.len() {
             let frame = self.candidates.frame(at);
             let history = &mut self.residents[frame as usize].history;
-            if history.is(RESIDENT) && may_go(frame) {
-                let worth = Worth::new(values.of(history), history.referenced_at);
-                self.candidates.revalue(at, worth);
+            if history.is(RESIDENT) && may_evict(frame) {
+                let value = PageValue::new(values.of(history), history.referenced_at);
+                self.candidates.revalue(at, value);
                 at += 1;
             } else {
                 history.set(CANDIDATE, false);
-                self.candidates.give_up(at);
+                self.candidates.remove(at);
             }
         }
     }
 
-    /// Looks at frames for candidates. They are valued before anything else is asked, since few are
-    /// worth as little.
+    /// Searches frames for candidates. It computes the value of a frame before any other check,
+    /// since few values are low enough.
     #[inline]
-    fn look_at(&mut self, frames: Range<Frame>, may_go: impl Fn(Frame) -> bool) {
+    fn search(&mut self, frames: Range<Frame>, may_evict: impl Fn(Frame) -> bool) {
         let Range { mut start, end } = frames;
         let mut weakest = self.candidates.weakest();
-        let mut instead = None;
-        while let Some((frame, worth)) = self.next_worth_less(weakest.worth, start..end) {
+        let mut replacement = None;
+        while let Some((frame, value)) = self.next_less_valuable(weakest.value, start..end) {
             start = frame + 1;
             let history = &self.residents[frame as usize].history;
-            if !history.may_become_candidate() || !may_go(frame) {
+            if !history.may_become_candidate() || !may_evict(frame) {
                 continue;
             }
-            if worth < weakest.next {
-                self.take(weakest.at, frame, worth);
+            if value < weakest.next {
+                self.make_candidate(weakest.at, frame, value);
                 weakest = self.candidates.weakest();
-                instead = None;
+                replacement = None;
             } else {
-                weakest.worth = worth;
-                instead = Some(frame);
+                weakest.value = value;
+                replacement = Some(frame);
             }
         }
-        if let Some(frame) = instead {
-            self.take(weakest.at, frame, weakest.worth);
+        if let Some(frame) = replacement {
+            self.make_candidate(weakest.at, frame, weakest.value);
         }
     }
 
     #[inline]
-    fn take(&mut self, at: usize, frame: Frame, worth: Worth) {
-        if let Some(other) = self.candidates.take(at, frame, worth) {
+    fn make_candidate(&mut self, at: usize, frame: Frame, value: PageValue) {
+        if let Some(other) = self.candidates.insert(at, frame, value) {
             self.history(other).set(CANDIDATE, false);
         }
         self.history(frame).set(CANDIDATE, true);
     }
 
     #[inline]
-    fn next_worth_less(&self, bound: Worth, frames: Range<Frame>) -> Option<(Frame, Worth)> {
+    fn next_less_valuable(
+        &self,
+        bound: PageValue,
+        frames: Range<Frame>,
+    ) -> Option<(Frame, PageValue)> {
         let values = self.learned.values(self.now, self.asymmetry);
         let residents = &self.residents[frames.start as usize..frames.end as usize];
-        for (frame, known) in frames.zip(residents) {
-            let worth = values.of(&known.history);
-            if worth <= bound.alone() {
-                let worth = Worth::new(worth, known.history.referenced_at);
-                if worth < bound {
-                    return Some((frame, worth));
+        for (frame, record) in frames.zip(residents) {
+            let value = values.of(&record.history);
+            if value <= bound.alone() {
+                let value = PageValue::new(value, record.history.referenced_at);
+                if value < bound {
+                    return Some((frame, value));
                 }
             }
         }
         None
     }
 
-    /// Looks at the next frames in turn, at each once.
+    /// Searches the next frames in turn for candidates, each frame once.
     #[inline]
-    fn look_around(&mut self, may_go: impl Fn(Frame) -> bool) {
+    fn search_next(&mut self, may_evict: impl Fn(Frame) -> bool) {
         let frames = self.residents.len() as Frame;
         let looks = self.looks.min(frames - self.hand);
-        self.look_at(self.hand..self.hand + looks, &may_go);
+        self.search(self.hand..self.hand + looks, &may_evict);
         self.hand += looks;
         if self.hand == frames {
             self.hand = self.looks - looks;
-            self.look_at(0..self.hand, may_go);
+            self.search(0..self.hand, may_evict);
         }
-        // Two to a line.
+        // Two records per cache line.
         for frame in (self.hand..self.hand + self.looks).step_by(2) {
             prefetch_index(&self.residents, frame as usize);
         }
     }
 
-    /// The first from the hand on that may go.
+    /// The first frame from the hand on that may be evicted.
     #[cold]
-    fn anybody(&self, may_go: impl Fn(Frame) -> bool) -> Option<Frame> {
+    fn first_evictable(&self, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         let frames = self.residents.len() as Frame;
         let mut in_turn = (self.hand..frames).chain(0..self.hand);
-        in_turn.find(|&frame| self.residents[frame as usize].history.is(RESIDENT) && may_go(frame))
+        in_turn
+            .find(|&frame| self.residents[frame as usize].history.is(RESIDENT) && may_evict(frame))
     }
 
-    /// Takes back a search in vain.
+    /// Undoes a search that found no victim.
     #[cold]
     fn resume(&mut self, candidates: usize, hand: Frame) {
         self.hand = hand;
@@ -338,7 +343,7 @@ impl Policy for Ebb {
         if access.is_write() {
             self.learned.write(&mut history, self.now);
         }
-        self.incoming = Some((Known { page, history }, had_ghost));
+        self.incoming = Some((PageRecord { page, history }, had_ghost));
         self.learned.miss(self.now);
     }
 
@@ -356,13 +361,16 @@ impl Policy for Ebb {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
         let hand = self.hand;
         let candidates = self.candidates.len();
-        self.revalue(&may_go);
-        self.look_around(&may_go);
-        let victim = self.candidates.least().or_else(|| self.anybody(may_go));
+        self.revalue(&may_evict);
+        self.search_next(&may_evict);
+        let victim = self
+            .candidates
+            .least()
+            .or_else(|| self.first_evictable(may_evict));
         if victim.is_none() {
             self.resume(candidates, hand);
         }
@@ -372,15 +380,15 @@ impl Policy for Ebb {
     #[inline]
     fn admit(&mut self, frame: Frame, page: Page, access: Access) {
         let incoming = self.incoming.take();
-        let incoming = incoming.filter(|(known, _)| known.page == page);
+        let incoming = incoming.filter(|(record, _)| record.page == page);
         let mut history = match incoming {
-            Some((known, true)) => known.history,
-            Some((mut known, false)) => {
-                if let Some((count, age)) = self.long_gone.take(page, self.now) {
+            Some((record, true)) => record.history,
+            Some((mut record, false)) => {
+                if let Some((count, age)) = self.forgotten_counts.take(page, self.now) {
                     let fading = self.learned.counting().fading;
-                    known.history.recount(count.referenced(age, fading, true));
+                    record.history.recount(count.referenced(age, fading, true));
                 }
-                known.history
+                record.history
             }
             None => {
                 let mut history = History::new(self.now);
@@ -393,27 +401,28 @@ impl Policy for Ebb {
         let candidate = self.history(frame).is(CANDIDATE);
         history.set(RESIDENT, true);
         history.set(DIRTY, access.is_write());
-        // A frame stays a candidate whatever page is in it: newcomers are looked at again soon.
+        // A frame stays a candidate whatever page is in it, so that newcomers are compared again
+        // soon.
         history.set(CANDIDATE, candidate);
-        self.residents[frame as usize] = Known { page, history };
+        self.residents[frame as usize] = PageRecord { page, history };
     }
 
     fn refused(&mut self) -> Option<Ghost> {
-        let (known, had_ghost) = self.incoming.take()?;
+        let (record, had_ghost) = self.incoming.take()?;
         if !had_ghost {
             return None;
         }
-        self.ghosts.put(known)
+        self.ghosts.put(record)
     }
 
     #[inline]
     fn remember(&mut self, frame: Frame) -> Option<Ghost> {
-        if let Some((Known { page, history }, next)) = self.ghosts.make_room() {
+        if let Some((PageRecord { page, history }, next)) = self.ghosts.make_room() {
             self.learned.forget(&history, self.now);
             let (count, at) = (history.references(), history.referenced_at);
-            self.long_gone.put(page, count, at, self.now);
+            self.forgotten_counts.put(page, count, at, self.now);
             if let Some(next) = next {
-                self.long_gone.prefetch(next);
+                self.forgotten_counts.prefetch(next);
             }
         }
         self.ghosts.put(self.residents[frame as usize])

@@ -1,11 +1,12 @@
-//! Where the nodes of a bulk-loaded B+-tree are, by arithmetic.
+//! Computes where the nodes of a bulk-loaded B+-tree are.
 //!
-//! This repeats what `ebbpool-btree` does when it loads records of one length (its `tree/bulk.rs` has the
-//! order in words). Nodes are filled to a share of their capacity; leaves have so many records, inner
-//! nodes so many children, and the last node of each level has what is left. A node gets its page when it is
-//! opened: a leaf when the one before it is full, before that one is pushed to the level above; an inner
-//! node when a child is pushed that the one before it has no room for, before that one is pushed further
-//! up. The topmost node becomes the root, page 2, and its own page is given back.
+//! This repeats the bulk loading of records of one length in `ebbpool-btree` (its `tree/bulk.rs` describes
+//! the order). Nodes are filled to a share of their capacity. All leaves have the same number of records and
+//! all inner nodes the same number of children, except the last node of each level, which has the rest. A
+//! node gets its page when it is opened. A leaf is opened when the previous leaf is full, before the previous
+//! leaf is pushed to the level above. An inner node is opened when a child is pushed for which the previous
+//! node has no room, before the previous node is pushed further up. The topmost node becomes the root, page
+//! 2, and its own page is freed.
 
 /// Bytes of the pool's header, and of a node's.
 const HEADERS: u64 = 32 + 16;
@@ -14,10 +15,10 @@ const INNER_CELL: u64 = 10;
 const SLOT: u64 = 2;
 const ROOT: u64 = 2;
 
-/// A record is in a leaf on its own, so every inner node has two children: there are fewer levels.
+/// Every inner node has at least two children, so there are fewer levels than bits of a record's number.
 const MOST_LEVELS: usize = 64;
 
-/// Bytes that the longest cell of a leaf has; longer values are kept elsewhere.
+/// Bytes of the longest cell of a leaf; longer values are stored elsewhere.
 pub(super) fn most_inline_cell(page_size: u64) -> u64 {
     capacity(page_size) / 3 - SLOT
 }
@@ -33,7 +34,7 @@ fn capacity(page_size: u64) -> u64 {
 
 /// The nodes of a tree. Levels count from the leaves, 0.
 #[derive(Debug, Clone)]
-pub(super) struct Layout {
+pub(super) struct TreeLayout {
     /// Records of a leaf.
     leaf: u64,
     /// Children of an inner node.
@@ -44,8 +45,8 @@ pub(super) struct Layout {
     span: u64,
 }
 
-impl Layout {
-    /// The tree of at least one record; cells must be inline.
+impl TreeLayout {
+    /// The tree of `records` records, at least one; cells must be inline.
     pub(super) fn new(records: u64, key: u64, value: u64, page_size: u64, fill: f64) -> Self {
         let capacity = capacity(page_size);
         let room = (fill * capacity as f64) as u64;
@@ -60,7 +61,7 @@ impl Layout {
             count = count.div_ceil(fan_out);
             nodes.push(count);
         }
-        Layout {
+        TreeLayout {
             leaf,
             fan_out,
             nodes,
@@ -88,7 +89,7 @@ impl Layout {
     pub(super) fn page(&self, level: usize, node: u64) -> u64 {
         match level + 1 == self.height() {
             true => ROOT,
-            false => self.page_of_turn(self.turn(level, node)),
+            false => self.page_of_nth(self.opened_before(level, node)),
         }
     }
 
@@ -100,44 +101,44 @@ impl Layout {
             return ROOT + 1;
         }
         let last = all - 1;
-        // The topmost node's page is free again.
-        let last = last - u64::from(self.turn(top, 0) == last);
-        self.page_of_turn(last) + 1
+        // The topmost node's page is freed.
+        let last = last - u64::from(self.opened_before(top, 0) == last);
+        self.page_of_nth(last) + 1
     }
 
     /// How many nodes were opened before this one.
-    fn turn(&self, level: usize, node: u64) -> u64 {
+    fn opened_before(&self, level: usize, node: u64) -> u64 {
         if level == 0 {
             return node + self.opened_above(node.saturating_sub(1));
         }
-        // The child whose push opens it.
+        // The child whose push opens the node.
         let child = node * self.fan_out;
         if child + 1 < self.nodes[level - 1] {
-            // It was pushed since it was full, as soon as the next one was opened.
-            return self.turn(level - 1, child + 1) + 1;
+            // The child was pushed because it was full, as soon as the next child was opened.
+            return self.opened_before(level - 1, child + 1) + 1;
         }
-        // It was pushed at the end. All below were pushed before, and its neighbours to the left.
+        // The child was pushed at the end, after all nodes below and its neighbours to the left.
         let below: u64 = self.nodes[..level].iter().sum();
         below + self.opened_above(child)
     }
 
-    /// How many nodes of higher levels so many pushes from one level open in all.
+    /// How many nodes of higher levels are opened by `pushes` pushes from one level.
     fn opened_above(&self, pushes: u64) -> u64 {
         let mut pushes = pushes;
         let mut opened = 0;
         while pushes > 0 {
             let nodes = pushes.div_ceil(self.fan_out);
             opened += nodes;
-            // Each that is opened pushes the one before it.
+            // Each node that is opened pushes the previous one.
             pushes = nodes - 1;
         }
         opened
     }
 
-    /// Pages are given out in ascending order from 3 on, without those of the allocation maps, each of
-    /// which is the second of those that it covers.
-    fn page_of_turn(&self, turn: u64) -> u64 {
-        let after_root = turn + 1;
+    /// The page of a node by the number of nodes opened before it. Pages are allocated in ascending order
+    /// from 3 on, except for the allocation maps; each map is the second of the pages that it covers.
+    fn page_of_nth(&self, opened_before: u64) -> u64 {
+        let after_root = opened_before + 1;
         ROOT + after_root + after_root / (self.span - 1)
     }
 }
@@ -146,7 +147,7 @@ impl Layout {
 mod tests {
     use super::*;
 
-    /// The bulk loader, of which only the taking of pages is left.
+    /// The bulk loader, reduced to the allocation of pages.
     struct Loader {
         fan_out: u64,
         span: u64,
@@ -180,7 +181,7 @@ mod tests {
             }
         }
 
-        fn load(layout: &Layout, records: u64) -> Vec<Vec<u64>> {
+        fn load(layout: &TreeLayout, records: u64) -> Vec<Vec<u64>> {
             let mut loader = Loader {
                 fan_out: layout.fan_out,
                 span: layout.span,
@@ -210,8 +211,8 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_those_that_the_loader_takes() {
-        // Full nodes of 512 bytes down to two children, with many and few records of a leaf.
+    fn pages_are_those_that_the_loader_allocates() {
+        // From full nodes of 512 bytes down to nodes of two children, with many and few records in a leaf.
         let shapes = [
             (4, 90, 512, 0.5),
             (8, 20, 512, 0.2),
@@ -220,7 +221,7 @@ mod tests {
         ];
         for (key, value, page_size, fill) in shapes {
             for records in (1..300).chain([1000, 4097, 30_000, 77_777]) {
-                let layout = Layout::new(records, key, value, page_size, fill);
+                let layout = TreeLayout::new(records, key, value, page_size, fill);
                 let expected = Loader::load(&layout, records);
                 let counts: Vec<u64> = expected.iter().map(|pages| pages.len() as u64).collect();
                 assert_eq!(layout.nodes, counts, "{records}");
@@ -238,7 +239,7 @@ mod tests {
 
     #[test]
     fn the_papers_tree() {
-        let layout = Layout::new(1_000_000, 4, 256, 4096, 0.5);
+        let layout = TreeLayout::new(1_000_000, 4, 256, 4096, 0.5);
         // 7 cells of 268 bytes are at most half of 4048; so are 126 of 16, the first of 12.
         assert_eq!((layout.leaf, layout.fan_out), (7, 126));
         assert_eq!(layout.nodes, [142_858, 1_134, 9, 1]);
@@ -250,7 +251,7 @@ mod tests {
         );
         assert_eq!(layout.page(1, 0), 5);
         assert_eq!(layout.above(142_857).count(), 3);
-        // 144,001 nodes below the root, which has a page of its own, as have meta and 5 maps; and one was given back.
+        // 144,001 nodes below the root, the root, the meta page, 5 maps, and one page that was freed.
         assert_eq!(layout.pages(), 144_001 + 1 + 1 + 5 + 1);
     }
 }

@@ -1,37 +1,39 @@
-//! `btree`: what the workload of the CFDC paper asks of a buffer, through a B+-tree.
+//! `btree`: the page requests of the CFDC paper's workload through a B+-tree.
 //!
-//! The references are those of `ebbpool db bench --workload cfdc` with one thread, on a database that
-//! `ebbpool db load` has made. A point query reads the nodes from the root to a leaf; a point update
-//! reads the inner ones and writes the leaf; a range query descends once and reads leaf after leaf; a
-//! range update descends for each leaf, and writes it. What is new in records takes no more room than what was there, so the tree
-//! stays as it was loaded.
+//! The references are those of `ebbpool db bench --workload cfdc` with one thread, on a database
+//! made by `ebbpool db load`. A point query reads the nodes from the root to a leaf; a point update
+//! reads the inner nodes and writes the leaf; a range query descends once and reads leaf after leaf; a
+//! range update descends for each leaf, and writes it. New values are as long as the old ones, so the
+//! tree keeps the shape in which it was loaded.
 
 mod layout;
 
 use std::sync::{Mutex, PoisonError};
 
-use super::arguments::{Arguments, Kind, Parameter, SEED};
-use super::{Entry, Generator, GeneratorInfo};
+use super::arguments::{ArgumentKind, Arguments, Parameter, SEED};
+use super::{Generator, GeneratorEntry, GeneratorInfo};
 use crate::error::TraceError;
-use crate::formats::{Decode, Opened};
+use crate::formats::{Decode, OpenedTrace};
 use crate::reference::{Batch, Metadata};
-use crate::workload::{Cfdc, CfdcOperations, Keys, MOST_RECORDS, Operation, Skew, WorkloadError};
-use layout::{Layout, leaf_cell, most_inline_cell};
+use crate::workload::{
+    CfdcOperations, CfdcWorkload, Keys, MOST_RECORDS, Skew, WorkloadError, WorkloadOperation,
+};
+use layout::{TreeLayout, leaf_cell, most_inline_cell};
 
-/// Far below 2^64, so that sums of a few stay below it too.
-const MANY: Kind = Kind::Integer {
+/// Far below 2^64, so that sums of a few such numbers stay below it too.
+const MANY: ArgumentKind = ArgumentKind::Integer {
     min: 0,
     max: 1_000_000_000_000_000_000,
 };
 
-pub(super) static ENTRY: Entry = Entry {
+pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
     info: GeneratorInfo {
         name: "btree",
         summary: "point and range queries and updates of records in a B+-tree, as in the CFDC paper",
         parameters: &[
             Parameter {
                 name: "records",
-                kind: Kind::Integer {
+                kind: ArgumentKind::Integer {
                     min: 1,
                     max: MOST_RECORDS,
                 },
@@ -40,13 +42,13 @@ pub(super) static ENTRY: Entry = Entry {
             },
             Parameter {
                 name: "key",
-                kind: Kind::Integer { min: 1, max: 8 },
+                kind: ArgumentKind::Integer { min: 1, max: 8 },
                 default: "4",
                 description: "bytes of a key",
             },
             Parameter {
                 name: "value",
-                kind: Kind::Integer {
+                kind: ArgumentKind::Integer {
                     min: 0,
                     max: 1 << 15,
                 },
@@ -55,13 +57,15 @@ pub(super) static ENTRY: Entry = Entry {
             },
             Parameter {
                 name: "page-size",
-                kind: Kind::Choice(&["512", "1024", "2048", "4096", "8192", "16384", "32768"]),
+                kind: ArgumentKind::Choice(&[
+                    "512", "1024", "2048", "4096", "8192", "16384", "32768",
+                ]),
                 default: "4096",
                 description: "bytes of a page",
             },
             Parameter {
                 name: "fill",
-                kind: Kind::Decimal { max: 1 },
+                kind: ArgumentKind::Decimal { max: 1 },
                 default: "0.5",
                 description: "share of a node that is filled when the records are loaded",
             },
@@ -91,7 +95,7 @@ pub(super) static ENTRY: Entry = Entry {
             },
             Parameter {
                 name: "intensity",
-                kind: Kind::Decimal { max: 1 },
+                kind: ArgumentKind::Decimal { max: 1 },
                 default: "as the four before say",
                 description: "share of the operations that are updates, of as many point operations and scans",
             },
@@ -103,13 +107,13 @@ pub(super) static ENTRY: Entry = Entry {
             },
             Parameter {
                 name: "skew",
-                kind: Kind::Skew,
+                kind: ArgumentKind::Skew,
                 default: "0.8/0.2",
                 description: "share of the point operations that goes to that share of the records",
             },
             Parameter {
                 name: "scattered",
-                kind: Kind::Boolean,
+                kind: ArgumentKind::Boolean,
                 default: "false",
                 description: "popular records lie anywhere; otherwise record 0 is the most popular and its neighbours are next",
             },
@@ -120,10 +124,10 @@ pub(super) static ENTRY: Entry = Entry {
 };
 
 struct Btree {
-    workload: Cfdc,
-    layout: Layout,
+    workload: CfdcWorkload,
+    layout: TreeLayout,
     page_size: u64,
-    /// Made when first needed, then kept: a trace may be opened many times.
+    /// Made on first use and then reused, since a trace may be opened many times.
     start: Mutex<Option<CfdcOperations>>,
 }
 
@@ -141,21 +145,21 @@ fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
             "value",
             value,
             format!(
-                "at most {most} bytes: longer ones are not kept in leaves of {page_size} bytes"
+                "at most {most} bytes: longer ones are not stored in leaves of {page_size} bytes"
             ),
         ));
     }
     let fill = arguments.decimal("fill")?.to_f64();
     Ok(Box::new(Btree {
-        layout: Layout::new(workload.records, key, value, page_size, fill),
+        layout: TreeLayout::new(workload.records, key, value, page_size, fill),
         workload,
         page_size,
         start: Mutex::new(None),
     }))
 }
 
-fn workload(arguments: &Arguments) -> Result<Cfdc, TraceError> {
-    let workload = Cfdc {
+fn workload(arguments: &Arguments) -> Result<CfdcWorkload, TraceError> {
+    let workload = CfdcWorkload {
         records: arguments.integer("records")?,
         queries: arguments.integer("queries")?,
         updates: arguments.integer("updates")?,
@@ -173,12 +177,12 @@ fn workload(arguments: &Arguments) -> Result<Cfdc, TraceError> {
 }
 
 impl Generator for Btree {
-    fn open(&self, spec: &str) -> Result<Opened, TraceError> {
+    fn open(&self, spec: &str) -> Result<OpenedTrace, TraceError> {
         let operations = self.operations().map_err(|source| TraceError::Workload {
             spec: spec.to_owned(),
             source,
         })?;
-        Ok(Opened {
+        Ok(OpenedTrace {
             metadata: Metadata {
                 name: Some(spec.to_owned()),
                 page_size: Some(self.page_size),
@@ -210,14 +214,14 @@ impl Btree {
 struct Stream {
     operations: CfdcOperations,
     all: usize,
-    layout: Layout,
-    /// The leaves that the operation at hand is still to go to.
-    scan: Option<Scan>,
-    /// Inner nodes to be read first, the next one last.
+    layout: TreeLayout,
+    /// The leaves that the current operation still has to visit.
+    scan: Option<LeafScan>,
+    /// Inner nodes to read first; the last element is the next.
     path: Vec<u64>,
 }
 
-struct Scan {
+struct LeafScan {
     leaf: u64,
     last: u64,
     write: bool,
@@ -230,17 +234,17 @@ impl Stream {
             return false;
         };
         let (first, records, write) = match operation {
-            Operation::Read { record } => (record, 1, false),
-            Operation::Update { record }
-            | Operation::ReadModifyWrite { record }
-            | Operation::Insert { record } => (record, 1, true),
-            Operation::Scan { first, records } => (first, records, false),
-            Operation::UpdateScan { first, records } => (first, records, true),
+            WorkloadOperation::Read { record } => (record, 1, false),
+            WorkloadOperation::Update { record }
+            | WorkloadOperation::ReadModifyWrite { record }
+            | WorkloadOperation::Insert { record } => (record, 1, true),
+            WorkloadOperation::Scan { first, records } => (first, records, false),
+            WorkloadOperation::UpdateScan { first, records } => (first, records, true),
         };
         if records > 0 {
             let leaf = self.layout.leaf_of(first);
             let last = self.layout.leaf_of(first + records - 1);
-            self.scan = Some(Scan { leaf, last, write });
+            self.scan = Some(LeafScan { leaf, last, write });
             self.descend(leaf, write);
         }
         true
@@ -250,12 +254,13 @@ impl Stream {
         self.path.extend(self.layout.above(leaf));
         self.path.reverse();
         if write && self.layout.height() == 1 {
-            // That the root is the leaf, and to be latched for writing, shows when it is read.
+            // A reader finds out only after reading the root that it is the leaf, and must be latched for
+            // writing.
             self.path.push(self.layout.page(0, leaf));
         }
     }
 
-    /// The next reference of the operation at hand.
+    /// The next reference of the current operation.
     fn step(&mut self) -> Option<(u64, bool)> {
         if let Some(page) = self.path.pop() {
             return Some((page, false));

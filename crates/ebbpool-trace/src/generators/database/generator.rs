@@ -1,30 +1,30 @@
-//! The generator that a benchmark makes.
+//! The generator of a benchmark's references.
 
 use std::marker::PhantomData;
 
 use super::super::arguments::Arguments;
-use super::super::{Draws, Generator, References};
-use super::options::Options;
+use super::super::{Generator, RandomGenerator, References};
+use super::options::BenchmarkOptions;
 use super::session::{Benchmark, Sessions};
 use crate::error::TraceError;
 
 /// A benchmark with its arguments; each stream has a database of its own.
-struct Benched<B> {
-    /// How large the database is, in what the benchmark counts.
+struct BenchmarkGenerator<B> {
+    /// The size of the database, in the benchmark's unit.
     size: u64,
-    options: Options,
+    options: BenchmarkOptions,
     pages: u64,
     benchmark: PhantomData<fn() -> B>,
 }
 
-/// The generator of a benchmark whose parameter `size` says how large its database is.
+/// The generator of a benchmark; the parameter called `size` is the size of its database.
 pub(in super::super) fn generator<B: Benchmark + 'static>(
     size: &str,
     arguments: &Arguments,
 ) -> Result<Box<dyn Generator>, TraceError> {
     let size = arguments.integer(size)?;
-    let options = Options::of(arguments)?;
-    Ok(Box::new(Benched::<B> {
+    let options = BenchmarkOptions::of(arguments)?;
+    Ok(Box::new(BenchmarkGenerator::<B> {
         size,
         options,
         pages: B::loaded(size, &options).pages(),
@@ -32,7 +32,7 @@ pub(in super::super) fn generator<B: Benchmark + 'static>(
     }))
 }
 
-impl<B: Benchmark + 'static> Draws for Benched<B> {
+impl<B: Benchmark + 'static> RandomGenerator for BenchmarkGenerator<B> {
     fn references(&self) -> u64 {
         self.options.references
     }

@@ -1,56 +1,56 @@
-//! A heap file: where rows are, and where their new versions go.
+//! A heap file: where rows are, and where new versions of them are stored.
 
 use hashbrown::HashMap;
 
-use super::{Index, Layout, Transaction, payload};
+use super::{Index, PageAllocator, Transaction, payload};
 
-/// What a table is made of.
+/// The size of a table and of its rows.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct HeapSize {
     /// Rows at the start.
     pub(in super::super) rows: u64,
     /// Bytes of a row with its header, without its line pointer.
     pub(in super::super) bytes: u64,
-    /// Room that each row finds on its page for versions of itself, itself counted,
-    /// in hundredths: 100 for pages that were loaded full.
+    /// The number of versions of each row for which its page has room, including the row
+    /// itself, in hundredths: 100 for pages that were loaded full.
     pub(in super::super) versions: u64,
-    /// Rows and versions that may be put at the end later.
+    /// Rows and versions that may be appended later.
     pub(in super::super) growth: u64,
 }
 
-/// What became of a page since it was loaded.
+/// The changes to a page since it was loaded.
 #[derive(Debug, Clone, Copy, Default)]
-struct Page {
+struct PageState {
     /// Versions on it, dead ones included.
     used: u16,
-    /// Those that died up to some time, and those that did later.
-    old: Dead,
-    new: Dead,
+    /// Versions that died up to some time, and those that died later.
+    old: DeadVersions,
+    new: DeadVersions,
     /// The last transaction that changed it.
     changed: u32,
     /// Versions up to this transaction have their hint bits.
     settled: u32,
 }
 
-/// Dead versions, and the last transaction that left one.
+/// A number of dead versions, and the last transaction that left one.
 #[derive(Debug, Clone, Copy, Default)]
-struct Dead {
+struct DeadVersions {
     count: u16,
     last: u32,
 }
 
-impl Page {
+impl PageState {
     fn leave_dead(&mut self, transaction: u32) {
-        // Pages are loaded with the average number of rows, so that more of them than
-        // it holds may be taken for its.
+        // Pages are loaded with the average number of rows, so more rows than a page holds
+        // may be assigned to it.
         if self.old.count + self.new.count < self.used {
             self.new.count += 1;
             self.new.last = transaction;
         }
     }
 
-    /// Frees dead versions that no transaction from `oldest` on can see. True if
-    /// there were some.
+    /// Frees dead versions that no transaction from `oldest` on can see; true if there were
+    /// any.
     fn free_dead(&mut self, oldest: u32) -> bool {
         let before = self.used;
         if self.old.last < oldest {
@@ -65,18 +65,18 @@ impl Page {
     }
 }
 
-/// What became of a row since it was loaded.
+/// The changes to a row since it was loaded.
 #[derive(Debug, Clone, Copy)]
-struct Row {
+struct RowState {
     page: u32,
-    left: Option<Left>,
+    old_version: Option<MovedVersion>,
     /// The transaction whose version has no hint bits yet, or 0.
     changed: u32,
 }
 
-/// A dead version that indexes still know.
+/// A dead version that indexes still refer to.
 #[derive(Debug, Clone, Copy)]
-struct Left {
+struct MovedVersion {
     page: u32,
     /// The transaction that moved the row.
     by: u32,
@@ -90,32 +90,32 @@ pub(in super::super) struct Heap {
     slots: u16,
     rows_per_page: u64,
     loaded: u32,
-    /// Pages in use, and pages there may be.
+    /// Pages in use, and the most pages.
     length: u32,
     most: u32,
-    pages: HashMap<u32, Page>,
-    rows: HashMap<u64, Row>,
+    pages: HashMap<u32, PageState>,
+    rows: HashMap<u64, RowState>,
     /// The page to which each session appends.
     targets: Vec<Option<u32>>,
     /// The page at which the search for room stopped.
-    looked_at: u32,
+    searched: u32,
 }
 
-/// Pages that a search for room looks at.
-const MOST_LOOKED_AT: u32 = 16;
+/// The most pages that a search for room examines.
+const MOST_SEARCHED: u32 = 16;
 
 impl Heap {
     pub(in super::super) fn new(
         size: HeapSize,
         page_size: u64,
         clients: usize,
-        layout: &mut Layout,
+        allocator: &mut PageAllocator,
     ) -> Heap {
         let slots = (payload(page_size) / (size.bytes + 4)).max(1);
         let rows_per_page = (slots * 100 / size.versions).max(1);
         let loaded = size.rows.div_ceil(rows_per_page);
-        // Each session leaves a page of its own half full, unless rows find room where
-        // they were loaded.
+        // Each session leaves a page of its own half full, unless new rows fit on the pages
+        // that were loaded.
         let room = match size.growth {
             0 => 0,
             growth if rows_per_page < slots => growth.div_ceil(slots),
@@ -123,10 +123,10 @@ impl Heap {
         };
         let most = loaded + room;
         let pages_per_map = payload(page_size) * 4;
-        let first = layout.take(most);
+        let first = allocator.take(most);
         Heap {
             first,
-            visibility_map: layout.take(most.div_ceil(pages_per_map)),
+            visibility_map: allocator.take(most.div_ceil(pages_per_map)),
             pages_per_map,
             slots: slots as u16,
             rows_per_page,
@@ -136,7 +136,7 @@ impl Heap {
             pages: HashMap::new(),
             rows: HashMap::new(),
             targets: vec![None; clients],
-            looked_at: 0,
+            searched: 0,
         }
     }
 
@@ -151,7 +151,7 @@ impl Heap {
         self.first + u64::from(page)
     }
 
-    /// The page of the visibility map that tells about `page`.
+    /// The page of the visibility map that covers `page`.
     fn map_of(&self, page: u32) -> u64 {
         self.visibility_map + u64::from(page) / self.pages_per_map
     }
@@ -161,15 +161,15 @@ impl Heap {
         self.length
     }
 
-    /// True if the index has a key to mark dead when `row` is looked up: that of a
-    /// version that nobody can see any more.
+    /// True if looking up `row` marks a key dead in the index: the key of a version that no
+    /// transaction can see any more.
     pub(in super::super) fn kills(&self, transaction: &Transaction, row: u64) -> bool {
-        let left = self.rows.get(&row).and_then(|row| row.left);
-        left.is_some_and(|left| left.by < transaction.oldest())
+        let old_version = self.rows.get(&row).and_then(|row| row.old_version);
+        old_version.is_some_and(|old| old.by < transaction.oldest())
     }
 
-    /// Looks a row up: goes down `index` to the key with rank `rank`, and reads it. Tells
-    /// the row's page, in the table.
+    /// Looks a row up: descends `index` to the key with rank `rank`, and reads the row.
+    /// Returns the row's page in the table.
     pub(in super::super) fn seek_at(
         &mut self,
         transaction: &mut Transaction,
@@ -181,7 +181,7 @@ impl Heap {
         self.fetch(transaction, row)
     }
 
-    /// The same where keys are in the order of rows.
+    /// The same for keys in the order of rows.
     pub(in super::super) fn seek(
         &mut self,
         transaction: &mut Transaction,
@@ -191,47 +191,47 @@ impl Heap {
         self.seek_at(transaction, index, row, row)
     }
 
-    /// Changes a row that was read, and if it moves adds its key to `indexes`, given
-    /// with its rank in each, the unique one first. Tells the old version's page.
+    /// Changes a row that was read. If it moves, adds its key to `indexes`, given with the
+    /// key's rank in each, the unique one first. Returns the page of the old version.
     pub(in super::super) fn change_keyed(
         &mut self,
         transaction: &mut Transaction,
         row: u64,
         indexes: &[(&Index, u64)],
     ) -> u32 {
-        let Some(left) = self.update(transaction, row) else {
+        let Some(old_page) = self.update(transaction, row) else {
             return self.page_of(row);
         };
         for (at, (index, rank)) in indexes.iter().enumerate() {
             index.insert(transaction, *rank);
             if at == 0 {
-                // A unique index looks whether the row that it knows is dead.
-                self.read(transaction, left);
+                // A unique index checks whether the row that it refers to is dead.
+                self.read(transaction, old_page);
             }
         }
-        left
+        old_page
     }
 
-    /// Reads a page for the sake of a version that needs no hint bits.
+    /// Reads a page for a version that needs no hint bits.
     pub(in super::super) fn read(&self, transaction: &mut Transaction, page: u32) {
         transaction.read(self.number(page));
     }
 
-    /// Writes a page for the sake of a version that was put there.
+    /// Writes a page for a version that was stored there.
     pub(in super::super) fn write(&self, transaction: &mut Transaction, page: u32) {
         transaction.write(self.number(page));
     }
 
-    /// Reads a row that an index led to, and a dead version that the index still
-    /// knows. Tells the row's page, in the table.
+    /// Reads a row found in an index, and a dead version that the index still refers to.
+    /// Returns the row's page in the table.
     pub(in super::super) fn fetch(&mut self, transaction: &mut Transaction, row: u64) -> u32 {
         let kills = self.kills(transaction, row);
-        let left = self.rows.get(&row).and_then(|row| row.left);
-        if let Some(Left { page, .. }) = left {
+        let old_version = self.rows.get(&row).and_then(|row| row.old_version);
+        if let Some(MovedVersion { page, .. }) = old_version {
             let pruned = self.prune(transaction, page);
-            transaction.look(self.number(page), pruned);
+            transaction.read_and_mark(self.number(page), pruned);
             if kills && let Some(row) = self.rows.get_mut(&row) {
-                row.left = None;
+                row.old_version = None;
             }
         }
         let page = self.page_of(row);
@@ -245,12 +245,11 @@ impl Heap {
             marks |= row.changed > settled;
             row.changed = 0;
         }
-        transaction.look(self.number(page), marks);
+        transaction.read_and_mark(self.number(page), marks);
         page
     }
 
-    /// Reads a page for the sake of rows that have no number: those that were
-    /// inserted.
+    /// Reads a page for rows without a number: those that were inserted.
     pub(in super::super) fn visit(&mut self, transaction: &mut Transaction, page: u32) {
         let mut marks = self.prune(transaction, page);
         if let Some(page) = self.pages.get_mut(&page)
@@ -260,7 +259,7 @@ impl Heap {
             page.settled = page.changed;
             marks = true;
         }
-        transaction.look(self.number(page), marks);
+        transaction.read_and_mark(self.number(page), marks);
     }
 
     /// The page on which a row was loaded.
@@ -268,8 +267,8 @@ impl Heap {
         ((row / self.rows_per_page) as u32).min(self.loaded.saturating_sub(1))
     }
 
-    /// Reads a row that an index has the columns of: its page only if the visibility
-    /// map does not tell that all see it.
+    /// Reads a row whose columns are in an index: reads its page only if the visibility map
+    /// does not say that all transactions see the row.
     pub(in super::super) fn look_for_visible(&mut self, transaction: &mut Transaction, row: u64) {
         let page = self.page_of(row);
         transaction.read(self.map_of(page));
@@ -285,8 +284,8 @@ impl Heap {
         }
     }
 
-    /// Frees what dead versions take, if the page is nearly full and nobody can see
-    /// them. True if it did.
+    /// Frees the space of dead versions, if the page is nearly full and no transaction can
+    /// see them; true if it did.
     fn prune(&mut self, transaction: &Transaction, page: u32) -> bool {
         let slots = self.slots;
         let Some(page) = self.pages.get_mut(&page) else {
@@ -302,14 +301,14 @@ impl Heap {
 
     /// The state of a page that is about to change; clears its bit in the
     /// visibility map with the first change.
-    fn change(&mut self, transaction: &mut Transaction, page: u32) -> &mut Page {
+    fn change(&mut self, transaction: &mut Transaction, page: u32) -> &mut PageState {
         let as_loaded = self.rows_per_page as u16;
         let map = self.map_of(page);
         let state = self.pages.entry(page).or_insert_with(|| {
             transaction.write(map);
-            Page {
+            PageState {
                 used: as_loaded,
-                ..Page::default()
+                ..PageState::default()
             }
         });
         state.changed = transaction.number();
@@ -324,18 +323,18 @@ impl Heap {
         }
         self.wait(transaction, row);
         transaction.write(self.number(page));
-        let left = self.rows.get(&row).and_then(|row| row.left);
+        let old_version = self.rows.get(&row).and_then(|row| row.old_version);
         let changed = transaction.number();
-        let locked = Row {
+        let locked = RowState {
             page,
-            left,
+            old_version,
             changed,
         };
         self.rows.insert(row, locked);
     }
 
-    /// Waits for a row that a running transaction has changed or locked: tries in
-    /// vain, and locks it once the other has finished.
+    /// Waits for a row that a running transaction has changed or locked: the first attempt
+    /// fails, and the row is locked once the other transaction has finished.
     fn wait(&self, transaction: &mut Transaction, row: u64) {
         if let Some(row) = self.rows.get(&row)
             && row.changed > 0
@@ -347,9 +346,9 @@ impl Heap {
         }
     }
 
-    /// Changes a row that was fetched: reads the version, writes its page, and where
-    /// that has no room the page to which it moves. Tells the page that it left, in
-    /// which case all indexes need a key for the new version.
+    /// Changes a row that was fetched: reads the version and writes its page; if that page
+    /// has no room, also writes the page to which the row moves. If it moves, returns its
+    /// old page, and all indexes need a key for the new version.
     pub(in super::super) fn update(
         &mut self,
         transaction: &mut Transaction,
@@ -357,11 +356,11 @@ impl Heap {
     ) -> Option<u32> {
         let page = self.page_of(row);
         self.wait(transaction, row);
-        let (to, left) = match self.replace(transaction, page) {
-            None => (page, self.rows.get(&row).and_then(|row| row.left)),
+        let (to, old_version) = match self.replace(transaction, page) {
+            None => (page, self.rows.get(&row).and_then(|row| row.old_version)),
             Some(to) => (
                 to,
-                Some(Left {
+                Some(MovedVersion {
                     page,
                     by: transaction.number(),
                 }),
@@ -370,17 +369,16 @@ impl Heap {
         let changed = transaction.number();
         self.rows.insert(
             row,
-            Row {
+            RowState {
                 page: to,
-                left,
+                old_version,
                 changed,
             },
         );
         (to != page).then_some(page)
     }
 
-    /// Changes a row without a number on `page`; tells the page to which it moves if
-    /// it does.
+    /// Changes a row without a number on `page`; returns its new page if it moves.
     pub(in super::super) fn replace(
         &mut self,
         transaction: &mut Transaction,
@@ -403,8 +401,8 @@ impl Heap {
         self.change(transaction, page).leave_dead(number);
     }
 
-    /// Puts a row where the session put its last one, or on a new page. Tells the
-    /// page.
+    /// Stores a row on the page where the session stored its last one, or on a new page.
+    /// Returns the page.
     pub(in super::super) fn insert(&mut self, transaction: &mut Transaction) -> u32 {
         let page = self.target(transaction);
         transaction.write(self.number(page));
@@ -428,18 +426,17 @@ impl Heap {
         page
     }
 
-    /// A page that was loaded with room and still has some, if there is one among the
-    /// few that are looked at.
+    /// A page that was loaded with room and still has some, if the limited search finds one.
     fn with_room(&mut self) -> Option<u32> {
         let loaded_used = self.rows_per_page as u16;
         if loaded_used == self.slots {
             return None;
         }
-        for _ in 0..MOST_LOOKED_AT.min(self.loaded) {
-            self.looked_at = (self.looked_at + 1) % self.loaded;
-            let used = self.pages.get(&self.looked_at).map(|page| page.used);
+        for _ in 0..MOST_SEARCHED.min(self.loaded) {
+            self.searched = (self.searched + 1) % self.loaded;
+            let used = self.pages.get(&self.searched).map(|page| page.used);
             if used.unwrap_or(loaded_used) < self.slots {
-                return Some(self.looked_at);
+                return Some(self.searched);
             }
         }
         None
@@ -447,14 +444,14 @@ impl Heap {
 
     /// A new page at the end.
     fn extend(&mut self) -> u32 {
-        // The room at the end is an estimate from above; were it too small, its
-        // oldest pages would be used again, as after a vacuum.
+        // The room at the end is an upper estimate. If it is too small nevertheless, its
+        // oldest pages are used again, as after a vacuum.
         if self.length == self.most {
             self.length = self.loaded.min(self.most - 1);
         }
         let page = self.length;
         self.length += 1;
-        self.pages.insert(page, Page::default());
+        self.pages.insert(page, PageState::default());
         page
     }
 }
@@ -472,9 +469,9 @@ mod tests {
             versions,
             growth: 61,
         };
-        let mut layout = Layout::default();
-        let heap = Heap::new(size, 8192, sessions, &mut layout);
-        (heap, layout.pages())
+        let mut allocator = PageAllocator::default();
+        let heap = Heap::new(size, 8192, sessions, &mut allocator);
+        (heap, allocator.pages())
     }
 
     fn update(heap: &mut Heap, recorder: &mut Recorder, row: u64) -> Vec<(u64, bool)> {
@@ -498,7 +495,7 @@ mod tests {
         let first = update(&mut heap, &mut recorder, 61);
         let expected = [(1, false), (1, false), (1, true), (map, true), (10, true)];
         assert_eq!(first, expected);
-        // The index still knows the old version, which is pruned; then the row's page.
+        // The index still refers to the old version, which is pruned; then the row's page.
         assert_eq!(fetch(&mut heap, &mut recorder, 61), [(1, true), (10, true)]);
         assert_eq!(fetch(&mut heap, &mut recorder, 61), [(10, false)]);
         // Now page 1 has room for a version.
@@ -509,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_that_somebody_may_see_stay() {
+    fn versions_that_a_transaction_may_see_are_not_pruned() {
         let (mut heap, _) = heap(100, 2);
         let mut recorder = Recorder::new(2);
         recorder.record(1, |_| {});
@@ -537,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn hot_rows_stay_where_they_are() {
+    fn hot_rows_do_not_move() {
         let (mut heap, _) = heap(1000, 1);
         let mut recorder = Recorder::new(1);
         let pages = heap.length();
@@ -560,11 +557,11 @@ mod tests {
                     heap.insert(transaction);
                 });
                 let page = 10 + session as u64;
-                let known = references.iter().filter(|one| **one == (page, true));
-                assert_eq!(known.count(), 1, "row {row}");
+                let appended = references.iter().filter(|one| **one == (page, true));
+                assert_eq!(appended.count(), 1, "row {row}");
             }
         }
-        // One page more than was foreseen, for rows that were not: old ones again.
+        // More rows than estimated: old pages are used again.
         for _ in 0..200 {
             let references = recorder.record(0, |transaction| {
                 heap.insert(transaction);

@@ -1,11 +1,12 @@
-//! A B+-tree index: the pages on the way from its root to a key.
+//! A B+-tree index: the pages on the path from its root to a key.
 //!
-//! Pages lie as PostgreSQL's bulk load leaves them: the meta page, then leaves in key
-//! order, and between them each inner page where its second child was finished.
+//! Pages are ordered as by PostgreSQL's bulk load: the meta page, then leaves in key
+//! order, and between them each inner page at the point where its second child was
+//! finished.
 
-use super::{Layout, Transaction, payload};
+use super::{PageAllocator, Transaction, payload};
 
-/// What an index is made of.
+/// The size of an index and of its entries.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct IndexSize {
     /// Keys at the start.
@@ -16,12 +17,12 @@ pub(in super::super) struct IndexSize {
     pub(in super::super) fill: u64,
     /// Keys that may be appended later.
     pub(in super::super) growth: u64,
-    /// Places where they are appended.
+    /// The number of points at which they are appended.
     pub(in super::super) points: u64,
 }
 
 impl IndexSize {
-    /// An index that was built at once and stays as it is.
+    /// An index that is bulk-loaded and does not grow.
     pub(in super::super) fn built(keys: u64, entry: u64) -> IndexSize {
         IndexSize {
             keys,
@@ -55,18 +56,21 @@ pub(in super::super) struct Index {
     room: u64,
 }
 
-/// Where keys are appended that follow each other: the end of a table, or of one
-/// group of its keys.
+/// Where consecutive keys are appended: the end of a table, or of a group of its keys.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct AppendPoint {
     /// The leaf's page number.
     leaf: u64,
-    /// Keys that it takes yet.
+    /// Keys for which it still has room.
     room: u64,
 }
 
 impl Index {
-    pub(in super::super) fn new(size: IndexSize, page_size: u64, layout: &mut Layout) -> Index {
+    pub(in super::super) fn new(
+        size: IndexSize,
+        page_size: u64,
+        allocator: &mut PageAllocator,
+    ) -> Index {
         // A leaf also has a high key and 16 bytes at the page's end.
         let space = payload(page_size) - 16;
         let most_keys = space / size.entry;
@@ -91,19 +95,19 @@ impl Index {
             index.levels.push(below);
             index.blocks += below;
         }
-        index.first = layout.take(index.blocks + index.room);
+        index.first = allocator.take(index.blocks + index.room);
         index
     }
 
     /// The leaf after which page `number` of `level` is allocated.
-    fn born_after(&self, level: u32, number: u64) -> u64 {
+    fn allocated_after(&self, level: u32, number: u64) -> u64 {
         let width = self.fanout.pow(level);
         number * width + (width - 1) / (self.fanout - 1)
     }
 
-    /// How many pages of `level` are allocated before leaf `leaf`.
+    /// How many pages of `level` are allocated before a leaf.
     fn before(&self, level: u32, leaf: u64) -> u64 {
-        let first = self.born_after(level, 0);
+        let first = self.allocated_after(level, 0);
         if leaf <= first {
             0
         } else {
@@ -119,7 +123,7 @@ impl Index {
     }
 
     fn inner_page(&self, level: u32, number: u64) -> u64 {
-        self.leaf_page(self.born_after(level, number)) + u64::from(level)
+        self.leaf_page(self.allocated_after(level, number)) + u64::from(level)
     }
 
     fn leaf_of(&self, rank: u64) -> u64 {
@@ -140,13 +144,13 @@ impl Index {
         }
     }
 
-    /// Goes to the leaf of a key to look; if `kills`, it marks a key dead there.
+    /// Descends to the leaf of a key and reads it; if `kills`, marks a key dead there.
     pub(in super::super) fn search(&self, transaction: &mut Transaction, rank: u64, kills: bool) {
         self.inner(transaction, rank);
-        transaction.look(self.leaf_page(self.leaf_of(rank)), kills);
+        transaction.read_and_mark(self.leaf_page(self.leaf_of(rank)), kills);
     }
 
-    /// The same for a leaf that [`append`](Index::append) told, in the part of the tree
+    /// The same for a leaf that [`append`](Index::append) returned, in the part of the tree
     /// where `rank` is.
     pub(in super::super) fn search_at(
         &self,
@@ -156,22 +160,22 @@ impl Index {
         kills: bool,
     ) {
         self.inner(transaction, rank);
-        transaction.look(leaf, kills);
+        transaction.read_and_mark(leaf, kills);
     }
 
-    /// Adds a key that is in the tree already, for a new version of its row.
+    /// Adds another key for a row that is in the tree already, for a new version of it.
     pub(in super::super) fn insert(&self, transaction: &mut Transaction, rank: u64) {
         self.inner(transaction, rank);
         transaction.write(self.leaf_page(self.leaf_of(rank)));
     }
 
-    /// The same in a leaf that [`append`](Index::append) told.
+    /// The same in a leaf that [`append`](Index::append) returned.
     pub(in super::super) fn insert_at(&self, transaction: &mut Transaction, rank: u64, leaf: u64) {
         self.inner(transaction, rank);
         transaction.write(leaf);
     }
 
-    /// Where keys are appended behind the one with `rank`.
+    /// The point for appending keys after the one with `rank`.
     pub(in super::super) fn append_point(&self, rank: u64) -> AppendPoint {
         AppendPoint {
             leaf: self.leaf_page(self.leaf_of(rank)),
@@ -179,8 +183,8 @@ impl Index {
         }
     }
 
-    /// Adds a key behind all others of `point`, which `rank` led to, and tells the
-    /// leaf's page number. A full leaf is split behind its last key.
+    /// Adds a key after all others of `point`, to which `rank` led, and returns the leaf's
+    /// page number. A full leaf is split after its last key.
     pub(in super::super) fn append(
         &mut self,
         transaction: &mut Transaction,
@@ -190,8 +194,8 @@ impl Index {
         self.inner(transaction, rank);
         if point.room == 0 && self.room > 0 {
             transaction.write(point.leaf);
-            // Room is an estimate from above; were it too small, the oldest leaves
-            // would be used again, as after a vacuum.
+            // The room is an upper estimate. If it is too small nevertheless, the oldest
+            // leaves are used again, as after a vacuum.
             point.leaf = self.first + self.blocks + self.grown % self.room;
             self.grown += 1;
             point.room = self.most_keys;
@@ -221,9 +225,9 @@ mod tests {
         references.into_iter().map(|(page, _)| page).collect()
     }
 
-    /// Every page but the meta page is on some way, and has one parent.
+    /// Every page except the meta page is on a path, and has one parent.
     #[test]
-    fn ways_from_the_root_make_a_tree_of_all_pages() {
+    fn paths_from_the_root_form_a_tree_of_all_pages() {
         for (keys, height) in [
             (0, 1),
             (1, 1),
@@ -234,10 +238,10 @@ mod tests {
             (15_000_000, 3),
             (31_000_000, 4),
         ] {
-            let mut layout = Layout::default();
-            layout.take(1000);
-            let index = Index::new(IndexSize::built(keys, 20), 8192, &mut layout);
-            let mut seen = HashSet::new();
+            let mut allocator = PageAllocator::default();
+            allocator.take(1000);
+            let index = Index::new(IndexSize::built(keys, 20), 8192, &mut allocator);
+            let mut visited = HashSet::new();
             let mut parents = HashMap::new();
             let (mut roots, mut last) = (HashSet::new(), 0);
             for rank in (0..keys.max(1)).step_by(366) {
@@ -249,19 +253,19 @@ mod tests {
                 }
                 assert!(path[height - 1] > last, "leaves lie in key order");
                 last = path[height - 1];
-                seen.extend(path);
+                visited.extend(path);
             }
             assert_eq!(roots.len(), 1);
-            let expected: HashSet<u64> = (1001..layout.pages()).collect();
-            assert_eq!(seen, expected, "{keys} keys");
+            let expected: HashSet<u64> = (1001..allocator.pages()).collect();
+            assert_eq!(visited, expected, "{keys} keys");
         }
     }
 
-    /// As found in an index of 15 million keys that PostgreSQL 15 had built.
+    /// As in an index of 15 million keys built by PostgreSQL 15.
     #[test]
-    fn pages_lie_as_postgresql_loads_them() {
-        let mut layout = Layout::default();
-        let index = Index::new(IndexSize::built(15_000_000, 20), 8192, &mut layout);
+    fn pages_are_in_the_order_of_postgresql() {
+        let mut allocator = PageAllocator::default();
+        let index = Index::new(IndexSize::built(15_000_000, 20), 8192, &mut allocator);
         assert_eq!(path(&index, 0), [290, 3, 1]);
         assert_eq!(path(&index, 367)[2], 2);
         assert_eq!(path(&index, 2 * 366)[2], 4);
@@ -269,14 +273,14 @@ mod tests {
     }
 
     #[test]
-    fn appended_keys_fill_a_leaf_and_go_on_at_the_end() {
-        let mut layout = Layout::default();
+    fn appended_keys_fill_a_leaf_and_continue_on_new_ones() {
+        let mut allocator = PageAllocator::default();
         let size = IndexSize {
             growth: 2000,
             points: 1,
             ..IndexSize::built(1000, 20)
         };
-        let mut index = Index::new(size, 8192, &mut layout);
+        let mut index = Index::new(size, 8192, &mut allocator);
         let mut point = index.append_point(999);
         let full = index.leaf(999);
         let mut leaves = Vec::new();
@@ -289,6 +293,6 @@ mod tests {
         assert_eq!(leaves[0], full);
         assert_eq!(leaves.len(), 6);
         assert!(leaves[1..].is_sorted());
-        assert!(leaves[1..].iter().all(|&leaf| leaf < layout.pages()));
+        assert!(leaves[1..].iter().all(|&leaf| leaf < allocator.pages()));
     }
 }

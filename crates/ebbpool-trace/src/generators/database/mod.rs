@@ -1,14 +1,14 @@
-//! What the generators of database benchmarks share: a row store's heap files and
-//! B+-tree indexes, and sessions that run transactions on them.
+//! Shared by the generators of database benchmarks: a row store's heap files and B+-tree
+//! indexes, and sessions that run transactions on them.
 //!
-//! The row store is PostgreSQL's, as seen by its buffer manager: a reference is one
-//! request for a page, hit or miss. What is modelled is what such a request depends
-//! on: how many rows and keys a page holds, where the loader left them, the way from
-//! an index's root to a leaf, new versions of rows that stay on their page while
-//! there is room (HOT) or move to the end of the table, pruning of dead versions,
-//! hint bits, and the second try at a row that another session has locked. Rows hold
-//! no values. Not modelled: system catalogs, free-space maps, vacuum, splits in the
-//! middle of an index.
+//! The row store is PostgreSQL's, as its buffer manager sees it: a reference is one
+//! request for a page, hit or miss. The model covers everything on which such requests
+//! depend: how many rows and keys a page holds, where the loader stored them, the path
+//! from an index's root to a leaf, new versions of rows that stay on their page while
+//! there is room (HOT) or move to the end of the table, pruning of dead versions, hint
+//! bits, and the second attempt at a row that another session has locked. Rows hold no
+//! values. The model leaves out system catalogs, free-space maps, vacuum, and splits in
+//! the middle of an index.
 
 mod generator;
 mod heap;
@@ -19,39 +19,39 @@ mod session;
 pub(super) use generator::generator;
 pub(super) use heap::{Heap, HeapSize};
 pub(super) use index::{AppendPoint, Index, IndexSize};
-pub(super) use options::{CLIENTS, HINT_BITS, Options, PAGE_SIZE, REFERENCES, WARMUP};
+pub(super) use options::{BenchmarkOptions, CLIENTS, HINT_BITS, PAGE_SIZE, REFERENCES, WARMUP};
 #[cfg(test)]
 pub(super) use session::recording::Recorder;
 pub(super) use session::{Benchmark, Transaction};
 
 /// Rows that every transaction may update share their pages with old versions of
-/// themselves. The recorded strings' tellers, branches, districts and warehouses have
-/// room for those of about so many transactions.
+/// themselves. In the recorded strings, the pages of tellers, branches, districts and
+/// warehouses have room for the versions of about this many transactions.
 pub(super) const HOT_VERSIONS: u64 = 900;
-/// Versions that such a table may put at its end where that is not enough.
+/// Versions that such a table may append where that room is not enough.
 pub(super) const HOT_GROWTH: u64 = 100;
 
-/// Hands out consecutive page numbers to relations.
+/// Allocates consecutive page numbers to relations.
 #[derive(Debug, Default)]
-pub(super) struct Layout {
+pub(super) struct PageAllocator {
     pages: u64,
 }
 
-impl Layout {
-    /// The first of `pages` page numbers that nobody else has.
+impl PageAllocator {
+    /// Allocates `pages` page numbers; returns the first.
     fn take(&mut self, pages: u64) -> u64 {
         let first = self.pages;
         self.pages += pages;
         first
     }
 
-    /// Page numbers handed out so far.
+    /// Page numbers allocated so far.
     pub(super) fn pages(&self) -> u64 {
         self.pages
     }
 }
 
-/// Bytes of a page that are no header.
+/// Bytes of a page without its header.
 fn payload(page_size: u64) -> u64 {
     page_size - 24
 }

@@ -1,6 +1,6 @@
 //! Parameters that all database benchmarks take.
 
-use super::super::arguments::{Arguments, Kind, Parameter};
+use super::super::arguments::{ArgumentKind, Arguments, Parameter};
 use crate::error::TraceError;
 
 /// Far below 2^64, so that estimates of growth stay below it too.
@@ -8,7 +8,7 @@ const MOST_REFERENCES: u64 = 1_000_000_000_000;
 
 pub(in super::super) const REFERENCES: Parameter = Parameter {
     name: "refs",
-    kind: Kind::Integer {
+    kind: ArgumentKind::Integer {
         min: 0,
         max: MOST_REFERENCES,
     },
@@ -18,21 +18,21 @@ pub(in super::super) const REFERENCES: Parameter = Parameter {
 
 pub(in super::super) const PAGE_SIZE: Parameter = Parameter {
     name: "page-size",
-    kind: Kind::Choice(&["4096", "8192", "16384", "32768"]),
+    kind: ArgumentKind::Choice(&["4096", "8192", "16384", "32768"]),
     default: "8192",
     description: "bytes in a page",
 };
 
 pub(in super::super) const CLIENTS: Parameter = Parameter {
     name: "clients",
-    kind: Kind::Integer { min: 1, max: 1000 },
+    kind: ArgumentKind::Integer { min: 1, max: 1000 },
     default: "20",
     description: "sessions, whose statements take turns at random, without think time",
 };
 
 pub(in super::super) const WARMUP: Parameter = Parameter {
     name: "warmup",
-    kind: Kind::Integer {
+    kind: ArgumentKind::Integer {
         min: 0,
         max: 100_000_000,
     },
@@ -42,15 +42,15 @@ pub(in super::super) const WARMUP: Parameter = Parameter {
 
 pub(in super::super) const HINT_BITS: Parameter = Parameter {
     name: "hint-bits",
-    kind: Kind::Boolean,
+    kind: ArgumentKind::Boolean,
     default: "true",
     description: "a read that sets hint bits, prunes or kills a dead key is a write",
 };
 
-/// What was given for them.
+/// The values of these parameters.
 #[derive(Debug, Clone, Copy)]
-pub(in super::super) struct Options {
-    /// References in all.
+pub(in super::super) struct BenchmarkOptions {
+    /// The total number of references.
     pub(in super::super) references: u64,
     /// Bytes in a page.
     pub(in super::super) page_size: u64,
@@ -63,9 +63,9 @@ pub(in super::super) struct Options {
     pub(in super::super) seed: u64,
 }
 
-impl Options {
-    pub(in super::super) fn of(arguments: &Arguments) -> Result<Options, TraceError> {
-        Ok(Options {
+impl BenchmarkOptions {
+    pub(in super::super) fn of(arguments: &Arguments) -> Result<BenchmarkOptions, TraceError> {
+        Ok(BenchmarkOptions {
             references: arguments.integer("refs")?,
             page_size: match arguments.choice("page-size")? {
                 "4096" => 4096,
@@ -80,7 +80,7 @@ impl Options {
         })
     }
 
-    /// No fewer transactions than will be run, if one makes `at_least` references on
+    /// An upper bound of the number of transactions, if one makes `at_least` references on
     /// average.
     pub(in super::super) fn transactions(&self, at_least: u64) -> u64 {
         self.warmup + self.references / at_least + 2 * self.clients as u64

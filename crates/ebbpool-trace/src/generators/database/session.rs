@@ -1,26 +1,26 @@
-//! Sessions: transactions of several clients, statement by statement in turn.
+//! Sessions: transactions of several clients, interleaved by statements.
 
 use super::super::References;
 use super::super::random::Random;
-use super::options::Options;
+use super::options::BenchmarkOptions;
 use crate::reference::Batch;
 
 /// A benchmark's database and its mix of transactions.
 pub(in super::super) trait Benchmark: Send {
-    /// The database as its loader leaves it; what its size counts is the benchmark's matter.
-    fn loaded(size: u64, options: &Options) -> Self;
+    /// The freshly loaded database; the unit of its size depends on the benchmark.
+    fn loaded(size: u64, options: &BenchmarkOptions) -> Self;
 
-    /// Pages of the database, with those that it will grow by.
+    /// Pages of the database, including its future growth.
     fn pages(&self) -> u64;
 
-    /// Runs one transaction: all that it asks of the buffer goes to `transaction`.
+    /// Runs one transaction, which passes all its page requests to `transaction`.
     fn run(&mut self, transaction: &mut Transaction);
 }
 
 /// A transaction while it is being run.
 pub(in super::super) struct Transaction<'a> {
     pub(in super::super) random: &'a mut Random,
-    tape: &'a mut Tape,
+    record: &'a mut TransactionRecord,
     /// Number of the client.
     session: usize,
     /// Transactions count from 1.
@@ -40,7 +40,7 @@ impl Transaction<'_> {
         self.number
     }
 
-    /// The oldest transaction that may still want to see old versions.
+    /// The oldest transaction that may still need old versions.
     pub(super) fn oldest(&self) -> u32 {
         self.oldest
     }
@@ -50,42 +50,41 @@ impl Transaction<'_> {
     }
 
     pub(in super::super) fn read(&mut self, page: u64) {
-        self.tape.references.push(page << 1);
+        self.record.references.push(page << 1);
     }
 
     pub(in super::super) fn write(&mut self, page: u64) {
-        self.tape.references.push(page << 1 | 1);
+        self.record.references.push(page << 1 | 1);
     }
 
-    /// A read that leaves the page dirty if `marks` and if that counts.
-    pub(super) fn look(&mut self, page: u64, marks: bool) {
+    /// A read that makes the page dirty if `marks`; it counts as a write if hint bits count.
+    pub(super) fn read_and_mark(&mut self, page: u64, marks: bool) {
         let write = marks && self.hint_bits;
-        self.tape.references.push(page << 1 | u64::from(write));
+        self.record.references.push(page << 1 | u64::from(write));
     }
 
-    /// The references since the last statement's end are one statement: no other
-    /// session's come in between.
+    /// Ends a statement: no reference of another session comes between its references.
     pub(in super::super) fn end_statement(&mut self) {
-        let end = self.tape.references.len();
-        if self.tape.ends.last() != Some(&end) && end > 0 {
-            self.tape.ends.push(end);
+        let end = self.record.references.len();
+        if self.record.ends.last() != Some(&end) && end > 0 {
+            self.record.ends.push(end);
         }
     }
 }
 
 /// The references of one transaction, as page and write in one number.
 #[derive(Debug, Default)]
-struct Tape {
+struct TransactionRecord {
     references: Vec<u64>,
-    /// Where statements end among them.
+    /// Where statements end in `references`.
     ends: Vec<usize>,
-    /// References that are out.
+    /// References returned so far.
     done: usize,
-    /// Statements that are out.
+    /// Statements begun so far.
     statements: usize,
 }
 
-impl Tape {
+impl TransactionRecord {
     fn clear(&mut self) {
         self.references.clear();
         self.ends.clear();
@@ -94,27 +93,29 @@ impl Tape {
     }
 }
 
-/// The stream of references that a benchmark's sessions make.
+/// The stream of references of a benchmark's sessions.
 pub(in super::super) struct Sessions<B> {
     benchmark: B,
     random: Random,
-    tapes: Vec<Tape>,
+    records: Vec<TransactionRecord>,
     running: Vec<u32>,
     number: u32,
     hint_bits: bool,
     warmup: u64,
-    /// The session whose statement is under way.
+    /// The session whose statement is running.
     current: usize,
     /// Where its references end.
     until: usize,
 }
 
 impl<B: Benchmark> Sessions<B> {
-    pub(in super::super) fn new(benchmark: B, options: &Options) -> Sessions<B> {
+    pub(in super::super) fn new(benchmark: B, options: &BenchmarkOptions) -> Sessions<B> {
         Sessions {
             benchmark,
             random: Random::new(options.seed),
-            tapes: (0..options.clients).map(|_| Tape::default()).collect(),
+            records: (0..options.clients)
+                .map(|_| TransactionRecord::default())
+                .collect(),
             running: vec![0; options.clients],
             number: 0,
             hint_bits: options.hint_bits,
@@ -127,12 +128,12 @@ impl<B: Benchmark> Sessions<B> {
     fn run(&mut self, session: usize) {
         self.number = self.number.wrapping_add(1).max(1);
         self.running[session] = self.number;
-        let tape = &mut self.tapes[session];
-        tape.clear();
+        let record = &mut self.records[session];
+        record.clear();
         let oldest = self.running.iter().copied().min().unwrap_or(0);
         let mut transaction = Transaction {
             random: &mut self.random,
-            tape,
+            record,
             session,
             number: self.number,
             running: &self.running,
@@ -144,24 +145,24 @@ impl<B: Benchmark> Sessions<B> {
     }
 
     fn warm_up(&mut self) {
-        let sessions = self.tapes.len();
+        let sessions = self.records.len();
         for transaction in 0..std::mem::take(&mut self.warmup) {
             self.run((transaction % sessions as u64) as usize);
         }
-        for tape in &mut self.tapes {
-            tape.clear();
+        for record in &mut self.records {
+            record.clear();
         }
     }
 
-    /// Goes on with the next statement of any session.
+    /// Continues with the next statement of a random session.
     fn next_statement(&mut self) {
-        self.current = self.random.below(self.tapes.len() as u64) as usize;
-        while self.tapes[self.current].statements == self.tapes[self.current].ends.len() {
+        self.current = self.random.below(self.records.len() as u64) as usize;
+        while self.records[self.current].statements == self.records[self.current].ends.len() {
             self.run(self.current);
         }
-        let tape = &mut self.tapes[self.current];
-        self.until = tape.ends[tape.statements];
-        tape.statements += 1;
+        let record = &mut self.records[self.current];
+        self.until = record.ends[record.statements];
+        record.statements += 1;
     }
 }
 
@@ -172,16 +173,16 @@ impl<B: Benchmark> References for Sessions<B> {
         }
         let mut left = count;
         while left > 0 {
-            if self.tapes[self.current].done == self.until {
+            if self.records[self.current].done == self.until {
                 self.next_statement();
             }
-            let tape = &mut self.tapes[self.current];
-            let end = self.until.min(tape.done + left);
-            for &reference in &tape.references[tape.done..end] {
+            let record = &mut self.records[self.current];
+            let end = self.until.min(record.done + left);
+            for &reference in &record.references[record.done..end] {
                 batch.push(reference >> 1, reference & 1 == 1);
             }
-            left -= end - tape.done;
-            tape.done = end;
+            left -= end - record.done;
+            record.done = end;
         }
     }
 }
@@ -206,8 +207,8 @@ pub(in super::super) mod recording {
             }
         }
 
-        /// What a transaction of `session` asks for; it runs on until the session's
-        /// next one.
+        /// The references of a transaction of `session`; it counts as running until the
+        /// session's next one.
         pub(in super::super::super) fn record(
             &mut self,
             session: usize,
@@ -215,17 +216,17 @@ pub(in super::super) mod recording {
         ) -> Vec<(u64, bool)> {
             self.number += 1;
             self.running[session] = self.number;
-            let mut tape = Tape::default();
+            let mut record = TransactionRecord::default();
             work(&mut Transaction {
                 random: &mut self.random,
-                tape: &mut tape,
+                record: &mut record,
                 session,
                 number: self.number,
                 running: &self.running,
                 oldest: self.running.iter().copied().min().unwrap_or(0),
                 hint_bits: true,
             });
-            let references = tape.references.iter();
+            let references = record.references.iter();
             references.map(|&one| (one >> 1, one & 1 == 1)).collect()
         }
     }

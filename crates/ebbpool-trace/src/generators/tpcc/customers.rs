@@ -1,4 +1,4 @@
-//! Which customers have the same last name.
+//! Last names of customers.
 
 use super::super::random::Random;
 use super::non_uniform;
@@ -10,15 +10,15 @@ pub(super) const NAME_REACH: u64 = 255;
 
 /// The names of a district's customers; all districts have the same.
 ///
-/// The first thousand customers have a name each, the others' are non-uniform
-/// (standard, 4.3.3.1).
+/// Each of the first thousand customers has a different name; the names of the others are
+/// non-uniform (standard, 4.3.3.1).
 pub(super) struct Customers {
     /// Customers in the order of names.
     by_name: Vec<u16>,
-    /// Where each name begins in it, and its end.
+    /// Where the customers of each name begin in `by_name`, and its length.
     begins: Vec<u16>,
-    /// The place of each customer in it.
-    places: Vec<u16>,
+    /// The index of each customer in `by_name`.
+    index_of: Vec<u16>,
 }
 
 impl Customers {
@@ -39,14 +39,14 @@ impl Customers {
             .map(|name| names.partition_point(|&(other, _)| other < name) as u16)
             .collect();
         let by_name: Vec<u16> = names.iter().map(|&(_, customer)| customer).collect();
-        let mut places = vec![0; by_name.len()];
-        for (place, &customer) in by_name.iter().enumerate() {
-            places[usize::from(customer)] = place as u16;
+        let mut index_of = vec![0; by_name.len()];
+        for (index, &customer) in by_name.iter().enumerate() {
+            index_of[usize::from(customer)] = index as u16;
         }
         Customers {
             by_name,
             begins,
-            places,
+            index_of,
         }
     }
 
@@ -56,9 +56,9 @@ impl Customers {
         &self.by_name[usize::from(self.begins[name])..usize::from(self.begins[name + 1])]
     }
 
-    /// The place of a customer of any district in the order of districts and names.
+    /// The rank of a customer of any district in the order of districts and names.
     pub(super) fn name_rank(&self, customer: u64) -> u64 {
         let within = customer % CUSTOMERS;
-        customer - within + u64::from(self.places[within as usize])
+        customer - within + u64::from(self.index_of[within as usize])
     }
 }

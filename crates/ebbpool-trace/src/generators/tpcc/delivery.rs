@@ -1,10 +1,10 @@
 //! Delivery: 4 of 100 transactions, each for the ten districts of a warehouse.
 
 use super::super::database::Transaction;
-use super::orders::{OrderId, OrderPlace};
-use super::schema::{Company, DELIVERED, DISTRICTS};
+use super::orders::{OrderId, OrderLocation};
+use super::schema::{DELIVERED, DISTRICTS, TpccDatabase};
 
-impl Company {
+impl TpccDatabase {
     pub(super) fn delivery(&mut self, transaction: &mut Transaction) {
         let warehouse = transaction.random.below(self.warehouses);
         let mut orders = [None; DISTRICTS as usize];
@@ -17,7 +17,7 @@ impl Company {
             self.search_new_order(transaction, order, false);
         }
         for order in orders() {
-            let page = self.place(order).new_order;
+            let page = self.location(order).new_order;
             self.new_orders.visit(transaction, page);
             self.new_orders.delete(transaction, page);
         }
@@ -41,18 +41,18 @@ impl Company {
         };
         let exists = state.undelivered < state.next;
         state.undelivered += u64::from(exists);
-        // The key of the order that was delivered before is found dead.
+        // The search finds the dead key of the order that was delivered before.
         self.search_new_order(transaction, order, order.number > DELIVERED);
         if !exists {
             return None;
         }
-        let page = self.place(order).new_order;
+        let page = self.location(order).new_order;
         if order.number > DELIVERED {
             let before = OrderId {
                 number: order.number - 1,
                 ..order
             };
-            let other = self.place(before).new_order;
+            let other = self.location(before).new_order;
             if other != page {
                 self.new_orders.visit(transaction, other);
             }
@@ -64,7 +64,7 @@ impl Company {
 
     fn search_new_order(&self, transaction: &mut Transaction, order: OrderId, kills: bool) {
         let rank = self.new_order_rank(order);
-        let leaf = self.place(order).new_order_leaf;
+        let leaf = self.location(order).new_order_leaf;
         self.new_orders_key
             .search_at(transaction, rank, leaf, kills);
     }
@@ -78,17 +78,17 @@ impl Company {
             self.search_order(transaction, order);
         }
         for order in orders.clone() {
-            let mut place = self.place(order);
-            let old = place.order;
+            let mut location = self.location(order);
+            let old = location.order;
             self.orders.visit(transaction, old);
             if let Some(page) = self.orders.replace(transaction, old) {
                 self.orders_key
-                    .insert_at(transaction, order.rank(), place.order_leaf);
+                    .insert_at(transaction, order.rank(), location.order_leaf);
                 self.orders.read(transaction, old);
                 let customer = self.customer_of(order);
                 self.customer_orders_index.insert(transaction, customer);
-                place.order = page;
-                self.set_place(order, place);
+                location.order = page;
+                self.set_location(order, location);
             }
         }
         transaction.end_statement();
@@ -96,7 +96,7 @@ impl Company {
             self.search_order(transaction, order);
         }
         for order in orders {
-            let page = self.place(order).order;
+            let page = self.location(order).order;
             self.orders.visit(transaction, page);
         }
         transaction.end_statement();
@@ -111,41 +111,40 @@ impl Company {
             self.search_lines(transaction, order);
         }
         for order in orders.clone() {
-            let mut place = self.place(order);
+            let mut location = self.location(order);
             let count = self.lines(order).all().len();
-            self.read_lines(transaction, place);
-            self.replace_lines(transaction, order, &mut place, count);
-            self.set_place(order, place);
+            self.read_lines(transaction, location);
+            self.replace_lines(transaction, order, &mut location, count);
+            self.set_location(order, location);
         }
         transaction.end_statement();
         for order in orders.clone() {
             self.search_lines(transaction, order);
         }
         for order in orders {
-            let place = self.place(order);
-            self.read_lines(transaction, place);
+            let location = self.location(order);
+            self.read_lines(transaction, location);
         }
         transaction.end_statement();
     }
 
-    /// Updates an order's lines; the first half is on the one page, the second on the
-    /// other.
+    /// Updates an order's lines; the first half is on one page, the second on another.
     fn replace_lines(
         &mut self,
         transaction: &mut Transaction,
         order: OrderId,
-        place: &mut OrderPlace,
+        location: &mut OrderLocation,
         count: usize,
     ) {
-        let pages = place.lines;
+        let pages = location.lines;
         for at in 0..count {
             let half = usize::from(2 * at >= count);
             let old = pages[half];
             if let Some(page) = self.order_lines.replace(transaction, old) {
                 self.order_lines_key
-                    .insert_at(transaction, order.rank() * 10, place.line_leaf);
+                    .insert_at(transaction, order.rank() * 10, location.line_leaf);
                 self.order_lines.read(transaction, old);
-                place.lines[half] = page;
+                location.lines[half] = page;
             }
         }
     }

@@ -2,8 +2,8 @@
 //!
 //! The five transactions in the standard's lowest mix (45, 43, 4, 4 and 4 of 100),
 //! with its non-uniform choice of customers, names and items. The statements are
-//! those of a driver that asks for an order's items and stocks at once. What is in an
-//! order follows from its number, so that no order line is stored.
+//! those of a driver that selects all items and stocks of an order at once. The content of
+//! an order follows from its number, so no order line is stored.
 
 mod customers;
 mod delivery;
@@ -13,23 +13,24 @@ mod payment;
 mod reading;
 mod schema;
 
-use super::arguments::{Arguments, Kind, Parameter, SEED};
+use super::arguments::{ArgumentKind, Arguments, Parameter, SEED};
 use super::database::{
-    Benchmark, CLIENTS, HINT_BITS, Options, PAGE_SIZE, REFERENCES, Transaction, WARMUP, generator,
+    Benchmark, BenchmarkOptions, CLIENTS, HINT_BITS, PAGE_SIZE, REFERENCES, Transaction, WARMUP,
+    generator,
 };
 use super::random::Random;
-use super::{Entry, Generator, GeneratorInfo};
+use super::{Generator, GeneratorEntry, GeneratorInfo};
 use crate::error::TraceError;
-use schema::Company;
+use schema::TpccDatabase;
 
-pub(super) static ENTRY: Entry = Entry {
+pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
     info: GeneratorInfo {
         name: "tpcc",
         summary: "page requests of TPC-C on PostgreSQL's heap files and B+-trees",
         parameters: &[
             Parameter {
                 name: "warehouses",
-                kind: Kind::Integer {
+                kind: ArgumentKind::Integer {
                     min: 1,
                     max: 10_000,
                 },
@@ -48,12 +49,12 @@ pub(super) static ENTRY: Entry = Entry {
 };
 
 fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
-    generator::<Company>("warehouses", arguments)
+    generator::<TpccDatabase>("warehouses", arguments)
 }
 
-impl Benchmark for Company {
-    fn loaded(warehouses: u64, options: &Options) -> Company {
-        Company::new(warehouses, options)
+impl Benchmark for TpccDatabase {
+    fn loaded(warehouses: u64, options: &BenchmarkOptions) -> TpccDatabase {
+        TpccDatabase::new(warehouses, options)
     }
 
     fn pages(&self) -> u64 {
@@ -85,7 +86,7 @@ mod tests {
     use super::schema::{CUSTOMERS, DELIVERED, ORDERS};
     use super::*;
 
-    const OPTIONS: Options = Options {
+    const OPTIONS: BenchmarkOptions = BenchmarkOptions {
         references: 4_000_000,
         page_size: 8192,
         clients: 20,
@@ -94,19 +95,19 @@ mod tests {
         seed: 3,
     };
 
-    /// Of 20,000 transactions, 45 % make an order but for one in a hundred, and 4 %
-    /// deliver ten.
+    /// Of 20,000 transactions, 45 % make an order, except for one in a hundred of these, and
+    /// 4 % deliver ten orders.
     #[test]
     fn the_mix_is_the_standards() {
-        let mut company = Company::new(2, &OPTIONS);
+        let mut database = TpccDatabase::new(2, &OPTIONS);
         let mut recorder = Recorder::new(20);
         let mut references = 0;
         for transaction in 0..20_000 {
-            let made = recorder.record(transaction % 20, |transaction| company.run(transaction));
+            let made = recorder.record(transaction % 20, |transaction| database.run(transaction));
             references += made.len();
         }
         let sum = |count: fn(&schema::District) -> u64| {
-            company.districts.iter().map(count).sum::<u64>() as f64
+            database.districts.iter().map(count).sum::<u64>() as f64
         };
         let made = sum(|district| district.next - ORDERS);
         assert!((made / 8_910.0 - 1.0).abs() < 0.03, "{made} orders");
@@ -121,32 +122,35 @@ mod tests {
 
     #[test]
     fn customers_have_their_orders_and_names() {
-        let company = Company::new(1, &OPTIONS);
+        let database = TpccDatabase::new(1, &OPTIONS);
         for customer in 0..2 * CUSTOMERS {
-            assert_eq!(company.customer_of(company.last_order(customer)), customer);
+            assert_eq!(
+                database.customer_of(database.last_order(customer)),
+                customer
+            );
         }
         let mut ranks: Vec<u64> = (0..CUSTOMERS)
-            .map(|customer| company.customers.name_rank(customer))
+            .map(|customer| database.customers.name_rank(customer))
             .collect();
         ranks.sort_unstable();
         assert!(ranks.into_iter().eq(0..CUSTOMERS));
-        let names = (0..1_000).map(|name| company.customers.named(name).len());
+        let names = (0..1_000).map(|name| database.customers.named(name).len());
         assert_eq!(names.clone().sum::<usize>() as u64, CUSTOMERS);
         assert_eq!(names.min(), Some(1));
     }
 
-    /// An order says the same whenever it is asked, and its lines are the standard's.
+    /// An order has the same content at every call, and its lines follow the standard.
     #[test]
     fn orders_follow_from_their_numbers() {
-        let company = Company::new(3, &OPTIONS);
+        let database = TpccDatabase::new(3, &OPTIONS);
         let (mut lines, mut remote) = (0, 0);
         for number in 0..6_000 {
             let order = orders::OrderId {
                 district: 11,
                 number,
             };
-            let once = company.lines(order);
-            let again = company.lines(order);
+            let once = database.lines(order);
+            let again = database.lines(order);
             assert!((5..=15).contains(&once.all().len()));
             assert!(once.all().is_sorted_by_key(|line| line.item));
             assert!(

@@ -2,10 +2,10 @@
 
 use super::super::database::Transaction;
 use super::non_uniform;
-use super::orders::{CUSTOMER_REACH, Lines, OrderId, OrderPlace};
-use super::schema::{CUSTOMERS, Company, DISTRICTS, ITEMS};
+use super::orders::{CUSTOMER_REACH, Lines, OrderId, OrderLocation};
+use super::schema::{CUSTOMERS, DISTRICTS, ITEMS, TpccDatabase};
 
-impl Company {
+impl TpccDatabase {
     pub(super) fn new_order(&mut self, transaction: &mut Transaction) {
         let district = transaction.random.below(self.warehouses * DISTRICTS);
         let order = OrderId {
@@ -22,17 +22,17 @@ impl Company {
         self.find_district(transaction, district);
         self.change_district(transaction, district);
         transaction.end_statement();
-        let mut place = self.insert_order(transaction, order, customer);
+        let mut location = self.insert_order(transaction, order, customer);
         self.read_items(transaction, &lines);
-        // One of 100 asks for an item that there is not, and is rolled back.
+        // One of 100 orders an item that does not exist, and is rolled back.
         if transaction.random.below(100) == 0 {
             return;
         }
         self.update_stocks(transaction, order, &lines);
-        self.insert_lines(transaction, order, &lines, &mut place);
+        self.insert_lines(transaction, order, &lines, &mut location);
         self.districts[district as usize].next += 1;
         self.last_orders.insert(customer, order.number);
-        self.set_place(order, place);
+        self.set_location(order, location);
     }
 
     fn insert_order(
@@ -40,22 +40,22 @@ impl Company {
         transaction: &mut Transaction,
         order: OrderId,
         customer: u64,
-    ) -> OrderPlace {
-        let mut place = self.place(order);
+    ) -> OrderLocation {
+        let mut location = self.location(order);
         let new_order_rank = self.new_order_rank(order);
         let district = &mut self.districts[order.district as usize];
-        place.order = self.orders.insert(transaction);
-        place.order_leaf = self
-            .orders_key
-            .append(transaction, order.rank(), &mut district.orders);
+        location.order = self.orders.insert(transaction);
+        location.order_leaf =
+            self.orders_key
+                .append(transaction, order.rank(), &mut district.orders);
         self.customer_orders_index.insert(transaction, customer);
         transaction.end_statement();
-        place.new_order = self.new_orders.insert(transaction);
-        place.new_order_leaf =
+        location.new_order = self.new_orders.insert(transaction);
+        location.new_order_leaf =
             self.new_orders_key
                 .append(transaction, new_order_rank, &mut district.new_orders);
         transaction.end_statement();
-        place
+        location
     }
 
     fn read_items(&mut self, transaction: &mut Transaction, lines: &Lines) {
@@ -76,7 +76,7 @@ impl Company {
             };
             warehouse * ITEMS + item
         };
-        // A bitmap of all keys first, then the rows in order.
+        // A bitmap scan finds all keys first, then the rows are read in order.
         for line in lines.all() {
             let row = stock(line.item, line.remote);
             self.stock_key.search(transaction, row, false);
@@ -101,7 +101,7 @@ impl Company {
         transaction: &mut Transaction,
         order: OrderId,
         lines: &Lines,
-        place: &mut OrderPlace,
+        location: &mut OrderLocation,
     ) {
         let district = &mut self.districts[order.district as usize];
         for at in 0..lines.all().len() {
@@ -112,10 +112,10 @@ impl Company {
                 &mut district.order_lines,
             );
             if at == 0 {
-                place.lines[0] = page;
-                place.line_leaf = leaf;
+                location.lines[0] = page;
+                location.line_leaf = leaf;
             }
-            place.lines[1] = page;
+            location.lines[1] = page;
         }
     }
 

@@ -1,17 +1,17 @@
-//! What is in an order, and where its rows are.
+//! The content of orders, and where their rows are.
 
 use super::super::database::{Transaction, mixed};
 use super::super::random::Random;
 use super::non_uniform;
-use super::schema::{CUSTOMERS, Company, ITEMS, ORDERS};
+use super::schema::{CUSTOMERS, ITEMS, ORDERS, TpccDatabase};
 
 /// The standard's A for items.
 const ITEM_REACH: u64 = 8_191;
 /// The standard's A for customers.
 pub(super) const CUSTOMER_REACH: u64 = 1_023;
-/// One of so many lines is supplied by another warehouse.
+/// One of this many lines is supplied by another warehouse.
 const REMOTE_LINES: u64 = 100;
-/// A factor that permutes the customers of a district, and the one that undoes it.
+/// A factor that permutes the customers of a district, and its inverse.
 const SPREAD: u64 = 1_601;
 const GATHER: u64 = 401;
 const LINES_AT_START: u64 = 10;
@@ -25,7 +25,7 @@ pub(super) struct OrderId {
 
 /// Where the rows and keys of an order are.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct OrderPlace {
+pub(super) struct OrderLocation {
     /// In the table of orders.
     pub(super) order: u32,
     /// The first and the last line, in the table of order lines.
@@ -42,7 +42,7 @@ pub(super) struct OrderPlace {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Line {
     pub(super) item: u64,
-    /// The warehouse that supplies it is another one.
+    /// True if another warehouse supplies it.
     pub(super) remote: bool,
 }
 
@@ -60,7 +60,8 @@ impl Lines {
 }
 
 impl OrderId {
-    fn name(self) -> u64 {
+    /// A number that identifies the order.
+    fn id(self) -> u64 {
         self.district << 40 | self.number
     }
 
@@ -68,18 +69,18 @@ impl OrderId {
         self.district / super::schema::DISTRICTS
     }
 
-    /// The order's place in key order at the start, where it was made later that of
+    /// The order's rank in key order at the start; for an order made later, the rank of
     /// its district's last order.
     pub(super) fn rank(self) -> u64 {
         self.district * ORDERS + self.number.min(ORDERS - 1)
     }
 }
 
-impl Company {
-    /// The lines of an order: 5 to 15, of items that are non-uniform, or uniform for
-    /// those at the start (standard, 4.3.3.1), in the order of items.
+impl TpccDatabase {
+    /// The lines of an order: 5 to 15, in the order of items. Items are non-uniform, or
+    /// uniform in the orders at the start (standard, 4.3.3.1).
     pub(super) fn lines(&self, order: OrderId) -> Lines {
-        let mut random = Random::new(mixed(self.seed) ^ order.name());
+        let mut random = Random::new(mixed(self.seed) ^ order.id());
         let nothing = Line {
             item: 0,
             remote: false,
@@ -98,14 +99,14 @@ impl Company {
     }
 
     /// Where the rows of an order are.
-    pub(super) fn place(&self, order: OrderId) -> OrderPlace {
-        if let Some(place) = self.places.get(&order.name()) {
-            return *place;
+    pub(super) fn location(&self, order: OrderId) -> OrderLocation {
+        if let Some(location) = self.locations.get(&order.id()) {
+            return *location;
         }
         let rank = order.rank();
         let new_order = self.new_order_rank(order);
         let lines = rank * LINES_AT_START;
-        OrderPlace {
+        OrderLocation {
             order: self.orders.home(rank),
             lines: [
                 self.order_lines.home(lines),
@@ -118,24 +119,24 @@ impl Company {
         }
     }
 
-    pub(super) fn set_place(&mut self, order: OrderId, place: OrderPlace) {
-        self.places.insert(order.name(), place);
+    pub(super) fn set_location(&mut self, order: OrderId, location: OrderLocation) {
+        self.locations.insert(order.id(), location);
     }
 
-    /// The place of an order among those that were not delivered at the start.
+    /// The rank of an order among those that were not delivered at the start.
     pub(super) fn new_order_rank(&self, order: OrderId) -> u64 {
-        let kept = ORDERS - super::schema::DELIVERED;
+        let undelivered = ORDERS - super::schema::DELIVERED;
         let number = order.number.clamp(super::schema::DELIVERED, ORDERS - 1);
-        order.district * kept + number - super::schema::DELIVERED
+        order.district * undelivered + number - super::schema::DELIVERED
     }
 
-    /// The customer of an order: at the start those of a district are a permutation,
-    /// later ones are non-uniform.
+    /// The customer of an order: the orders of a district at the start have a permutation of
+    /// its customers, later orders have non-uniform ones.
     pub(super) fn customer_of(&self, order: OrderId) -> u64 {
         let within = if order.number < ORDERS {
             (order.number * SPREAD + 7) % CUSTOMERS
         } else {
-            let mut random = Random::new(mixed(!self.seed) ^ order.name());
+            let mut random = Random::new(mixed(!self.seed) ^ order.id());
             non_uniform(&mut random, CUSTOMER_REACH, 0, CUSTOMERS)
         };
         order.district * CUSTOMERS + within
@@ -152,28 +153,36 @@ impl Company {
         }
     }
 
-    /// Goes to the lines of an order in their index.
-    pub(super) fn search_lines(&self, transaction: &mut Transaction, order: OrderId) -> OrderPlace {
-        let place = self.place(order);
+    /// Descends to the lines of an order in their index.
+    pub(super) fn search_lines(
+        &self,
+        transaction: &mut Transaction,
+        order: OrderId,
+    ) -> OrderLocation {
+        let location = self.location(order);
         let rank = order.rank() * LINES_AT_START;
         self.order_lines_key
-            .search_at(transaction, rank, place.line_leaf, false);
-        place
+            .search_at(transaction, rank, location.line_leaf, false);
+        location
     }
 
-    /// Goes to an order in its index.
-    pub(super) fn search_order(&self, transaction: &mut Transaction, order: OrderId) -> OrderPlace {
-        let place = self.place(order);
+    /// Descends to an order in its index.
+    pub(super) fn search_order(
+        &self,
+        transaction: &mut Transaction,
+        order: OrderId,
+    ) -> OrderLocation {
+        let location = self.location(order);
         self.orders_key
-            .search_at(transaction, order.rank(), place.order_leaf, false);
-        place
+            .search_at(transaction, order.rank(), location.order_leaf, false);
+        location
     }
 
     /// Reads the pages of an order's lines.
-    pub(super) fn read_lines(&mut self, transaction: &mut Transaction, place: OrderPlace) {
-        self.order_lines.visit(transaction, place.lines[0]);
-        if place.lines[1] != place.lines[0] {
-            self.order_lines.visit(transaction, place.lines[1]);
+    pub(super) fn read_lines(&mut self, transaction: &mut Transaction, location: OrderLocation) {
+        self.order_lines.visit(transaction, location.lines[0]);
+        if location.lines[1] != location.lines[0] {
+            self.order_lines.visit(transaction, location.lines[1]);
         }
     }
 }

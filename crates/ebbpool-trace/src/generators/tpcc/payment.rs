@@ -3,12 +3,12 @@
 use super::super::database::Transaction;
 use super::customers::{NAME_REACH, NAMES};
 use super::non_uniform;
-use super::schema::{CUSTOMERS, Company, DISTRICTS};
+use super::schema::{CUSTOMERS, DISTRICTS, TpccDatabase};
 
-/// The standard wants C to differ by 65 to 119 from the one at the start, 0 here.
+/// The standard requires C to differ by 65 to 119 from the C at the start, which is 0 here.
 const NAME_SHIFT: u64 = 91;
 
-impl Company {
+impl TpccDatabase {
     pub(super) fn payment(&mut self, transaction: &mut Transaction) {
         let district = transaction.random.below(self.warehouses * DISTRICTS);
         let warehouse = district / DISTRICTS;
@@ -37,7 +37,7 @@ impl Company {
         self.change_customer(transaction, customer);
         transaction.end_statement();
         self.history.insert(transaction);
-        // Equal keys are in the order of rows: the new one comes last.
+        // Equal keys are in the order of rows, so the new one is last.
         let last = |warehouse: u64| (warehouse + 1) * DISTRICTS * CUSTOMERS - 1;
         self.history_warehouse_index
             .insert(transaction, last(warehouse));
@@ -45,7 +45,7 @@ impl Company {
             .insert(transaction, last(home / DISTRICTS));
     }
 
-    /// The district of the customer who pays: 15 of 100 come from another warehouse.
+    /// The district of the customer who pays: 15 of 100 customers are of another warehouse.
     fn payer_district(&self, transaction: &mut Transaction, district: u64) -> u64 {
         if self.warehouses == 1 || transaction.random.below(100) >= 15 {
             return district;
@@ -55,7 +55,7 @@ impl Company {
         other + if other >= home { DISTRICTS } else { 0 }
     }
 
-    /// A customer of a district: 60 of 100 by name, of whom the middle one is meant.
+    /// A customer of a district: in 60 of 100 cases the middle one of those with a given name.
     pub(super) fn choose_customer(&mut self, transaction: &mut Transaction, district: u64) -> u64 {
         if transaction.random.below(100) >= 60 {
             return self.draw_customer(transaction, district);

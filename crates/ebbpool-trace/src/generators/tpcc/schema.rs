@@ -1,13 +1,13 @@
-//! The tables and indexes, and where rows are in them.
+//! The tables and indexes, and how rows are found in them.
 
 use hashbrown::HashMap;
 
 use super::super::database::{
-    AppendPoint, HOT_GROWTH, HOT_VERSIONS, Heap, HeapSize, Index, IndexSize, Layout, Options,
-    Transaction,
+    AppendPoint, BenchmarkOptions, HOT_GROWTH, HOT_VERSIONS, Heap, HeapSize, Index, IndexSize,
+    PageAllocator, Transaction,
 };
 use super::customers::Customers;
-use super::orders::OrderPlace;
+use super::orders::OrderLocation;
 
 pub(super) const DISTRICTS: u64 = 10;
 pub(super) const CUSTOMERS: u64 = 3_000;
@@ -19,15 +19,15 @@ pub(super) const DELIVERED: u64 = 2_100;
 const LINES: u64 = 10;
 /// A transaction makes more references than this on average.
 pub(super) const FEWEST: u64 = 165;
-/// In percent, about the logarithm of 2 as theory has it.
+/// In percent; about ln 2, as theory predicts.
 const RANDOM_FILL: u64 = 65;
-/// Below this cost, in page reads, reading all pages of the table of warehouses is
-/// cheaper than its index, whose cost is two random reads of 4 each; a row costs a
-/// hundredth. These are the planner's defaults.
+/// The cost of using the index of the table of warehouses, in page reads: two random reads
+/// of 4 each. Reading all pages of the table is cheaper if it costs less than this. A row
+/// costs a hundredth. These are the planner's defaults.
 const INDEX_COST: u64 = 8;
 const ROWS_PER_COST: u64 = 80;
 
-/// What changes in a district.
+/// The changing state of a district.
 #[derive(Debug, Clone)]
 pub(super) struct District {
     /// The next order's number, from 0.
@@ -39,8 +39,23 @@ pub(super) struct District {
     pub(super) order_lines: AppendPoint,
 }
 
+impl District {
+    /// A district at the start; `keys` are the indexes of orders, new orders and order lines.
+    fn loaded(district: u64, keys: [&Index; 3]) -> District {
+        let [orders, new_orders, order_lines] = keys;
+        let after = district + 1;
+        District {
+            next: ORDERS,
+            undelivered: DELIVERED,
+            orders: orders.append_point(after * ORDERS - 1),
+            new_orders: new_orders.append_point(after * (ORDERS - DELIVERED) - 1),
+            order_lines: order_lines.append_point(after * ORDERS * LINES - 1),
+        }
+    }
+}
+
 /// The database.
-pub(super) struct Company {
+pub(super) struct TpccDatabase {
     pub(super) seed: u64,
     pub(super) warehouses: u64,
     pub(super) warehouse: Heap,
@@ -66,20 +81,27 @@ pub(super) struct Company {
     pub(super) item_key: Index,
     pub(super) districts: Vec<District>,
     /// Orders that were made or have moved since the start.
-    pub(super) places: HashMap<u64, OrderPlace>,
-    /// The last order of customers who have made one since the start.
+    pub(super) locations: HashMap<u64, OrderLocation>,
+    /// The last order of each customer who has made one since the start.
     pub(super) last_orders: HashMap<u64, u64>,
     pub(super) customers: Customers,
     pub(super) pages: u64,
 }
 
-/// Makes tables and indexes one after the other.
+/// Creates tables and indexes one after the other.
 struct Loader<'a> {
-    options: &'a Options,
-    layout: Layout,
+    options: &'a BenchmarkOptions,
+    allocator: PageAllocator,
 }
 
-impl Loader<'_> {
+impl<'a> Loader<'a> {
+    fn new(options: &'a BenchmarkOptions) -> Self {
+        Loader {
+            options,
+            allocator: PageAllocator::default(),
+        }
+    }
+
     fn heap(&mut self, rows: u64, bytes: u64, growth: u64) -> Heap {
         self.hot_heap(rows, bytes, 100, growth)
     }
@@ -92,14 +114,14 @@ impl Loader<'_> {
             growth,
         };
         let (page_size, clients) = (self.options.page_size, self.options.clients);
-        Heap::new(size, page_size, clients, &mut self.layout)
+        Heap::new(size, page_size, clients, &mut self.allocator)
     }
 
     fn index(&mut self, keys: u64, entry: u64) -> Index {
         self.add_index(IndexSize::built(keys, entry))
     }
 
-    /// An index whose keys came in no order, which leaves its leaves less full.
+    /// An index whose keys were inserted in random order, so that its leaves are less full.
     fn random_index(&mut self, keys: u64, entry: u64) -> Index {
         self.add_index(IndexSize {
             fill: RANDOM_FILL,
@@ -117,17 +139,14 @@ impl Loader<'_> {
     }
 
     fn add_index(&mut self, size: IndexSize) -> Index {
-        Index::new(size, self.options.page_size, &mut self.layout)
+        Index::new(size, self.options.page_size, &mut self.allocator)
     }
 }
 
-impl Company {
-    pub(super) fn new(warehouses: u64, options: &Options) -> Company {
+impl TpccDatabase {
+    pub(super) fn new(warehouses: u64, options: &BenchmarkOptions) -> TpccDatabase {
         let transactions = options.transactions(FEWEST);
-        let mut loader = Loader {
-            options,
-            layout: Layout::default(),
-        };
+        let mut loader = Loader::new(options);
         let districts = warehouses * DISTRICTS;
         let customers = districts * CUSTOMERS;
         let orders = districts * ORDERS;
@@ -159,16 +178,11 @@ impl Company {
         let stock_key = loader.index(stocks, 20);
         let item = loader.heap(ITEMS, 102, 0);
         let item_key = loader.index(ITEMS, 20);
+        let keys = [&orders_key, &new_orders_key, &order_lines_key];
         let districts = (0..districts)
-            .map(|district| District {
-                next: ORDERS,
-                undelivered: DELIVERED,
-                orders: orders_key.append_point((district + 1) * ORDERS - 1),
-                new_orders: new_orders_key.append_point((district + 1) * (ORDERS - DELIVERED) - 1),
-                order_lines: order_lines_key.append_point((district + 1) * ORDERS * LINES - 1),
-            })
+            .map(|district| District::loaded(district, keys))
             .collect();
-        Company {
+        TpccDatabase {
             seed: options.seed,
             warehouses,
             warehouse,
@@ -193,14 +207,14 @@ impl Company {
             item,
             item_key,
             districts,
-            places: HashMap::new(),
+            locations: HashMap::new(),
             last_orders: HashMap::new(),
             customers: Customers::new(options.seed),
-            pages: loader.layout.pages(),
+            pages: loader.allocator.pages(),
         }
     }
 
-    /// Finds a warehouse as the planner would: through all pages while there are few.
+    /// Finds a warehouse as the planner would: by a scan of all pages while there are few.
     pub(super) fn find_warehouse(&mut self, transaction: &mut Transaction, warehouse: u64) {
         let pages = u64::from(self.warehouse.length());
         if pages * ROWS_PER_COST + self.warehouses < INDEX_COST * ROWS_PER_COST {

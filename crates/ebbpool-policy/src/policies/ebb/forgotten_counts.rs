@@ -1,11 +1,11 @@
-//! How often pages were referenced whose ghosts are gone.
+//! The reference counts of pages whose ghosts are forgotten.
 
 use prefetch_index::prefetch_index;
 
 use super::counts::LogCount;
 use crate::policy::Page;
 
-/// Entries of a set, among which a page is looked for.
+/// Entries of a set, all of which are searched for a page.
 const WAYS: usize = 4;
 const TAG_BITS: u32 = 11;
 const COUNT_BITS: u32 = 6;
@@ -13,21 +13,21 @@ const TIME_BITS: u32 = u32::BITS - TAG_BITS - COUNT_BITS;
 const MOST_COUNT: u32 = (1 << COUNT_BITS) - 1;
 const TIMES: u32 = 1 << TIME_BITS;
 
-/// Counts of pages that were forgotten, 4 bytes each: some bits of the page number's hash, the count,
-/// and when the page was referenced last, as precisely as the bits allow.
+/// Counts of pages whose ghosts are forgotten, 4 bytes each: some bits of the page number's hash,
+/// the count, and the time of the last reference, as precisely as the bits allow.
 ///
-/// One page may be taken for another, which does little harm: a count is a guess at best.
-pub(super) struct LongGone {
-    sets: Vec<[Entry; WAYS]>,
+/// One page may be mistaken for another, which does little harm: a count is an estimate anyway.
+pub(super) struct ForgottenCounts {
+    sets: Vec<[CountEntry; WAYS]>,
     /// References to a unit of time.
     unit: u64,
 }
 
 /// Tag, count plus 1, and time. 0 if there is none.
 #[derive(Clone, Copy, Default)]
-struct Entry(u32);
+struct CountEntry(u32);
 
-impl Entry {
+impl CountEntry {
     fn is_of(self, tag: u32) -> bool {
         self.0 != 0 && self.0 >> (u32::BITS - TAG_BITS) == tag
     }
@@ -45,28 +45,28 @@ impl Entry {
     }
 }
 
-impl LongGone {
+impl ForgottenCounts {
     /// Room for at least `entries` counts over `frames` frames.
     pub(super) fn new(entries: u64, frames: u32) -> Self {
-        LongGone {
+        ForgottenCounts {
             sets: vec![Default::default(); entries.div_ceil(WAYS as u64) as usize],
             unit: u64::from(frames),
         }
     }
 
-    /// What is kept of the page will soon be looked for, or it will be kept.
+    /// Prefetches the page's set: its count will soon be looked up or stored.
     #[inline]
     pub(super) fn prefetch(&self, page: Page) {
-        prefetch_index(&self.sets, self.place(page).0);
+        prefetch_index(&self.sets, self.set_and_tag(page).0);
     }
 
-    /// Keeps a page's count, in place of the set's oldest if there is no room.
+    /// Stores a page's count, in place of the set's oldest if there is no room.
     #[inline]
     pub(super) fn put(&mut self, page: Page, count: LogCount, referenced_at: u64, now: u64) {
         if self.sets.is_empty() {
             return;
         }
-        let (set, tag) = self.place(page);
+        let (set, tag) = self.set_and_tag(page);
         let (now, time) = (self.time(now), self.time(referenced_at));
         let set = &mut self.sets[set];
         let its = set.iter().position(|entry| entry.is_of(tag));
@@ -81,16 +81,16 @@ impl LongGone {
         };
         let at = its.unwrap_or_else(oldest);
         let count = (count.quarters() + 1).min(MOST_COUNT);
-        set[at] = Entry(tag << (u32::BITS - TAG_BITS) | count << TIME_BITS | time);
+        set[at] = CountEntry(tag << (u32::BITS - TAG_BITS) | count << TIME_BITS | time);
     }
 
-    /// Gives up what is kept of the page: its count, and how long ago it was referenced last.
+    /// Removes and returns the page's count, and the number of references since its last one.
     #[inline]
     pub(super) fn take(&mut self, page: Page, now: u64) -> Option<(LogCount, u64)> {
         if self.sets.is_empty() {
             return None;
         }
-        let (set, tag) = self.place(page);
+        let (set, tag) = self.set_and_tag(page);
         let now = self.time(now);
         let found = self.sets[set].iter_mut().find(|entry| entry.is_of(tag))?;
         let entry = std::mem::take(found);
@@ -104,7 +104,7 @@ impl LongGone {
 
     /// The set and the tag of a page, by the last step of SplitMix64.
     #[inline]
-    fn place(&self, page: Page) -> (usize, u32) {
+    fn set_and_tag(&self, page: Page) -> (usize, u32) {
         let mixed = (page ^ (page >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         let mixed = mixed ^ (mixed >> 31);
@@ -119,25 +119,25 @@ mod tests {
 
     #[test]
     fn counts_are_found_once_and_the_oldest_make_room() {
-        let mut gone = LongGone::new(4, 10);
+        let mut counts = ForgottenCounts::new(4, 10);
         let count = LogCount::from_quarters(5);
         for page in 0..5 {
-            gone.put(page, count, 100 * page, 1000);
+            counts.put(page, count, 100 * page, 1000);
         }
-        assert_eq!(gone.take(0, 1000), None);
-        assert_eq!(gone.take(1, 1000), Some((count, 900)));
-        assert_eq!(gone.take(1, 1000), None);
-        assert_eq!(gone.take(4, 4005), Some((count, 3600)));
+        assert_eq!(counts.take(0, 1000), None);
+        assert_eq!(counts.take(1, 1000), Some((count, 900)));
+        assert_eq!(counts.take(1, 1000), None);
+        assert_eq!(counts.take(4, 4005), Some((count, 3600)));
 
-        gone.put(2, LogCount::ONE, 990, 1000);
-        assert_eq!(gone.take(2, 1000), Some((LogCount::from_quarters(0), 10)));
-        assert_eq!(gone.take(2, 1000), None);
+        counts.put(2, LogCount::ONE, 990, 1000);
+        assert_eq!(counts.take(2, 1000), Some((LogCount::from_quarters(0), 10)));
+        assert_eq!(counts.take(2, 1000), None);
     }
 
     #[test]
-    fn without_room_nothing_is_kept() {
-        let mut gone = LongGone::new(0, 1);
-        gone.put(1, LogCount::ONE, 1, 1);
-        assert_eq!(gone.take(1, 1), None);
+    fn without_room_no_count_is_stored() {
+        let mut counts = ForgottenCounts::new(0, 1);
+        counts.put(1, LogCount::ONE, 1, 1);
+        assert_eq!(counts.take(1, 1), None);
     }
 }

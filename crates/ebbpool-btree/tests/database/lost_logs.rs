@@ -1,10 +1,11 @@
-//! Logs that lost their end: a database never shows a state that never was without an error, and never
-//! loses later what it acknowledges then; opened read-only it shows what is left and changes nothing.
+//! Logs that lost their end. Opening such a database fails, or it has the state after one of its commits
+//! and never loses later what it acknowledges then. Opened read-only, it shows what is left and changes
+//! nothing.
 
 use std::collections::{BTreeMap, HashSet};
 
 use ebbpool::storage::{FaultyDisk, page_lsn};
-use ebbpool_btree::{Database, Durability, Error, Options};
+use ebbpool_btree::{Database, DatabaseError, DatabaseOptions, Durability};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::parts::{PAGE, parts};
@@ -14,11 +15,11 @@ type Files = BTreeMap<&'static str, Vec<u8>>;
 
 const FILES: [&str; 4] = ["data", "log0", "log1", "torn"];
 const LOGS: [&str; 2] = ["log0", "log1"];
-/// Where a log's records begin.
+/// The offset of the records in a log's file.
 const RECORDS: usize = 8192;
 
-fn options() -> Options {
-    let options = Options::new(16).background(false).page_size(PAGE);
+fn options() -> DatabaseOptions {
+    let options = DatabaseOptions::new(16).background(false).page_size(PAGE);
     options.policy("lru").unwrap().checkpoint_every(1 << 14)
 }
 
@@ -26,12 +27,12 @@ fn key(number: u64) -> Vec<u8> {
     format!("key{number:05}").into_bytes()
 }
 
-fn contents(database: &Database) -> Result<Records, Error> {
+fn contents(database: &Database) -> Result<Records, DatabaseError> {
     database.range::<&[u8]>(..).collect()
 }
 
-/// A database in the middle of its life or after its end, and the states after each of its commits.
-struct Lived {
+/// The files of a database that was closed or not, and the states after each of its commits.
+struct DatabaseHistory {
     files: Files,
     states: HashSet<Vec<(Vec<u8>, Vec<u8>)>>,
     last: Records,
@@ -43,7 +44,7 @@ fn state(records: &Records) -> Vec<(Vec<u8>, Vec<u8>)> {
     records.collect()
 }
 
-fn lived(seed: u64, closed: bool) -> Lived {
+fn history(seed: u64, closed: bool) -> DatabaseHistory {
     let disk = FaultyDisk::new(seed);
     let mut now = Records::new();
     let mut states = HashSet::from([state(&now)]);
@@ -74,7 +75,7 @@ fn lived(seed: u64, closed: bool) -> Lived {
         database.close().unwrap();
     } else {
         if seed.is_multiple_of(2) {
-            // One that is not done.
+            // A transaction that has not ended.
             let mut transaction = database.begin();
             transaction.put(&key(1), b"never").unwrap();
             std::mem::forget(transaction);
@@ -82,7 +83,7 @@ fn lived(seed: u64, closed: bool) -> Lived {
         drop(database);
     }
     let bytes = |name| disk.bytes(name).read_all().unwrap();
-    Lived {
+    DatabaseHistory {
         files: FILES.map(|name| (name, bytes(name))).into(),
         states,
         last: now,
@@ -106,7 +107,7 @@ fn files_of(disk: &FaultyDisk) -> Files {
     FILES.map(|name| (name, bytes(name))).into()
 }
 
-/// Where records of a log's file end.
+/// The offsets at which records of a log's file end.
 fn boundaries(bytes: &[u8]) -> Vec<usize> {
     let number = |at: usize| {
         bytes
@@ -131,11 +132,11 @@ fn boundaries(bytes: &[u8]) -> Vec<usize> {
     ends
 }
 
-/// Lengths to which a log's file is cut.
+/// The lengths to which a log's file is cut.
 fn cuts(bytes: &[u8], random: &mut fastrand::Rng) -> Vec<usize> {
     let mut cuts = vec![0, 100, 512, 4096, 5000, RECORDS];
     let ends = boundaries(bytes);
-    // Each boundary in turn, over many lives.
+    // Over many seeds, each boundary.
     cuts.extend((0..4).filter_map(|_| random.choice(&ends).copied()));
     cuts.extend(ends.iter().rev().skip(1).take(3));
     if let Some(&end) = random.choice(&ends) {
@@ -148,33 +149,33 @@ fn cuts(bytes: &[u8], random: &mut fastrand::Rng) -> Vec<usize> {
 #[derive(Debug, Default)]
 struct Tally {
     refused: u64,
-    told_how_much: u64,
+    refused_with_length: u64,
     earlier: u64,
     whole: u64,
     shown: u64,
     pages_ahead: u64,
 }
 
-/// Opens it and uses it as if nothing had happened.
-fn go_on(disk: &FaultyDisk, lived: &Lived, tally: &mut Tally) {
+/// Opens the database and uses it as if the log were whole.
+fn check_writable(disk: &FaultyDisk, history: &DatabaseHistory, tally: &mut Tally) {
     let before = files_of(disk);
     let database = match options().open_on(parts(disk)) {
         Ok(database) => database,
         Err(error) => {
             assert!(files_of(disk) == before, "{error}");
             tally.refused += 1;
-            tally.told_how_much += u64::from(matches!(error, Error::LogCut { .. }));
+            tally.refused_with_length += u64::from(matches!(error, DatabaseError::LogCut { .. }));
             return;
         }
     };
     let found = contents(&database).expect("no page is ahead of a log that was accepted");
-    assert!(lived.states.contains(&state(&found)), "it never was");
-    match found == lived.last {
+    assert!(history.states.contains(&state(&found)), "it never was");
+    match found == history.last {
         true => tally.whole += 1,
         false => tally.earlier += 1,
     }
     assert!(
-        !lived.closed || found == lived.last,
+        !history.closed || found == history.last,
         "what was closed was there"
     );
     let keys: Vec<_> = (0..60).map(|number| key(number * 3 + 1)).collect();
@@ -191,23 +192,29 @@ fn go_on(disk: &FaultyDisk, lived: &Lived, tally: &mut Tally) {
     }
 }
 
-/// Shows what is left, and changes nothing.
-fn look(disk: &FaultyDisk, lived: &Lived, tally: &mut Tally) {
+/// Opens the database read-only, and checks that no file changes.
+fn check_read_only(disk: &FaultyDisk, history: &DatabaseHistory, tally: &mut Tally) {
     let (before, changes) = (files_of(disk), disk.counts().changes());
     let refused = options().open_on(parts(&disk.fork(1))).is_err();
     match options().read_only(true).open_on(parts(disk)) {
         Ok(mut database) => {
             let found = contents(&database);
             let lost = database.lost();
-            assert!(!refused || lost.is_some(), "what is missing is not said");
+            assert!(
+                !refused || lost.is_some(),
+                "what is missing is not reported"
+            );
             if let (None, Ok(found)) = (lost, &found) {
-                assert!(lived.states.contains(&state(found)));
+                assert!(history.states.contains(&state(found)));
             }
             tally.shown += 1;
             tally.pages_ahead += lost.map_or(0, |lost| lost.pages_ahead);
             let _ = database.check();
             let mut transaction = database.begin();
-            assert!(matches!(transaction.put(b"k", b""), Err(Error::ReadOnly)));
+            assert!(matches!(
+                transaction.put(b"k", b""),
+                Err(DatabaseError::ReadOnly)
+            ));
             drop(transaction);
             database.close().unwrap();
         }
@@ -221,27 +228,27 @@ fn look(disk: &FaultyDisk, lived: &Lived, tally: &mut Tally) {
 fn a_log_that_lost_its_end_is_refused_or_was_not_needed() {
     let mut tally = Tally::default();
     for seed in 0..40 {
-        let lived = lived(seed, seed % 3 == 0);
+        let history = history(seed, seed % 3 == 0);
         let mut random = fastrand::Rng::with_seed(seed);
         for name in LOGS {
-            for length in cuts(&lived.files[name], &mut random) {
-                let mut files = lived.files.clone();
+            for length in cuts(&history.files[name], &mut random) {
+                let mut files = history.files.clone();
                 files.get_mut(name).unwrap().truncate(length);
-                look(&disk_of(&files), &lived, &mut tally);
-                go_on(&disk_of(&files), &lived, &mut tally);
+                check_read_only(&disk_of(&files), &history, &mut tally);
+                check_writable(&disk_of(&files), &history, &mut tally);
             }
         }
     }
     println!("{tally:?}");
     assert!(
-        tally.refused > 500 && tally.told_how_much > 200 && tally.shown > 500,
+        tally.refused > 500 && tally.refused_with_length > 200 && tally.shown > 500,
         "{tally:?}"
     );
     assert!(tally.pages_ahead > 100, "{tally:?}");
 }
 
 #[test]
-fn logs_that_are_older_copies_are_refused_where_a_checkpoint_came_after() {
+fn logs_that_are_older_than_the_last_checkpoint_are_refused() {
     let disk = FaultyDisk::new(3);
     let database = options().open_on(parts(&disk)).unwrap();
     for number in 0..100 {
@@ -249,7 +256,7 @@ fn logs_that_are_older_copies_are_refused_where_a_checkpoint_came_after() {
     }
     let mut older = Vec::new();
     for number in 0..60 {
-        // Of the same length: neither the root nor a map is changed.
+        // The values have the same length, so neither the root nor a map changes.
         database.put(&key(number % 100), &[2; 40]).unwrap();
         if number % 10 == 0 {
             database.checkpoint().unwrap();
@@ -264,7 +271,7 @@ fn logs_that_are_older_copies_are_refused_where_a_checkpoint_came_after() {
         files.extend(logs);
         let disk = disk_of(&files);
         let error = options().open_on(parts(&disk)).map(drop).unwrap_err();
-        assert!(matches!(error, Error::LogCut { .. }), "{error}");
+        assert!(matches!(error, DatabaseError::LogCut { .. }), "{error}");
         assert!(files_of(&disk) == files);
         let database = options().read_only(true).open_on(parts(&disk)).unwrap();
         let found = contents(&database).unwrap();
@@ -274,14 +281,14 @@ fn logs_that_are_older_copies_are_refused_where_a_checkpoint_came_after() {
     assert_eq!(count, 60);
 }
 
-/// One page of a database is given a later LSN than the log has.
+/// One page of a database gets an LSN beyond the end of the log.
 #[test]
 fn a_page_that_is_ahead_of_the_log_is_never_shown() {
-    let lived = lived(3, true);
-    let count = lived.files["data"].len() / PAGE;
-    let mut said = 0;
+    let history = history(3, true);
+    let count = history.files["data"].len() / PAGE;
+    let mut reported = 0;
     for page in 0..count {
-        let mut files = lived.files.clone();
+        let mut files = history.files.clone();
         let bytes = &mut files.get_mut("data").unwrap()[page * PAGE..][..PAGE];
         let Some(lsn) = page_lsn(bytes).filter(|&lsn| lsn > 0) else {
             continue;
@@ -291,59 +298,62 @@ fn a_page_that_is_ahead_of_the_log_is_never_shown() {
         bytes[..8].copy_from_slice(&sum.to_le_bytes());
         let disk = disk_of(&files);
         match options().open_on(parts(&disk)) {
-            Err(Error::LogCut { .. }) => said += 1,
+            Err(DatabaseError::LogCut { .. }) => reported += 1,
             Err(error) => panic!("page {page}: {error}"),
             Ok(mut database) => {
                 let report = database.check().unwrap();
                 let found = report.findings.iter().any(|it| it.page == page as u64);
                 match contents(&database) {
-                    Err(Error::Pool(ebbpool::Error::Damaged { page: at, damage })) => {
+                    Err(DatabaseError::Pool(ebbpool::Error::Damaged { page: at, damage })) => {
                         assert!(at == page as u64 && found, "{damage}");
                         assert!(matches!(damage, ebbpool::Damage::Ahead { .. }), "{damage}");
-                        said += 1;
+                        reported += 1;
                     }
                     Err(error) => panic!("page {page}: {error}"),
-                    // Nothing in the tree needs it.
-                    Ok(records) => assert!(records == lived.last && !found),
+                    // The tree does not use the page.
+                    Ok(records) => assert!(records == history.last && !found),
                 }
             }
         }
     }
-    assert!(said > 30, "{said} of {count}");
+    assert!(reported > 30, "{reported} of {count}");
 }
 
-/// A page in use has become zeros.
+/// A page in use is overwritten with zeros.
 #[test]
-fn a_page_of_zeros_is_found_by_whoever_needs_it() {
-    let lived = lived(5, true);
-    let count = lived.files["data"].len() / PAGE;
-    let mut said = 0;
+fn a_page_of_zeros_is_detected_by_each_reader_that_needs_it() {
+    let history = history(5, true);
+    let count = history.files["data"].len() / PAGE;
+    let mut reported = 0;
     for page in 0..count {
-        let mut files = lived.files.clone();
+        let mut files = history.files.clone();
         let bytes = &mut files.get_mut("data").unwrap()[page * PAGE..][..PAGE];
         if bytes.iter().all(|&byte| byte == 0) {
             continue;
         }
         bytes.fill(0);
-        // Images of pages restore what is torn only: zeros are a page.
+        // Images restore torn pages only, and a page of zeros is not torn.
         match options().open_on(parts(&disk_of(&files))) {
-            Err(_) => said += 1,
+            Err(_) => reported += 1,
             Ok(mut database) => {
                 let findings = database.check().unwrap().findings;
                 let found = findings.iter().any(|it| it.page == page as u64);
                 let shown = contents(&database);
-                let one_by_one: Result<Records, Error> = lived
+                let one_by_one: Result<Records, DatabaseError> = history
                     .last
                     .keys()
                     .map(|key| Ok((key.clone(), database.get(key)?.unwrap_or_default())))
                     .collect();
                 match (shown, one_by_one) {
-                    (Err(Error::Corrupt { page: at, .. }), Err(Error::Corrupt { .. })) => {
+                    (
+                        Err(DatabaseError::Corrupt { page: at, .. }),
+                        Err(DatabaseError::Corrupt { .. }),
+                    ) => {
                         assert!(at == page as u64 && found, "page {page}: {findings:?}");
-                        said += 1;
+                        reported += 1;
                     }
                     (Ok(shown), Ok(one_by_one)) => {
-                        assert!(shown == lived.last && one_by_one == lived.last && !found);
+                        assert!(shown == history.last && one_by_one == history.last && !found);
                     }
                     (shown, one) => panic!(
                         "page {page}: {:?} {:?}",
@@ -354,24 +364,25 @@ fn a_page_of_zeros_is_found_by_whoever_needs_it() {
             }
         }
     }
-    assert!(said > 30, "{said} of {count}");
+    assert!(reported > 30, "{reported} of {count}");
 }
 
 #[test]
 fn read_only_recovers_in_memory() {
     for seed in [1, 2] {
-        let lived = lived(seed, false);
-        let disk = disk_of(&lived.files);
+        let history = history(seed, false);
+        let disk = disk_of(&history.files);
         let changes = disk.counts().changes();
         let mut database = options().read_only(true).open_on(parts(&disk)).unwrap();
-        assert!(contents(&database).unwrap() == lived.last);
+        assert!(contents(&database).unwrap() == history.last);
         assert_eq!(database.lost(), None);
         assert_eq!(database.check().unwrap().findings, []);
-        let read_only = |outcome: Result<(), Error>| matches!(outcome, Err(Error::ReadOnly));
+        let read_only =
+            |outcome: Result<(), DatabaseError>| matches!(outcome, Err(DatabaseError::ReadOnly));
         assert!(read_only(database.put(b"k", b"v")));
         assert!(read_only(database.delete(b"k").map(drop)));
         assert!(read_only(database.checkpoint()));
-        let none = std::iter::empty::<Result<_, Error>>();
+        let none = std::iter::empty::<Result<_, DatabaseError>>();
         assert!(read_only(database.load(none, 0.5).map(drop)));
         let mut transaction = database.begin();
         assert!(read_only(transaction.get_for_update(b"k").map(drop)));
@@ -379,9 +390,9 @@ fn read_only_recovers_in_memory() {
         assert!(read_only(update.map(drop)));
         transaction.rollback().unwrap();
         database.begin().commit().unwrap();
-        assert!(contents(&database).unwrap() == lived.last);
+        assert!(contents(&database).unwrap() == history.last);
         database.close().unwrap();
         assert_eq!(disk.counts().changes(), changes);
-        assert!(files_of(&disk) == lived.files);
+        assert!(files_of(&disk) == history.files);
     }
 }

@@ -3,15 +3,15 @@
 use super::block_lists::BlockLists;
 
 /// Buckets by valid pages. A block changes buckets exactly when one of its pages becomes invalid, and
-/// joins the tail then, so that the head of a bucket is the block that was left alone for longest.
+/// is appended to the new one, so that the head of a bucket is the block that has not changed for longest.
 #[derive(Clone)]
-pub(super) struct ByValid {
+pub(super) struct ValidPageBuckets {
     lists: BlockLists,
     /// No bucket below this one has a block.
     lowest: u32,
 }
 
-impl ByValid {
+impl ValidPageBuckets {
     pub(super) fn new(blocks: u32, pages_per_block: u32) -> Self {
         Self {
             lists: BlockLists::new(blocks, pages_per_block + 1),
@@ -26,7 +26,7 @@ impl ByValid {
     }
 
     #[inline]
-    pub(super) fn lost_a_page(&mut self, block: u32, valid: u32) {
+    pub(super) fn page_invalidated(&mut self, block: u32, valid: u32) {
         self.lists.remove(valid + 1, block);
         self.add(block, valid);
     }
@@ -47,7 +47,7 @@ impl ByValid {
         None
     }
 
-    /// The block of a bucket that was left alone for longest.
+    /// The block of a bucket that has not changed for longest.
     pub(super) fn oldest(&self, valid: u32) -> Option<u32> {
         self.lists.first(valid)
     }
@@ -58,7 +58,7 @@ impl ByValid {
     }
 
     /// The oldest block of every bucket in use, fewest valid pages first.
-    pub(super) fn oldest_of_each(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+    pub(super) fn oldest_per_bucket(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         (self.lowest..self.lists.lists())
             .filter_map(|valid| self.lists.first(valid).map(|block| (valid, block)))
     }

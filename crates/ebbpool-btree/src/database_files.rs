@@ -1,4 +1,4 @@
-//! Where a database is kept, and what is seen there before anything is written.
+//! The files or storages of a database, and what they hold before anything is written.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,31 +8,32 @@ use ebbpool::storage::{Read, Storage};
 use ebbpool::{ALIGNMENT, DoubleWriteArea, HEADER_BYTES, PageFormat};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::error::Error;
+use crate::error::DatabaseError;
 #[cfg(unix)]
 use crate::files;
 use crate::log::LogFile;
-use crate::options::{Parts, is_page_size};
+use crate::options::{DatabaseParts, is_page_size};
 use crate::overlay::OverlayFile;
 use crate::page::META;
-use crate::page::meta::{FORMAT, Meta};
+use crate::page::meta::{FORMAT, MetaPage};
 
-/// What is wrong with a file of somebody else's.
-pub(crate) const FOREIGN: &str = "it begins otherwise; give the path of a database, or a new one";
+/// What is wrong with a file that no database has written.
+pub(crate) const FOREIGN: &str =
+    "it does not begin like one; give the path of a database, or a new one";
 
-/// Where a database is kept.
-pub(crate) struct Place {
-    /// As errors name it.
+/// The files or storages of a database, before it is open.
+pub(crate) struct DatabaseFiles {
+    /// The path that errors name.
     pub(crate) path: PathBuf,
-    pub(crate) head: Head,
+    pub(crate) head: DatabaseHead,
     log: [Arc<dyn LogFile>; 2],
-    pages: Pages,
-    /// Nothing of it is to be changed.
+    pages: PageSource,
+    /// Nothing in them is to be changed.
     read_only: bool,
 }
 
-enum Pages {
-    /// Beside the log.
+enum PageSource {
+    /// Files beside those of the log, still to be opened.
     #[cfg(unix)]
     Files,
     Opened {
@@ -41,20 +42,21 @@ enum Pages {
     },
 }
 
-/// Pages, unless they are only to be read and missing, and the area for images of pages if there is one.
+/// The pages, unless the database is open read-only and has none, and the double-write area if there is
+/// one.
 pub(crate) type Storages = (Option<Arc<dyn Storage>>, Option<Arc<dyn Storage>>);
 
-impl Place {
+impl DatabaseFiles {
     /// # Errors
     ///
-    /// [`Error::Pool`] if the first page cannot be read.
-    pub(crate) fn of(parts: Parts) -> Result<Self, Error> {
-        let head = Head::of_storage(&*parts.pages)?;
-        Ok(Place {
+    /// [`DatabaseError::Pool`] if the first page cannot be read.
+    pub(crate) fn of(parts: DatabaseParts) -> Result<Self, DatabaseError> {
+        let head = DatabaseHead::of_storage(&*parts.pages)?;
+        Ok(DatabaseFiles {
             path: parts.pages.describe().into(),
             head,
             log: parts.log.map(Arc::from),
-            pages: Pages::Opened {
+            pages: PageSource::Opened {
                 pages: Arc::from(parts.pages),
                 double_write: parts.double_write.map(Arc::from),
             },
@@ -62,21 +64,21 @@ impl Place {
         })
     }
 
-    /// The same place, with all that is written to it kept in memory.
+    /// The same files, with all writes to them held in memory.
     ///
     /// # Errors
     ///
-    /// [`Error::Log`] if the log cannot be read.
-    pub(crate) fn read_only(self) -> Result<Self, Error> {
-        let overlaid = |file| -> Result<Arc<dyn LogFile>, Error> {
+    /// [`DatabaseError::Log`] if the log cannot be read.
+    pub(crate) fn read_only(self) -> Result<Self, DatabaseError> {
+        let overlaid = |file| -> Result<Arc<dyn LogFile>, DatabaseError> {
             let file = OverlayFile::new(Some(file));
             let what = "read";
             Ok(Arc::new(
-                file.map_err(|source| Error::Log { what, source })?,
+                file.map_err(|source| DatabaseError::Log { what, source })?,
             ))
         };
         let [first, second] = self.log;
-        Ok(Place {
+        Ok(DatabaseFiles {
             log: [overlaid(first)?, overlaid(second)?],
             read_only: true,
             ..self
@@ -84,87 +86,92 @@ impl Place {
     }
 
     #[cfg(unix)]
-    pub(crate) fn of_files(path: PathBuf, head: Head, log: [Arc<dyn LogFile>; 2]) -> Self {
-        Place {
+    pub(crate) fn of_files(path: PathBuf, head: DatabaseHead, log: [Arc<dyn LogFile>; 2]) -> Self {
+        DatabaseFiles {
             path,
             head,
             log,
-            pages: Pages::Files,
+            pages: PageSource::Files,
             read_only: false,
         }
     }
 
-    /// The log's files, which others may have too.
+    /// The log's files; each call returns further handles to them.
     pub(crate) fn log(&self) -> [Box<dyn LogFile>; 2] {
         self.log
             .each_ref()
-            .map(|file| Box::new(Shared(Arc::clone(file))) as Box<dyn LogFile>)
+            .map(|file| Box::new(SharedLogFile(Arc::clone(file))) as Box<dyn LogFile>)
     }
 
-    /// The page size that the storage has, where it is open already.
+    /// The storage's page size, if the storage is open already.
     pub(crate) fn page_size(&self) -> Option<usize> {
         match &self.pages {
             #[cfg(unix)]
-            Pages::Files => None,
-            Pages::Opened { pages, .. } => Some(pages.page_size()),
+            PageSource::Files => None,
+            PageSource::Opened { pages, .. } => Some(pages.page_size()),
         }
     }
 
-    /// Opens what is not open yet; the area too if there is one, `wanted` or not.
+    /// Opens the storages that are not open yet. The area is opened if it exists, or if `with_area` asks
+    /// for one.
     ///
     /// # Errors
     ///
-    /// [`Error::File`], [`Error::Locked`].
-    pub(crate) fn storages(self, page_size: usize, wanted: bool) -> Result<Storages, Error> {
+    /// [`DatabaseError::File`], [`DatabaseError::Locked`].
+    pub(crate) fn storages(
+        self,
+        page_size: usize,
+        with_area: bool,
+    ) -> Result<Storages, DatabaseError> {
         match self.pages {
             #[cfg(unix)]
-            Pages::Files if self.read_only => files::storages_to_read(&self.path, page_size),
+            PageSource::Files if self.read_only => files::storages_to_read(&self.path, page_size),
             #[cfg(unix)]
-            Pages::Files => files::storages(&self.path, page_size, wanted),
-            Pages::Opened {
+            PageSource::Files => files::storages(&self.path, page_size, with_area),
+            PageSource::Opened {
                 pages,
                 double_write,
             } => Ok((Some(pages), double_write)),
         }
     }
 
-    /// Makes an error of the pool one of the database: that the images of pages are another's is to be said
-    /// of the file that they are in.
-    pub(crate) fn foreign_area(&self) -> impl Fn(ebbpool::Error) -> Error + use<> {
+    /// Converts an error of the pool into one of the database. If the images of pages are another
+    /// database's, the error names the file that they are in.
+    pub(crate) fn foreign_area(&self) -> impl Fn(ebbpool::Error) -> DatabaseError + use<> {
         let path = self.path.clone();
         let area = match &self.pages {
             #[cfg(unix)]
-            Pages::Files => files::area(&path).display().to_string(),
-            Pages::Opened { double_write, .. } => double_write
+            PageSource::Files => files::area(&path).display().to_string(),
+            PageSource::Opened { double_write, .. } => double_write
                 .as_ref()
                 .map_or_else(String::new, |area| area.describe()),
         };
         move |error| match error {
             ebbpool::Error::ForeignArea {
                 found, expected, ..
-            } => Error::NotADatabase {
+            } => DatabaseError::NotADatabase {
                 path: path.clone(),
                 what: format!(
                     "the images of pages in {area} are those of database {found:#x}, and this one is \
-                     {expected:#x}; put its own back, or remove that file if its database is gone"
+                     {expected:#x}; restore its own, or remove that file if its database no longer exists"
                 ),
             },
-            error => Error::Pool(error),
+            error => DatabaseError::Pool(error),
         }
     }
 
-    pub(crate) fn not_a_database(&self, what: impl Into<String>) -> Error {
-        Error::NotADatabase {
+    pub(crate) fn not_a_database(&self, what: impl Into<String>) -> DatabaseError {
+        DatabaseError::NotADatabase {
             path: self.path.clone(),
             what: what.into(),
         }
     }
 }
 
-/// A log's file that others have too.
-struct Shared(Arc<dyn LogFile>);
+/// A handle to a log's file that has other handles.
+struct SharedLogFile(Arc<dyn LogFile>);
 
-impl LogFile for Shared {
+impl LogFile for SharedLogFile {
     fn len(&self) -> io::Result<u64> {
         self.0.len()
     }
@@ -186,45 +193,46 @@ impl LogFile for Shared {
     }
 }
 
-/// What the pages begin with.
+/// The beginning of the pages, as far as opening needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
-    /// Bytes of all pages.
+pub(crate) struct DatabaseHead {
+    /// The length of all pages in bytes.
     pub(crate) length: u64,
     pub(crate) kind: HeadKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeadKind {
-    /// Nothing was ever written there.
+    /// Zeros only, or nothing at all.
     Empty,
-    /// The first page of a database, whole.
-    Ours(Meta),
-    /// It looks like one, and its checksum is wrong.
+    /// The first page of a database, with the right checksum.
+    Ours(MetaPage),
+    /// The first page of a database, with a wrong checksum.
     Damaged,
-    /// Something else.
+    /// Something that is not a database.
     Foreign,
 }
 
-impl Head {
-    /// Of the first bytes, as many as the largest page has or all that there are, and the length in all.
+impl DatabaseHead {
+    /// Interprets the first bytes, as many as the largest page has or all that there are. `length` is that
+    /// of all pages.
     pub(crate) fn of(bytes: &[u8], length: u64) -> Self {
         let kind = match bytes.iter().all(|&byte| byte == 0) {
             true => HeadKind::Empty,
             false => kind(bytes),
         };
-        Head { length, kind }
+        DatabaseHead { length, kind }
     }
 
-    fn of_storage(pages: &dyn Storage) -> Result<Self, Error> {
+    fn of_storage(pages: &dyn Storage) -> Result<Self, DatabaseError> {
         let failed = |source| ebbpool::Error::Read { page: META, source };
         let bytes = first_page(pages).map_err(failed)?;
         let count = pages.pages().map_err(failed)?;
         let length = count.saturating_mul(pages.page_size() as u64);
-        Ok(Head::of(&bytes, length))
+        Ok(DatabaseHead::of(&bytes, length))
     }
 
-    /// The format, if it is one that is not known here.
+    /// The format, if it is newer than this program's.
     pub(crate) fn newer(&self) -> Option<u32> {
         match self.kind {
             HeadKind::Ours(meta) if meta.format > FORMAT => Some(meta.format),
@@ -233,7 +241,8 @@ impl Head {
     }
 }
 
-/// So many bytes, and as many more as it takes to have them begin where direct I/O wants it: where that is.
+/// A buffer with room for `size` bytes at an address that is aligned for direct I/O, and where they begin
+/// in it.
 fn aligned(size: usize) -> (Vec<u8>, std::ops::Range<usize>) {
     let room = vec![0; size + ALIGNMENT];
     let from = room.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
@@ -241,10 +250,10 @@ fn aligned(size: usize) -> (Vec<u8>, std::ops::Range<usize>) {
 }
 
 fn first_page(of: &dyn Storage) -> io::Result<Vec<u8>> {
-    let (mut room, place) = aligned(of.page_size());
+    let (mut room, range) = aligned(of.page_size());
     let mut reads = [Read {
         page: 0,
-        buffer: &mut room[place],
+        buffer: &mut room[range],
         outcome: Ok(()),
     }];
     of.read(&mut reads);
@@ -256,8 +265,8 @@ fn first_page(of: &dyn Storage) -> io::Result<Vec<u8>> {
     outcome.map(|()| buffer.to_vec())
 }
 
-/// Restores torn pages from an area that will not be told of further writes, and makes it forget its
-/// images: they would be taken for the latest when the area is used again.
+/// Restores torn pages from an area that the pool will not write to, and clears the area: its images would
+/// be taken for the latest ones when the area is used again.
 pub(crate) fn retire(
     area: Arc<dyn Storage>,
     pages: &dyn Storage,
@@ -269,7 +278,7 @@ pub(crate) fn retire(
 
 fn kind(bytes: &[u8]) -> HeadKind {
     let payload = bytes.get(HEADER_BYTES..).unwrap_or_default();
-    let Ok(meta) = Meta::read(payload) else {
+    let Ok(meta) = MetaPage::read(payload) else {
         return HeadKind::Foreign;
     };
     let size = meta.page_size as usize;
