@@ -1,4 +1,4 @@
-//! How many short runs a second, and what steps and switches take.
+//! Measures the number of short runs per second, and the time of steps and switches.
 //!
 //! `cargo run --release -p ebbpool-simulation --example speed`
 

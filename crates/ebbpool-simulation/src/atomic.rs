@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use crate::world::{self, step};
 
-/// One weak exchange in this many fails for no reason.
+/// One weak exchange in this many fails spuriously.
 const WEAK: u64 = 32;
 
-fn fails_for_no_reason() -> bool {
+fn fails_spuriously() -> bool {
     !std::thread::panicking() && world::blocking().is_some_and(|thread| thread.one_in(WEAK))
 }
 
@@ -26,7 +26,7 @@ macro_rules! atomic {
         pub struct $name(std::sync::atomic::$name);
 
         impl $name {
-            /// With this value.
+            /// An atomic with this value.
             pub const fn new(value: $value) -> Self {
                 $name(std::sync::atomic::$name::new(value))
             }
@@ -38,25 +38,25 @@ macro_rules! atomic {
                 self.0.load(SeqCst)
             }
 
-            /// Sets it.
+            /// Sets the value.
             #[inline]
             pub fn store(&self, value: $value, _: Ordering) {
                 step();
                 self.0.store(value, SeqCst);
             }
 
-            /// Sets it, and answers what it was.
+            /// Sets the value, and returns the one before.
             #[inline]
             pub fn swap(&self, value: $value, _: Ordering) -> $value {
                 step();
                 self.0.swap(value, SeqCst)
             }
 
-            /// Sets it if it is `current`; answers what it was.
+            /// Sets the value if it is `current`; returns the one before.
             ///
             /// # Errors
             ///
-            /// What it is, if that is not `current`.
+            /// The value, if it is not `current`.
             #[inline]
             pub fn compare_exchange(
                 &self,
@@ -69,11 +69,11 @@ macro_rules! atomic {
                 self.0.compare_exchange(current, new, SeqCst, SeqCst)
             }
 
-            /// As [`compare_exchange`](Self::compare_exchange), and may fail for no reason.
+            /// As [`compare_exchange`](Self::compare_exchange), and may fail spuriously.
             ///
             /// # Errors
             ///
-            /// What it is.
+            /// The value.
             #[inline]
             pub fn compare_exchange_weak(
                 &self,
@@ -83,17 +83,17 @@ macro_rules! atomic {
                 _: Ordering,
             ) -> Result<$value, $value> {
                 step();
-                if fails_for_no_reason() {
+                if fails_spuriously() {
                     return Err(self.0.load(SeqCst));
                 }
                 self.0.compare_exchange(current, new, SeqCst, SeqCst)
             }
 
-            /// Replaces it by what `change` makes of it, unless that is nothing; answers what it was.
+            /// Replaces the value by the result of `change`, unless that is `None`; returns the one before.
             ///
             /// # Errors
             ///
-            /// What it is, if nothing was made of it.
+            /// The value, if `change` returned `None`.
             pub fn fetch_update(
                 &self,
                 _: Ordering,
@@ -104,21 +104,21 @@ macro_rules! atomic {
                 self.0.fetch_update(SeqCst, SeqCst, change)
             }
 
-            /// Adds the bits of another value; answers what it was.
+            /// Sets the bits of another value; returns the value before.
             #[inline]
             pub fn fetch_or(&self, value: $value, _: Ordering) -> $value {
                 step();
                 self.0.fetch_or(value, SeqCst)
             }
 
-            /// Keeps the bits of another value; answers what it was.
+            /// Clears the bits that another value lacks; returns the value before.
             #[inline]
             pub fn fetch_and(&self, value: $value, _: Ordering) -> $value {
                 step();
                 self.0.fetch_and(value, SeqCst)
             }
 
-            /// Its value, which no other thread can have at the moment.
+            /// The value, which no other thread can access at the moment.
             pub fn get_mut(&mut self) -> &mut $value {
                 self.0.get_mut()
             }
@@ -143,28 +143,28 @@ macro_rules! numbers {
             atomic!($name, $value);
 
             impl $name {
-                /// Adds, around the end of the range; answers what it was.
+                /// Adds, wrapping around; returns the value before.
                 #[inline]
                 pub fn fetch_add(&self, value: $value, _: Ordering) -> $value {
                     step();
                     self.0.fetch_add(value, SeqCst)
                 }
 
-                /// Subtracts, around the end of the range; answers what it was.
+                /// Subtracts, wrapping around; returns the value before.
                 #[inline]
                 pub fn fetch_sub(&self, value: $value, _: Ordering) -> $value {
                     step();
                     self.0.fetch_sub(value, SeqCst)
                 }
 
-                /// The larger one from now on; answers what it was.
+                /// Sets the larger of the two values; returns the value before.
                 #[inline]
                 pub fn fetch_max(&self, value: $value, _: Ordering) -> $value {
                     step();
                     self.0.fetch_max(value, SeqCst)
                 }
 
-                /// The smaller one from now on; answers what it was.
+                /// Sets the smaller of the two values; returns the value before.
                 #[inline]
                 pub fn fetch_min(&self, value: $value, _: Ordering) -> $value {
                     step();

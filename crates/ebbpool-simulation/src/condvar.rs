@@ -4,9 +4,9 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::mutex::{MutexGuard, Waits};
+use crate::mutex::{MutexGuard, WaiterCount};
 use crate::time::Instant;
-use crate::world::{self, On, Woken, step};
+use crate::world::{self, BlockedOn, WakeReason, step};
 
 /// As `parking_lot::Condvar`.
 #[derive(Debug, Default)]
@@ -20,14 +20,14 @@ pub struct Condvar {
 pub struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
-    /// True if the time was up before a thread notified this one.
+    /// True if the deadline passed before another thread notified this one.
     pub fn timed_out(self) -> bool {
         self.0
     }
 }
 
 impl Condvar {
-    /// No thread waits.
+    /// A condition variable for which no thread waits.
     pub const fn new() -> Self {
         Condvar {
             waiting: AtomicUsize::new(0),
@@ -35,11 +35,11 @@ impl Condvar {
         }
     }
 
-    fn on(&self) -> On {
-        On::Condvar((&raw const self.waiting).addr())
+    fn on(&self) -> BlockedOn {
+        BlockedOn::Condvar((&raw const self.waiting).addr())
     }
 
-    /// Waits until another thread notifies this one, or for no reason. The lock is given back meanwhile.
+    /// Waits until another thread notifies this one, or a spurious wakeup. The lock is released meanwhile.
     #[track_caller]
     pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
         if world::is_simulated() {
@@ -49,7 +49,7 @@ impl Condvar {
         }
     }
 
-    /// As [`wait`](Self::wait), and no longer than until a moment.
+    /// As [`wait`](Self::wait), until a deadline at most.
     #[track_caller]
     pub fn wait_until<T: ?Sized>(
         &self,
@@ -63,7 +63,7 @@ impl Condvar {
         }
     }
 
-    /// As [`wait`](Self::wait), and no longer than so long.
+    /// As [`wait`](Self::wait), for a time at most.
     #[track_caller]
     pub fn wait_for<T: ?Sized>(
         &self,
@@ -109,17 +109,17 @@ impl Condvar {
         let Some(thread) = world::blocking() else {
             return WaitTimeoutResult(true);
         };
-        guard.let_go();
+        guard.release();
         let woken = {
             self.waiting.fetch_add(1, Ordering::Relaxed);
-            let _waits = Waits(&self.waiting);
+            let _waits = WaiterCount(&self.waiting);
             thread.block(self.on(), deadline.map(Instant::since_begin), at)
         };
-        guard.take_again(at);
-        WaitTimeoutResult(woken == Woken::TimedOut)
+        guard.reacquire(at);
+        WaitTimeoutResult(woken == WakeReason::TimedOut)
     }
 
-    /// Wakes one of those that wait.
+    /// Wakes one of the threads that wait.
     pub fn notify_one(&self) -> bool {
         step();
         self.plain.notify_one();
@@ -130,7 +130,7 @@ impl Condvar {
         waits
     }
 
-    /// Wakes all that wait.
+    /// Wakes all threads that wait.
     pub fn notify_all(&self) -> usize {
         step();
         self.plain.notify_all();

@@ -29,7 +29,7 @@ pub struct SyncSender<T>(Arc<Channel<T>>);
 /// As `std::sync::mpsc::Receiver`.
 pub struct Receiver<T>(Arc<Channel<T>>);
 
-/// As `std::sync::mpsc::sync_channel`; a length of 0 is as 1.
+/// As `std::sync::mpsc::sync_channel`; a length of 0 means 1.
 pub fn sync_channel<T>(most: usize) -> (SyncSender<T>, Receiver<T>) {
     let channel = Arc::new(Channel {
         state: Mutex::new(State {
@@ -68,7 +68,7 @@ impl<T> SyncSender<T> {
     ///
     /// # Errors
     ///
-    /// If there is none, or no receiver any more.
+    /// If there is no room, or no receiver any more.
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
         let mut state = self.0.state.lock();
         if !state.has_receiver {
@@ -85,7 +85,7 @@ impl<T> SyncSender<T> {
 }
 
 impl<T> Receiver<T> {
-    /// Waits for what comes next.
+    /// Waits for the next value.
     ///
     /// # Errors
     ///
@@ -94,20 +94,20 @@ impl<T> Receiver<T> {
         self.receive(None).map_err(|_| RecvError)
     }
 
-    /// Waits for what comes next, and no longer than so long.
+    /// Waits for the next value, for a time at most.
     ///
     /// # Errors
     ///
-    /// If nothing came, or there is no sender any more.
+    /// If no value was sent in that time, or there is no sender any more.
     pub fn recv_timeout(&self, longest: Duration) -> Result<T, RecvTimeoutError> {
         self.receive(Instant::now().checked_add(longest))
     }
 
-    /// What is there.
+    /// The next value, if there is one.
     ///
     /// # Errors
     ///
-    /// If nothing is, or there is no sender any more.
+    /// If there is no value, or no sender any more.
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         let mut state = self.0.state.lock();
         match state.queue.pop_front() {

@@ -5,26 +5,26 @@ use std::ops::{Deref, DerefMut};
 use std::panic::Location;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::world::{self, On, step};
+use crate::world::{self, BlockedOn, step};
 
 /// As `parking_lot::Mutex`.
 #[derive(Default)]
 pub struct Mutex<T: ?Sized> {
-    /// Threads that wait, in a run.
+    /// The number of threads that wait, in a run.
     waiting: AtomicUsize,
     inner: parking_lot::Mutex<T>,
 }
 
 /// As `parking_lot::MutexGuard`.
-#[must_use = "the lock is given back when this is dropped"]
+#[must_use = "the lock is released when this is dropped"]
 pub struct MutexGuard<'m, T: ?Sized> {
     lock: &'m Mutex<T>,
-    /// Nothing only while its thread waits for a condition.
+    /// `None` only while its thread waits for a condition.
     inner: Option<parking_lot::MutexGuard<'m, T>>,
 }
 
 impl<T> Mutex<T> {
-    /// Not locked.
+    /// A lock that no thread holds.
     pub const fn new(value: T) -> Self {
         Mutex {
             waiting: AtomicUsize::new(0),
@@ -32,15 +32,15 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// What it protects.
+    /// The protected value.
     pub fn into_inner(self) -> T {
         self.inner.into_inner()
     }
 }
 
 impl<T: ?Sized> Mutex<T> {
-    fn on(&self) -> On {
-        On::Lock((&raw const self.waiting).addr())
+    fn on(&self) -> BlockedOn {
+        BlockedOn::Lock((&raw const self.waiting).addr())
     }
 
     /// Waits until no other thread has it.
@@ -62,19 +62,19 @@ impl<T: ?Sized> Mutex<T> {
                 return self.inner.lock();
             };
             self.waiting.fetch_add(1, Ordering::Relaxed);
-            let _waits = Waits(&self.waiting);
+            let _waits = WaiterCount(&self.waiting);
             thread.block(self.on(), None, at);
         }
     }
 
-    /// Nothing if another thread has it.
+    /// Takes the lock; `None` if another thread has it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         step();
         let inner = Some(self.inner.try_lock()?);
         Some(MutexGuard { lock: self, inner })
     }
 
-    /// What it protects, which no other thread can have at the moment.
+    /// The protected value, which no other thread can access at the moment.
     pub fn get_mut(&mut self) -> &mut T {
         self.inner.get_mut()
     }
@@ -94,29 +94,28 @@ impl<T: ?Sized> Mutex<T> {
     }
 }
 
-/// One that waits, also if it unwinds.
-pub(crate) struct Waits<'w>(pub(crate) &'w AtomicUsize);
+/// Counts a thread that waits, until this is dropped, also by unwinding.
+pub(crate) struct WaiterCount<'w>(pub(crate) &'w AtomicUsize);
 
-impl Drop for Waits<'_> {
+impl Drop for WaiterCount<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl<'m, T: ?Sized> MutexGuard<'m, T> {
-    /// The lock itself, for waiting outside a run.
+    /// The guard of the real lock, for waiting outside a run.
     pub(crate) fn plain(&mut self) -> Option<&mut parking_lot::MutexGuard<'m, T>> {
         self.inner.as_mut()
     }
 
-    /// Gives the lock back for as long as a thread waits for a condition. No step is in between: the
-    /// thread is to block at once.
-    pub(crate) fn let_go(&mut self) {
+    /// Releases the lock while a thread waits for a condition. There is no step before the thread blocks.
+    pub(crate) fn release(&mut self) {
         self.inner = None;
         self.lock.wake();
     }
 
-    pub(crate) fn take_again(&mut self, at: &'static Location<'static>) {
+    pub(crate) fn reacquire(&mut self, at: &'static Location<'static>) {
         self.inner = Some(self.lock.take(at));
     }
 }
@@ -136,7 +135,7 @@ impl<T: ?Sized> Deref for MutexGuard<'_, T> {
     fn deref(&self) -> &T {
         self.inner
             .as_ref()
-            .expect("a thread that waits looks at nothing")
+            .expect("a thread that waits does not access the value")
     }
 }
 
@@ -144,7 +143,7 @@ impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         self.inner
             .as_mut()
-            .expect("a thread that waits looks at nothing")
+            .expect("a thread that waits does not access the value")
     }
 }
 

@@ -1,14 +1,14 @@
-//! Random numbers that can be repeated.
+//! Repeatable random numbers.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// The same numbers for the same seed, on every machine.
+/// A source of random numbers: the same numbers for the same seed, on every machine.
 #[derive(Clone, Debug)]
 pub struct Random(Xoshiro256PlusPlus);
 
 impl Random {
-    /// A stream of its own for each seed.
+    /// The source for this seed.
     pub fn new(seed: u64) -> Self {
         Random(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
@@ -28,7 +28,7 @@ impl Random {
         self.below(count) == 0
     }
 
-    /// One of several.
+    /// One of several values.
     pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len() as u64) as usize]
     }

@@ -5,8 +5,8 @@ use std::ops::{Deref, DerefMut};
 use std::panic::Location;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::mutex::Waits;
-use crate::world::{self, On, step};
+use crate::mutex::WaiterCount;
+use crate::world::{self, BlockedOn, step};
 
 /// As `parking_lot::RwLock`.
 #[derive(Default)]
@@ -16,23 +16,23 @@ pub struct RwLock<T: ?Sized> {
 }
 
 /// As `parking_lot::RwLockReadGuard`.
-#[must_use = "the lock is given back when this is dropped"]
+#[must_use = "the lock is released when this is dropped"]
 pub struct RwLockReadGuard<'l, T: ?Sized> {
     lock: &'l RwLock<T>,
-    /// Nothing only while it is dropped.
+    /// `None` only while it is dropped.
     inner: Option<parking_lot::RwLockReadGuard<'l, T>>,
 }
 
 /// As `parking_lot::RwLockWriteGuard`.
-#[must_use = "the lock is given back when this is dropped"]
+#[must_use = "the lock is released when this is dropped"]
 pub struct RwLockWriteGuard<'l, T: ?Sized> {
     lock: &'l RwLock<T>,
-    /// Nothing only while it is dropped.
+    /// `None` only while it is dropped.
     inner: Option<parking_lot::RwLockWriteGuard<'l, T>>,
 }
 
 impl<T> RwLock<T> {
-    /// Not locked.
+    /// A lock that no thread holds.
     pub const fn new(value: T) -> Self {
         RwLock {
             waiting: AtomicUsize::new(0),
@@ -40,15 +40,15 @@ impl<T> RwLock<T> {
         }
     }
 
-    /// What it protects.
+    /// The protected value.
     pub fn into_inner(self) -> T {
         self.inner.into_inner()
     }
 }
 
 impl<T: ?Sized> RwLock<T> {
-    fn on(&self) -> On {
-        On::Lock((&raw const self.waiting).addr())
+    fn on(&self) -> BlockedOn {
+        BlockedOn::Lock((&raw const self.waiting).addr())
     }
 
     fn take<'l, G>(
@@ -66,7 +66,7 @@ impl<T: ?Sized> RwLock<T> {
                 return plainly(&self.inner);
             };
             self.waiting.fetch_add(1, Ordering::Relaxed);
-            let _waits = Waits(&self.waiting);
+            let _waits = WaiterCount(&self.waiting);
             thread.block(self.on(), None, at);
         }
     }
@@ -97,21 +97,21 @@ impl<T: ?Sized> RwLock<T> {
         }
     }
 
-    /// Nothing if a thread has it for writing.
+    /// Takes the lock for reading; `None` if a thread has it for writing.
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
         step();
         let inner = Some(self.inner.try_read()?);
         Some(RwLockReadGuard { lock: self, inner })
     }
 
-    /// Nothing if another thread has it.
+    /// Takes the lock for writing; `None` if another thread has it.
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
         step();
         let inner = Some(self.inner.try_write()?);
         Some(RwLockWriteGuard { lock: self, inner })
     }
 
-    /// What it protects, which no other thread can have at the moment.
+    /// The protected value, which no other thread can access at the moment.
     pub fn get_mut(&mut self) -> &mut T {
         self.inner.get_mut()
     }

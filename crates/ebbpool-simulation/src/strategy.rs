@@ -1,19 +1,19 @@
-//! When the running thread is interrupted, and which one goes on.
+//! The scheduling strategies: when the running thread is interrupted, and which thread goes on.
 
 use crate::random::Random;
 
-/// The most steps of a thread before the scheduler looks for sleepers whose time has come.
+/// The most steps of a thread before the scheduler looks for sleepers whose deadline has passed.
 const LONGEST_STRETCH: u64 = 4096;
 
-/// Steps after which a thread that never blocks is interrupted in any case, lest it wait in a circle for
-/// one that cannot run.
+/// The number of steps after which a thread that never blocks is interrupted in any case, so that it does not wait
+/// for ever for a thread that cannot run.
 pub(crate) const FAIR: u64 = 20_000;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Strategy {
     /// After a random number of steps any other thread goes on.
     Random { mean: u64 },
-    /// The thread of the highest priority goes on; at a few steps that one gets the lowest.
+    /// The thread with the highest priority goes on; at a few steps it gets the lowest priority.
     Priorities { changes: Vec<u64> },
 }
 
@@ -35,7 +35,7 @@ impl Strategy {
         matches!(self, Strategy::Priorities { .. })
     }
 
-    /// Steps for which the thread that is about to run is not asked again.
+    /// The number of steps that the thread that is about to run may make before the scheduler decides again.
     pub(crate) fn stretch(&self, steps: u64, random: &mut Random) -> u64 {
         let stretch = match self {
             Strategy::Random { mean } => random.below(mean * 2),
@@ -46,10 +46,10 @@ impl Strategy {
         stretch.min(LONGEST_STRETCH)
     }
 
-    /// Whether the running thread is to make way now. `steps` are the run's so far, `in_one_go` the thread's since
-    /// it got the turn.
-    pub(crate) fn makes_way(&mut self, steps: u64, in_one_go: u64) -> bool {
-        if in_one_go >= FAIR {
+    /// Whether the running thread has to yield now. `steps` is the number of the run's steps so far, `since_switch` the
+    /// number of the thread's steps since it got the turn.
+    pub(crate) fn has_to_yield(&mut self, steps: u64, since_switch: u64) -> bool {
+        if since_switch >= FAIR {
             return true;
         }
         match self {

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 pub use std::thread::{Result, panicking};
 
 use crate::time::Instant;
-use crate::world::{self, On, step};
+use crate::world::{self, BlockedOn, step};
 
 /// As `std::thread::Builder`.
 #[derive(Debug, Default)]
@@ -37,13 +37,13 @@ impl Builder {
         Builder::default()
     }
 
-    /// Its name, for reports.
+    /// The thread's name, for reports.
     pub fn name(mut self, name: String) -> Self {
         self.name = Some(name);
         self
     }
 
-    /// Starts the thread. A panic that leaves it ends the run.
+    /// Starts the thread. If it ends with a panic, the run fails.
     ///
     /// # Errors
     ///
@@ -83,11 +83,11 @@ pub fn spawn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Jo
 }
 
 impl<T> JoinHandle<T> {
-    /// Waits for the thread's end; answers what it answered.
+    /// Waits for the thread's end; returns its value.
     ///
     /// # Errors
     ///
-    /// If a panic left the thread.
+    /// If the thread ended with a panic.
     #[track_caller]
     pub fn join(self) -> Result<T> {
         match self.0 {
@@ -118,7 +118,7 @@ fn wait_for_end(task: usize, at: &'static Location<'static>) {
         if run.has_ended(task) {
             return;
         }
-        run.block(On::End(task), None, at);
+        run.block(BlockedOn::End(task), None, at);
     }
 }
 
@@ -129,7 +129,7 @@ pub fn sleep(time: Duration) {
         return std::thread::sleep(time);
     };
     let until = Instant::now().checked_add(time).map(Instant::since_begin);
-    run.block(On::Time, until, Location::caller());
+    run.block(BlockedOn::Time, until, Location::caller());
 }
 
 /// As `std::thread::yield_now`: a step, after which any thread may go on.
@@ -138,7 +138,7 @@ pub fn yield_now() {
     sleep(Duration::ZERO);
 }
 
-/// Threads that may borrow what is around them. See [`scope`].
+/// Threads that may borrow from their surrounding scope. See [`scope`].
 pub struct Scope<'scope, 'env: 'scope> {
     plain: &'scope std::thread::Scope<'scope, 'env>,
     tasks: RefCell<Vec<usize>>,
@@ -150,8 +150,8 @@ pub struct ScopedJoinHandle<'scope, T> {
     task: Option<usize>,
 }
 
-/// As `std::thread::scope`, but only the calling thread spawns. These threads are started anew each time,
-/// which takes longer than a short run does: for many runs, use [`spawn`].
+/// As `std::thread::scope`, but only the calling thread may spawn. These threads are not reused, and starting them
+/// takes longer than a short run: for many runs, use [`spawn`].
 #[track_caller]
 pub fn scope<'env, R>(work: impl for<'scope> FnOnce(&Scope<'scope, 'env>) -> R) -> R {
     let at = Location::caller();
@@ -174,14 +174,14 @@ impl<'scope> Scope<'scope, '_> {
         &self,
         work: impl FnOnce() -> T + Send + 'scope,
     ) -> ScopedJoinHandle<'scope, T> {
-        let place = world::blocking().map(|run| run.adopt("scoped"));
-        let task = place.as_ref().map(|place| place.task);
+        let adopted = world::blocking().map(|run| run.adopt("scoped"));
+        let task = adopted.as_ref().map(|adopted| adopted.task);
         self.tasks.borrow_mut().extend(task);
-        let plain = self.plain.spawn(move || match place {
+        let plain = self.plain.spawn(move || match adopted {
             None => Some(work()),
-            Some(place) => {
+            Some(adopted) => {
                 let mut answer = None;
-                place.run(|| answer = Some(work()));
+                adopted.run(|| answer = Some(work()));
                 answer
             }
         });
@@ -191,11 +191,11 @@ impl<'scope> Scope<'scope, '_> {
 }
 
 impl<T> ScopedJoinHandle<'_, T> {
-    /// Waits for the thread's end; answers what it answered.
+    /// Waits for the thread's end; returns its value.
     ///
     /// # Errors
     ///
-    /// If a panic left the thread.
+    /// If the thread ended with a panic.
     #[track_caller]
     pub fn join(self) -> Result<T> {
         if let Some(task) = self.task {

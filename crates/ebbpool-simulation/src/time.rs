@@ -24,12 +24,12 @@ impl Instant {
         self.0
     }
 
-    /// Time since then.
+    /// The time since this moment.
     pub fn elapsed(&self) -> Duration {
         Instant::now().duration_since(*self)
     }
 
-    /// Time from an earlier moment to this one; zero from a later one.
+    /// The time from an earlier moment to this one; zero from a later one.
     pub fn duration_since(&self, earlier: Instant) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
@@ -39,18 +39,18 @@ impl Instant {
         self.duration_since(earlier)
     }
 
-    /// As [`duration_since`](Self::duration_since), and nothing from a later moment.
+    /// As [`duration_since`](Self::duration_since), but `None` from a later moment.
     pub fn checked_duration_since(&self, earlier: Instant) -> Option<Duration> {
         self.0.checked_sub(earlier.0)
     }
 
-    /// A later moment; nothing where the system's clock could not hold it.
+    /// A later moment; `None` if the clock cannot represent it.
     pub fn checked_add(&self, time: Duration) -> Option<Self> {
         let sum = self.0.checked_add(time)?;
         (sum.as_secs() <= i64::MAX as u64).then_some(Instant(sum))
     }
 
-    /// An earlier moment; nothing before the clock's begin.
+    /// An earlier moment; `None` before the clock's begin.
     pub fn checked_sub(&self, time: Duration) -> Option<Self> {
         self.0.checked_sub(time).map(Instant)
     }

@@ -1,4 +1,4 @@
-//! Threads of the operating system, kept from run to run: starting one takes longer than a short run.
+//! Threads of the operating system, which are reused from run to run: starting one takes longer than a short run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,13 +8,13 @@ use parking_lot::Mutex;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A thread that runs only while it has been granted the turn.
+/// A thread that runs only while it has the turn.
 pub(crate) struct Worker {
     thread: Mutex<Option<Thread>>,
-    /// It waits for another job after each.
+    /// It waits for another job after each one.
     lasts: bool,
     granted: AtomicBool,
-    /// The steps that go with the turn.
+    /// The number of steps granted with the turn.
     stretch: AtomicU64,
     job: Mutex<Option<Job>>,
 }
@@ -22,7 +22,7 @@ pub(crate) struct Worker {
 static IDLE: Mutex<Vec<Arc<Worker>>> = Mutex::new(Vec::new());
 
 impl Worker {
-    /// For a thread that is started otherwise.
+    /// A worker for a thread that is started elsewhere.
     pub(crate) fn unbound() -> Arc<Self> {
         Self::new(false)
     }
@@ -37,12 +37,12 @@ impl Worker {
         })
     }
 
-    /// The calling thread is this worker's.
+    /// Binds the calling thread to this worker.
     pub(crate) fn bind(&self) {
         *self.thread.lock() = Some(std::thread::current());
     }
 
-    /// A worker that does `job` once it is granted the turn.
+    /// A worker that does `job` once it gets the turn.
     pub(crate) fn with_job(job: Job) -> std::io::Result<Arc<Self>> {
         let worker = match IDLE.lock().pop() {
             Some(worker) => worker,
@@ -70,7 +70,7 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Its job is done: it may have another one, if it waits for more.
+    /// Makes the worker available for another job, if it waits for one.
     pub(crate) fn give_back(self: Arc<Self>) {
         if self.lasts {
             IDLE.lock().push(self);
@@ -85,7 +85,7 @@ impl Worker {
         }
     }
 
-    /// Sleeps until the turn is granted; answers the steps that go with it.
+    /// Sleeps until the turn is granted; returns the number of steps granted with it.
     pub(crate) fn wait_for_turn(&self) -> u64 {
         while !self.granted.swap(false, Ordering::Acquire) {
             std::thread::park();

@@ -1,4 +1,4 @@
-//! A run: its threads, its clock, and who has the turn.
+//! A run: its threads, its clock, and the turn that one thread has.
 
 use std::any::Any;
 use std::backtrace::{Backtrace, BacktraceStatus};
@@ -14,31 +14,31 @@ use crate::random::Random;
 use crate::strategy::Strategy;
 use crate::worker::Worker;
 
-/// Steps after which a run that has not ended fails, unless the caller says otherwise.
+/// The default number of steps after which a run that has not ended fails.
 const STEP_LIMIT: u64 = 5_000_000;
 
-/// More steps than anything makes undisturbed.
+/// More steps than any undisturbed work makes.
 const UNDISTURBED: u64 = 1 << 40;
 
-/// One switch in this many wakes a waiter for no reason.
+/// One switch in this many wakes a waiter spuriously.
 const SPURIOUS: u64 = 64;
 
 /// What a blocked thread waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum On {
+pub(crate) enum BlockedOn {
     /// The lock at this address.
     Lock(usize),
     /// The condition variable at this address.
     Condvar(usize),
     /// The end of another thread.
     End(usize),
-    /// Time only.
+    /// Only a deadline.
     Time,
 }
 
-/// Why a thread goes on that was blocked.
+/// Why a blocked thread goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Woken {
+pub(crate) enum WakeReason {
     Notified,
     TimedOut,
 }
@@ -47,10 +47,10 @@ pub(crate) enum Woken {
 enum Status {
     Runnable,
     Blocked {
-        on: On,
+        on: BlockedOn,
         deadline: Option<Duration>,
         at: &'static Location<'static>,
-        /// It blocked while it unwound: it cannot be made to unwind once more.
+        /// It blocked while it unwound, and cannot unwind once more.
         unwinding: bool,
     },
     Ended,
@@ -59,13 +59,13 @@ enum Status {
 struct Task {
     name: String,
     status: Status,
-    woken: Woken,
+    woken: WakeReason,
     priority: u64,
     worker: Arc<Worker>,
 }
 
-/// A run's shared state. Real locks: a simulated thread holds them for a moment only, and never while it
-/// hands over.
+/// A run's shared state. Its locks are real ones: a simulated thread holds them only for a moment, and never while it
+/// hands the turn over.
 pub(crate) struct World {
     seed: u64,
     state: Mutex<State>,
@@ -75,7 +75,7 @@ pub(crate) struct World {
 struct State {
     tasks: Vec<Task>,
     random: Random,
-    /// For the scenario, so that what it draws does not depend on the schedule's draws.
+    /// Random numbers for the scenario, which do not depend on the schedule's random numbers.
     scenario: Random,
     strategy: Strategy,
     spurious: bool,
@@ -83,20 +83,20 @@ struct State {
     quantum: Duration,
     steps: u64,
     step_limit: u64,
-    /// Steps at the last switch.
+    /// The number of steps at the last switch.
     switched_at: u64,
     switches: u64,
     preemptions: u64,
     preemptions_left: u64,
     hash: u64,
     lowest_priority: u64,
-    failure: Option<(Cause, u64)>,
-    /// No thread can go on, and some are in the middle of unwinding: they are left behind.
+    failure: Option<(FailureCause, u64)>,
+    /// No thread can go on, and some are in the middle of unwinding: these are abandoned.
     stuck: bool,
     over: bool,
 }
 
-/// The steps that the running thread may still make before it asks the scheduler.
+/// The number of steps that the running thread may still make before the scheduler decides.
 struct Steps {
     left: Cell<u64>,
     granted: Cell<u64>,
@@ -119,22 +119,22 @@ struct RunHasEnded;
 
 /// Why a run failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// A panic left a thread.
+pub enum FailureCause {
+    /// A thread ended with a panic.
     Panic {
         /// Its name.
         thread: String,
-        /// What the panic said, and where.
+        /// The message and place of the panic.
         message: String,
     },
     /// All threads are blocked, and no deadline is left.
     Deadlock {
-        /// Who waits for what.
+        /// The threads, and what each waits for.
         threads: String,
     },
     /// The run has not ended within its limit of steps.
     NoProgress {
-        /// What the threads are at.
+        /// The threads, and what each is doing.
         threads: String,
     },
 }
@@ -144,24 +144,26 @@ pub enum Cause {
 pub struct Failure {
     /// The run's seed.
     pub seed: u64,
-    /// Why.
-    pub cause: Cause,
-    /// Steps until then.
+    /// Why it failed.
+    pub cause: FailureCause,
+    /// The number of steps until then.
     pub step: u64,
-    /// How often until then a thread was interrupted that could go on.
+    /// The number of preemptions until then.
     pub preemptions: u64,
-    /// Time until then, by the run's clock.
+    /// The time until then, by the run's clock.
     pub time: Duration,
-    /// As [`Outcome::schedule_hash`], until then.
+    /// As [`SimulationOutcome::schedule_hash`], until then.
     pub schedule_hash: u64,
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.cause {
-            Cause::Panic { thread, message } => write!(f, "thread '{thread}' panicked: {message}"),
-            Cause::Deadlock { threads } => write!(f, "no thread can go on:\n{threads}"),
-            Cause::NoProgress { threads } => write!(f, "the run does not end:\n{threads}"),
+            FailureCause::Panic { thread, message } => {
+                write!(f, "thread '{thread}' panicked: {message}")
+            }
+            FailureCause::Deadlock { threads } => write!(f, "no thread can go on:\n{threads}"),
+            FailureCause::NoProgress { threads } => write!(f, "the run does not end:\n{threads}"),
         }?;
         write!(
             f,
@@ -173,24 +175,24 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// A run that ended well.
+/// A run that succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome<R> {
-    /// What the first thread answered.
+pub struct SimulationOutcome<R> {
+    /// The return value of the first thread.
     pub value: R,
-    /// Operations on primitives.
+    /// The number of operations on primitives.
     pub steps: u64,
-    /// How often another thread got the turn.
+    /// The number of times that another thread got the turn.
     pub switches: u64,
-    /// How often a thread was interrupted that could go on.
+    /// The number of times that a thread was interrupted that could go on.
     pub preemptions: u64,
     /// How long it took, by the run's clock.
     pub time: Duration,
-    /// Of who got the turn when: two runs with one hash had the same schedule.
+    /// A hash of the schedule: two runs with the same hash had the same schedule.
     pub schedule_hash: u64,
 }
 
-/// A run to be made.
+/// The settings of a run.
 #[derive(Clone, Debug)]
 pub struct Simulation {
     seed: u64,
@@ -199,7 +201,7 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Everything follows from the seed.
+    /// A run in which everything follows from the seed.
     pub fn new(seed: u64) -> Self {
         Simulation {
             seed,
@@ -208,14 +210,14 @@ impl Simulation {
         }
     }
 
-    /// A run that has not ended after this many steps fails; 5 million without this.
+    /// A run that has not ended after this number of steps fails; 5 million by default.
     pub fn step_limit(mut self, steps: u64) -> Self {
         self.step_limit = steps;
         self
     }
 
-    /// The scheduler interrupts a thread that could go on at most this many times; after that the turn passes
-    /// only where a thread blocks, sleeps or ends.
+    /// The scheduler interrupts threads that could go on at most this many times; after that another thread gets the
+    /// turn only if a thread blocks, sleeps or ends.
     pub fn preemptions(mut self, most: u64) -> Self {
         self.preemptions = most;
         self
@@ -229,7 +231,7 @@ impl Simulation {
     pub fn run<R: Send + 'static>(
         &self,
         first: impl FnOnce() -> R + Send + 'static,
-    ) -> Result<Outcome<R>, Failure> {
+    ) -> Result<SimulationOutcome<R>, Failure> {
         catch_panic_messages();
         let world = Arc::new(World::new(self));
         let answer = Arc::new(Mutex::new(None));
@@ -238,11 +240,11 @@ impl Simulation {
         world.start("first", Box::new(first)).map_err(|error| {
             let message = format!("a thread cannot be started: {error}");
             let thread = "first".into();
-            world.failed(Cause::Panic { thread, message })
+            world.failed(FailureCause::Panic { thread, message })
         })?;
         let state = world.run_to_the_end();
         match (&state.failure, answer.lock().take()) {
-            (None, Some(value)) => Ok(Outcome {
+            (None, Some(value)) => Ok(SimulationOutcome {
                 value,
                 steps: state.steps,
                 switches: state.switches,
@@ -256,9 +258,9 @@ impl Simulation {
             }),
             (None, None) => Err(state.failure(
                 world.seed,
-                Cause::Panic {
+                FailureCause::Panic {
                     thread: "first".into(),
-                    message: "it ended without an answer".into(),
+                    message: "it ended without a value".into(),
                 },
             )),
         }
@@ -273,12 +275,12 @@ impl Simulation {
 pub fn simulate<R: Send + 'static>(
     seed: u64,
     first: impl FnOnce() -> R + Send + 'static,
-) -> Result<Outcome<R>, Failure> {
+) -> Result<SimulationOutcome<R>, Failure> {
     Simulation::new(seed).run(first)
 }
 
-/// The smallest limit on preemptions with which a run fails that fails with `most`, by halving: where a
-/// smaller limit fails and a larger one does not, it may be missed.
+/// The smallest limit on preemptions with which a run fails that fails with `most`. It is found by halving, so a
+/// smaller limit that fails below a larger one that does not may be missed.
 pub fn fewest_preemptions(most: u64, mut fails: impl FnMut(u64) -> bool) -> u64 {
     let (mut passes, mut fewest) = (0, most);
     if fails(0) {
@@ -299,18 +301,18 @@ pub fn is_simulated() -> bool {
     current().is_some()
 }
 
-/// The number of the calling thread in its run, from 0; none outside a run.
+/// The number of the calling thread in its run, from 0; `None` outside a run.
 pub fn thread_number() -> Option<usize> {
     let number = CURRENT.try_with(|current| current.borrow().as_ref().map(|it| it.task));
     number.ok().flatten()
 }
 
-/// Any number, from a stream of the run's own, for what the scenario draws while it runs; 0 outside a run.
+/// A random number for the scenario, from a source of the run's own; 0 outside a run.
 pub fn random() -> u64 {
     current().map_or(0, |it| it.world.state.lock().scenario.any())
 }
 
-/// Ends the run as failed, whatever becomes of the panic that this is: code under test may catch it.
+/// Ends the run as failed, and panics. The run fails even if the code under test catches the panic.
 ///
 /// # Panics
 ///
@@ -320,7 +322,7 @@ pub fn fail(message: String) -> ! {
         let mut state = it.world.state.lock();
         state.account();
         let thread = state.tasks[it.task].name.clone();
-        state.fail(Cause::Panic {
+        state.fail(FailureCause::Panic {
             thread,
             message: message.clone(),
         });
@@ -333,7 +335,7 @@ pub fn fail(message: String) -> ! {
     panic!("{message}")
 }
 
-/// Steps that the run has made so far; 0 outside a run.
+/// The number of steps that the run has made so far; 0 outside a run.
 pub fn steps_so_far() -> u64 {
     let Some(it) = current() else { return 0 };
     let mut state = it.world.state.lock();
@@ -346,29 +348,29 @@ fn current() -> Option<Current> {
     current.ok().flatten()
 }
 
-/// A step of the calling thread: another one may get the turn. Every operation on a primitive is one; a scenario
-/// adds its own where threads meet otherwise.
+/// A step of the calling thread: another one may get the turn. Every operation on a primitive is a step; a scenario
+/// adds its own steps where threads interact in other ways.
 #[inline]
 pub fn step() {
-    let asks = STEPS.with(|steps| {
+    let is_due = STEPS.with(|steps| {
         let left = steps.left.get();
         steps.left.set(left.saturating_sub(1));
         left == 0
     });
-    if asks {
-        ask();
+    if is_due {
+        schedule();
     }
 }
 
 #[cold]
-fn ask() {
+fn schedule() {
     match current() {
         Some(it) => it.world.step(it.task),
         None => grant(u64::MAX),
     }
 }
 
-/// Does `work` without giving the turn away, unless it blocks: for what a scenario does by the way, or very
+/// Does `work` without giving the turn away, unless it blocks: for side work of a scenario, or work that it does very
 /// often.
 pub fn undisturbed<R>(work: impl FnOnce() -> R) -> R {
     if !is_simulated() {
@@ -382,7 +384,7 @@ pub fn undisturbed<R>(work: impl FnOnce() -> R) -> R {
     });
     let answer = work();
     STEPS.with(|steps| {
-        // What was made meanwhile counts for the clock and the limit, and the rest is taken back.
+        // The steps made meanwhile count for the clock and the limit, and the rest is taken back.
         let rest = steps.left.get().saturating_sub(left);
         if rest <= UNDISTURBED && steps.left.get() > left {
             steps.granted.set(steps.granted.get() - rest);
@@ -399,7 +401,7 @@ fn grant(stretch: u64) {
     });
 }
 
-/// What a primitive does that has to block; nothing outside a run.
+/// The calling thread, for a primitive that may have to block; `None` outside a run.
 pub(crate) fn blocking() -> Option<Blocking> {
     current().map(Blocking)
 }
@@ -411,20 +413,20 @@ impl Blocking {
     /// Blocks until another thread wakes it, or until the deadline.
     pub(crate) fn block(
         &self,
-        on: On,
+        on: BlockedOn,
         deadline: Option<Duration>,
         at: &'static Location<'static>,
-    ) -> Woken {
+    ) -> WakeReason {
         let Current { world, task } = &self.0;
         world.block(*task, on, deadline, at)
     }
 
-    pub(crate) fn wake_all(&self, on: On) {
+    pub(crate) fn wake_all(&self, on: BlockedOn) {
         self.0.world.state.lock().wake_all(on);
     }
 
-    /// Wakes one of those that wait, which one follows from the seed.
-    pub(crate) fn wake_one(&self, on: On) {
+    /// Wakes one of the threads that wait; the seed decides which.
+    pub(crate) fn wake_one(&self, on: BlockedOn) {
         self.0.world.state.lock().wake_one(on);
     }
 
@@ -434,13 +436,13 @@ impl Blocking {
         state.now
     }
 
-    /// True once in `count` times, where the run has such events.
+    /// True once in `count` times, if the run has spurious events.
     pub(crate) fn one_in(&self, count: u64) -> bool {
         let mut state = self.0.world.state.lock();
         state.spurious && state.random.one_in(count)
     }
 
-    /// Starts a simulated thread; answers its number.
+    /// Starts a simulated thread; returns its number.
     pub(crate) fn start(
         &self,
         name: &str,
@@ -449,11 +451,11 @@ impl Blocking {
         self.0.world.start(name, work)
     }
 
-    /// Makes a thread that was started otherwise a simulated one; it is to call [`join_run`].
-    pub(crate) fn adopt(&self, name: &str) -> Place {
+    /// Makes a thread that is started elsewhere a simulated one; that thread calls [`AdoptedThread::run`].
+    pub(crate) fn adopt(&self, name: &str) -> AdoptedThread {
         let worker = Worker::unbound();
         let task = self.0.world.state.lock().add(name, Arc::clone(&worker));
-        Place {
+        AdoptedThread {
             world: Arc::clone(&self.0.world),
             task,
             worker,
@@ -465,14 +467,14 @@ impl Blocking {
     }
 }
 
-/// The place in a run of a thread that is not the run's own.
-pub(crate) struct Place {
+/// A simulated thread that the run has not started itself.
+pub(crate) struct AdoptedThread {
     world: Arc<World>,
     pub(crate) task: usize,
     worker: Arc<Worker>,
 }
 
-impl Place {
+impl AdoptedThread {
     /// Does `work` as a simulated thread.
     pub(crate) fn run(self, work: impl FnOnce()) {
         self.worker.bind();
@@ -518,11 +520,11 @@ impl World {
         name: &str,
         work: Box<dyn FnOnce() + Send>,
     ) -> std::io::Result<usize> {
-        // The job needs to know its worker and its number, which are known only afterwards.
+        // The job needs its worker and its number, which are known only afterwards.
         let own = Arc::new(Mutex::new(None::<(usize, Arc<Worker>)>));
-        let (world, known) = (Arc::clone(self), Arc::clone(&own));
+        let (world, assigned) = (Arc::clone(self), Arc::clone(&own));
         let worker = Worker::with_job(Box::new(move || {
-            let found = known.lock().take();
+            let found = assigned.lock().take();
             if let Some((task, worker)) = found {
                 world.run_task(task, &worker, work);
             }
@@ -560,7 +562,7 @@ impl World {
         state.account();
         state.steps += 1;
         if std::thread::panicking() {
-            // It is unwinding, and what it does by the way is one step.
+            // It is unwinding, and all that it does meanwhile is one step.
             return grant(u64::from(u32::MAX));
         }
         if state.failure.is_some() {
@@ -569,7 +571,7 @@ impl World {
         }
         if state.steps >= state.step_limit {
             let threads = state.describe();
-            state.fail(Cause::NoProgress { threads });
+            state.fail(FailureCause::NoProgress { threads });
             drop(state);
             return self.go_on(0);
         }
@@ -581,10 +583,10 @@ impl World {
     fn block(
         &self,
         task: usize,
-        on: On,
+        on: BlockedOn,
         deadline: Option<Duration>,
         at: &'static Location<'static>,
-    ) -> Woken {
+    ) -> WakeReason {
         let mut state = self.state.lock();
         state.account();
         state.steps += 1;
@@ -595,7 +597,7 @@ impl World {
                 resume_unwind(Box::new(RunHasEnded));
             }
             if deadline.is_some() {
-                return Woken::TimedOut;
+                return WakeReason::TimedOut;
             }
         }
         state.tasks[task].status = Status::Blocked {
@@ -606,13 +608,13 @@ impl World {
         };
         match state.next_of_all() {
             Some(next) => self.hand_over(state, task, next),
-            None => self.leave_behind(state, task),
+            None => self.abandon_stuck_threads(state, task),
         }
         self.state.lock().tasks[task].woken
     }
 
-    /// Every thread that is left has blocked while it unwound after the run had failed.
-    fn leave_behind(&self, mut state: MutexGuard<'_, State>, task: usize) {
+    /// Ends the run when every thread that is left has blocked while it unwound after the run had failed.
+    fn abandon_stuck_threads(&self, mut state: MutexGuard<'_, State>, task: usize) {
         state.stuck = true;
         state.over = true;
         let worker = Arc::clone(&state.tasks[task].worker);
@@ -642,10 +644,10 @@ impl World {
         state.account();
         state.steps += 1;
         state.tasks[task].status = Status::Ended;
-        state.wake_all(On::End(task));
+        state.wake_all(BlockedOn::End(task));
         if let Some(message) = panicked {
             let thread = state.tasks[task].name.clone();
-            state.fail(Cause::Panic { thread, message });
+            state.fail(FailureCause::Panic { thread, message });
         }
         if state.tasks.iter().all(|task| task.status == Status::Ended) {
             state.over = true;
@@ -667,11 +669,11 @@ impl World {
         theirs.grant(stretch);
     }
 
-    fn failed(&self, cause: Cause) -> Failure {
+    fn failed(&self, cause: FailureCause) -> Failure {
         self.state.lock().failure(self.seed, cause)
     }
 
-    /// From outside: gives the first thread its turn, and waits until all have ended.
+    /// Called from outside the run: gives the first thread its turn, and waits until all threads have ended.
     fn run_to_the_end(&self) -> MutexGuard<'_, State> {
         let mut state = self.state.lock();
         let stretch = state.stretch_for(0, true);
@@ -698,7 +700,7 @@ impl State {
         self.tasks.push(Task {
             name: name.into(),
             status: Status::Runnable,
-            woken: Woken::Notified,
+            woken: WakeReason::Notified,
             priority,
             worker,
         });
@@ -706,7 +708,7 @@ impl State {
         self.tasks.len() - 1
     }
 
-    /// Adds what the running thread has done since it got the turn, or since this was called.
+    /// Adds the steps that the running thread has made since it got the turn, or since the last call.
     fn account(&mut self) {
         let made = STEPS.with(|steps| {
             let made = steps.granted.get() - steps.left.get();
@@ -718,7 +720,7 @@ impl State {
         self.now = self.now.saturating_add(passed);
     }
 
-    /// A thread of this priority can run: if it goes before the running one, that one has to ask.
+    /// A thread of this priority can run: if priorities count, the scheduler decides again at the next step.
     fn interrupt_soon(&mut self, _priority: u64) {
         if self.strategy.has_priorities() {
             STEPS.with(|steps| {
@@ -728,7 +730,7 @@ impl State {
         }
     }
 
-    fn wake(&mut self, task: usize, woken: Woken) {
+    fn wake(&mut self, task: usize, woken: WakeReason) {
         let task = &mut self.tasks[task];
         task.status = Status::Runnable;
         task.woken = woken;
@@ -736,22 +738,22 @@ impl State {
         self.interrupt_soon(priority);
     }
 
-    fn waiting(&self, on: On) -> impl Iterator<Item = usize> + '_ {
+    fn waiting(&self, on: BlockedOn) -> impl Iterator<Item = usize> + '_ {
         let waits = move |task: &Task| matches!(task.status, Status::Blocked { on: other, .. } if other == on);
         (0..self.tasks.len()).filter(move |&at| waits(&self.tasks[at]))
     }
 
-    fn wake_all(&mut self, on: On) {
+    fn wake_all(&mut self, on: BlockedOn) {
         for task in self.waiting(on).collect::<Vec<_>>() {
-            self.wake(task, Woken::Notified);
+            self.wake(task, WakeReason::Notified);
         }
     }
 
-    fn wake_one(&mut self, on: On) {
+    fn wake_one(&mut self, on: BlockedOn) {
         let waiting: Vec<usize> = self.waiting(on).collect();
         if !waiting.is_empty() {
             let one = self.random.pick(&waiting);
-            self.wake(one, Woken::Notified);
+            self.wake(one, WakeReason::Notified);
         }
     }
 
@@ -763,12 +765,12 @@ impl State {
             } = self.tasks[task].status
                 && deadline <= self.now
             {
-                self.wake(task, Woken::TimedOut);
+                self.wake(task, WakeReason::TimedOut);
             }
         }
     }
 
-    fn wake_for_no_reason(&mut self) {
+    fn wake_spuriously(&mut self) {
         if self.spurious && self.random.one_in(SPURIOUS) {
             let waiting: Vec<usize> = (0..self.tasks.len())
                 .filter(|&at| {
@@ -776,7 +778,7 @@ impl State {
                     matches!(
                         status,
                         Status::Blocked {
-                            on: On::Condvar(_),
+                            on: BlockedOn::Condvar(_),
                             ..
                         }
                     )
@@ -784,7 +786,7 @@ impl State {
                 .collect();
             if !waiting.is_empty() {
                 let one = self.random.pick(&waiting);
-                self.wake(one, Woken::Notified);
+                self.wake(one, WakeReason::Notified);
             }
         }
     }
@@ -794,11 +796,11 @@ impl State {
         (0..self.tasks.len()).filter(runs).collect()
     }
 
-    /// Who goes on after the running thread has used up its stretch.
+    /// The thread that goes on after the running thread has used up its granted steps.
     fn after_a_stretch(&mut self, task: usize) -> usize {
-        let in_one_go = self.steps - self.switched_at;
-        let makes_way = self.strategy.makes_way(self.steps, in_one_go);
-        let forced = in_one_go >= crate::strategy::FAIR;
+        let since_switch = self.steps - self.switched_at;
+        let has_to_yield = self.strategy.has_to_yield(self.steps, since_switch);
+        let forced = since_switch >= crate::strategy::FAIR;
         if self.preemptions_left == 0 && !forced {
             return task;
         }
@@ -811,7 +813,7 @@ impl State {
             return task;
         }
         let next = if self.strategy.has_priorities() {
-            if makes_way {
+            if has_to_yield {
                 self.lowest_priority -= 1;
                 self.tasks[task].priority = self.lowest_priority;
             }
@@ -832,10 +834,10 @@ impl State {
         first.unwrap_or_default()
     }
 
-    /// Who goes on when the running thread cannot; nothing if that is over.
+    /// The thread that goes on when the running thread cannot; `None` if the run is over.
     fn next_of_all(&mut self) -> Option<usize> {
         if self.failure.is_none() {
-            self.wake_for_no_reason();
+            self.wake_spuriously();
             self.wake_expired();
             let mut runnable = self.runnable();
             while runnable.is_empty() {
@@ -845,7 +847,7 @@ impl State {
                 });
                 let Some(next) = deadlines.min() else {
                     let threads = self.describe();
-                    self.fail(Cause::Deadlock { threads });
+                    self.fail(FailureCause::Deadlock { threads });
                     break;
                 };
                 self.now = self.now.max(next);
@@ -862,7 +864,7 @@ impl State {
         self.next_to_unwind()
     }
 
-    /// After a failure one thread after the other unwinds.
+    /// The next thread that unwinds after a failure: they unwind one after the other.
     fn next_to_unwind(&mut self) -> Option<usize> {
         let next = self.tasks.iter().position(|task| match task.status {
             Status::Runnable => true,
@@ -887,12 +889,12 @@ impl State {
         stretch.min(self.step_limit.saturating_sub(self.steps + 1))
     }
 
-    fn fail(&mut self, cause: Cause) {
+    fn fail(&mut self, cause: FailureCause) {
         let step = self.steps;
         self.failure.get_or_insert((cause, step));
     }
 
-    fn failure(&self, seed: u64, cause: Cause) -> Failure {
+    fn failure(&self, seed: u64, cause: FailureCause) -> Failure {
         Failure {
             seed,
             cause,
@@ -913,10 +915,10 @@ impl State {
                     on, deadline, at, ..
                 } => {
                     let what = match on {
-                        On::Lock(_) => "a lock".to_string(),
-                        On::Condvar(_) => "a condition".to_string(),
-                        On::End(other) => format!("the end of '{}'", self.tasks[other].name),
-                        On::Time => "its time".to_string(),
+                        BlockedOn::Lock(_) => "a lock".to_string(),
+                        BlockedOn::Condvar(_) => "a condition".to_string(),
+                        BlockedOn::End(other) => format!("the end of '{}'", self.tasks[other].name),
+                        BlockedOn::Time => "its time".to_string(),
                     };
                     match deadline {
                         Some(until) => {
@@ -935,7 +937,7 @@ impl State {
 
 fn message(payload: Box<dyn Any + Send>) -> String {
     if let Some((mut message, trace)) = LAST_PANIC.take() {
-        // Making the trace readable takes long, and most panics are expected.
+        // Resolving the trace takes long, and most panics are expected.
         if trace.status() == BacktraceStatus::Captured {
             let _ = write!(message, "\n{trace}");
         }
@@ -946,7 +948,7 @@ fn message(payload: Box<dyn Any + Send>) -> String {
         Err(other) => other,
     };
     let text = payload.downcast_ref::<&str>();
-    text.map_or("it says nothing".into(), |text| text.to_string())
+    text.map_or("without a message".into(), |text| text.to_string())
 }
 
 /// Panics of simulated threads are reported by their run, or expected by it.
@@ -959,7 +961,9 @@ fn catch_panic_messages() {
             if shown || !is_simulated() {
                 before(info);
             }
-            let what = info.payload_as_str().unwrap_or("a payload that is no text");
+            let what = info
+                .payload_as_str()
+                .unwrap_or("a payload that is not text");
             let at = info.location().map(|at| format!(", at {at}"));
             let message = format!("{what}{}", at.unwrap_or_default());
             let last = (message, Backtrace::capture());

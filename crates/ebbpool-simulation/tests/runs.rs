@@ -1,14 +1,14 @@
-//! Runs are repeated exactly, find what depends on the schedule, and end.
+//! Runs are repeated exactly, find failures that depend on the schedule, and end.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use ebbpool_simulation::{
-    AtomicU64, Cause, Condvar, Instant, Mutex, Ordering, RwLock, Simulation, fewest_preemptions,
-    mpsc, random, simulate, thread,
+    AtomicU64, Condvar, FailureCause, Instant, Mutex, Ordering, RwLock, Simulation,
+    fewest_preemptions, mpsc, random, simulate, thread,
 };
 
-/// Threads that meet at every kind of primitive.
+/// Threads that interact through every kind of primitive.
 fn busy() -> u64 {
     let count = Arc::new(AtomicU64::new(0));
     let queue = Arc::new((Mutex::new(Vec::new()), Condvar::new(), RwLock::new(0u64)));
@@ -80,7 +80,7 @@ fn parallel_runs_do_not_disturb_each_other() {
 }
 
 #[test]
-fn who_waits_for_what_is_said_of_a_deadlock() {
+fn a_deadlock_reports_which_thread_waits_for_what() {
     let run = |seed| {
         simulate(seed, || {
             let locks = Arc::new((Mutex::new(()), Mutex::new(())));
@@ -99,7 +99,7 @@ fn who_waits_for_what_is_said_of_a_deadlock() {
     let failures: Vec<_> = (0..100).filter_map(|seed| run(seed).err()).collect();
     assert!(!failures.is_empty() && failures.len() < 100);
     for failure in failures {
-        let Cause::Deadlock { threads } = &failure.cause else {
+        let FailureCause::Deadlock { threads } = &failure.cause else {
             panic!("{failure}");
         };
         assert_eq!(threads.matches("for a lock").count(), 2, "{threads}");
@@ -126,14 +126,14 @@ fn time_jumps_to_the_next_deadline_when_no_thread_can_run() {
 }
 
 #[test]
-fn a_thread_that_waits_in_a_circle_ends_the_run() {
+fn a_thread_that_spins_for_ever_ends_the_run() {
     let outcome = Simulation::new(1).step_limit(10_000).run(|| {
         let never = AtomicU64::new(0);
         while never.load(Ordering::Relaxed) == 0 {}
     });
     let failure = outcome.unwrap_err();
     assert!(
-        matches!(failure.cause, Cause::NoProgress { .. }),
+        matches!(failure.cause, FailureCause::NoProgress { .. }),
         "{failure}"
     );
 }
@@ -166,7 +166,7 @@ fn a_panic_in_any_thread_ends_the_run_and_the_others_unwind() {
             waiting.into_iter().for_each(|it| it.join().unwrap());
         });
         let failure = outcome.unwrap_err();
-        let Cause::Panic { message, .. } = &failure.cause else {
+        let FailureCause::Panic { message, .. } = &failure.cause else {
             panic!("{failure}");
         };
         assert!(
@@ -239,7 +239,7 @@ fn outside_a_run_the_primitives_are_plain() {
     let begin = Instant::now();
     let (_sender, receiver) = mpsc::sync_channel::<()>(1);
     assert!(receiver.recv_timeout(Duration::from_millis(1)).is_err());
-    // Time goes on by itself: without a run no thread has to wait for it to jump.
+    // Outside a run time passes by itself, and no clock has to jump.
     while begin.elapsed().is_zero() {
         thread::yield_now();
     }

@@ -21,7 +21,7 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
             let page = pool.fix_read(number)?;
             Ok(u64::from_le_bytes(page[..8].try_into().unwrap_or_default()))
         })
-        .sum::<Result<u64, ebbpool::Error>>()?;
+        .sum::<Result<u64, ebbpool::PoolError>>()?;
     assert_eq!(sum, 999 * 1000 / 2);
     let stats = pool.stats();
     println!(

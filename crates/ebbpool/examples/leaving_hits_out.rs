@@ -1,12 +1,13 @@
-//! What it changes that a policy is not told of every hit: misses, writes and the bill of a trace in the pool
-//! with `exact_hits(true)` and without, as a Markdown table.
+//! Compares a pool that reports every hit to its policy (`exact_hits(true)`) with one that does not: misses, writes
+//! and the bill of a trace, as a Markdown table.
 //!
 //! ```text
 //! cargo run --release -p ebbpool --example leaving_hits_out -- TRACE SHARES ASYMMETRIES POLICY...
 //! cargo run --release -p ebbpool --example leaving_hits_out -- crates/ebbpool-trace/traces/pg-tpcc.parquet 0.01,0.05 1,8,32 ebb lru
 //! ```
 //!
-//! Shares are frames for each page that the trace touches; asymmetries are costs of a write in reads.
+//! Shares are the pool's frames as a share of the pages that the trace touches; asymmetries are costs of a write in
+//! reads.
 
 use std::collections::HashSet;
 use std::error::Error;
@@ -18,10 +19,10 @@ use ebbpool::{PageFormat, PoolOptions};
 use ebbpool_cost::{Asymmetry, OperationCosts};
 use ebbpool_trace::{Batch, Source};
 
-/// References that are decoded at a time.
+/// The number of references that are decoded at a time.
 const BATCH: usize = 1 << 16;
 
-/// A storage without memory: only the counts are of interest.
+/// A storage without memory, since only the counts matter.
 struct Blank {
     pages: u64,
 }
@@ -52,7 +53,7 @@ impl Storage for Blank {
     }
 }
 
-/// A trace, and pages that it may touch.
+/// A trace, and the number of pages that it may touch.
 struct Trace {
     references: Vec<(u64, bool)>,
     pages: u64,
@@ -82,14 +83,14 @@ impl Trace {
         pages.len()
     }
 
-    /// Misses and writes.
+    /// Replays the trace in a pool; returns misses and writes.
     fn replay(
         &self,
         policy: &str,
         frames: u32,
         asymmetry: Asymmetry,
         exact: bool,
-    ) -> Result<(u64, u64), ebbpool::Error> {
+    ) -> Result<(u64, u64), ebbpool::PoolError> {
         let pool = PoolOptions::new(frames)
             .policy(policy)?
             .format(PageFormat::Raw)

@@ -1,5 +1,5 @@
-//! A policy of one's own, run in the pool and compared with those of Ebbpool that see no later references. The
-//! crate `ebbpool` has all that it takes.
+//! A policy of your own, run in the pool and compared with Ebbpool's online policies. This needs only the crate
+//! `ebbpool`.
 
 use ebbpool::policy::{Access, Frame, Lists, Page, Policy, registry};
 use ebbpool::storage::{MemoryStorage, Storage};
@@ -12,7 +12,7 @@ const REFERENCES: u64 = 40_000;
 /// A page write costs as much as this many page reads.
 const R: f64 = 8.0;
 
-/// Least recently used, but a dirty page is passed over once before it goes.
+/// Least recently used, but a dirty page is passed over once before it is evicted.
 struct SecondThoughts {
     order: Lists<1>,
     dirty: Vec<bool>,
@@ -39,10 +39,10 @@ impl Policy for SecondThoughts {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
         loop {
-            let frame = self.order.find_from_lru(0, &may_go)?;
+            let frame = self.order.find_from_lru(0, &may_evict)?;
             let at = frame as usize;
             if !self.dirty[at] || self.passed_over[at] {
                 return Some(frame);
@@ -67,15 +67,16 @@ impl Policy for SecondThoughts {
     }
 }
 
-/// Page reads and writes of a workload in which few pages get most of the reads, and others most of the
-/// writes.
-fn reads_and_writes(options: PoolOptions) -> Result<(u64, u64), ebbpool::Error> {
+/// Page reads and writes of a workload in which a few pages get most of the reads, and others most of the writes.
+fn reads_and_writes(options: PoolOptions) -> Result<(u64, u64), ebbpool::PoolError> {
     let storage = MemoryStorage::new(4096);
-    storage.grow(PAGES).map_err(|source| ebbpool::Error::Grow {
-        pages: PAGES,
-        source,
-    })?;
-    // With given costs, and no threads of its own, the pool does the same each time.
+    storage
+        .grow(PAGES)
+        .map_err(|source| ebbpool::PoolError::Grow {
+            pages: PAGES,
+            source,
+        })?;
+    // With fixed costs, and no background threads, the pool does the same each time.
     let pool = options
         .fixed_costs(OperationCosts::from(Asymmetry::saturating(R)))
         .background(false)

@@ -1,8 +1,8 @@
 //! A log that keeps the write-ahead rule, and redo after a crash.
 //!
-//! Accounts lie on pages; threads add to them, and each addition is acknowledged once the log is
-//! durable up to it. Then the program "crashes": the pool is dropped with its dirty pages, and what the
-//! log had not yet written is gone. Everything acknowledged must come back.
+//! Each page holds an account; threads add to the accounts, and each addition is acknowledged once the log is durable
+//! up to it. Then the program "crashes": the pool is dropped with its dirty pages, and records that the log had not
+//! yet written are lost. Recovery must restore every acknowledged addition.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -22,20 +22,20 @@ const FRAMES: u32 = 8;
 const THREADS: u64 = 4;
 const ADDITIONS: u64 = 10;
 
-/// What a page holds after a change, and a checksum.
+/// The number of bytes of a record: account, balance after the change, and a checksum.
 const RECORD: usize = 32;
 
-/// Records one after the other. The LSN of a record is where it ends, in bytes.
+/// A log file of consecutive records. The LSN of a record is the offset at which it ends, in bytes.
 struct FileLog {
     file: File,
     tail: Mutex<Tail>,
-    /// Whoever syncs holds it.
+    /// Held by the thread that syncs.
     turn: Mutex<()>,
     durable: AtomicU64,
     syncs: AtomicU64,
 }
 
-/// What is not yet written.
+/// The records that are not written yet.
 struct Tail {
     bytes: Vec<u8>,
     end: Lsn,
@@ -59,7 +59,7 @@ impl FileLog {
         })
     }
 
-    /// Appends that the account's page holds this balance now.
+    /// Appends a record: the account's page has this balance now.
     fn append(&self, account: u64, balance: u64) -> Lsn {
         let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
         tail.end += RECORD as u64;
@@ -80,7 +80,7 @@ impl Log for FileLog {
         if self.durable_lsn() >= lsn {
             return Ok(());
         }
-        // Those who wait for their turn mostly find that the one before has synced for them.
+        // A thread that waited for its turn mostly finds that the thread before has synced for it.
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         if self.durable_lsn() >= lsn {
             return Ok(());
@@ -94,7 +94,7 @@ impl Log for FileLog {
         };
         let written = (&self.file).write_all(&bytes);
         if let Err(error) = written.and_then(|()| self.file.sync_data()) {
-            // Nobody knows what of it is in the file: trying again could leave a gap.
+            // It is unknown how much is in the file: another attempt could leave a gap.
             self.tail
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
@@ -125,7 +125,7 @@ fn balance(page: &[u8]) -> u64 {
     page.first_chunk().copied().map_or(0, u64::from_le_bytes)
 }
 
-/// Adds 1, and returns once that survives a crash.
+/// Adds 1 to an account, and returns once that survives a crash.
 fn add_one(pool: &Pool, log: &FileLog, account: u64) -> Outcome<()> {
     let mut page = pool.fix_write(account)?;
     let new = balance(&page) + 1;
@@ -137,7 +137,7 @@ fn add_one(pool: &Pool, log: &FileLog, account: u64) -> Outcome<()> {
     Ok(())
 }
 
-/// Redoes what the log has from `from` on and the pages have not; ends at the first record that was not
+/// Redoes the changes that the log has from `from` on and the pages lack; ends at the first record that was not
 /// written whole.
 fn recover(pool: &Pool, log: &Path, from: Lsn) -> Outcome<u64> {
     let bytes = fs::read(log)?;
@@ -186,7 +186,7 @@ pub fn main() -> Outcome<()> {
         })
     };
     add_at_once()?;
-    // Recovery begins where the last checkpoint says; a program keeps that in a file.
+    // Recovery begins at the LSN of the last checkpoint; a program stores that in a file.
     let checkpoint = pool.checkpoint()?;
     add_at_once()?;
     let acknowledged = 2 * THREADS * ADDITIONS;
@@ -196,7 +196,7 @@ pub fn main() -> Outcome<()> {
         pool.stats().log_forces
     );
 
-    // The crash: dirty pages are lost, and a change that nobody was promised.
+    // The crash: dirty pages are lost, and a change that was never acknowledged.
     let mut page = pool.fix_write(0)?;
     let lsn = log.append(0, 1_000_000);
     page.set_lsn(lsn);

@@ -1,81 +1,81 @@
-//! The threads of a pool: one that writes before it has to be waited for, one that reads ahead.
+//! The threads of a pool: one writes dirty pages before other threads have to wait for that, and one reads ahead.
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::core::Core;
-use crate::frames::State;
+use crate::frames::FrameState;
 use crate::stats::WriteCause;
 use crate::sync::mpsc::{Receiver, RecvTimeoutError};
 use crate::sync::{AtomicBool, Condvar, Instant, Mutex, Ordering};
 
-/// How long the writer sleeps where nobody calls it.
+/// How long the writer sleeps if no thread wakes it.
 const NAP: Duration = Duration::from_millis(50);
 
-/// How often statistics are handed to the `metrics` facade.
+/// How often statistics are passed to the `metrics` facade.
 const PUBLISH_EVERY: Duration = Duration::from_secs(1);
 
-/// After a failure it waits so long, lest it try the same in a circle.
+/// How long the writer pauses after a failure, so that it does not repeat the same attempt without end.
 const AFTER_A_FAILURE: Duration = Duration::from_millis(500);
 
-/// How the writer is called.
+/// Wakes and stops the background threads.
 #[derive(Default)]
 pub(crate) struct Signal {
-    wanted: Mutex<bool>,
-    called: Condvar,
+    requested: Mutex<bool>,
+    woken: Condvar,
     stop: AtomicBool,
 }
 
 impl Signal {
-    /// Pages had to be written by those who wanted frames, or too many are dirty.
+    /// Wakes the writer: a thread had to write a victim itself, or too many pages are dirty.
     pub(crate) fn more_to_do(&self) {
-        let mut wanted = self.wanted.lock();
-        if !*wanted {
-            *wanted = true;
-            self.called.notify_one();
+        let mut requested = self.requested.lock();
+        if !*requested {
+            *requested = true;
+            self.woken.notify_one();
         }
     }
 
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Release);
-        *self.wanted.lock() = true;
-        self.called.notify_all();
+        *self.requested.lock() = true;
+        self.woken.notify_all();
     }
 
     pub(crate) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Acquire)
     }
 
-    /// Sleeps whoever calls, unless told to stop.
+    /// Pauses the calling thread for `time`, or until the pool stops.
     fn pause(&self, time: Duration) {
         let until = Instant::now() + time;
-        let mut wanted = self.wanted.lock();
-        while !self.stopped() && !self.called.wait_until(&mut wanted, until).timed_out() {}
+        let mut requested = self.requested.lock();
+        while !self.stopped() && !self.woken.wait_until(&mut requested, until).timed_out() {}
     }
 
     fn sleep(&self, longest: Duration) {
-        let mut wanted = self.wanted.lock();
-        if !*wanted {
-            self.called.wait_for(&mut wanted, longest);
+        let mut requested = self.requested.lock();
+        if !*requested {
+            self.woken.wait_for(&mut requested, longest);
         }
-        *wanted = false;
+        *requested = false;
     }
 }
 
-/// What the writer sees to.
+/// The settings of the background writer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Duties {
-    /// Pages that have to make room next and are to be clean.
+pub(crate) struct WriterSettings {
+    /// The number of next victims that it keeps clean.
     pub(crate) reserve: usize,
     pub(crate) max_dirty_age: Option<Duration>,
 }
 
-/// Writes until it is told to stop.
-pub(crate) fn write(core: &Arc<Core>, duties: Duties, publish: impl Fn()) {
+/// Writes until the pool stops.
+pub(crate) fn write(core: &Arc<Core>, settings: WriterSettings, publish: impl Fn()) {
     let Some(signal) = &core.signal else { return };
     let mut published = Instant::now();
-    let nap = duties.max_dirty_age.map_or(NAP, |age| NAP.min(age / 4));
+    let nap = settings.max_dirty_age.map_or(NAP, |age| NAP.min(age / 4));
     while !signal.stopped() {
         signal.sleep(nap);
         if signal.stopped() {
@@ -83,7 +83,7 @@ pub(crate) fn write(core: &Arc<Core>, duties: Duties, publish: impl Fn()) {
         }
         if core.transfer.check_writable().is_ok() {
             let _span = tracing::debug_span!("background_write").entered();
-            if let Err(error) = work(core, duties) {
+            if let Err(error) = write_due_pages(core, settings) {
                 tracing::warn!(%error, "the background writer could not write");
                 signal.pause(AFTER_A_FAILURE);
             }
@@ -95,7 +95,7 @@ pub(crate) fn write(core: &Arc<Core>, duties: Duties, publish: impl Fn()) {
     }
 }
 
-fn work(core: &Core, duties: Duties) -> Result<(), crate::Error> {
+fn write_due_pages(core: &Core, settings: WriterSettings) -> Result<(), crate::PoolError> {
     let over = core
         .frames
         .dirty()
@@ -107,34 +107,34 @@ fn work(core: &Core, duties: Duties) -> Result<(), crate::Error> {
                 .next_dirty(over.min(core.frames.most_copies()), true, &core.frames);
         core.write_frames(dirty, WriteCause::Background)?;
     }
-    if duties.reserve > 0 && core.policy().is_full(&core.frames) {
+    if settings.reserve > 0 && core.policy().is_full(&core.frames) {
         let dirty = core
             .policy()
-            .next_dirty(duties.reserve, false, &core.frames);
+            .next_dirty(settings.reserve, false, &core.frames);
         core.write_frames(dirty, WriteCause::Background)?;
     }
-    match duties.max_dirty_age {
-        Some(age) => write_the_old(core, age),
+    match settings.max_dirty_age {
+        Some(age) => write_aged(core, age),
         None => Ok(()),
     }
 }
 
-fn write_the_old(core: &Core, age: Duration) -> Result<(), crate::Error> {
+fn write_aged(core: &Core, age: Duration) -> Result<(), crate::PoolError> {
     let age_ms = u32::try_from(age.as_millis()).unwrap_or(u32::MAX);
     // They are written a little early rather than late.
     let due = age_ms - age_ms / 4;
-    let mut old = core.frames.dirty().frames();
-    old.retain(|&frame| {
-        core.frames.state(frame) == State::Dirty && core.frames.dirty_for_ms(frame) >= due
+    let mut aged = core.frames.dirty().frames();
+    aged.retain(|&frame| {
+        core.frames.state(frame) == FrameState::Dirty && core.frames.dirty_for_ms(frame) >= due
     });
-    if old.is_empty() {
+    if aged.is_empty() {
         return Ok(());
     }
-    core.write_frames(old, WriteCause::Background)?;
+    core.write_frames(aged, WriteCause::Background)?;
     core.transfer.sync()
 }
 
-/// Reads ahead until it is told to stop.
+/// Reads ahead until the pool stops.
 pub(crate) fn read(core: &Arc<Core>, ranges: &Receiver<Range<u64>>) {
     loop {
         if core.signal.as_ref().is_some_and(Signal::stopped) {
@@ -143,7 +143,7 @@ pub(crate) fn read(core: &Arc<Core>, ranges: &Receiver<Range<u64>>) {
         match ranges.recv_timeout(NAP) {
             Ok(range) => {
                 let pages = core.pages.load(Ordering::Relaxed);
-                core.bring_in_ahead(range.start..range.end.min(pages));
+                core.fetch_ahead(range.start..range.end.min(pages));
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,

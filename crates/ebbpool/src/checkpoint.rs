@@ -1,57 +1,56 @@
-//! Checkpoints: everything dirty goes to storage, sorted, while the pool is used on.
+//! Checkpoints: all dirty pages are written to storage, sorted, while callers go on using the pool.
 
-use crate::core::{Core, Waiting, Whereabouts, Written};
-use crate::error::Error;
-use crate::frames::{Awaited, Refusal, Shared};
+use crate::core::{Core, PageLocation, Waiting, Written};
+use crate::error::PoolError;
+use crate::frames::{LatchRefusal, SharedLatch, WaitCondition};
 use crate::log::Lsn;
 use crate::stats::WriteCause;
 
-/// How often a checkpoint writes what is dirty because a page could not leave meanwhile.
+/// The number of times that a checkpoint writes the dirty pages, because an eviction was undone meanwhile.
 const MOST_PASSES: usize = 4;
 
-/// What a checkpoint has achieved.
+/// The result of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Checkpoint {
-    /// Every change up to this LSN, inclusive, is in storage and survives a crash: recovery needs
-    /// the log from after it. [`Lsn::MAX`] without a log, and 0 if some page could not be written
-    /// meanwhile. Changes of a page that a panic left abandoned, or that was discarded and not yet
-    /// [redone](crate::WriteGuard::redone), are not covered.
+    /// Every change up to this LSN, inclusive, is in storage and survives a crash: recovery needs the log from after
+    /// it. [`Lsn::MAX`] without a log, and 0 if some page could not be written meanwhile. Changes of a page that a
+    /// panic left abandoned, or that was discarded and not yet [redone](crate::WriteGuard::redone), are not covered.
     pub covered: Lsn,
-    /// Pages that were written.
+    /// The number of pages written.
     pub pages: usize,
 }
 
 impl Core {
-    /// Writes all pages that are dirty now, in ascending order, and syncs. Pages may be changed
-    /// meanwhile. It takes time for the dirty pages, not for the frames. Answers an abandoned page too, if
-    /// there is one.
-    pub(crate) fn checkpoint(&self) -> Result<(Checkpoint, Option<u64>), Error> {
+    /// Writes all pages that are dirty now, in ascending order, and syncs. Pages may be changed meanwhile. The time
+    /// depends on the number of dirty pages, not of frames. Returns also an abandoned page, if there is one.
+    pub(crate) fn checkpoint(&self) -> Result<(Checkpoint, Option<u64>), PoolError> {
         self.transfer.check_writable()?;
         let begin = self.transfer.log().end_lsn();
         let mut pages = 0;
-        // A page that has to leave is not among the dirty ones, and is again if it cannot be written: then what is
-        // dirty is written once more.
+        // A page that is being evicted is not among the dirty ones. If it cannot be written, it is dirty again, and
+        // then the dirty pages are written once more.
         for _ in 0..MOST_PASSES {
-            let came_back = self.policy().came_back();
+            let undone_evictions = self.policy().undone_evictions();
             let dirty = self.dirty_pages();
             let (written, abandoned) = self.write_pages(&dirty)?;
             pages += written;
-            // What is dirty now is not covered, even if another thread takes a copy of it from here on, and what
-            // is on its way now is not: it may still be when the storage is synced.
-            let left_before = self.frames.first_left();
-            self.wait_for_leaving()?;
+            // Changes that are dirty now are not covered, even if another thread copies the page from here on.
+            // Changes in copies in flight are not covered either: they may still be in flight when the storage is
+            // synced.
+            let unwritten_before = self.frames.first_unwritten();
+            self.wait_for_evictions()?;
             self.transfer.sync()?;
-            let first_left = left_before
+            let first_unwritten = unwritten_before
                 .into_iter()
-                .chain(self.frames.first_left())
+                .chain(self.frames.first_unwritten())
                 .min();
-            if self.policy().came_back() != came_back {
+            if self.policy().undone_evictions() != undone_evictions {
                 continue;
             }
             let covered = match begin {
                 0 => Lsn::MAX,
-                begin => first_left.map_or(begin, |lsn| begin.min(lsn - 1)),
+                begin => first_unwritten.map_or(begin, |lsn| begin.min(lsn - 1)),
             };
             self.frames.note_covered(begin);
             return Ok((Checkpoint { covered, pages }, abandoned));
@@ -68,9 +67,9 @@ impl Core {
         dirty
     }
 
-    /// Sees to it that each of the pages that is still there has been clean once, or written, since the call
-    /// began. Answers how many it wrote, and one that is abandoned.
-    fn write_pages(&self, dirty: &[(u64, u32)]) -> Result<(usize, Option<u64>), Error> {
+    /// Ensures that each of the pages that is still resident was clean once, or written, since the call began.
+    /// Returns the number of pages written, and a page that is abandoned, if there is one.
+    fn write_pages(&self, dirty: &[(u64, u32)]) -> Result<(usize, Option<u64>), PoolError> {
         let (mut pages, mut abandoned) = (0, None);
         for batch in dirty.chunks(self.frames.most_copies()) {
             let mut batch = batch.to_vec();
@@ -94,34 +93,36 @@ impl Core {
         Ok((pages, abandoned))
     }
 
-    /// Adds the latch of a page to those of pages to be written, if the page is still there; true if it is
-    /// abandoned. Where it has to wait for the latch, or for another thread's copy, it writes the pages latched so
-    /// far, lest other threads wait for them meanwhile.
+    /// Adds the latch of a page to the latches of pages to be written, if the page is still resident; true if it is
+    /// abandoned. Before it waits for the latch, or for another thread's copy, it writes the pages latched so far, so
+    /// that other threads need not wait for these meanwhile.
     fn latch_to_write<'c>(
         &'c self,
         page: u64,
         frame: u32,
-        latches: &mut Vec<Shared<'c>>,
-    ) -> Result<(bool, Written), Error> {
+        latches: &mut Vec<SharedLatch<'c>>,
+    ) -> Result<(bool, Written), PoolError> {
         let mut waiting = Waiting::new(self);
         let mut written = Written::default();
         loop {
             let since = self.frames.version_now(frame);
             let awaited = match self.frames.share(frame, false) {
-                // That copy may lack the page's latest changes, and may not arrive.
+                // That copy may lack the page's latest changes, and its write may fail.
                 Ok((latch, _)) if latch.page() == page && latch.state().is_in_flight() => {
-                    Awaited::Landing
+                    WaitCondition::Landing
                 }
                 Ok((latch, _)) if latch.page() == page => {
                     latches.push(latch);
                     return Ok((false, written));
                 }
-                Err(Refusal::Abandoned) if self.frames.page_in(frame) == page => {
+                Err(LatchRefusal::Abandoned) if self.frames.page_in(frame) == page => {
                     return Ok((true, written));
                 }
-                // It has left, and so it was written, or it was discarded.
-                Ok(_) | Err(Refusal::Empty | Refusal::Abandoned) => return Ok((false, written)),
-                Err(Refusal::Busy) => Awaited::Shared { since },
+                // It was evicted, and so it was written, or it was discarded.
+                Ok(_) | Err(LatchRefusal::Empty | LatchRefusal::Abandoned) => {
+                    return Ok((false, written));
+                }
+                Err(LatchRefusal::Busy) => WaitCondition::Shared { since },
             };
             let latched = std::mem::take(latches);
             let more = self.write_latched(latched, WriteCause::Checkpoint, true)?;
@@ -131,25 +132,25 @@ impl Core {
         }
     }
 
-    /// Pages that have to leave may still be on their way.
-    fn wait_for_leaving(&self) -> Result<(), Error> {
+    /// Waits until the evictions that are under way have ended.
+    fn wait_for_evictions(&self) -> Result<(), PoolError> {
         let mut policy = self.policy();
-        for page in policy.all_leaving() {
+        for page in policy.pages_being_evicted() {
             Waiting::new(self).for_write(&mut policy, page)?;
         }
         Ok(())
     }
 
     /// Writes one page, if it is resident and dirty, and syncs.
-    pub(crate) fn flush(&self, page: u64) -> Result<(), Error> {
+    pub(crate) fn flush(&self, page: u64) -> Result<(), PoolError> {
         self.transfer.check_writable()?;
         let mut waiting = Waiting::new(self);
         loop {
-            let frame = match self.whereabouts(page) {
-                Whereabouts::Resident(frame) => frame,
-                Whereabouts::NotResident => break,
-                Whereabouts::Leaving => {
-                    // If it cannot be written it comes back, and is dirty.
+            let frame = match self.locate(page) {
+                PageLocation::Resident(frame) => frame,
+                PageLocation::NotResident => break,
+                PageLocation::BeingEvicted => {
+                    // If it cannot be written it stays resident, and is dirty.
                     waiting.for_write(&mut self.policy(), page)?;
                     continue;
                 }
@@ -161,15 +162,15 @@ impl Core {
                     if written.left_to_others.is_empty() {
                         break;
                     }
-                    // That thread's copy may lack the page's latest changes, and may not arrive.
-                    waiting.for_latch(frame, page, Awaited::Landing)?;
+                    // That thread's copy may lack the page's latest changes, and its write may fail.
+                    waiting.for_latch(frame, page, WaitCondition::Landing)?;
                 }
-                Err(Refusal::Abandoned) if self.frames.page_in(frame) == page => {
-                    return Err(Error::Abandoned { page });
+                Err(LatchRefusal::Abandoned) if self.frames.page_in(frame) == page => {
+                    return Err(PoolError::Abandoned { page });
                 }
-                Ok(_) | Err(Refusal::Empty | Refusal::Abandoned) => {}
-                Err(Refusal::Busy) => {
-                    waiting.for_latch(frame, page, Awaited::Shared { since })?;
+                Ok(_) | Err(LatchRefusal::Empty | LatchRefusal::Abandoned) => {}
+                Err(LatchRefusal::Busy) => {
+                    waiting.for_latch(frame, page, WaitCondition::Shared { since })?;
                 }
             }
         }

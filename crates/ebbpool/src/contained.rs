@@ -1,6 +1,6 @@
-//! Panics of foreign code. A caller's storage, log, policy or listener runs while frames are claimed and the
-//! policy's lock is held; a panic that unwound from there would leave both behind for ever. So it ends here, as
-//! an error or as a replacement for what panicked, and the program's log names it.
+//! Contains panics of foreign code. A caller's storage, log, policy or listener runs while frames are claimed and the
+//! policy's lock is held; a panic that unwound from there would leave both taken for ever. So this module catches the
+//! panic, returns an error or replaces the policy that panicked, and logs an error.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -14,15 +14,15 @@ use ebbpool_policy::{
     Access, Costs, DynPolicy, Frame, Gauges, Ghost, NextUse, Page, PolicySpec, registry,
 };
 
-use crate::frames::Memory;
+use crate::frames::FrameMemory;
 use crate::log::{Log, Lsn};
 use crate::storage::{Read, Storage, Write};
 
-/// Victims in a row that may not go, after which a policy is taken for one that does not know what it holds.
-/// Threads may pin a frame after the policy asked about it, but not so often.
+/// The number of victims in a row that cannot be evicted, after which the pool assumes that a policy does not know
+/// which pages it holds. Threads may pin a frame after the policy asked about it, but not that often.
 const MOST_REFUSED: u32 = 1000;
 
-/// What a call answers, or what it panicked with.
+/// Returns the result of a call, or the message of its panic.
 pub(crate) fn contained<R>(what: &str, call: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
         let message = message(&*panic);
@@ -37,7 +37,7 @@ fn message(panic: &(dyn Any + Send)) -> &str {
     text.unwrap_or("without a message")
 }
 
-/// A storage whose panics are failures of what it was asked for.
+/// A storage whose panics become errors of the call.
 pub(crate) struct ContainedStorage<S>(pub(crate) S);
 
 impl<S: Storage> ContainedStorage<S> {
@@ -75,7 +75,7 @@ impl<S: Storage> Storage for ContainedStorage<S> {
     fn sync(&self) -> io::Result<()> {
         self.fallible(S::sync)
     }
-    fn register(&self, memory: &Arc<Memory>) {
+    fn register(&self, memory: &Arc<FrameMemory>) {
         self.0.register(memory);
     }
     fn unit(&self) -> Unit {
@@ -92,7 +92,7 @@ impl<S: Storage> Storage for ContainedStorage<S> {
     }
 }
 
-/// A log whose panics are failures: nothing is durable then.
+/// A log whose panics become errors: nothing is durable then.
 pub(crate) struct ContainedLog(pub(crate) Arc<dyn Log>);
 
 impl Log for ContainedLog {
@@ -103,22 +103,22 @@ impl Log for ContainedLog {
         contained("the log", || self.0.force(lsn)).unwrap_or_else(|why| Err(io::Error::other(why)))
     }
     fn end_lsn(&self) -> Lsn {
-        // Not 0, which a pool without a log answers: a checkpoint would cover everything.
+        // Not 0, which is the end of a missing log: a checkpoint would cover everything.
         contained("the log", || self.0.end_lsn()).unwrap_or(1)
     }
 }
 
-/// A caller's policy. If it panics, or names frames that it does not hold, `lru` takes its place for as long as
-/// the pool lives.
+/// A caller's policy. If it panics, or names frames that it does not hold, `lru` takes its place for as long as the
+/// pool lives.
 pub(crate) struct ContainedPolicy {
     policy: Box<dyn DynPolicy + Send>,
     /// `lru` has taken its place.
     failed: bool,
-    /// It panicked where it could not be replaced; the next call that may change something does that.
+    /// The policy panicked in a call that cannot replace it; the next call with `&mut self` replaces it.
     fails: Cell<bool>,
-    /// What the policy was told of each frame: its page, and the access that made it what it is.
+    /// The reports to the policy about each frame: its page, and the access that made the page clean or dirty.
     held: Vec<Option<(Page, Access)>>,
-    /// Victims in a row that may not go.
+    /// The number of victims in a row that cannot be evicted.
     refused: u32,
     costs: Costs,
 }
@@ -135,7 +135,7 @@ impl ContainedPolicy {
         }
     }
 
-    /// What the policy answers, or the one that takes its place because it panics.
+    /// The result of a call of the policy, or of `lru`, which replaces it if it panics.
     fn call<R>(&mut self, call: impl Fn(&mut dyn DynPolicy) -> R) -> R {
         if !self.failed && !self.fails.get() {
             match contained("the policy", || call(&mut *self.policy)) {
@@ -149,7 +149,7 @@ impl ContainedPolicy {
         call(&mut *self.policy)
     }
 
-    fn ask<R: Default>(&self, call: impl Fn(&dyn DynPolicy) -> R) -> R {
+    fn query<R: Default>(&self, call: impl Fn(&dyn DynPolicy) -> R) -> R {
         match (self.failed, self.fails.get()) {
             (true, _) => call(&*self.policy),
             (false, true) => R::default(),
@@ -164,7 +164,7 @@ impl ContainedPolicy {
 
     fn replace(&mut self) {
         let frames = self.held.len() as u32;
-        tracing::error!("lru replaces pages from now on, since the policy failed");
+        tracing::error!("the policy failed, and lru replaces it");
         let lru = registry::entries().iter().find(|entry| entry.name == "lru");
         let spec = PolicySpec::of(lru.unwrap_or(&registry::entries()[0]));
         let failed = std::mem::replace(&mut self.policy, registry::boxed(&spec, frames));
@@ -192,7 +192,7 @@ impl DynPolicy for ContainedPolicy {
         }
     }
     fn wants_every_hit(&self) -> bool {
-        self.ask(|policy| policy.wants_every_hit())
+        self.query(|policy| policy.wants_every_hit())
     }
     fn left_out(&mut self, hits: u64) {
         self.call(|policy| policy.left_out(hits));
@@ -201,42 +201,46 @@ impl DynPolicy for ContainedPolicy {
         self.call(|policy| policy.miss(page, ghost, access));
     }
     fn prefetch(&self, frame: Frame) {
-        self.ask(|policy| policy.prefetch(frame));
+        self.query(|policy| policy.prefetch(frame));
     }
     fn prefetch_ghost(&self, ghost: Ghost) {
-        self.ask(|policy| policy.prefetch_ghost(ghost));
+        self.query(|policy| policy.prefetch_ghost(ghost));
     }
     fn victim(
         &mut self,
         incoming: Option<(Page, Access)>,
-        may_go: &dyn Fn(Frame) -> bool,
+        may_evict: &dyn Fn(Frame) -> bool,
     ) -> Option<Frame> {
-        let victim = self.call(|policy| policy.victim(incoming, may_go));
+        let victim = self.call(|policy| policy.victim(incoming, may_evict));
         match victim {
             Some(frame) if !self.failed => {
                 if self.holds(frame) {
-                    self.refused = if may_go(frame) { 0 } else { self.refused + 1 };
+                    self.refused = if may_evict(frame) {
+                        0
+                    } else {
+                        self.refused + 1
+                    };
                     if self.refused < MOST_REFUSED {
                         return victim;
                     }
                 }
-                tracing::error!(frame, "the policy's victim may not go");
+                tracing::error!(frame, "the policy's victim cannot be evicted");
                 self.replace();
-                self.policy.victim(incoming, may_go)
+                self.policy.victim(incoming, may_evict)
             }
             victim => victim,
         }
     }
-    fn also_leaving(&self, victim: Frame, leaving: &mut Vec<Frame>) {
-        *leaving = self.ask(|policy| {
-            let mut leaving = Vec::new();
-            policy.also_leaving(victim, &mut leaving);
-            leaving
+    fn also_leaving(&self, victim: Frame, evicted: &mut Vec<Frame>) {
+        *evicted = self.query(|policy| {
+            let mut evicted = Vec::new();
+            policy.also_leaving(victim, &mut evicted);
+            evicted
         });
-        leaving.retain(|&frame| self.holds(frame));
+        evicted.retain(|&frame| self.holds(frame));
     }
     fn padding(&self, victim: Frame) -> Option<NonZeroU64> {
-        self.ask(|policy| policy.padding(victim))
+        self.query(|policy| policy.padding(victim))
     }
     fn admit(&mut self, frame: Frame, page: Page, access: Access) {
         self.call(|policy| policy.admit(frame, page, access));
@@ -260,7 +264,7 @@ impl DynPolicy for ContainedPolicy {
     }
     fn write_with(&self, victim: Frame, max: usize, together: &mut Vec<Frame>) {
         let from = together.len();
-        together.extend(self.ask(|policy| {
+        together.extend(self.query(|policy| {
             let mut together = Vec::new();
             policy.write_with(victim, max, &mut together);
             together
@@ -276,7 +280,7 @@ impl DynPolicy for ContainedPolicy {
         self.call(|policy| policy.costs(costs));
     }
     fn asks_erase_counts(&self) -> bool {
-        self.ask(|policy| policy.asks_erase_counts())
+        self.query(|policy| policy.asks_erase_counts())
     }
     fn erase_count(&mut self, frame: Frame, erases: u32) {
         self.call(|policy| policy.erase_count(frame, erases));
@@ -288,6 +292,6 @@ impl DynPolicy for ContainedPolicy {
         self.call(|policy| policy.prices(Arc::clone(&prices)));
     }
     fn gauges(&self) -> Gauges {
-        self.ask(|policy| policy.gauges())
+        self.query(|policy| policy.gauges())
     }
 }

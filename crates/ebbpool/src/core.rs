@@ -1,45 +1,47 @@
-//! What a pool consists of, and how pages come and go.
+//! What a pool consists of, and how pages are fetched and evicted.
 //!
-//! Who waits for what, cited by its number elsewhere. Together these rule out that threads of the pool wait in a circle:
+//! The rules for waiting, which other modules cite by number. Together they rule out that threads of the pool wait
+//! for each other in a circle:
 //!
-//! 1. A thread that has the policy's lock waits for no latch, no copy to land, no room for copies and no I/O. It tries
-//!    latches, and goes on without those that it does not get.
-//! 2. A thread that waits for a latch, for a copy to land, for a page that leaves, or for a frame has no frame
-//!    claimed, no room for copies and no latch, but for those of guards that the caller has. Guards may make a circle,
-//!    and so the wait ends after [`Limits::patience`].
-//! 3. A thread that has room for copies waits only for I/O, the caller's log, syncs included, and the policy's lock.
-//!    It asked for all of its room at once.
+//! 1. A thread that holds the policy's lock waits for no latch, no copy in flight, no room for copies and no I/O. It
+//!    tries latches, and goes on without those that it does not get.
+//! 2. A thread that waits for a latch, for a copy to land, for the eviction of a page, or for a frame has no frame
+//!    claimed, no room for copies and no latch, except for the latches of guards that the caller holds. Guards may
+//!    form a circle, and so the wait ends after [`Limits::patience`].
+//! 3. A thread that has room for copies waits only for I/O, the caller's log (syncs included), and the policy's lock.
+//!    It took all of its room at once.
 //! 4. A thread that waits for room for copies may have frames claimed and shared latches: a thread that has room
 //!    waits for neither (3).
 //!
-//! So a thread that waits as in 2 waits for one that waits as in 4 at most, that one for one as in 3, and that one for
-//! one as in 1, which does not wait.
+//! So a thread that waits under rule 2 waits at most for one that waits under rule 4, that one for a thread under
+//! rule 3, and that one for a thread under rule 1, which does not wait.
 
 use std::time::Duration;
 
 use ebbpool_policy::Access;
 
 use crate::background::Signal;
-use crate::error::Error;
+use crate::error::PoolError;
 use crate::frames::{
-    Awaited, Claimed, Copied, Exclusive, Fixed, Frames, Refusal, Shared, State, Taken, Wish,
+    ClaimedFrame, CopyInFlight, CopySlot, ExclusiveLatch, FrameState, Frames, HitStatus,
+    LatchRefusal, QueuedWriter, SharedLatch, WaitCondition,
 };
 use crate::options::Limits;
 use crate::read_ahead::ReadAhead;
 use crate::recorder::Recorder;
-use crate::replacement::{Coming, Leaving, Place, Plan, Replacement};
-use crate::rings::{Hit, Next, Rings};
-use crate::scan::Scan;
+use crate::replacement::{Admission, Eviction, FetchPlan, PoolView, Replacement};
+use crate::rings::{Hit, HitFollowUp, Rings};
+use crate::scan::PoolScan;
 use crate::stats::{ReadCause, WriteCause};
 use crate::sync::{AtomicU64, Condvar, Instant, Mutex, MutexGuard, Ordering, thread};
 use crate::table::PageTable;
 use crate::transfer::{Incoming, Outgoing, Transfer};
 
-/// How often somebody who waits for an unpinned frame looks again, at first and at last.
+/// The first and the longest pause between two looks of a thread that waits for an unpinned frame.
 const FIRST_LOOK: Duration = Duration::from_micros(50);
 const LAST_LOOK: Duration = Duration::from_millis(10);
 
-/// Victims that a miss tries to write before it fails.
+/// The number of victims that a miss tries to write before it fails.
 const MOST_VICTIMS: usize = 8;
 
 /// Everything that the threads of a pool share.
@@ -48,80 +50,80 @@ pub(crate) struct Core {
     pub(crate) table: PageTable,
     pub(crate) rings: Rings,
     pub(crate) replacement: Mutex<Replacement>,
-    /// Pages that had to leave have been written.
-    pub(crate) left: Condvar,
+    /// Signalled when the eviction of dirty pages has ended, whether they were written or not.
+    pub(crate) eviction_ended: Condvar,
     pub(crate) transfer: Transfer,
     pub(crate) limits: Limits,
     pub(crate) recorder: Option<Recorder>,
     pub(crate) read_ahead: Option<ReadAhead>,
-    /// To the background writer, if there is one.
+    /// Wakes the background writer, if there is one.
     pub(crate) signal: Option<Signal>,
-    /// Pages that the storage has.
+    /// The number of pages in storage.
     pub(crate) pages: AtomicU64,
 }
 
-/// What a miss came to.
-enum BroughtIn<'c> {
-    /// The page is in this frame, latched for the caller.
-    Here(Claimed<'c>),
-    /// Another thread has brought it in, into this frame.
-    By(u32),
-    /// The caller has waited and asks again.
-    Again,
+/// The result of a miss.
+enum FetchResult<'c> {
+    /// The thread has loaded the page into this frame, which is latched for the caller.
+    Loaded(ClaimedFrame<'c>),
+    /// Another thread has loaded the page, or is loading it, into this frame.
+    LoadedByOther(u32),
+    /// The thread has waited; the caller looks the page up again.
+    Retry,
 }
 
-/// Where a page is, for a caller that needs to know for certain.
+/// Where a page is, for a caller that needs a certain answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Whereabouts {
+pub(crate) enum PageLocation {
     Resident(u32),
-    /// It is being written because it has to leave.
-    Leaving,
+    /// A thread is writing the page in order to evict it.
+    BeingEvicted,
     NotResident,
 }
 
-/// What a page is brought in for.
+/// Why a page is fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// To be fixed.
+pub(crate) enum FetchReason {
+    /// A caller fixes it.
     Fix(Access),
-    /// To be fixed for writing, all zeros, whatever is in storage.
+    /// A caller fixes it for writing, filled with zeros, and does not need what is in storage.
     New,
-    /// Perhaps to be fixed soon.
+    /// A caller will probably fix it soon.
     ReadAhead,
 }
 
-impl Purpose {
+impl FetchReason {
     fn access(self) -> Access {
         match self {
-            Purpose::Fix(access) => access,
-            Purpose::New => Access::Write,
-            Purpose::ReadAhead => Access::Read,
+            FetchReason::Fix(access) => access,
+            FetchReason::New => Access::Write,
+            FetchReason::ReadAhead => Access::Read,
         }
     }
 }
 
 impl Core {
-    pub(crate) fn place(&self) -> Place<'_> {
-        Place {
+    pub(crate) fn view(&self) -> PoolView<'_> {
+        PoolView {
             frames: &self.frames,
             table: &self.table,
             pages: self.pages.load(Ordering::Relaxed),
         }
     }
 
-    /// The policy, who has been told of the calling thread's hits.
+    /// Locks the policy, and reports the calling thread's hits to it.
     pub(crate) fn policy(&self) -> MutexGuard<'_, Replacement> {
         let mut replacement = self.replacement.lock();
         replacement.take_hits(&self.rings, &self.frames);
         replacement
     }
 
-    /// A resident page was fixed: the policy is told, unless it need not be.
+    /// Handles the fix of a resident page: reports it to the policy if the policy needs the report.
     #[inline]
-    fn hit(&self, frame: u32, page: u64, access: Access, fixed: Fixed) {
+    fn hit(&self, frame: u32, page: u64, access: Access, fixed: HitStatus) {
         match fixed {
-            Fixed { told: true, .. } => self.rings.count(),
-            Fixed { fresh: true, .. } if self.frames.take_fresh(frame) => {
+            HitStatus { reported: true, .. } => self.rings.count(),
+            HitStatus { fresh: true, .. } if self.frames.take_fresh(frame) => {
                 self.fixed_ahead(frame, page, access);
             }
             _ => self.note_hit(frame, page, access),
@@ -132,27 +134,27 @@ impl Core {
     fn note_hit(&self, frame: u32, page: u64, access: Access) {
         let hit = Hit::new(frame, page, access);
         match self.rings.note(hit) {
-            Next::Nothing => {}
+            HitFollowUp::Nothing => {}
             next => self.hand_over(next, hit),
         }
     }
 
     #[cold]
-    fn hand_over(&self, next: Next, hit: Hit) {
+    fn hand_over(&self, next: HitFollowUp, hit: Hit) {
         let replacement = match next {
-            Next::HandOver | Next::Tell => Some(self.replacement.lock()),
+            HitFollowUp::HandOver | HitFollowUp::Report => Some(self.replacement.lock()),
             _ => self.replacement.try_lock(),
         };
         if let Some(mut replacement) = replacement {
             replacement.take_hits(&self.rings, &self.frames);
-            if next == Next::Tell {
+            if next == HitFollowUp::Report {
                 replacement.hit(hit, &self.frames);
             }
         }
     }
 
-    /// A page was fixed for the first time since it was brought in ahead of time. The policy took its
-    /// admission for a fix for reading.
+    /// Handles the first fix of a page that was read ahead. The policy has counted its admission as a fix for
+    /// reading.
     #[cold]
     fn fixed_ahead(&self, frame: u32, page: u64, access: Access) {
         match access {
@@ -164,23 +166,27 @@ impl Core {
         }
     }
 
-    /// Where a page is. Without a lock a search may overlook a page, so the answer is asked for under the
-    /// policy's where it would be that the page is not resident.
-    pub(crate) fn whereabouts(&self, page: u64) -> Whereabouts {
+    /// Finds a page. A search without a lock may overlook a page, so a page that is not found is searched for once
+    /// more under the policy's lock.
+    pub(crate) fn locate(&self, page: u64) -> PageLocation {
         if let Some(frame) = self.table.find(page, &self.frames) {
-            return Whereabouts::Resident(frame);
+            return PageLocation::Resident(frame);
         }
         let policy = self.policy();
         match self.table.find_locked(page, &self.frames) {
-            Some(frame) => Whereabouts::Resident(frame),
-            None if policy.is_leaving(page) => Whereabouts::Leaving,
-            None => Whereabouts::NotResident,
+            Some(frame) => PageLocation::Resident(frame),
+            None if policy.is_being_evicted(page) => PageLocation::BeingEvicted,
+            None => PageLocation::NotResident,
         }
     }
 
     /// Fixes a page for reading.
     #[inline]
-    pub(crate) fn share(&self, page: u64, reuse: Option<&mut Scan>) -> Result<Shared<'_>, Error> {
+    pub(crate) fn share(
+        &self,
+        page: u64,
+        reuse: Option<&mut PoolScan>,
+    ) -> Result<SharedLatch<'_>, PoolError> {
         if let Some(recorder) = &self.recorder {
             recorder.note(page, Access::Read);
         }
@@ -195,40 +201,46 @@ impl Core {
     }
 
     #[cold]
-    fn share_slowly(&self, page: u64, mut reuse: Option<&mut Scan>) -> Result<Shared<'_>, Error> {
+    fn share_slowly(
+        &self,
+        page: u64,
+        mut reuse: Option<&mut PoolScan>,
+    ) -> Result<SharedLatch<'_>, PoolError> {
         let mut waiting = Waiting::new(self);
-        let mut known = None;
-        let mut first_asked = None;
+        let mut located = None;
+        let mut first_try = None;
         loop {
-            let found = known.take().or_else(|| self.table.find(page, &self.frames));
+            let found = located
+                .take()
+                .or_else(|| self.table.find(page, &self.frames));
             let Some(frame) = found else {
-                let purpose = Purpose::Fix(Access::Read);
-                match self.bring_in(page, purpose, reuse.as_deref_mut(), &mut waiting)? {
-                    BroughtIn::Here(claimed) => return Ok(claimed.into_shared()),
-                    BroughtIn::By(frame) => known = Some(frame),
-                    BroughtIn::Again => {}
+                let reason = FetchReason::Fix(Access::Read);
+                match self.fetch(page, reason, reuse.as_deref_mut(), &mut waiting)? {
+                    FetchResult::Loaded(claimed) => return Ok(claimed.into_shared()),
+                    FetchResult::LoadedByOther(frame) => located = Some(frame),
+                    FetchResult::Retry => {}
                 }
                 continue;
             };
             let version = self.frames.version_now(frame);
-            let since = match first_asked {
-                Some((of, since)) if of == frame => since,
+            let since = match first_try {
+                Some((tried, since)) if tried == frame => since,
                 _ => version,
             };
-            first_asked = Some((frame, since));
-            // Once a writer has had its turn, this reader does not let another one go first.
+            first_try = Some((frame, since));
+            // Once a writer has had its turn, this reader no longer gives way to writers.
             match self.frames.fix(frame, version == since) {
                 Ok((latch, fixed)) if latch.page() == page => {
                     self.hit(frame, page, Access::Read, fixed);
                     return Ok(latch);
                 }
-                Ok(_) | Err(Refusal::Empty) => {}
-                Err(Refusal::Abandoned) if self.frames.page_in(frame) == page => {
-                    return Err(Error::Abandoned { page });
+                Ok(_) | Err(LatchRefusal::Empty) => {}
+                Err(LatchRefusal::Abandoned) if self.frames.page_in(frame) == page => {
+                    return Err(PoolError::Abandoned { page });
                 }
-                Err(Refusal::Abandoned) => {}
-                Err(Refusal::Busy) => {
-                    waiting.for_latch(frame, page, Awaited::Shared { since })?;
+                Err(LatchRefusal::Abandoned) => {}
+                Err(LatchRefusal::Busy) => {
+                    waiting.for_latch(frame, page, WaitCondition::Shared { since })?;
                 }
             }
         }
@@ -236,29 +248,29 @@ impl Core {
 
     /// Fixes a page for writing.
     #[inline]
-    pub(crate) fn exclude(&self, page: u64) -> Result<Exclusive<'_>, Error> {
+    pub(crate) fn exclude(&self, page: u64) -> Result<ExclusiveLatch<'_>, PoolError> {
         self.transfer.check_writable()?;
-        self.hold_up();
+        self.throttle_fix();
         if let Some(recorder) = &self.recorder {
             recorder.note(page, Access::Write);
         }
-        self.exclude_for(page, Purpose::Fix(Access::Write))
+        self.exclude_for(page, FetchReason::Fix(Access::Write))
     }
 
     /// Fixes a page for writing, all zeros.
-    pub(crate) fn exclude_new(&self, page: u64) -> Result<Exclusive<'_>, Error> {
+    pub(crate) fn exclude_new(&self, page: u64) -> Result<ExclusiveLatch<'_>, PoolError> {
         self.transfer.check_writable()?;
-        self.hold_up();
-        let mut latch = self.exclude_for(page, Purpose::New)?;
+        self.throttle_fix();
+        let mut latch = self.exclude_for(page, FetchReason::New)?;
         latch.bytes_mut().fill(0);
         Ok(latch)
     }
 
     #[inline]
-    fn exclude_for(&self, page: u64, purpose: Purpose) -> Result<Exclusive<'_>, Error> {
+    fn exclude_for(&self, page: u64, reason: FetchReason) -> Result<ExclusiveLatch<'_>, PoolError> {
         if let Some(frame) = self.table.find(page, &self.frames)
-            // Taking the latch makes the page dirty, and so the number is looked at before: another page that came
-            // into the frame in between is written once too often, which does no harm.
+            // Taking the latch makes the page dirty, so the page number is compared before. If another page is loaded
+            // into the frame in between, it is written once too often, which does no harm.
             && self.frames.page_in(frame) == page
             && let Ok((latch, fixed)) = self.frames.exclude(frame)
             && latch.page() == page
@@ -266,20 +278,26 @@ impl Core {
             self.hit(frame, page, Access::Write, fixed);
             return Ok(latch);
         }
-        self.exclude_slowly(page, purpose)
+        self.exclude_slowly(page, reason)
     }
 
     #[cold]
-    fn exclude_slowly(&self, page: u64, purpose: Purpose) -> Result<Exclusive<'_>, Error> {
+    fn exclude_slowly(
+        &self,
+        page: u64,
+        reason: FetchReason,
+    ) -> Result<ExclusiveLatch<'_>, PoolError> {
         let mut waiting = Waiting::new(self);
-        let mut known = None;
+        let mut located = None;
         loop {
-            let found = known.take().or_else(|| self.table.find(page, &self.frames));
+            let found = located
+                .take()
+                .or_else(|| self.table.find(page, &self.frames));
             let Some(frame) = found else {
-                match self.bring_in(page, purpose, None, &mut waiting)? {
-                    BroughtIn::Here(claimed) => return Ok(claimed.into_exclusive()),
-                    BroughtIn::By(frame) => known = Some(frame),
-                    BroughtIn::Again => {}
+                match self.fetch(page, reason, None, &mut waiting)? {
+                    FetchResult::Loaded(claimed) => return Ok(claimed.into_exclusive()),
+                    FetchResult::LoadedByOther(frame) => located = Some(frame),
+                    FetchResult::Retry => {}
                 }
                 continue;
             };
@@ -289,51 +307,51 @@ impl Core {
                         self.hit(frame, page, Access::Write, fixed);
                         return Ok(latch);
                     }
-                    Err(Refusal::Abandoned) if self.frames.page_in(frame) == page => {
-                        return Err(Error::Abandoned { page });
+                    Err(LatchRefusal::Abandoned) if self.frames.page_in(frame) == page => {
+                        return Err(PoolError::Abandoned { page });
                     }
                     _ => {}
                 }
-                waiting.for_latch(frame, page, Awaited::Exclusive)?;
+                waiting.for_latch(frame, page, WaitCondition::Exclusive)?;
             }
         }
     }
 
-    /// Brings a page in that is not resident. Where the page that had to make room cannot be written, others
-    /// are tried: it is not the caller's.
-    fn bring_in<'c>(
+    /// Fetches a page that is not resident. If the victim cannot be written, other victims are tried, because the
+    /// failed write does not concern the caller's page.
+    fn fetch<'c>(
         &'c self,
         page: u64,
-        purpose: Purpose,
-        mut reuse: Option<&mut Scan>,
+        reason: FetchReason,
+        mut reuse: Option<&mut PoolScan>,
         waiting: &mut Waiting<'c>,
-    ) -> Result<BroughtIn<'c>, Error> {
+    ) -> Result<FetchResult<'c>, PoolError> {
         let mut tried = Vec::new();
-        let mut coming = loop {
-            let instead = reuse.as_mut().and_then(|reuse| reuse.instead(self));
-            let coming = {
+        let mut admission = loop {
+            let preferred = reuse.as_mut().and_then(|reuse| reuse.preferred(self));
+            let admission = {
                 let mut policy = self.policy();
-                if let Some(costs) = self.transfer.news_of_costs(policy.costs_told_at()) {
+                if let Some(costs) = self.transfer.costs_to_report(policy.costs_reported_at()) {
                     policy.policy().costs(costs);
                 }
-                match policy.plan(page, purpose.access(), instead, self.place()) {
-                    Plan::Resident(frame) => return Ok(BroughtIn::By(frame)),
-                    Plan::Leaving => {
+                match policy.plan(page, reason.access(), preferred, self.view()) {
+                    FetchPlan::Resident(frame) => return Ok(FetchResult::LoadedByOther(frame)),
+                    FetchPlan::BeingEvicted => {
                         waiting.for_write(&mut policy, page)?;
-                        return Ok(BroughtIn::Again);
+                        return Ok(FetchResult::Retry);
                     }
-                    Plan::AllPinned => {
+                    FetchPlan::AllPinned => {
                         drop(policy);
                         waiting.for_frame()?;
-                        return Ok(BroughtIn::Again);
+                        return Ok(FetchResult::Retry);
                     }
-                    Plan::Coming(coming) => *coming,
+                    FetchPlan::Admit(admission) => *admission,
                 }
             };
-            self.tell_erases(&coming);
-            let victim = coming.replaced.map(|old| old.page);
-            match self.make_room(coming) {
-                Ok(coming) => break coming,
+            self.report_erases(&admission);
+            let victim = admission.replaced.map(|victim| victim.page);
+            match self.make_room(admission) {
+                Ok(admission) => break admission,
                 Err(error) => {
                     let is_hopeless = tried.len() >= MOST_VICTIMS || tried.contains(&victim);
                     if is_hopeless || self.transfer.check_writable().is_err() {
@@ -344,40 +362,43 @@ impl Core {
             }
         };
         self.transfer.counters.misses.add(1);
-        if purpose == Purpose::New {
-            coming.frame.loaded(0, false);
+        if reason == FetchReason::New {
+            admission.frame.loaded(0, false);
         } else {
-            coming = self.read(coming, ReadCause::Miss)?;
+            admission = self.read(admission, ReadCause::Miss)?;
         }
         if let Some(reuse) = reuse {
-            reuse.brought_in(coming.frame.frame(), self);
+            reuse.note_fetched(admission.frame.frame(), self);
         }
-        if let (Some(read_ahead), Purpose::Fix(_)) = (&self.read_ahead, purpose) {
+        if let (Some(read_ahead), FetchReason::Fix(_)) = (&self.read_ahead, reason) {
             read_ahead.missed(page);
         }
-        Ok(BroughtIn::Here(coming.frame))
+        Ok(FetchResult::Loaded(admission.frame))
     }
 
-    /// Brings pages in that will probably be fixed soon, as far as there is room for them.
-    pub(crate) fn bring_in_ahead(&self, pages: impl Iterator<Item = u64>) {
+    /// Fetches pages that will probably be fixed soon, as far as there is room for them.
+    pub(crate) fn fetch_ahead(&self, pages: impl Iterator<Item = u64>) {
         let mut all = Vec::new();
         for page in pages {
             let plan = self
                 .policy()
-                .plan(page, Purpose::ReadAhead.access(), None, self.place());
-            let Plan::Coming(coming) = plan else { continue };
-            self.tell_erases(&coming);
-            // What cannot be written is whoever's who has to write it; those latched so far come.
-            let Ok(coming) = self.make_room(*coming) else {
+                .plan(page, FetchReason::ReadAhead.access(), None, self.view());
+            let FetchPlan::Admit(admission) = plan else {
+                continue;
+            };
+            self.report_erases(&admission);
+            // A failed write of a victim is reported to the next thread that needs it written; the pages latched so
+            // far are still fetched.
+            let Ok(admission) = self.make_room(*admission) else {
                 break;
             };
-            all.push(coming);
+            all.push(admission);
         }
         let mut incoming: Vec<Incoming<'_>> = all
             .iter_mut()
-            .map(|coming| Incoming {
-                page: coming.page,
-                bytes: coming.frame.bytes_mut(),
+            .map(|admission| Incoming {
+                page: admission.page,
+                bytes: admission.frame.bytes_mut(),
             })
             .collect();
         if incoming.is_empty() {
@@ -385,143 +406,138 @@ impl Core {
         }
         let outcomes = self.transfer.read(&mut incoming, ReadCause::ReadAhead);
         drop(incoming);
-        for (mut coming, outcome) in all.into_iter().zip(outcomes) {
+        for (mut admission, outcome) in all.into_iter().zip(outcomes) {
             match outcome {
                 Ok(lsn) => {
-                    coming.frame.loaded(lsn, true);
-                    coming.frame.release();
+                    admission.frame.loaded(lsn, true);
+                    admission.frame.release();
                 }
-                // Whoever fixes it will meet the error.
-                Err(_) => self.policy().did_not_come(coming, self.place()),
+                // A thread that fixes the page will get the error.
+                Err(_) => self.policy().undo_admission(admission, self.view()),
             }
         }
     }
 
-    /// Policies that weigh wear are told how often the page's erase block was erased.
-    fn tell_erases(&self, coming: &Coming) {
-        if let Some(erases) = self.transfer.storage().erases_of(coming.page) {
+    /// Reports to policies that weigh wear how often the page's erase block was erased.
+    fn report_erases(&self, admission: &Admission) {
+        if let Some(erases) = self.transfer.storage().erases_of(admission.page) {
             let mut policy = self.policy();
             if policy.policy().asks_erase_counts() {
-                policy.policy().erase_count(coming.frame.frame(), erases);
+                policy.policy().erase_count(admission.frame.frame(), erases);
             }
         }
     }
 
-    fn read<'c>(&'c self, mut coming: Coming<'c>, cause: ReadCause) -> Result<Coming<'c>, Error> {
-        let page = coming.page;
-        let bytes = coming.frame.bytes_mut();
+    fn read<'c>(
+        &'c self,
+        mut admission: Admission<'c>,
+        cause: ReadCause,
+    ) -> Result<Admission<'c>, PoolError> {
+        let page = admission.page;
+        let bytes = admission.frame.bytes_mut();
         let outcome = self
             .transfer
             .read(&mut [Incoming { page, bytes }], cause)
             .pop();
         match outcome {
             Some(Ok(lsn)) => {
-                coming.frame.loaded(lsn, false);
-                Ok(coming)
+                admission.frame.loaded(lsn, false);
+                Ok(admission)
             }
             Some(Err(error)) => {
-                self.policy().did_not_come(coming, self.place());
+                self.policy().undo_admission(admission, self.view());
                 Err(error)
             }
-            None => Ok(coming),
+            None => Ok(admission),
         }
     }
 
-    /// Writes what has to be written before the page can come.
-    fn make_room<'c>(&'c self, mut coming: Coming<'c>) -> Result<Coming<'c>, Error> {
-        let dirty = |coming: &Coming| {
-            let replaced = coming.replaced.is_some_and(|old| old.dirty);
-            replaced || coming.leaving.iter().any(|old| old.dirty)
+    /// Writes what has to be written before the page can be loaded.
+    fn make_room<'c>(&'c self, mut admission: Admission<'c>) -> Result<Admission<'c>, PoolError> {
+        let dirty = |admission: &Admission| {
+            let replaced = admission.replaced.is_some_and(|victim| victim.dirty);
+            replaced || admission.also_evicted.iter().any(|victim| victim.dirty)
         };
-        if !dirty(&coming) && coming.together.is_empty() && coming.leaving.is_empty() {
-            return Ok(coming);
+        if !dirty(&admission) && admission.cluster.is_empty() && admission.also_evicted.is_empty() {
+            return Ok(admission);
         }
-        if dirty(&coming) {
+        if dirty(&admission) {
             self.transfer.counters.waits_for_writes.add(1);
             if let Some(signal) = &self.signal {
                 signal.more_to_do();
             }
         }
-        let latches = std::mem::take(&mut coming.together);
-        let leaving = std::mem::take(&mut coming.leaving);
-        let padding = std::mem::take(&mut coming.padding);
-        let written = self.write_leaving(&mut coming, leaving, padding, latches);
-        match (written, coming.replaced) {
+        let latches = std::mem::take(&mut admission.cluster);
+        let evicted = std::mem::take(&mut admission.also_evicted);
+        let padding = std::mem::take(&mut admission.padding);
+        let written = self.write_evicted(&mut admission, evicted, padding, latches);
+        match (written, admission.replaced) {
             (Err(error), Some(replaced)) => {
                 let mut policy = self.policy();
-                policy.stays_in_place(coming, replaced, self.place());
-                self.left.notify_all();
+                policy.undo_replacement(admission, replaced, self.view());
+                self.eviction_ended.notify_all();
                 Err(error)
             }
             (_, Some(replaced)) => {
                 if replaced.dirty {
-                    self.policy().has_left(replaced.page);
-                    self.left.notify_all();
+                    self.policy().eviction_written(replaced.page);
+                    self.eviction_ended.notify_all();
                 }
-                Ok(coming)
+                Ok(admission)
             }
-            (_, None) => Ok(coming),
+            (_, None) => Ok(admission),
         }
     }
 
-    /// Writes the page that is replaced, those that leave with it, and those that are written with
-    /// it; an error if the first could not be written.
-    fn write_leaving<'c>(
+    /// Writes the victim, the pages that are evicted with it, and those that are only written with it. Fails if the
+    /// victim could not be written.
+    fn write_evicted<'c>(
         &'c self,
-        coming: &mut Coming<'c>,
-        mut leaving: Vec<Leaving<'c>>,
+        admission: &mut Admission<'c>,
+        mut evicted: Vec<Eviction<'c>>,
         padding: Vec<u64>,
-        mut latches: Vec<Shared<'c>>,
-    ) -> Result<(), Error> {
-        // All room is asked for at once (3).
+        mut latches: Vec<SharedLatch<'c>>,
+    ) -> Result<(), PoolError> {
+        // The thread takes all of its room at once (3).
         let mut room = self.frames.room_for_copies(padding.len() + latches.len());
         let room_for_latches = room.split_off(room.len().min(padding.len()));
         let later = latches.split_off(latches.len().min(room_for_latches.len()));
         let mut pads = self.padding(&padding, room);
         let mut copies = copies(latches, room_for_latches, &mut Vec::new());
-        let mut batch: Vec<Outgoing<'_>> = Vec::new();
-        if let Some(old) = coming.replaced.filter(|old| old.dirty) {
-            batch.push(Outgoing {
-                page: old.page,
-                lsn: old.lsn,
-                bytes: coming.frame.bytes_mut(),
-                cause: WriteCause::Eviction,
-            });
-        }
-        let own = batch.len();
-        for old in leaving.iter_mut().filter(|old| old.dirty) {
-            batch.push(Outgoing {
-                page: old.page,
-                lsn: old.lsn,
-                bytes: old.frame.bytes_mut(),
-                cause: WriteCause::Eviction,
-            });
-        }
-        for (copy, taken) in &mut copies {
-            batch.push(Outgoing {
-                page: taken.page,
-                lsn: taken.lsn,
-                bytes: copy.bytes_mut(),
-                cause: WriteCause::Cluster,
-            });
-        }
-        for (page, lsn, copy) in &mut pads {
-            batch.push(Outgoing {
-                page: *page,
-                lsn: *lsn,
-                bytes: copy.bytes_mut(),
-                cause: WriteCause::Eviction,
-            });
-        }
+        let victim_is_dirty = admission.replaced.is_some_and(|victim| victim.dirty);
+        let mut batch = eviction_batch(admission, &mut evicted, &mut copies, &mut pads);
         let mut outcomes = self.transfer.write(&mut batch).into_iter();
         drop(batch);
-        let first = if own == 1 { outcomes.next() } else { None };
+        let of_victim = if victim_is_dirty {
+            outcomes.next()
+        } else {
+            None
+        };
+        self.end_evictions(evicted, copies, &padding, outcomes);
+        // Writing the rest takes room, and this thread would wait for its own (3).
+        drop(pads);
+        self.eviction_ended.notify_all();
+        if !later.is_empty() {
+            // A failed write leaves the pages dirty; the thread that evicts them later gets the error.
+            let _ = self.write_latched(later, WriteCause::Cluster, false);
+        }
+        of_victim.unwrap_or(Ok(()))
+    }
+
+    /// Reports to the policy which of the pages that were written with a victim are evicted, and which stay resident.
+    fn end_evictions(
+        &self,
+        evicted: Vec<Eviction<'_>>,
+        copies: Vec<(CopySlot<'_>, CopyInFlight)>,
+        padding: &[u64],
+        mut outcomes: impl Iterator<Item = Result<(), PoolError>>,
+    ) {
         let mut policy = self.policy();
-        for old in leaving {
-            let failed = old.dirty && outcomes.next().is_some_and(|outcome| outcome.is_err());
+        for eviction in evicted {
+            let failed = eviction.dirty && outcomes.next().is_some_and(|outcome| outcome.is_err());
             match failed {
-                true => policy.stays(old, self.place()),
-                false => policy.is_free(old),
+                true => policy.undo_eviction(eviction, self.view()),
+                false => policy.free_frame(eviction),
             }
         }
         for (_, taken) in copies {
@@ -534,25 +550,17 @@ impl Core {
                 _ => _ = taken.written(&self.frames),
             }
         }
-        padding.iter().for_each(|&page| policy.has_left(page));
-        drop(policy);
-        // The rest asks for room, and this thread would wait for its own (3).
-        drop(pads);
-        self.left.notify_all();
-        if !later.is_empty() {
-            // Errors leave the pages dirty, and are whoever's who has to evict them.
-            let _ = self.write_latched(later, WriteCause::Cluster, false);
-        }
-        first.unwrap_or(Ok(()))
+        padding
+            .iter()
+            .for_each(|&page| policy.eviction_written(page));
     }
 
-    /// The pages that are not resident, of a block that is to be written whole; as far as they can
-    /// be read.
+    /// Reads the non-resident pages of a block that is to be written whole, as far as they can be read.
     fn padding<'c>(
         &'c self,
         pages: &[u64],
-        mut room: Vec<Copied<'c>>,
-    ) -> Vec<(u64, u64, Copied<'c>)> {
+        mut room: Vec<CopySlot<'c>>,
+    ) -> Vec<(u64, u64, CopySlot<'c>)> {
         if pages.is_empty() {
             return Vec::new();
         }
@@ -571,23 +579,24 @@ impl Core {
             .collect()
     }
 
-    /// Writes pages that stay, a batch at a time; those that are not dirty any more are left out.
-    /// With `tell` the policy is told which are clean then.
+    /// Writes pages that stay resident, a batch at a time, and skips those that are no longer dirty. With
+    /// `report_clean` it reports to the policy which pages are clean afterwards.
     ///
     /// # Errors
     ///
-    /// The first, after all were tried.
+    /// The first error, after all pages were tried.
     pub(crate) fn write_latched<'c>(
         &'c self,
-        latches: Vec<Shared<'c>>,
+        latches: Vec<SharedLatch<'c>>,
         cause: WriteCause,
-        tell: bool,
-    ) -> Result<Written, Error> {
+        report_clean: bool,
+    ) -> Result<Written, PoolError> {
         let mut written = Written::default();
         let mut failure = None;
         let mut latches = latches.into_iter().peekable();
         while latches.peek().is_some() {
-            let batch: Vec<Shared<'_>> = latches.by_ref().take(self.frames.most_copies()).collect();
+            let batch: Vec<SharedLatch<'_>> =
+                latches.by_ref().take(self.frames.most_copies()).collect();
             let room = self.frames.room_for_copies(batch.len());
             let mut copies = copies(batch, room, &mut written.left_to_others);
             let mut outgoing: Vec<Outgoing<'_>> = copies
@@ -602,14 +611,15 @@ impl Core {
             let outcomes = self.transfer.write(&mut outgoing);
             drop(outgoing);
             let mut policy = self.policy();
-            // Before it hears that a page is clean, it must have heard who made it dirty.
+            // Before the policy gets the report that a page is clean, it must have the report of the hit that made it
+            // dirty.
             policy.take_all_hits(&self.rings, &self.frames);
             for ((_, taken), outcome) in copies.into_iter().zip(outcomes) {
                 let (frame, page) = (taken.frame, taken.page);
                 match outcome {
                     Ok(()) => {
                         written.pages += 1;
-                        if taken.written(&self.frames) && tell {
+                        if taken.written(&self.frames) && report_clean {
                             policy.cleaned(frame, page, &self.frames);
                         }
                     }
@@ -624,26 +634,26 @@ impl Core {
         failure.map_or(Ok(written), Err)
     }
 
-    /// Slows down whoever makes pages dirty where too many are: the more the nearer the pool is to
-    /// being full of them.
+    /// Slows down a thread that makes a page dirty while too many pages are dirty: the more dirty pages, the longer
+    /// the delay.
     #[inline]
-    fn hold_up(&self) {
+    fn throttle_fix(&self) {
         if self.frames.dirty().count() > self.limits.dirty_budget_of_fixes {
-            self.hold_up_by_excess();
+            self.throttle_by_excess();
         }
     }
 
-    /// As each fix for writing does it, unless the caller wanted to say when.
+    /// Does what each fix for writing does, for callers that have switched that off and choose the moment.
     pub(crate) fn throttle(&self) {
         if self.frames.dirty().count() > self.limits.dirty_budget {
-            self.hold_up_by_excess();
+            self.throttle_by_excess();
         }
     }
 
     #[cold]
-    fn hold_up_by_excess(&self) {
+    fn throttle_by_excess(&self) {
         let Some(signal) = &self.signal else {
-            // Nobody else writes: whoever makes pages dirty does, one batch.
+            // There is no background writer, so the thread that makes pages dirty writes one batch.
             let dirty = self.policy().next_dirty(1, true, &self.frames);
             let _ = self.write_frames(dirty, WriteCause::Background);
             return;
@@ -667,8 +677,12 @@ impl Core {
         thread::sleep(delay);
     }
 
-    /// Writes dirty pages that nobody is changing at this moment.
-    pub(crate) fn write_frames(&self, frames: Vec<u32>, cause: WriteCause) -> Result<usize, Error> {
+    /// Writes dirty pages that no thread is changing at this moment.
+    pub(crate) fn write_frames(
+        &self,
+        frames: Vec<u32>,
+        cause: WriteCause,
+    ) -> Result<usize, PoolError> {
         let latched = frames
             .into_iter()
             .filter_map(|frame| self.frames.share(frame, false).ok());
@@ -677,25 +691,68 @@ impl Core {
     }
 }
 
-/// What became of pages that were to be written.
+/// The result of writing pages.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
-    /// How many were written.
+    /// The number of pages written.
     pub(crate) pages: usize,
-    /// Those of which another thread had a copy in flight, and their frames.
+    /// Pages, with their frames, of which another thread had a copy in flight.
     pub(crate) left_to_others: Vec<(u64, u32)>,
 }
 
-/// Copies of the pages to be written, as far as they are still dirty and no other thread writes them.
+/// The writes of a victim and of all pages that are written with it, in the order in which their outcomes are taken.
+fn eviction_batch<'b>(
+    admission: &'b mut Admission<'_>,
+    evicted: &'b mut [Eviction<'_>],
+    copies: &'b mut [(CopySlot<'_>, CopyInFlight)],
+    padding: &'b mut [(u64, u64, CopySlot<'_>)],
+) -> Vec<Outgoing<'b>> {
+    let mut batch = Vec::new();
+    if let Some(victim) = admission.replaced.filter(|victim| victim.dirty) {
+        batch.push(Outgoing {
+            page: victim.page,
+            lsn: victim.lsn,
+            bytes: admission.frame.bytes_mut(),
+            cause: WriteCause::Eviction,
+        });
+    }
+    for eviction in evicted.iter_mut().filter(|eviction| eviction.dirty) {
+        batch.push(Outgoing {
+            page: eviction.page,
+            lsn: eviction.lsn,
+            bytes: eviction.frame.bytes_mut(),
+            cause: WriteCause::Eviction,
+        });
+    }
+    for (copy, taken) in copies {
+        batch.push(Outgoing {
+            page: taken.page,
+            lsn: taken.lsn,
+            bytes: copy.bytes_mut(),
+            cause: WriteCause::Cluster,
+        });
+    }
+    for (page, lsn, copy) in padding {
+        batch.push(Outgoing {
+            page: *page,
+            lsn: *lsn,
+            bytes: copy.bytes_mut(),
+            cause: WriteCause::Eviction,
+        });
+    }
+    batch
+}
+
+/// Copies the pages to be written, as far as they are still dirty and no other thread writes them.
 fn copies<'c>(
-    latches: Vec<Shared<'c>>,
-    room: Vec<Copied<'c>>,
+    latches: Vec<SharedLatch<'c>>,
+    room: Vec<CopySlot<'c>>,
     left_to_others: &mut Vec<(u64, u32)>,
-) -> Vec<(Copied<'c>, Taken)> {
+) -> Vec<(CopySlot<'c>, CopyInFlight)> {
     let copied = latches.into_iter().zip(room);
     let taken = copied.filter_map(|(latch, mut copy)| {
         let taken = copy.take(&latch);
-        if taken.is_none() && latch.state() != State::Clean {
+        if taken.is_none() && latch.state() != FrameState::Clean {
             left_to_others.push((latch.page(), latch.frame()));
         }
         Some((copy, taken?))
@@ -703,14 +760,14 @@ fn copies<'c>(
     taken.collect()
 }
 
-/// A thread that waits, and not for ever.
+/// A thread's wait, which ends at a deadline.
 pub(crate) struct Waiting<'c> {
     core: &'c Core,
     since: Instant,
     deadline: Instant,
     next_look: Duration,
-    /// That readers let this thread go first.
-    wish: Option<Wish<'c>>,
+    /// Makes readers give way to this thread.
+    queued: Option<QueuedWriter<'c>>,
 }
 
 impl<'c> Waiting<'c> {
@@ -721,65 +778,70 @@ impl<'c> Waiting<'c> {
             since,
             deadline: since + core.limits.patience,
             next_look: FIRST_LOOK,
-            wish: None,
+            queued: None,
         }
     }
 
-    fn too_long(&self, page: u64) -> Error {
-        Error::Latched {
+    fn too_long(&self, page: u64) -> PoolError {
+        PoolError::Latched {
             page,
             waited: self.since.elapsed(),
         }
     }
 
-    /// Waits for the latch of a frame that is thought to hold the page, or for a copy of it to land.
+    /// Waits for the latch of the frame that seems to hold the page, or for a copy of the page to land.
     pub(crate) fn for_latch(
         &mut self,
         frame: u32,
         page: u64,
-        awaited: Awaited,
-    ) -> Result<(), Error> {
+        awaited: WaitCondition,
+    ) -> Result<(), PoolError> {
         let core = self.core;
         core.transfer.counters.waits_for_latches.add(1);
         match core
             .frames
-            .wait(frame, awaited, &mut self.wish, self.deadline)
+            .wait(frame, awaited, &mut self.queued, self.deadline)
         {
             true => Ok(()),
             false => Err(self.too_long(page)),
         }
     }
 
-    /// Waits until a page that has to leave has been written.
+    /// Waits until the eviction of a page has ended.
     pub(crate) fn for_write(
         &mut self,
         policy: &mut MutexGuard<'_, Replacement>,
         page: u64,
-    ) -> Result<(), Error> {
+    ) -> Result<(), PoolError> {
         self.core.transfer.counters.waits_for_writes.add(1);
-        while policy.is_leaving(page) {
-            if self.core.left.wait_until(policy, self.deadline).timed_out() {
+        while policy.is_being_evicted(page) {
+            if self
+                .core
+                .eviction_ended
+                .wait_until(policy, self.deadline)
+                .timed_out()
+            {
                 return Err(self.too_long(page));
             }
         }
         Ok(())
     }
 
-    /// Waits until a frame may be unpinned.
-    fn for_frame(&mut self) -> Result<(), Error> {
+    /// Waits until some frame seems to be unpinned.
+    fn for_frame(&mut self) -> Result<(), PoolError> {
         let core = self.core;
         core.transfer.counters.waits_for_frames.add(1);
         loop {
             let now = Instant::now();
             if now >= self.deadline {
-                return Err(Error::AllPinned {
+                return Err(PoolError::AllPinned {
                     frames: core.frames.count(),
                     waited: self.since.elapsed(),
                 });
             }
             thread::sleep(self.next_look.min(self.deadline - now));
             self.next_look = (self.next_look * 2).min(LAST_LOOK);
-            if (0..core.frames.count()).any(|frame| core.frames.may_leave(frame)) {
+            if (0..core.frames.count()).any(|frame| core.frames.is_evictable(frame)) {
                 return Ok(());
             }
         }

@@ -1,4 +1,4 @@
-//! What a pool may fail with.
+//! The errors of a pool.
 
 use std::io;
 use std::time::Duration;
@@ -6,36 +6,36 @@ use std::time::Duration;
 use crate::log::Lsn;
 use crate::page::Damage;
 
-/// What a call of the pool failed with.
+/// Why a call of the pool failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum PoolError {
     /// An option makes no sense, or the storage does not suit it.
     #[error("{0}")]
     Options(String),
     /// There is no memory for the frames.
     #[error("there is no memory for {frames} frames of {page_size} bytes")]
     Memory {
-        /// Frames asked for.
+        /// The number of frames requested.
         frames: u32,
         /// Bytes of a page.
         page_size: usize,
     },
-    /// A page could not be read. It is not resident, and reading it may be tried again.
+    /// A page could not be read. It is not resident, and the caller may try again.
     #[error("page {page} cannot be read: {source}")]
     Read {
         /// The page.
         page: u64,
-        /// What the storage says.
+        /// The storage's error.
         source: io::Error,
     },
     /// A page could not be written. It is still resident and dirty: nothing is lost as long as the
     /// program runs.
     #[error("page {page} cannot be written, and stays in memory: {source}")]
     Write {
-        /// The page, which need not be the one asked for: it had to make room.
+        /// The page. It need not be the one that the caller fixed, but may be the victim.
         page: u64,
-        /// What the storage says.
+        /// The storage's error.
         source: io::Error,
     },
     /// A page is not as it was written.
@@ -43,66 +43,65 @@ pub enum Error {
     Damaged {
         /// The page.
         page: u64,
-        /// How one knows.
+        /// What is wrong with it.
         damage: Damage,
     },
-    /// A thread panicked while it was changing the page. Its bytes are not what anybody meant, and are
-    /// never written; [`Pool::discard`](crate::Pool::discard) brings back what is in storage.
+    /// A thread panicked while it was changing the page. The bytes may be half changed, and are never written;
+    /// [`Pool::discard`](crate::Pool::discard) returns to what is in storage.
     #[error("page {page} is unusable: a thread panicked while it was changing it")]
     Abandoned {
         /// The page.
         page: u64,
     },
-    /// All frames were pinned for as long as the caller was ready to wait.
+    /// All frames were pinned for as long as the pool's patience.
     #[error(
         "all {frames} frames have been pinned for {waited:?}; unfix pages, or open the pool with more frames"
     )]
     AllPinned {
         /// Frames of the pool.
         frames: u32,
-        /// How long it was tried.
+        /// How long the caller waited.
         waited: Duration,
     },
-    /// The page was latched by somebody else for as long as the caller was ready to wait; by the
-    /// caller itself, perhaps.
+    /// Another guard, perhaps one of the caller's own, latched the page for as long as the pool's patience.
     #[error("page {page} has been latched by another guard for {waited:?}")]
     Latched {
         /// The page.
         page: u64,
-        /// How long it was tried.
+        /// How long the caller waited.
         waited: Duration,
     },
-    /// The storage could not be synced once, and since then nobody knows what of the pages written
-    /// before survives a crash. The pool reads, and no longer writes: reopen it, and recover from the log.
+    /// A sync of the storage failed, and since then it is unknown which of the pages written before survive a crash.
+    /// The pool reads, and no longer writes: reopen it, and recover from the log.
     #[error("the pool no longer writes, since a sync failed: {cause}")]
     Poisoned {
-        /// What the storage said then.
+        /// The storage's error message.
         cause: String,
     },
-    /// The log could not be made durable, and so the page may not be written.
+    /// The log could not be made durable, so the page must not be written.
     #[error("the log cannot be forced up to LSN {lsn}: {source}")]
     Log {
-        /// How far it had to be.
+        /// The LSN up to which it has to be durable.
         lsn: Lsn,
-        /// What the log says.
+        /// The log's error.
         source: io::Error,
     },
-    /// The log said it was durable up to an LSN, and is not. The page was not written.
+    /// The log reported that it was durable up to an LSN, and is not. The page was not written.
     #[error("page {page} is as of LSN {lsn}, and the log is durable up to {durable} only")]
     WriteAhead {
         /// The page.
         page: u64,
         /// The LSN of its latest change.
         lsn: Lsn,
-        /// What the log is durable up to.
+        /// The LSN up to which the log is durable.
         durable: Lsn,
     },
     /// The storage could not be made longer.
     #[error("the storage cannot grow to {pages} pages: {source}")]
     Grow {
-        /// Pages wanted.
+        /// The number of pages requested.
         pages: u64,
-        /// What the storage says.
+        /// The storage's error.
         source: io::Error,
     },
     /// The double-write area has the images of other data: they would overwrite this data's pages.
@@ -111,7 +110,7 @@ pub enum Error {
         identity(*expected)
     )]
     ForeignArea {
-        /// What the area is.
+        /// A description of the area.
         area: String,
         /// The identity of the data whose images it has.
         found: u64,
@@ -121,9 +120,9 @@ pub enum Error {
     /// Another call to the storage failed.
     #[error("{what}: {source}")]
     Storage {
-        /// What was tried.
+        /// The step that failed, as part of the message.
         what: &'static str,
-        /// What the storage says.
+        /// The storage's error.
         source: io::Error,
     },
 }

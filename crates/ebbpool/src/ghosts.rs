@@ -1,9 +1,9 @@
-//! By what the policy remembers pages that are not resident.
+//! The ghosts by which the policy remembers pages that are not resident.
 
 use ebbpool_policy::Ghost;
 use hashbrown::HashMap;
 
-/// Never more pages than the policy has ghosts, since a ghost is one page's at a time.
+/// Holds at most as many pages as the policy has ghosts, since a ghost belongs to one page at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Ghosts {
     of_page: HashMap<u64, Ghost>,
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ghost_is_one_pages() {
+    fn a_ghost_belongs_to_one_page() {
         let mut ghosts = Ghosts::default();
         ghosts.set(10, Some(3));
         ghosts.set(11, Some(0));

@@ -1,18 +1,17 @@
-//! Syncs of a storage, one at a time, and what a failed one ends.
+//! Syncs of a storage, one at a time, and the consequences of a failed one.
 //!
-//! A kernel reports that it could not write once for each open file: of two syncs that are under way
-//! at the same time one fails and the other may succeed, and so may every later one, although the
-//! same writes are lost (`fsync(2)`; Rebello et al., Can applications recover from fsync failures?,
-//! ATC 2020). A sync that succeeds therefore proves something only if no sync has failed before it
-//! ended:
+//! A kernel reports a failed write only once for each open file. Of two syncs that are under way at the same time one
+//! fails and the other may succeed, and so may every later one, although the same writes are lost (`fsync(2)`;
+//! Rebello et al., Can applications recover from fsync failures?, ATC 2020). A sync that succeeds therefore proves
+//! something only if no sync has failed before it ended:
 //!
 //! 1. One sync is under way at a time.
 //! 2. A sync that fails, or panics, poisons before its turn ends, and so before the next one begins.
-//! 3. Nothing is acknowledged but by a sync that began after the caller came, succeeded, and found
-//!    the storage unpoisoned when its turn ended.
+//! 3. A caller is acknowledged only by a sync that began after its call, succeeded, and found the storage unpoisoned
+//!    when its turn ended.
 //!
-//! By 1 and 2 a sync that began after a failed one has ended meets the poison, and by 1 none is under
-//! way beside it; so 3 acknowledges nothing that a failed sync may have lost.
+//! By 1 and 2 a sync that begins after a failed one has ended finds the storage poisoned, and by 1 none is under way
+//! beside it; so by 3 no write is acknowledged that a failed sync may have lost.
 
 use std::io;
 use std::sync::OnceLock;
@@ -24,31 +23,31 @@ use crate::sync::{Condvar, Mutex};
 pub(crate) struct GroupSync {
     /// Why nothing is written any more.
     poisoned: OnceLock<String>,
-    turns: Mutex<Turns>,
+    turns: Mutex<SyncTurns>,
     turn_ended: Condvar,
 }
 
 /// Syncs are numbered from 1 in the order in which they begin.
 #[derive(Debug, Default)]
-struct Turns {
+struct SyncTurns {
     begun: u64,
     ended: u64,
 }
 
-/// Why a sync acknowledges nothing.
+/// Why a sync does not acknowledge the caller's writes.
 #[derive(Debug)]
-pub(crate) enum NotSynced {
+pub(crate) enum SyncError {
     /// The caller's own sync failed.
     Failed(io::Error),
-    /// Another one failed before; the cause.
+    /// Another sync failed before; its cause.
     Poisoned(String),
 }
 
-impl From<NotSynced> for io::Error {
-    fn from(why: NotSynced) -> Self {
+impl From<SyncError> for io::Error {
+    fn from(why: SyncError) -> Self {
         match why {
-            NotSynced::Failed(error) => error,
-            NotSynced::Poisoned(cause) => {
+            SyncError::Failed(error) => error,
+            SyncError::Poisoned(cause) => {
                 io::Error::other(format!("a sync has failed before: {cause}"))
             }
         }
@@ -69,22 +68,22 @@ impl GroupSync {
         }
     }
 
-    fn check(&self) -> Result<(), NotSynced> {
+    fn check(&self) -> Result<(), SyncError> {
         match self.poisoned() {
             None => Ok(()),
-            Some(cause) => Err(NotSynced::Poisoned(cause.into())),
+            Some(cause) => Err(SyncError::Poisoned(cause.into())),
         }
     }
 
-    /// Has everything synced that was written before the call, by `sync` in this thread or in that of
-    /// another caller: callers who come while a sync is under way share the next one.
-    pub(crate) fn sync(&self, sync: impl FnOnce() -> io::Result<()>) -> Result<(), NotSynced> {
+    /// Syncs everything that was written before the call, by `sync` in this thread or in another caller's: callers
+    /// that arrive while a sync is under way share the next one.
+    pub(crate) fn sync(&self, sync: impl FnOnce() -> io::Result<()>) -> Result<(), SyncError> {
         let mut turns = self.turns.lock();
-        // One that is under way may have begun before the caller's writes.
-        let first_that_will_do = turns.begun + 1;
+        // A sync that is under way may have begun before the caller's writes.
+        let first_sufficient = turns.begun + 1;
         loop {
             self.check()?;
-            if turns.ended >= first_that_will_do {
+            if turns.ended >= first_sufficient {
                 return Ok(());
             }
             if turns.begun == turns.ended {
@@ -94,25 +93,25 @@ impl GroupSync {
         }
         turns.begun += 1;
         drop(turns);
-        let mut turn = Turn {
+        let mut turn = SyncTurn {
             syncs: self,
             failed: Some("a sync panicked".into()),
         };
         let outcome = sync();
         turn.failed = outcome.as_ref().err().map(io::Error::to_string);
         drop(turn);
-        outcome.map_err(NotSynced::Failed)?;
+        outcome.map_err(SyncError::Failed)?;
         self.check()
     }
 }
 
-/// Held by the thread that syncs for all.
-struct Turn<'s> {
+/// The turn of the thread that syncs for all callers.
+struct SyncTurn<'s> {
     syncs: &'s GroupSync,
     failed: Option<String>,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for SyncTurn<'_> {
     fn drop(&mut self) {
         if let Some(cause) = self.failed.take() {
             self.syncs.poison(cause);
@@ -136,18 +135,18 @@ mod tests {
         io::Error::from_raw_os_error(5)
     }
 
-    /// A sync that is under way until something is sent.
-    fn held_up<'s>(
+    /// A sync that is under way until the test sends a message.
+    fn blocked_sync<'s>(
         syncs: &'s GroupSync,
         scope: &'s Scope<'s, '_>,
         outcome: io::Result<()>,
-    ) -> (Sender<()>, ScopedJoinHandle<'s, Result<(), NotSynced>>) {
-        let (go_on, held_up) = channel();
+    ) -> (Sender<()>, ScopedJoinHandle<'s, Result<(), SyncError>>) {
+        let (go_on, blocked) = channel();
         let (begun, has_begun) = channel();
         let thread = scope.spawn(move || {
             syncs.sync(|| {
                 let _ = begun.send(());
-                let _ = held_up.recv();
+                let _ = blocked.recv();
                 outcome
             })
         });
@@ -156,21 +155,21 @@ mod tests {
     }
 
     #[test]
-    fn callers_who_come_while_one_is_under_way_share_the_next() {
+    fn callers_that_arrive_while_a_sync_is_under_way_share_the_next() {
         let syncs = GroupSync::default();
-        let (count, come) = (AtomicU32::new(0), AtomicU32::new(0));
+        let (count, started) = (AtomicU32::new(0), AtomicU32::new(0));
         scope(|scope| {
-            let (go_on, first) = held_up(&syncs, scope, Ok(()));
-            let (syncs, count, come) = (&syncs, &count, &come);
+            let (go_on, first) = blocked_sync(&syncs, scope, Ok(()));
+            let (syncs, count, started) = (&syncs, &count, &started);
             scope.spawn(move || {
-                while come.load(Ordering::SeqCst) < 5 {
+                while started.load(Ordering::SeqCst) < 5 {
                     yield_now();
                 }
                 let _ = go_on.send(());
             });
             for _ in 0..5 {
                 scope.spawn(move || {
-                    come.fetch_add(1, Ordering::SeqCst);
+                    started.fetch_add(1, Ordering::SeqCst);
                     let counted = || {
                         count.fetch_add(1, Ordering::SeqCst);
                         Ok(())
@@ -180,29 +179,29 @@ mod tests {
             }
             first.join().expect("no panic").expect("it is synced");
         });
-        // One that had come and not yet asked when the first ended may have had its own.
+        // A thread that had started and not yet called when the first sync ended may have had its own.
         assert!((1..=5).contains(&count.into_inner()));
         let turns = syncs.turns.lock();
         assert_eq!(turns.begun, turns.ended);
     }
 
     #[test]
-    fn a_failure_is_everyones_who_waited_and_everyones_after() {
+    fn a_failure_reaches_all_that_wait_and_all_later_callers() {
         let syncs = GroupSync::default();
         scope(|scope| {
-            let (go_on, first) = held_up(&syncs, scope, Err(failed()));
+            let (go_on, first) = blocked_sync(&syncs, scope, Err(failed()));
             let syncs = &syncs;
             let others = [(); 3].map(|()| scope.spawn(|| syncs.sync(|| Ok(()))));
             let _ = go_on.send(());
             let first = first.join().expect("no panic");
-            assert!(matches!(first, Err(NotSynced::Failed(_))), "{first:?}");
+            assert!(matches!(first, Err(SyncError::Failed(_))), "{first:?}");
             for other in others {
                 let other = other.join().expect("no panic");
-                assert!(matches!(other, Err(NotSynced::Poisoned(_))), "{other:?}");
+                assert!(matches!(other, Err(SyncError::Poisoned(_))), "{other:?}");
             }
         });
         let never = || panic!("synced after a failure");
-        assert!(matches!(syncs.sync(never), Err(NotSynced::Poisoned(_))));
+        assert!(matches!(syncs.sync(never), Err(SyncError::Poisoned(_))));
     }
 
     #[test]
@@ -210,16 +209,16 @@ mod tests {
         let syncs = GroupSync::default();
         let panics = AssertUnwindSafe(|| syncs.sync(|| panic!("on purpose")));
         assert!(catch_unwind(panics).is_err());
-        assert!(matches!(syncs.sync(|| Ok(())), Err(NotSynced::Poisoned(_))));
+        assert!(matches!(syncs.sync(|| Ok(())), Err(SyncError::Poisoned(_))));
     }
 
     #[test]
-    fn what_was_poisoned_while_it_was_synced_is_not_acknowledged() {
+    fn a_sync_during_which_the_storage_is_poisoned_does_not_acknowledge() {
         let syncs = GroupSync::default();
         let outcome = syncs.sync(|| {
             syncs.poison("the area could not be synced".into());
             Ok(())
         });
-        assert!(matches!(outcome, Err(NotSynced::Poisoned(_))));
+        assert!(matches!(outcome, Err(SyncError::Poisoned(_))));
     }
 }

@@ -2,27 +2,27 @@
 
 use std::ops::{Deref, DerefMut};
 
-use crate::frames::{Exclusive, Shared};
+use crate::frames::{ExclusiveLatch, SharedLatch};
 use crate::log::Lsn;
 
-/// A page fixed for reading: it stays, and nobody changes it. Unfixed when dropped.
+/// A page fixed for reading: it stays resident, and no thread changes it. Dropping the guard unfixes it.
 pub struct ReadGuard<'p> {
-    latch: Shared<'p>,
+    latch: SharedLatch<'p>,
     payload: usize,
 }
 
-/// A page fixed for writing: nobody else has it. It is dirty from now on. Unfixed when dropped.
+/// A page fixed for writing: no other guard has it. It is dirty from now on. Dropping the guard unfixes it.
 ///
-/// If the thread panics while it has one, the page is *abandoned*: nobody gets at it any more, and
-/// it is never written, since it may be changed by halves
-/// ([`Error::Abandoned`](crate::Error::Abandoned), [`Pool::discard`](crate::Pool::discard)).
+/// If the thread panics while it has the guard, the page is *abandoned*: no caller can fix it any more, and it is
+/// never written, since it may be half changed ([`PoolError::Abandoned`](crate::PoolError::Abandoned),
+/// [`Pool::discard`](crate::Pool::discard)).
 pub struct WriteGuard<'p> {
-    latch: Exclusive<'p>,
+    latch: ExclusiveLatch<'p>,
     payload: usize,
 }
 
 impl<'p> ReadGuard<'p> {
-    pub(crate) fn new(latch: Shared<'p>, payload: usize) -> Self {
+    pub(crate) fn new(latch: SharedLatch<'p>, payload: usize) -> Self {
         ReadGuard { latch, payload }
     }
 
@@ -38,7 +38,7 @@ impl<'p> ReadGuard<'p> {
 }
 
 impl<'p> WriteGuard<'p> {
-    pub(crate) fn new(latch: Exclusive<'p>, payload: usize) -> Self {
+    pub(crate) fn new(latch: ExclusiveLatch<'p>, payload: usize) -> Self {
         WriteGuard { latch, payload }
     }
 
@@ -52,19 +52,19 @@ impl<'p> WriteGuard<'p> {
         self.latch.lsn()
     }
 
-    /// Says where the log has the change that is being made. Append to the log while you hold the
-    /// guard, and call this before you drop it: a checkpoint relies on both.
+    /// Sets the LSN of the change that the caller makes. Append to the log while you hold the guard, and call this
+    /// before you drop it: a checkpoint relies on both.
     pub fn set_lsn(&mut self, lsn: Lsn) {
         self.latch.set_lsn(lsn);
     }
 
-    /// The caller has redone, from its log and under this guard, all changes of the page that
-    /// [`Pool::discard`](crate::Pool::discard) lost: checkpoints may cover them again once they are in storage.
+    /// Confirms that the caller has redone, from its log and under this guard, all changes of the page that
+    /// [`Pool::discard`](crate::Pool::discard) lost. Checkpoints cover them again once they are in storage.
     pub fn redone(&mut self) {
         self.latch.redone();
     }
 
-    /// Lets others read while the caller goes on reading.
+    /// Makes this a guard for reading, so that other threads can read the page too.
     pub fn downgrade(self) -> ReadGuard<'p> {
         ReadGuard::new(self.latch.downgrade(), self.payload)
     }

@@ -10,18 +10,18 @@
 //! drop(page);
 //! assert_eq!(&pool.fix_read(number)?[..5], b"hello");
 //! pool.close().map_err(|(_, error)| error)?;
-//! # Ok::<(), ebbpool::Error>(())
+//! # Ok::<(), ebbpool::PoolError>(())
 //! ```
 //!
-//! - [`PoolOptions`]: frames, policy, log, what is promised.
-//! - [`Pool`]: fixing pages, writing them back, statistics.
-//! - [`storage`]: where pages are kept.
-//! - [`Log`]: the write-ahead rule.
-//! - [`policy`]: the replacement policies, and the trait for one of your own.
+//! - [`PoolOptions`]: how a pool is opened: its frames, policy, log, and guarantees.
+//! - [`Pool`]: fixes pages, writes them back, reports statistics.
+//! - [`storage`]: the files, devices and memory that store pages.
+//! - [`Log`]: the write-ahead log that the pool forces before it writes a page.
+//! - [`policy`]: the replacement policies, and the trait that a policy of your own implements.
 //!
-//! Three features add what few programs need: `object-store` (pages in S3 and the like), `device-models` (pages in
-//! memory at the costs of a device profile or of the flash model) and `test-kit` (a disk in memory that fails on
-//! demand).
+//! Three optional features add storages: `object-store` (pages in S3 and the like), `device-models` (pages in memory
+//! that cost what a device profile or the flash model says) and `test-kit` (a disk in memory that fails on demand,
+//! for tests).
 
 mod background;
 mod checkpoint;
@@ -59,19 +59,19 @@ pub use ebbpool_cost::{Asymmetry, NotAnAsymmetry, OperationCosts, Unit};
 #[cfg(feature = "device-models")]
 pub use ebbpool_device as device;
 pub use ebbpool_policy as policy;
-pub use error::Error;
-pub use frames::{ALIGNMENT, Memory};
+pub use error::PoolError;
+pub use frames::{ALIGNMENT, FrameMemory};
 pub use guard::{ReadGuard, WriteGuard};
 pub use log::{Log, Lsn, NoLog};
 pub use optimistic::Optimistic;
 pub use options::PoolOptions;
 pub use page::{Damage, HEADER_BYTES, PageFormat};
 pub use pool::Pool;
-pub use replacement::Event;
-pub use scan::Scan;
+pub use replacement::ReplacementEvent;
+pub use scan::PoolScan;
 pub use stats::{Quantiles, ReadCause, Stats, WriteCause};
 
-/// Compiles the example of the package's page.
+/// Compiles the example in README.md.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,5 +1,5 @@
-//! Chains of the page table that are longer than a search without the lock goes. Not in `table.rs`, which the
-//! model checker compiles with atomics of its own.
+//! A test of chains of the page table that are longer than a search without the lock follows. It is not in
+//! `table.rs`, because the model checker compiles that file with atomics of its own.
 
 use crate::sync::{AtomicU32, AtomicU64};
 use crate::table::{Entries, LONGEST_SEARCH, NONE, PageTable};

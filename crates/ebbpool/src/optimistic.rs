@@ -1,12 +1,12 @@
-//! Reading a page as of one moment without fixing it for longer than each copy takes.
+//! Reading a page as of one moment, with a latch only for the time of each copy.
 
 use std::cell::Cell;
 
 use crate::core::Core;
 
-/// A resident page as of a moment. The policy is not told of it, and no other thread has to wait for it: each
-/// [`read`](Optimistic::read) latches the page for as long as it copies, and finds out by the page's version
-/// whether it has changed since the first one.
+/// A resident page as of one moment. Reading it is not reported to the policy, and makes no other thread wait for
+/// long: each [`read`](Optimistic::read) latches the page only while it copies bytes, and compares the page's version
+/// to find out whether the page has changed since the first read.
 pub struct Optimistic<'p> {
     core: &'p Core,
     frame: u32,
@@ -26,12 +26,12 @@ impl<'p> Optimistic<'p> {
             payload: core.transfer.format().payload(),
             disturbed: Cell::new(false),
         };
-        // The number is one of the things that may have changed before the version was read.
+        // The page number, too, may have changed before the version was read.
         (core.frames.page_in(frame) == page && begun.validate()).then_some(begun)
     }
 
-    /// Copies bytes from `from` on; false, and nothing copied, if they are not within the page, or the page
-    /// has changed, is being changed, or has left.
+    /// Copies bytes from `from` on; false, and nothing copied, if they are not within the page, or the page has
+    /// changed, is being changed, or was evicted.
     pub fn read(&self, from: usize, into: &mut [u8]) -> bool {
         let from = from.checked_add(self.payload);
         let Some((from, end)) = from.and_then(|from| Some((from, from.checked_add(into.len())?)))
@@ -42,7 +42,8 @@ impl<'p> Optimistic<'p> {
             return false;
         }
         let latched = self.core.frames.share(self.frame, false).ok();
-        // Nothing changes the version while the latch is held, and the same version means the same bytes (`word.rs`, 5).
+        // The version does not change while the latch is held, and the same version means the same bytes
+        // (`word.rs`, 5).
         let same = latched.filter(|_| self.core.frames.version_now(self.frame) == self.version);
         match same
             .as_ref()

@@ -1,4 +1,4 @@
-//! What a page says of itself: checksum, number and LSN in a header.
+//! The page header: checksum, number and LSN.
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -11,14 +11,15 @@ pub enum PageFormat {
     /// The first [`HEADER_BYTES`] bytes belong to the pool: it finds damaged and misplaced pages.
     #[default]
     Checked,
-    /// All bytes are the caller's, and nothing is checked: for files of somebody else's format.
+    /// All bytes are the caller's, and nothing is checked: for files in a format of their own.
     Raw,
 }
 
-/// Bytes of a checked page that are the pool's.
+/// The number of bytes of a checked page that belong to the pool.
 pub const HEADER_BYTES: usize = 32;
 
-/// Where the header's parts begin: checksum over all after it, number, LSN, magic, and version.
+/// Where the fields of the header begin: number, LSN, magic, and version. The checksum is first, over all bytes after
+/// it.
 const PAGE: usize = 8;
 const LSN: usize = 16;
 const MAGIC: usize = 24;
@@ -31,7 +32,7 @@ const VERSION_NOW: u32 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Damage {
-    /// It is neither zeros nor begins as a page does.
+    /// It is not all zeros, and does not begin like a page.
     #[error("it is not a page of a pool")]
     NotAPage,
     /// It was written by a later version.
@@ -40,10 +41,10 @@ pub enum Damage {
     /// Bits have changed, or part of it was never written.
     #[error("its checksum is wrong")]
     Checksum,
-    /// It says that it is another page.
+    /// Its header has the number of another page.
     #[error("it is page {0}, written to the wrong place")]
     Misplaced(u64),
-    /// It is older than the pool wrote it.
+    /// It is older than what the pool last wrote.
     #[error("it is the page as of LSN {found}, and was written as of LSN {written}")]
     Lost {
         /// Its LSN.
@@ -51,10 +52,10 @@ pub enum Damage {
         /// The LSN with which it was written.
         written: Lsn,
     },
-    /// It is all zeros, as a page that was never written, and the pool has written it.
+    /// It is all zeros, like a page that was never written, although the pool has written it.
     #[error("it is all zeros, and was written")]
     Zeros,
-    /// It has changes that the log does not have: the log lost its end, or is another one.
+    /// It has changes that the log does not have: the log lost its end, or belongs to other data.
     #[error(
         "it is as of LSN {found}, and the log ends at {end}: the log lost its end, or is older than the page"
     )]
@@ -75,7 +76,7 @@ impl PageFormat {
         }
     }
 
-    /// Makes a page ready to be written.
+    /// Completes the header of a page before it is written.
     pub(crate) fn seal(self, bytes: &mut [u8], page: u64, lsn: Lsn) {
         if self == PageFormat::Raw {
             return;
@@ -111,20 +112,20 @@ impl PageFormat {
             return Err(Damage::Newer(version));
         }
         match number(&bytes[PAGE..LSN]) {
-            said if said == page => Ok(number(&bytes[LSN..MAGIC])),
-            said => Err(Damage::Misplaced(said)),
+            found if found == page => Ok(number(&bytes[LSN..MAGIC])),
+            found => Err(Damage::Misplaced(found)),
         }
     }
 
-    /// True for a page that was never written, of which [`check`](Self::check) has nothing to say.
-    /// A raw page of zeros may have been written so.
+    /// True for a checked page that was never written, which [`check`](Self::check) accepts. A raw page of zeros may
+    /// have been written so.
     pub(crate) fn is_blank(self, bytes: &[u8]) -> bool {
         self == PageFormat::Checked && bytes[MAGIC..VERSION] != MAGIC_BYTES
     }
 }
 
-/// The LSN in the header of a [checked](PageFormat::Checked) page, whatever its number; nothing for
-/// bytes that are no such page.
+/// The LSN in the header of a [checked](PageFormat::Checked) page, whatever its number; `None` for bytes that are not
+/// such a page.
 pub fn page_lsn(bytes: &[u8]) -> Option<Lsn> {
     if bytes.len() < PageFormat::Checked.payload() {
         return None;
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_tells_its_lsn_and_zeros_are_a_page_never_written() {
+    fn a_page_has_its_lsn_and_zeros_are_a_page_that_was_never_written() {
         assert_eq!(CHECKED.check(&sealed(7, 99), 7), Ok(99));
         assert_eq!(CHECKED.check(&[0; 512], 7), Ok(0));
         let blank = |format: PageFormat, bytes: &[u8]| format.is_blank(bytes);
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_bytes_and_later_versions_are_told_apart() {
+    fn foreign_bytes_and_later_versions_are_distinguished() {
         assert_eq!(CHECKED.check(&[1; 512], 0), Err(Damage::NotAPage));
         let mut newer = sealed(3, 1);
         newer[VERSION] = 2;

@@ -1,18 +1,19 @@
-//! The pool as its users see it.
+//! The public interface of a pool.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::background::{self, Duties, Signal};
+use crate::background::{self, Signal, WriterSettings};
 use crate::checkpoint::Checkpoint;
 use crate::contained::ContainedStorage;
 use crate::core::{Core, Waiting};
 use crate::double_write::DoubleWriteArea;
-use crate::error::Error;
-use crate::frames::{Awaited, Frames, Refusal};
+use crate::error::PoolError;
+use crate::frames::{Frames, LatchRefusal, WaitCondition};
 use crate::guard::{ReadGuard, WriteGuard};
 use crate::log::Lsn;
 use crate::optimistic::Optimistic;
@@ -21,24 +22,27 @@ use crate::read_ahead::ReadAhead;
 use crate::recorder::Recorder;
 use crate::replacement::Replacement;
 use crate::rings::Rings;
-use crate::scan::Scan;
+use crate::scan::PoolScan;
 use crate::stats::{Counter, Stats};
 use crate::storage::Storage;
+use crate::sync::mpsc::Receiver;
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, hash_key};
 use crate::table::PageTable;
 use crate::transfer::Transfer;
 
-/// Batches of write-backs whose images are kept before the storage has to be synced for their room.
+/// The number of batches of write-backs whose images the double-write area stores before the storage has to be synced
+/// to reuse their room.
 const DOUBLE_WRITE_BATCHES: u64 = 8;
 
 /// A pool of frames over a storage, used by many threads.
 ///
-/// Pages are fixed for reading or writing; what is fixed stays in memory until its guard is dropped.
-/// Dirty pages leave when the policy says so, and no sooner than their log (steal); nothing is
-/// written when a transaction commits (no-force).
+/// A caller fixes pages for reading or writing; a fixed page stays in memory until its guard is dropped. Dirty pages
+/// are written back when the policy evicts them, after their log (steal). Nothing is written when a transaction
+/// commits (no-force).
 ///
-/// Dropping a pool writes nothing: what is dirty is lost unless a log has it. [`Pool::close`] writes.
+/// Dropping a pool writes nothing: changes of dirty pages are lost unless a log has them. [`Pool::close`] writes
+/// them.
 pub struct Pool {
     core: Arc<Core>,
     threads: Vec<JoinHandle<()>>,
@@ -51,36 +55,25 @@ impl PoolOptions {
     ///
     /// # Errors
     ///
-    /// [`Error::Options`] if the options make no sense, [`Error::Memory`] if there is no memory for the
-    /// frames, and what the storage fails with.
-    pub fn open(mut self, storage: impl Storage + 'static) -> Result<Pool, Error> {
+    /// [`PoolError::Options`] if the options make no sense, [`PoolError::Memory`] if there is no memory for the
+    /// frames, and any error of the storage.
+    pub fn open(mut self, storage: impl Storage + 'static) -> Result<Pool, PoolError> {
         self.check(&storage)?;
         let storage: Box<dyn Storage> = Box::new(ContainedStorage(storage));
         let page_size = storage.page_size();
         let frames = Frames::new(self.frames, self.batch.max(1), page_size)?;
         storage.register(frames.memory());
-        let area = match self.double_write.take() {
-            Some(area) => {
-                let length = (u64::from(self.batch) + 2) * DOUBLE_WRITE_BATCHES;
-                let area = DoubleWriteArea::open(area, length, self.identity)?;
-                let restored = area.restore(&*storage, self.format)?;
-                if !restored.is_empty() {
-                    tracing::warn!(pages = restored.len(), "torn pages were restored");
-                }
-                Some(area)
-            }
-            None => None,
-        };
-        let pages = storage.pages().map_err(|source| Error::Storage {
+        let area = self.open_area(&*storage)?;
+        let pages = storage.pages().map_err(|source| PoolError::Storage {
             what: "the storage cannot say how long it is",
             source,
         })?;
         let limits = self.limits();
-        let duties = Duties {
+        let settings = WriterSettings {
             reserve: self.reserve(),
             max_dirty_age: self.max_dirty_age,
         };
-        // However sequential the fixes, most frames are for pages that somebody wanted.
+        // However sequential the fixes are, most frames are for pages that callers have fixed.
         let most_ahead = self.read_ahead.min(self.frames / 8);
         let (read_ahead, ranges) = match self.background && most_ahead > 0 {
             true => {
@@ -98,7 +91,7 @@ impl PoolOptions {
             table,
             rings: Rings::new(),
             replacement: Mutex::new(Replacement::new(policy, self.listener, self.exact_hits)),
-            left: Condvar::new(),
+            eviction_ended: Condvar::new(),
             transfer,
             limits,
             recorder: self.sink.map(Recorder::new),
@@ -106,19 +99,7 @@ impl PoolOptions {
             signal: self.background.then(Signal::default),
             pages: AtomicU64::new(pages),
         });
-        let mut threads = Vec::new();
-        if self.background {
-            let writer = Arc::clone(&core);
-            threads.push(spawn("ebbpool-write", move || {
-                background::write(&writer, duties, || stats(&writer).publish());
-            })?);
-        }
-        if let Some(ranges) = ranges {
-            let reader = Arc::clone(&core);
-            threads.push(spawn("ebbpool-read", move || {
-                background::read(&reader, &ranges);
-            })?);
-        }
+        let threads = start_threads(&core, settings, ranges)?;
         Ok(Pool {
             core,
             threads,
@@ -126,18 +107,54 @@ impl PoolOptions {
             free_pages: Mutex::new(BTreeSet::new()),
         })
     }
+
+    /// Opens the double-write area, if there is one, and restores the pages that a crash tore.
+    fn open_area(&mut self, storage: &dyn Storage) -> Result<Option<DoubleWriteArea>, PoolError> {
+        let Some(area) = self.double_write.take() else {
+            return Ok(None);
+        };
+        let length = (u64::from(self.batch) + 2) * DOUBLE_WRITE_BATCHES;
+        let area = DoubleWriteArea::open(area, length, self.identity)?;
+        let restored = area.restore(storage, self.format)?;
+        if !restored.is_empty() {
+            tracing::warn!(pages = restored.len(), "torn pages were restored");
+        }
+        Ok(Some(area))
+    }
 }
 
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
+/// Starts the background writer, if the pool has one, and the thread that reads ahead, if there are ranges to read.
+fn start_threads(
+    core: &Arc<Core>,
+    settings: WriterSettings,
+    ranges: Option<Receiver<Range<u64>>>,
+) -> Result<Vec<JoinHandle<()>>, PoolError> {
+    let mut threads = Vec::new();
+    if core.signal.is_some() {
+        let writer = Arc::clone(core);
+        threads.push(spawn("ebbpool-write", move || {
+            background::write(&writer, settings, || stats(&writer).publish());
+        })?);
+    }
+    if let Some(ranges) = ranges {
+        let reader = Arc::clone(core);
+        threads.push(spawn("ebbpool-read", move || {
+            background::read(&reader, &ranges);
+        })?);
+    }
+    Ok(threads)
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, PoolError> {
     let named = thread::Builder::new().name(name.into());
-    named.spawn(work).map_err(|source| Error::Storage {
+    named.spawn(work).map_err(|source| PoolError::Storage {
         what: "a thread of the pool cannot be started",
         source,
     })
 }
 
 impl Pool {
-    /// Bytes of a page that are the caller's.
+    /// The number of bytes of a page that belong to the caller.
     pub fn payload_size(&self) -> usize {
         self.core.transfer.storage().page_size() - self.payload()
     }
@@ -146,12 +163,12 @@ impl Pool {
         self.core.transfer.format().payload()
     }
 
-    /// Frames of the pool.
+    /// The number of frames of the pool.
     pub fn frames(&self) -> u32 {
         self.core.frames.count()
     }
 
-    /// What the storage is, for people.
+    /// A description of the storage, for people.
     pub fn describe_storage(&self) -> String {
         self.core.transfer.storage().describe()
     }
@@ -160,18 +177,18 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// [`Error::Read`] and [`Error::Damaged`] if it cannot be had from storage, [`Error::Write`],
-    /// [`Error::Log`] and [`Error::Poisoned`] if a page cannot be written that has to make room,
-    /// [`Error::AllPinned`] and [`Error::Latched`] after waiting, [`Error::Abandoned`].
+    /// [`PoolError::Read`] and [`PoolError::Damaged`] if it cannot be read from storage, [`PoolError::Write`],
+    /// [`PoolError::Log`] and [`PoolError::Poisoned`] if the victim cannot be written, [`PoolError::AllPinned`]
+    /// and [`PoolError::Latched`] after waiting, [`PoolError::Abandoned`].
     #[inline]
-    pub fn fix_read(&self, page: u64) -> Result<ReadGuard<'_>, Error> {
+    pub fn fix_read(&self, page: u64) -> Result<ReadGuard<'_>, PoolError> {
         let latch = self.core.share(page, None)?;
         Ok(ReadGuard::new(latch, self.payload()))
     }
 
-    /// Brings the byte of a page at `offset` into the processor's cache, if the page is resident: for a caller
-    /// that knows which pages it will fix next. The memory of several pages is waited for at the same time
-    /// then, where fixes wait for one after the other. The policy is not told.
+    /// Brings the byte of a page at `offset` into the processor's cache, if the page is resident: for a caller that
+    /// knows which pages it will fix next. The processor then loads the memory of several pages at the same time,
+    /// where fixes wait for one after the other. This is not reported to the policy.
     #[inline]
     pub fn prefetch(&self, page: u64, offset: usize) {
         let core = &*self.core;
@@ -181,12 +198,12 @@ impl Pool {
         }
     }
 
-    /// Fixes a page for reading that will hardly be used again soon.
+    /// Fixes a page for reading that will probably not be used again soon.
     ///
     /// # Errors
     ///
     /// As [`Pool::fix_read`].
-    pub fn fix_scan(&self, page: u64, scan: &mut Scan) -> Result<ReadGuard<'_>, Error> {
+    pub fn fix_scan(&self, page: u64, scan: &mut PoolScan) -> Result<ReadGuard<'_>, PoolError> {
         let latch = self.core.share(page, Some(scan))?;
         Ok(ReadGuard::new(latch, self.payload()))
     }
@@ -195,40 +212,41 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// As [`Pool::fix_read`], and [`Error::Poisoned`] as soon as a sync has failed.
+    /// As [`Pool::fix_read`], and [`PoolError::Poisoned`] as soon as a sync has failed.
     #[inline]
-    pub fn fix_write(&self, page: u64) -> Result<WriteGuard<'_>, Error> {
+    pub fn fix_write(&self, page: u64) -> Result<WriteGuard<'_>, PoolError> {
         self.note_in_use(page);
         let latch = self.core.exclude(page)?;
         Ok(WriteGuard::new(latch, self.payload()))
     }
 
-    /// Fixes a page for writing whose content in storage does not matter: it is all zeros, and is not
-    /// read.
+    /// Fixes a page for writing whose content in storage does not matter: the page is filled with zeros instead of
+    /// being read.
     ///
     /// # Errors
     ///
     /// As [`Pool::fix_write`].
-    pub fn fix_new(&self, page: u64) -> Result<WriteGuard<'_>, Error> {
+    pub fn fix_new(&self, page: u64) -> Result<WriteGuard<'_>, PoolError> {
         self.note_in_use(page);
         let latch = self.core.exclude_new(page)?;
         Ok(WriteGuard::new(latch, self.payload()))
     }
 
-    /// A resident page, to be read without a latch; nothing if it is not resident or is being changed:
-    /// then fix it. The policy is not told.
+    /// A resident page, to be read without fixing it; `None` if it is not resident or is being changed: then fix it.
+    /// This is not reported to the policy.
     #[inline]
     pub fn read_optimistically(&self, page: u64) -> Option<Optimistic<'_>> {
         Optimistic::begin(&self.core, page)
     }
 
-    /// A page that is not in use, fixed for writing, all zeros: one that was freed, the smallest first, or
-    /// the one after the last that the storage has or that was fixed for writing. The storage grows by it.
+    /// Allocates a page: fixes one that is not in use for writing, filled with zeros. It is the freed page with the
+    /// smallest number, or, if no page is free, the one after the last page that the storage has or that was fixed
+    /// for writing. The storage grows with it.
     ///
     /// # Errors
     ///
-    /// As [`Pool::fix_write`], and [`Error::Grow`] if the storage is full.
-    pub fn allocate(&self) -> Result<WriteGuard<'_>, Error> {
+    /// As [`Pool::fix_write`], and [`PoolError::Grow`] if the storage is full.
+    pub fn allocate(&self) -> Result<WriteGuard<'_>, PoolError> {
         self.core.transfer.check_writable()?;
         let freed = self.free_pages.lock().pop_first();
         let page = match freed {
@@ -241,12 +259,12 @@ impl Pool {
         })
     }
 
-    fn take_next_page(&self) -> Result<u64, Error> {
+    fn take_next_page(&self) -> Result<u64, PoolError> {
         let next = |page: u64| page.checked_add(1);
         let taken = self
             .next_page
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
-        taken.map_err(|pages| Error::Grow {
+        taken.map_err(|pages| PoolError::Grow {
             pages,
             source: io::Error::new(
                 io::ErrorKind::StorageFull,
@@ -255,7 +273,8 @@ impl Pool {
         })
     }
 
-    /// A page beyond all others may be fixed for writing without being allocated first.
+    /// Notes that a page is in use, because a caller may fix a page beyond all others for writing without allocating
+    /// it.
     #[inline]
     fn note_in_use(&self, page: u64) {
         if page >= self.next_page.load(Ordering::Relaxed) {
@@ -264,61 +283,61 @@ impl Pool {
         }
     }
 
-    /// Pages of the storage: how many it had when the pool was opened, and those by which it has
+    /// The number of pages of the storage: those that it had when the pool was opened, and those by which it has
     /// [grown](Self::grow) since.
     pub fn pages(&self) -> u64 {
         self.core.pages.load(Ordering::Relaxed)
     }
 
-    /// Makes the storage at least so many pages long, and [`allocate`](Self::allocate) goes on after
-    /// these; those that nobody uses are to be [freed](Self::free). For recovery: in a crash a storage may
-    /// lose its growth, and the log still has what was in the pages.
+    /// Makes the storage at least `pages` pages long. [`allocate`](Self::allocate) goes on after these, and the
+    /// caller [frees](Self::free) those that are not in use. This is for recovery: in a crash a storage may lose its
+    /// growth, while the log still has the content of the pages.
     ///
     /// # Errors
     ///
-    /// [`Error::Grow`] if the storage is full.
-    pub fn grow(&self, pages: u64) -> Result<(), Error> {
+    /// [`PoolError::Grow`] if the storage is full.
+    pub fn grow(&self, pages: u64) -> Result<(), PoolError> {
         if pages > self.pages() {
             let grown = self.core.transfer.storage().grow(pages);
-            grown.map_err(|source| Error::Grow { pages, source })?;
+            grown.map_err(|source| PoolError::Grow { pages, source })?;
             self.core.pages.fetch_max(pages, Ordering::Relaxed);
             self.next_page.fetch_max(pages, Ordering::Relaxed);
         }
         Ok(())
     }
 
-    /// Gives a page back, whose content does not matter any more. It is not written. Which pages are free
-    /// is forgotten with the pool: keep that in pages of your own, and free them again after opening. Until
-    /// [`allocate`](Self::allocate) hands the page out again, do not fix it for writing.
+    /// Frees a page whose content does not matter any more. It is not written. The pool does not store which pages
+    /// are free: record that in pages of your own, and free them again after opening. Do not fix the page for writing
+    /// until [`allocate`](Self::allocate) returns it again.
     ///
     /// # Errors
     ///
-    /// [`Error::Latched`] if another guard has it fixed.
-    pub fn free(&self, page: u64) -> Result<(), Error> {
+    /// [`PoolError::Latched`] if another guard has it fixed.
+    pub fn free(&self, page: u64) -> Result<(), PoolError> {
         self.drop_page(page, false)?;
         self.core.frames.discarded().forget(page);
         self.free_pages.lock().insert(page);
         Ok(())
     }
 
-    /// Forgets what is in memory of a page, so that the next fix reads it from storage: changes that were
-    /// not written are lost. The way back for an abandoned page whose changes the log can redo. Redo them,
-    /// and say so with [`WriteGuard::redone`]: until then no checkpoint covers them.
+    /// Discards a page's content in memory, so that the next fix reads the page from storage: changes that were not
+    /// written are lost. This recovers an abandoned page whose changes the log can redo. Redo them, and confirm that
+    /// with [`WriteGuard::redone`]: until then no checkpoint covers them.
     ///
     /// # Errors
     ///
-    /// [`Error::Latched`] if another guard has it fixed.
-    pub fn discard(&self, page: u64) -> Result<(), Error> {
+    /// [`PoolError::Latched`] if another guard has it fixed.
+    pub fn discard(&self, page: u64) -> Result<(), PoolError> {
         self.drop_page(page, true)
     }
 
-    fn drop_page(&self, page: u64, may_be_redone: bool) -> Result<(), Error> {
+    fn drop_page(&self, page: u64, may_be_redone: bool) -> Result<(), PoolError> {
         let core = &*self.core;
         let mut waiting = Waiting::new(core);
         loop {
             let mut policy = core.policy();
             policy.take_all_hits(&core.rings, &core.frames);
-            if policy.is_leaving(page) {
+            if policy.is_being_evicted(page) {
                 waiting.for_write(&mut policy, page)?;
             }
             let Some(frame) = core.table.find_locked(page, &core.frames) else {
@@ -327,52 +346,53 @@ impl Pool {
             match core.frames.claim_to_drop(frame) {
                 Ok(claimed) => {
                     if may_be_redone && core.frames.state(frame).is_changed() {
-                        // Before the page leaves the dirty ones, where checkpoints look first.
+                        // Before the page is removed from the dirty pages, where checkpoints look first.
                         core.frames
                             .discarded()
                             .note(page, core.frames.first_lsn(frame));
                     }
-                    policy.drop_page(claimed, page, core.place());
+                    policy.drop_page(claimed, page, core.view());
                     return Ok(());
                 }
-                Err(Refusal::Empty) => {}
-                Err(Refusal::Busy | Refusal::Abandoned) => {
+                Err(LatchRefusal::Empty) => {}
+                Err(LatchRefusal::Busy | LatchRefusal::Abandoned) => {
                     drop(policy);
-                    waiting.for_latch(frame, page, Awaited::Drop)?;
+                    waiting.for_latch(frame, page, WaitCondition::Drop)?;
                 }
             }
         }
     }
 
-    /// Writes a page, if it is dirty, and returns when it survives a crash.
+    /// Writes a page, if it is dirty, and returns when its content survives a crash.
     ///
     /// # Errors
     ///
-    /// [`Error::Write`], [`Error::Log`], [`Error::Poisoned`], [`Error::Latched`]. The page stays dirty.
-    pub fn flush(&self, page: u64) -> Result<(), Error> {
+    /// [`PoolError::Write`], [`PoolError::Log`], [`PoolError::Poisoned`], [`PoolError::Latched`]. The page stays dirty.
+    pub fn flush(&self, page: u64) -> Result<(), PoolError> {
         self.core.flush(page)
     }
 
-    /// Writes all pages that are dirty now, in ascending order, and returns when they survive a crash.
-    /// Others read and write meanwhile (fuzzy). It takes time for the dirty pages, not for the frames.
+    /// Writes all pages that are dirty now, in ascending order, and returns when their content survives a crash.
+    /// Other threads read and write meanwhile (fuzzy checkpoint). The time depends on the number of dirty pages, not
+    /// of frames.
     ///
     /// # Errors
     ///
-    /// As [`Pool::flush`]; pages that could not be written stay dirty. [`Error::Abandoned`] if a page is
+    /// As [`Pool::flush`]; pages that could not be written stay dirty. [`PoolError::Abandoned`] if a page is
     /// abandoned and there is no log: all others are written then.
-    pub fn checkpoint(&self) -> Result<Checkpoint, Error> {
+    pub fn checkpoint(&self) -> Result<Checkpoint, PoolError> {
         let _span = tracing::debug_span!("checkpoint").entered();
         let (checkpoint, abandoned) = self.core.checkpoint()?;
         match abandoned {
-            // Without a log nothing else has its changes.
-            Some(page) if checkpoint.covered == Lsn::MAX => Err(Error::Abandoned { page }),
+            // Without a log the changes of the page are nowhere else.
+            Some(page) if checkpoint.covered == Lsn::MAX => Err(PoolError::Abandoned { page }),
             _ => Ok(checkpoint),
         }
     }
 
-    /// Slows the caller down where too many pages are dirty, as
-    /// [`PoolOptions::dirty_budget`](crate::PoolOptions::dirty_budget) says. For callers that have
-    /// [`throttle_at_fix`](crate::PoolOptions::throttle_at_fix) off: to be called where they hold no page.
+    /// Slows the caller down while too many pages are dirty, as
+    /// [`PoolOptions::dirty_budget`](crate::PoolOptions::dirty_budget) says. A caller that has switched
+    /// [`throttle_at_fix`](crate::PoolOptions::throttle_at_fix) off calls this where it holds no page.
     pub fn throttle(&self) {
         self.core.throttle();
     }
@@ -386,13 +406,13 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// As [`Pool::checkpoint`], and [`Error::Abandoned`] if a page is abandoned: discard it first. The pool
-    /// comes back, for its dirty pages are nowhere else.
-    pub fn close(self) -> Result<(), (Pool, Error)> {
+    /// As [`Pool::checkpoint`], and [`PoolError::Abandoned`] if a page is abandoned: discard it first. The error
+    /// returns the pool, because its dirty pages are nowhere else.
+    pub fn close(self) -> Result<(), (Pool, PoolError)> {
         loop {
             match self.core.checkpoint() {
-                Ok((_, Some(page))) => return Err((self, Error::Abandoned { page })),
-                // A page could not be written meanwhile: this says whether it can be now.
+                Ok((_, Some(page))) => return Err((self, PoolError::Abandoned { page })),
+                // A page could not be written meanwhile: the next checkpoint tries again.
                 Ok((Checkpoint { covered: 0, .. }, None)) => {}
                 Ok(_) => return Ok(()),
                 Err(error) => return Err((self, error)),
@@ -407,7 +427,7 @@ impl Drop for Pool {
             signal.stop();
         }
         for thread in self.threads.drain(..) {
-            // One that panicked has nothing left to be waited for.
+            // A thread that panicked has ended, too.
             let _ = thread.join();
         }
     }

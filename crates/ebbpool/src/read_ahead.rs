@@ -1,20 +1,20 @@
-//! Reading ahead of sequential fixes, which direct I/O took from the kernel.
+//! Reading ahead of sequential fixes. With direct I/O the kernel does not do that.
 
 use std::ops::Range;
 
 use crate::sync::Mutex;
 use crate::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-/// Sequences that are followed at a time.
+/// The number of sequences that are followed at a time.
 const STREAMS: usize = 16;
 
-/// Fixes of neighbours after which a sequence is taken for one.
+/// The number of fixes of neighbouring pages that make a sequence.
 const A_SEQUENCE: u32 = 3;
 
-/// Pages read ahead at first; twice as many each time, up to the limit.
+/// The number of pages that are read ahead at first; it doubles each time, up to the limit.
 const AT_FIRST: u64 = 4;
 
-/// Ranges that may wait to be read.
+/// The number of ranges that may wait to be read.
 const QUEUE: usize = 16;
 
 /// A sequence of fixes of neighbouring pages.
@@ -24,7 +24,7 @@ struct Stream {
     next: u64,
     /// Fixes so far.
     length: u32,
-    /// Where reading ahead has come to.
+    /// The last page that was read ahead.
     ahead: u64,
     /// Pages to read ahead next time.
     window: u64,
@@ -32,7 +32,7 @@ struct Stream {
     at: u64,
 }
 
-/// Finds sequences, and orders what comes next to be read.
+/// Finds sequences, and orders the reads of the pages that follow.
 pub(crate) struct ReadAhead {
     most: u64,
     streams: Mutex<Streams>,
@@ -46,7 +46,7 @@ struct Streams {
 }
 
 impl ReadAhead {
-    /// Reads at most so many pages ahead; the ranges come out of the receiver.
+    /// Orders reads of at most `most` pages ahead; the receiver gets the ranges.
     pub(crate) fn new(most: u32) -> (Self, Receiver<Range<u64>>) {
         let (orders, ranges) = sync_channel(QUEUE);
         let read_ahead = ReadAhead {
@@ -70,7 +70,7 @@ impl ReadAhead {
     fn follow(&self, page: u64, begins: bool) {
         let range = self.streams.lock().follow(page, begins, self.most);
         if let Some(range) = range {
-            // Where too much waits already, or nobody reads any more, it is left out.
+            // The range is dropped if too many wait already, or no thread reads any more.
             match self.orders.try_send(range) {
                 Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
             }
@@ -79,7 +79,7 @@ impl ReadAhead {
 }
 
 impl Streams {
-    /// What to read ahead now that `page` was fixed, which may begin a sequence.
+    /// The range to read ahead after a fix of `page`. With `begins` the page may begin a sequence.
     fn follow(&mut self, page: u64, begins: bool, most: u64) -> Option<Range<u64>> {
         self.clock += 1;
         let at = self.clock;
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sequence_is_read_ahead_of_further_and_further() {
+    fn reading_ahead_of_a_sequence_doubles_up_to_the_limit() {
         let mut streams = Streams::default();
         let mut ordered = Vec::new();
         for page in 100..160 {
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn interleaved_sequences_are_followed_and_chance_is_not() {
+    fn interleaved_sequences_are_followed_and_random_pages_are_not() {
         let mut streams = Streams::default();
         let mut ordered = Vec::new();
         for step in 0..6 {

@@ -1,5 +1,5 @@
-//! With which LSN pages were written lately, so that a write which the storage acknowledged and
-//! never did is found when the page is read again.
+//! The LSNs with which pages were written lately. When a page is read again, the pool finds a write that the storage
+//! acknowledged but never did.
 
 use std::collections::VecDeque;
 
@@ -7,14 +7,13 @@ use hashbrown::HashMap;
 
 use crate::log::Lsn;
 
-/// Pages that are remembered: 3 MB at most.
+/// The number of pages that are remembered: 3 MB at most.
 const MOST: usize = 1 << 16;
 
 /// The LSNs of the latest writes, 0 for pages without one.
 ///
-/// A page may be written with a smaller LSN than before, or with none: it was freed and made anew,
-/// and its new life has nothing to do with the former one. So it is the latest write that counts,
-/// and not the highest LSN.
+/// A page may be written with a smaller LSN than before, or with none, if it was freed and allocated again. So the
+/// latest write counts, and not the highest LSN.
 #[derive(Debug)]
 pub(crate) struct RecentWrites {
     lsns: HashMap<u64, Lsn>,
@@ -43,8 +42,8 @@ impl RecentWrites {
         }
     }
 
-    /// A write has failed. It may have reached the storage all the same, and so the page is either
-    /// as of the write before or as of this one.
+    /// A write has failed. It may have reached the storage all the same, so the page is either as of the write before
+    /// or as of this one.
     pub(crate) fn note_failed(&mut self, page: u64, lsn: Lsn) {
         if let Some(before) = self.lsns.get_mut(&page) {
             *before = lsn.min(*before);
@@ -73,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_made_anew_is_not_held_to_the_lsn_of_its_former_life() {
+    fn a_page_that_is_allocated_again_may_have_a_smaller_lsn() {
         let mut recent = RecentWrites::new();
         recent.note(7, 100);
         recent.note(7, 3);

@@ -4,13 +4,13 @@ use ebbpool_policy::Access;
 
 use crate::sync::Mutex;
 
-/// Somebody who is told of fixes: the page, and whether for writing.
-pub(crate) type Sink = Box<dyn FnMut(u64, bool) + Send>;
+/// The caller's function that receives each fix: the page, and whether it is fixed for writing.
+pub(crate) type FixSink = Box<dyn FnMut(u64, bool) + Send>;
 
-pub(crate) struct Recorder(Mutex<Sink>);
+pub(crate) struct Recorder(Mutex<FixSink>);
 
 impl Recorder {
-    pub(crate) fn new(sink: Sink) -> Self {
+    pub(crate) fn new(sink: FixSink) -> Self {
         Recorder(Mutex::new(sink))
     }
 

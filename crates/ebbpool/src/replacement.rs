@@ -1,19 +1,19 @@
-//! Who goes: the policy, and what it needs to be told, under one lock.
+//! Which page is evicted: the policy, and the reports that it needs, under one lock.
 //!
-//! What holds whenever no thread has the policy's lock, and is cited by its number elsewhere:
+//! The invariants that hold whenever no thread has the policy's lock. Other modules cite them by number:
 //!
-//! 1. All that a miss reports to the policy it reports in one go, before any I/O and under the lock. So for the policy
-//!    references come one after the other, whatever the threads do, and it decides what it decides in the
-//!    simulator.
-//! 2. For each frame this module notes what the policy knows: no page, a clean one or a dirty one. The policy hears
-//!    that a page was admitted only of a frame without one, and that a page was hit, cleaned or evicted only of a frame
-//!    with one; that it was cleaned only if it takes it for dirty.
-//! 3. A page is in at most one frame, and the page table says in which. Frame and table change together, under the lock.
-//! 4. A page that has to be written because it leaves is in [`Replacement::leaving`] from the moment at which it leaves
-//!    the table until it is in storage or back in its frame. A thread that wants it waits, so that storage is not read
-//!    too early.
-//! 5. The frames that a miss takes are latched exclusively from the decision until the I/O is done; those whose pages
-//!    are written with them and stay are latched until copies are taken.
+//! 1. A miss makes all of its reports to the policy in one go, before any I/O and under the lock. So the policy sees
+//!    references one after the other, whatever the threads do, and decides as it does in the simulator.
+//! 2. For each frame this module notes what the policy believes: no page, a clean one or a dirty one. It reports an
+//!    admission only for a frame without a page, and a hit, a cleaning or an eviction only for a frame with one; a
+//!    cleaning only if the policy believes the page dirty.
+//! 3. A page is in at most one frame, and the page table says in which. Frame and table change together, under the
+//!    lock.
+//! 4. A page that is written because it is evicted is in [`Replacement::evicting`] from the moment at which it is
+//!    removed from the table until it is in storage or back in its frame. A thread that needs the page waits, so that
+//!    it does not read storage too early.
+//! 5. The frames that a miss takes are latched exclusively from the decision until the I/O is done; the frames of
+//!    pages that are written with them and stay resident are latched until copies are taken.
 
 use std::cell::Cell;
 
@@ -21,70 +21,70 @@ use ebbpool_policy::{Access, DynPolicy, Frame, Gauges};
 use hashbrown::HashSet;
 
 use crate::contained::contained;
-use crate::frames::{Claimed, Frames, Shared, State};
+use crate::frames::{ClaimedFrame, FrameState, Frames, SharedLatch};
 use crate::ghosts::Ghosts;
 use crate::log::Lsn;
-use crate::rings::{Hit, News, Rings};
+use crate::rings::{Hit, HitReport, Rings};
 use crate::table::PageTable;
 
-/// Something that happened to a page, in the order in which it was decided.
+/// A decision about a page, reported in the order in which decisions are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Event {
-    /// It is written, as far as nothing fails.
+pub enum ReplacementEvent {
+    /// The page will be written, if no write fails.
     Write(u64),
-    /// It leaves.
+    /// The page is evicted.
     Evict(u64),
 }
 
-/// Somebody who is told of events.
-pub(crate) type Listener = Box<dyn FnMut(Event) + Send>;
+/// The caller's function that receives the events.
+pub(crate) type Listener = Box<dyn FnMut(ReplacementEvent) + Send>;
 
-/// A page that leaves.
-pub(crate) struct Leaving<'f> {
-    pub(crate) frame: Claimed<'f>,
+/// A page that is being evicted, and its frame.
+pub(crate) struct Eviction<'f> {
+    pub(crate) frame: ClaimedFrame<'f>,
     pub(crate) page: u64,
     pub(crate) dirty: bool,
     pub(crate) lsn: Lsn,
     pub(crate) first_lsn: Lsn,
 }
 
-/// The page that a frame held that another one comes into.
+/// The victim whose frame the admitted page takes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Replaced {
+pub(crate) struct ReplacedPage {
     pub(crate) page: u64,
     pub(crate) dirty: bool,
     pub(crate) lsn: Lsn,
     pub(crate) first_lsn: Lsn,
 }
 
-/// A page that comes, and what has to be done before it can be read.
-pub(crate) struct Coming<'f> {
+/// A page that is being admitted, and what has to be done before it can be read.
+pub(crate) struct Admission<'f> {
     pub(crate) page: u64,
-    pub(crate) frame: Claimed<'f>,
-    pub(crate) replaced: Option<Replaced>,
-    /// Those that leave with the one that is replaced.
-    pub(crate) leaving: Vec<Leaving<'f>>,
-    /// Those to be written with it, which stay.
-    pub(crate) together: Vec<Shared<'f>>,
-    /// Pages of its block that are not resident, to be read and written with it.
+    pub(crate) frame: ClaimedFrame<'f>,
+    pub(crate) replaced: Option<ReplacedPage>,
+    /// Pages that are evicted with the victim.
+    pub(crate) also_evicted: Vec<Eviction<'f>>,
+    /// Dirty pages that are written with the victim and stay resident.
+    pub(crate) cluster: Vec<SharedLatch<'f>>,
+    /// Non-resident pages of the victim's block, which are read and written with it.
     pub(crate) padding: Vec<u64>,
 }
 
-/// What became of a wish to bring a page in.
-pub(crate) enum Plan<'f> {
-    /// It is in this frame, or about to be.
+/// The result of planning the admission of a page.
+pub(crate) enum FetchPlan<'f> {
+    /// The page is in this frame, or another thread is loading it there.
     Resident(Frame),
-    /// It is being written because it had to leave.
-    Leaving,
-    /// There is no frame for it.
+    /// A thread is writing the page in order to evict it.
+    BeingEvicted,
+    /// All frames are pinned.
     AllPinned,
-    Coming(Box<Coming<'f>>),
+    Admit(Box<Admission<'f>>),
 }
 
-/// What the policy has been told of a frame.
+/// What the policy believes of a frame, because of the reports that it got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+enum PolicyView {
     /// There is no page in it.
     Absent,
     Clean,
@@ -95,49 +95,49 @@ enum Told {
 pub(crate) struct Replacement {
     policy: Box<dyn DynPolicy + Send>,
     ghosts: Ghosts,
-    /// Frames that have held a page and hold none.
+    /// Frames that held a page once and are empty now.
     free: Vec<Frame>,
-    /// Frames from here on have never held one.
+    /// The first frame that has never held a page; no later frame has either.
     unused: Frame,
-    /// Pages that are being written because they have to leave.
-    leaving: HashSet<u64>,
+    /// Pages that are being written because they are evicted.
+    evicting: HashSet<u64>,
     /// Frames whose page could not be written lately.
     unwritable: HashSet<Frame>,
-    /// By frame, what the policy has been told of its page.
-    told: Vec<Told>,
+    /// By frame, what the policy believes of its page.
+    policy_view: Vec<PolicyView>,
     listener: Option<Listener>,
-    costs_told_at: u64,
+    costs_reported_at: u64,
     epochs: Epochs,
     scratch: Vec<Frame>,
-    /// Pages that had to leave and could not be written, so far.
-    came_back: u64,
+    /// The number of evictions that were undone because the page could not be written.
+    undone_evictions: u64,
 }
 
-/// When the policy is to be told of the next hit of each page.
+/// Decides when the next hit of each page is reported to the policy again.
 struct Epochs {
-    /// The policy is told of every hit, whatever it wants.
+    /// Every hit is reported to the policy, even if it does not ask for that.
     exact: bool,
     /// Misses since the epoch began.
     misses: u32,
-    /// Misses after which the next one begins.
+    /// The number of misses after which the next epoch begins.
     length: u32,
 }
 
-/// There are as many epochs to as many misses as there are frames. Longer ones change what policies decide
+/// The number of epochs in as many misses as the pool has frames. Longer epochs change what policies decide
 /// (`docs/pool.md`), shorter ones save less.
 const EPOCHS: u32 = 32;
 
-/// What a plan is made over.
+/// The parts of the pool that a plan needs.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'f> {
+pub(crate) struct PoolView<'f> {
     pub(crate) frames: &'f Frames,
     pub(crate) table: &'f PageTable,
-    /// Pages that the storage has, for padding.
+    /// The number of pages in storage, for padding.
     pub(crate) pages: u64,
 }
 
 impl Replacement {
-    /// With `exact` the policy is told of every hit, whatever it asks for.
+    /// With `exact` every hit is reported to the policy, even if it does not ask for that.
     pub(crate) fn new(
         policy: Box<dyn DynPolicy + Send>,
         listener: Option<Listener>,
@@ -148,18 +148,18 @@ impl Replacement {
             ghosts: Ghosts::default(),
             free: Vec::new(),
             unused: 0,
-            leaving: HashSet::new(),
+            evicting: HashSet::new(),
             unwritable: HashSet::new(),
-            told: Vec::new(),
+            policy_view: Vec::new(),
             listener,
-            costs_told_at: 0,
+            costs_reported_at: 0,
             epochs: Epochs {
                 exact,
                 misses: 0,
                 length: 0,
             },
             scratch: Vec::new(),
-            came_back: 0,
+            undone_evictions: 0,
         }
     }
 
@@ -171,8 +171,8 @@ impl Replacement {
         self.policy.gauges()
     }
 
-    pub(crate) fn costs_told_at(&mut self) -> &mut u64 {
-        &mut self.costs_told_at
+    pub(crate) fn costs_reported_at(&mut self) -> &mut u64 {
+        &mut self.costs_reported_at
     }
 
     /// True if every frame holds a page.
@@ -180,28 +180,28 @@ impl Replacement {
         self.resident() == frames.count()
     }
 
-    /// Pages that are being written because they have to leave, in ascending order.
-    pub(crate) fn all_leaving(&self) -> Vec<u64> {
-        let mut pages: Vec<u64> = self.leaving.iter().copied().collect();
+    /// Pages that are being written because they are evicted, in ascending order.
+    pub(crate) fn pages_being_evicted(&self) -> Vec<u64> {
+        let mut pages: Vec<u64> = self.evicting.iter().copied().collect();
         pages.sort_unstable();
         pages
     }
 
-    /// How many pages so far had to leave and could not be written.
-    pub(crate) fn came_back(&self) -> u64 {
-        self.came_back
+    /// The number of evictions so far that were undone because the page could not be written.
+    pub(crate) fn undone_evictions(&self) -> u64 {
+        self.undone_evictions
     }
 
-    pub(crate) fn is_leaving(&self, page: u64) -> bool {
-        self.leaving.contains(&page)
+    pub(crate) fn is_being_evicted(&self, page: u64) -> bool {
+        self.evicting.contains(&page)
     }
 
-    /// Frames that hold a page.
+    /// The number of frames that hold a page.
     pub(crate) fn resident(&self) -> u32 {
         self.unused - self.free.len() as u32
     }
 
-    fn tell(&mut self, event: Event) {
+    fn notify(&mut self, event: ReplacementEvent) {
         if let Some(listener) = &mut self.listener
             && contained("the listener of events", || listener(event)).is_err()
         {
@@ -210,25 +210,25 @@ impl Replacement {
         }
     }
 
-    /// Tells the policy of the calling thread's hits; of all if an epoch ends.
+    /// Reports the calling thread's hits to the policy; those of all threads if an epoch ends.
     pub(crate) fn take_hits(&mut self, rings: &Rings, frames: &Frames) {
         if self.epochs.misses >= self.epochs.length && !self.epochs.exact {
             return self.begin_epoch(rings, frames);
         }
-        rings.take_own(|news| self.hear(news, frames));
+        rings.take_own(|report| self.take_report(report, frames));
     }
 
-    /// Tells the policy of all hits.
+    /// Reports the hits of all threads to the policy.
     pub(crate) fn take_all_hits(&mut self, rings: &Rings, frames: &Frames) {
-        rings.take_all(|news| self.hear(news, frames));
+        rings.take_all(|report| self.take_report(report, frames));
     }
 
-    /// The hits of the last epoch have to be told before those of the next: a thread that notes few would
-    /// keep them for many epochs, and its pages would leave.
+    /// The hits of the last epoch have to be reported before those of the next. A thread that notes few hits would
+    /// otherwise hold them back for many epochs, and its pages would be evicted.
     fn begin_epoch(&mut self, rings: &Rings, frames: &Frames) {
         self.take_all_hits(rings, frames);
         self.epochs.misses = 0;
-        // A policy may change its mind, and is asked each time.
+        // The policy is asked each time, because its answer may change.
         self.epochs.length = (frames.count() / EPOCHS).max(1);
         match frames.count() < EPOCHS || self.policy.wants_every_hit() {
             true => frames.end_epochs(),
@@ -236,98 +236,100 @@ impl Replacement {
         }
     }
 
-    fn hear(&mut self, news: News, frames: &Frames) {
-        match news {
-            News::LeftOut(hits) => self.policy.left_out(hits),
-            News::Soon(hit) => self.policy.prefetch(hit.frame),
-            News::Hit(hit) => self.hit(hit, frames),
+    fn take_report(&mut self, report: HitReport, frames: &Frames) {
+        match report {
+            HitReport::Omitted(hits) => self.policy.left_out(hits),
+            HitReport::Upcoming(hit) => self.policy.prefetch(hit.frame),
+            HitReport::Hit(hit) => self.hit(hit, frames),
         }
     }
 
-    /// Tells the policy of a hit, if the page is still there.
+    /// Reports a hit to the policy, if the page is still in the frame.
     pub(crate) fn hit(&mut self, hit: Hit, frames: &Frames) {
-        let told = self.told.get(hit.frame as usize);
-        if told.is_some_and(|&told| told != Told::Absent) && hit.is_of(frames.page_in(hit.frame)) {
-            self.tell_hit(hit.frame, hit.access);
+        let view = self.policy_view.get(hit.frame as usize);
+        if view.is_some_and(|&view| view != PolicyView::Absent)
+            && hit.is_of(frames.page_in(hit.frame))
+        {
+            self.report_hit(hit.frame, hit.access);
         }
     }
 
-    fn tell_hit(&mut self, frame: Frame, access: Access) {
+    fn report_hit(&mut self, frame: Frame, access: Access) {
         if access.is_write() {
-            self.told[frame as usize] = Told::Dirty;
+            self.policy_view[frame as usize] = PolicyView::Dirty;
         }
         self.policy.hit(frame, access);
     }
 
-    fn tell_admitted(&mut self, frame: Frame, page: u64, access: Access) {
+    fn report_admitted(&mut self, frame: Frame, page: u64, access: Access) {
         let at = frame as usize;
-        if self.told.len() <= at {
-            self.told.resize(at + 1, Told::Absent);
+        if self.policy_view.len() <= at {
+            self.policy_view.resize(at + 1, PolicyView::Absent);
         }
-        self.told[at] = match access {
-            Access::Read => Told::Clean,
-            Access::Write => Told::Dirty,
+        self.policy_view[at] = match access {
+            Access::Read => PolicyView::Clean,
+            Access::Write => PolicyView::Dirty,
         };
         self.policy.admit(frame, page, access);
     }
 
-    fn tell_evicted(&mut self, frame: Frame) {
-        self.told[frame as usize] = Told::Absent;
+    fn report_evicted(&mut self, frame: Frame) {
+        self.policy_view[frame as usize] = PolicyView::Absent;
         self.policy.evicted(frame);
     }
 
-    /// A page can be dirty that the policy takes for clean: the hit may be on its way, or was noted by a
-    /// thread that has ended. Policies do not bear to be told that a clean page was cleaned (2).
-    fn tell_cleaned(&mut self, frame: Frame) {
-        let told = &mut self.told[frame as usize];
-        if *told == Told::Dirty {
-            *told = Told::Clean;
+    /// A page can be dirty while the policy believes it clean: the hit may not have been reported yet, or was noted
+    /// by a thread that has ended. A policy must not get the report that a clean page was cleaned (2).
+    fn report_cleaned(&mut self, frame: Frame) {
+        let view = &mut self.policy_view[frame as usize];
+        if *view == PolicyView::Dirty {
+            *view = PolicyView::Clean;
             self.policy.cleaned(frame);
         }
     }
 
-    /// Finds a frame for a page and tells the policy all about it. `instead` is a frame to take in
-    /// place of the policy's victim, if its page may leave.
+    /// Finds a frame for a page and makes all reports about it to the policy. `preferred` is a frame to take in place
+    /// of the policy's victim, if its page can be evicted.
     pub(crate) fn plan<'f>(
         &mut self,
         page: u64,
         access: Access,
-        instead: Option<Frame>,
-        place: Place<'f>,
-    ) -> Plan<'f> {
-        let Place { frames, table, .. } = place;
-        // By 3 no other frame has it, and by 4 storage has its latest content where it is in neither.
+        preferred: Option<Frame>,
+        pool: PoolView<'f>,
+    ) -> FetchPlan<'f> {
+        let PoolView { frames, table, .. } = pool;
+        // By 3 no other frame has the page. By 4 storage has its latest content if it is in neither place.
         if let Some(frame) = table.find_locked(page, frames) {
-            return Plan::Resident(frame);
+            return FetchPlan::Resident(frame);
         }
-        if self.leaving.contains(&page) {
-            return Plan::Leaving;
+        if self.evicting.contains(&page) {
+            return FetchPlan::BeingEvicted;
         }
         self.policy.miss(page, self.ghosts.get(page), access);
         self.epochs.misses = self.epochs.misses.saturating_add(1);
-        let coming = match self.empty_frame(frames) {
-            Some(frame) => Some(Coming {
+        let admission = match self.empty_frame(frames) {
+            Some(frame) => Some(Admission {
                 page,
                 frame,
                 replaced: None,
-                leaving: Vec::new(),
-                together: Vec::new(),
+                also_evicted: Vec::new(),
+                cluster: Vec::new(),
                 padding: Vec::new(),
             }),
-            None => self.replace(page, access, instead, place),
+            None => self.replace(page, access, preferred, pool),
         };
-        let Some(mut coming) = coming else {
+        let Some(mut admission) = admission else {
             let ghost = self.policy.refused();
             self.ghosts.set(page, ghost);
-            return Plan::AllPinned;
+            return FetchPlan::AllPinned;
         };
-        coming.frame.begin_load(page);
-        table.insert(page, coming.frame.frame(), frames);
-        self.tell_admitted(coming.frame.frame(), page, access);
-        Plan::Coming(Box::new(coming))
+        admission.frame.begin_load(page);
+        table.insert(page, admission.frame.frame(), frames);
+        self.report_admitted(admission.frame.frame(), page, access);
+        FetchPlan::Admit(Box::new(admission))
     }
 
-    fn empty_frame<'f>(&mut self, frames: &'f Frames) -> Option<Claimed<'f>> {
+    fn empty_frame<'f>(&mut self, frames: &'f Frames) -> Option<ClaimedFrame<'f>> {
         let frame = if self.unused < frames.count() {
             self.unused += 1;
             self.unused - 1
@@ -341,76 +343,76 @@ impl Replacement {
         &mut self,
         page: u64,
         access: Access,
-        instead: Option<Frame>,
-        place: Place<'f>,
-    ) -> Option<Coming<'f>> {
-        let Place { frames, table, .. } = place;
-        let (claimed, dirty) = instead
+        preferred: Option<Frame>,
+        pool: PoolView<'f>,
+    ) -> Option<Admission<'f>> {
+        let PoolView { frames, table, .. } = pool;
+        let (claimed, dirty) = preferred
             .and_then(|frame| frames.claim_victim(frame))
             .or_else(|| self.claim_victim(Some((page, access)), frames))?;
         let victim = claimed.frame();
-        let mut old = leaving(claimed, dirty, frames);
-        let together = self.together(victim, frames);
-        if !together.is_empty() {
+        let mut old = eviction(claimed, dirty, frames);
+        let cluster = self.latch_cluster(victim, frames);
+        if !cluster.is_empty() {
             if old.dirty {
-                self.tell(Event::Write(old.page));
+                self.notify(ReplacementEvent::Write(old.page));
             }
-            for latch in &together {
-                self.tell(Event::Write(latch.page()));
-                self.tell_cleaned(latch.frame());
+            for latch in &cluster {
+                self.notify(ReplacementEvent::Write(latch.page()));
+                self.report_cleaned(latch.frame());
             }
         }
         let mut others = Vec::new();
-        let mut frames_leaving = std::mem::take(&mut self.scratch);
-        self.policy.also_leaving(victim, &mut frames_leaving);
-        for frame in frames_leaving.drain(..).filter(|&frame| frame != victim) {
+        let mut evicted_frames = std::mem::take(&mut self.scratch);
+        self.policy.also_leaving(victim, &mut evicted_frames);
+        for frame in evicted_frames.drain(..).filter(|&frame| frame != victim) {
             if let Some((claimed, dirty)) = frames.claim_victim(frame) {
-                others.push(leaving(claimed, dirty, frames));
+                others.push(eviction(claimed, dirty, frames));
             }
         }
-        self.scratch = frames_leaving;
-        let block = self.block_written_whole(victim, &mut old, &mut others, place);
-        let told = block.is_some();
-        self.let_go(&old, told || !together.is_empty(), table, frames);
+        self.scratch = evicted_frames;
+        let block = self.block_written_whole(victim, &mut old, &mut others, pool);
+        let writes_reported = block.is_some();
+        self.evict(&old, writes_reported || !cluster.is_empty(), table, frames);
         for other in &others {
-            self.let_go(other, told, table, frames);
+            self.evict(other, writes_reported, table, frames);
         }
         let (padding, staying) = block.unwrap_or_default();
-        let together = together.into_iter().chain(staying).collect();
-        Some(Coming {
+        let cluster = cluster.into_iter().chain(staying).collect();
+        Some(Admission {
             page,
-            replaced: Some(Replaced {
+            replaced: Some(ReplacedPage {
                 page: old.page,
                 dirty: old.dirty,
                 lsn: old.lsn,
                 first_lsn: old.first_lsn,
             }),
             frame: old.frame,
-            leaving: others,
-            together,
+            also_evicted: others,
+            cluster,
             padding,
         })
     }
 
-    /// Latches the page that the policy lets go.
+    /// Asks the policy for a victim and latches it.
     fn claim_victim<'f>(
         &mut self,
         incoming: Option<(u64, Access)>,
         frames: &'f Frames,
-    ) -> Option<(Claimed<'f>, bool)> {
+    ) -> Option<(ClaimedFrame<'f>, bool)> {
         loop {
             let unwritable = &self.unwritable;
-            let asked = Asked::new(frames);
-            let may_go = |frame| {
-                asked.too_often() || frames.may_leave(frame) && !unwritable.contains(&frame)
+            let budget = VictimSearchBudget::new(frames);
+            let may_evict = |frame| {
+                budget.is_exhausted() || frames.is_evictable(frame) && !unwritable.contains(&frame)
             };
-            match self.policy.victim(incoming, &may_go) {
+            match self.policy.victim(incoming, &may_evict) {
                 Some(frame) => match frames.claim_victim(frame) {
-                    // Somebody may have fixed it since the policy asked.
+                    // Another thread may have fixed it since the policy asked.
                     None => continue,
                     claimed => return claimed,
                 },
-                // Better to try again to write what could not be written than to give up.
+                // Rather than give up, try again to write what could not be written.
                 None if !self.unwritable.is_empty() => self.unwritable.clear(),
                 None => return None,
             }
@@ -418,46 +420,46 @@ impl Replacement {
     }
 
     /// Latches the dirty pages that are best written with the victim.
-    fn together<'f>(&mut self, victim: Frame, frames: &'f Frames) -> Vec<Shared<'f>> {
-        let mut wanted = std::mem::take(&mut self.scratch);
+    fn latch_cluster<'f>(&mut self, victim: Frame, frames: &'f Frames) -> Vec<SharedLatch<'f>> {
+        let mut suggested = std::mem::take(&mut self.scratch);
         self.policy
-            .write_with(victim, frames.count() as usize, &mut wanted);
-        let latched = wanted.drain(..).filter_map(|frame| {
+            .write_with(victim, frames.count() as usize, &mut suggested);
+        let latched = suggested.drain(..).filter_map(|frame| {
             let (latch, _) = frames.share(frame, false).ok()?;
-            (frames.state(frame) == State::Dirty).then_some(latch)
+            (frames.state(frame) == FrameState::Dirty).then_some(latch)
         });
         let latched = latched.collect();
-        self.scratch = wanted;
+        self.scratch = suggested;
         latched
     }
 
-    /// Where blocks are written whole, and the victim's has to be: the pages of it that are not
-    /// resident, and latches of the dirty ones that stay. All that leave are written then.
+    /// If the policy wants the victim's block written whole: returns the non-resident pages of the block, and latches
+    /// of its dirty pages that stay resident. All evicted pages are marked to be written then.
     fn block_written_whole<'f>(
         &mut self,
         victim: Frame,
-        old: &mut Leaving<'f>,
-        others: &mut [Leaving<'f>],
-        place: Place<'f>,
-    ) -> Option<(Vec<u64>, Vec<Shared<'f>>)> {
+        old: &mut Eviction<'f>,
+        others: &mut [Eviction<'f>],
+        pool: PoolView<'f>,
+    ) -> Option<(Vec<u64>, Vec<SharedLatch<'f>>)> {
         let dirty = old.dirty || others.iter().any(|other| other.dirty);
         let block = self.policy.padding(victim).filter(|_| dirty)?;
         let first = old.page / block.get() * block.get();
-        let end = first.saturating_add(block.get()).min(place.pages);
+        let end = first.saturating_add(block.get()).min(pool.pages);
         let (mut missing, mut staying) = (Vec::new(), Vec::new());
         let mut written: Vec<u64> = others.iter().map(|other| other.page).collect();
         written.push(old.page);
         for page in first..end {
-            if written.contains(&page) || self.leaving.contains(&page) {
+            if written.contains(&page) || self.evicting.contains(&page) {
                 continue;
             }
-            match place.table.find_locked(page, place.frames) {
+            match pool.table.find_locked(page, pool.frames) {
                 None => missing.push(page),
                 Some(frame) => {
-                    if let Ok((latch, _)) = place.frames.share(frame, false)
-                        && place.frames.state(frame) == State::Dirty
+                    if let Ok((latch, _)) = pool.frames.share(frame, false)
+                        && pool.frames.state(frame) == FrameState::Dirty
                     {
-                        self.tell_cleaned(frame);
+                        self.report_cleaned(frame);
                         staying.push(latch);
                     }
                 }
@@ -465,138 +467,144 @@ impl Replacement {
         }
         old.dirty = true;
         others.iter_mut().for_each(|other| other.dirty = true);
-        self.leaving.extend(&missing);
+        self.evicting.extend(&missing);
         written.extend(
             missing
                 .iter()
                 .copied()
-                .chain(staying.iter().map(Shared::page)),
+                .chain(staying.iter().map(SharedLatch::page)),
         );
         written.sort_unstable();
         written
             .into_iter()
-            .for_each(|page| self.tell(Event::Write(page)));
+            .for_each(|page| self.notify(ReplacementEvent::Write(page)));
         Some((missing, staying))
     }
 
-    /// Tells the policy that a page leaves, and everybody that it is gone.
-    fn let_go(&mut self, old: &Leaving, told: bool, table: &PageTable, frames: &Frames) {
-        if old.dirty && !told {
-            self.tell(Event::Write(old.page));
+    /// Evicts a page: reports it to the policy and the listener, and removes it from the page table. `write_reported`
+    /// says that the listener already knows of the write.
+    fn evict(&mut self, old: &Eviction, write_reported: bool, table: &PageTable, frames: &Frames) {
+        if old.dirty && !write_reported {
+            self.notify(ReplacementEvent::Write(old.page));
         }
-        self.tell(Event::Evict(old.page));
+        self.notify(ReplacementEvent::Evict(old.page));
         let frame = old.frame.frame();
         let ghost = self.policy.remember(frame);
         self.ghosts.set(old.page, ghost);
-        self.tell_evicted(frame);
+        self.report_evicted(frame);
         table.remove(old.page, frame, frames);
         if old.dirty {
-            self.leaving.insert(old.page);
+            self.evicting.insert(old.page);
         }
     }
 
-    /// The page is in storage, and may come back.
-    pub(crate) fn has_left(&mut self, page: u64) {
-        self.leaving.remove(&page);
+    /// The evicted page is in storage, and may be fetched again.
+    pub(crate) fn eviction_written(&mut self, page: u64) {
+        self.evicting.remove(&page);
     }
 
-    /// The frame of a page that left with another is empty now.
-    pub(crate) fn is_free(&mut self, left: Leaving) {
-        // A clean one may have come back meanwhile, and be leaving again by way of somebody else.
-        if left.dirty {
-            self.leaving.remove(&left.page);
+    /// Frees the frame of a page that was evicted with the victim.
+    pub(crate) fn free_frame(&mut self, evicted: Eviction) {
+        // A clean page may have been fetched again meanwhile, and another thread may be evicting it now.
+        if evicted.dirty {
+            self.evicting.remove(&evicted.page);
         }
-        self.free.push(left.frame.frame());
-        left.frame.vacate();
+        self.free.push(evicted.frame.frame());
+        evicted.frame.vacate();
     }
 
-    /// The page that was to leave with another could not be written: it is back.
-    pub(crate) fn stays(&mut self, mut old: Leaving, place: Place) {
+    /// Undoes the eviction of a page that was to be evicted with the victim and could not be written.
+    pub(crate) fn undo_eviction(&mut self, mut old: Eviction, pool: PoolView) {
         let frame = old.frame.frame();
         old.frame.undo_load(old.page, old.lsn, old.first_lsn);
-        self.is_back(frame, old.page, place);
+        self.readmit(frame, old.page, pool);
         old.frame.release();
     }
 
-    /// The page that was to make room could not be written: it is back, and the other does not come.
-    pub(crate) fn stays_in_place(&mut self, mut coming: Coming, replaced: Replaced, place: Place) {
-        let frame = coming.frame.frame();
-        self.tell_evicted(frame);
-        place.table.remove(coming.page, frame, place.frames);
-        coming
+    /// Undoes an admission whose victim could not be written: the victim stays in its frame.
+    pub(crate) fn undo_replacement(
+        &mut self,
+        mut admission: Admission,
+        replaced: ReplacedPage,
+        pool: PoolView,
+    ) {
+        let frame = admission.frame.frame();
+        self.report_evicted(frame);
+        pool.table.remove(admission.page, frame, pool.frames);
+        admission
             .frame
             .undo_load(replaced.page, replaced.lsn, replaced.first_lsn);
-        self.is_back(frame, replaced.page, place);
-        coming.frame.release();
+        self.readmit(frame, replaced.page, pool);
+        admission.frame.release();
     }
 
-    fn is_back(&mut self, frame: Frame, page: u64, place: Place) {
-        self.came_back += 1;
-        self.leaving.remove(&page);
+    fn readmit(&mut self, frame: Frame, page: u64, pool: PoolView) {
+        self.undone_evictions += 1;
+        self.evicting.remove(&page);
         self.ghosts.set(page, None);
         self.unwritable.insert(frame);
-        place.table.insert(page, frame, place.frames);
-        self.tell_admitted(frame, page, Access::Write);
+        pool.table.insert(page, frame, pool.frames);
+        self.report_admitted(frame, page, Access::Write);
     }
 
-    /// The page in a frame could not be written with another, and is still dirty.
+    /// The page in a frame could not be written together with a victim, and is still dirty.
     pub(crate) fn still_dirty(&mut self, frame: Frame, page: u64, frames: &Frames) {
-        if frames.page_in(frame) == page && frames.state(frame) == State::Dirty {
+        if frames.page_in(frame) == page && frames.state(frame) == FrameState::Dirty {
             self.unwritable.insert(frame);
-            self.tell_hit(frame, Access::Write);
+            self.report_hit(frame, Access::Write);
         }
     }
 
-    /// The page in a frame was written, and is clean unless it has left or changed since.
+    /// The page in a frame was written, and is clean unless it was evicted or changed since.
     pub(crate) fn cleaned(&mut self, frame: Frame, page: u64, frames: &Frames) {
-        if frames.page_in(frame) == page && frames.state(frame) == State::Clean {
+        if frames.page_in(frame) == page && frames.state(frame) == FrameState::Clean {
             self.unwritable.remove(&frame);
-            self.tell_cleaned(frame);
+            self.report_cleaned(frame);
         }
     }
 
-    /// The page could not be brought in.
-    pub(crate) fn did_not_come(&mut self, coming: Coming, place: Place) {
-        self.drop_page(coming.frame, coming.page, place);
+    /// Undoes an admission whose page could not be read.
+    pub(crate) fn undo_admission(&mut self, admission: Admission, pool: PoolView) {
+        self.drop_page(admission.frame, admission.page, pool);
     }
 
-    /// Forgets a page that is not to be written.
-    pub(crate) fn drop_page(&mut self, frame: Claimed, page: u64, place: Place) {
+    /// Drops a page without writing it.
+    pub(crate) fn drop_page(&mut self, frame: ClaimedFrame, page: u64, pool: PoolView) {
         self.ghosts.set(page, None);
-        self.tell_evicted(frame.frame());
-        place.table.remove(page, frame.frame(), place.frames);
+        self.report_evicted(frame.frame());
+        pool.table.remove(page, frame.frame(), pool.frames);
         self.free.push(frame.frame());
         frame.vacate();
     }
 
-    /// The pages that will have to make room next, as far as they are dirty, each followed by those
-    /// that are best written with it; `count` are looked at, or only dirty ones if `dirty_only`.
+    /// The dirty pages among the next victims, each followed by those that are best written with it. Looks at the
+    /// next `count` victims, or at the next `count` dirty ones with `dirty_only`.
     pub(crate) fn next_dirty(
         &mut self,
         count: usize,
         dirty_only: bool,
         frames: &Frames,
     ) -> Vec<Frame> {
-        let mut seen: HashSet<Frame> = HashSet::new();
+        let mut visited: HashSet<Frame> = HashSet::new();
         let mut dirty = Vec::new();
         for _ in 0..count {
-            let asked = Asked::new(frames);
-            let may_go = |frame: Frame| {
+            let budget = VictimSearchBudget::new(frames);
+            let may_evict = |frame: Frame| {
                 let state = frames.state(frame);
-                let wanted = !dirty_only || state == State::Dirty;
-                let may_leave = wanted && frames.may_leave(frame) && !seen.contains(&frame);
-                asked.too_often() || may_leave
+                let eligible = !dirty_only || state == FrameState::Dirty;
+                let evictable = eligible && frames.is_evictable(frame) && !visited.contains(&frame);
+                budget.is_exhausted() || evictable
             };
-            let Some(frame) = self.policy.victim(None, &may_go) else {
+            let Some(frame) = self.policy.victim(None, &may_evict) else {
                 break;
             };
-            seen.insert(frame);
-            if frames.state(frame) == State::Dirty {
+            visited.insert(frame);
+            if frames.state(frame) == FrameState::Dirty {
                 dirty.push(frame);
                 let from = dirty.len();
                 self.policy
                     .write_with(frame, frames.count() as usize, &mut dirty);
-                seen.extend(&dirty[from..]);
+                visited.extend(&dirty[from..]);
             }
         }
         let mut listed = HashSet::new();
@@ -605,34 +613,35 @@ impl Replacement {
     }
 }
 
-/// How often a policy has asked for one victim.
+/// Counts how often a policy asks about frames while it searches for one victim.
 ///
-/// Frames are pinned and unpinned while it looks. One that finds that some frame may go, and then goes
-/// round until it meets it, would go round for ever if that frame is pinned in between by somebody who
-/// waits for the policy's lock. Then any frame is offered, and whoever asked finds that it is taken.
-struct Asked {
-    times: Cell<u64>,
+/// Threads pin and unpin frames during the search. A policy that learns that some frame can be evicted, and then
+/// passes over all frames until it meets that one, would never end if a thread that waits for the policy's lock has
+/// pinned it in between. When the budget is used up, every frame is offered to the policy, and the pool finds out
+/// afterwards that the frame is taken.
+struct VictimSearchBudget {
+    questions: Cell<u64>,
     most: u64,
 }
 
-impl Asked {
+impl VictimSearchBudget {
     fn new(frames: &Frames) -> Self {
-        Asked {
-            times: Cell::new(0),
-            // Policies with counters pass a frame a few times, none so often.
+        VictimSearchBudget {
+            questions: Cell::new(0),
+            // Policies with counters pass a frame a few times, but none that often.
             most: 64 * u64::from(frames.count()) + 1024,
         }
     }
 
     #[inline]
-    fn too_often(&self) -> bool {
-        self.times.set(self.times.get() + 1);
-        self.times.get() > self.most
+    fn is_exhausted(&self) -> bool {
+        self.questions.set(self.questions.get() + 1);
+        self.questions.get() > self.most
     }
 }
 
-fn leaving<'f>(frame: Claimed<'f>, dirty: bool, frames: &Frames) -> Leaving<'f> {
-    Leaving {
+fn eviction<'f>(frame: ClaimedFrame<'f>, dirty: bool, frames: &Frames) -> Eviction<'f> {
+    Eviction {
         page: frame.page(),
         dirty,
         lsn: frame.lsn(),

@@ -1,8 +1,8 @@
-//! Hits on their way to the policy.
+//! Rings of hits that were not reported to the policy yet.
 //!
-//! Each thread notes its hits in a ring of its own and hands them over in batches, so that a hit
-//! takes no lock and shares no line of the processor's cache but the frame's (BP-Wrapper: Ding et
-//! al. 2009). Hits that the policy need not be told of are only counted there.
+//! Each thread notes its hits in a ring of its own and hands them over in batches, so that a hit takes no lock and
+//! shares no cache line but the frame's (BP-Wrapper: Ding et al. 2009). The ring only counts hits that need not be
+//! reported to the policy.
 
 use std::sync::OnceLock;
 
@@ -12,10 +12,10 @@ use ebbpool_policy::Access;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::thread_number;
 
-/// Hits that a ring has room for.
+/// The number of hits that a ring has room for.
 const CAPACITY: usize = 128;
 
-/// With so many a thread hands them over if it need not wait for that.
+/// From this number of hits on, a thread hands them over if the policy's lock is free.
 const WORTH_HANDING_OVER: usize = CAPACITY / 2;
 
 /// One hit: which frame, which page was in it, and how it was fixed.
@@ -37,7 +37,7 @@ impl Hit {
         }
     }
 
-    /// True if this is the page that was hit, or has its lower bits, which does little harm.
+    /// True if this is the page that was hit, or another one with the same lower bits, which does little harm.
     pub(crate) fn is_of(&self, page: u64) -> bool {
         self.page == lower_bits(page)
     }
@@ -56,7 +56,7 @@ impl Hit {
     }
 }
 
-/// As many as fit beside the frame and the access.
+/// The bits of a page number that fit beside the frame and the access.
 fn lower_bits(page: u64) -> u32 {
     page as u32 & (u32::MAX >> 1)
 }
@@ -65,41 +65,41 @@ fn lower_bits(page: u64) -> u32 {
 #[derive(Debug)]
 struct Ring {
     slots: [AtomicU64; CAPACITY],
-    /// Written by the thread alone.
-    own: CachePadded<Counted>,
-    /// What the policy has heard of, written under its lock.
-    heard: CachePadded<Counted>,
+    /// Written only by the ring's thread.
+    own: CachePadded<HitCounters>,
+    /// What was reported to the policy; written under its lock.
+    reported: CachePadded<HitCounters>,
 }
 
 #[derive(Debug, Default)]
-struct Counted {
+struct HitCounters {
     /// Hits in the slots.
     noted: AtomicUsize,
-    /// Hits that the policy is not told of one by one.
-    left_out: AtomicUsize,
+    /// Hits that are only counted.
+    omitted: AtomicUsize,
 }
 
-/// What the policy hears of hits.
+/// A report about hits to the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum News {
-    /// It is not told of so many.
-    LeftOut(u64),
-    /// It will be told of this one: what it will look at is to be fetched.
-    Soon(Hit),
-    /// It is told of this one.
+pub(crate) enum HitReport {
+    /// This many hits were counted and are not reported one by one.
+    Omitted(u64),
+    /// This hit will be reported in the same batch: the policy can prefetch what it will look at.
+    Upcoming(Hit),
+    /// This page was hit.
     Hit(Hit),
 }
 
-/// What to do after a hit was noted.
+/// What the thread has to do after it noted a hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum HitFollowUp {
     Nothing,
     /// Hand the hits over if the policy's lock is free.
     HandOverIfFree,
     /// Hand them over.
     HandOver,
-    /// Tell the policy of this one: the thread has no ring to note it in.
-    Tell,
+    /// Report this one to the policy at once: the thread has no ring to note it in.
+    Report,
 }
 
 impl Ring {
@@ -107,71 +107,74 @@ impl Ring {
         Ring {
             slots: std::array::from_fn(|_| AtomicU64::new(0)),
             own: CachePadded::default(),
-            heard: CachePadded::default(),
+            reported: CachePadded::default(),
         }
     }
 
     #[inline]
     fn count(&self) {
-        let left_out = self.own.left_out.load(Ordering::Relaxed);
-        self.own.left_out.store(left_out + 1, Ordering::Relaxed);
+        let omitted = self.own.omitted.load(Ordering::Relaxed);
+        self.own.omitted.store(omitted + 1, Ordering::Relaxed);
     }
 
     #[inline]
-    fn note(&self, hit: Hit) -> Next {
+    fn note(&self, hit: Hit) -> HitFollowUp {
         let noted = self.own.noted.load(Ordering::Relaxed);
         self.slots[noted % CAPACITY].store(hit.pack(), Ordering::Relaxed);
         self.own.noted.store(noted + 1, Ordering::Release);
-        // What is heard is written by another thread in rare cases only, so this line is near.
-        match noted + 1 - self.heard.noted.load(Ordering::Acquire) {
-            CAPACITY => Next::HandOver,
-            many if many >= WORTH_HANDING_OVER && many % 8 == 0 => Next::HandOverIfFree,
-            _ => Next::Nothing,
+        // Another thread writes the counters of reported hits only in rare cases, so this line is in the processor's
+        // cache.
+        match noted + 1 - self.reported.noted.load(Ordering::Acquire) {
+            CAPACITY => HitFollowUp::HandOver,
+            waiting if waiting >= WORTH_HANDING_OVER && waiting % 8 == 0 => {
+                HitFollowUp::HandOverIfFree
+            }
+            _ => HitFollowUp::Nothing,
         }
     }
 
-    /// How many hits were left out, and what was noted, oldest first, twice: once to fetch what the policy
-    /// will look at, so that it is in the processor's cache by the time it does. Under the policy's lock.
-    fn take(&self, each: &mut impl FnMut(News)) {
+    /// Takes the number of counted hits, and the noted ones, oldest first. The noted hits are passed on twice: first
+    /// so that the policy can prefetch what it will look at, then as hits. Under the policy's lock.
+    fn take(&self, each: &mut impl FnMut(HitReport)) {
         let noted = self.own.noted.load(Ordering::Acquire);
-        let left_out = self.own.left_out.load(Ordering::Relaxed);
-        let more = left_out - self.heard.left_out.load(Ordering::Relaxed);
+        let omitted = self.own.omitted.load(Ordering::Relaxed);
+        let more = omitted - self.reported.omitted.load(Ordering::Relaxed);
         if more > 0 {
-            each(News::LeftOut(more as u64));
-            self.heard.left_out.store(left_out, Ordering::Relaxed);
+            each(HitReport::Omitted(more as u64));
+            self.reported.omitted.store(omitted, Ordering::Relaxed);
         }
-        for news in [News::Soon, News::Hit] {
-            for at in self.heard.noted.load(Ordering::Relaxed)..noted {
+        for report in [HitReport::Upcoming, HitReport::Hit] {
+            for at in self.reported.noted.load(Ordering::Relaxed)..noted {
                 let packed = self.slots[at % CAPACITY].load(Ordering::Relaxed);
-                each(news(Hit::unpack(packed)));
+                each(report(Hit::unpack(packed)));
             }
         }
-        self.heard.noted.store(noted, Ordering::Release);
+        self.reported.noted.store(noted, Ordering::Release);
     }
 
     fn hits(&self) -> usize {
-        self.own.noted.load(Ordering::Relaxed) + self.own.left_out.load(Ordering::Relaxed)
+        self.own.noted.load(Ordering::Relaxed) + self.own.omitted.load(Ordering::Relaxed)
     }
 }
 
-/// Rings that are made together.
+/// The number of rings that are allocated together.
 const BLOCK: usize = 8;
 
-/// Blocks that a pool can have: threads with higher numbers have no ring.
+/// The number of blocks that a pool can have: threads with higher numbers have no ring.
 const MOST_BLOCKS: usize = 512;
 
 type Block = Box<[Ring; BLOCK]>;
 
-/// The rings of a pool's threads, by the [number](thread_number) of the thread. A thread that takes the number of
-/// one that has ended goes on in its ring.
+/// The rings of a pool's threads, by the [number](thread_number) of the thread. A thread that takes the number of a
+/// thread that has ended goes on in its ring.
 pub(crate) struct Rings {
-    /// Tells this pool from others.
+    /// Distinguishes this pool from others.
     pool: u64,
     blocks: Box<[OnceLock<Block>]>,
     /// All blocks from here on are empty.
     blocks_in_use: AtomicUsize,
     /// Hits of threads that have no ring.
-    hits_of_others: AtomicUsize,
+    ringless_hits: AtomicUsize,
 }
 
 impl Rings {
@@ -181,11 +184,11 @@ impl Rings {
             pool: POOLS.fetch_add(1, Ordering::Relaxed),
             blocks: (0..MOST_BLOCKS).map(|_| OnceLock::new()).collect(),
             blocks_in_use: AtomicUsize::new(0),
-            hits_of_others: AtomicUsize::new(0),
+            ringless_hits: AtomicUsize::new(0),
         }
     }
 
-    /// The number of the pool, which no other one of the process has.
+    /// The number of the pool, unique in the process.
     pub(crate) fn pool(&self) -> u64 {
         self.pool
     }
@@ -193,13 +196,13 @@ impl Rings {
     /// The calling thread's ring, if it has one.
     #[inline]
     fn own(&self) -> Option<&Ring> {
-        let number = thread_number::known();
+        let number = thread_number::current();
         let block = self.blocks.get(number / BLOCK)?.get()?;
         Some(&block[number % BLOCK])
     }
 
-    /// The calling thread's ring, if it can have one: not where there are too many threads, nor in the
-    /// destructor of a thread-local when the thread has given its number back.
+    /// The calling thread's ring, which is allocated if it is missing. None if there are too many threads, or in the
+    /// destructor of a thread-local after the thread has given its number back.
     #[cold]
     fn make_own(&self) -> Option<&Ring> {
         let number = thread_number::get()?;
@@ -212,39 +215,39 @@ impl Rings {
 
     /// Notes a hit of the calling thread.
     #[inline]
-    pub(crate) fn note(&self, hit: Hit) -> Next {
+    pub(crate) fn note(&self, hit: Hit) -> HitFollowUp {
         match self.own().or_else(|| self.make_own()) {
             Some(ring) => ring.note(hit),
             None => {
-                self.count_of_others();
-                Next::Tell
+                self.count_ringless();
+                HitFollowUp::Report
             }
         }
     }
 
-    /// Counts a hit of the calling thread that the policy need not be told of.
+    /// Counts a hit of the calling thread that need not be reported to the policy.
     #[inline]
     pub(crate) fn count(&self) {
         match self.own().or_else(|| self.make_own()) {
             Some(ring) => ring.count(),
-            None => self.count_of_others(),
+            None => self.count_ringless(),
         }
     }
 
     #[cold]
-    fn count_of_others(&self) {
-        self.hits_of_others.fetch_add(1, Ordering::Relaxed);
+    fn count_ringless(&self) {
+        self.ringless_hits.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What the calling thread has noted, oldest first. Under the policy's lock.
-    pub(crate) fn take_own(&self, mut each: impl FnMut(News)) {
+    /// Takes what the calling thread has noted, oldest first. Under the policy's lock.
+    pub(crate) fn take_own(&self, mut each: impl FnMut(HitReport)) {
         if let Some(ring) = self.own() {
             ring.take(&mut each);
         }
     }
 
-    /// What all threads have noted. Under the policy's lock.
-    pub(crate) fn take_all(&self, mut each: impl FnMut(News)) {
+    /// Takes what all threads have noted. Under the policy's lock.
+    pub(crate) fn take_all(&self, mut each: impl FnMut(HitReport)) {
         self.all().for_each(|ring| ring.take(&mut each));
     }
 
@@ -257,7 +260,7 @@ impl Rings {
     /// Hits of all threads so far.
     pub(crate) fn hits(&self) -> u64 {
         let hits: usize = self.all().map(Ring::hits).sum();
-        (hits + self.hits_of_others.load(Ordering::Relaxed)) as u64
+        (hits + self.ringless_hits.load(Ordering::Relaxed)) as u64
     }
 }
 
@@ -271,8 +274,8 @@ mod tests {
 
     fn taken(rings: &Rings) -> Vec<u32> {
         let mut frames = Vec::new();
-        rings.take_own(|news| {
-            if let News::Hit(hit) = news {
+        rings.take_own(|report| {
+            if let HitReport::Hit(hit) = report {
                 frames.push(hit.frame);
             }
         });
@@ -285,7 +288,7 @@ mod tests {
         for frame in 0..200 {
             let hit = Hit::new(frame, 7, Access::from_write(frame % 3 == 0));
             assert_eq!(Hit::unpack(hit.pack()), hit);
-            if rings.note(hit) == Next::HandOver {
+            if rings.note(hit) == HitFollowUp::HandOver {
                 let from = frame + 1 - CAPACITY as u32;
                 assert_eq!(taken(&rings), (from..=frame).collect::<Vec<_>>());
             }
@@ -306,8 +309,8 @@ mod tests {
         assert_eq!(taken(&one), [1, 3]);
         assert_eq!(taken(&other), [2]);
         let mut rest = Vec::new();
-        one.take_all(|news| {
-            if let News::Hit(hit) = news {
+        one.take_all(|report| {
+            if let HitReport::Hit(hit) = report {
                 rest.push(hit.frame);
             }
         });
@@ -316,26 +319,33 @@ mod tests {
     }
 
     #[test]
-    fn hits_that_are_left_out_are_counted() {
+    fn omitted_hits_are_counted() {
         let rings = Rings::new();
         rings.count();
         rings.note(Hit::new(1, 0, Access::Read));
         rings.count();
-        let mut news = Vec::new();
+        let mut reports = Vec::new();
         let mut taken = || {
-            rings.take_own(|more| news.push(more));
-            std::mem::take(&mut news)
+            rings.take_own(|report| reports.push(report));
+            std::mem::take(&mut reports)
         };
         let hit = Hit::new(1, 0, Access::Read);
-        assert_eq!(taken(), [News::LeftOut(2), News::Soon(hit), News::Hit(hit)]);
+        assert_eq!(
+            taken(),
+            [
+                HitReport::Omitted(2),
+                HitReport::Upcoming(hit),
+                HitReport::Hit(hit)
+            ]
+        );
         rings.count();
-        assert_eq!(taken(), [News::LeftOut(1)]);
+        assert_eq!(taken(), [HitReport::Omitted(1)]);
         assert_eq!(taken(), []);
         assert_eq!(rings.hits(), 4);
     }
 
     /// Notes and counts a hit when it is dropped.
-    struct Late(Arc<Rings>, Sender<Next>);
+    struct Late(Arc<Rings>, Sender<HitFollowUp>);
 
     impl Drop for Late {
         fn drop(&mut self) {
@@ -360,16 +370,16 @@ mod tests {
             theirs.note(Hit::new(1, 0, Access::Read));
         });
         thread.join().expect("the thread ends");
-        assert_eq!(receiver.recv(), Ok(Next::Tell));
+        assert_eq!(receiver.recv(), Ok(HitFollowUp::Report));
         assert_eq!(rings.hits(), 3);
         let mut left = Vec::new();
-        rings.take_all(|news| left.push(news));
+        rings.take_all(|report| left.push(report));
         let hit = Hit::new(1, 0, Access::Read);
-        assert_eq!(left, [News::Soon(hit), News::Hit(hit)]);
+        assert_eq!(left, [HitReport::Upcoming(hit), HitReport::Hit(hit)]);
     }
 
     #[test]
-    fn late_news_is_known_for_such() {
+    fn a_hit_is_recognised_as_of_another_page_by_its_number() {
         let hit = Hit::new(5, u64::MAX, Access::Read);
         assert!(hit.is_of(u64::MAX));
         assert!(!hit.is_of(0));

@@ -12,9 +12,9 @@ use parking_lot::Mutex;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ReadCause {
-    /// It was fixed, and not resident.
+    /// A caller fixed it, and it was not resident.
     Miss,
-    /// It will probably be fixed soon.
+    /// A caller will probably fix it soon.
     ReadAhead,
     /// Its block is written whole (BPLRU's page padding).
     Padding,
@@ -24,15 +24,15 @@ pub enum ReadCause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WriteCause {
-    /// It had to make room.
+    /// It was evicted.
     Eviction,
-    /// Another page had to make room, and the policy wanted both written in one go.
+    /// Another page was evicted, and the policy asked for both to be written in one go.
     Cluster,
     /// A checkpoint.
     Checkpoint,
-    /// It would soon have had to make room, has been dirty for long, or too many were dirty.
+    /// It would soon have been evicted, it was dirty for too long, or too many pages were dirty.
     Background,
-    /// The caller wanted it written.
+    /// The caller flushed it.
     Flush,
 }
 
@@ -41,7 +41,7 @@ impl ReadCause {
     pub const ALL: &'static [ReadCause] =
         &[ReadCause::Miss, ReadCause::ReadAhead, ReadCause::Padding];
 
-    /// As metrics name it.
+    /// Its name in metrics.
     pub fn name(self) -> &'static str {
         match self {
             ReadCause::Miss => "miss",
@@ -61,7 +61,7 @@ impl WriteCause {
         WriteCause::Flush,
     ];
 
-    /// As metrics name it.
+    /// Its name in metrics.
     pub fn name(self) -> &'static str {
         match self {
             WriteCause::Eviction => "eviction",
@@ -73,7 +73,7 @@ impl WriteCause {
     }
 }
 
-/// Whole numbers that only grow, each on a line of its own.
+/// A whole number that only grows, on a cache line of its own.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(CachePadded<AtomicU64>);
 
@@ -87,11 +87,11 @@ impl Counter {
     }
 }
 
-/// Everything that is counted while the pool runs, but hits.
+/// Everything that is counted while the pool runs, except hits.
 #[derive(Debug)]
 pub(crate) struct Counters {
     pub(crate) misses: Counter,
-    /// First fixes, for reading, of pages that were read ahead: no policy hears of them.
+    /// First fixes, for reading, of pages that were read ahead: they are not reported to the policy.
     pub(crate) hits_of_read_ahead: Counter,
     pub(crate) reads: [Counter; ReadCause::ALL.len()],
     pub(crate) writes: [Counter; WriteCause::ALL.len()],
@@ -146,7 +146,7 @@ impl Counters {
 #[derive(Debug, Default)]
 pub(crate) struct Latency(Mutex<Option<Histogram<u64>>>);
 
-/// The longest call that is told from longer ones.
+/// Calls that take longer are recorded as this long.
 const LONGEST: Duration = Duration::from_secs(60);
 
 impl Latency {
@@ -174,7 +174,7 @@ impl Latency {
     }
 }
 
-/// How long something took.
+/// The times of calls of the storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Quantiles {
@@ -192,7 +192,7 @@ pub struct Quantiles {
 pub struct Stats {
     /// Fixes of resident pages.
     pub hits: u64,
-    /// Fixes of others.
+    /// Fixes of pages that were not resident.
     pub misses: u64,
     /// In the order of [`ReadCause::ALL`].
     pub(crate) pages_read: [u64; ReadCause::ALL.len()],
@@ -200,7 +200,7 @@ pub struct Stats {
     pub(crate) pages_written: [u64; WriteCause::ALL.len()],
     /// Pages written to the double-write area, its lists included.
     pub double_write_pages: u64,
-    /// Batches in which they were written.
+    /// Calls of the storage that wrote pages, each with one or more pages.
     pub write_calls: u64,
     /// Bytes of a page.
     pub page_size: usize,
@@ -210,28 +210,27 @@ pub struct Stats {
     pub failed_writes: u64,
     /// Syncs of the storage.
     pub syncs: u64,
-    /// Times that the log was forced because a page had to be written.
+    /// The number of times that the log was forced because a page had to be written.
     pub log_forces: u64,
-    /// Times that a fix waited for a latch.
+    /// The number of times that a fix waited for a latch.
     pub waits_for_latches: u64,
     /// Misses that waited for a dirty page to be written.
     pub waits_for_writes: u64,
     /// Misses that waited because all frames were pinned.
     pub waits_for_frames: u64,
-    /// Fixes for writing that were held up because too many pages were dirty.
+    /// Fixes for writing that were delayed because too many pages were dirty.
     pub delays: u64,
-    /// How long in all.
+    /// The total time of these delays.
     pub delayed: Duration,
     /// Frames of the pool.
     pub frames: u32,
     /// Frames that hold a page.
     pub resident: u32,
-    /// Those whose page is dirty.
+    /// Frames whose page is dirty.
     pub dirty: u32,
-    /// The number of clean pages that the policy aims at, if it says (Mc of FD-Buffer, tau of
-    /// CASA).
+    /// The number of clean pages that the policy aims at, if it says (Mc of FD-Buffer, tau of CASA).
     pub clean_target: Option<f64>,
-    /// What a read and a write of a page cost, as the policy is told.
+    /// What a read and a write of a page cost, as reported to the policy.
     pub costs: OperationCosts,
     /// How long calls that read took; a call may be of several pages.
     pub read_latency: Option<Quantiles>,
@@ -244,18 +243,18 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Hits as a share of fixes; 0 where nothing was fixed.
+    /// Hits as a share of fixes; 0 if nothing was fixed.
     pub fn hit_ratio(&self) -> f64 {
         let fixes = self.hits + self.misses;
         self.hits as f64 / fixes.max(1) as f64
     }
 
-    /// Pages read, whatever for.
+    /// Pages read, for all causes.
     pub fn reads(&self) -> u64 {
         self.pages_read.iter().sum()
     }
 
-    /// Pages written, whatever for.
+    /// Pages written, for all causes.
     pub fn writes(&self) -> u64 {
         self.pages_written.iter().sum()
     }
@@ -275,7 +274,7 @@ impl Stats {
         self.costs.ratio()
     }
 
-    /// Hands everything to the recorder of the `metrics` facade, as `ebbpool_…`.
+    /// Passes all figures to the recorder of the `metrics` facade, as `ebbpool_…`.
     pub fn publish(&self) {
         use metrics::{counter, gauge};
         counter!("ebbpool_hits_total").absolute(self.hits);

@@ -1,6 +1,6 @@
-//! Locks, atomics, threads, channels and the clock: those of `parking_lot` and the standard library. Two
-//! others take their place: the model checker's atomics (`tests/loom.rs`), and the whole of
-//! `ebbpool-simulation` in the package `ebbpool-simulated`, which compiles these sources once more.
+//! Locks, atomics, threads, channels and the clock: those of `parking_lot` and the standard library. Tests replace
+//! them in two ways: `tests/loom.rs` uses the model checker's atomics, and the package `ebbpool-simulated`, which
+//! compiles these sources once more, uses `ebbpool-simulation` for all of them.
 
 #[cfg(not(feature = "simulation"))]
 mod plain {
@@ -29,7 +29,7 @@ pub(crate) fn hash_key() -> [u64; 2] {
     [random.hash_one(0), random.hash_one(1)]
 }
 
-/// One that simulated clients know: they choose page numbers that share a chain.
+/// A fixed key, so that simulated clients can choose page numbers that share a chain.
 #[cfg(feature = "simulation")]
 pub(crate) fn hash_key() -> [u64; 2] {
     [0, 0x9e37_79b9_7f4a_7c15]

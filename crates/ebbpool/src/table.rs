@@ -1,11 +1,11 @@
-//! Where pages are: read by anybody without a lock, changed by one thread at a time.
+//! The page table: threads read it without a lock, and one thread at a time changes it.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// No frame.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Frames that a search without the lock passes before it gives up: more than most chains have, unless one
+/// The number of frames that a search without the lock visits before it gives up. Most chains are shorter, unless one
 /// leads into another that is being changed.
 pub(crate) const LONGEST_SEARCH: usize = 64;
 
@@ -17,26 +17,25 @@ pub(crate) trait Entries {
     fn next(&self, frame: u32) -> &AtomicU32;
 }
 
-/// Page numbers to frames. Frames of pages whose numbers share a hash form a chain; pages below
-/// `dense` need no hash. The hash has a key that callers do not know, so that no choice of page numbers
-/// makes chains long.
+/// Maps page numbers to frames. Frames of pages whose numbers share a hash form a chain; pages below `dense` need no
+/// hash. The hash has a key that callers do not know, so that no choice of page numbers makes chains long.
 ///
-/// A search without the lock ([`find`](Self::find)) may overlook a page that is there: it gives up in a long
-/// chain, and a chain may be changed meanwhile. A thread to which it matters asks again under the lock that all
-/// changes are made under ([`find_locked`](Self::find_locked)). It may also find a frame whose page is about
-/// to leave: the thread that latches it compares the number again.
+/// A search without the lock ([`find`](Self::find)) may overlook a page that is in the table: it gives up in a long
+/// chain, and a chain may be changed meanwhile. A thread that needs a certain answer searches again under the lock
+/// that protects all changes ([`find_locked`](Self::find_locked)). The search may also find a frame whose page is
+/// about to be evicted: the thread that latches it compares the number again.
 #[derive(Debug)]
 pub(crate) struct PageTable {
     dense: Box<[AtomicU32]>,
     chains: Box<[AtomicU32]>,
-    /// 64 less the bits of a chain's number.
+    /// 64 minus the bits of a chain's number.
     shift: u32,
     /// What is added to a number, and what the sum is multiplied with.
     key: [u64; 2],
 }
 
 impl PageTable {
-    /// For a number of frames. Pages below `dense` are not hashed; for the others `key` should be random.
+    /// A table for this number of frames. Pages below `dense` are not hashed; for the others `key` should be random.
     pub(crate) fn new(frames: u32, dense: usize, key: [u64; 2]) -> Self {
         let chains = (frames as usize * 2).next_power_of_two().max(2);
         let empty = |count: usize| (0..count).map(|_| AtomicU32::new(NONE)).collect();
@@ -63,7 +62,7 @@ impl PageTable {
         self.dense.get(usize::try_from(page).unwrap_or(usize::MAX))
     }
 
-    /// The frame that holds the page, as far as can be said without a lock.
+    /// The frame that holds the page, as far as a search without a lock finds it.
     #[inline]
     pub(crate) fn find(&self, page: u64, entries: &impl Entries) -> Option<u32> {
         if let Some(frame) = self.dense(page) {
@@ -96,11 +95,11 @@ impl PageTable {
         (frame != NONE).then_some(frame)
     }
 
-    /// The frame that holds the page, of which its number was set before, is `frame` from now on.
-    /// Under the lock.
+    /// Adds a page, which is in `frame` from now on. The caller has set the frame's page number before. Under the
+    /// lock.
     pub(crate) fn insert(&self, page: u64, frame: u32, entries: &impl Entries) {
-        if let Some(place) = self.dense(page) {
-            place.store(frame, Ordering::Release);
+        if let Some(entry) = self.dense(page) {
+            entry.store(frame, Ordering::Release);
             return;
         }
         let chain = self.chain(page);
@@ -109,10 +108,10 @@ impl PageTable {
         chain.store(frame, Ordering::Release);
     }
 
-    /// The page is in no frame any more; it was in `frame`. Under the lock.
+    /// Removes a page, which was in `frame`. Under the lock.
     pub(crate) fn remove(&self, page: u64, frame: u32, entries: &impl Entries) {
-        if let Some(place) = self.dense(page) {
-            place.store(NONE, Ordering::Release);
+        if let Some(entry) = self.dense(page) {
+            entry.store(NONE, Ordering::Release);
             return;
         }
         let after = entries.next(frame).load(Ordering::Relaxed);

@@ -1,14 +1,14 @@
-//! Small numbers for the threads of the process, so that what belongs to a thread is found without a search.
+//! Small numbers for the threads of the process, so that data that belongs to a thread is found by index.
 
 #[cfg(not(feature = "simulation"))]
 mod leased;
 
 #[cfg(not(feature = "simulation"))]
-pub(crate) use leased::{get, known};
+pub(crate) use leased::{current, get};
 
-/// In a simulation, that of the simulated thread: those of the machine's threads differ from run to run.
+/// In a simulation, the number of the simulated thread: the numbers of the machine's threads differ from run to run.
 #[cfg(feature = "simulation")]
-pub(crate) fn known() -> usize {
+pub(crate) fn current() -> usize {
     ebbpool_simulation::thread_number().unwrap_or(usize::MAX)
 }
 

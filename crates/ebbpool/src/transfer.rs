@@ -1,4 +1,4 @@
-//! Pages between frames and storage: the only place that reads, writes and syncs.
+//! Moves pages between frames and storage. This is the only module that reads, writes and syncs.
 
 use ebbpool_cost::measured::MeasuredCosts;
 use std::io;
@@ -8,9 +8,9 @@ use std::time::Duration;
 use ebbpool_cost::OperationCosts;
 use ebbpool_policy::Costs;
 
-use crate::double_write::{DoubleWriteArea, InPlace};
-use crate::error::Error;
-use crate::group_sync::{GroupSync, NotSynced};
+use crate::double_write::{DoubleWriteArea, InPlaceWrites};
+use crate::error::PoolError;
+use crate::group_sync::{GroupSync, SyncError};
 use crate::log::{Log, Lsn};
 use crate::page::{Damage, PageFormat};
 use crate::recent::RecentWrites;
@@ -32,11 +32,11 @@ pub(crate) struct Incoming<'a> {
     pub(crate) bytes: &'a mut [u8],
 }
 
-/// Costs are recorded as whole numbers of this part of their unit.
+/// Costs are recorded as whole numbers of this fraction of their unit.
 const PARTS: f64 = 1e6;
 
-/// The policy is told of costs once so many reads and writes have changed them.
-const TELL_EVERY: u64 = 64;
+/// The number of reads and writes after which the costs are reported to the policy again.
+const REPORT_EVERY: u64 = 64;
 
 /// See the [module](self).
 pub(crate) struct Transfer {
@@ -85,10 +85,10 @@ impl Transfer {
     }
 
     /// An error if nothing is written any more.
-    pub(crate) fn check_writable(&self) -> Result<(), Error> {
+    pub(crate) fn check_writable(&self) -> Result<(), PoolError> {
         match self.syncs.poisoned() {
             None => Ok(()),
-            Some(cause) => Err(Error::Poisoned {
+            Some(cause) => Err(PoolError::Poisoned {
                 cause: cause.into(),
             }),
         }
@@ -99,12 +99,12 @@ impl Transfer {
         self.syncs.poisoned().map(str::to_owned)
     }
 
-    /// Reads pages, and answers each one's LSN.
+    /// Reads pages, and returns each one's LSN.
     pub(crate) fn read(
         &self,
         pages: &mut [Incoming<'_>],
         cause: ReadCause,
-    ) -> Vec<Result<Lsn, Error>> {
+    ) -> Vec<Result<Lsn, PoolError>> {
         let pending = |page: &'_ Incoming<'_>| page.page;
         let numbers: Vec<u64> = pages.iter().map(pending).collect();
         let mut reads: Vec<Read<'_>> = pages
@@ -124,17 +124,17 @@ impl Transfer {
         self.record(cost, took, numbers.len(), MeasuredCosts::record_read);
         let checked = pages.iter().zip(outcomes).map(|(page, outcome)| {
             let number = page.page;
-            outcome.map_err(|source| Error::Read {
+            outcome.map_err(|source| PoolError::Read {
                 page: number,
                 source,
             })?;
             self.check(page.bytes, number)
-                .map_err(|damage| Error::Damaged {
+                .map_err(|damage| PoolError::Damaged {
                     page: number,
                     damage,
                 })
         });
-        let checked: Vec<Result<Lsn, Error>> = checked.collect();
+        let checked: Vec<Result<Lsn, PoolError>> = checked.collect();
         let failed = checked.iter().filter(|outcome| outcome.is_err()).count();
         self.counters.failed_reads.add(failed as u64);
         checked
@@ -143,7 +143,7 @@ impl Transfer {
     fn check(&self, bytes: &[u8], page: u64) -> Result<Lsn, Damage> {
         let found = self.format.check(bytes, page)?;
         let end = self.log.end_lsn();
-        // 0 is no log, or one in which nothing was ever logged.
+        // 0 means no log, or one that has no record yet.
         if end > 0 && found > end {
             return Err(Damage::Ahead { found, end });
         }
@@ -154,8 +154,8 @@ impl Transfer {
         }
     }
 
-    /// Remembers a write, to hold the page to it. A raw page carries no LSN, so that nothing can be
-    /// held against it.
+    /// Remembers the LSN of a write, so that a later read can find out that the write was lost. A raw page carries no
+    /// LSN and cannot be checked so.
     fn remember(&self, page: u64, lsn: Lsn, result: &io::Result<()>) {
         if self.format == PageFormat::Raw {
             return;
@@ -167,13 +167,13 @@ impl Transfer {
         }
     }
 
-    /// Writes pages, once the log is durable as far as they need it, and answers what came of each.
-    pub(crate) fn write(&self, pages: &mut [Outgoing<'_>]) -> Vec<Result<(), Error>> {
+    /// Writes pages, after making the log durable as far as they need it, and returns the outcome of each.
+    pub(crate) fn write(&self, pages: &mut [Outgoing<'_>]) -> Vec<Result<(), PoolError>> {
         if pages.is_empty() {
             return Vec::new();
         }
         let forced = self.force_log(pages);
-        let mut outcomes: Vec<Result<(), Error>> = pages
+        let mut outcomes: Vec<Result<(), PoolError>> = pages
             .iter()
             .map(|page| self.may_be_written(page, &forced))
             .collect();
@@ -205,17 +205,17 @@ impl Transfer {
         &self,
         page: &Outgoing<'_>,
         forced: &Result<(), Arc<io::Error>>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), PoolError> {
         self.check_writable()?;
         let durable = self.log.durable_lsn();
         match forced {
             _ if page.lsn <= durable => Ok(()),
-            Ok(()) => Err(Error::WriteAhead {
+            Ok(()) => Err(PoolError::WriteAhead {
                 page: page.page,
                 lsn: page.lsn,
                 durable,
             }),
-            Err(source) => Err(Error::Log {
+            Err(source) => Err(PoolError::Log {
                 lsn: page.lsn,
                 source: io::Error::new(source.kind(), Arc::clone(source)),
             }),
@@ -226,7 +226,7 @@ impl Transfer {
         &self,
         pages: &mut [Outgoing<'_>],
         order: &[usize],
-        outcomes: &mut [Result<(), Error>],
+        outcomes: &mut [Result<(), PoolError>],
     ) {
         let mut writes: Vec<Write<'_>> = order
             .iter()
@@ -260,7 +260,7 @@ impl Transfer {
             self.remember(page.page, page.lsn, &result);
             if let Err(source) = result {
                 let page = page.page;
-                outcomes[at] = Err(Error::Write { page, source });
+                outcomes[at] = Err(PoolError::Write { page, source });
             }
         }
     }
@@ -270,13 +270,13 @@ impl Transfer {
         self.area.as_ref().map_or(0, DoubleWriteArea::pages_written)
     }
 
-    /// Nothing is written in place unless this succeeds.
-    fn save_images(&self, writes: &[Write<'_>]) -> io::Result<Option<InPlace<'_>>> {
+    /// Saves images of the pages in the double-write area. The pages are written in place only if this succeeds.
+    fn save_images(&self, writes: &[Write<'_>]) -> io::Result<Option<InPlaceWrites<'_>>> {
         let Some(area) = &self.area else {
             return Ok(None);
         };
         let images: Vec<(u64, &[u8])> = writes.iter().map(|it| (it.page, it.buffer)).collect();
-        let saved = area.before(&images, || Ok(self.sync_storage()?));
+        let saved = area.save_images(&images, || Ok(self.sync_storage()?));
         saved.map(Some).inspect_err(|error| {
             if area.is_broken() {
                 self.syncs.poison(error.to_string());
@@ -302,19 +302,19 @@ impl Transfer {
     }
 
     /// Makes everything written so far survive a crash.
-    pub(crate) fn sync(&self) -> Result<(), Error> {
+    pub(crate) fn sync(&self) -> Result<(), PoolError> {
         self.sync_storage().map_err(|why| match why {
-            NotSynced::Failed(source) => Error::Storage {
+            SyncError::Failed(source) => PoolError::Storage {
                 what: "the storage cannot be synced, and the pool no longer writes",
                 source,
             },
-            NotSynced::Poisoned(cause) => Error::Poisoned { cause },
+            SyncError::Poisoned(cause) => PoolError::Poisoned { cause },
         })
     }
 
-    /// Every acknowledgement of the pool comes through here: of a flush, a checkpoint and a close,
-    /// of the background writer, and of the images that may be overwritten.
-    fn sync_storage(&self) -> Result<(), NotSynced> {
+    /// All acknowledgements of the pool depend on this function: those of a flush, a checkpoint and a close, of the
+    /// background writer, and of the images that may be overwritten.
+    fn sync_storage(&self) -> Result<(), SyncError> {
         self.syncs.sync(|| {
             let mark = self.area.as_ref().map(|area| (area, area.mark()));
             let start = Instant::now();
@@ -322,7 +322,7 @@ impl Transfer {
             self.counters.syncs.add(1);
             self.counters.sync_latency.record(start.elapsed());
             if let (Ok(()), Some((area, mark))) = (&synced, mark) {
-                area.settled(mark);
+                area.note_synced(mark);
             }
             synced
         })
@@ -344,20 +344,20 @@ impl Transfer {
         }
     }
 
-    /// Reads and writes so far that costs were measured from.
+    /// The number of reads and writes so far.
     fn operations(&self) -> u64 {
         let reads: u64 = self.counters.reads.iter().map(|count| count.get()).sum();
         let writes: u64 = self.counters.writes.iter().map(|count| count.get()).sum();
         reads + writes
     }
 
-    /// What the policy is to be told, if it is time to.
-    pub(crate) fn news_of_costs(&self, told_at: &mut u64) -> Option<Costs> {
+    /// The costs to report to the policy, if enough operations have passed since the last report.
+    pub(crate) fn costs_to_report(&self, reported_at: &mut u64) -> Option<Costs> {
         let operations = self.operations();
-        if operations - *told_at < TELL_EVERY || self.fixed.is_some() {
+        if operations - *reported_at < REPORT_EVERY || self.fixed.is_some() {
             return None;
         }
-        *told_at = operations;
+        *reported_at = operations;
         Some(self.costs().into())
     }
 }
@@ -365,12 +365,12 @@ impl Transfer {
 fn fail_all(
     pages: &[Outgoing<'_>],
     order: &[usize],
-    outcomes: &mut [Result<(), Error>],
+    outcomes: &mut [Result<(), PoolError>],
     error: &io::Error,
 ) {
     for &at in order {
         let page = pages[at].page;
         let source = io::Error::new(error.kind(), error.to_string());
-        outcomes[at] = Err(Error::Write { page, source });
+        outcomes[at] = Err(PoolError::Write { page, source });
     }
 }

@@ -1,5 +1,5 @@
-//! What a pool does unasked: writing before it has to be waited for, reading ahead, and slowing down
-//! those who make too much dirty.
+//! What a pool does in the background: it writes pages before threads have to wait for that, reads ahead, and slows
+//! down threads that make too many pages dirty.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use ebbpool::storage::{MemoryStorage, Read, Storage, Write};
-use ebbpool::{Pool, PoolOptions, ReadCause, Scan, Stats, WriteCause};
+use ebbpool::{Pool, PoolOptions, PoolScan, ReadCause, Stats, WriteCause};
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 
 const PAGE_SIZE: usize = 512;
@@ -19,7 +19,7 @@ fn storage(pages: u64) -> Arc<MemoryStorage> {
     Arc::new(storage)
 }
 
-/// What holds up writes until it is opened, or dropped: a test that fails must not wait for its pool.
+/// Blocks writes until it is opened, or dropped: a test that fails must not wait for its pool.
 struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
 impl Gate {
@@ -68,13 +68,13 @@ impl Storage for Gated {
     }
 }
 
-/// Waits until the statistics are as wanted, and at most so long that no machine is as slow: what a test
-/// asserts of the statistics then fails.
-fn wait_for(pool: &Pool, wanted: impl Fn(&Stats) -> bool) -> Stats {
+/// Waits until the statistics meet a condition, at most for a time that is long enough on any machine: then the
+/// test's assertion fails.
+fn wait_for(pool: &Pool, condition: impl Fn(&Stats) -> bool) -> Stats {
     let begin = Instant::now();
     loop {
         let stats = pool.stats();
-        if wanted(&stats) || begin.elapsed() > Duration::from_secs(60) {
+        if condition(&stats) || begin.elapsed() > Duration::from_secs(60) {
             return stats;
         }
         sleep(Duration::from_millis(1));
@@ -96,7 +96,7 @@ fn is_in_storage(storage: &MemoryStorage, page: u64) -> bool {
 }
 
 #[test]
-fn the_pages_that_go_next_are_kept_clean() {
+fn the_next_victims_are_written_in_advance() {
     let pool = PoolOptions::new(32)
         .policy("lru")
         .expect("a policy")
@@ -111,7 +111,7 @@ fn the_pages_that_go_next_are_kept_clean() {
     });
     assert_eq!(stats.written_for(WriteCause::Background), 4);
     assert_eq!(stats.dirty, 28);
-    // So these need not wait for a write.
+    // So these fixes need not wait for a write.
     (50..54).for_each(|page| drop(pool.fix_read(page).expect("a page")));
     assert_eq!(pool.stats().written_for(WriteCause::Eviction), 0);
 }
@@ -133,7 +133,7 @@ fn no_page_stays_dirty_for_longer_than_the_loss_window() {
 }
 
 #[test]
-fn beyond_the_budget_dirty_pages_are_written_and_those_who_make_them_are_slowed_down() {
+fn beyond_the_budget_dirty_pages_are_written_and_writers_are_slowed_down() {
     let gate = Arc::default();
     let pool = PoolOptions::new(100)
         .policy("lru")
@@ -160,7 +160,7 @@ fn beyond_the_budget_dirty_pages_are_written_and_those_who_make_them_are_slowed_
 }
 
 #[test]
-fn a_caller_that_wants_to_is_slowed_down_only_where_it_says() {
+fn a_caller_may_choose_where_it_is_slowed_down() {
     let pool = PoolOptions::new(10)
         .policy("lru")
         .expect("a policy")
@@ -183,7 +183,7 @@ fn a_caller_that_wants_to_is_slowed_down_only_where_it_says() {
 }
 
 #[test]
-fn a_sequence_is_read_ahead_of() {
+fn pages_of_a_sequence_are_read_ahead() {
     let pool = PoolOptions::new(64)
         .read_ahead(16)
         .open(storage(1000))
@@ -203,7 +203,7 @@ fn a_sequence_is_read_ahead_of() {
 }
 
 #[test]
-fn chance_and_the_end_of_the_storage_are_not_read_ahead_of() {
+fn nothing_is_read_ahead_of_random_fixes_and_at_the_end_of_the_storage() {
     let storage = storage(300);
     let pool = PoolOptions::new(256)
         .open(Arc::clone(&storage))
@@ -214,7 +214,8 @@ fn chance_and_the_end_of_the_storage_are_not_read_ahead_of() {
     for page in 290..300 {
         drop(pool.fix_read(page).expect("a page"));
     }
-    // What is ordered is read in order: once this sequence has been read ahead of, nothing else is due.
+    // Ranges are read in the order in which they were ordered: once this sequence was read ahead, no other range
+    // waits.
     for page in 210..213 {
         drop(pool.fix_read(page).expect("a page"));
     }
@@ -236,7 +237,7 @@ fn misses_of_the_working_set_after_a_scan(scan: bool) -> u64 {
     let fix_working_set = || (0..40).for_each(|page| drop(pool.fix_read(page).expect("a page")));
     fix_working_set();
     fix_working_set();
-    let mut hint = Scan::new();
+    let mut hint = PoolScan::new();
     for page in 100..1100 {
         let fixed = match scan {
             true => pool.fix_scan(page, &mut hint),
@@ -250,28 +251,32 @@ fn misses_of_the_working_set_after_a_scan(scan: bool) -> u64 {
 }
 
 #[test]
-fn a_scan_with_a_hint_leaves_the_working_set_where_it_is() {
+fn a_scan_with_a_hint_leaves_the_working_set_resident() {
     assert_eq!(misses_of_the_working_set_after_a_scan(false), 40);
     assert_eq!(misses_of_the_working_set_after_a_scan(true), 0);
 }
 
-/// Keeps what it is told by name and labels.
+/// Records metrics by name and labels.
 #[derive(Default)]
-struct Kept(Mutex<HashMap<String, Arc<AtomicU64>>>);
+struct RecordedMetrics(Mutex<HashMap<String, Arc<AtomicU64>>>);
 
-impl Kept {
+impl RecordedMetrics {
     fn cell(&self, key: &Key) -> Arc<AtomicU64> {
         let labels: String = key
             .labels()
             .map(|label| format!(" {}", label.value()))
             .collect();
-        let mut kept = self.0.lock().expect("a lock");
-        Arc::clone(kept.entry(format!("{}{labels}", key.name())).or_default())
+        let mut recorded = self.0.lock().expect("a lock");
+        Arc::clone(
+            recorded
+                .entry(format!("{}{labels}", key.name()))
+                .or_default(),
+        )
     }
 
     fn counter(&self, name: &str) -> Option<u64> {
-        let kept = self.0.lock().expect("a lock");
-        kept.get(name).map(|cell| cell.load(Ordering::Relaxed))
+        let recorded = self.0.lock().expect("a lock");
+        recorded.get(name).map(|cell| cell.load(Ordering::Relaxed))
     }
 
     fn gauge(&self, name: &str) -> Option<f64> {
@@ -279,7 +284,7 @@ impl Kept {
     }
 }
 
-impl Recorder for Kept {
+impl Recorder for RecordedMetrics {
     fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
     fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
     fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
@@ -303,21 +308,21 @@ fn statistics_reach_the_metrics_facade() {
         .expect("a pool");
     (0..12).for_each(|page| change(&pool, page));
     pool.checkpoint().expect("a checkpoint");
-    let kept = Kept::default();
-    metrics::with_local_recorder(&kept, || pool.stats().publish());
+    let recorded = RecordedMetrics::default();
+    metrics::with_local_recorder(&recorded, || pool.stats().publish());
     let bytes = |pages: u64| Some(pages * PAGE_SIZE as u64);
-    assert_eq!(kept.counter("ebbpool_misses_total"), Some(12));
-    assert_eq!(kept.counter("ebbpool_read_bytes_total miss"), bytes(12));
+    assert_eq!(recorded.counter("ebbpool_misses_total"), Some(12));
+    assert_eq!(recorded.counter("ebbpool_read_bytes_total miss"), bytes(12));
     assert_eq!(
-        kept.counter("ebbpool_written_bytes_total eviction"),
+        recorded.counter("ebbpool_written_bytes_total eviction"),
         bytes(4)
     );
     assert_eq!(
-        kept.counter("ebbpool_written_bytes_total checkpoint"),
+        recorded.counter("ebbpool_written_bytes_total checkpoint"),
         bytes(8)
     );
-    assert_eq!(kept.counter("ebbpool_syncs_total"), Some(1));
-    assert_eq!(kept.gauge("ebbpool_dirty_pages"), Some(0.0));
-    assert_eq!(kept.gauge("ebbpool_frames"), Some(8.0));
-    assert_eq!(kept.gauge("ebbpool_hit_ratio"), Some(0.0));
+    assert_eq!(recorded.counter("ebbpool_syncs_total"), Some(1));
+    assert_eq!(recorded.gauge("ebbpool_dirty_pages"), Some(0.0));
+    assert_eq!(recorded.gauge("ebbpool_frames"), Some(8.0));
+    assert_eq!(recorded.gauge("ebbpool_hit_ratio"), Some(0.0));
 }

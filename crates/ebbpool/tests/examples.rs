@@ -1,4 +1,4 @@
-//! The examples run, and hold what they assert.
+//! Runs the examples, which check their own results.
 #![cfg(unix)]
 
 #[path = "../examples/embed.rs"]
@@ -14,11 +14,11 @@ fn a_pool_is_embedded() {
 }
 
 #[test]
-fn a_log_keeps_the_write_ahead_rule_and_redoes() {
+fn a_log_follows_the_write_ahead_rule_and_redoes() {
     write_ahead::main().expect("it runs");
 }
 
 #[test]
-fn a_policy_of_ones_own_runs_in_the_pool() {
+fn a_custom_policy_runs_in_the_pool() {
     own_policy::main().expect("it runs");
 }

@@ -1,4 +1,4 @@
-//! Every way in which a disk or a program can fail the pool, one at a time.
+//! Every kind of failure of a disk or a program, one at a time.
 
 #[path = "crash/wal.rs"]
 mod wal;
@@ -12,9 +12,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ebbpool::storage::{
-    EINTR, EIO, ENOSPC, Fault, FaultyDisk, Operation, PowerOff, SECTOR, Violation, page_lsn,
+    DiskOperation, EINTR, EIO, ENOSPC, Fault, FaultyDisk, PowerOff, SECTOR, Violation, page_lsn,
 };
-use ebbpool::{Damage, Error, Log, Lsn, PageFormat, Pool, PoolOptions};
+use ebbpool::{Damage, Log, Lsn, PageFormat, Pool, PoolError, PoolOptions};
 
 use ebbpool_policy::{Access, Frame, Page, Policy};
 
@@ -36,20 +36,20 @@ fn pool(disk: &FaultyDisk, frames: u32) -> Pool {
     options(frames).open(disk.pages("data", PAGE)).unwrap()
 }
 
-fn put(pool: &Pool, page: u64, byte: u8) -> Result<(), Error> {
+fn put(pool: &Pool, page: u64, byte: u8) -> Result<(), PoolError> {
     pool.fix_write(page)?.fill(byte);
     Ok(())
 }
 
-/// As of an LSN, so that a lost write can be told.
+/// Changes a page with an LSN, so that the pool can find a lost write.
 fn put_at(pool: &Pool, page: u64, byte: u8, lsn: Lsn) {
     let mut fixed = pool.fix_write(page).unwrap();
     fixed.fill(byte);
     fixed.set_lsn(lsn);
 }
 
-/// The byte that the page is full of.
-fn get(pool: &Pool, page: u64) -> Result<u8, Error> {
+/// The byte that fills the page.
+fn get(pool: &Pool, page: u64) -> Result<u8, PoolError> {
     let fixed = pool.fix_read(page)?;
     assert!(
         fixed.iter().all(|byte| *byte == fixed[0]),
@@ -58,11 +58,11 @@ fn get(pool: &Pool, page: u64) -> Result<u8, Error> {
     Ok(fixed[0])
 }
 
-fn errno(error: &Error) -> Option<i32> {
+fn errno(error: &PoolError) -> Option<i32> {
     match error {
-        Error::Write { source, .. }
-        | Error::Read { source, .. }
-        | Error::Storage { source, .. } => source.raw_os_error(),
+        PoolError::Write { source, .. }
+        | PoolError::Read { source, .. }
+        | PoolError::Storage { source, .. } => source.raw_os_error(),
         _ => None,
     }
 }
@@ -76,8 +76,8 @@ fn restarted(disk: &FaultyDisk, seed: u64) {
 // 1. Crashes, also during recovery, are in tests/crash.
 
 #[test]
-fn what_was_flushed_survives_a_crash_at_every_io() {
-    let script = |pool: &Pool, done: &mut [u8; 4]| -> Result<(), Error> {
+fn flushed_pages_survive_a_crash_at_every_io() {
+    let script = |pool: &Pool, done: &mut [u8; 4]| -> Result<(), PoolError> {
         for (page, byte) in [(0, 1), (1, 2), (2, 3), (0, 4), (3, 5), (1, 6)] {
             put(pool, page, byte)?;
             pool.flush(page)?;
@@ -92,7 +92,7 @@ fn what_was_flushed_survives_a_crash_at_every_io() {
     for seed in 0..20 {
         for k in 1..=changes {
             let disk = FaultyDisk::new(seed);
-            disk.inject(Fault::crash(Operation::Change, seed).nth(k));
+            disk.inject(Fault::crash(DiskOperation::Change, seed).nth(k));
             let area = disk.pages("area", PAGE);
             let opened = options(2).double_write(area).open(disk.pages("data", PAGE));
             let mut done = [0; 4];
@@ -118,7 +118,7 @@ fn what_was_flushed_survives_a_crash_at_every_io() {
 // 2.
 
 #[test]
-fn a_page_that_survives_does_not_overtake_the_log_that_crashes_with_it() {
+fn no_page_survives_a_crash_without_its_log() {
     let (mut ahead_of_page, mut survived) = (0, 0);
     for seed in 0..300 {
         let disk = FaultyDisk::new(seed);
@@ -147,7 +147,7 @@ fn a_page_that_survives_does_not_overtake_the_log_that_crashes_with_it() {
         for page in 0..3 {
             let found = match pool.fix_read(page) {
                 Ok(fixed) => u64::from(fixed[0]),
-                Err(Error::Damaged { .. }) => continue,
+                Err(PoolError::Damaged { .. }) => continue,
                 Err(error) => panic!("{error}"),
             };
             assert!(found <= records.len() as u64);
@@ -164,7 +164,7 @@ fn a_page_that_survives_does_not_overtake_the_log_that_crashes_with_it() {
 }
 
 #[test]
-fn a_page_whose_file_did_not_grow_in_time_is_as_if_never_written() {
+fn a_page_whose_file_did_not_grow_before_a_crash_reads_as_never_written() {
     let mut lost = 0;
     for seed in 0..100 {
         let disk = FaultyDisk::new(seed);
@@ -182,14 +182,14 @@ fn a_page_whose_file_did_not_grow_in_time_is_as_if_never_written() {
 }
 
 #[test]
-fn a_page_that_had_no_room_has_none_until_the_storage_grows() {
+fn a_page_without_room_is_allocated_once_the_storage_grows() {
     let disk = FaultyDisk::new(1);
     let pool = self::pool(&disk, 4);
     drop(pool.allocate().unwrap());
     for _ in 0..2 {
-        disk.inject(Fault::failing(Operation::Resize, ENOSPC));
+        disk.inject(Fault::failing(DiskOperation::Resize, ENOSPC));
         let full = pool.allocate().map(drop).unwrap_err();
-        assert!(matches!(full, Error::Grow { pages: 2, .. }), "{full}");
+        assert!(matches!(full, PoolError::Grow { pages: 2, .. }), "{full}");
         assert_eq!(pool.pages(), 1);
     }
     disk.heal();
@@ -234,7 +234,7 @@ fn a_torn_page_is_reported_or_restored() {
                 true => assert_eq!(found.unwrap(), 2),
                 false => assert!(matches!(
                     found,
-                    Err(Error::Damaged {
+                    Err(PoolError::Damaged {
                         page: 5,
                         damage: Damage::Checksum
                     })
@@ -244,10 +244,10 @@ fn a_torn_page_is_reported_or_restored() {
     }
 }
 
-// 4. What a kernel does to single requests is in tests/storage*.rs; here is what is left of it.
+// 4. Faults of single requests to a kernel are in tests/storage*.rs; these tests are about the pool above.
 
 #[test]
-fn interrupted_and_partial_transfers_are_tried_again_and_nothing_is_lost() {
+fn after_interrupted_and_partial_transfers_nothing_is_lost() {
     for seed in 0..50 {
         let disk = FaultyDisk::new(seed);
         let pool = self::pool(&disk, 2);
@@ -259,19 +259,19 @@ fn interrupted_and_partial_transfers_are_tried_again_and_nothing_is_lost() {
         assert_eq!(pool.stats().dirty, 0);
         restarted(&disk, seed);
         let pool = self::pool(&disk, 2);
-        disk.inject(Fault::failing(Operation::Read, EINTR));
+        disk.inject(Fault::failing(DiskOperation::Read, EINTR));
         assert_eq!(errno(&get(&pool, 0).unwrap_err()), Some(EINTR));
         assert_eq!(get(&pool, 0).unwrap(), 1);
     }
 }
 
 #[test]
-fn of_a_batch_only_what_failed_stays_dirty() {
+fn only_the_failed_pages_of_a_batch_stay_dirty() {
     let disk = FaultyDisk::new(1);
     let pool = self::pool(&disk, 8);
     (0..8).for_each(|page| put(&pool, page, 7).unwrap());
     disk.inject(Fault::torn_write(EIO).at_page(3));
-    disk.inject(Fault::failing(Operation::Write, EIO).at_page(6));
+    disk.inject(Fault::failing(DiskOperation::Write, EIO).at_page(6));
     assert_eq!(errno(&pool.checkpoint().unwrap_err()), Some(EIO));
     assert_eq!(pool.stats().dirty, 2);
     pool.checkpoint().unwrap();
@@ -284,7 +284,7 @@ fn of_a_batch_only_what_failed_stays_dirty() {
 // 5.
 
 #[test]
-fn a_sync_that_fails_poisons_the_pool_though_later_ones_would_succeed() {
+fn a_failed_sync_poisons_the_pool_although_later_ones_would_succeed() {
     for (seed, file) in (0..40).zip(["data", "area"].into_iter().cycle()) {
         let disk = FaultyDisk::new(seed);
         let area = disk.pages("area", PAGE);
@@ -296,15 +296,15 @@ fn a_sync_that_fails_poisons_the_pool_though_later_ones_would_succeed() {
         disk.inject(Fault::sync_that_drops(EIO).of(file));
         assert!(pool.flush(0).is_err());
         let writes = disk.counts().writes;
-        assert!(matches!(pool.flush(0), Err(Error::Poisoned { .. })));
-        assert!(matches!(pool.checkpoint(), Err(Error::Poisoned { .. })));
-        assert!(matches!(pool.fix_write(1), Err(Error::Poisoned { .. })));
-        assert!(matches!(pool.allocate(), Err(Error::Poisoned { .. })));
+        assert!(matches!(pool.flush(0), Err(PoolError::Poisoned { .. })));
+        assert!(matches!(pool.checkpoint(), Err(PoolError::Poisoned { .. })));
+        assert!(matches!(pool.fix_write(1), Err(PoolError::Poisoned { .. })));
+        assert!(matches!(pool.allocate(), Err(PoolError::Poisoned { .. })));
         assert!(pool.stats().poisoned.is_some());
         assert_eq!(get(&pool, 0).unwrap(), 2, "reading goes on");
         assert_eq!(get(&pool, 9).unwrap(), 0, "reading goes on");
         let (pool, error) = pool.close().unwrap_err();
-        assert!(matches!(error, Error::Poisoned { .. }));
+        assert!(matches!(error, PoolError::Poisoned { .. }));
         drop(pool);
         assert_eq!(disk.counts().writes, writes, "it wrote on");
         restarted(&disk, seed);
@@ -335,10 +335,10 @@ fn a_sync_that_succeeds_beside_one_that_failed_acknowledges_nothing() {
         let (begun, shared) = (Arc::clone(&other), Arc::clone(&pool));
         disk.observe(move |io| {
             let mut begun = begun.lock().unwrap();
-            if io.operation != Operation::Sync || begun.is_some() {
+            if io.operation != DiskOperation::Sync || begun.is_some() {
                 return;
             }
-            // The kernel has dropped writes, and has not said so yet.
+            // The kernel has dropped writes, and has not reported that yet.
             let pool = Arc::clone(&shared);
             let (ended, end) = channel();
             let thread = std::thread::spawn(move || {
@@ -348,7 +348,7 @@ fn a_sync_that_succeeds_beside_one_that_failed_acknowledges_nothing() {
             });
             *begun = Some(thread);
             drop(begun);
-            // Where syncs may overlap, the other one ends now.
+            // If syncs could overlap, the other one would end now.
             let _ = end.recv_timeout(Duration::from_millis(10));
         });
         assert!(pool.flush(1).is_err());
@@ -356,7 +356,7 @@ fn a_sync_that_succeeds_beside_one_that_failed_acknowledges_nothing() {
         let acknowledged = other.expect("it was synced").join().unwrap();
         disk.observe_no_more();
         assert!(pool.stats().poisoned.is_some());
-        assert!(matches!(pool.checkpoint(), Err(Error::Poisoned { .. })));
+        assert!(matches!(pool.checkpoint(), Err(PoolError::Poisoned { .. })));
         drop(pool);
         restarted(&disk, seed);
         let found = get(&self::pool(&disk, 4), 0);
@@ -371,7 +371,7 @@ fn a_sync_that_succeeds_beside_one_that_failed_acknowledges_nothing() {
 // 6.
 
 #[test]
-fn a_write_that_fails_and_tears_a_page_is_mended_from_the_area_after_a_crash() {
+fn a_page_torn_by_a_failed_write_is_restored_from_the_area_after_a_crash() {
     for seed in 0..40 {
         for failing in [1, 3] {
             let disk = FaultyDisk::new(seed);
@@ -386,7 +386,7 @@ fn a_write_that_fails_and_tears_a_page_is_mended_from_the_area_after_a_crash() {
             disk.inject(Fault::torn_write(EIO).of("data").forever());
             assert!(pool.checkpoint().is_err());
             disk.heal();
-            // Images of other pages go round in the area meanwhile.
+            // Meanwhile images of other pages fill the area several times.
             for turn in 0..20 {
                 let page = 3 + turn % 4;
                 put(&pool, page, 9).unwrap();
@@ -404,18 +404,18 @@ fn a_write_that_fails_and_tears_a_page_is_mended_from_the_area_after_a_crash() {
 }
 
 #[test]
-fn a_page_that_cannot_be_written_stays_and_another_makes_room_if_it_can() {
+fn if_a_page_cannot_be_written_another_one_is_evicted() {
     for errno in [EIO, ENOSPC] {
         for n in 1..=4 {
             for forever in [false, true] {
                 let disk = FaultyDisk::new(n);
                 let pool = self::pool(&disk, 2);
-                let fault = Fault::failing(Operation::Write, errno).nth(n);
+                let fault = Fault::failing(DiskOperation::Write, errno).nth(n);
                 disk.inject(if forever { fault.forever() } else { fault });
                 let mut refused = 0;
                 for page in 0..8 {
                     while let Err(error) = put(&pool, page, page as u8 + 1) {
-                        assert!(matches!(&error, Error::Write { .. }));
+                        assert!(matches!(&error, PoolError::Write { .. }));
                         assert_eq!(self::errno(&error), Some(errno));
                         assert_eq!(pool.stats().dirty, 2);
                         refused += 1;
@@ -445,7 +445,7 @@ fn damage_is_reported_and_never_returned() {
         put_at(&pool, page, 1, 10);
     }
     let damage = |page| match pool.fix_read(page).map(drop) {
-        Err(Error::Damaged { page: of, damage }) if of == page => Some(damage),
+        Err(PoolError::Damaged { page: of, damage }) if of == page => Some(damage),
         Ok(()) => None,
         Err(error) => panic!("{error}"),
     };
@@ -472,7 +472,7 @@ fn damage_is_reported_and_never_returned() {
 }
 
 #[test]
-fn a_page_made_anew_is_not_held_to_the_lsn_of_its_former_life() {
+fn a_page_that_is_allocated_again_may_have_a_smaller_lsn() {
     for lsn in [0, 3] {
         let disk = FaultyDisk::new(1);
         let pool = self::pool(&disk, 2);
@@ -485,7 +485,7 @@ fn a_page_made_anew_is_not_held_to_the_lsn_of_its_former_life() {
         pool.checkpoint().unwrap();
         pool.discard(page).unwrap();
         assert_eq!(get(&pool, page).unwrap(), 2);
-        // Its new life is watched as its former one was.
+        // Lost writes of the page are found as before.
         disk.inject(Fault::lost_write().at_page(page));
         put_at(&pool, page, 3, lsn + 1);
         pool.flush(page).unwrap();
@@ -495,14 +495,14 @@ fn a_page_made_anew_is_not_held_to_the_lsn_of_its_former_life() {
             written: lsn + 1,
         };
         match get(&pool, page) {
-            Err(Error::Damaged { damage, .. }) => assert_eq!(damage, lost),
+            Err(PoolError::Damaged { damage, .. }) => assert_eq!(damage, lost),
             other => panic!("{other:?}"),
         }
     }
 }
 
 #[test]
-fn a_write_that_failed_and_arrived_is_no_damage() {
+fn a_failed_write_that_reached_the_storage_is_no_damage() {
     let disk = FaultyDisk::new(1);
     let pool = self::pool(&disk, 2);
     put_at(&pool, 0, 1, 100);
@@ -510,8 +510,8 @@ fn a_write_that_failed_and_arrived_is_no_damage() {
     let old = disk.bytes("data").read_all().unwrap();
     pool.free(0).unwrap();
     pool.fix_new(0).unwrap().fill(2);
-    // The pool hears of a failure, and the page is there.
-    disk.inject(Fault::failing(Operation::Write, EIO));
+    // The write fails, and the page before it is in storage.
+    disk.inject(Fault::failing(DiskOperation::Write, EIO));
     assert!(pool.flush(0).is_err());
     pool.discard(0).unwrap();
     assert_eq!(get(&pool, 0).unwrap(), 1);
@@ -522,7 +522,7 @@ fn a_write_that_failed_and_arrived_is_no_damage() {
     pool.flush(0).unwrap();
     assert_eq!(disk.bytes("data").read_all().unwrap(), old);
     put_at(&pool, 0, 3, 7);
-    disk.inject(Fault::failing(Operation::Write, EIO));
+    disk.inject(Fault::failing(DiskOperation::Write, EIO));
     assert!(pool.flush(0).is_err());
     disk.bytes("data").write_at(0, &new).unwrap();
     pool.discard(0).unwrap();
@@ -558,14 +558,14 @@ fn a_page_that_was_written_and_is_zeros_is_damaged() {
             .write_at(3 * PAGE as u64, &zeros)
             .unwrap();
         let damage = match get(&pool, 3) {
-            Err(Error::Damaged { page: 3, damage }) => damage,
+            Err(PoolError::Damaged { page: 3, damage }) => damage,
             other => panic!("{other:?}"),
         };
         match lsn {
             0 => assert_eq!(damage, Damage::Zeros),
             written => assert_eq!(damage, Damage::Lost { found: 0, written }),
         }
-        // It can be made anew, and what was never written is zeros.
+        // It can be filled anew, and a page that was never written is zeros.
         pool.fix_new(3).unwrap().fill(4);
         pool.flush(3).unwrap();
         assert_eq!(get(&pool, 3).unwrap(), 4);
@@ -574,7 +574,7 @@ fn a_page_that_was_written_and_is_zeros_is_damaged() {
 }
 
 #[test]
-fn a_write_of_a_page_without_lsn_that_never_happens_is_found_where_nothing_was_before() {
+fn a_lost_first_write_of_a_page_without_lsn_is_found() {
     let disk = FaultyDisk::new(1);
     let pool = self::pool(&disk, 2);
     disk.inject(Fault::lost_write().at_page(0));
@@ -583,7 +583,7 @@ fn a_write_of_a_page_without_lsn_that_never_happens_is_found_where_nothing_was_b
     pool.discard(0).unwrap();
     assert!(matches!(
         get(&pool, 0),
-        Err(Error::Damaged {
+        Err(PoolError::Damaged {
             page: 0,
             damage: Damage::Zeros
         })
@@ -592,8 +592,8 @@ fn a_write_of_a_page_without_lsn_that_never_happens_is_found_where_nothing_was_b
 
 // 8.
 
-/// Runs `work` in a thread of its own when the page is first written, and holds the write up until
-/// the thread says that it goes on.
+/// Runs `work` in a thread of its own when the page is first written, and blocks the write until `work` calls its
+/// argument.
 fn during_the_write_of(
     disk: &FaultyDisk,
     page: u64,
@@ -602,18 +602,18 @@ fn during_the_write_of(
     let thread = Arc::new(Mutex::new(None));
     let (begun, work) = (Arc::clone(&thread), Mutex::new(Some(work)));
     disk.observe(move |io| {
-        if io.operation != Operation::Write || io.page != Some(page) {
+        if io.operation != DiskOperation::Write || io.page != Some(page) {
             return;
         }
         if let Some(work) = work.lock().unwrap().take() {
-            let (go_on, held_up) = channel();
+            let (go_on, blocked) = channel();
             let spawned = std::thread::spawn(move || {
                 work(&|| {
                     let _ = go_on.send(());
                 });
             });
             *begun.lock().unwrap() = Some(spawned);
-            let _ = held_up.recv();
+            let _ = blocked.recv();
         }
     });
     thread
@@ -648,7 +648,7 @@ fn a_page_changed_while_it_is_written_is_written_again() {
 }
 
 #[test]
-fn whoever_fixes_a_page_that_is_being_evicted_gets_its_latest_bytes() {
+fn fixing_a_page_during_its_eviction_returns_its_latest_bytes() {
     for frames in [1, 2] {
         let disk = FaultyDisk::new(1);
         let pool = Arc::new(self::pool(&disk, frames));
@@ -702,7 +702,7 @@ fn pools_of_one_and_two_frames_count_right_with_many_threads() {
         let log: Arc<dyn Log> = wal.clone();
         disk.watch(&log, page_lsn);
         disk.observe(|io| {
-            if io.operation == Operation::Write {
+            if io.operation == DiskOperation::Write {
                 std::thread::yield_now();
             }
         });
@@ -761,14 +761,14 @@ fn a_page_made_dirty_by_a_thread_that_has_ended_is_written_under_any_policy() {
 }
 
 #[test]
-fn where_all_frames_are_pinned_an_error_comes_and_where_all_are_dirty_none() {
+fn a_fix_fails_if_all_frames_are_pinned_and_succeeds_if_all_are_dirty() {
     let disk = FaultyDisk::new(1);
     let patience = Duration::from_millis(20);
     let pool = options(2).patience(patience);
     let pool = pool.open(disk.pages("data", PAGE)).unwrap();
     let pinned = [pool.fix_read(0).unwrap(), pool.fix_read(1).unwrap()];
     match pool.fix_read(2).map(drop) {
-        Err(Error::AllPinned { frames: 2, .. }) => {}
+        Err(PoolError::AllPinned { frames: 2, .. }) => {}
         other => panic!("{other:?}"),
     }
     drop(pinned);
@@ -782,7 +782,7 @@ fn where_all_frames_are_pinned_an_error_comes_and_where_all_are_dirty_none() {
 // 9.
 
 #[test]
-fn what_a_thread_that_panicked_was_changing_is_neither_seen_nor_written() {
+fn a_page_that_a_panic_left_half_changed_is_neither_read_nor_written() {
     let disk = FaultyDisk::new(1);
     let pool = self::pool(&disk, 2);
     put(&pool, 0, 1).unwrap();
@@ -793,19 +793,25 @@ fn what_a_thread_that_panicked_was_changing_is_neither_seen_nor_written() {
         panic!("on purpose");
     }));
     assert!(panicked.is_err());
-    assert!(matches!(get(&pool, 0), Err(Error::Abandoned { page: 0 })));
+    assert!(matches!(
+        get(&pool, 0),
+        Err(PoolError::Abandoned { page: 0 })
+    ));
     assert!(matches!(
         put(&pool, 0, 3),
-        Err(Error::Abandoned { page: 0 })
+        Err(PoolError::Abandoned { page: 0 })
     ));
-    assert!(matches!(pool.flush(0), Err(Error::Abandoned { page: 0 })));
+    assert!(matches!(
+        pool.flush(0),
+        Err(PoolError::Abandoned { page: 0 })
+    ));
     (1..5).for_each(|page| put(&pool, page, 4).unwrap());
-    // All but that page is in storage then, and without a log nothing else has its changes.
+    // All other pages are in storage then. Without a log the changes of this page are nowhere else.
     let checkpoint = pool.checkpoint();
-    assert!(matches!(checkpoint, Err(Error::Abandoned { page: 0 })));
+    assert!(matches!(checkpoint, Err(PoolError::Abandoned { page: 0 })));
     assert_eq!(pool.stats().dirty, 1);
-    let Err((pool, Error::Abandoned { page: 0 })) = pool.close() else {
-        panic!("an abandoned page was given up");
+    let Err((pool, PoolError::Abandoned { page: 0 })) = pool.close() else {
+        panic!("the pool closed although a page is abandoned");
     };
     pool.discard(0).unwrap();
     assert_eq!(get(&pool, 0).unwrap(), 1);
@@ -816,13 +822,13 @@ fn what_a_thread_that_panicked_was_changing_is_neither_seen_nor_written() {
 }
 
 #[test]
-fn dropping_a_pool_waits_for_what_is_under_way_and_nothing_comes_after() {
+fn dropping_a_pool_waits_for_its_io_and_starts_no_more() {
     for seed in 0..20 {
         let disk = FaultyDisk::new(seed);
         let writing = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&writing);
         disk.observe(move |io| {
-            if io.operation == Operation::Write {
+            if io.operation == DiskOperation::Write {
                 seen.store(true, Ordering::SeqCst);
                 std::thread::sleep(Duration::from_millis(2));
             }
@@ -851,7 +857,7 @@ fn too_many_frames_for_the_memory_are_an_error() {
     let disk = FaultyDisk::new(1);
     for page_size in [1 << 46, 1 << 62] {
         match options(1000).open(disk.pages("data", page_size)) {
-            Err(Error::Memory { .. }) => {}
+            Err(PoolError::Memory { .. }) => {}
             other => panic!("{other:?}"),
         }
     }
@@ -859,13 +865,13 @@ fn too_many_frames_for_the_memory_are_an_error() {
 
 // 10.
 
-/// A log that does not do what it says.
-struct Crooked {
+/// A log whose `force` fails, or succeeds without an effect.
+struct LyingLog {
     durable: AtomicU64,
     fails: bool,
 }
 
-impl Log for Crooked {
+impl Log for LyingLog {
     fn durable_lsn(&self) -> Lsn {
         self.durable.load(Ordering::SeqCst)
     }
@@ -883,22 +889,22 @@ impl Log for Crooked {
 }
 
 #[test]
-fn no_page_is_written_whose_log_is_not_durable_whatever_the_log_says() {
+fn no_page_is_written_before_its_log_is_durable_even_if_the_log_lies() {
     for fails in [false, true] {
         let disk = FaultyDisk::new(1);
-        let crooked = Arc::new(Crooked {
+        let lying = Arc::new(LyingLog {
             durable: AtomicU64::new(10),
             fails,
         });
-        let log: Arc<dyn Log> = crooked.clone();
+        let log: Arc<dyn Log> = lying.clone();
         disk.watch(&log, page_lsn);
         let pool = options(1).log(log).open(disk.pages("data", PAGE)).unwrap();
         put_at(&pool, 0, 1, 11);
         let refused = |error| match fails {
-            true => matches!(error, Error::Log { lsn: 11, .. }),
+            true => matches!(error, PoolError::Log { lsn: 11, .. }),
             false => matches!(
                 error,
-                Error::WriteAhead {
+                PoolError::WriteAhead {
                     page: 0,
                     lsn: 11,
                     durable: 10
@@ -909,25 +915,25 @@ fn no_page_is_written_whose_log_is_not_durable_whatever_the_log_says() {
         assert!(refused(pool.checkpoint().unwrap_err()));
         assert!(
             refused(get(&pool, 7).unwrap_err()),
-            "page 0 had to make room"
+            "page 0 had to be evicted"
         );
         assert_eq!(get(&pool, 0).unwrap(), 1);
         assert_eq!(disk.violations(), []);
-        crooked.durable.store(11, Ordering::SeqCst);
+        lying.durable.store(11, Ordering::SeqCst);
         pool.checkpoint().unwrap();
         assert_eq!(get(&pool, 7).unwrap(), 0);
     }
 }
 
 #[test]
-fn a_page_that_is_ahead_of_the_log_is_not_shown() {
+fn a_page_that_is_ahead_of_the_log_is_damaged() {
     let disk = FaultyDisk::new(1);
     let pool = self::pool(&disk, 2);
     for (page, lsn) in [(3, 100), (4, 101)] {
         put_at(&pool, page, 7, lsn);
     }
     pool.close().unwrap();
-    let log = Crooked {
+    let log = LyingLog {
         durable: AtomicU64::new(100),
         fails: false,
     };
@@ -941,11 +947,11 @@ fn a_page_that_is_ahead_of_the_log_is_not_shown() {
     for _ in 0..2 {
         let error = get(&pool, 4).unwrap_err();
         assert!(
-            matches!(error, Error::Damaged { page: 4, damage } if damage == ahead),
+            matches!(error, PoolError::Damaged { page: 4, damage } if damage == ahead),
             "{error}"
         );
     }
-    // What is there does not matter to one who writes all of it.
+    // Its content does not matter to a caller that writes the whole page.
     pool.fix_new(4).unwrap().fill(8);
     assert_eq!(get(&pool, 4).unwrap(), 8);
 }
@@ -953,12 +959,12 @@ fn a_page_that_is_ahead_of_the_log_is_not_shown() {
 #[test]
 fn the_disk_itself_notices_a_page_ahead_of_its_log() {
     let disk = FaultyDisk::new(1);
-    let honest: Arc<dyn Log> = Arc::new(Crooked {
+    let honest: Arc<dyn Log> = Arc::new(LyingLog {
         durable: AtomicU64::new(10),
         fails: false,
     });
     disk.watch(&honest, page_lsn);
-    // Without a log the pool writes what it likes.
+    // Without a log the pool writes any page.
     let pool = self::pool(&disk, 2);
     put_at(&pool, 4, 1, 11);
     pool.flush(4).unwrap();
@@ -972,15 +978,15 @@ fn the_disk_itself_notices_a_page_ahead_of_its_log() {
 }
 
 #[test]
-fn after_the_power_has_failed_every_call_says_so() {
+fn after_a_power_failure_every_call_reports_it() {
     let disk = FaultyDisk::new(1);
     let pool = self::pool(&disk, 2);
     put(&pool, 0, 1).unwrap();
     disk.crash(1);
-    let off = |error: Error| match error {
-        Error::Read { source, .. } | Error::Write { source, .. } | Error::Grow { source, .. } => {
-            PowerOff::caused(&source)
-        }
+    let off = |error: PoolError| match error {
+        PoolError::Read { source, .. }
+        | PoolError::Write { source, .. }
+        | PoolError::Grow { source, .. } => PowerOff::caused(&source),
         _ => false,
     };
     assert!(off(get(&pool, 5).unwrap_err()));
@@ -988,7 +994,7 @@ fn after_the_power_has_failed_every_call_says_so() {
     assert!(off(pool.allocate().map(drop).unwrap_err()));
 }
 
-// 11. A thread panics while a copy of its page is on its way.
+// 11. A thread panics while a copy of its page is in flight.
 
 fn panics_while_changing(pool: &Pool, page: u64) {
     let outcome = catch_unwind(AssertUnwindSafe(|| {
@@ -1006,7 +1012,7 @@ fn a_page_abandoned_in_flight_is_discarded_when_its_copy_has_landed() {
         let pool = Arc::new(pool(&disk, 1));
         put(&pool, 0, 5).unwrap();
         if let Some(errno) = errno {
-            disk.inject(Fault::failing(Operation::Write, errno));
+            disk.inject(Fault::failing(DiskOperation::Write, errno));
         }
         let theirs = Arc::clone(&pool);
         let thread = during_the_write_of(&disk, 0, move |go_on| {
@@ -1017,7 +1023,7 @@ fn a_page_abandoned_in_flight_is_discarded_when_its_copy_has_landed() {
                 while theirs.stats().waits_for_latches == waits {
                     std::thread::yield_now();
                 }
-                assert!(!discards.is_finished(), "the old copy is still to land");
+                assert!(!discards.is_finished(), "the old copy has not landed yet");
                 go_on();
                 discards.join().unwrap().unwrap();
             });
@@ -1025,7 +1031,7 @@ fn a_page_abandoned_in_flight_is_discarded_when_its_copy_has_landed() {
         let flushed = pool.flush(0);
         assert_eq!(flushed.is_err(), errno.is_some());
         joined(&thread);
-        // What the copy had is there, and nothing of it lands on what comes after.
+        // The copy is in storage, and it does not overwrite later changes.
         assert_eq!(get(&pool, 0).unwrap(), if errno.is_some() { 0 } else { 5 });
         put(&pool, 0, 6).unwrap();
         pool.flush(0).unwrap();
@@ -1037,13 +1043,13 @@ fn a_page_abandoned_in_flight_is_discarded_when_its_copy_has_landed() {
     }
 }
 
-// 12. What a checkpoint covers.
+// 12. The changes that a checkpoint covers.
 
-/// A log that is always durable, and ends where it is told.
+/// A log that is always durable, and ends where the test says.
 #[derive(Default)]
-struct EndsAt(AtomicU64);
+struct LogWithEnd(AtomicU64);
 
-impl Log for EndsAt {
+impl Log for LogWithEnd {
     fn durable_lsn(&self) -> Lsn {
         Lsn::MAX
     }
@@ -1055,8 +1061,8 @@ impl Log for EndsAt {
     }
 }
 
-fn pool_with_log(disk: &FaultyDisk, end: Lsn) -> (Pool, Arc<EndsAt>) {
-    let end = Arc::new(EndsAt(AtomicU64::new(end)));
+fn pool_with_log(disk: &FaultyDisk, end: Lsn) -> (Pool, Arc<LogWithEnd>) {
+    let end = Arc::new(LogWithEnd(AtomicU64::new(end)));
     let log: Arc<dyn Log> = end.clone();
     let pool = options(4).log(log).open(disk.pages("data", PAGE)).unwrap();
     (pool, end)
@@ -1068,7 +1074,7 @@ fn covered(pool: &Pool) -> Lsn {
 
 #[test]
 fn a_checkpoint_covers_no_change_of_an_abandoned_page() {
-    for says_where in [false, true] {
+    for sets_lsn in [false, true] {
         let disk = FaultyDisk::new(1);
         let (pool, end) = pool_with_log(&disk, 50);
         assert_eq!(covered(&pool), 50);
@@ -1077,7 +1083,7 @@ fn a_checkpoint_covers_no_change_of_an_abandoned_page() {
             let mut fixed = pool.fix_write(3).unwrap();
             end.0.store(60, Ordering::SeqCst); // appended
             fixed[0] = 1;
-            if says_where {
+            if sets_lsn {
                 fixed.set_lsn(60);
             }
             panic!("on purpose");
@@ -1095,7 +1101,7 @@ fn a_checkpoint_covers_no_change_of_an_abandoned_page() {
 }
 
 #[test]
-fn what_is_redone_counts_from_its_first_change_until_it_is_in_storage() {
+fn redone_changes_are_covered_only_once_they_are_in_storage() {
     let disk = FaultyDisk::new(1);
     let (pool, _) = pool_with_log(&disk, 70);
     put_at(&pool, 3, 1, 60);
@@ -1108,7 +1114,7 @@ fn what_is_redone_counts_from_its_first_change_until_it_is_in_storage() {
     fixed.set_lsn(65);
     fixed.redone();
     drop(fixed);
-    disk.inject(Fault::failing(Operation::Write, EIO));
+    disk.inject(Fault::failing(DiskOperation::Write, EIO));
     assert!(pool.checkpoint().is_err());
     let first = catch_unwind(AssertUnwindSafe(|| {
         let _fixed = pool.fix_write(3).unwrap();
@@ -1118,10 +1124,10 @@ fn what_is_redone_counts_from_its_first_change_until_it_is_in_storage() {
     assert!(covered(&pool) < 60);
 }
 
-/// A checkpoint leaves page 3 out, since it is abandoned, and is held up at page 5. Meanwhile page 3 is redone,
-/// and its write begins, and ends only after the checkpoint.
+/// A checkpoint skips page 3, since it is abandoned, and is blocked at page 5. Meanwhile page 3 is redone. Its write
+/// begins, and ends only after the checkpoint.
 #[test]
-fn what_is_redone_during_a_checkpoint_is_not_covered_while_it_is_being_written() {
+fn changes_redone_during_a_checkpoint_are_not_covered_while_they_are_written() {
     let disk = FaultyDisk::new(1);
     let (pool, _) = pool_with_log(&disk, 70);
     let pool = Arc::new(pool);
@@ -1138,11 +1144,11 @@ fn what_is_redone_during_a_checkpoint_is_not_covered_while_it_is_being_written()
     let flusher = Arc::new(Mutex::new(None));
     let (other, started) = (Arc::clone(&pool), Arc::clone(&flusher));
     disk.observe(move |io| {
-        if io.operation == Operation::Write && io.page == Some(3) {
+        if io.operation == DiskOperation::Write && io.page == Some(3) {
             begins.send(()).unwrap();
             let _ = end.lock().unwrap().recv();
         }
-        if io.operation == Operation::Write && io.page == Some(5) {
+        if io.operation == DiskOperation::Write && io.page == Some(5) {
             let other = Arc::clone(&other);
             let thread = std::thread::spawn(move || {
                 other.discard(3).unwrap();
@@ -1162,7 +1168,7 @@ fn what_is_redone_during_a_checkpoint_is_not_covered_while_it_is_being_written()
 }
 
 #[test]
-fn a_page_that_is_given_back_need_not_be_redone() {
+fn a_freed_page_need_not_be_redone() {
     let disk = FaultyDisk::new(1);
     let (pool, _) = pool_with_log(&disk, 70);
     put_at(&pool, 3, 1, 60);
@@ -1174,13 +1180,13 @@ fn a_page_that_is_given_back_need_not_be_redone() {
 // 13. Pages that cannot be written, and others that only need a frame.
 
 #[test]
-fn pages_are_read_while_some_others_cannot_be_written() {
+fn pages_are_read_while_others_cannot_be_written() {
     let disk = FaultyDisk::new(1);
     let pool = pool(&disk, 64);
     for page in 0..4 {
         put(&pool, page, 1).unwrap();
         disk.inject(
-            Fault::failing(Operation::Write, ENOSPC)
+            Fault::failing(DiskOperation::Write, ENOSPC)
                 .at_page(page)
                 .forever(),
         );
@@ -1197,13 +1203,13 @@ fn pages_are_read_while_some_others_cannot_be_written() {
 
 // 14. Foreign code that panics.
 
-/// Panics when it is asked for a victim for the third time, or names frames that it does not hold.
-struct Unsound {
-    asked: u32,
+/// A policy that panics when it is asked for a victim for the third time, or names frames that it does not hold.
+struct FailingPolicy {
+    calls: u32,
     then: Option<u32>,
 }
 
-impl Policy for Unsound {
+impl Policy for FailingPolicy {
     fn hit(&mut self, _: Frame, _: Access) {}
     fn admit(&mut self, _: Frame, _: Page, _: Access) {}
     fn evicted(&mut self, _: Frame) {}
@@ -1211,11 +1217,11 @@ impl Policy for Unsound {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
-        self.asked += 1;
-        match (self.asked, self.then) {
-            (0..3, _) => (0..4).find(|&frame| may_go(frame)),
+        self.calls += 1;
+        match (self.calls, self.then) {
+            (0..3, _) => (0..4).find(|&frame| may_evict(frame)),
             (_, Some(frame)) => Some(frame),
             (_, None) => panic!("on purpose"),
         }
@@ -1224,11 +1230,11 @@ impl Policy for Unsound {
 
 #[test]
 fn a_policy_that_fails_is_replaced_and_no_page_is_lost() {
-    // It panics, names a frame that there is not, and one that is pinned.
+    // It panics, names a frame that does not exist, or names one that is pinned.
     for then in [None, Some(u32::MAX), Some(0)] {
         let disk = FaultyDisk::new(1);
         let pool = options(4)
-            .own_policy(Unsound { asked: 0, then })
+            .own_policy(FailingPolicy { calls: 0, then })
             .open(disk.pages("data", PAGE))
             .unwrap();
         put(&pool, 0, 1).unwrap();
@@ -1265,7 +1271,11 @@ fn a_listener_that_panics_is_not_called_again() {
 
 #[test]
 fn a_storage_that_panics_fails_and_no_frame_stays_claimed() {
-    for operation in [Operation::Read, Operation::Write, Operation::Sync] {
+    for operation in [
+        DiskOperation::Read,
+        DiskOperation::Write,
+        DiskOperation::Sync,
+    ] {
         let disk = FaultyDisk::new(1);
         let pool = self::pool(&disk, 2);
         put(&pool, 0, 1).unwrap();
@@ -1279,16 +1289,16 @@ fn a_storage_that_panics_fails_and_no_frame_stays_claimed() {
             let fixed = pool.fix_read(page).map(drop);
             assert_eq!(
                 fixed.is_err(),
-                operation != Operation::Sync,
+                operation != DiskOperation::Sync,
                 "{operation:?}"
             );
         }
         put(&pool, 1, 3).unwrap();
-        assert_eq!(pool.flush(1).is_err(), operation != Operation::Read);
+        assert_eq!(pool.flush(1).is_err(), operation != DiskOperation::Read);
         panics.store(false, Ordering::Relaxed);
         assert_eq!(get(&pool, 5).unwrap(), 0);
         assert_eq!(get(&pool, 1).unwrap(), 3);
         // A sync that panicked may have lost what was written.
-        assert_eq!(pool.checkpoint().is_err(), operation == Operation::Sync);
+        assert_eq!(pool.checkpoint().is_err(), operation == DiskOperation::Sync);
     }
 }

@@ -1,4 +1,4 @@
-//! Of which hits a policy is told.
+//! Which hits the pool reports to a policy.
 
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -9,77 +9,77 @@ use ebbpool_policy::{Access, Frame, Page, Policy};
 
 const FRAMES: u32 = 320;
 
-/// Misses of an epoch.
+/// The number of misses in an epoch.
 const EPOCH: u64 = 10;
 
-/// What a policy was told.
+/// A report that a policy got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+enum PolicyReport {
     Read(Page),
     Write(Page),
-    LeftOut(u64),
+    Omitted(u64),
     Cleaned(Page),
 }
 
-/// Lets any page go, and writes down what it is told.
-struct Listening {
+/// A policy that evicts any page and records the reports that it gets.
+struct RecordingPolicy {
     wants_every_hit: bool,
     pages: Vec<Page>,
-    told: Arc<Mutex<Vec<Told>>>,
+    reports: Arc<Mutex<Vec<PolicyReport>>>,
 }
 
-impl Listening {
-    fn note(&self, told: Told) {
-        self.told.lock().expect("a lock").push(told);
+impl RecordingPolicy {
+    fn note(&self, report: PolicyReport) {
+        self.reports.lock().expect("a lock").push(report);
     }
 }
 
-impl Policy for Listening {
+impl Policy for RecordingPolicy {
     fn hit(&mut self, frame: Frame, access: Access) {
         let page = self.pages[frame as usize];
         self.note(match access {
-            Access::Read => Told::Read(page),
-            Access::Write => Told::Write(page),
+            Access::Read => PolicyReport::Read(page),
+            Access::Write => PolicyReport::Write(page),
         });
     }
     fn wants_every_hit(&self) -> bool {
         self.wants_every_hit
     }
     fn left_out(&mut self, hits: u64) {
-        self.note(Told::LeftOut(hits));
+        self.note(PolicyReport::Omitted(hits));
     }
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
-        // The last one, so that the pages that came first stay.
-        (0..FRAMES).rev().find(|&frame| may_go(frame))
+        // The last frame, so that the pages that were admitted first stay resident.
+        (0..FRAMES).rev().find(|&frame| may_evict(frame))
     }
     fn admit(&mut self, frame: Frame, page: Page, _access: Access) {
         self.pages[frame as usize] = page;
     }
     fn evicted(&mut self, _frame: Frame) {}
     fn cleaned(&mut self, frame: Frame) {
-        self.note(Told::Cleaned(self.pages[frame as usize]));
+        self.note(PolicyReport::Cleaned(self.pages[frame as usize]));
     }
 }
 
-struct Watched {
+struct WatchedPool {
     pool: Pool,
-    told: Arc<Mutex<Vec<Told>>>,
-    /// Pages from here on were never asked for.
+    reports: Arc<Mutex<Vec<PolicyReport>>>,
+    /// Pages from this number on were never fixed.
     next: Page,
 }
 
-impl Watched {
-    /// All frames hold pages, from 0 up, and an epoch has just begun.
+impl WatchedPool {
+    /// A pool whose frames all hold pages, from 0 up, and in which an epoch has just begun.
     fn new(wants_every_hit: bool, exact: bool) -> Self {
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let policy = Listening {
+        let reports = Arc::new(Mutex::new(Vec::new()));
+        let policy = RecordingPolicy {
             wants_every_hit,
             pages: vec![0; FRAMES as usize],
-            told: Arc::clone(&told),
+            reports: Arc::clone(&reports),
         };
         let storage = MemoryStorage::new(512);
         storage.grow(10_000).expect("room");
@@ -88,9 +88,9 @@ impl Watched {
             .background(false)
             .exact_hits(exact);
         let pool = options.open(storage).expect("a pool");
-        let mut watched = Watched {
+        let mut watched = WatchedPool {
             pool,
-            told,
+            reports,
             next: 0,
         };
         watched.miss(u64::from(FRAMES) + 1);
@@ -112,92 +112,92 @@ impl Watched {
         drop(self.pool.fix_write(page).expect("a page"));
     }
 
-    /// What the policy was told since this was last asked, hits that were on their way included.
-    fn told(&mut self) -> Vec<Told> {
+    /// The reports since the last call, including hits that were not handed over yet.
+    fn take_reports(&mut self) -> Vec<PolicyReport> {
         self.miss(1);
-        std::mem::take(&mut *self.told.lock().expect("a lock"))
+        std::mem::take(&mut *self.reports.lock().expect("a lock"))
     }
 }
 
 #[test]
-fn a_policy_that_asks_for_it_is_told_of_a_pages_first_hit_in_an_epoch() {
-    let mut watched = Watched::new(false, false);
+fn only_a_pages_first_hit_in_an_epoch_is_reported_if_the_policy_agrees() {
+    let mut watched = WatchedPool::new(false, false);
     for page in [3, 4, 3, 3, 4] {
         watched.read(page);
     }
-    use Told::{LeftOut, Read};
-    assert_eq!(watched.told(), [LeftOut(3), Read(3), Read(4)]);
+    use PolicyReport::{Omitted, Read};
+    assert_eq!(watched.take_reports(), [Omitted(3), Read(3), Read(4)]);
     watched.read(3);
     watched.read(5);
-    assert_eq!(watched.told(), [LeftOut(1), Read(5)]);
+    assert_eq!(watched.take_reports(), [Omitted(1), Read(5)]);
     watched.miss(EPOCH);
     watched.read(3);
     watched.read(3);
-    assert_eq!(watched.told(), [LeftOut(1), Read(3)]);
+    assert_eq!(watched.take_reports(), [Omitted(1), Read(3)]);
     let stats = watched.pool.stats();
     assert_eq!(stats.hits, 9);
 }
 
 #[test]
-fn a_page_that_comes_back_is_new() {
-    let mut watched = Watched::new(false, false);
+fn the_first_hit_of_a_page_that_is_fetched_again_is_reported() {
+    let mut watched = WatchedPool::new(false, false);
     let page = watched.next - 1;
     watched.read(page);
-    assert_eq!(watched.told(), [Told::Read(page)]);
-    // It was the latest page to come, so it has left.
+    assert_eq!(watched.take_reports(), [PolicyReport::Read(page)]);
+    // It was the page that was admitted last, so it is evicted.
     let misses = watched.pool.stats().misses;
     watched.miss(1);
     watched.read(page);
     assert_eq!(watched.pool.stats().misses, misses + 2);
     watched.read(page);
-    assert_eq!(watched.told(), [Told::Read(page)]);
+    assert_eq!(watched.take_reports(), [PolicyReport::Read(page)]);
 }
 
 #[test]
-fn a_policy_is_told_of_first_writes_in_an_epoch_and_to_clean_pages() {
-    use Told::{Cleaned, LeftOut, Read, Write};
-    let mut watched = Watched::new(false, false);
+fn first_writes_in_an_epoch_and_to_clean_pages_are_reported() {
+    use PolicyReport::{Cleaned, Omitted, Read, Write};
+    let mut watched = WatchedPool::new(false, false);
     watched.read(3);
     watched.write(3);
     watched.write(3);
     watched.read(3);
-    assert_eq!(watched.told(), [LeftOut(2), Read(3), Write(3)]);
+    assert_eq!(watched.take_reports(), [Omitted(2), Read(3), Write(3)]);
     watched.pool.flush(3).expect("it is written");
     watched.read(3);
     watched.write(3);
     watched.write(3);
-    assert_eq!(watched.told(), [Cleaned(3), LeftOut(2), Write(3)]);
-    // In later epochs it is dirty, and the first write is told all the same.
+    assert_eq!(watched.take_reports(), [Cleaned(3), Omitted(2), Write(3)]);
+    // In later epochs the page is dirty, and its first write is reported all the same.
     watched.miss(EPOCH);
     watched.read(3);
     watched.write(3);
     watched.write(3);
-    assert_eq!(watched.told(), [LeftOut(1), Read(3), Write(3)]);
+    assert_eq!(watched.take_reports(), [Omitted(1), Read(3), Write(3)]);
     watched.miss(EPOCH);
     watched.write(3);
     watched.read(3);
     watched.write(3);
-    assert_eq!(watched.told(), [LeftOut(2), Write(3)]);
+    assert_eq!(watched.take_reports(), [Omitted(2), Write(3)]);
 }
 
 #[test]
-fn a_policy_is_told_of_every_hit_unless_it_asks_for_less() {
-    use Told::{Read, Write};
+fn every_hit_is_reported_unless_the_policy_needs_less() {
+    use PolicyReport::{Read, Write};
     for (wants_every_hit, exact) in [(true, false), (true, true), (false, true)] {
-        let mut watched = Watched::new(wants_every_hit, exact);
+        let mut watched = WatchedPool::new(wants_every_hit, exact);
         for _ in 0..300 {
             watched.read(3);
             watched.write(3);
         }
-        let told: Vec<Told> = watched.told();
+        let reports: Vec<PolicyReport> = watched.take_reports();
         let expected = [Read(3), Write(3)].repeat(300);
-        assert!(told == expected, "{wants_every_hit} {exact}");
+        assert!(reports == expected, "{wants_every_hit} {exact}");
     }
 }
 
 #[test]
-fn hits_of_a_thread_that_has_few_are_told_when_the_epoch_ends() {
-    let mut watched = Watched::new(false, false);
+fn the_few_hits_of_a_thread_are_reported_when_the_epoch_ends() {
+    let mut watched = WatchedPool::new(false, false);
     let pool = &watched.pool;
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -207,5 +207,8 @@ fn hits_of_a_thread_that_has_few_are_told_when_the_epoch_ends() {
         });
     });
     watched.miss(EPOCH + 1);
-    assert_eq!(watched.told(), [Told::LeftOut(4), Told::Read(7)]);
+    assert_eq!(
+        watched.take_reports(),
+        [PolicyReport::Omitted(4), PolicyReport::Read(7)]
+    );
 }

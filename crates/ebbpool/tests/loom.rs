@@ -1,5 +1,5 @@
-//! The frame word and the page table under every interleaving of a few threads, up to a bound on
-//! preemptions, and under every value that the memory model lets a load answer.
+//! The frame word and the page table under every interleaving of a few threads, up to a bound on preemptions, and
+//! under every value that the memory model allows a load to return.
 
 #![allow(unsafe_code)]
 
@@ -21,7 +21,7 @@ use loom::thread;
 
 use sync::{AtomicU32, AtomicU64, Ordering};
 use table::{Entries, PageTable};
-use word::{Awaited, Epoch, State, Word};
+use word::{Epoch, FrameState, FrameWord, WaitCondition};
 
 fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -29,19 +29,19 @@ fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// A frame whose bytes are a cell that loom watches: it fails if two threads are at it and one of
-/// them writes. The bytes say whose page they are.
+/// A frame whose bytes are a cell that loom watches: it fails if two threads access it at the same time and one of
+/// them writes. The bytes hold the page's number.
 struct Frame {
-    word: Word,
+    word: FrameWord,
     page: AtomicU64,
     bytes: UnsafeCell<(u64, u32)>,
 }
 
 impl Frame {
-    /// Holds `page`, clean, never changed.
+    /// A frame that holds `page`, clean and never changed.
     fn holding(page: u64) -> Self {
         let frame = Frame {
-            word: Word::new(),
+            word: FrameWord::new(),
             page: AtomicU64::new(0),
             bytes: UnsafeCell::new((0, 0)),
         };
@@ -51,7 +51,7 @@ impl Frame {
         frame
     }
 
-    /// What bringing a page in does, under the exclusive latch.
+    /// Loads a page as the pool does, under the exclusive latch.
     fn load(&self, page: u64) {
         self.word.begin_load();
         self.page.store(page, Ordering::Relaxed);
@@ -60,16 +60,16 @@ impl Frame {
     }
 
     fn bytes(&self) -> (u64, u32) {
-        // SAFETY: called with a latch, and loom tells if that does not suffice.
+        // SAFETY: called with a latch, and loom reports if that does not suffice.
         self.bytes.with(|bytes| unsafe { *bytes })
     }
 
     fn set_bytes(&self, to: (u64, u32)) {
-        // SAFETY: called with the exclusive latch, and loom tells if that does not suffice.
+        // SAFETY: called with the exclusive latch, and loom reports if that does not suffice.
         self.bytes.with_mut(|bytes| unsafe { *bytes = to });
     }
 
-    /// The page and how often it was changed, if a shared latch can be had.
+    /// The page and its number of changes, if a shared latch can be taken.
     fn read(&self) -> Option<(u64, u32)> {
         self.word.share(true).ok()?;
         let (page, changes) = self.bytes();
@@ -82,7 +82,7 @@ impl Frame {
         Some((page, changes))
     }
 
-    /// Changes the page; false if the latch could not be had.
+    /// Changes the page; false if the latch could not be taken.
     fn change(&self) -> bool {
         let Ok(_) = self.word.exclude(Epoch::NONE) else {
             return false;
@@ -120,10 +120,10 @@ fn reader_writer_and_eviction_exclude_each_other() {
         let changed = writer.join().expect("a writer");
         let (page, changes) = frame.bytes();
         assert_eq!(page, if was_dirty.is_some() { 2 } else { 1 });
-        // Either the change is still there, or it left with its page, which was known for dirty.
-        let left_dirty = was_dirty == Some(true);
-        assert_eq!(changed, changes == 1 || left_dirty);
-        assert_eq!(frame.word.state() == State::Dirty, changes == 1);
+        // Either the change is in the frame, or its page was evicted, and then it was dirty.
+        let evicted_dirty = was_dirty == Some(true);
+        assert_eq!(changed, changes == 1 || evicted_dirty);
+        assert_eq!(frame.word.state() == FrameState::Dirty, changes == 1);
         if let Some((page, changes)) = read {
             assert!(page <= 2 && changes <= 1);
         }
@@ -146,13 +146,13 @@ fn a_page_changed_while_it_is_written_stays_dirty() {
             }
             frame.word.unshare();
         }
-        let said_clean = copy.is_some() && frame.word.written().clean;
+        let was_clean = copy.is_some() && frame.word.written().clean;
         let changed = writer.join().expect("a writer");
         let bytes = frame.bytes();
         assert_eq!(bytes, (1, if changed { 2 } else { 1 }));
         match frame.word.state() {
-            State::Clean => assert!(said_clean && copy == Some(bytes)),
-            State::Dirty => assert!(copy != Some(bytes)),
+            FrameState::Clean => assert!(was_clean && copy == Some(bytes)),
+            FrameState::Dirty => assert!(copy != Some(bytes)),
             other => panic!("{other:?}"),
         }
     });
@@ -175,13 +175,13 @@ fn a_write_back_that_failed_leaves_the_page_dirty() {
             }
         }
         writer.join().expect("a writer");
-        assert_eq!(frame.word.state(), State::Dirty);
+        assert_eq!(frame.word.state(), FrameState::Dirty);
     });
 }
 
-/// Of two threads that hit a page in one epoch one tells the policy, whatever the latch's other users do.
+/// If two threads hit a page in one epoch, exactly one of them reports its hit to the policy.
 #[test]
-fn one_of_two_hits_in_an_epoch_is_told() {
+fn one_of_two_hits_in_an_epoch_is_reported() {
     check(3, || {
         let frame = Arc::new(Frame::holding(1));
         let epoch = Epoch::NONE.next();
@@ -190,35 +190,35 @@ fn one_of_two_hits_in_an_epoch_is_told() {
             move || {
                 let fixed = frame.word.fix(false, epoch).expect("a shared latch");
                 frame.word.unshare();
-                fixed.told
+                fixed.reported
             }
         });
         let fixed = frame.word.fix(false, epoch).expect("a shared latch");
         frame.word.unshare();
-        let told = other.join().expect("a reader");
-        assert_ne!(fixed.told, told);
+        let reported = other.join().expect("a reader");
+        assert_ne!(fixed.reported, reported);
         let later = frame.word.fix(false, epoch.next());
-        assert!(later.is_ok_and(|fixed| !fixed.told));
+        assert!(later.is_ok_and(|fixed| !fixed.reported));
     });
 }
 
-/// The policy may take a page for clean from the moment on in which a copy of it is taken: then the next
-/// change has to be told, in whatever epoch.
+/// Once a copy of a page is taken, the policy may believe the page clean: then the next change has to be reported, in
+/// any epoch.
 #[test]
-fn the_first_change_after_a_copy_is_told() {
+fn the_first_change_after_a_copy_is_reported() {
     check(3, || {
         let frame = Arc::new(Frame::holding(1));
         let epoch = Epoch::NONE.next();
-        assert!(frame.word.exclude(epoch).is_ok_and(|it| !it.fixed.told));
+        assert!(frame.word.exclude(epoch).is_ok_and(|it| !it.fixed.reported));
         frame.word.unexclude();
-        assert!(frame.word.exclude(epoch).is_ok_and(|it| it.fixed.told));
+        assert!(frame.word.exclude(epoch).is_ok_and(|it| it.fixed.reported));
         frame.word.unexclude();
         let writer = thread::spawn({
             let frame = Arc::clone(&frame);
             move || {
                 let excluded = frame.word.exclude(epoch).ok()?;
                 frame.word.unexclude();
-                Some(excluded.fixed.told)
+                Some(excluded.fixed.reported)
             }
         });
         let mut copied = false;
@@ -227,11 +227,11 @@ fn the_first_change_after_a_copy_is_told() {
             frame.word.unshare();
         }
         let clean = copied && frame.word.written().clean;
-        let told = writer.join().expect("a writer");
-        match told {
-            // It came before the copy, or after it.
+        let reported = writer.join().expect("a writer");
+        match reported {
+            // The change was made before the copy, or after it.
             Some(true) => assert!(!copied || clean),
-            Some(false) => assert_eq!(frame.word.state(), State::Dirty),
+            Some(false) => assert_eq!(frame.word.state(), FrameState::Dirty),
             None => {}
         }
     });
@@ -260,75 +260,75 @@ fn an_abandoned_page_keeps_its_frame_until_its_copy_has_landed() {
             frame.word.unshare();
         }
         if in_flight {
-            // The caller who discards the page comes before the copy has landed.
+            // A caller tries to discard the page before the copy has landed.
             assert!(frame.word.claim_to_drop().is_err());
             assert!(frame.word.claim_victim().is_none());
             frame.word.written();
         }
         let abandoned = panics.join().expect("a thread");
         let state = frame.word.state();
-        assert_eq!(state == State::Abandoned, abandoned, "{state:?}");
+        assert_eq!(state == FrameState::Abandoned, abandoned, "{state:?}");
         assert_eq!(frame.word.claim_to_drop(), Ok(()));
         frame.word.vacate();
-        assert_eq!(frame.word.state(), State::Free);
+        assert_eq!(frame.word.state(), FrameState::Free);
     });
 }
 
-/// A frame, and the waiting room that `frames/waiting.rs` makes of a lock and a condition variable: the
-/// lock has how many writers wish for the latch.
-struct Waited {
+/// A frame, and its waiting room as in `frames/waiting.rs`, made of a lock and a condition variable: the lock
+/// protects the number of writers that wait for the latch.
+struct FrameWithWaiters {
     frame: Frame,
-    wishes: Mutex<u32>,
+    writers: Mutex<u32>,
     woken: Condvar,
 }
 
-impl Waited {
+impl FrameWithWaiters {
     fn new() -> Arc<Self> {
-        Arc::new(Waited {
+        Arc::new(FrameWithWaiters {
             frame: Frame::holding(1),
-            wishes: Mutex::new(0),
+            writers: Mutex::new(0),
             woken: Condvar::new(),
         })
     }
 
-    fn wake_if(&self, wanted: bool) {
-        if wanted {
-            drop(self.wishes.lock().expect("the lock"));
+    fn wake_if(&self, has_waiters: bool) {
+        if has_waiters {
+            drop(self.writers.lock().expect("the lock"));
             self.woken.notify_all();
         }
     }
 
-    fn wait(&self, awaited: Awaited, wish: &mut bool) {
-        let mut wishes = self.wishes.lock().expect("the lock");
+    fn wait(&self, awaited: WaitCondition, queued: &mut bool) {
+        let mut writers = self.writers.lock().expect("the lock");
         if self.frame.word.note_waiter(awaited) {
-            if awaited.is_writer() && !*wish {
-                *wishes += 1;
-                *wish = true;
+            if awaited.is_writer() && !*queued {
+                *writers += 1;
+                *queued = true;
             }
-            drop(self.woken.wait(wishes).expect("the lock"));
+            drop(self.woken.wait(writers).expect("the lock"));
         }
     }
 
-    fn end(&self, wish: bool) {
-        if !wish {
+    fn end(&self, queued: bool) {
+        if !queued {
             return;
         }
-        let mut wishes = self.wishes.lock().expect("the lock");
-        *wishes -= 1;
-        if *wishes == 0 && self.frame.word.no_longer_wanted() {
-            drop(wishes);
+        let mut writers = self.writers.lock().expect("the lock");
+        *writers -= 1;
+        if *writers == 0 && self.frame.word.last_writer_stopped() {
+            drop(writers);
             self.woken.notify_all();
         }
     }
 
-    /// Waits for the exclusive latch as long as need be. No thread takes the latch again after it has given
-    /// it back, so that a flag which got lost is a deadlock, which loom finds.
+    /// Waits for the exclusive latch without a deadline. No thread takes the latch again after it has released it, so
+    /// that a lost flag is a deadlock, which loom finds.
     fn change(&self) {
-        let mut wish = false;
+        let mut queued = false;
         while self.frame.word.exclude(Epoch::NONE).is_err() {
-            self.wait(Awaited::Exclusive, &mut wish);
+            self.wait(WaitCondition::Exclusive, &mut queued);
         }
-        self.end(wish);
+        self.end(queued);
         let (page, changes) = self.frame.bytes();
         self.frame.set_bytes((page, changes + 1));
         self.wake_if(self.frame.word.unexclude());
@@ -336,18 +336,18 @@ impl Waited {
 
     /// Waits for the exclusive latch once, and then gives up.
     fn give_up(&self) {
-        let mut wish = false;
+        let mut queued = false;
         if self.frame.word.exclude(Epoch::NONE).is_ok() {
             self.wake_if(self.frame.word.unexclude());
             return;
         }
-        let mut wishes = self.wishes.lock().expect("the lock");
-        if self.frame.word.note_waiter(Awaited::Exclusive) {
-            *wishes += 1;
-            wish = true;
+        let mut writers = self.writers.lock().expect("the lock");
+        if self.frame.word.note_waiter(WaitCondition::Exclusive) {
+            *writers += 1;
+            queued = true;
         }
-        drop(wishes);
-        self.end(wish);
+        drop(writers);
+        self.end(queued);
     }
 
     fn read(&self) -> u32 {
@@ -357,25 +357,25 @@ impl Waited {
             if self.frame.word.share(polite).is_ok() {
                 break;
             }
-            self.wait(Awaited::Shared { since }, &mut false);
+            self.wait(WaitCondition::Shared { since }, &mut false);
         }
         let (_, changes) = self.frame.bytes();
         self.wake_if(self.frame.word.unshare());
         changes
     }
 
-    /// Readers that come now need not wait, and no later one will.
+    /// Checks that readers do not wait.
     fn assert_quiet(&self) {
-        assert_eq!(*self.wishes.lock().expect("the lock"), 0);
+        assert_eq!(*self.writers.lock().expect("the lock"), 0);
         assert_eq!(self.frame.word.share(true), Ok(false));
         assert!(!self.frame.word.unshare());
     }
 }
 
 #[test]
-fn a_wish_ends_with_its_writer() {
+fn no_reader_waits_after_the_last_writer_has_stopped_waiting() {
     check(2, || {
-        let waited = Waited::new();
+        let waited = FrameWithWaiters::new();
         let writer = thread::spawn({
             let waited = Arc::clone(&waited);
             move || waited.change()
@@ -394,7 +394,7 @@ fn a_wish_ends_with_its_writer() {
 #[test]
 fn a_thread_that_waits_for_a_copy_to_land_is_woken() {
     check(3, || {
-        let waited = Waited::new();
+        let waited = FrameWithWaiters::new();
         assert!(waited.frame.change());
         assert!(waited.frame.word.share(false).is_ok());
         assert!(waited.frame.word.begin_write());
@@ -402,11 +402,11 @@ fn a_thread_that_waits_for_a_copy_to_land_is_woken() {
         let drops = thread::spawn({
             let waited = Arc::clone(&waited);
             move || {
-                let mut wish = false;
+                let mut queued = false;
                 while waited.frame.word.claim_to_drop().is_err() {
-                    waited.wait(Awaited::Drop, &mut wish);
+                    waited.wait(WaitCondition::Drop, &mut queued);
                 }
-                waited.end(wish);
+                waited.end(queued);
                 waited.wake_if(waited.frame.word.vacate());
             }
         });
@@ -414,14 +414,14 @@ fn a_thread_that_waits_for_a_copy_to_land_is_woken() {
         assert!(!landed.clean);
         waited.wake_if(landed.wake);
         drops.join().expect("a thread");
-        assert_eq!(waited.frame.word.state(), State::Free);
+        assert_eq!(waited.frame.word.state(), FrameState::Free);
     });
 }
 
 #[test]
 fn a_writer_is_woken_by_the_last_of_two_readers() {
     check(2, || {
-        let waited = Waited::new();
+        let waited = FrameWithWaiters::new();
         let readers = [0, 1].map(|_| {
             let waited = Arc::clone(&waited);
             thread::spawn(move || waited.read())
@@ -437,7 +437,7 @@ fn a_writer_is_woken_by_the_last_of_two_readers() {
 #[test]
 fn threads_that_wait_for_a_writer_are_woken() {
     check(2, || {
-        let waited = Waited::new();
+        let waited = FrameWithWaiters::new();
         let writer = thread::spawn({
             let waited = Arc::clone(&waited);
             move || waited.change()
@@ -454,9 +454,9 @@ fn threads_that_wait_for_a_writer_are_woken() {
 }
 
 #[test]
-fn a_thread_that_waits_for_a_page_to_come_is_woken() {
+fn a_thread_that_waits_for_a_page_to_be_loaded_is_woken() {
     check(3, || {
-        let waited = Waited::new();
+        let waited = FrameWithWaiters::new();
         assert_eq!(waited.frame.word.claim_victim(), Some(false));
         waited.frame.word.begin_load();
         let reader = thread::spawn({
@@ -489,7 +489,7 @@ impl Entries for Chained {
     }
 }
 
-/// Pages of which the first four share a chain where there are two, and the next are in the other.
+/// Four pages that share a chain of a table with two chains, and four pages of the other chain.
 fn two_chains() -> ([u64; 4], [u64; 4]) {
     let first_bit = |&page: &u64| {
         let product = u128::from(page) * u128::from(KEY[1]);
@@ -528,8 +528,8 @@ impl Chained {
     }
 }
 
-/// While pages of `frames` are replaced, a search finds a frame that holds or held the page, or
-/// none; afterwards it finds exactly those that are there.
+/// While pages are replaced, a search finds a frame that holds or held the page, or none; afterwards it finds exactly
+/// the pages that are in the table.
 fn searched_while_replaced(before: [u64; 3], steps: [(u64, u32, u64); 2], dense: usize) {
     let chained = Chained::holding(&before, dense);
     let searcher = thread::spawn({
@@ -557,7 +557,7 @@ fn searched_while_replaced(before: [u64; 3], steps: [(u64, u32, u64); 2], dense:
         assert_eq!(chained.find(page), Some(frame));
     }
     for (page, ..) in steps {
-        let expected = after.iter().position(|&there| there == page);
+        let expected = after.iter().position(|&resident| resident == page);
         assert_eq!(chained.find(page), expected.map(|frame| frame as u32));
     }
 }
@@ -583,13 +583,13 @@ fn a_search_by_number_finds_the_right_frame_or_none() {
 }
 
 /// The frames of a table, with the bytes of one of them.
-struct Fixed {
+struct TableWithFrame {
     chained: Arc<Chained>,
     frame: Frame,
 }
 
-impl Fixed {
-    /// What `fix_read` does of a page that may be resident.
+impl TableWithFrame {
+    /// Fixes a page that may be resident, as `fix_read` does.
     fn fix(&self, page: u64) {
         let Some(0) = self.chained.find(page) else {
             return;
@@ -605,10 +605,10 @@ impl Fixed {
 }
 
 #[test]
-fn a_fix_never_answers_with_another_page() {
+fn a_fix_never_returns_another_page() {
     check(3, || {
         let ([a, b, ..], _) = two_chains();
-        let fixed = Arc::new(Fixed {
+        let fixed = Arc::new(TableWithFrame {
             chained: Chained::holding(&[a], 0),
             frame: Frame::holding(a),
         });

@@ -1,16 +1,16 @@
-//! What callers may rely on whatever page numbers, options and threads they bring.
+//! Guarantees that hold for all page numbers, options and threads of callers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ebbpool::storage::{FaultyDisk, MemoryStorage, Operation, Storage};
-use ebbpool::{Error, Pool, PoolOptions, Scan};
+use ebbpool::storage::{DiskOperation, FaultyDisk, MemoryStorage, Storage};
+use ebbpool::{Pool, PoolError, PoolOptions, PoolScan};
 
 const PAGE_SIZE: usize = 512;
 
-/// As many readers as a page can have at a time.
+/// The most readers that a page can have at a time.
 const MOST_READERS: usize = 0xffff;
 
 fn options(frames: u32) -> PoolOptions {
@@ -26,7 +26,7 @@ fn pool(frames: u32) -> Pool {
     options(frames).open(storage).expect("a pool")
 }
 
-fn put(pool: &Pool, page: u64, number: u64) -> Result<(), Error> {
+fn put(pool: &Pool, page: u64, number: u64) -> Result<(), PoolError> {
     pool.fix_write(page)?[..8].copy_from_slice(&number.to_le_bytes());
     Ok(())
 }
@@ -36,7 +36,7 @@ fn get(pool: &Pool, page: u64) -> u64 {
     u64::from_le_bytes(guard[..8].try_into().expect("8 bytes"))
 }
 
-/// Lets other threads run until the condition holds; it fails where that takes longer than any machine does.
+/// Lets other threads run until the condition holds; it fails after a time that is long enough on any machine.
 fn wait_until(what: &str, condition: impl Fn() -> bool) {
     let end = Instant::now() + Duration::from_secs(60);
     while !condition() {
@@ -45,7 +45,7 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Numbers that the factor of Fibonacci hashing sends to neighbouring places.
+/// Numbers that Fibonacci hashing maps to neighbouring entries.
 fn in_one_chain_of_fibonacci_hashing() -> impl Iterator<Item = u64> {
     let golden: u64 = 0x9e37_79b9_7f4a_7c15;
     // Newton's method: each step doubles the number of right bits.
@@ -72,7 +72,7 @@ fn no_choice_of_page_numbers_loses_a_change() {
             put(&pool, page, number).expect("a page");
         }
         let resident = pool.stats().resident as usize;
-        assert_eq!(resident, pages.len(), "a page was brought in twice");
+        assert_eq!(resident, pages.len(), "a page was loaded twice");
         for (number, &page) in (1..).zip(&pages) {
             assert_eq!(get(&pool, page), number, "page {page}");
         }
@@ -94,20 +94,20 @@ fn a_page_that_was_fixed_for_writing_is_not_allocated() {
 }
 
 #[test]
-fn where_the_last_page_number_is_in_use_none_is_left_to_allocate() {
-    // Its storage takes any number.
+fn allocation_fails_if_the_last_page_number_is_in_use() {
+    // The storage accepts any page number.
     let disk = FaultyDisk::new(1);
     let pool = options(4)
         .open(disk.pages("data", PAGE_SIZE))
         .expect("a pool");
     drop(pool.fix_new(u64::MAX).expect("a page"));
     for _ in 0..2 {
-        assert!(matches!(pool.allocate(), Err(Error::Grow { .. })));
+        assert!(matches!(pool.allocate(), Err(PoolError::Grow { .. })));
     }
 }
 
-/// The block is written whole: a page of it is read for that, and another one is fixed for reading, so that it
-/// stays and a copy of it is written. There is room for one copy.
+/// The block is written whole: a page of it is read for that. Another page is fixed for reading, so that it stays
+/// resident and a copy of it is written. There is room for one copy.
 #[test]
 fn a_block_is_written_whole_with_room_for_one_copy() {
     let storage = MemoryStorage::new(PAGE_SIZE);
@@ -131,7 +131,7 @@ fn a_block_is_written_whole_with_room_for_one_copy() {
 #[test]
 fn a_scan_goes_on_in_another_pool() {
     let (large, small) = (pool(1024), pool(8));
-    let mut scan = Scan::new();
+    let mut scan = PoolScan::new();
     for (pool, pages) in [(&large, 40), (&small, 100), (&large, 40)] {
         for page in 0..pages {
             drop(pool.fix_scan(page, &mut scan).expect("a page"));
@@ -140,7 +140,7 @@ fn a_scan_goes_on_in_another_pool() {
 }
 
 #[test]
-fn times_may_be_as_long_as_they_can_be() {
+fn times_may_be_as_long_as_possible() {
     let pool = options(2)
         .patience(Duration::MAX)
         .dirty_budget(0.0, Duration::MAX)
@@ -152,14 +152,14 @@ fn times_may_be_as_long_as_they_can_be() {
     pool.checkpoint().expect("a checkpoint");
 }
 
-/// A writer asks for a page that some readers have at any time.
+/// A writer fixes a page that readers hold at any time.
 #[test]
 fn a_writer_gets_a_page_that_is_never_without_readers() {
     let pool = pool(4);
     drop(pool.fix_read(1).expect("a page"));
     let (stop, written) = (AtomicBool::new(false), AtomicU64::new(0));
-    // Each reader goes on until the other one has the page too, so that it never is without one, unless
-    // readers let a writer go first.
+    // Each reader holds the page until the other one has it too, so that the page always has a reader, unless readers
+    // let a writer go first.
     let turns = [AtomicU64::new(0), AtomicU64::new(0)];
     thread::scope(|scope| {
         for own in 0..2 {
@@ -199,7 +199,7 @@ fn a_reader_gets_one_of_65535_pins_when_two_are_dropped() {
         while pool.stats().waits_for_latches == waits {
             thread::yield_now();
         }
-        // It is woken by either of them, whichever comes after it began to sleep.
+        // It is woken by the first pin that is dropped after it began to sleep.
         let mut guards = guards;
         while !reader.is_finished() {
             guards.truncate(MOST_READERS - 2);
@@ -209,13 +209,13 @@ fn a_reader_gets_one_of_65535_pins_when_two_are_dropped() {
     });
 }
 
-/// Writers wait, and have pages leave under them; after that one thread alone reads without waiting.
+/// Writers wait for pages, some of which are evicted meanwhile; afterwards a single thread reads without waiting.
 #[test]
-fn no_writers_wish_outlives_it() {
+fn no_reader_waits_after_all_writers_have_ended() {
     for seed in 0..60u64 {
         let disk = FaultyDisk::new(seed);
         disk.observe(|io| {
-            if io.operation == Operation::Write {
+            if io.operation == DiskOperation::Write {
                 thread::sleep(Duration::from_micros(20));
             }
         });
@@ -247,7 +247,7 @@ fn no_writers_wish_outlives_it() {
 }
 
 #[test]
-fn pages_fixed_for_reading_are_read_ahead_of_as_those_fixed_for_writing() {
+fn fixes_for_reading_and_for_writing_are_both_read_ahead_of() {
     for write in [false, true] {
         let storage = MemoryStorage::new(PAGE_SIZE);
         storage.grow(20_000).expect("room");

@@ -1,11 +1,11 @@
-//! The pool does what the simulator does: the same misses, victims and write-backs in the same order.
+//! The pool decides as the simulator does: the same misses, victims and write-backs in the same order.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ebbpool::storage::{MemoryStorage, Storage};
-use ebbpool::{Event, PoolOptions};
+use ebbpool::{PoolOptions, ReplacementEvent};
 use ebbpool_cost::{Asymmetry, OperationCosts, Unit};
 use ebbpool_device::{AnyDevice, Device, DeviceProfile, PlainDevice};
 use ebbpool_policy::{PolicySpec, registry};
@@ -15,16 +15,16 @@ use ebbpool_trace::{Batch, Source};
 const ZIPF_PAGES: u64 = 600;
 
 #[derive(Default)]
-struct Heard(Vec<Event>);
+struct RecordedEvents(Vec<ReplacementEvent>);
 
-impl Observer for Heard {
+impl Observer for RecordedEvents {
     const LISTENS: bool = true;
     fn counting(&mut self) {}
     fn write(&mut self, page: u64) {
-        self.0.push(Event::Write(page));
+        self.0.push(ReplacementEvent::Write(page));
     }
     fn evict(&mut self, page: u64) {
-        self.0.push(Event::Evict(page));
+        self.0.push(ReplacementEvent::Evict(page));
     }
     fn sample(&mut self, _sample: &Sample) {}
 }
@@ -52,7 +52,7 @@ fn references() -> Vec<(u64, bool)> {
     references
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, PartialEq, Eq)]
 struct Run {
     misses: u64,
@@ -60,12 +60,16 @@ struct Run {
     dirty_left: u64,
 }
 
-fn simulated(policy: &PolicySpec, frames: u32) -> (Run, Vec<Event>) {
+fn simulated(policy: &PolicySpec, frames: u32) -> (Run, Vec<ReplacementEvent>) {
     simulated_on(None, policy, frames)
 }
 
-/// On a device, or with R = 8.
-fn simulated_on(device: Option<&AnyDevice>, policy: &PolicySpec, frames: u32) -> (Run, Vec<Event>) {
+/// Simulates on a device, or with R = 8.
+fn simulated_on(
+    device: Option<&AnyDevice>,
+    policy: &PolicySpec,
+    frames: u32,
+) -> (Run, Vec<ReplacementEvent>) {
     let stop = AtomicBool::new(false);
     let progress = Progress {
         report: &|_| {},
@@ -77,15 +81,15 @@ fn simulated_on(device: Option<&AnyDevice>, policy: &PolicySpec, frames: u32) ->
         asymmetry: 8.0,
     };
     let options = Options::default();
-    let heard = Heard::default();
-    let (counts, heard) = match device {
+    let recorded = RecordedEvents::default();
+    let (counts, recorded) = match device {
         None => {
-            let run = simulate_one(&trace(), &cell, &options, &progress, heard);
-            let (counts, _, heard) = run.expect("a simulation");
-            (counts, heard)
+            let run = simulate_one(&trace(), &cell, &options, &progress, recorded);
+            let (counts, _, recorded) = run.expect("a simulation");
+            (counts, recorded)
         }
         Some(device) => {
-            let served = OnDevice::new(device.clone(), None, heard);
+            let served = OnDevice::new(device.clone(), None, recorded);
             let run = simulate_one(&trace(), &cell, &options, &progress, served);
             let (counts, _, served) = run.expect("a simulation");
             (counts, served.finish().1)
@@ -96,7 +100,7 @@ fn simulated_on(device: Option<&AnyDevice>, policy: &PolicySpec, frames: u32) ->
         writes: counts.writes,
         dirty_left: counts.dirty_left,
     };
-    (run, heard.0)
+    (run, recorded.0)
 }
 
 fn in_the_pool(
@@ -104,7 +108,7 @@ fn in_the_pool(
     frames: u32,
     references: &[(u64, bool)],
     exact_hits: bool,
-) -> (Run, Vec<Event>) {
+) -> (Run, Vec<ReplacementEvent>) {
     let asymmetry: Asymmetry = "8".parse().expect("an asymmetry");
     in_the_pool_at(asymmetry.into(), policy, frames, references, exact_hits)
 }
@@ -115,9 +119,9 @@ fn in_the_pool_at(
     frames: u32,
     references: &[(u64, bool)],
     exact_hits: bool,
-) -> (Run, Vec<Event>) {
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let listener = Arc::clone(&heard);
+) -> (Run, Vec<ReplacementEvent>) {
+    let recorded = Arc::new(Mutex::new(Vec::new()));
+    let listener = Arc::clone(&recorded);
     let storage = MemoryStorage::new(512);
     storage.grow(pages()).expect("room");
     let pool = PoolOptions::new(frames)
@@ -155,7 +159,7 @@ fn in_the_pool_at(
         dirty_left: stats.dirty.into(),
     };
     drop(pool);
-    let events = std::mem::take(&mut *heard.lock().expect("a lock"));
+    let events = std::mem::take(&mut *recorded.lock().expect("a lock"));
     (run, events)
 }
 
@@ -178,24 +182,24 @@ fn every_online_policy_decides_as_in_the_simulator() {
     for spec in specs {
         for frames in [1, 2, 17, 60] {
             let (expected, events) = simulated(&spec, frames);
-            let (found, heard) = in_the_pool(&spec, frames, &references, true);
-            if let Some(at) = events.iter().zip(&heard).position(|(a, b)| a != b) {
+            let (found, recorded) = in_the_pool(&spec, frames, &references, true);
+            if let Some(at) = events.iter().zip(&recorded).position(|(a, b)| a != b) {
                 let from = at.saturating_sub(2);
                 panic!(
                     "{spec} with {frames} frames differs at event {at}: {:?} in the simulator, {:?} in the pool",
                     &events[from..(at + 2).min(events.len())],
-                    &heard[from..(at + 2).min(heard.len())],
+                    &recorded[from..(at + 2).min(recorded.len())],
                 );
             }
-            assert_eq!(heard.len(), events.len(), "{spec} with {frames} frames");
+            assert_eq!(recorded.len(), events.len(), "{spec} with {frames} frames");
             assert_eq!(found, expected, "{spec} with {frames} frames");
         }
     }
 }
 
-/// Policies that need not hear of every hit miss and write about as often.
+/// Policies that do not need a report of every hit miss and write about as often without it.
 #[test]
-fn leaving_hits_out_changes_little() {
+fn omitting_hits_changes_misses_and_writes_little() {
     let references = references();
     let mut changed = 0;
     for entry in registry::entries().iter().filter(|entry| entry.online) {
@@ -219,7 +223,7 @@ fn leaving_hits_out_changes_little() {
     assert!(changed > 0, "no hit was left out");
 }
 
-/// Page reads, microseconds and dollars: a policy is given costs by one conversion.
+/// Page reads, microseconds and dollars: one conversion makes a policy's costs of all of them.
 #[test]
 fn policies_decide_alike_in_every_unit() {
     let asymmetry: Asymmetry = "8".parse().expect("an asymmetry");

@@ -1,4 +1,4 @@
-//! Files as storage, on whatever this machine has.
+//! Files as storage, with the engines and the kinds of I/O that this machine supports.
 #![cfg(unix)]
 
 use std::io;
@@ -83,7 +83,7 @@ fn options(engine: Engine, direct: bool, page_size: usize) -> FileOptions {
         .queue_depth(8)
 }
 
-/// Not in /tmp, which may be in memory, where there may be no direct I/O.
+/// A directory that is not in /tmp, because /tmp may be in memory, where direct I/O may not be possible.
 fn directory() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
 }
@@ -135,7 +135,7 @@ fn every_engine_reads_what_every_other_wrote() {
 }
 
 #[test]
-fn a_file_is_opened_once_at_a_time_but_by_readers() {
+fn only_readers_open_a_file_at_the_same_time() {
     let directory = directory();
     let path = directory.path().join("pages");
     let options = options(Engine::Auto, true, 4096);
@@ -148,11 +148,11 @@ fn a_file_is_opened_once_at_a_time_but_by_readers() {
     let readers = [(); 2].map(|()| FileStorage::open(&path, &reader).expect("two may read"));
     FileStorage::open(&path, &options).expect_err("it is being read");
     drop(readers);
-    FileStorage::open(&path, &options).expect("nobody has it");
+    FileStorage::open(&path, &options).expect("it is not open any more");
 }
 
 #[test]
-fn what_is_no_storage_is_refused_with_a_remedy() {
+fn paths_that_cannot_be_a_storage_are_refused_with_a_remedy() {
     let directory = directory();
     let path = directory.path().join("missing");
     let none = FileStorage::open(&path, &FileOptions::default()).expect_err("not there");
@@ -174,7 +174,7 @@ fn what_is_no_storage_is_refused_with_a_remedy() {
 }
 
 #[test]
-fn nothing_is_written_where_only_reading_was_asked_for() {
+fn a_read_only_storage_writes_nothing() {
     let directory = directory();
     let path = directory.path().join("pages");
     std::fs::write(&path, vec![5; 8192]).expect("a file");
@@ -183,7 +183,7 @@ fn nothing_is_written_where_only_reading_was_asked_for() {
     let error = write(&storage, &[0], 1).remove(0).expect_err("refused");
     assert_eq!(error.kind(), io::ErrorKind::ReadOnlyFilesystem);
     storage.grow(3).expect_err("refused");
-    storage.grow(2).expect("nothing is to be done");
+    storage.grow(2).expect("it is long enough");
     assert_eq!(std::fs::read(&path).expect("a file"), vec![5; 8192]);
 }
 
@@ -195,7 +195,7 @@ fn grown_pages_are_zeros_and_a_file_never_shrinks() {
         let storage = FileStorage::open(&path, &options(engine, true, 4096)).expect("it opens");
         let before = storage.pages().expect("pages");
         storage.grow(before + 10).expect("room");
-        storage.grow(1).expect("nothing is to be done");
+        storage.grow(1).expect("it is long enough");
         assert_eq!(storage.pages().expect("pages"), before + 10);
         let pages: Vec<u64> = (before.max(1)..before + 20).collect();
         let zeros = read(&storage, &pages);
@@ -212,8 +212,7 @@ fn grown_pages_are_zeros_and_a_file_never_shrinks() {
 }
 
 #[test]
-fn a_file_that_grows_page_by_page_is_as_long_as_its_pages_and_keeps_no_more_room_when_it_is_closed()
-{
+fn a_file_that_grows_page_by_page_is_as_long_as_its_pages_and_has_no_reserved_blocks_once_closed() {
     use std::os::unix::fs::MetadataExt;
 
     let directory = directory();
@@ -238,10 +237,10 @@ fn a_file_that_grows_page_by_page_is_as_long_as_its_pages_and_keeps_no_more_room
     assert!(read(&reader, &[1998])[0].iter().all(|&byte| byte == 0));
 }
 
-/// In a process of its own, which inherits nothing but the path.
+/// The environment variable with the path for the other process, which inherits nothing else.
 const PATH_TO_OPEN: &str = "EBBPOOL_TEST_PATH_TO_OPEN";
 
-/// Not a test by itself: what [`opened_by_another_process`] has the other process do.
+/// Not a test by itself, but the body of the other process of [`opened_by_another_process`].
 #[test]
 fn the_other_process() {
     let Some(path) = std::env::var_os(PATH_TO_OPEN) else {
@@ -262,16 +261,19 @@ fn opened_by_another_process(path: &Path) -> bool {
         .env(PATH_TO_OPEN, path)
         .output()
         .expect("it runs");
-    let told = String::from_utf8_lossy(&output.stdout);
-    match (told.contains("it opened"), told.contains("it is in use")) {
+    let printed = String::from_utf8_lossy(&output.stdout);
+    match (
+        printed.contains("it opened"),
+        printed.contains("it is in use"),
+    ) {
         (true, false) => true,
         (false, true) => false,
-        _ => panic!("{told}"),
+        _ => panic!("{printed}"),
     }
 }
 
 #[test]
-fn a_file_is_opened_once_by_whatever_name_and_in_whatever_process() {
+fn a_file_is_opened_once_by_any_name_and_in_any_process() {
     let directory = directory();
     let path = directory.path().join("pages");
     let names = ["hard", "soft"].map(|name| directory.path().join(name));
@@ -290,7 +292,7 @@ fn a_file_is_opened_once_by_whatever_name_and_in_whatever_process() {
     for name in &names {
         for engine in [Engine::Auto, Engine::Threads] {
             match FileStorage::open(name, &options(engine, true, 4096)) {
-                Err(OpenError::InUse(told)) => assert_eq!(&told, name),
+                Err(OpenError::InUse(path)) => assert_eq!(&path, name),
                 other => panic!("{other:?}"),
             }
         }
@@ -301,7 +303,7 @@ fn a_file_is_opened_once_by_whatever_name_and_in_whatever_process() {
 }
 
 #[test]
-fn the_file_of_a_pool_is_nobody_elses_and_neither_is_its_area() {
+fn the_file_of_a_pool_and_its_area_cannot_be_opened_again() {
     use ebbpool::PoolOptions;
 
     let directory = directory();
@@ -323,7 +325,7 @@ fn the_file_of_a_pool_is_nobody_elses_and_neither_is_its_area() {
 }
 
 #[test]
-fn a_file_that_ends_within_a_page_is_read_with_zeros_behind() {
+fn a_file_that_ends_within_a_page_is_read_with_zeros_after_its_end() {
     let directory = directory();
     let path = directory.path().join("pages");
     for length in [1, 4095, 4097, 5000, 12287] {
@@ -343,7 +345,7 @@ fn a_file_that_ends_within_a_page_is_read_with_zeros_behind() {
 }
 
 #[test]
-fn buffers_that_are_no_pages_are_refused_one_by_one() {
+fn buffers_of_the_wrong_size_or_alignment_are_refused_one_by_one() {
     let directory = directory();
     let path = directory.path().join("pages");
     for engine in [Engine::Auto, Engine::Threads] {
@@ -373,7 +375,7 @@ fn buffers_that_are_no_pages_are_refused_one_by_one() {
 }
 
 #[test]
-fn it_says_what_it_is() {
+fn a_storage_describes_its_engine() {
     let directory = directory();
     let path = directory.path().join("pages");
     let threads = FileStorage::open(&path, &options(Engine::Threads, false, 4096));
@@ -386,14 +388,17 @@ fn it_says_what_it_is() {
         Err(error) => {
             assert!(matches!(error, OpenError::Uring(_)), "{error}");
             let auto = FileStorage::open(&path, &options(Engine::Auto, false, 4096));
-            let told = auto.expect("threads will do").describe();
-            assert!(told.starts_with("threads (io_uring is refused: "), "{told}");
+            let description = auto.expect("threads will do").describe();
+            assert!(
+                description.starts_with("threads (io_uring is refused: "),
+                "{description}"
+            );
         }
     }
 }
 
 #[test]
-fn many_threads_use_it_at_once() {
+fn many_threads_use_a_storage_at_once() {
     let directory = directory();
     let path = directory.path().join("pages");
     for engine in [Engine::Auto, Engine::Threads] {
@@ -401,7 +406,7 @@ fn many_threads_use_it_at_once() {
         let work = |thread: u64| {
             let mine: Vec<u64> = (0..12).map(|at| thread + at * 24).collect();
             for round in 0..8 {
-                // Every other time a single page, which goes another way.
+                // Every other time a single page, which takes another path through the code.
                 let some = if round % 2 == 0 {
                     &mine[..]
                 } else {

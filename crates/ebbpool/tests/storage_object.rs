@@ -37,7 +37,7 @@ fn unsettled() -> io::Result<()> {
     Err(io::Error::other("not settled"))
 }
 
-/// Writes pages full of a byte; the dollars for all.
+/// Writes pages filled with a byte; returns the dollars for all.
 fn write(storage: &ObjectStorage, pages: &[(u64, u8)]) -> f64 {
     let contents: Vec<_> = pages.iter().map(|&(_, byte)| [byte; PAGE]).collect();
     let pairs = pages.iter().zip(&contents);
@@ -55,7 +55,7 @@ fn write(storage: &ObjectStorage, pages: &[(u64, u8)]) -> f64 {
     dollars * pages.len() as f64
 }
 
-/// The bytes that pages are full of, and the dollars for all.
+/// The bytes that fill the pages, and the dollars for all.
 fn read(storage: &ObjectStorage, pages: &[u64]) -> (Vec<u8>, f64) {
     let mut buffers = vec![[0xEE; PAGE]; pages.len()];
     let pairs = pages.iter().zip(&mut buffers);
@@ -94,16 +94,16 @@ fn pages_of_a_group_are_one_put() {
     for store in stores {
         let storage = open(&store);
         assert_eq!(storage.pages().expect("pages"), 0);
-        // Two new groups: nothing is there to be read before.
+        // Two new groups: there is no object to read before.
         about(write(&storage, &[(1, 1), (2, 2), (5, 5)]), 200.0);
         assert_eq!(storage.pages().expect("pages"), 8);
-        // One of them in part, and one whole: a GET, and two PUTs.
+        // One group in part, and one whole: a GET, and two PUTs.
         let whole = [(2, 22), (4, 4), (5, 55), (6, 6), (7, 7)];
         about(write(&storage, &whole), 201.0);
         let (bytes, dollars) = read(&storage, &[7, 6, 5, 4, 3, 2, 1, 0]);
         assert_eq!(bytes, [7, 6, 55, 4, 0, 22, 1, 0]);
         about(dollars, 2.0);
-        // Beyond the end nothing is asked for.
+        // Beyond the end no object is requested.
         let (bytes, dollars) = read(&storage, &[8, u64::MAX]);
         assert_eq!(bytes, [0, 0]);
         about(dollars, 0.0);
@@ -112,7 +112,7 @@ fn pages_of_a_group_are_one_put() {
 }
 
 #[test]
-fn what_was_written_is_there_when_it_is_opened_again() {
+fn written_pages_are_there_when_the_storage_is_opened_again() {
     let (_directory, stores) = stores();
     for store in stores {
         let storage = open(&store);
@@ -122,7 +122,7 @@ fn what_was_written_is_there_when_it_is_opened_again() {
         drop(storage);
         let storage = open(&store);
         assert_eq!(storage.pages().expect("pages"), 52);
-        // Groups that were never written are zeros, and a GET finds that out.
+        // Groups that were never written are zeros, which takes a GET to find out.
         let (bytes, dollars) = read(&storage, &[1, 20, 41, 51]);
         assert_eq!(bytes, [1, 0, 41, 0]);
         about(dollars, 4.0);
@@ -171,7 +171,7 @@ fn options_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn prices_are_those_of_the_profile_unless_given() {
+fn default_prices_are_those_of_the_profile() {
     let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
     let storage = ObjectStorage::open(store, without_prices()).expect("it opens");
     assert_eq!(storage.unit(), Unit::Dollars);

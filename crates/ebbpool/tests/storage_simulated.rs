@@ -1,4 +1,4 @@
-//! Storage at the costs of the lab's devices.
+//! Storage at the costs of simulated devices.
 
 use std::io;
 
@@ -40,7 +40,7 @@ fn read(storage: &SimulatedStorage, page: u64) -> (Option<f64>, Vec<u8>) {
 }
 
 #[test]
-fn a_profile_tells_its_costs() {
+fn a_storage_has_the_costs_of_its_profile() {
     let storage = SimulatedStorage::named("optane-p4800x", PAGE).expect("a device");
     assert_eq!(storage.unit(), Unit::Microseconds);
     let costs = storage.assumed_costs();
@@ -56,17 +56,17 @@ fn a_profile_tells_its_costs() {
 }
 
 #[test]
-fn prices_are_dollars() {
+fn the_costs_of_an_object_store_are_dollars() {
     let storage = SimulatedStorage::named("s3-express-1z", PAGE).expect("a device");
     assert_eq!(storage.unit(), Unit::Dollars);
     assert_eq!(write(&storage, &[1]).0, Some(1.13e-6));
 }
 
 #[test]
-fn a_flash_device_counts_its_erases_and_gets_dearer() {
+fn a_flash_device_counts_its_erases_and_its_writes_get_more_expensive() {
     let name = "flash:slc-mt29f4g08aaa,blocks=64,rho=0.9,bus=ignore,precondition=full";
     let storage = SimulatedStorage::named(name, PAGE).expect("a device");
-    // A page takes two of the chip's.
+    // A page takes two pages of the chip.
     assert_eq!(read(&storage, 0).0, Some(50.0));
     let stated = storage.assumed_costs();
     assert_eq!((stated.read, stated.write), (50.0, 440.0));

@@ -7,7 +7,7 @@ use std::thread;
 use ebbpool::storage::MemoryStorage;
 use ebbpool::{Pool, PoolOptions};
 
-/// Notes in pages that its thread has ended: in one that is resident twice, and in one that is not.
+/// Notes in two pages that its thread has ended: twice in a resident one, and once in one that is not.
 struct Session(Arc<Pool>);
 
 impl Drop for Session {
@@ -36,7 +36,7 @@ fn a_page_is_fixed_in_a_destructor() {
             let theirs = Arc::clone(&pool);
             let thread = thread::spawn(move || {
                 let register = || SESSION.set(Some(Session(Arc::clone(&theirs))));
-                // Destructors run in the opposite order: the pool's last or first.
+                // Destructors run in the opposite order, so the pool's runs last or first.
                 if before_the_pool_is_used {
                     register();
                 }

@@ -1,4 +1,4 @@
-//! Many threads on few frames: nothing is lost, nothing is torn, and nobody waits for ever.
+//! Many threads on few frames: nothing is lost, nothing is torn, and no thread waits for ever.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -7,17 +7,17 @@ use std::thread;
 use std::time::Duration;
 
 use ebbpool::storage::{MemoryStorage, Storage};
-use ebbpool::{Error, HEADER_BYTES, Pool, PoolOptions};
+use ebbpool::{HEADER_BYTES, Pool, PoolError, PoolOptions};
 
 const PAGE_SIZE: usize = 512;
 const PAYLOAD: usize = PAGE_SIZE - HEADER_BYTES;
 
-/// References of each worker.
+/// The number of references of each worker.
 const STEPS: u32 = 120;
 
 /// Pages whose changes must not be lost.
 const COUNTED: u64 = 12;
-/// Pages behind them, which are discarded and freed as well.
+/// The pages after them are also discarded and freed.
 const PAGES: u64 = 18;
 
 fn storage() -> Arc<MemoryStorage> {
@@ -34,7 +34,7 @@ fn number(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes.try_into().expect("8 bytes"))
 }
 
-/// What is on a page, which holds the same number over and over.
+/// The number on a page, which holds the same number many times.
 fn counter(payload: &[u8]) -> u64 {
     let first = number(&payload[..8]);
     let torn = payload.chunks(8).find(|chunk| number(chunk) != first);
@@ -54,7 +54,7 @@ fn sum(pool: &Pool) -> u64 {
     (0..COUNTED).map(count).sum()
 }
 
-/// Reads and increments pages; answers how often it incremented those that count.
+/// Reads and increments pages; returns the number of increments of the counted pages.
 fn reads_and_increments(pool: &Pool, steps: u32, seed: u64) -> u64 {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut increments = 0;
@@ -88,7 +88,7 @@ fn reads_and_increments(pool: &Pool, steps: u32, seed: u64) -> u64 {
     increments
 }
 
-/// Everything else that one may do to a pool.
+/// Calls all other functions of a pool.
 fn disturbs(pool: &Pool, stop: &AtomicBool, seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     while !stop.load(Ordering::Relaxed) {
@@ -108,7 +108,7 @@ fn disturbs(pool: &Pool, stop: &AtomicBool, seed: u64) {
     }
 }
 
-/// Four threads at work on one pool, and the pool afterwards.
+/// Runs four threads on one pool, and checks the pool afterwards.
 fn stressed(what: &str, pool: Pool, storage: Arc<MemoryStorage>) {
     let stop = AtomicBool::new(false);
     let increments: u64 = thread::scope(|scope| {
@@ -157,7 +157,7 @@ fn nothing_is_lost_or_torn() {
 }
 
 #[test]
-fn nothing_is_lost_where_hardly_a_page_may_be_dirty() {
+fn nothing_is_lost_with_a_small_dirty_budget() {
     for background in [false, true] {
         for dense in [0, 7] {
             let storage = storage();
@@ -175,7 +175,7 @@ fn nothing_is_lost_where_hardly_a_page_may_be_dirty() {
 }
 
 #[test]
-fn a_pool_full_of_dirty_pages_takes_others() {
+fn a_pool_full_of_dirty_pages_fetches_others() {
     let storage = storage();
     let pool = options(4)
         .dirty_budget(1.0, Duration::ZERO)
@@ -196,7 +196,7 @@ fn a_pool_full_of_dirty_pages_takes_others() {
 }
 
 #[test]
-fn where_all_frames_are_pinned_a_fix_fails_and_later_succeeds() {
+fn a_fix_fails_while_all_frames_are_pinned_and_succeeds_later() {
     let pool = options(2)
         .patience(Duration::from_millis(20))
         .open(storage())
@@ -205,10 +205,13 @@ fn where_all_frames_are_pinned_a_fix_fails_and_later_succeeds() {
     let read = pool.fix_read(1).expect("a page");
     for _ in 0..2 {
         match pool.fix_read(2).err() {
-            Some(Error::AllPinned { frames: 2, .. }) => {}
+            Some(PoolError::AllPinned { frames: 2, .. }) => {}
             other => panic!("{other:?}"),
         }
-        assert!(matches!(pool.fix_write(3), Err(Error::AllPinned { .. })));
+        assert!(matches!(
+            pool.fix_write(3),
+            Err(PoolError::AllPinned { .. })
+        ));
     }
     assert!(pool.stats().waits_for_frames >= 4);
     increment(&mut changed);
@@ -220,7 +223,7 @@ fn where_all_frames_are_pinned_a_fix_fails_and_later_succeeds() {
 }
 
 #[test]
-fn whoever_waits_for_a_frame_gets_the_first_that_is_unpinned() {
+fn a_thread_that_waits_for_a_frame_gets_the_first_that_is_unpinned() {
     let pool = options(2).open(storage()).expect("a pool");
     let pinned = [0, 1].map(|page| pool.fix_read(page).expect("a page"));
     thread::scope(|scope| {
@@ -235,7 +238,7 @@ fn whoever_waits_for_a_frame_gets_the_first_that_is_unpinned() {
 }
 
 #[test]
-fn whoever_waits_for_himself_is_told() {
+fn a_thread_that_waits_for_its_own_guard_gets_an_error() {
     let pool = options(2)
         .patience(Duration::from_millis(20))
         .open(storage())
@@ -243,31 +246,31 @@ fn whoever_waits_for_himself_is_told() {
     let read = pool.fix_read(0).expect("a page");
     assert!(matches!(
         pool.fix_write(0),
-        Err(Error::Latched { page: 0, .. })
+        Err(PoolError::Latched { page: 0, .. })
     ));
-    // The writer that gave up stands in no reader's way.
+    // The writer that gave up does not block readers.
     assert_eq!(counter(&pool.fix_read(0).expect("a page")), 0);
     assert!(matches!(
         pool.discard(0),
-        Err(Error::Latched { page: 0, .. })
+        Err(PoolError::Latched { page: 0, .. })
     ));
     drop(read);
     increment(&mut pool.fix_write(0).expect("a page"));
     let _changed = pool.fix_write(0).expect("a page");
     assert!(matches!(
         pool.fix_read(0),
-        Err(Error::Latched { page: 0, .. })
+        Err(PoolError::Latched { page: 0, .. })
     ));
 }
 
 #[test]
-fn a_page_that_a_panic_left_half_changed_is_never_seen() {
+fn a_page_that_a_panic_left_half_changed_is_never_read() {
     let pool = options(4).open(storage()).expect("a pool");
     increment(&mut pool.fix_write(0).expect("a page"));
     pool.flush(0).expect("a flush");
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
-        // Others wait for the page while it happens, and use the other frames afterwards.
+        // Other threads wait for the page meanwhile, and use the other frames afterwards.
         let others = [1, 2].map(|seed| {
             let (pool, stop) = (&pool, &stop);
             scope.spawn(move || {
@@ -276,7 +279,7 @@ fn a_page_that_a_panic_left_half_changed_is_never_seen() {
                 while !stop.load(Ordering::Relaxed) {
                     match pool.fix_read(random.u64(..6)) {
                         Ok(guard) => _ = counter(&guard),
-                        Err(Error::Abandoned { page: 0 }) => refused += 1,
+                        Err(PoolError::Abandoned { page: 0 }) => refused += 1,
                         Err(error) => panic!("{error}"),
                     }
                     thread::yield_now();
@@ -295,16 +298,16 @@ fn a_page_that_a_panic_left_half_changed_is_never_seen() {
         for _ in 0..20 {
             assert!(matches!(
                 pool.fix_read(0),
-                Err(Error::Abandoned { page: 0 })
+                Err(PoolError::Abandoned { page: 0 })
             ));
             assert!(matches!(
                 pool.fix_write(0),
-                Err(Error::Abandoned { page: 0 })
+                Err(PoolError::Abandoned { page: 0 })
             ));
             assert!(pool.read_optimistically(0).is_none());
             assert!(matches!(
                 pool.checkpoint(),
-                Err(Error::Abandoned { page: 0 })
+                Err(PoolError::Abandoned { page: 0 })
             ));
             thread::yield_now();
         }
@@ -318,7 +321,7 @@ fn a_page_that_a_panic_left_half_changed_is_never_seen() {
 }
 
 #[test]
-fn a_panic_that_only_reads_or_comes_before_the_fix_abandons_nothing() {
+fn a_panic_while_reading_or_before_the_fix_abandons_no_page() {
     struct Fixes<'p>(&'p Pool);
     impl Drop for Fixes<'_> {
         fn drop(&mut self) {
@@ -351,7 +354,7 @@ fn a_pool_may_be_dropped_at_any_time() {
         let threads = [0, 1].map(|half| {
             let (pool, written) = (Arc::clone(&pool), Arc::clone(&written));
             thread::spawn(move || {
-                // One after the other, so that pages are read ahead.
+                // In sequence, so that pages are read ahead.
                 for page in (0..round + 5).map(|step| (half * 9 + step) % PAGES) {
                     increment(&mut pool.fix_write(page).expect("a page"));
                     written.fetch_add(1, Ordering::Relaxed);
@@ -362,7 +365,8 @@ fn a_pool_may_be_dropped_at_any_time() {
         for thread in threads {
             thread.join().expect("a thread");
         }
-        // What was not written is lost; what was is whole, and not more than there was.
+        // Changes that were not written are lost; pages that were written are whole, and have no more increments than
+        // were made.
         let reopened = options(3).open(storage).expect("a pool");
         let found: u64 = (0..PAGES)
             .map(|page| counter(&reopened.fix_read(page).expect("a page")))
@@ -371,13 +375,13 @@ fn a_pool_may_be_dropped_at_any_time() {
     }
 }
 
-/// Small enough for valgrind, which `./test` runs them under: it tells if frames overlap or are
-/// used after they are gone.
+/// Tests that are small enough for valgrind, under which `./test` runs them: it reports frames that overlap or are
+/// used after they were freed.
 mod frame_memory {
     use super::*;
 
     #[test]
-    fn every_byte_of_every_frame_is_its_own() {
+    fn frames_do_not_overlap() {
         let pool = options(5).open(storage()).expect("a pool");
         let mut guards: Vec<_> = (0..5)
             .map(|page| pool.fix_write(page).expect("a page"))
@@ -408,7 +412,7 @@ mod frame_memory {
     }
 
     #[test]
-    fn copies_on_their_way_out_are_memory_of_their_own() {
+    fn copies_in_flight_have_memory_of_their_own() {
         let storage = storage();
         let pool = options(3)
             .batch(2)
@@ -428,7 +432,7 @@ mod frame_memory {
     }
 
     #[test]
-    fn threads_and_the_background_writer_are_done_before_the_memory_goes() {
+    fn all_threads_have_ended_before_the_memory_is_freed() {
         let pool = options(3)
             .max_dirty_age(Duration::from_millis(2))
             .open(storage())

@@ -1,10 +1,10 @@
-//! What a seed stands for: options, pages, scripts, and what goes wrong.
+//! The case of a seed: options, pages, scripts, and faults.
 
 use std::time::Duration;
 
 use ebbpool_simulation::Random;
 
-use crate::disk::Troubles;
+use crate::disk::FaultRates;
 use crate::model::SLOTS;
 
 const POLICIES: [&str; 20] = [
@@ -30,13 +30,13 @@ const POLICIES: [&str; 20] = [
     "wa-landlord",
 ];
 
-/// 2^64 over the golden ratio, the key of the page table's hash in a simulation (`sync.rs` of the pool).
+/// 2^64 divided by the golden ratio, the key of the page table's hash in a simulation (`sync.rs` of the pool).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Its inverse: these numbers' multiples have small hashes where the product is not folded.
+/// Its inverse: the multiples of this number have small hashes if the product is not folded.
 const INVERSE_GOLDEN: u64 = 0xf1de_83e1_9937_733d;
 
-/// Numbers whose hashes begin with ten zeros: all in the first chain of up to 1024.
+/// Page numbers whose hashes begin with ten zeros: all of them are in the first of up to 1024 chains.
 fn of_one_chain(random: &mut Random, count: u64) -> Vec<u64> {
     let hash = |page: u64| {
         let product = u128::from(page) * u128::from(GOLDEN);
@@ -60,10 +60,10 @@ pub enum Step {
         slot: u64,
         value: u64,
         hold: u64,
-        /// The log gets it before the page does.
+        /// The record is appended to the log before the page is changed.
         log_first: bool,
     },
-    /// Fixed anew: all zeros.
+    /// Fixes the page with `fix_new`: all zeros.
     New {
         page: u64,
     },
@@ -72,7 +72,7 @@ pub enum Step {
         value: u64,
         hold: u64,
     },
-    /// Both are held at a time.
+    /// Holds two pages at the same time.
     Two {
         page: u64,
         other: u64,
@@ -87,12 +87,12 @@ pub enum Step {
         count: u64,
     },
     Allocate,
-    /// Of the pages that the client has allocated.
+    /// Writes one of the pages that the client has allocated.
     WriteOwn {
         which: u64,
         value: u64,
     },
-    /// Made anew without a record in the log, and flushed.
+    /// Fills a page anew without a record in the log, and flushes it.
     Unlogged {
         which: u64,
         value: u64,
@@ -105,14 +105,14 @@ pub enum Step {
     },
     Checkpoint,
     Commit,
-    /// A panic in the middle of a change; then, perhaps later, the page is discarded and redone.
+    /// Panics in the middle of a change; after a time the page is discarded and redone.
     Panic {
         page: u64,
         value: u64,
         when: When,
         repair_after: u64,
     },
-    /// Forgets what is in memory, and redoes it.
+    /// Discards the page's content in memory, and redoes it.
     Discard {
         page: u64,
         redo_after: u64,
@@ -123,7 +123,7 @@ pub enum Step {
     Stats,
 }
 
-/// When a thread panics that changes a page.
+/// The moment of a panic during a change of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     BeforeAppend,
@@ -131,7 +131,7 @@ pub enum When {
     AfterSetLsn,
 }
 
-/// From one opening of the pool to its end.
+/// One life of the pool, from its opening to its end.
 #[derive(Clone, Debug)]
 pub struct Life {
     pub frames: u32,
@@ -149,29 +149,30 @@ pub struct Life {
     pub crash_at: Option<u64>,
     pub crash_seed: u64,
     pub closes: bool,
-    /// It ends as soon as its clients have, as if the process were killed.
+    /// It ends as soon as its clients have ended, as if the process were killed.
     pub stops: bool,
-    pub troubles: Troubles,
-    /// The listener panics when it is told of this event, counted from 1.
+    pub fault_rates: FaultRates,
+    /// The listener panics at this event, counted from 1.
     pub listener_panics: Option<u64>,
     /// By client.
     pub scripts: Vec<Vec<Step>>,
 }
 
-/// What a case is mainly about.
+/// The main subject of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Clients with scripts.
     General,
-    /// As that, with more frames than a chain of the page table was meant for, all in one.
+    /// As `General`, with pages that all share one chain of the page table, which is longer than a search without the
+    /// lock follows.
     Chain,
-    /// As that, with syncs that fail beside others.
+    /// As `General`, with syncs that fail while others are under way.
     Syncs,
-    /// As that, with writes that fail and tear the page, and a double-write area.
+    /// As `General`, with writes that fail and tear the page, and a double-write area.
     Torn,
     /// A writer among readers.
     Readers,
-    /// A waiter where all pins of a page are taken.
+    /// A thread that waits because all pins of a page are taken.
     Pins,
     /// Fixes in sequence, with read-ahead.
     Sequence,
@@ -190,9 +191,9 @@ pub struct Case {
     pub logged: bool,
     /// The pages that all clients use.
     pub pages: Vec<u64>,
-    /// Their numbers are as far apart as they like.
+    /// The page numbers may be far apart.
     pub scattered: bool,
-    /// The storage is made long enough for them at first.
+    /// The storage is grown for all pages at first.
     pub grown: bool,
     pub lives: Vec<Life>,
 }
@@ -218,7 +219,7 @@ impl Case {
         let raw = random.one_in(12) && !matches!(kind, Kind::Syncs | Kind::Torn);
         let logged = !random.one_in(8);
         let lives = match kind {
-            // Nothing tells whether a raw page is whole after a crash.
+            // A raw page has no checksum that shows whether it is whole after a crash.
             Kind::General | Kind::Torn if !raw => 1 + random.below(3),
             _ => 1,
         };
@@ -290,24 +291,24 @@ impl Case {
             crash_seed: random.any(),
             closes: random.one_in(2),
             stops: !self.raw && random.one_in(3),
-            troubles: match self.kind {
-                Kind::Syncs => Troubles {
+            fault_rates: match self.kind {
+                Kind::Syncs => FaultRates {
                     slow: 2000,
                     sync_error: random.pick(&[2, 4, 8]),
-                    ..Troubles::default()
+                    ..FaultRates::default()
                 },
-                Kind::Torn => Troubles {
+                Kind::Torn => FaultRates {
                     slow: random.pick(&[0, 200]),
                     torn: random.pick(&[2, 4, 8]),
-                    ..Troubles::default()
+                    ..FaultRates::default()
                 },
-                _ => troubles(random, calm, self.raw),
+                _ => fault_rates(random, calm, self.raw),
             },
             listener_panics: random.one_in(8).then(|| 1 + random.below(20)),
             scripts,
         };
         if self.is_tight(&life) {
-            // Threads that hold all frames and wait for one may wait in vain.
+            // Threads that hold all frames and wait for one more may wait in vain.
             life.patience = Duration::from_millis(200);
         }
         life
@@ -316,7 +317,7 @@ impl Case {
     /// True if guards and transfers can take all frames, so that a thread may wait for one in vain.
     pub fn is_tight(&self, life: &Life) -> bool {
         let clients = life.scripts.len() as u32;
-        // Two for each client, and what is latched at a time for being written or read ahead.
+        // Two frames for each client, and those that are latched at the same time to be written or read ahead.
         life.frames < clients * 3 + 2 * life.batch + 8
     }
 }
@@ -349,36 +350,36 @@ fn numbers(random: &mut Random, kind: Kind, count: u64) -> (Vec<u64>, bool) {
     }
 }
 
-fn troubles(random: &mut Random, calm: bool, raw: bool) -> Troubles {
+fn fault_rates(random: &mut Random, calm: bool, raw: bool) -> FaultRates {
     let slow = random.pick(&[0, 20, 200, 2000]);
-    let mut troubles = Troubles {
+    let mut fault_rates = FaultRates {
         slow,
         reorder: random.pick(&[0, 2]),
-        ..Troubles::default()
+        ..FaultRates::default()
     };
     if calm {
-        return troubles;
+        return fault_rates;
     }
     for _ in 0..random.below(3) {
         let often = random.pick(&[3, 8, 20, 60]);
         match random.below(if raw { 2 } else { 8 }) {
-            0 => troubles.read_error = often,
-            1 => troubles.write_error = often,
-            2 => troubles.torn = often,
-            3 => troubles.lost = often,
-            4 => troubles.flipped = often,
-            5 => troubles.sync_error = often,
-            6 => troubles.panics = often,
-            _ => troubles.log_error = often,
+            0 => fault_rates.read_error = often,
+            1 => fault_rates.write_error = often,
+            2 => fault_rates.torn = often,
+            3 => fault_rates.lost = often,
+            4 => fault_rates.flipped = often,
+            5 => fault_rates.sync_error = often,
+            6 => fault_rates.panics = often,
+            _ => fault_rates.log_error = often,
         }
     }
-    troubles
+    fault_rates
 }
 
 /// Draws a step of one kind.
 type MakeStep = fn(&mut Random, &Case) -> Step;
 
-/// Which steps a case has, and how often: some cases have only a few of them.
+/// The kinds of steps of a case, and their frequencies: some cases have only a few kinds.
 struct Mix {
     weights: Vec<(u64, MakeStep)>,
     total: u64,
@@ -474,7 +475,7 @@ impl Mix {
                 continue;
             }
             let always = at < 2 || focused;
-            // Pages to be handed out have no place among numbers at the ends of their range.
+            // Allocation is not possible if page numbers are at the end of their range.
             let possible = !case.scattered || !(9..13).contains(&at);
             if possible && (always || random.one_in(3)) {
                 let weight = if always {

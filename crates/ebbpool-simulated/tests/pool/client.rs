@@ -1,4 +1,4 @@
-//! What the threads of a life do with the pool, and what they hold it to.
+//! The clients of a life: the calls that they make, and the checks of the results.
 
 use std::error::Error as _;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
@@ -7,42 +7,42 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ebbpool::storage::{FaultyDisk, PowerOff};
-use ebbpool::{Error, Log, Lsn, Pool, ReadGuard, Scan, WriteGuard};
+use ebbpool::{Log, Lsn, Pool, PoolError, PoolScan, ReadGuard, WriteGuard};
 use ebbpool_simulation::{step, thread};
 
 use crate::case::{Case, Life, Step, When};
-use crate::disk::Mishaps;
+use crate::disk::FaultLog;
 use crate::model::{Content, Model};
 use crate::wal::{Record, Wal, ZEROS};
 
 /// The power is off: the thread ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Off;
+pub struct PowerIsOff;
 
-/// The payload of a panic that the script has.
-struct Scripted;
+/// The payload of a panic that is part of the script.
+struct ScriptedPanic;
 
-/// How often a repair is tried while the disk fails.
+/// The number of attempts of a repair while the disk fails.
 const TRIES: u64 = 30;
 
-/// What the threads of a life share.
-pub struct Shared {
+/// The state that the threads of a life share.
+pub struct LifeState {
     pub case: Arc<Case>,
     pub life: usize,
     pub pool: Pool,
     pub wal: Arc<Wal>,
     pub model: Arc<Model>,
     pub disk: FaultyDisk,
-    pub mishaps: Arc<Mishaps>,
+    pub faults: Arc<FaultLog>,
     /// By client, from life to life.
-    pub scans: Arc<Mutex<Vec<Scan>>>,
+    pub scans: Arc<Mutex<Vec<PoolScan>>>,
 }
 
-fn says_power_off(error: &Error) -> bool {
+fn is_power_off(error: &PoolError) -> bool {
     let off = PowerOff.to_string();
     let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(inner) = source {
-        // What was wrapped in another error is known by its message.
+        // An error that was wrapped in another one is recognised by its message.
         if inner.is::<PowerOff>() || inner.to_string().contains(&off) {
             return true;
         }
@@ -59,44 +59,46 @@ fn sleep(microseconds: u64) {
     }
 }
 
-impl Shared {
+impl LifeState {
     fn options(&self) -> &Life {
         &self.case.lives[self.life]
     }
 
-    /// Whether the pool may answer so, given what has gone wrong.
-    pub fn judge(&self, error: Error) -> Result<(), Off> {
+    /// Checks that the faults so far explain an error of the pool.
+    pub fn judge(&self, error: PoolError) -> Result<(), PowerIsOff> {
         if self.disk.is_off() {
-            return Err(Off);
+            return Err(PowerIsOff);
         }
         assert!(
-            !says_power_off(&error),
+            !is_power_off(&error),
             "the power is said to be off, and is not: {error}"
         );
         let set = |flag: &std::sync::atomic::AtomicBool| flag.load(Ordering::SeqCst);
         let allowed = match &error {
-            Error::Poisoned { .. } => set(&self.mishaps.sync_failed),
-            Error::Read { .. }
-            | Error::Write { .. }
-            | Error::Log { .. }
-            | Error::Grow { .. }
-            | Error::Storage { .. } => set(&self.mishaps.any),
-            Error::Damaged { page, .. } => {
-                let torn = set(&self.mishaps.torn);
+            PoolError::Poisoned { .. } => set(&self.faults.sync_failed),
+            PoolError::Read { .. }
+            | PoolError::Write { .. }
+            | PoolError::Log { .. }
+            | PoolError::Grow { .. }
+            | PoolError::Storage { .. } => set(&self.faults.any),
+            PoolError::Damaged { page, .. } => {
+                let torn = set(&self.faults.torn);
                 let explained =
                     |page: &mut crate::model::Page| page.excused || torn && page.breaks > 0;
-                set(&self.mishaps.flipped) || self.model.page(*page, explained)
+                set(&self.faults.flipped) || self.model.page(*page, explained)
             }
-            Error::Latched { .. } | Error::AllPinned { .. } => self.case.is_tight(self.options()),
+            PoolError::Latched { .. } | PoolError::AllPinned { .. } => {
+                self.case.is_tight(self.options())
+            }
             // By now it may have been repaired.
-            Error::Abandoned { page } => self.model.page(*page, |page| page.breaks > 0),
+            PoolError::Abandoned { page } => self.model.page(*page, |page| page.breaks > 0),
             _ => false,
         };
         assert!(allowed, "nothing explains the error: {error}");
         let tally = &mut self.model.state().tally;
         tally.refused += 1;
-        tally.poisoned += u64::from(matches!(error, Error::Poisoned { .. }));
-        tally.damaged += u64::from(matches!(error, Error::Damaged { .. }));
+        tally.poisoned += u64::from(matches!(error, PoolError::Poisoned { .. }));
+        tally.damaged += u64::from(matches!(error, PoolError::Damaged { .. }));
         Ok(())
     }
 
@@ -111,7 +113,7 @@ impl Shared {
         }
     }
 
-    fn step(&self, client: usize, step: Step, own: &mut Vec<u64>) -> Result<(), Off> {
+    fn step(&self, client: usize, step: Step, own: &mut Vec<u64>) -> Result<(), PowerIsOff> {
         match step {
             Step::Read { page, hold } => self.read(page, hold),
             Step::Write {
@@ -168,7 +170,7 @@ impl Shared {
         }
     }
 
-    fn fix_read(&self, page: u64) -> Result<Option<ReadGuard<'_>>, Off> {
+    fn fix_read(&self, page: u64) -> Result<Option<ReadGuard<'_>>, PowerIsOff> {
         match self.pool.fix_read(page) {
             Ok(guard) => {
                 assert_eq!(guard.page(), page, "another page was fixed");
@@ -178,19 +180,19 @@ impl Shared {
         }
     }
 
-    /// Nothing also if the page is another thread's to repair.
-    fn fix_write(&self, page: u64) -> Result<Option<WriteGuard<'_>>, Off> {
+    /// Fixes a page for writing; `None` also if another thread is going to repair it.
+    fn fix_write(&self, page: u64) -> Result<Option<WriteGuard<'_>>, PowerIsOff> {
         match self.pool.fix_write(page) {
             Ok(guard) => {
                 assert_eq!(guard.page(), page, "another page was fixed");
-                let broken = self.model.page(page, |known| known.broken);
+                let broken = self.model.page(page, |history| history.broken);
                 Ok((!broken).then_some(guard))
             }
             Err(error) => self.judge(error).map(|()| None),
         }
     }
 
-    fn read(&self, page: u64, hold: u64) -> Result<(), Off> {
+    fn read(&self, page: u64, hold: u64) -> Result<(), PowerIsOff> {
         let Some(guard) = self.fix_read(page)? else {
             return Ok(());
         };
@@ -212,10 +214,10 @@ impl Shared {
         }
     }
 
-    /// Makes a change that a guard was had for.
+    /// Changes a page that is fixed for writing.
     pub fn change(&self, guard: &mut WriteGuard<'_>, slot: u64, value: u64, log_first: bool) {
         let page = guard.page();
-        let before = self.model.page(page, |known| *known.now());
+        let before = self.model.page(page, |history| *history.now());
         if slot != ZEROS {
             self.model.check(page, &Content::of(guard));
         }
@@ -235,7 +237,7 @@ impl Shared {
         if lsn > 0 {
             guard.set_lsn(lsn);
         }
-        self.model.page(page, |known| known.states.push(after));
+        self.model.page(page, |history| history.states.push(after));
         self.model.state().in_use.insert(page);
     }
 
@@ -246,7 +248,7 @@ impl Shared {
         value: u64,
         hold: u64,
         log_first: bool,
-    ) -> Result<(), Off> {
+    ) -> Result<(), PowerIsOff> {
         if let Some(mut guard) = self.fix_write(page)? {
             self.change(&mut guard, slot, value, log_first);
             sleep(hold);
@@ -254,9 +256,9 @@ impl Shared {
         Ok(())
     }
 
-    fn new_page(&self, page: u64) -> Result<(), Off> {
-        // It loses what it held: no other thread is to repair it meanwhile.
-        if self.model.page(page, |known| known.broken) {
+    fn new_page(&self, page: u64) -> Result<(), PowerIsOff> {
+        // The page loses its content, so no other thread must repair it meanwhile.
+        if self.model.page(page, |history| history.broken) {
             return Ok(());
         }
         match self.pool.fix_new(page) {
@@ -272,7 +274,7 @@ impl Shared {
         }
     }
 
-    fn downgrade(&self, page: u64, value: u64, hold: u64) -> Result<(), Off> {
+    fn downgrade(&self, page: u64, value: u64, hold: u64) -> Result<(), PowerIsOff> {
         if let Some(mut guard) = self.fix_write(page)? {
             self.change(&mut guard, 1, value, true);
             let guard = guard.downgrade();
@@ -282,7 +284,7 @@ impl Shared {
         Ok(())
     }
 
-    fn two(&self, page: u64, other: u64, write: bool, hold: u64) -> Result<(), Off> {
+    fn two(&self, page: u64, other: u64, write: bool, hold: u64) -> Result<(), PowerIsOff> {
         if page == other {
             return self.read(page, hold);
         }
@@ -302,7 +304,7 @@ impl Shared {
     }
 
     fn optimistic(&self, page: u64) {
-        let first = self.model.page(page, |known| known.version());
+        let first = self.model.page(page, |history| history.version());
         let Some(reading) = self.pool.read_optimistically(page) else {
             return;
         };
@@ -324,24 +326,24 @@ impl Shared {
             return;
         }
         let found = Content::of(&bytes);
-        self.model.page(page, |known| {
-            let states = known.states.get(first as usize..).unwrap_or_default();
+        self.model.page(page, |history| {
+            let states = history.states.get(first as usize..).unwrap_or_default();
             assert!(
-                known.broken
-                    || known.free
-                    || known.excused
-                    || known.breaks > 0
+                history.broken
+                    || history.free
+                    || history.excused
+                    || history.breaks > 0
                     || states.contains(&found),
-                "page {page} was read without a latch as it never was: {found:?}"
+                "an optimistic read of page {page} returned content that it never had: {found:?}"
             );
         });
     }
 
-    fn scan(&self, client: usize, from: usize, count: u64) -> Result<(), Off> {
+    fn scan(&self, client: usize, from: usize, count: u64) -> Result<(), PowerIsOff> {
         let mut scan = {
             let mut scans = self.scans.lock().unwrap_or_else(PoisonError::into_inner);
             if scans.len() <= client {
-                scans.resize_with(client + 1, Scan::new);
+                scans.resize_with(client + 1, PoolScan::new);
             }
             std::mem::take(&mut scans[client])
         };
@@ -356,25 +358,25 @@ impl Shared {
         Ok(())
     }
 
-    fn allocate(&self, own: &mut Vec<u64>) -> Result<(), Off> {
+    fn allocate(&self, own: &mut Vec<u64>) -> Result<(), PowerIsOff> {
         let in_use = self.model.state().in_use.clone();
         match self.pool.allocate() {
             Ok(mut guard) => {
                 let page = guard.page();
-                // What was freed meanwhile may be had.
+                // A page that was freed meanwhile may be allocated.
                 let still = self.model.state().in_use.contains(&page);
                 assert!(
                     !(in_use.contains(&page) && still),
-                    "page {page} is in use, and was handed out"
+                    "page {page} is in use, and was allocated"
                 );
                 assert!(
                     guard.iter().all(|&byte| byte == 0),
                     "a new page is not zeros"
                 );
-                self.model.page(page, |known| {
-                    known.free = false;
-                    known.born = known.version() + 1;
-                    known.floor = 0;
+                self.model.page(page, |history| {
+                    history.free = false;
+                    history.born = history.version() + 1;
+                    history.floor = 0;
                 });
                 self.change(&mut guard, ZEROS, 0, true);
                 own.push(page);
@@ -384,31 +386,31 @@ impl Shared {
         }
     }
 
-    /// As a bulk load does: all of it is durable after this, and the log does not have it.
-    fn unlogged(&self, page: u64, value: u64) -> Result<(), Off> {
+    /// Fills a page as a bulk load does: its content is durable afterwards, and the log does not have it.
+    fn unlogged(&self, page: u64, value: u64) -> Result<(), PowerIsOff> {
         let mut guard = match self.pool.fix_new(page) {
             Ok(guard) => guard,
             Err(error) => return self.judge(error),
         };
         let lsn = self.wal.end_lsn();
-        self.model.page(page, |known| {
-            known.unlogged.get_or_insert(known.version() + 1);
+        self.model.page(page, |history| {
+            history.unlogged.get_or_insert(history.version() + 1);
             let content = Content {
-                version: known.version() + 1,
+                version: history.version() + 1,
                 lsn,
                 slots: [value; 4],
             };
-            known.states.push(content);
+            history.states.push(content);
         });
-        let content = self.model.page(page, |known| *known.now());
+        let content = self.model.page(page, |history| *history.now());
         content.write(&mut guard);
         drop(guard);
         self.flush(page)?;
         if self
             .model
-            .page(page, |known| known.floor == content.version)
+            .page(page, |history| history.floor == content.version)
         {
-            // It is in storage, and so memory may forget it.
+            // It is in storage, so its content in memory may be discarded.
             if let Err(error) = self.pool.discard(page) {
                 self.judge(error)?;
             }
@@ -417,13 +419,13 @@ impl Shared {
         Ok(())
     }
 
-    fn free(&self, page: u64, own: &mut Vec<u64>) -> Result<(), Off> {
-        self.model.page(page, |known| known.free = true);
+    fn free(&self, page: u64, own: &mut Vec<u64>) -> Result<(), PowerIsOff> {
+        self.model.page(page, |history| history.free = true);
         self.model.state().in_use.remove(&page);
         match self.pool.free(page) {
             Ok(()) => own.retain(|&other| other != page),
             Err(error) => {
-                self.model.page(page, |known| known.free = false);
+                self.model.page(page, |history| history.free = false);
                 self.model.state().in_use.insert(page);
                 return self.judge(error);
             }
@@ -431,61 +433,61 @@ impl Shared {
         Ok(())
     }
 
-    /// What a call will have made durable if it succeeds.
-    fn before(&self, page: u64) -> Option<(u64, u64)> {
+    /// The version of a page that a call makes durable if it succeeds.
+    fn version_now(&self, page: u64) -> Option<(u64, u64)> {
         let whole = |page: &mut crate::model::Page| (page.version(), page.breaks);
-        let broken = self.model.page(page, |known| known.broken);
+        let broken = self.model.page(page, |history| history.broken);
         (!broken).then(|| self.model.page(page, whole))
     }
 
-    fn is_durable(&self, page: u64, before: Option<(u64, u64)>) {
+    fn note_durable(&self, page: u64, before: Option<(u64, u64)>) {
         if let Some((version, breaks)) = before {
-            self.model.page(page, |known| {
-                if known.breaks == breaks && !known.free && version >= known.born {
-                    known.floor = known.floor.max(version);
+            self.model.page(page, |history| {
+                if history.breaks == breaks && !history.free && version >= history.born {
+                    history.floor = history.floor.max(version);
                 }
             });
         }
     }
 
-    fn flush(&self, page: u64) -> Result<(), Off> {
-        let before = self.before(page);
+    fn flush(&self, page: u64) -> Result<(), PowerIsOff> {
+        let before = self.version_now(page);
         match self.pool.flush(page) {
-            Ok(()) => self.is_durable(page, before),
+            Ok(()) => self.note_durable(page, before),
             Err(error) => self.judge(error)?,
         }
         Ok(())
     }
 
-    pub fn all_before(&self) -> Vec<(u64, Option<(u64, u64)>)> {
+    pub fn all_versions_now(&self) -> Vec<(u64, Option<(u64, u64)>)> {
         let pages: Vec<u64> = self.model.state().pages.keys().copied().collect();
         pages
             .into_iter()
-            .map(|page| (page, self.before(page)))
+            .map(|page| (page, self.version_now(page)))
             .collect()
     }
 
-    pub fn all_durable(&self, before: Vec<(u64, Option<(u64, u64)>)>) {
+    pub fn note_all_durable(&self, before: Vec<(u64, Option<(u64, u64)>)>) {
         before
             .into_iter()
-            .for_each(|(page, before)| self.is_durable(page, before));
+            .for_each(|(page, before)| self.note_durable(page, before));
     }
 
-    pub fn checkpoint(&self) -> Result<(), Off> {
-        let before = self.all_before();
+    pub fn checkpoint(&self) -> Result<(), PowerIsOff> {
+        let before = self.all_versions_now();
         let end = self.wal.end_lsn();
         match self.pool.checkpoint() {
             Ok(done) => {
                 self.model.state().tally.checkpoints += 1;
                 if self.case.logged && done.covered != Lsn::MAX {
-                    self.keep(done.covered)?;
+                    self.note_covered(done.covered)?;
                 }
                 assert!(
                     done.covered != Lsn::MAX || !self.case.logged || end == 0,
-                    "a checkpoint covers changes that there will be"
+                    "a checkpoint covers changes that are still to be made"
                 );
                 if done.covered > 0 {
-                    self.all_durable(before);
+                    self.note_all_durable(before);
                 }
                 Ok(())
             }
@@ -493,8 +495,9 @@ impl Shared {
         }
     }
 
-    /// What a checkpoint covers counts once the log is as long: else LSNs that it covers could come again.
-    fn keep(&self, covered: Lsn) -> Result<(), Off> {
+    /// Notes what a checkpoint covers, once the log is durable up to there: otherwise covered LSNs could be used
+    /// again after a crash.
+    fn note_covered(&self, covered: Lsn) -> Result<(), PowerIsOff> {
         self.commit()?;
         if self.wal.durable_lsn() >= covered {
             self.model.covers(covered);
@@ -502,7 +505,7 @@ impl Shared {
         Ok(())
     }
 
-    pub fn commit(&self) -> Result<(), Off> {
+    pub fn commit(&self) -> Result<(), PowerIsOff> {
         let end = self.wal.end_lsn();
         match self.wal.force(end) {
             Ok(()) => {
@@ -510,35 +513,41 @@ impl Shared {
                 state.acknowledged = state.acknowledged.max(end);
                 Ok(())
             }
-            Err(_) if self.disk.is_off() => Err(Off),
+            Err(_) if self.disk.is_off() => Err(PowerIsOff),
             Err(error) => {
-                let explained = self.mishaps.any.load(Ordering::SeqCst);
+                let explained = self.faults.any.load(Ordering::SeqCst);
                 assert!(explained, "nothing explains the log's error: {error}");
                 Ok(())
             }
         }
     }
 
-    /// Claims a page for a repair; false if another thread has it, or its changes are nowhere but in it.
+    /// Claims a page for a repair; false if another thread has claimed it.
     fn begin_break(&self, page: u64) -> bool {
-        self.model.page(page, |known| {
-            let free = !known.broken;
+        self.model.page(page, |history| {
+            let free = !history.broken;
             if free {
-                known.broken = true;
-                known.breaks += 1;
+                history.broken = true;
+                history.breaks += 1;
             }
             free
         })
     }
 
-    fn panic(&self, page: u64, value: u64, when: When, repair_after: u64) -> Result<(), Off> {
+    fn panic(
+        &self,
+        page: u64,
+        value: u64,
+        when: When,
+        repair_after: u64,
+    ) -> Result<(), PowerIsOff> {
         let Some(mut guard) = self.fix_write(page)? else {
             return Ok(());
         };
         if !self.begin_break(page) {
             return Ok(());
         }
-        let before = self.model.page(page, |known| *known.now());
+        let before = self.model.page(page, |history| *history.now());
         let record = Record {
             page,
             version: before.version + 1,
@@ -554,7 +563,7 @@ impl Shared {
             let lsn = self.append(record);
             if lsn > 0 {
                 let after = before.after(&record, lsn);
-                self.model.page(page, |known| known.states.push(after));
+                self.model.page(page, |history| history.states.push(after));
             }
             guard[..8].copy_from_slice(&record.version.to_le_bytes());
             step();
@@ -564,7 +573,7 @@ impl Shared {
             drop_in_panic(guard)
         }));
         if let Err(payload) = outcome
-            && !payload.is::<Scripted>()
+            && !payload.is::<ScriptedPanic>()
         {
             resume_unwind(payload);
         }
@@ -573,16 +582,16 @@ impl Shared {
         self.repair(page, 0)
     }
 
-    fn discard(&self, page: u64, redo_after: u64) -> Result<(), Off> {
+    fn discard(&self, page: u64, redo_after: u64) -> Result<(), PowerIsOff> {
         match self.begin_break(page) {
             true => self.repair(page, redo_after),
             false => Ok(()),
         }
     }
 
-    /// Discards a page, and redoes from the log what it has lost. Where there is no log the model learns
-    /// what is left.
-    pub fn repair(&self, page: u64, redo_after: u64) -> Result<(), Off> {
+    /// Discards a page, and redoes the lost changes from the log. Without a log the model adopts the content that is
+    /// left.
+    pub fn repair(&self, page: u64, redo_after: u64) -> Result<(), PowerIsOff> {
         let mut discarded = false;
         for _ in 0..TRIES {
             if !discarded {
@@ -602,7 +611,7 @@ impl Shared {
                     guard.redone();
                     return Ok(());
                 }
-                Err(error @ Error::Damaged { .. }) => {
+                Err(error @ PoolError::Damaged { .. }) => {
                     self.judge(error)?;
                     match self.pool.fix_new(page) {
                         Ok(mut guard) => {
@@ -620,32 +629,32 @@ impl Shared {
         Ok(())
     }
 
-    /// A page as it is in storage gets the changes that it lacks.
+    /// Applies the changes that a page in storage lacks.
     pub fn redo(&self, guard: &mut WriteGuard<'_>) {
         let page = guard.page();
         let found = Content::of(guard);
-        let missing = self.model.page(page, |known| {
-            known.broken = false;
-            let state = known.states.get(found.version as usize).copied();
-            if known.excused {
-                // What was lost is lost: the history begins anew.
-                known.adopt(found);
+        let missing = self.model.page(page, |history| {
+            history.broken = false;
+            let state = history.states.get(found.version as usize).copied();
+            if history.excused {
+                // The lost changes cannot be checked: the history begins anew.
+                history.adopt(found);
                 return Vec::new();
             }
             assert!(
                 state == Some(found),
-                "page {page} is in storage as it never was: {found:?}, and should be {state:?}, of {} versions",
-                known.version()
+                "page {page} in storage has content that it never had: {found:?}, and should be {state:?}, of {} versions",
+                history.version()
             );
             assert!(
-                found.version >= known.floor,
+                found.version >= history.floor,
                 "page {page} is in storage as of version {}, and version {} was acknowledged as durable",
                 found.version,
-                known.floor
+                history.floor
             );
-            let missing = known.states.split_off(found.version as usize + 1);
+            let missing = history.states.split_off(found.version as usize + 1);
             if self.case.logged {
-                known.states.extend(&missing);
+                history.states.extend(&missing);
                 return missing;
             }
             Vec::new()
@@ -657,18 +666,18 @@ impl Shared {
         }
     }
 
-    /// A page that is damaged in storage is made anew from the log, of which nothing is ever thrown away.
+    /// Rebuilds a page that is damaged in storage from the log, which is never cut off.
     pub fn rebuild(&self, guard: &mut WriteGuard<'_>) {
         let page = guard.page();
-        let states = self.model.page(page, |known| {
-            known.broken = false;
-            if !self.case.logged || known.unlogged.is_some() || known.excused {
-                known.adopt(Content::default());
-                // In storage there is still something else, and no LSN tells.
-                known.excused = true;
-                known.unlogged.get_or_insert(0);
+        let states = self.model.page(page, |history| {
+            history.broken = false;
+            if !self.case.logged || history.unlogged.is_some() || history.excused {
+                history.adopt(Content::default());
+                // Storage still has other content, and no LSN shows that.
+                history.excused = true;
+                history.unlogged.get_or_insert(0);
             }
-            known.states.clone()
+            history.states.clone()
         });
         for state in &states[1..] {
             state.write(guard);
@@ -687,28 +696,28 @@ impl Shared {
         );
     }
 
-    /// After all clients have ended well.
-    pub fn quiet(&self) -> Result<(), Off> {
+    /// Checks all pages after all clients have ended.
+    pub fn check_all_pages(&self) -> Result<(), PowerIsOff> {
         let pages: Vec<u64> = self.model.state().pages.keys().copied().collect();
         for &page in &pages {
-            if self.model.page(page, |known| known.broken) {
+            if self.model.page(page, |history| history.broken) {
                 self.repair(page, 0)?;
-                let broken = self.model.page(page, |known| known.broken);
+                let broken = self.model.page(page, |history| history.broken);
                 assert!(!broken, "page {page} cannot be repaired");
             }
         }
         for &page in &pages {
-            if self.model.page(page, |known| known.free) {
+            if self.model.page(page, |history| history.free) {
                 continue;
             }
             match self.pool.fix_read(page) {
                 Ok(guard) => self.model.check(page, &Content::of(&guard)),
-                Err(error @ Error::Damaged { .. }) => self.judge(error)?,
+                Err(error @ PoolError::Damaged { .. }) => self.judge(error)?,
                 Err(error) => {
                     if self.disk.is_off() {
-                        return Err(Off);
+                        return Err(PowerIsOff);
                     }
-                    panic!("all is quiet, and page {page} cannot be fixed: {error}");
+                    panic!("all clients have ended, and page {page} cannot be fixed: {error}");
                 }
             }
             if !self.options().background && self.pool.read_optimistically(page).is_some() {
@@ -726,26 +735,26 @@ impl Shared {
         Ok(())
     }
 
-    /// After [`quiet`](Self::quiet).
-    pub fn last_checkpoint(&self) -> Result<(), Off> {
-        let before = self.all_before();
+    /// Takes and checks a checkpoint after [`check_all_pages`](Self::check_all_pages).
+    pub fn last_checkpoint(&self) -> Result<(), PowerIsOff> {
+        let before = self.all_versions_now();
         let end = self.wal.end_lsn();
         let damaged = self.model.state().tally.damaged;
         match self.pool.checkpoint() {
             Ok(done) => {
-                self.all_durable(before);
+                self.note_all_durable(before);
                 if self.case.logged && end > 0 {
-                    self.keep(done.covered)?;
-                    // Beside the background writer a checkpoint may cover less than it could.
+                    self.note_covered(done.covered)?;
+                    // With a background writer a checkpoint may cover less than all changes.
                     assert!(
                         done.covered == end || self.options().background,
-                        "all is quiet, and a checkpoint covers {} of {end}",
+                        "all clients have ended, and a checkpoint covers {} of {end}",
                         done.covered
                     );
                 }
             }
-            Err(_) if self.disk.is_off() => return Err(Off),
-            Err(error) => panic!("all is quiet, and a checkpoint fails: {error}"),
+            Err(_) if self.disk.is_off() => return Err(PowerIsOff),
+            Err(error) => panic!("all clients have ended, and a checkpoint fails: {error}"),
         }
         if self.options().background {
             sleep(500_000);
@@ -762,7 +771,7 @@ impl Shared {
 
 fn drop_in_panic(guard: WriteGuard<'_>) -> ! {
     let _guard = guard;
-    panic_any(Scripted)
+    panic_any(ScriptedPanic)
 }
 
 fn pick(own: &[u64], which: u64) -> Option<u64> {

@@ -1,4 +1,4 @@
-//! A storage on the faulty disk whose operations take time, go wrong, and come out of order.
+//! A storage on the faulty disk whose operations take time, fail, and complete out of order.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,12 +9,12 @@ use std::time::Duration;
 use ebbpool::storage::{EIO, ENOSPC, Fault, FaultyDisk, FaultyStorage, Read, Storage, Write};
 use ebbpool_simulation::{fail, random, step, thread};
 
-/// What goes wrong how often: once in this many operations, never for 0.
+/// The frequencies of faults: each happens once in this many operations, never for 0.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Troubles {
-    /// Microseconds that an operation takes at most.
+pub struct FaultRates {
+    /// The most microseconds that an operation takes.
     pub slow: u64,
-    /// The writes of a batch take their time one by one, in any order.
+    /// The writes of a batch are done one by one, in any order.
     pub reorder: u64,
     pub read_error: u64,
     pub write_error: u64,
@@ -27,8 +27,8 @@ pub struct Troubles {
     pub panics: u64,
 }
 
-impl Troubles {
-    /// Takes some time, or none.
+impl FaultRates {
+    /// Sleeps for a random time, or not at all.
     pub fn pause(&self) {
         step();
         if self.slow > 0 && !random().is_multiple_of(4) {
@@ -37,10 +37,10 @@ impl Troubles {
     }
 }
 
-/// What has gone wrong so far, for judging what the pool says.
+/// The faults so far, to judge the errors of the pool.
 #[derive(Default)]
-pub struct Mishaps {
-    /// Something may go wrong.
+pub struct FaultLog {
+    /// Faults may happen.
     pub armed: AtomicBool,
     pub any: AtomicBool,
     pub sync_failed: AtomicBool,
@@ -49,8 +49,8 @@ pub struct Mishaps {
     pub count: AtomicU64,
 }
 
-impl Mishaps {
-    /// Notes one, if there may be any.
+impl FaultLog {
+    /// Notes a fault, if faults may happen.
     pub fn happens(&self) -> bool {
         let armed = self.armed.load(Ordering::SeqCst);
         if armed {
@@ -68,15 +68,15 @@ impl Mishaps {
     }
 }
 
-/// Which page of the file holds which page, where their numbers are far apart.
+/// Maps page numbers that are far apart to pages of the file.
 #[derive(Default)]
-pub struct Places(Mutex<(BTreeMap<u64, u64>, u64)>);
+pub struct PageMap(Mutex<(BTreeMap<u64, u64>, u64)>);
 
-impl Places {
+impl PageMap {
     fn of(&self, page: u64) -> u64 {
-        let (places, _) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = places.len() as u64;
-        *places.entry(page).or_insert(next)
+        let (page_map, _) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = page_map.len() as u64;
+        *page_map.entry(page).or_insert(next)
     }
 
     fn length(&self, at_least: u64) -> u64 {
@@ -87,15 +87,15 @@ impl Places {
 }
 
 /// See the [module](self).
-pub struct Troubled {
+pub struct FaultyFileStorage {
     pub disk: FaultyDisk,
     pub name: &'static str,
     pub inner: FaultyStorage,
-    pub troubles: Troubles,
-    pub mishaps: Arc<Mishaps>,
-    /// A write of this page was acknowledged and never happened.
+    pub fault_rates: FaultRates,
+    pub faults: Arc<FaultLog>,
+    /// Called for a page whose write was acknowledged and never happened.
     pub lost: Arc<dyn Fn(u64) + Send + Sync>,
-    pub places: Option<Arc<Places>>,
+    pub page_map: Option<Arc<PageMap>>,
     pub in_flight: Mutex<Vec<(u64, bool)>>,
 }
 
@@ -107,24 +107,26 @@ fn error() -> io::Error {
     io::Error::from_raw_os_error(EIO)
 }
 
-impl Troubled {
-    fn goes_wrong(&self, one_in: u64) -> bool {
+impl FaultyFileStorage {
+    fn fault_happens(&self, one_in: u64) -> bool {
         one_in > 0
             && random().is_multiple_of(one_in)
-            && self.mishaps.armed.load(Ordering::SeqCst)
+            && self.faults.armed.load(Ordering::SeqCst)
             && !self.disk.is_off()
     }
 
-    /// The pool is to take a storage that panics for one that fails.
+    /// Panics with the frequency of panics: the pool has to treat that as a failure.
     fn may_panic(&self, which: Option<&AtomicBool>) {
-        if self.goes_wrong(self.troubles.panics) {
-            self.mishaps.note(which);
-            panic!("the storage panics, as the script has it");
+        if self.fault_happens(self.fault_rates.panics) {
+            self.faults.note(which);
+            panic!("the storage panics, as the script says");
         }
     }
 
     fn place(&self, page: u64) -> u64 {
-        self.places.as_ref().map_or(page, |places| places.of(page))
+        self.page_map
+            .as_ref()
+            .map_or(page, |page_map| page_map.of(page))
     }
 
     fn enter(&self, page: u64, write: bool) {
@@ -137,9 +139,9 @@ impl Troubled {
             .find(|other| other.0 == page && (write || other.1));
         if let Some(&(_, other)) = clash {
             let name = |write| if write { "written" } else { "read" };
-            // The pool takes a storage that panics for one that fails.
+            // Not a panic, because the pool treats a storage that panics as one that fails.
             fail(format!(
-                "page {page} of {} is to be {} while it is being {}",
+                "page {page} of {} is requested to be {} while it is being {}",
                 self.name,
                 name(write),
                 name(other)
@@ -160,20 +162,20 @@ impl Troubled {
 
     fn write_one(&self, write: &mut Write<'_>) {
         let place = self.place(write.page);
-        let troubles = &self.troubles;
-        if self.goes_wrong(troubles.write_error) {
-            self.mishaps.note(None);
+        let fault_rates = &self.fault_rates;
+        if self.fault_happens(fault_rates.write_error) {
+            self.faults.note(None);
             write.outcome = Err(error());
             return;
         }
-        if self.name == "data" && self.goes_wrong(troubles.lost) {
-            self.mishaps.note(None);
+        if self.name == "data" && self.fault_happens(fault_rates.lost) {
+            self.faults.note(None);
             (self.lost)(write.page);
             write.outcome = Ok(());
             return;
         }
-        if self.goes_wrong(troubles.torn) {
-            self.mishaps.note(Some(&self.mishaps.torn));
+        if self.fault_happens(fault_rates.torn) {
+            self.faults.note(Some(&self.faults.torn));
             self.disk
                 .inject(Fault::torn_write(EIO).of(self.name).at_page(place));
         }
@@ -188,27 +190,27 @@ impl Troubled {
     }
 }
 
-impl Storage for Troubled {
+impl Storage for FaultyFileStorage {
     fn page_size(&self) -> usize {
         self.inner.page_size()
     }
 
     fn pages(&self) -> io::Result<u64> {
-        match &self.places {
-            Some(places) => Ok(places.length(0)),
+        match &self.page_map {
+            Some(page_map) => Ok(page_map.length(0)),
             None => self.inner.pages(),
         }
     }
 
     fn grow(&self, pages: u64) -> io::Result<()> {
         step();
-        if self.goes_wrong(self.troubles.write_error) {
-            self.mishaps.note(None);
+        if self.fault_happens(self.fault_rates.write_error) {
+            self.faults.note(None);
             return Err(io::Error::from_raw_os_error(ENOSPC));
         }
-        match &self.places {
-            Some(places) => {
-                places.length(pages);
+        match &self.page_map {
+            Some(page_map) => {
+                page_map.length(pages);
                 Ok(())
             }
             None => self.inner.grow(pages),
@@ -218,10 +220,10 @@ impl Storage for Troubled {
     fn read(&self, reads: &mut [Read<'_>]) -> Option<f64> {
         self.may_panic(None);
         reads.iter().for_each(|read| self.enter(read.page, false));
-        self.troubles.pause();
+        self.fault_rates.pause();
         for read in reads.iter_mut() {
-            if self.goes_wrong(self.troubles.read_error) {
-                self.mishaps.note(None);
+            if self.fault_happens(self.fault_rates.read_error) {
+                self.faults.note(None);
                 read.outcome = Err(error());
                 continue;
             }
@@ -234,13 +236,13 @@ impl Storage for Troubled {
             self.inner.read(&mut one);
             let [one] = one;
             read.outcome = one.outcome;
-            if self.goes_wrong(self.troubles.flipped) && read.outcome.is_ok() {
-                self.mishaps.note(Some(&self.mishaps.flipped));
+            if self.fault_happens(self.fault_rates.flipped) && read.outcome.is_ok() {
+                self.faults.note(Some(&self.faults.flipped));
                 let at = random() as usize % read.buffer.len();
                 read.buffer[at] ^= 1 << (random() % 8);
             }
         }
-        self.troubles.pause();
+        self.fault_rates.pause();
         reads.iter().for_each(|read| self.leave(read.page, false));
         None
     }
@@ -249,9 +251,9 @@ impl Storage for Troubled {
         self.may_panic(None);
         writes.iter().for_each(|write| self.enter(write.page, true));
         let before: Vec<Vec<u8>> = writes.iter().map(|write| write.buffer.to_vec()).collect();
-        self.troubles.pause();
+        self.fault_rates.pause();
         let mut order: Vec<usize> = (0..writes.len()).collect();
-        let reorder = one_in(self.troubles.reorder);
+        let reorder = one_in(self.fault_rates.reorder);
         if reorder {
             for at in (1..order.len()).rev() {
                 order.swap(at, random() as usize % (at + 1));
@@ -259,11 +261,11 @@ impl Storage for Troubled {
         }
         for at in order {
             if reorder {
-                self.troubles.pause();
+                self.fault_rates.pause();
             }
             self.write_one(&mut writes[at]);
         }
-        self.troubles.pause();
+        self.fault_rates.pause();
         for (write, before) in writes.iter().zip(before) {
             if write.buffer != before {
                 fail(format!(
@@ -277,17 +279,17 @@ impl Storage for Troubled {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.may_panic(Some(&self.mishaps.sync_failed));
-        let fails = self.goes_wrong(self.troubles.sync_error);
+        self.may_panic(Some(&self.faults.sync_failed));
+        let fails = self.fault_happens(self.fault_rates.sync_error);
         if fails {
-            self.mishaps.note(Some(&self.mishaps.sync_failed));
+            self.faults.note(Some(&self.faults.sync_failed));
         }
-        self.troubles.pause();
+        self.fault_rates.pause();
         if fails {
             self.disk.inject(Fault::sync_that_drops(EIO).of(self.name));
         }
         let outcome = self.inner.sync();
-        self.troubles.pause();
+        self.fault_rates.pause();
         outcome
     }
 

@@ -1,4 +1,4 @@
-//! Seeds by the thousand; what fails is made smaller, and said how to repeat.
+//! Runs thousands of seeds; makes a failing case smaller, and prints how to repeat it.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -6,28 +6,30 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use ebbpool_simulation::{Cause, Failure, Outcome, Simulation, fewest_preemptions};
+use ebbpool_simulation::{
+    Failure, FailureCause, Simulation, SimulationOutcome, fewest_preemptions,
+};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Processor time for all seeds.
+/// The seconds of processor time for all seeds.
 const SECONDS: u64 = 60;
 
-/// Runs for making a failing script smaller, and processor time.
+/// The most runs, and the most seconds of processor time, for making a failing script smaller.
 const SHRINKING_RUNS: usize = 3000;
 const SHRINKING_SECONDS: u64 = 60;
 
-/// What a seed stands for.
+/// The case of a seed.
 pub trait Scenario: Clone + Debug + Send + Sync + 'static {
     type Tally: Default + Debug + Send + Copy;
 
     fn new(seed: u64) -> Self;
 
-    fn run(&self, simulation: &Simulation) -> Result<Outcome<Self::Tally>, Failure>;
+    fn run(&self, simulation: &Simulation) -> Result<SimulationOutcome<Self::Tally>, Failure>;
 
-    /// What it is mainly about.
+    /// The main subject of the case.
     fn label(&self) -> String;
 
-    /// The same with less in it, the most promising first.
+    /// Smaller cases, the most promising first.
     fn smaller(&self) -> Vec<Self>;
 
     fn add(total: &mut Self::Tally, tally: &Self::Tally);
@@ -44,15 +46,15 @@ fn processor_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// The failure without what differs from seed to seed.
+/// The failure without the parts that differ from seed to seed.
 fn class(failure: &Failure) -> String {
     let text = match &failure.cause {
-        Cause::Panic { message, .. } => message.as_str(),
-        Cause::Deadlock { .. } => "no thread can go on",
-        Cause::NoProgress { .. } => "the run does not end",
+        FailureCause::Panic { message, .. } => message.as_str(),
+        FailureCause::Deadlock { .. } => "no thread can go on",
+        FailureCause::NoProgress { .. } => "the run does not end",
     };
     let mut class = String::new();
-    // A trace may follow, and differs by who called.
+    // A backtrace may follow, which differs between callers.
     let text = text.split("\n   0: ").next().unwrap_or(text);
     for character in text.chars() {
         let digit = character.is_ascii_digit();
@@ -64,7 +66,7 @@ fn class(failure: &Failure) -> String {
     class.replace('\n', " ")
 }
 
-/// As many seeds as were asked for, on all processors.
+/// Runs the requested number of seeds, on all processors.
 pub fn test<S: Scenario>(which: &str) {
     let begin = processor_time();
     let one = setting("EBBPOOL_SEED");
@@ -101,9 +103,9 @@ pub fn test<S: Scenario>(which: &str) {
                             stop.store(!survey, Ordering::Relaxed);
                             let took = processor_time() - begin;
                             let mut failed = failed.lock().unwrap();
-                            let known =
+                            let counted =
                                 failed.entry(format!("{}: {}", scenario.label(), class(&failure)));
-                            known.or_insert((0, failure, took)).0 += 1;
+                            counted.or_insert((0, failure, took)).0 += 1;
                         }
                     }
                 }
@@ -122,7 +124,7 @@ pub fn test<S: Scenario>(which: &str) {
                 "{count:6} x, first seed {} after {at:?}: {class}",
                 failure.seed
             );
-            if !matches!(failure.cause, Cause::Panic { .. }) {
+            if !matches!(failure.cause, FailureCause::Panic { .. }) {
                 println!("{failure}");
             }
         }
@@ -136,7 +138,7 @@ pub fn test<S: Scenario>(which: &str) {
     }
 }
 
-/// Seeds from 1 on, twice each: the same steps, the same schedule, the same end.
+/// Runs each seed from 1 on twice, and checks that steps, schedule and result are the same.
 pub fn repeats_exactly<S: Scenario>(seeds: u64) {
     for seed in 1..=seeds {
         let run = || {
@@ -147,16 +149,16 @@ pub fn repeats_exactly<S: Scenario>(seeds: u64) {
     }
 }
 
-/// The smallest script found that fails in the same way, and the fewest preemptions.
+/// Panics with the smallest script found that fails in the same way, and the fewest preemptions.
 fn report<S: Scenario>(failure: &Failure, which: &str) -> ! {
     let seed = failure.seed;
-    let wanted = class(failure);
+    let expected = class(failure);
     let mut runs = 0;
     let begin = processor_time();
     let mut fails = |scenario: &S, simulation: &Simulation| {
         runs += 1;
         let failed = scenario.run(simulation).err();
-        (failed.filter(|failure| class(failure) == wanted), runs)
+        (failed.filter(|failure| class(failure) == expected), runs)
     };
     let mut smallest = S::new(seed);
     let mut schedule = seed;
@@ -183,6 +185,6 @@ fn report<S: Scenario>(failure: &Failure, which: &str) -> ! {
         fails(&smallest, &simulation).0.is_some()
     });
     panic!(
-        "{failure}\nthe smallest script found that fails so, with {fewest} preemptions:\n{smallest:#?}\n{last}\nagain: EBBPOOL_SEED={seed} cargo test {which}"
+        "{failure}\nthe smallest script found that fails in the same way, with {fewest} preemptions:\n{smallest:#?}\n{last}\nto repeat: EBBPOOL_SEED={seed} cargo test {which}"
     );
 }

@@ -1,4 +1,4 @@
-//! Cases that need more than scripts.
+//! Kinds of cases that cannot be written as scripts.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,7 +17,7 @@ fn options(frames: u32) -> PoolOptions {
     PoolOptions::new(frames).background(false)
 }
 
-/// Readers that hold a page for a few milliseconds each, and always some of them: a writer gets its turn.
+/// A page always has some readers, which hold it for a few milliseconds each: a writer gets its turn nevertheless.
 pub fn a_writer_among_readers(case: &Case) -> Tally {
     let disk = FaultyDisk::new(case.seed);
     let patience = Duration::from_millis(300);
@@ -51,7 +51,7 @@ pub fn a_writer_among_readers(case: &Case) -> Tally {
     Tally::default()
 }
 
-/// When two of the most pins that a page can have are dropped, a waiter gets one.
+/// All pins of a page are taken: when two of them are dropped, a thread that waits gets one.
 pub fn all_pins(case: &Case) -> Tally {
     const MOST: usize = 65_535;
     let disk = FaultyDisk::new(case.seed);
@@ -77,7 +77,7 @@ pub fn all_pins(case: &Case) -> Tally {
     Tally::default()
 }
 
-/// Fixes in sequence, slower than the storage: nearly all pages were read ahead.
+/// A thread fixes pages in sequence, slower than the storage reads: nearly all pages are read ahead.
 pub fn in_sequence(case: &Case) -> Tally {
     const PAGES: u64 = 300;
     let storage = MemoryStorage::new(512);
@@ -129,8 +129,8 @@ thread_local! {
     static SESSION: RefCell<Option<Session>> = const { RefCell::new(None) };
 }
 
-/// A thread-local notes in a page that its thread ends. That is after the simulated thread's end, and so it
-/// has to be alone.
+/// The destructor of a thread-local notes in a page that its thread ends. It runs after the end of the simulated
+/// thread, so no other thread may run then.
 pub fn farewell() -> Tally {
     let pool = options(8)
         .open(MemoryStorage::new(512))

@@ -1,27 +1,27 @@
-//! A run: one life of the pool after the other, each of which begins with a recovery.
+//! A run: several lives of the pool, one after the other, each of which begins with a recovery.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ebbpool::storage::{Fault, FaultyDisk, Operation, page_lsn};
-use ebbpool::{Error, Log, PageFormat, PoolOptions};
+use ebbpool::storage::{DiskOperation, Fault, FaultyDisk, page_lsn};
+use ebbpool::{Log, PageFormat, PoolError, PoolOptions};
 use ebbpool_cost::{OperationCosts, Unit};
 use ebbpool_simulation::thread;
 
 use crate::case::{Case, Life};
-use crate::client::{Off, Shared};
-use crate::disk::{Mishaps, Places, Troubled, Troubles};
+use crate::client::{LifeState, PowerIsOff};
+use crate::disk::{FaultLog, FaultRates, FaultyFileStorage, PageMap};
 use crate::model::{Content, Model, Tally};
 use crate::wal::Wal;
 
-/// What lasts from life to life.
+/// The state that lasts from life to life.
 pub struct World {
     pub case: Arc<Case>,
     pub disk: FaultyDisk,
     pub model: Arc<Model>,
-    places: Option<Arc<Places>>,
-    scans: Arc<Mutex<Vec<ebbpool::Scan>>>,
+    page_map: Option<Arc<PageMap>>,
+    scans: Arc<Mutex<Vec<ebbpool::PoolScan>>>,
 }
 
 pub fn run(case: &Arc<Case>) -> Tally {
@@ -29,15 +29,15 @@ pub fn run(case: &Arc<Case>) -> Tally {
         case: Arc::clone(case),
         disk: FaultyDisk::new(case.seed),
         model: Arc::new(Model::new(case.logged && !case.raw)),
-        places: case.scattered.then(Arc::default),
+        page_map: case.scattered.then(Arc::default),
         scans: Arc::default(),
     };
     for life in 0..case.lives.len() {
-        // An interrupted life is followed by the next one, as a finished one is.
+        // The next life follows also after an interrupted one.
         let _ = world.live(life);
         world.crash(case.lives[life].crash_seed);
     }
-    let _ = world.last_look();
+    let _ = world.check_after_all_lives();
     world.tally()
 }
 
@@ -56,16 +56,16 @@ impl World {
         self.model.state().tally.crashes += 1;
     }
 
-    fn live(&self, life: usize) -> Result<(), Off> {
+    fn live(&self, life: usize) -> Result<(), PowerIsOff> {
         let options = &self.case.lives[life];
         if let Some(at) = options.crash_at {
-            let crash = Fault::crash(Operation::Change, options.crash_seed);
+            let crash = Fault::crash(DiskOperation::Change, options.crash_seed);
             self.disk.inject(crash.nth(at));
         }
-        let mishaps = Arc::new(Mishaps::default());
-        let shared = Arc::new(self.open(life, options, &mishaps)?);
+        let faults = Arc::new(FaultLog::default());
+        let shared = Arc::new(self.open(life, options, &faults)?);
         shared.recover(life == 0)?;
-        mishaps.armed.store(true, Ordering::SeqCst);
+        faults.armed.store(true, Ordering::SeqCst);
         let clients = (0..options.scripts.len()).map(|client| {
             let shared = Arc::clone(&shared);
             let named = thread::Builder::new().name(format!("client {client}"));
@@ -77,34 +77,36 @@ impl World {
         for client in clients {
             client.join().expect("a panic ends the run");
         }
-        mishaps.armed.store(false, Ordering::SeqCst);
-        self.model.state().tally.faults += mishaps.count.load(Ordering::SeqCst);
+        faults.armed.store(false, Ordering::SeqCst);
+        self.model.state().tally.faults += faults.count.load(Ordering::SeqCst);
         if self.disk.is_off() {
-            return Err(Off);
+            return Err(PowerIsOff);
         }
         if options.crash_at.is_none() {
             self.disk.heal();
         }
-        if options.stops || mishaps.sync_failed.load(Ordering::SeqCst) {
+        if options.stops || faults.sync_failed.load(Ordering::SeqCst) {
             return Ok(());
         }
-        shared.quiet()?;
+        shared.check_all_pages()?;
         shared.last_checkpoint()?;
         if options.closes {
-            let before = shared.all_before();
+            let before = shared.all_versions_now();
             let shared = Arc::into_inner(shared).expect("all clients have ended");
-            let Shared { pool, model, .. } = shared;
+            let LifeState { pool, model, .. } = shared;
             match pool.close() {
-                Ok(()) => Shared::durable(&model, before),
-                Err(_) if self.disk.is_off() => return Err(Off),
-                Err((_, error)) => panic!("all is quiet, and the pool cannot be closed: {error}"),
+                Ok(()) => LifeState::durable(&model, before),
+                Err(_) if self.disk.is_off() => return Err(PowerIsOff),
+                Err((_, error)) => {
+                    panic!("all clients have ended, and the pool cannot be closed: {error}")
+                }
             }
         }
         Ok(())
     }
 
-    /// All pages, after all lives.
-    fn last_look(&self) -> Result<(), Off> {
+    /// Checks all pages after all lives.
+    fn check_after_all_lives(&self) -> Result<(), PowerIsOff> {
         let calm = Life {
             frames: 8,
             batch: 2,
@@ -121,39 +123,49 @@ impl World {
             crash_seed: 0,
             closes: false,
             stops: false,
-            troubles: Troubles::default(),
+            fault_rates: FaultRates::default(),
             listener_panics: None,
             scripts: Vec::new(),
         };
-        let mishaps = Arc::new(Mishaps::default());
-        let mut shared = self.open(0, &calm, &mishaps)?;
+        let faults = Arc::new(FaultLog::default());
+        let mut shared = self.open(0, &calm, &faults)?;
         shared.life = 0;
         shared.recover(false)?;
-        shared.quiet_for_the_last_time();
+        shared.check_pages_after_all_lives();
         Ok(())
     }
 
-    fn storage(&self, name: &'static str, options: &Life, mishaps: &Arc<Mishaps>) -> Troubled {
+    fn storage(
+        &self,
+        name: &'static str,
+        options: &Life,
+        faults: &Arc<FaultLog>,
+    ) -> FaultyFileStorage {
         let data = name == "data";
         let model = Arc::clone(&self.model);
-        Troubled {
+        FaultyFileStorage {
             disk: self.disk.clone(),
             name,
             inner: self.disk.pages(name, self.case.page_size),
-            troubles: options.troubles,
-            mishaps: Arc::clone(mishaps),
-            lost: Arc::new(move |page| model.page(page, |known| known.excused = true)),
-            places: self.places.clone().filter(|_| data),
+            fault_rates: options.fault_rates,
+            faults: Arc::clone(faults),
+            lost: Arc::new(move |page| model.page(page, |history| history.excused = true)),
+            page_map: self.page_map.clone().filter(|_| data),
             in_flight: Mutex::default(),
         }
     }
 
-    fn open(&self, life: usize, options: &Life, mishaps: &Arc<Mishaps>) -> Result<Shared, Off> {
+    fn open(
+        &self,
+        life: usize,
+        options: &Life,
+        faults: &Arc<FaultLog>,
+    ) -> Result<LifeState, PowerIsOff> {
         let case = &self.case;
-        let opened = Wal::open(self.disk.bytes("log"), options.troubles, mishaps);
+        let opened = Wal::open(self.disk.bytes("log"), options.fault_rates, faults);
         let (wal, records) = opened.map_err(|error| {
             assert!(self.disk.is_off(), "the log cannot be opened: {error}");
-            Off
+            PowerIsOff
         })?;
         self.model.log_was_found(&records, case.logged);
         let wal = Arc::new(wal);
@@ -175,7 +187,7 @@ impl World {
         if let Some(mut events) = options.listener_panics {
             pool = pool.on_event(move |_| {
                 events -= 1;
-                assert!(events > 0, "the listener panics, as the script has it");
+                assert!(events > 0, "the listener panics, as the script says");
             });
         }
         if case.raw {
@@ -192,49 +204,49 @@ impl World {
             });
         }
         if case.area {
-            pool = pool.double_write(self.storage("area", options, mishaps));
+            pool = pool.double_write(self.storage("area", options, faults));
         }
-        let opened = pool.open(self.storage("data", options, mishaps));
+        let opened = pool.open(self.storage("data", options, faults));
         let pool = opened.map_err(|error| {
             assert!(self.disk.is_off(), "the pool cannot be opened: {error}");
-            Off
+            PowerIsOff
         })?;
-        Ok(Shared {
+        Ok(LifeState {
             case: Arc::clone(case),
             life,
             pool,
             wal,
             model: Arc::clone(&self.model),
             disk: self.disk.clone(),
-            mishaps: Arc::clone(mishaps),
+            faults: Arc::clone(faults),
             scans: Arc::clone(&self.scans),
         })
     }
 }
 
-impl Shared {
+impl LifeState {
     fn durable(model: &Model, before: Vec<(u64, Option<(u64, u64)>)>) {
         for (page, version) in before {
             if let Some((version, _)) = version {
-                model.page(page, |known| {
-                    if !known.free {
-                        known.floor = known.floor.max(version);
+                model.page(page, |history| {
+                    if !history.free {
+                        history.floor = history.floor.max(version);
                     }
                 });
             }
         }
     }
 
-    /// Only the disk that is off may make a call fail.
-    fn succeeds<T>(&self, what: &str, outcome: Result<T, Error>) -> Result<T, Off> {
+    /// The value of a call that may fail only if the power is off.
+    fn succeeds<T>(&self, what: &str, outcome: Result<T, PoolError>) -> Result<T, PowerIsOff> {
         outcome.map_err(|error| {
             assert!(self.disk.is_off(), "{what}: {error}");
-            Off
+            PowerIsOff
         })
     }
 
-    /// Every page gets what it lacks; what was promised has to be there before that.
-    fn recover(&self, first: bool) -> Result<(), Off> {
+    /// Recovers every page: checks that durable changes are there, and redoes those that are missing.
+    fn recover(&self, first: bool) -> Result<(), PowerIsOff> {
         if first {
             let pages = &self.case.pages;
             if self.case.grown && !self.case.scattered {
@@ -251,38 +263,38 @@ impl Shared {
         if !self.case.scattered {
             let last = {
                 let mut state = self.model.state();
-                // Also if the power failed before all of them were written.
+                // Even if the power failed before all of them were written.
                 state.in_use.extend(&self.case.pages);
                 state.in_use.last().copied()
             };
-            let wanted = last.map_or(0, |last| last + 1);
-            self.succeeds("the storage grows", self.pool.grow(wanted))?;
+            let pages = last.map_or(0, |last| last + 1);
+            self.succeeds("the storage grows", self.pool.grow(pages))?;
         }
         let pages: Vec<u64> = self.model.state().pages.keys().copied().collect();
         for page in pages {
-            if self.model.page(page, |known| known.free) {
+            if self.model.page(page, |history| history.free) {
                 continue;
             }
             match self.pool.fix_write(page) {
                 Ok(mut guard) => {
-                    self.model.page(page, |known| {
-                        if known.unlogged.is_some() {
-                            known.excused = true;
+                    self.model.page(page, |history| {
+                        if history.unlogged.is_some() {
+                            history.excused = true;
                         }
-                        if known.excused {
-                            known.adopt(Content::of(&guard));
+                        if history.excused {
+                            history.adopt(Content::of(&guard));
                         }
                     });
                     self.redo(&mut guard);
                 }
-                Err(Error::Damaged { damage, .. }) if !self.disk.is_off() => {
-                    let excused = self.model.page(page, |known| known.excused);
+                Err(PoolError::Damaged { damage, .. }) if !self.disk.is_off() => {
+                    let excused = self.model.page(page, |history| history.excused);
                     assert!(
                         !self.case.area || excused,
                         "page {page} is damaged after a crash, although there is a double-write area: {damage}"
                     );
                     self.model.state().tally.damaged += 1;
-                    let mut guard = self.succeeds("a page made anew", self.pool.fix_new(page))?;
+                    let mut guard = self.succeeds("a page filled anew", self.pool.fix_new(page))?;
                     self.rebuild(&mut guard);
                 }
                 Err(error) => self.succeeds("a recovery", Err(error))?,
@@ -292,15 +304,17 @@ impl Shared {
         self.checkpoint()
     }
 
-    fn quiet_for_the_last_time(&self) {
+    fn check_pages_after_all_lives(&self) {
         let pages: Vec<u64> = self.model.state().pages.keys().copied().collect();
         for page in pages {
-            if self.model.page(page, |known| known.free) {
+            if self.model.page(page, |history| history.free) {
                 continue;
             }
             match self.pool.fix_read(page) {
                 Ok(guard) => self.model.check(page, &Content::of(&guard)),
-                Err(error) => panic!("all is over, and page {page} cannot be fixed: {error}"),
+                Err(error) => {
+                    panic!("all lives have ended, and page {page} cannot be fixed: {error}")
+                }
             }
         }
     }

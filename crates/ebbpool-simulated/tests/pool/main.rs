@@ -1,9 +1,9 @@
-//! The pool under simulated threads: one seed decides what they do, in which order they run, what the storage
-//! answers and when the power fails. A model knows what must be found.
+//! The pool under simulated threads: one seed decides what the threads do, in which order they run, which errors the
+//! storage returns and when the power fails. A model knows the content that every page must have.
 //!
-//! `EBBPOOL_SEED=n` runs one seed, `EBBPOOL_SEEDS=n` the seeds from 1 to n, or n seeds from `EBBPOOL_FIRST_SEED`
-//! on; without them the test runs as many as 60 s of processor time allow (`EBBPOOL_SECONDS`). With `EBBPOOL_SURVEY=1` failing seeds
-//! are counted by what they fail with.
+//! `EBBPOOL_SEED=n` runs one seed, `EBBPOOL_SEEDS=n` the seeds from 1 to n, or n seeds from `EBBPOOL_FIRST_SEED` on;
+//! without them the test runs as many seeds as 60 s of processor time allow (`EBBPOOL_SECONDS`). With
+//! `EBBPOOL_SURVEY=1` failing seeds are counted by their kind of failure.
 
 extern crate ebbpool_simulated as ebbpool;
 
@@ -18,7 +18,7 @@ mod wal;
 
 use std::sync::Arc;
 
-use ebbpool_simulation::{Failure, Outcome, Simulation};
+use ebbpool_simulation::{Failure, Simulation, SimulationOutcome};
 
 use case::{Case, Kind};
 use harness::Scenario;
@@ -31,7 +31,7 @@ impl Scenario for Case {
         Case::new(seed)
     }
 
-    fn run(&self, simulation: &Simulation) -> Result<Outcome<Tally>, Failure> {
+    fn run(&self, simulation: &Simulation) -> Result<SimulationOutcome<Tally>, Failure> {
         let case = Arc::new(self.clone());
         simulation.run(move || match case.kind {
             Kind::General | Kind::Chain | Kind::Syncs | Kind::Torn => life::run(&case),
@@ -46,7 +46,7 @@ impl Scenario for Case {
         format!("{:?}", self.kind)
     }
 
-    /// Each without one life, or without some steps of a client.
+    /// Smaller cases, each without one life, or without some steps of a client.
     fn smaller(&self) -> Vec<Self> {
         let mut smaller = Vec::new();
         let mut without = |change: &dyn Fn(&mut Case)| {
@@ -85,7 +85,7 @@ impl Scenario for Case {
 }
 
 #[test]
-fn no_promise_is_broken() {
+fn no_guarantee_is_broken() {
     harness::test::<Case>("-p ebbpool-simulated --test pool");
 }
 

@@ -1,4 +1,4 @@
-//! What every page must hold, and what was promised of it.
+//! The content that every page must have, and which of its changes must survive.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use crate::wal::{RECORD, Record, ZEROS};
 
 pub const SLOTS: usize = 4;
 
-/// What a page says: how often it was changed, and with which LSN and to what last.
+/// The content of a page: its number of changes, the LSN of the last one, and the values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Content {
     pub version: u64,
@@ -39,7 +39,7 @@ impl Content {
         content
     }
 
-    /// Writes it as a program would: bit by bit, and other threads may run in between.
+    /// Writes it as a program would: in parts, so that other threads may run in between.
     pub fn write(&self, bytes: &mut [u8]) {
         let end = bytes.len() - 8;
         let mut put = |at: usize, word: u64| {
@@ -76,18 +76,19 @@ pub struct Page {
     pub states: Vec<Content>,
     /// At least this version survives a crash.
     pub floor: u64,
-    /// Its frame was abandoned or discarded, and what it lost is to be redone. Other threads leave it alone.
+    /// Its frame was abandoned or discarded, and the lost changes have to be redone. Other threads do not use it
+    /// meanwhile.
     pub broken: bool,
-    /// How often it was.
+    /// The number of times that it was broken.
     pub breaks: u64,
-    /// A write of it was acknowledged and never happened, or something else was done to it that a pool
-    /// cannot know: nothing is promised any more.
+    /// A write of it was acknowledged and never happened, or it suffered another fault that a pool cannot notice: it
+    /// is not checked any more.
     pub excused: bool,
     /// Its content does not matter.
     pub free: bool,
-    /// Before this version it was free: what it held then was never needed.
+    /// Before this version it was free, and its content was not needed.
     pub born: u64,
-    /// From this version on it is not in the log alone.
+    /// From this version on it has changes that the log does not have.
     pub unlogged: Option<u64>,
 }
 
@@ -109,7 +110,7 @@ impl Page {
         &self.states[self.states.len() - 1]
     }
 
-    /// Its history begins anew with what is found.
+    /// Begins the history anew with the content found.
     pub fn adopt(&mut self, found: Content) {
         self.states = vec![Content::default(); found.version as usize];
         self.states.push(found);
@@ -124,16 +125,16 @@ impl Page {
 #[derive(Default)]
 pub struct State {
     pub pages: BTreeMap<u64, Page>,
-    /// Records up to here survive.
+    /// Records up to this LSN survive.
     pub acknowledged: Lsn,
-    /// The latest checkpoint's.
+    /// The LSN that the latest checkpoint covers.
     pub covered: Lsn,
-    /// Pages that a caller uses, and so must not be handed out.
+    /// Pages that a client uses, and that must not be allocated.
     pub in_use: BTreeSet<u64>,
     pub tally: Tally,
 }
 
-/// What was met, lest all of it be for nothing.
+/// Counts what happened, so that the test can check that it exercised the interesting cases.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     pub operations: u64,
@@ -163,7 +164,7 @@ impl Tally {
     }
 }
 
-/// See the [module](self). Its lock is no simulated one: what is done under it is no step.
+/// See the [module](self). Its lock is not simulated, so taking it is not a step.
 pub struct Model {
     state: Mutex<State>,
     /// Pages have LSNs.
@@ -182,21 +183,21 @@ impl Model {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at the history of a page.
+    /// Calls `look` with the history of a page.
     pub fn page<R>(&self, page: u64, look: impl FnOnce(&mut Page) -> R) -> R {
         look(self.state().pages.entry(page).or_insert_with(Page::new))
     }
 
-    /// What a thread finds that has a latch of the page.
+    /// Checks the content that a thread found that has a latch of the page.
     pub fn check(&self, page: u64, found: &Content) {
-        self.page(page, |known| {
-            // Without an LSN nothing tells that a write was lost.
-            let unknowable = known.excused && (!self.strict || known.unlogged.is_some());
-            if !known.broken && !known.free && !unknowable {
+        self.page(page, |history| {
+            // Without an LSN a lost write cannot be noticed.
+            let unknowable = history.excused && (!self.strict || history.unlogged.is_some());
+            if !history.broken && !history.free && !unknowable {
                 assert!(
-                    found == known.now(),
-                    "page {page} is not as it was left: {found:?}, and should be {:?}",
-                    known.now()
+                    found == history.now(),
+                    "page {page} has the wrong content: {found:?}, and should be {:?}",
+                    history.now()
                 );
             }
         });
@@ -215,7 +216,7 @@ impl Model {
         }
     }
 
-    /// A crash has left these records. What is later never was.
+    /// Notes the records that a crash has left, and removes later changes from the history.
     pub fn log_was_found(&self, records: &[Record], logged: bool) {
         let end = records.len() as u64 * RECORD;
         let mut state = self.state();
@@ -236,7 +237,7 @@ impl Model {
                 page.states.retain(|state| state.lsn <= end);
             }
             if page.version() < page.born {
-                // That it was handed out is forgotten.
+                // The program has lost the information that it was allocated.
                 page.free = true;
             }
             assert!(

@@ -10,27 +10,27 @@ use ebbpool::{Log, Lsn};
 use ebbpool_simulation::{Mutex, fail, random, step, thread};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::disk::{Mishaps, Troubles};
+use crate::disk::{FaultLog, FaultRates};
 
-/// Bytes of a record: page, version, slot, value, and a checksum over these and its LSN.
+/// The number of bytes of a record: page, version, slot, value, and a checksum over these and its LSN.
 pub const RECORD: u64 = 40;
 
 /// A change of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     pub page: u64,
-    /// Of the page, after the change.
+    /// The version of the page after the change.
     pub version: u64,
     /// [`ZEROS`]: all slots become zero.
     pub slot: u64,
     pub value: u64,
 }
 
-/// In place of a slot.
+/// The slot number of a record that makes all slots zero.
 pub const ZEROS: u64 = u64::MAX;
 
 impl Record {
-    /// An LSN is where in the file its record ends.
+    /// The LSN of a record is the offset in the file at which it ends.
     fn encode(self, lsn: Lsn) -> [u8; RECORD as usize] {
         let mut bytes = [0; RECORD as usize];
         let parts = [self.page, self.version, self.slot, self.value, lsn];
@@ -60,26 +60,26 @@ impl Record {
 pub struct Wal {
     file: FaultyFile,
     state: Mutex<State>,
-    /// Not simulated: the disk asks while it looks for violations, and that is no step.
+    /// Not simulated: the disk reads it while it checks for violations, and that is not a step.
     durable: AtomicU64,
-    /// Its syncs take as long as the pages', and fail on their own.
-    troubles: Troubles,
-    mishaps: Arc<Mishaps>,
+    /// Its syncs take as long as those of the pages, and have faults of their own.
+    fault_rates: FaultRates,
+    faults: Arc<FaultLog>,
 }
 
 struct State {
-    /// Not in the file yet.
+    /// Records that are not in the file yet.
     buffer: Vec<u8>,
     end: Lsn,
 }
 
 impl Wal {
-    /// The log, and what of it has survived. What comes after that is cut off, and this is synced: else
-    /// records that were lost could reappear behind later ones.
+    /// Opens the log, and returns the records that survived. Whatever follows them is cut off, and that is synced:
+    /// otherwise lost records could reappear behind later ones.
     pub fn open(
         file: FaultyFile,
-        troubles: Troubles,
-        mishaps: &Arc<Mishaps>,
+        fault_rates: FaultRates,
+        faults: &Arc<FaultLog>,
     ) -> io::Result<(Wal, Vec<Record>)> {
         let bytes = file.read_all()?;
         let found = bytes.chunks_exact(RECORD as usize).zip(1..);
@@ -95,8 +95,8 @@ impl Wal {
                 end,
             }),
             durable: AtomicU64::new(end),
-            troubles,
-            mishaps: Arc::clone(mishaps),
+            fault_rates,
+            faults: Arc::clone(faults),
         };
         Ok((wal, records))
     }
@@ -128,14 +128,14 @@ impl Log for Wal {
         let written = self.write()?;
         if lsn > written {
             fail(format!(
-                "LSN {lsn} is asked for, and the log ends at {written}"
+                "LSN {lsn} is requested, and the log ends at {written}"
             ));
         }
-        if self.troubles.slow > 0 {
-            thread::sleep(Duration::from_micros(random() % self.troubles.slow));
+        if self.fault_rates.slow > 0 {
+            thread::sleep(Duration::from_micros(random() % self.fault_rates.slow));
         }
-        let often = self.troubles.log_error;
-        if often > 0 && random().is_multiple_of(often) && self.mishaps.happens() {
+        let often = self.fault_rates.log_error;
+        if often > 0 && random().is_multiple_of(often) && self.faults.happens() {
             return Err(io::Error::from_raw_os_error(EIO));
         }
         self.file.sync()?;

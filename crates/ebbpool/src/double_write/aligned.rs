@@ -1,8 +1,8 @@
-//! Buffers as storages want them.
+//! Page buffers with the alignment that storages require.
 
 use crate::frames::ALIGNMENT;
 
-/// Zeroed pages, each of them aligned to [`ALIGNMENT`] or to its size if that is less.
+/// Zeroed pages, each of them aligned to [`ALIGNMENT`], or to its size if that is less.
 pub(super) struct AlignedPages {
     bytes: Vec<u8>,
     start: usize,
@@ -12,7 +12,7 @@ pub(super) struct AlignedPages {
 impl AlignedPages {
     pub(super) fn new(count: usize, page_size: usize) -> Self {
         let bytes = vec![0; count * page_size + ALIGNMENT];
-        // The bytes are never moved: the vector is not made longer.
+        // The bytes are never moved, since the vector does not grow.
         let start = bytes.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
         AlignedPages {
             bytes,

@@ -1,13 +1,13 @@
 //! Golden files: pages and double-write areas as the first release writes them, in `tests/golden/`.
 //!
-//! Every later release has to read them, so a file in that directory never changes once it was released. After a
-//! deliberate change of a format its version is a new one and gets files of its own, under new names:
+//! Every later release has to read them, so a file in that directory never changes once it was released. A deliberate
+//! change of a format makes a new version, which gets files of its own, under new names:
 //!
 //! ```text
 //! cargo test -p ebbpool --lib golden -- --ignored
 //! ```
 //!
-//! writes those that are not there. `docs/formats.md` draws the formats.
+//! writes the files that do not exist yet. `docs/formats.md` draws the formats.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,14 +20,14 @@ use crate::storage::MemoryStorage;
 const PAGE: usize = 512;
 const IDENTITY: u64 = 0x1122_3344_5566_7788;
 
-/// A page as a pool writes it: the payload's bytes count up from a number that page and LSN give.
+/// A page as a pool writes it: the payload's bytes count up from a number that follows from page and LSN.
 fn sealed(page: u64, lsn: u64) -> Vec<u8> {
     let mut bytes: Vec<u8> = (page * 31 + lsn..).take(PAGE).map(|it| it as u8).collect();
     PageFormat::Checked.seal(&mut bytes, page, lsn);
     bytes
 }
 
-/// The first sectors of a page are new, the last are what was there before.
+/// A torn page: its first sectors are new, the last ones are old.
 fn torn(page: u64, lsn: u64) -> Vec<u8> {
     let mut bytes = sealed(page, lsn);
     bytes[PAGE / 2..].fill(0xEE);
@@ -39,8 +39,8 @@ fn pages() -> Vec<u8> {
     [vec![0; PAGE], torn(1, 13), torn(2, 11), sealed(3, 12)].concat()
 }
 
-/// Three batches. The write of page 2 in place fails, so that its image is carried along when the third batch
-/// starts over.
+/// An area with three batches. The write of page 2 in place fails, so that the third batch, which starts over,
+/// carries its image on.
 fn area_of_version_2() -> Vec<u8> {
     let storage = Arc::new(MemoryStorage::new(PAGE));
     let area = DoubleWriteArea::open(Box::new(Arc::clone(&storage)), 6, IDENTITY);
@@ -52,7 +52,9 @@ fn area_of_version_2() -> Vec<u8> {
         let images: Vec<(u64, &[u8])> = numbers
             .zip(aligned.iter().flat_map(|it| it.iter()))
             .collect();
-        let in_place = area.before(&images, || Ok(())).expect("images are safe");
+        let in_place = area
+            .save_images(&images, || Ok(()))
+            .expect("images are safe");
         in_place.finish(written.iter().copied());
     };
     batch(&[(1, 10), (2, 11)], &[1]);
@@ -123,9 +125,9 @@ fn content(storage: &dyn Storage) -> Vec<u8> {
     pages.iter().flatten().copied().collect()
 }
 
-fn record(sequence: u64, links: Option<Links>, images: &[(u64, u64)]) -> Decoded {
+fn record(sequence: u64, links: Option<BatchLinks>, images: &[(u64, u64)]) -> DecodedPage {
     let image = |&(page, lsn): &(u64, u64)| Image::of(page, &sealed(page, lsn));
-    Decoded::Record(Record {
+    DecodedPage::Record(Record {
         sequence,
         batch: sequence,
         links,
@@ -133,26 +135,26 @@ fn record(sequence: u64, links: Option<Links>, images: &[(u64, u64)]) -> Decoded
     })
 }
 
-/// What an area has in each of its pages: a record, or the image of a page as of an LSN.
-enum Place {
-    Record(Decoded),
+/// The content of a page of the area: a record, or the image of a page as of an LSN.
+enum AreaPage {
+    Record(DecodedPage),
     Image(u64, u64),
 }
 
-fn holds(area: &[u8], places: &[Place]) {
-    assert_eq!(area.len(), places.len() * PAGE);
-    for (bytes, place) in area.chunks(PAGE).zip(places) {
-        match place {
-            Place::Record(record) => assert_eq!(Record::decode(bytes), *record),
-            Place::Image(page, lsn) => {
-                assert_eq!(bytes, sealed(*page, *lsn));
-                assert_eq!(Record::decode(bytes), Decoded::None);
+fn holds(area: &[u8], expected: &[AreaPage]) {
+    assert_eq!(area.len(), expected.len() * PAGE);
+    for (bytes, page) in area.chunks(PAGE).zip(expected) {
+        match page {
+            AreaPage::Record(record) => assert_eq!(Record::decode(bytes), *record),
+            AreaPage::Image(number, lsn) => {
+                assert_eq!(bytes, sealed(*number, *lsn));
+                assert_eq!(Record::decode(bytes), DecodedPage::None);
             }
         }
     }
 }
 
-/// Opens the pages with an area, and compares all that is restored.
+/// Opens the pages with an area, restores them, and compares all pages.
 fn restores(area: &str, identity: u64) {
     let data = storage(&golden("pages"));
     let area = DoubleWriteArea::open(Box::new(storage(&golden(area))), 0, identity);
@@ -183,7 +185,7 @@ fn pages_of_the_first_release_are_read() {
 #[test]
 fn an_area_of_version_2_is_read_and_restores() {
     let links = |before, carries_on| {
-        Some(Links {
+        Some(BatchLinks {
             before,
             carries_on,
             identity: IDENTITY,
@@ -192,14 +194,14 @@ fn an_area_of_version_2_is_read_and_restores() {
     holds(
         &golden("double-write-2"),
         &[
-            Place::Record(record(1, links(None, true), &[(1, 10), (2, 11)])),
-            Place::Image(1, 10),
-            Place::Image(2, 11),
-            Place::Record(record(2, links(Some(1), false), &[(3, 12)])),
-            Place::Image(3, 12),
-            Place::Record(record(3, links(Some(2), true), &[(2, 11), (1, 13)])),
-            Place::Image(2, 11),
-            Place::Image(1, 13),
+            AreaPage::Record(record(1, links(None, true), &[(1, 10), (2, 11)])),
+            AreaPage::Image(1, 10),
+            AreaPage::Image(2, 11),
+            AreaPage::Record(record(2, links(Some(1), false), &[(3, 12)])),
+            AreaPage::Image(3, 12),
+            AreaPage::Record(record(3, links(Some(2), true), &[(2, 11), (1, 13)])),
+            AreaPage::Image(2, 11),
+            AreaPage::Image(1, 13),
         ],
     );
     restores("double-write-2", IDENTITY);
@@ -210,11 +212,11 @@ fn an_area_of_version_1_is_read_and_restores() {
     holds(
         &golden("double-write-1"),
         &[
-            Place::Record(record(1, None, &[(1, 10), (2, 11)])),
-            Place::Image(1, 10),
-            Place::Image(2, 11),
-            Place::Record(record(2, None, &[(1, 13)])),
-            Place::Image(1, 13),
+            AreaPage::Record(record(1, None, &[(1, 10), (2, 11)])),
+            AreaPage::Image(1, 10),
+            AreaPage::Image(2, 11),
+            AreaPage::Record(record(2, None, &[(1, 13)])),
+            AreaPage::Image(1, 13),
         ],
     );
     restores("double-write-1", 0);
@@ -232,7 +234,7 @@ fn golden_files_are_what_is_written_today() {
 }
 
 #[test]
-#[ignore = "writes the golden files that are not there"]
+#[ignore = "writes the golden files that do not exist"]
 fn write_golden_files() {
     for (name, bytes) in all() {
         if !path(name).exists() {

@@ -1,30 +1,30 @@
-//! Pages that a crash tore, restored from a second place that they were written to before.
+//! The double-write area: restores pages that a crash tore, from images that were written to a second place before.
 //!
-//! Images lie one after the other, each *batch* behind *records*, pages that list them. A batch is synced
-//! before its pages are written in place. Where the next batch would lie behind the area's length, the
-//! data is synced and the next batch *starts over* from an earlier place. What makes this right:
+//! Images lie one after the other. Each *batch* of images follows *records*, which are pages that list the images. A
+//! batch is synced before its pages are written in place. If the next batch would lie behind the area's length, the
+//! data is synced and the next batch *starts over* from an earlier place. The invariants, which other modules cite by
+//! number:
 //!
 //! 1. A page is written in place only after its image, and the record that lists it, have been synced.
-//! 2. An image is *needed* from then on until its page was written in place without an error, and synced;
-//!    or until a later image of the same page is in the area, which is needed in its place. A write that
-//!    failed may have torn the page, and so keeps the image needed however often the data is synced.
-//! 3. Only the batch that starts over lies where images were before. It begins when no page is being
-//!    written in place and all that were written have been synced, so that by 2 the images that are needed
-//!    are those of failed writes. It has these images too (it *carries on*), or newer ones of the same
-//!    pages, and lies where none of the batches lies that may have to be found if it does not arrive
-//!    whole. If no image is needed it may lie anywhere.
-//! 4. Each record names the last record of the batch before it, but for one that starts over with nothing
-//!    needed. Numbers of records never come again, also not those of batches that could not be written.
-//! 5. So from the record with the highest number, back to the first batch that carries on and is not the
-//!    last batch, are all images that are needed, later ones of a page first. Only the last batch may not
-//!    be whole, and then none of its pages was written in place.
+//! 2. An image is *needed* from then on until its page was written in place without an error, and synced; or until a
+//!    later image of the same page is in the area, which is needed in its place. A write that failed may have torn
+//!    the page, and so the image stays needed however often the data is synced.
+//! 3. Only a batch that starts over overwrites older images. It begins when no page is being written in place and all
+//!    pages that were written have been synced, so that by 2 only the images of failed writes are needed. The batch
+//!    contains these images too (it *carries on*), or newer ones of the same pages. It does not overlap any batch
+//!    that is needed if it is not written whole itself. If no image is needed it may lie anywhere.
+//! 4. Each record names the last record of the batch before it, except in a batch that starts over when no image is
+//!    needed. Numbers of records are never used again, not even those of batches that could not be written.
+//! 5. So all images that are needed are found by following the records back from the one with the highest number to
+//!    the first batch that carries on and is not the last batch; later images of a page are found first. Only the
+//!    last batch may not be whole, and then none of its pages was written in place.
 //!
-//! An image is restored only where the page in place is not whole, and only the latest that there is.
+//! An image is restored only if the page in place is not whole, and only the latest image of the page.
 //!
 //! A writer does, in this order:
 //!
 //! ```text
-//! let in_place = area.before(&images, || data.sync())?;   // nothing is written in place on an error
+//! let in_place = area.save_images(&images, || data.sync())?;   // nothing is written in place on an error
 //! data.write(&mut writes);
 //! in_place.finish(pages_written_without_an_error);
 //! ```
@@ -34,12 +34,12 @@
 //! ```text
 //! let mark = area.mark();
 //! data.sync()?;
-//! area.settled(mark);
+//! area.note_synced(mark);
 //! ```
 //!
-//! All writes of the data have to go through the same area: images are believed to be the latest of their
-//! pages. Syncs of the data must not overlap, or one that succeeds proves nothing: a kernel reports a failure
-//! once.
+//! All writes of the data have to go through the same area, which takes its images for the latest of their pages.
+//! Syncs of the data must not overlap: otherwise a sync that succeeds proves nothing, because a kernel reports a
+//! failure only once.
 
 mod aligned;
 #[cfg(test)]
@@ -53,127 +53,125 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::ops::Range;
 
-use crate::error::Error;
+use crate::error::PoolError;
 use crate::page::{Damage, PageFormat};
 use crate::storage::{Read, Storage, Write};
 use crate::sync::{Condvar, Mutex};
 
 use aligned::AlignedPages;
-use record::{Decoded, FARTHEST, Image, LEAST_PAGE, Links, Record, VERSION_NOW, capacity};
+use record::{BatchLinks, DecodedPage, FARTHEST, Image, LEAST_PAGE, Record, VERSION_NOW, capacity};
 
-/// Pages of the area that are read at a time.
+/// The number of pages of the area that are read at a time.
 const READ_AT_ONCE: u64 = 64;
 
-/// A small storage that takes the images of pages before they are written in place, so that of each
-/// page one of the two is whole after a crash.
+/// A small storage for the images of pages, which are written before the pages are written in place. So after a crash
+/// either the page or its image is whole.
 ///
-/// That is one more write of each page and one sync of a batch. Places are used again only after the
-/// data was synced, and the images of pages that could not be written in place are kept until they
-/// could. InnoDB's doublewrite buffer works so.
+/// This costs one more write of each page and one sync of each batch. Room is reused only after the data was synced,
+/// and the images of pages that could not be written in place remain until the pages are written. InnoDB's
+/// doublewrite buffer works in the same way.
 ///
-/// A pool that was opened with [`PoolOptions::double_write`](crate::PoolOptions::double_write) writes to
-/// the area, and restores from it when it is opened. What is public here is for programs that open data
-/// and area without a pool: [`restore`](Self::restore) comes first, before anything is read, and
-/// [`retire`](Self::retire) when the data is to be written without the area from then on.
+/// A pool that is opened with [`PoolOptions::double_write`](crate::PoolOptions::double_write) writes to the area, and
+/// restores pages from it when it is opened. The public functions are for programs that open data and area without a
+/// pool: call [`restore`](Self::restore) before anything is read, and [`retire`](Self::retire) before the data is
+/// written without the area.
 pub struct DoubleWriteArea {
     storage: Box<dyn Storage>,
-    /// Pages after which a batch starts over.
+    /// The number of pages after which a batch starts over.
     length: u64,
-    /// Of the data, 0 for none.
+    /// The identity of the data, 0 for none.
     identity: u64,
-    end: Mutex<End>,
-    batches: Mutex<Batches>,
+    end: Mutex<AreaEnd>,
+    batches: Mutex<BatchStates>,
     written: Condvar,
 }
 
-/// Where the area goes on.
-struct End {
-    /// The pages of the latest batch that carries on and of those after it.
+/// Where the next batch of the area begins.
+struct AreaEnd {
+    /// The pages of the latest batch that carries on and of the batches after it.
     used: Range<u64>,
-    /// What the next record is to be numbered.
+    /// The number of the next record.
     sequence: u64,
     /// The last record of the latest batch.
     last: Option<u64>,
     /// The data has been synced since the last batch was written in place: the next one starts over.
     starts_over: bool,
-    /// Why nothing can be trusted any more.
+    /// Why the area takes no more images.
     broken: Option<String>,
 }
 
-/// Batches whose images are safe.
+/// Batches whose images are synced.
 #[derive(Default)]
-struct Batches {
+struct BatchStates {
     begun: u64,
-    /// Those that are being written in place.
+    /// The number of batches whose pages are being written in place.
     in_place: usize,
-    /// Pages that they took, lists included.
+    /// The number of pages that all batches took, lists included.
     pages: u64,
-    /// Where the images are of pages that are being written in place, and of those for which that
-    /// failed.
-    needed: HashMap<u64, Saved>,
+    /// The images of pages that are being written in place, and of pages for which that failed.
+    needed: HashMap<u64, SavedImage>,
 }
 
 /// An image in the area.
 #[derive(Clone, Copy)]
-struct Saved {
+struct SavedImage {
     at: u64,
     image: Image,
 }
 
-/// A batch that is being written in place: until this is dropped its images are kept, and after that
-/// those of the pages that [`finish`](Self::finish) was not told of.
+/// A batch whose pages are being written in place. Until this is dropped all of its images remain; afterwards the
+/// images of the pages that were not passed to [`finish`](Self::finish) remain.
 #[must_use = "the images may be overwritten as soon as this is finished; keep it until the pages are written"]
-pub(crate) struct InPlace<'a> {
+pub(crate) struct InPlaceWrites<'a> {
     area: &'a DoubleWriteArea,
-    /// With where their images are.
+    /// The pages, and where their images are.
     pages: Vec<(u64, u64)>,
 }
 
-/// What a sync that begins now will cover. See [`DoubleWriteArea::mark`].
+/// The batches that a sync covers if it begins now. See [`DoubleWriteArea::mark`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Mark {
+pub(crate) struct SyncMark {
     begun: u64,
     quiet: bool,
 }
 
-/// A place where an image may be.
+/// An image that may be restored, and its batch.
 #[derive(Clone, Copy)]
-struct Candidate {
-    saved: Saved,
+struct ImageCandidate {
+    saved: SavedImage,
     batch: u64,
 }
 
 /// A record, and where it is.
-struct Placed {
+struct PlacedRecord {
     at: u64,
     record: Record,
 }
 
 impl DoubleWriteArea {
-    /// An area of `length` pages, of the data's page size. It grows if a batch needs more: one page
-    /// for each of the batch's, and a few for the lists; and for the images of pages that cannot be
-    /// written in place.
+    /// Opens an area of `length` pages, of the data's page size. It grows if a batch needs more: one page for each
+    /// page of the batch, a few for the lists, and one for each image of a page that cannot be written in place.
     ///
-    /// `identity` is a number of the data's own, 0 if it has none. It is kept in the area, which is
-    /// refused from then on for data with another one: pages would be overwritten with images of
-    /// other data. A copy of the data keeps its identity.
+    /// `identity` is a number that identifies the data, 0 if it has none. The area stores it, and refuses data with
+    /// another identity from then on: pages would be overwritten with images of other data. A copy of the data has
+    /// the same identity.
     ///
     /// # Errors
     ///
-    /// [`Error::Options`] if pages are too small or the area was written by a later version,
-    /// [`Error::ForeignArea`] if it belongs to other data, [`Error::Grow`] and [`Error::Storage`] if
+    /// [`PoolError::Options`] if pages are too small or the area was written by a later version,
+    /// [`PoolError::ForeignArea`] if it belongs to other data, [`PoolError::Grow`] and [`PoolError::Storage`] if
     /// the storage fails.
-    pub fn open(storage: Box<dyn Storage>, length: u64, identity: u64) -> Result<Self, Error> {
+    pub fn open(storage: Box<dyn Storage>, length: u64, identity: u64) -> Result<Self, PoolError> {
         let page_size = storage.page_size();
         if page_size < LEAST_PAGE {
-            return Err(Error::Options(format!(
+            return Err(PoolError::Options(format!(
                 "the double-write area needs pages of at least {LEAST_PAGE} bytes, not {page_size}"
             )));
         }
         let pages = storage.pages().map_err(unreadable)?;
         if pages < length {
             let grown = storage.grow(length);
-            grown.map_err(|source| Error::Grow {
+            grown.map_err(|source| PoolError::Grow {
                 pages: length,
                 source,
             })?;
@@ -182,7 +180,7 @@ impl DoubleWriteArea {
             storage,
             length,
             identity,
-            end: Mutex::new(End {
+            end: Mutex::new(AreaEnd {
                 // Full, so that the data is synced before the first image is overwritten.
                 used: 0..length.max(pages),
                 sequence: 1,
@@ -193,7 +191,7 @@ impl DoubleWriteArea {
             batches: Mutex::default(),
             written: Condvar::new(),
         };
-        // Of all records there are, those that are not needed any more included (4).
+        // All records count, also those that are not needed any more (4).
         let records = area.records()?;
         let Some(latest) = records.iter().max_by_key(|it| it.record.sequence) else {
             return Ok(area);
@@ -203,22 +201,22 @@ impl DoubleWriteArea {
         Ok(area)
     }
 
-    fn check_identity(&self, latest: &Record) -> Result<(), Error> {
+    fn check_identity(&self, latest: &Record) -> Result<(), PoolError> {
         match latest.links {
             Some(links) if links.identity != 0 && links.identity != self.identity => {
-                Err(Error::ForeignArea {
+                Err(PoolError::ForeignArea {
                     area: self.storage.describe(),
                     found: links.identity,
                     expected: self.identity,
                 })
             }
-            // An area from before the data had an identity is taken for its own.
+            // An area that was written before the data had an identity is accepted.
             _ => Ok(()),
         }
     }
 
-    /// All records that are in the area, needed or not.
-    fn records(&self) -> Result<Vec<Placed>, Error> {
+    /// All records in the area, needed or not.
+    fn records(&self) -> Result<Vec<PlacedRecord>, PoolError> {
         let pages = self.storage.pages().map_err(unreadable)?;
         let mut records = Vec::new();
         let mut at = 0;
@@ -228,14 +226,14 @@ impl DoubleWriteArea {
             self.read(at, &mut buffers)?;
             for (bytes, at) in buffers.iter().zip(at..) {
                 match Record::decode(bytes) {
-                    Decoded::Record(record) => records.push(Placed { at, record }),
-                    Decoded::Newer(version) => {
-                        return Err(Error::Options(format!(
+                    DecodedPage::Record(record) => records.push(PlacedRecord { at, record }),
+                    DecodedPage::Newer(version) => {
+                        return Err(PoolError::Options(format!(
                             "the double-write area is of version {version}, and this program knows \
                              versions up to {VERSION_NOW}; open it with the program that wrote it"
                         )));
                     }
-                    Decoded::None => {}
+                    DecodedPage::None => {}
                 }
             }
             at += count;
@@ -243,23 +241,23 @@ impl DoubleWriteArea {
         Ok(records)
     }
 
-    fn read(&self, from: u64, into: &mut AlignedPages) -> Result<(), Error> {
+    fn read(&self, from: u64, into: &mut AlignedPages) -> Result<(), PoolError> {
         read_pages(&*self.storage, from, into).map_err(|(_, source)| unreadable(source))
     }
 
-    /// Makes the images of a batch safe, before the batch is written in place. If there is no room
-    /// it waits for batches that are being written and has the data synced by `sync_data`, which
-    /// may use all of the area but this function.
+    /// Writes and syncs the images of a batch, before the batch is written in place. If there is no room it waits for
+    /// batches that are being written in place, and then calls `sync_data` to sync the data. `sync_data` may call all
+    /// functions of the area except this one.
     ///
     /// # Errors
     ///
-    /// If the area cannot be written or the data not be synced; nothing may be written in place
-    /// then. After a failed sync of the area it fails for ever.
-    pub(crate) fn before(
+    /// If the area cannot be written or the data cannot be synced: then nothing may be written in place. After a
+    /// failed sync of the area every call fails.
+    pub(crate) fn save_images(
         &self,
         pages: &[(u64, &[u8])],
         sync_data: impl FnOnce() -> io::Result<()>,
-    ) -> io::Result<InPlace<'_>> {
+    ) -> io::Result<InPlaceWrites<'_>> {
         let end = &mut *self.end.lock();
         if let Some(cause) = &end.broken {
             let why = format!("the double-write area could not be synced once: {cause}; reopen it");
@@ -269,7 +267,7 @@ impl DoubleWriteArea {
         {
             self.wait_for_writers();
             sync_data()?;
-            // Until the next batch is in the area: none is begun before.
+            // This stays set until the next batch is in the area: no other batch begins before.
             end.starts_over = true;
         }
         let (needed, carried) = match end.starts_over {
@@ -283,11 +281,11 @@ impl DoubleWriteArea {
         let images: Vec<(u64, &[u8])> = carried.chain(pages.iter().copied()).collect();
         let room = self.room_for(images.len());
         let at = match end.starts_over && (!needed || room <= end.used.start) {
-            // Before those that are needed, if any is (3).
+            // In front of the images that are needed, if any is (3).
             true => 0,
             false => end.used.end,
         };
-        let links = Links {
+        let links = BatchLinks {
             before: end.last.filter(|_| needed),
             carries_on: end.starts_over,
             identity: self.identity,
@@ -298,7 +296,7 @@ impl DoubleWriteArea {
             return Err(io::Error::other(why));
         }
         let lists = room - images.len() as u64;
-        // Also if this fails, for some of it may be in the area then (4).
+        // Even if the write fails, because part of the batch may be in the area then (4).
         end.sequence += lists;
         let saved = self.write(at, first, links, &images)?;
         if let Err(error) = self.storage.sync() {
@@ -319,29 +317,29 @@ impl DoubleWriteArea {
         batches.pages += room;
         let saved = saved.iter().map(|it| (it.image.page, *it));
         batches.needed.extend(saved);
-        Ok(InPlace {
+        Ok(InPlaceWrites {
             area: self,
             pages: own.collect(),
         })
     }
 
-    /// Pages that a batch takes.
+    /// The number of pages that a batch takes.
     fn room_for(&self, images: usize) -> u64 {
         (images + images.div_ceil(capacity(self.storage.page_size()))) as u64
     }
 
-    /// Whether an image is needed while no page is being written in place, and those of them that the
-    /// batch to come has no newer ones of.
-    fn carried(&self, coming: &[(u64, &[u8])]) -> io::Result<(bool, Vec<(u64, AlignedPages)>)> {
-        let mut needed: Vec<Saved> = self.batches.lock().needed.values().copied().collect();
+    /// While no page is being written in place: whether any image is needed, and those of the needed images of which
+    /// the next batch has no newer ones.
+    fn carried(&self, next_batch: &[(u64, &[u8])]) -> io::Result<(bool, Vec<(u64, AlignedPages)>)> {
+        let mut needed: Vec<SavedImage> = self.batches.lock().needed.values().copied().collect();
         if needed.is_empty() {
             return Ok((false, Vec::new()));
         }
-        let coming: HashSet<u64> = coming.iter().map(|&(page, _)| page).collect();
-        needed.retain(|it| !coming.contains(&it.image.page));
+        let next_batch: HashSet<u64> = next_batch.iter().map(|&(page, _)| page).collect();
+        needed.retain(|it| !next_batch.contains(&it.image.page));
         needed.sort_unstable_by_key(|it| it.image.page);
         let mut carried = Vec::with_capacity(needed.len());
-        for Saved { at, image } in needed {
+        for SavedImage { at, image } in needed {
             let mut bytes = AlignedPages::new(1, self.storage.page_size());
             let read = read_pages(&*self.storage, at, &mut bytes);
             read.map_err(|(_, error)| in_area("read", &error))?;
@@ -381,9 +379,9 @@ impl DoubleWriteArea {
         &self,
         at: u64,
         first: u64,
-        links: Links,
+        links: BatchLinks,
         pages: &[(u64, &[u8])],
-    ) -> io::Result<Vec<Saved>> {
+    ) -> io::Result<Vec<SavedImage>> {
         let page_size = self.storage.page_size();
         let most = capacity(page_size);
         let chunks = pages.chunks(most);
@@ -400,7 +398,7 @@ impl DoubleWriteArea {
             };
             record.encode(list);
             let places = (list_at + 1..).zip(&record.images);
-            saved.extend(places.map(|(at, &image)| Saved { at, image }));
+            saved.extend(places.map(|(at, &image)| SavedImage { at, image }));
             list_at += record.pages();
         }
         let buffers = lists.iter().zip(chunks).flat_map(|(list, chunk)| {
@@ -426,19 +424,19 @@ impl DoubleWriteArea {
         failed.map_or(Ok(()), |error| Err(in_area("written", &error)))
     }
 
-    /// To be taken right before the data is synced: which batches that will cover.
-    pub(crate) fn mark(&self) -> Mark {
+    /// Takes the mark of a sync, right before the data is synced: it says which batches the sync covers.
+    pub(crate) fn mark(&self) -> SyncMark {
         let batches = self.batches.lock();
-        Mark {
+        SyncMark {
             begun: batches.begun,
             quiet: batches.in_place == 0,
         }
     }
 
-    /// The data has been synced since the mark was taken. If no batch was being written then or has
-    /// begun since, the next one starts over; else the area goes on filling up.
-    pub(crate) fn settled(&self, mark: Mark) {
-        // A thread that has the lock is about to begin a batch.
+    /// Notes that the data has been synced since the mark was taken. If no batch was being written then or has begun
+    /// since, the next batch starts over; otherwise the area goes on filling up.
+    pub(crate) fn note_synced(&self, mark: SyncMark) {
+        // If another thread has the lock, it is about to begin a batch.
         if let Some(mut end) = self.end.try_lock()
             && mark.quiet
             && self.batches.lock().begun == mark.begun
@@ -447,23 +445,22 @@ impl DoubleWriteArea {
         }
     }
 
-    /// Writes back the image of each page that is not whole in place, or cannot be read there, and syncs
-    /// the data; answers which pages these were, in ascending order. It can be repeated, also after a crash that
-    /// interrupted it.
+    /// Writes back the image of each page that is not whole in place, or cannot be read there, and syncs the data.
+    /// Returns these pages, in ascending order. It can be repeated, also after a crash that interrupted it.
     ///
     /// # Errors
     ///
-    /// [`Error::Options`] if the pages have no checksum ([`PageFormat::Raw`]) or not the size of the
-    /// area's; [`Error::Read`] if a page cannot be read and has no whole image, and
-    /// [`Error::Storage`] if a storage fails otherwise.
-    pub fn restore(&self, data: &dyn Storage, format: PageFormat) -> Result<Vec<u64>, Error> {
+    /// [`PoolError::Options`] if the pages have no checksum ([`PageFormat::Raw`]) or another size than the area's;
+    /// [`PoolError::Read`] if a page cannot be read and has no whole image, and [`PoolError::Storage`] if a storage
+    /// fails otherwise.
+    pub fn restore(&self, data: &dyn Storage, format: PageFormat) -> Result<Vec<u64>, PoolError> {
         let page_size = self.storage.page_size();
         if format != PageFormat::Checked {
             let why = "torn pages are found by their checksums, so a double-write area needs PageFormat::Checked";
-            return Err(Error::Options(why.into()));
+            return Err(PoolError::Options(why.into()));
         }
         if data.page_size() != page_size {
-            return Err(Error::Options(format!(
+            return Err(PoolError::Options(format!(
                 "pages of the double-write area have {page_size} bytes, and those of the data {}",
                 data.page_size()
             )));
@@ -474,11 +471,11 @@ impl DoubleWriteArea {
         pages.sort_unstable();
         let mut restored = Vec::new();
         for page in pages {
-            // A page that cannot be read is torn too: a write that failed may have left it so.
+            // A page that cannot be read counts as torn: a write that failed may have left it so.
             let torn = match is_torn(data, page) {
                 Ok(false) => continue,
                 Ok(true) => Ok(()),
-                Err(unreadable @ Error::Read { .. }) => Err(unreadable),
+                Err(unreadable @ PoolError::Read { .. }) => Err(unreadable),
                 Err(error) => return Err(error),
             };
             match self.restore_page(data, page, &candidates[&page], last_batch)? {
@@ -486,29 +483,29 @@ impl DoubleWriteArea {
                 false => torn?,
             }
         }
-        data.sync().map_err(|source| Error::Storage {
+        data.sync().map_err(|source| PoolError::Storage {
             what: "the data cannot be synced after torn pages were restored; reopen it",
             source,
         })?;
-        // All pages are whole in place, but for those of which there is no image.
+        // All pages are whole in place, except those without an image.
         end.starts_over = true;
         Ok(restored)
     }
 
-    /// [Restores](Self::restore) torn pages for the last time, and makes the area forget its images:
-    /// the data may be written without it from then on, and with it again after that.
+    /// [Restores](Self::restore) torn pages for the last time, and empties the area. From then on the data may be
+    /// written without the area, and later with it again.
     ///
     /// # Errors
     ///
     /// As [`restore`](Self::restore).
-    pub fn retire(self, data: &dyn Storage, format: PageFormat) -> Result<Vec<u64>, Error> {
+    pub fn retire(self, data: &dyn Storage, format: PageFormat) -> Result<Vec<u64>, PoolError> {
         let restored = self.restore(data, format)?;
         let number = self.end.lock().sequence;
         if number > 1 {
             let record = Record {
                 sequence: number,
                 batch: number,
-                links: Some(Links {
+                links: Some(BatchLinks {
                     before: None,
                     carries_on: true,
                     identity: self.identity,
@@ -519,7 +516,7 @@ impl DoubleWriteArea {
             list.iter_mut().for_each(|list| record.encode(list));
             let written = self.write_pages(0, list.iter());
             let emptied = written.and_then(|()| self.storage.sync());
-            emptied.map_err(|source| Error::Storage {
+            emptied.map_err(|source| PoolError::Storage {
                 what: "the double-write area cannot be emptied",
                 source,
             })?;
@@ -527,40 +524,40 @@ impl DoubleWriteArea {
         Ok(restored)
     }
 
-    /// Where the images of each page are, latest first, and which batch is the last one.
-    fn candidates(&self) -> Result<(HashMap<u64, Vec<Candidate>>, u64), Error> {
+    /// The images of each page, latest first, and the number of the last batch.
+    fn candidates(&self) -> Result<(HashMap<u64, Vec<ImageCandidate>>, u64), PoolError> {
         let records = self.records()?;
         let latest = records.iter().max_by_key(|it| it.record.sequence);
         let (last_batch, live) = match latest {
             None => (0, Vec::new()),
             Some(latest) if latest.record.links.is_some() => {
-                (latest.record.batch, linked(&records, latest))
+                (latest.record.batch, linked_records(&records, latest))
             }
             Some(_) => {
-                let live = in_a_row(&records);
+                let live = consecutive_records(&records);
                 (live.first().map_or(0, |latest| latest.record.batch), live)
             }
         };
-        let mut found: HashMap<u64, Vec<Candidate>> = HashMap::new();
-        for Placed { at, record } in live {
+        let mut found: HashMap<u64, Vec<ImageCandidate>> = HashMap::new();
+        for PlacedRecord { at, record } in live {
             for (&image, at) in record.images.iter().zip(at + 1..) {
-                let saved = Saved { at, image };
+                let saved = SavedImage { at, image };
                 let batch = record.batch;
                 let candidates = found.entry(image.page).or_default();
-                candidates.push(Candidate { saved, batch });
+                candidates.push(ImageCandidate { saved, batch });
             }
         }
         Ok((found, last_batch))
     }
 
-    /// False if there is no whole image of the page.
+    /// Restores a page from its latest whole image; false if there is none.
     fn restore_page(
         &self,
         data: &dyn Storage,
         page: u64,
-        candidates: &[Candidate],
+        candidates: &[ImageCandidate],
         last_batch: u64,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, PoolError> {
         let mut image = AlignedPages::new(1, self.storage.page_size());
         for candidate in candidates {
             self.read(candidate.saved.at, &mut image)?;
@@ -570,8 +567,8 @@ impl DoubleWriteArea {
                 write_page(data, page, bytes)?;
                 return Ok(true);
             }
-            // Only the images of the last batch need not be whole (5). An image before a lost one is
-            // older than the page should be.
+            // Only the images of the last batch may not be whole (5). An image before a damaged one is older than the
+            // page should be.
             if candidate.batch != last_batch {
                 break;
             }
@@ -580,9 +577,9 @@ impl DoubleWriteArea {
     }
 }
 
-impl InPlace<'_> {
-    /// The images of these pages are no longer needed once the data is synced: they were written in
-    /// place without an error. Those of the batch's other pages are kept.
+impl InPlaceWrites<'_> {
+    /// Ends the batch. `written` are the pages that were written in place without an error: their images are no
+    /// longer needed once the data is synced. The images of the batch's other pages remain.
     pub(crate) fn finish(self, written: impl IntoIterator<Item = u64>) {
         let written: HashSet<u64> = written.into_iter().collect();
         let mut batches = self.area.batches.lock();
@@ -598,7 +595,7 @@ impl InPlace<'_> {
     }
 }
 
-impl Drop for InPlace<'_> {
+impl Drop for InPlaceWrites<'_> {
     fn drop(&mut self) {
         let mut batches = self.area.batches.lock();
         batches.in_place -= 1;
@@ -609,8 +606,11 @@ impl Drop for InPlace<'_> {
 }
 
 /// The records whose images may be needed (5), the latest first.
-fn linked<'r>(records: &'r [Placed], latest: &'r Placed) -> Vec<&'r Placed> {
-    let mut batches: HashMap<u64, Vec<&Placed>> = HashMap::new();
+fn linked_records<'r>(
+    records: &'r [PlacedRecord],
+    latest: &'r PlacedRecord,
+) -> Vec<&'r PlacedRecord> {
+    let mut batches: HashMap<u64, Vec<&PlacedRecord>> = HashMap::new();
     for placed in records {
         batches.entry(placed.record.batch).or_default().push(placed);
     }
@@ -620,7 +620,7 @@ fn linked<'r>(records: &'r [Placed], latest: &'r Placed) -> Vec<&'r Placed> {
         let number = last.record.batch;
         let mut batch = batches.remove(&number).unwrap_or_default();
         batch.sort_unstable_by_key(|it| Reverse(it.record.sequence));
-        // Where a record is lost, later images of older records' pages may be, too.
+        // If a record is missing, later images of pages of older records may be missing too.
         let is_whole = batch.len() as u64 > last.record.sequence - number;
         let is_last = number == latest.record.batch;
         live.append(&mut batch);
@@ -639,10 +639,10 @@ fn linked<'r>(records: &'r [Placed], latest: &'r Placed) -> Vec<&'r Placed> {
     }
 }
 
-/// The records of version 1 that may be needed, the latest first: from the first page on, each behind the
+/// The records of version 1 that may be needed, the latest first: they begin at the first page, each behind the
 /// images of the one before.
-fn in_a_row(records: &[Placed]) -> Vec<&Placed> {
-    let mut live: Vec<&Placed> = Vec::new();
+fn consecutive_records(records: &[PlacedRecord]) -> Vec<&PlacedRecord> {
+    let mut live: Vec<&PlacedRecord> = Vec::new();
     let mut at = 0;
     while let Some(next) = records.iter().find(|it| it.at == at)
         && live
@@ -656,13 +656,14 @@ fn in_a_row(records: &[Placed]) -> Vec<&Placed> {
     live
 }
 
-fn is_torn(data: &dyn Storage, page: u64) -> Result<bool, Error> {
+fn is_torn(data: &dyn Storage, page: u64) -> Result<bool, PoolError> {
     let mut buffer = AlignedPages::new(1, data.page_size());
-    read_pages(data, page, &mut buffer).map_err(|(page, source)| Error::Read { page, source })?;
+    read_pages(data, page, &mut buffer)
+        .map_err(|(page, source)| PoolError::Read { page, source })?;
     let checked = buffer.iter().next();
     let checked = checked.map(|bytes| PageFormat::Checked.check(bytes, page));
     match checked {
-        Some(Err(damage @ Damage::Newer(_))) => Err(Error::Damaged { page, damage }),
+        Some(Err(damage @ Damage::Newer(_))) => Err(PoolError::Damaged { page, damage }),
         Some(Err(_)) => Ok(true),
         _ => Ok(false),
     }
@@ -688,7 +689,7 @@ fn read_pages(
     failed.map_or(Ok(()), Err)
 }
 
-fn write_page(data: &dyn Storage, page: u64, buffer: &[u8]) -> Result<(), Error> {
+fn write_page(data: &dyn Storage, page: u64, buffer: &[u8]) -> Result<(), PoolError> {
     let mut writes = [Write {
         page,
         buffer,
@@ -696,14 +697,14 @@ fn write_page(data: &dyn Storage, page: u64, buffer: &[u8]) -> Result<(), Error>
     }];
     data.write(&mut writes);
     let [write] = writes;
-    write.outcome.map_err(|source| Error::Storage {
+    write.outcome.map_err(|source| PoolError::Storage {
         what: "a torn page cannot be restored",
         source,
     })
 }
 
-fn unreadable(source: io::Error) -> Error {
-    Error::Storage {
+fn unreadable(source: io::Error) -> PoolError {
+    PoolError::Storage {
         what: "the double-write area cannot be read",
         source,
     }

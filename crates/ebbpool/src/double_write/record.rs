@@ -2,8 +2,8 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Where the parts begin: checksum over all after it, sequence number, batch, magic, version, count,
-/// link to the batch before, identity of the data, entries.
+/// Where the fields begin: sequence number, batch, magic, version, count, link to the batch before, identity of the
+/// data, entries. The checksum is first, over all bytes after it.
 const SEQUENCE: usize = 8;
 const BATCH: usize = 16;
 const MAGIC: usize = 24;
@@ -14,14 +14,14 @@ const IDENTITY: usize = 40;
 const ENTRIES: usize = 48;
 const ENTRY: usize = 16;
 
-/// In version 1 the count was as long as count and link, and entries began where the identity is.
+/// In version 1 the count took the bytes of count and link, and the entries began where the identity is now.
 const ENTRIES_OF_VERSION_1: usize = 40;
 
-/// Where a page of a pool has its own, another one: an image is never taken for a record.
+/// At the place of the magic bytes of a page, and different from them: so an image is never taken for a record.
 const MAGIC_BYTES: [u8; 4] = *b"EbbD";
 pub(super) const VERSION_NOW: u32 = 2;
 
-/// No area lives to see a higher number; so what comes after it can be numbered too.
+/// Higher numbers are refused, so that the records after this one can be numbered too. No area reaches this number.
 const HIGHEST: u64 = 1 << 62;
 
 /// The bit of a link that says that the batch carries on.
@@ -30,49 +30,49 @@ const CARRIES_ON: u32 = 1 << 31;
 /// The least bytes of a page in which a record of one image fits.
 pub(super) const LEAST_PAGE: usize = ENTRIES + ENTRY;
 
-/// One image, which lies as many pages after the record as its place in the list, counted from 1.
+/// One image. The n-th image of the list, counted from 1, lies n pages after the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Image {
-    /// The page that it is of.
+    /// The number of the page.
     pub(super) page: u64,
-    /// Of all its bytes.
+    /// The checksum of all of its bytes.
     pub(super) checksum: u64,
 }
 
 /// See the [module](self).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Record {
-    /// No other record of the area has it, and later ones have higher ones.
+    /// The number of the record, unique in the area; later records have higher numbers.
     pub(super) sequence: u64,
     /// The sequence number of the first record that was synced together with this one.
     pub(super) batch: u64,
-    /// Nothing in a record of version 1.
-    pub(super) links: Option<Links>,
+    /// `None` in a record of version 1.
+    pub(super) links: Option<BatchLinks>,
     pub(super) images: Vec<Image>,
 }
 
-/// What a batch says of those before it, the same in each of its records.
+/// What a batch records about the batches before it, the same in each of its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Links {
-    /// The sequence number of the last record of the batch before; nothing if that does not matter.
+pub(super) struct BatchLinks {
+    /// The sequence number of the last record of the batch before; `None` if that batch is not needed.
     pub(super) before: Option<u64>,
     /// No batch before this one is needed once all of this one is in the area.
     pub(super) carries_on: bool,
-    /// Of the data; 0 for data without one.
+    /// The identity of the data; 0 for data without one.
     pub(super) identity: u64,
 }
 
 /// A page that may be a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Decoded {
+pub(super) enum DecodedPage {
     Record(Record),
-    /// A whole record of a version that is not known here.
+    /// A whole record of a later version, which this program does not know.
     Newer(u32),
     /// An image, or a page that is not whole.
     None,
 }
 
-/// Images that a record can list in a page of this size.
+/// The number of images that a record can list in a page of this size.
 pub(super) fn capacity(page_size: usize) -> usize {
     page_size.saturating_sub(ENTRIES) / ENTRY
 }
@@ -88,11 +88,11 @@ impl Image {
     }
 }
 
-/// The most numbers that may lie between the last record of a batch and the first of the next: those
-/// of batches that could not be written.
+/// The largest distance between the numbers of the last record of a batch and the first of the next one. The numbers
+/// in between are those of batches that could not be written.
 pub(super) const FARTHEST: u64 = (CARRIES_ON - 1) as u64;
 
-impl Links {
+impl BatchLinks {
     fn encode(self, batch: u64) -> u32 {
         let distance = self.before.map_or(0, |before| batch - before);
         debug_assert!(distance <= FARTHEST);
@@ -101,7 +101,7 @@ impl Links {
 
     fn decode(link: u32, batch: u64, identity: u64) -> Self {
         let distance = u64::from(link & !CARRIES_ON);
-        Links {
+        BatchLinks {
             before: batch.checked_sub(distance).filter(|_| distance > 0),
             carries_on: link & CARRIES_ON != 0,
             identity,
@@ -110,7 +110,7 @@ impl Links {
 }
 
 impl Record {
-    /// Pages in the area, the list itself included.
+    /// The number of pages of the record and its images.
     pub(super) fn pages(&self) -> u64 {
         self.images.len() as u64 + 1
     }
@@ -141,18 +141,19 @@ impl Record {
         put(into, 0, &checksum.to_le_bytes());
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Decoded {
+    pub(super) fn decode(bytes: &[u8]) -> DecodedPage {
         let whole = bytes.len() > ENTRIES_OF_VERSION_1
             && bytes[MAGIC..VERSION] == MAGIC_BYTES
             && get(bytes, 0) == Some(xxh3_64(&bytes[SEQUENCE..]));
         match get_short(bytes, VERSION).filter(|_| whole) {
-            Some(version) if version > VERSION_NOW => Decoded::Newer(version),
-            Some(version) => Record::known(bytes, version).map_or(Decoded::None, Decoded::Record),
-            None => Decoded::None,
+            Some(version) if version > VERSION_NOW => DecodedPage::Newer(version),
+            Some(version) => Record::decode_version(bytes, version)
+                .map_or(DecodedPage::None, DecodedPage::Record),
+            None => DecodedPage::None,
         }
     }
 
-    fn known(bytes: &[u8], version: u32) -> Option<Record> {
+    fn decode_version(bytes: &[u8], version: u32) -> Option<Record> {
         let (sequence, batch) = (get(bytes, SEQUENCE)?, get(bytes, BATCH)?);
         if sequence > HIGHEST || batch > sequence {
             return None;
@@ -162,7 +163,7 @@ impl Record {
             1 => (ENTRIES_OF_VERSION_1, None),
             _ => {
                 let identity = get(bytes, IDENTITY)?;
-                let links = Links::decode(get_short(bytes, LINK)?, batch, identity);
+                let links = BatchLinks::decode(get_short(bytes, LINK)?, batch, identity);
                 (ENTRIES, Some(links))
             }
         };

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::storage::{
-    EIO, ENOSPC, Fault, FaultyDisk, FaultyStorage, MemoryStorage, Operation, PowerOff, SECTOR,
+    DiskOperation, EIO, ENOSPC, Fault, FaultyDisk, FaultyStorage, MemoryStorage, PowerOff, SECTOR,
 };
 
 const PAGE: usize = 2048;
@@ -35,7 +35,7 @@ fn write(area: &DoubleWriteArea, data: &dyn Storage, batch: &[(u64, u64)]) -> io
     outcomes.into_iter().try_for_each(|(_, outcome)| outcome)
 }
 
-/// The same, with what came of each page.
+/// The same, with the outcome of each page.
 fn write_each(
     area: &DoubleWriteArea,
     data: &dyn Storage,
@@ -44,7 +44,7 @@ fn write_each(
     let pages: Vec<AlignedPages> = batch.iter().map(|&(page, lsn)| sealed(page, lsn)).collect();
     let numbers = batch.iter().map(|&(page, _)| page);
     let images: Vec<(u64, &[u8])> = numbers.zip(pages.iter().flat_map(|it| it.iter())).collect();
-    let in_place = area.before(&images, || data.sync())?;
+    let in_place = area.save_images(&images, || data.sync())?;
     let mut writes: Vec<Write<'_>> = images
         .iter()
         .map(|&(page, buffer)| Write {
@@ -61,7 +61,7 @@ fn write_each(
 }
 
 /// All pages of the batch were written in place.
-fn done(in_place: InPlace<'_>) {
+fn done(in_place: InPlaceWrites<'_>) {
     let pages: Vec<u64> = in_place.pages.iter().map(|&(page, _)| page).collect();
     in_place.finish(pages);
 }
@@ -69,7 +69,7 @@ fn done(in_place: InPlace<'_>) {
 fn sync(area: &DoubleWriteArea, data: &dyn Storage) -> io::Result<()> {
     let mark = area.mark();
     data.sync()?;
-    area.settled(mark);
+    area.note_synced(mark);
     Ok(())
 }
 
@@ -135,24 +135,24 @@ fn the_data_is_synced_before_the_first_image_is_overwritten() {
     let syncs = Cell::new(0);
     let page = sealed(1, 1);
     let images: Vec<(u64, &[u8])> = page.iter().map(|bytes| (1, bytes)).collect();
-    let before = || {
+    let save = || {
         let counted = || {
             syncs.set(syncs.get() + 1);
             data.sync()
         };
-        done(area.before(&images, counted).unwrap());
+        done(area.save_images(&images, counted).unwrap());
         syncs.get()
     };
-    // Opened, it counts as full; then four batches of a list and an image fit.
-    let counts: Vec<u32> = (0..9).map(|_| before()).collect();
+    // The area counts as full when it is opened; then four batches of a list and an image fit.
+    let counts: Vec<u32> = (0..9).map(|_| save()).collect();
     assert_eq!(counts, [1, 1, 1, 1, 2, 2, 2, 2, 3]);
     sync(&area, &data).unwrap();
-    let counts: Vec<u32> = (0..5).map(|_| before()).collect();
+    let counts: Vec<u32> = (0..5).map(|_| save()).collect();
     assert_eq!(counts, [3, 3, 3, 3, 4]);
 }
 
 #[test]
-fn a_sync_that_began_too_early_settles_nothing() {
+fn a_sync_that_began_too_early_makes_no_batch_start_over() {
     let disk = FaultyDisk::new(0);
     let (area, data) = open(&disk, 2);
     let page = sealed(1, 1);
@@ -160,7 +160,7 @@ fn a_sync_that_began_too_early_settles_nothing() {
     let synced = Cell::new(false);
     let full = || {
         synced.set(false);
-        let in_place = area.before(&images, || {
+        let in_place = area.save_images(&images, || {
             synced.set(true);
             Ok(())
         });
@@ -170,27 +170,27 @@ fn a_sync_that_began_too_early_settles_nothing() {
     full();
     let early = area.mark();
     full();
-    area.settled(early);
+    area.note_synced(early);
     assert!(full(), "a batch had begun since");
     let in_place = {
-        area.settled(area.mark());
-        area.before(&images, || data.sync()).unwrap()
+        area.note_synced(area.mark());
+        area.save_images(&images, || data.sync()).unwrap()
     };
     let early = area.mark();
     done(in_place);
-    area.settled(early);
+    area.note_synced(early);
     assert!(full(), "a batch was being written");
-    area.settled(area.mark());
-    assert!(!full(), "everything was settled");
+    area.note_synced(area.mark());
+    assert!(!full(), "all batches were synced");
 }
 
 #[test]
-fn whoever_needs_room_waits_for_batches_that_are_being_written() {
+fn a_batch_that_needs_room_waits_for_batches_that_are_being_written() {
     let disk = FaultyDisk::new(0);
     let (area, data) = open(&disk, 2);
     let page = sealed(1, 1);
     let images: Vec<(u64, &[u8])> = page.iter().map(|bytes| (1, bytes)).collect();
-    let in_place = area.before(&images, || data.sync()).unwrap();
+    let in_place = area.save_images(&images, || data.sync()).unwrap();
     let written = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         let (area, images, written) = (&area, &images, &written);
@@ -199,7 +199,7 @@ fn whoever_needs_room_waits_for_batches_that_are_being_written() {
                 assert!(written.load(std::sync::atomic::Ordering::SeqCst));
                 Ok(())
             };
-            area.before(images, check).map(done)
+            area.save_images(images, check).map(done)
         });
         while !area.end.is_locked() {
             std::thread::yield_now();
@@ -248,7 +248,7 @@ fn an_image_that_rotted_is_not_replaced_by_an_older_one() {
 }
 
 #[test]
-fn batches_larger_than_a_list_or_than_the_area_are_kept() {
+fn batches_larger_than_a_list_or_than_the_area_are_stored() {
     let disk = FaultyDisk::new(0);
     let (area, data) = open(&disk, 4);
     let count = capacity(PAGE) as u64 * 2 + 5;
@@ -267,17 +267,17 @@ fn batches_larger_than_a_list_or_than_the_area_are_kept() {
 fn nothing_may_be_written_in_place_if_the_area_or_the_sync_fails() {
     let disk = FaultyDisk::new(0);
     let (area, data) = open(&disk, 2);
-    disk.inject(Fault::failing(Operation::Sync, EIO).of("data"));
+    disk.inject(Fault::failing(DiskOperation::Sync, EIO).of("data"));
     assert_eq!(
         write(&area, &data, &[(1, 1)]).unwrap_err().raw_os_error(),
         Some(EIO)
     );
-    disk.inject(Fault::failing(Operation::Write, ENOSPC).of("area"));
+    disk.inject(Fault::failing(DiskOperation::Write, ENOSPC).of("area"));
     let full = write(&area, &data, &[(1, 1)]).unwrap_err();
     assert_eq!(full.kind(), io::ErrorKind::StorageFull);
     assert_eq!(data.pages().unwrap(), 0);
     write(&area, &data, &[(1, 1)]).unwrap();
-    disk.inject(Fault::failing(Operation::Sync, EIO).of("area"));
+    disk.inject(Fault::failing(DiskOperation::Sync, EIO).of("area"));
     for _ in 0..3 {
         assert!(write(&area, &data, &[(1, 2)]).is_err());
         assert_eq!(lsn(&data, 1), Ok(1));
@@ -287,13 +287,13 @@ fn nothing_may_be_written_in_place_if_the_area_or_the_sync_fails() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn page_sizes_and_formats_that_do_not_fit_are_refused() {
     let area = |page_size| DoubleWriteArea::open(Box::new(MemoryStorage::new(page_size)), 4, 0);
-    assert!(matches!(area(32), Err(Error::Options(_))));
+    assert!(matches!(area(32), Err(PoolError::Options(_))));
     let data = MemoryStorage::new(PAGE);
     let refused = |page_size, format| {
         let restored = area(page_size).unwrap().restore(&data, format);
-        matches!(restored, Err(Error::Options(_)))
+        matches!(restored, Err(PoolError::Options(_)))
     };
     assert!(refused(PAGE, PageFormat::Raw));
     assert!(refused(PAGE * 2, FORMAT));
@@ -309,8 +309,8 @@ struct Model {
     begun: HashMap<u64, u64>,
 }
 
-/// Random batches and syncs until the power fails; answers what has to be there. Writes fail and tear pages
-/// now and then, and the area cannot be written.
+/// Runs random batches and syncs until the power fails, and records in `model` which content the pages may have. With
+/// faults some writes fail and tear pages, or the area cannot be written.
 fn run(disk: &FaultyDisk, seed: u64, model: &mut Model, with_faults: bool) {
     let area = Box::new(disk.pages("area", PAGE));
     let Ok(area) = DoubleWriteArea::open(area, 3 + seed % 9, 0) else {
@@ -327,7 +327,7 @@ fn run(disk: &FaultyDisk, seed: u64, model: &mut Model, with_faults: bool) {
     if area.restore(&data, FORMAT).is_err() {
         return;
     }
-    // It has synced what it found.
+    // `restore` has synced the pages.
     model.begun = check(&data, model);
     model.written.clone_from(&model.begun);
     model.synced.clone_from(&model.begun);
@@ -391,11 +391,11 @@ fn after_any_crash_every_page_is_whole_and_not_older_than_the_last_sync() {
         for seed in 0..seeds {
             let disk = FaultyDisk::new(seed);
             let mut model = Model::default();
-            // The second and third crash come during restore, often.
+            // The second and third crash often happen during restore.
             for (round, within) in [60, 6, 6, 40].into_iter().enumerate() {
                 let crash_seed = seed * 4 + round as u64;
                 let at = 1 + crash_seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % within;
-                disk.inject(Fault::crash(Operation::Change, crash_seed).nth(at));
+                disk.inject(Fault::crash(DiskOperation::Change, crash_seed).nth(at));
                 run(&disk, crash_seed, &mut model, with_faults);
                 disk.heal();
                 disk.crash(crash_seed);
@@ -410,7 +410,12 @@ fn after_any_crash_every_page_is_whole_and_not_older_than_the_last_sync() {
 }
 
 /// An in-place write that fails and tears these pages, then rounds of other pages.
-fn torn_and_gone_round(seed: u64, length: u64, failed: u64, rounds: u64) -> (FaultyDisk, u64) {
+fn failed_writes_and_later_rounds(
+    seed: u64,
+    length: u64,
+    failed: u64,
+    rounds: u64,
+) -> (FaultyDisk, u64) {
     let disk = FaultyDisk::new(seed);
     let (area, data) = open(&disk, length);
     let all = |lsn| (0..failed).map(|page| (page, lsn)).collect::<Vec<_>>();
@@ -431,12 +436,12 @@ fn torn_and_gone_round(seed: u64, length: u64, failed: u64, rounds: u64) -> (Fau
 }
 
 #[test]
-fn the_image_of_a_page_that_could_not_be_written_outlives_the_round() {
+fn the_image_of_a_page_that_could_not_be_written_survives_later_rounds() {
     let mut restored = 0;
     for seed in 0..60 {
         for failed in [1, 2, 5] {
             for rounds in [1, 2, 7, 20] {
-                let (disk, _) = torn_and_gone_round(seed, 4 + seed % 7, failed, rounds);
+                let (disk, _) = failed_writes_and_later_rounds(seed, 4 + seed % 7, failed, rounds);
                 disk.crash(seed);
                 disk.restart();
                 let (area, data) = open(&disk, 4);
@@ -452,10 +457,10 @@ fn the_image_of_a_page_that_could_not_be_written_outlives_the_round() {
 }
 
 #[test]
-fn images_that_are_kept_take_no_more_room_the_longer_they_are() {
+fn images_that_stay_needed_do_not_take_more_room_over_time() {
     for (length, failed) in [(4, 1), (8, 1), (8, 5), (16, 3), (30, 5)] {
         for seed in 0..3 {
-            let pages = |rounds| torn_and_gone_round(seed, length, failed, rounds).1;
+            let pages = |rounds| failed_writes_and_later_rounds(seed, length, failed, rounds).1;
             assert_eq!(pages(40), pages(400), "{length}, {failed}, {seed}");
             assert!(pages(40) <= length + 3 * (failed + 3));
         }
@@ -463,7 +468,7 @@ fn images_that_are_kept_take_no_more_room_the_longer_they_are() {
 }
 
 #[test]
-fn the_image_of_a_page_goes_once_the_page_is_written_and_synced() {
+fn the_image_of_a_page_is_dropped_once_the_page_is_written_and_synced() {
     let disk = FaultyDisk::new(3);
     let (area, data) = open(&disk, 30);
     let took = |batch: &[(u64, u64)]| {
@@ -481,14 +486,14 @@ fn the_image_of_a_page_goes_once_the_page_is_written_and_synced() {
     disk.inject(Fault::torn_write(EIO).of("data").at_page(1));
     assert_eq!(took(&[(1, 5)]), 2, "a later one takes its place");
     sync(&area, &data).unwrap();
-    assert_eq!(took(&[(4, 6)]), 3, "which is kept in turn");
+    assert_eq!(took(&[(4, 6)]), 3, "which stays needed in turn");
     assert_eq!(took(&[(1, 7)]), 2);
     sync(&area, &data).unwrap();
     assert_eq!(took(&[(4, 8)]), 2);
 }
 
 #[test]
-fn of_a_page_that_failed_twice_the_later_image_is_restored() {
+fn a_page_that_failed_twice_is_restored_from_the_later_image() {
     for seed in 0..30 {
         let disk = FaultyDisk::new(seed);
         let (area, data) = open(&disk, 5);
@@ -519,10 +524,10 @@ fn a_page_that_cannot_be_read_is_restored_if_there_is_an_image() {
             assert!(disk.flip("area", PAGE as u64 + 700, 0));
         }
         let (area, data) = open(&disk, 8);
-        disk.inject(Fault::failing(Operation::Read, EIO).of("data"));
+        disk.inject(Fault::failing(DiskOperation::Read, EIO).of("data"));
         match (area.restore(&data, FORMAT), has_image) {
             (Ok(restored), true) => assert_eq!(restored, [1]),
-            (Err(Error::Read { page: 1, .. }), false) => {}
+            (Err(PoolError::Read { page: 1, .. }), false) => {}
             (other, _) => panic!("{other:?}"),
         }
         assert_eq!(lsn(&data, 1), Ok(1));
@@ -530,12 +535,12 @@ fn a_page_that_cannot_be_read_is_restored_if_there_is_an_image() {
 }
 
 #[test]
-fn a_batch_that_was_never_finished_keeps_its_images() {
+fn the_images_of_a_batch_that_was_never_finished_remain() {
     let disk = FaultyDisk::new(1);
     let (area, data) = open(&disk, 4);
     let page = sealed(1, 5);
     let images: Vec<(u64, &[u8])> = page.iter().map(|bytes| (1, bytes)).collect();
-    drop(area.before(&images, || data.sync()).unwrap());
+    drop(area.save_images(&images, || data.sync()).unwrap());
     for lsn in 0..9 {
         write(&area, &data, &[(2, lsn)]).unwrap();
         sync(&area, &data).unwrap();
@@ -546,7 +551,7 @@ fn a_batch_that_was_never_finished_keeps_its_images() {
     assert_eq!(lsn(&data, 1), Ok(5));
 }
 
-/// As version 1 wrote it: from the first page on, without links.
+/// An area as version 1 wrote it: records from the first page on, without links.
 fn area_of_version_1(disk: &FaultyDisk, batches: &[&[(u64, u64)]]) {
     let mut at = 0;
     for (batch, sequence) in batches.iter().zip(1..) {
@@ -579,7 +584,7 @@ fn pages_are_restored_from_an_area_of_version_1() {
     torn(&data);
     assert_eq!(area.restore(&data, FORMAT).unwrap(), [1, 2]);
     assert_eq!([lsn(&data, 1), lsn(&data, 2)], [Ok(2), Ok(1)]);
-    // What is written now goes before what is left of it.
+    // New batches are restored rather than what is left of the old ones.
     write(&area, &data, &[(3, 3)]).unwrap();
     torn(&data);
     overwrite(&data, 3, &[9; PAGE]);
@@ -598,32 +603,35 @@ fn an_area_of_a_later_version_is_refused() {
     list[..8].copy_from_slice(&checksum.to_le_bytes());
     overwrite(&area, 0, &list);
     match DoubleWriteArea::open(Box::new(area), 4, 0).map(drop) {
-        Err(Error::Options(why)) => assert!(why.contains("version 3"), "{why}"),
+        Err(PoolError::Options(why)) => assert!(why.contains("version 3"), "{why}"),
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn an_area_is_only_for_the_data_whose_images_it_has() {
+fn an_area_is_refused_for_other_data_than_its_own() {
     let disk = FaultyDisk::new(0);
     let open = |identity| {
         let area = Box::new(disk.pages("area", PAGE));
         DoubleWriteArea::open(area, 4, identity)
     };
     let data = disk.pages("data", PAGE);
-    // Without an identity it is anybody's, as one of version 1.
+    // Without an identity any data may use it, as an area of version 1.
     write(&open(0).unwrap(), &data, &[(1, 1)]).unwrap();
     write(&open(7).unwrap(), &data, &[(1, 2)]).unwrap();
     for other in [0, 8] {
         match open(other).map(drop) {
             Err(
-                error @ Error::ForeignArea {
+                error @ PoolError::ForeignArea {
                     found: 7, expected, ..
                 },
             ) if expected == other => {
-                let told = error.to_string();
+                let message = error.to_string();
                 let has = if other == 0 { "has none" } else { "has 0x8" };
-                assert!(told.contains("0x7") && told.contains(has), "{told}");
+                assert!(
+                    message.contains("0x7") && message.contains(has),
+                    "{message}"
+                );
             }
             other => panic!("{other:?}"),
         }
@@ -657,14 +665,14 @@ fn an_area_that_was_retired_restores_nothing() {
 }
 
 #[test]
-fn a_crash_in_restore_is_told() {
+fn a_crash_in_restore_is_reported() {
     let disk = FaultyDisk::new(0);
     let (area, data) = open(&disk, 4);
     write(&area, &data, &[(1, 1)]).unwrap();
     overwrite(&data, 1, &[7; PAGE]);
-    disk.inject(Fault::crash(Operation::Change, 0));
+    disk.inject(Fault::crash(DiskOperation::Change, 0));
     match area.restore(&data, FORMAT) {
-        Err(Error::Storage { source, .. }) => assert!(PowerOff::caused(&source)),
+        Err(PoolError::Storage { source, .. }) => assert!(PowerOff::caused(&source)),
         other => panic!("{other:?}"),
     }
 }
@@ -683,14 +691,14 @@ proptest! {
         let (is_linked, carries_on, distance, identity) = batches;
         let batch = sequence - sequence / 3;
         let before = batch.checked_sub(distance).filter(|_| is_linked);
-        let links = Links { before, carries_on, identity };
+        let links = BatchLinks { before, carries_on, identity };
         let links = Some(links).filter(|_| !of_version_1);
         let record = Record { sequence, batch, links, images };
         let mut bytes = [0; 512];
         record.encode(&mut bytes);
-        prop_assert_eq!(Record::decode(&bytes), Decoded::Record(record));
+        prop_assert_eq!(Record::decode(&bytes), DecodedPage::Record(record));
         bytes[bit / 8] ^= 1 << (bit % 8);
-        prop_assert_eq!(Record::decode(&bytes), Decoded::None);
-        prop_assert_eq!(Record::decode(&bytes[..bit / 8]), Decoded::None);
+        prop_assert_eq!(Record::decode(&bytes), DecodedPage::None);
+        prop_assert_eq!(Record::decode(&bytes[..bit / 8]), DecodedPage::None);
     }
 }

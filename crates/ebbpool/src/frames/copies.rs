@@ -1,4 +1,4 @@
-//! Memory for copies of pages that are on their way to storage while they are used on.
+//! Memory for copies in flight: copies of pages that are written to storage while callers go on using the pages.
 
 #![allow(unsafe_code)]
 
@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::Frames;
 use crate::sync::{Condvar, Mutex, Ordering};
 
-/// Slots of the memory after those of the frames.
+/// The slots of the memory that follow those of the frames.
 pub(super) struct Slots {
     count: usize,
     free: Mutex<Vec<u32>>,
@@ -24,21 +24,21 @@ impl Slots {
     }
 }
 
-/// A page's bytes to be written, which nobody else looks at.
-pub(crate) struct Copied<'f> {
+/// Room for a copy of a page's bytes, which no other thread accesses.
+pub(crate) struct CopySlot<'f> {
     frames: &'f Frames,
     slot: u32,
 }
 
 impl Frames {
-    /// Copies that there can be at a time.
+    /// The number of copies that there can be at a time.
     pub(crate) fn most_copies(&self) -> usize {
         self.copies.count
     }
 
-    /// Room for `count` copies, or for as many as there can be; waits for what other threads have. A thread asks
-    /// for all that it needs at once, and for no more while it has some (`core.rs`, 3).
-    pub(crate) fn room_for_copies(&self, count: usize) -> Vec<Copied<'_>> {
+    /// Takes room for `count` copies, or for as many as there can be, and waits until other threads have given theirs
+    /// back. A thread takes all that it needs at once, and no more while it has some (`core.rs`, 3).
+    pub(crate) fn room_for_copies(&self, count: usize) -> Vec<CopySlot<'_>> {
         let count = count.min(self.copies.count);
         let mut free = self.copies.free.lock();
         while free.len() < count {
@@ -46,19 +46,19 @@ impl Frames {
         }
         let from = free.len() - count;
         let slots = free.drain(from..);
-        slots.map(|slot| Copied { frames: self, slot }).collect()
+        slots.map(|slot| CopySlot { frames: self, slot }).collect()
     }
 }
 
-impl Copied<'_> {
+impl CopySlot<'_> {
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the slot is in no list while this lives, so nobody else has it.
+        // SAFETY: the slot is in no list while this lives, so no other thread has it.
         unsafe { self.frames.memory.bytes_mut(self.slot) }
     }
 
-    /// Notes that the page in `frame`, of which the caller has a shared latch, is about to be
-    /// written, and copies it. Nothing if it is not dirty, or is being written already.
-    pub(crate) fn take(&mut self, latched: &super::Shared<'_>) -> Option<Taken> {
+    /// Notes that the page, of which the caller has a shared latch, is about to be written, and copies it. `None` if
+    /// it is not dirty, or is being written already.
+    pub(crate) fn take(&mut self, latched: &super::SharedLatch<'_>) -> Option<CopyInFlight> {
         let frame = latched.frame();
         let header = self.frames.header(frame);
         if !header.word.begin_write() {
@@ -67,7 +67,7 @@ impl Copied<'_> {
         self.bytes_mut().copy_from_slice(latched.bytes());
         // No other thread changes the page meanwhile (`word.rs`, 1), or takes a copy (3).
         self.frames.changes[frame as usize].took_off();
-        Some(Taken {
+        Some(CopyInFlight {
             frame,
             page: latched.page(),
             lsn: self.frames.details(frame).lsn.load(Ordering::Relaxed),
@@ -75,22 +75,22 @@ impl Copied<'_> {
     }
 }
 
-impl Drop for Copied<'_> {
+impl Drop for CopySlot<'_> {
     fn drop(&mut self) {
         self.frames.copies.free.lock().push(self.slot);
         self.frames.copies.given_back.notify_all();
     }
 }
 
-/// A page of which a copy is on its way to storage. One of the two has to be called.
+/// A copy of a page in flight. The owner has to call [`written`](Self::written) or [`failed`](Self::failed).
 #[must_use]
-pub(crate) struct Taken {
+pub(crate) struct CopyInFlight {
     pub(crate) frame: u32,
     pub(crate) page: u64,
     pub(crate) lsn: u64,
 }
 
-impl Taken {
+impl CopyInFlight {
     /// The copy has reached storage; true if the page is clean now.
     pub(crate) fn written(self, frames: &Frames) -> bool {
         // Before another copy can be taken.
@@ -108,7 +108,7 @@ impl Taken {
 
     /// The copy has not reached storage.
     pub(crate) fn failed(self, frames: &Frames) {
-        // Before the page is dirty again: a checkpoint that finds it so asks for the first LSN then.
+        // Before the page is dirty again: a checkpoint that finds it dirty reads the first LSN then.
         let changes = &frames.changes[self.frame as usize];
         changes.note_first(changes.in_flight.load(Ordering::Acquire));
         if frames.header(self.frame).word.write_failed().wake {

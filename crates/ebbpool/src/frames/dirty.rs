@@ -1,17 +1,17 @@
-//! Which frames are dirty, so that a checkpoint need not look at the others.
+//! The set of dirty frames, so that a checkpoint need not look at the others.
 
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
 
 const BITS: usize = u64::BITS as usize;
 
-/// A bit a frame, and a bit for each 64 of them that are not all clear.
+/// One bit for each frame, and one bit for each 64 of these bits that are not all clear.
 #[derive(Debug)]
 pub(crate) struct DirtySet {
     frames: Box<[AtomicU64]>,
     some: Box<[AtomicU64]>,
     count: AtomicUsize,
-    /// Held while frames are taken out, and while they are listed.
-    leaving: Mutex<()>,
+    /// Held while frames are removed, and while they are listed.
+    removal: Mutex<()>,
 }
 
 impl DirtySet {
@@ -22,30 +22,30 @@ impl DirtySet {
             frames: clear(words),
             some: clear(words.div_ceil(BITS)),
             count: AtomicUsize::new(0),
-            leaving: Mutex::new(()),
+            removal: Mutex::new(()),
         }
     }
 
-    /// How many there are.
+    /// The number of dirty frames.
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
     pub(super) fn insert(&self, frame: u32) {
-        let (word, bit) = place(frame as usize);
+        let (word, bit) = word_and_bit(frame as usize);
         if self.frames[word].fetch_or(bit, Ordering::AcqRel) & bit == 0 {
             self.count.fetch_add(1, Ordering::Relaxed);
         }
-        let (group, bit) = place(word);
+        let (group, bit) = word_and_bit(word);
         if self.some[group].load(Ordering::Acquire) & bit == 0 {
             self.some[group].fetch_or(bit, Ordering::AcqRel);
         }
     }
 
-    /// Takes a frame out, unless it is dirty again by then. A list that is made meanwhile has it or is
-    /// right not to: else a checkpoint would overlook a page.
+    /// Removes a frame, unless it is dirty again by then. A list that is made at the same time contains the frame if
+    /// it is dirty: otherwise a checkpoint would overlook a page.
     pub(super) fn remove_unless(&self, frame: u32, is_dirty: impl FnOnce() -> bool) {
-        let _leaving = self.leaving.lock();
+        let _removal = self.removal.lock();
         self.remove(frame);
         if is_dirty() {
             self.insert(frame);
@@ -53,16 +53,16 @@ impl DirtySet {
     }
 
     pub(super) fn remove(&self, frame: u32) {
-        let (word, bit) = place(frame as usize);
+        let (word, bit) = word_and_bit(frame as usize);
         if self.frames[word].fetch_and(!bit, Ordering::AcqRel) & bit != 0 {
             self.count.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    /// Those that are dirty now, ascending. One that becomes dirty or clean meanwhile may be among
-    /// them or not.
+    /// The frames that are dirty now, ascending. A frame that becomes dirty or clean meanwhile may be among them or
+    /// not.
     pub(crate) fn frames(&self) -> Vec<u32> {
-        let _leaving = self.leaving.lock();
+        let _removal = self.removal.lock();
         let mut found = Vec::with_capacity(self.count());
         for (group, some) in self.some.iter().enumerate() {
             for word in ones(some.load(Ordering::Acquire)).map(|at| group * BITS + at) {
@@ -76,9 +76,10 @@ impl DirtySet {
         found
     }
 
-    /// Nothing of a word was set; whoever sets something meanwhile is not overlooked.
+    /// Clears the bit of a word that was all clear, and does not overlook a frame that another thread inserts
+    /// meanwhile.
     fn forget_word(&self, group: usize, word: usize) {
-        let (_, bit) = place(word);
+        let (_, bit) = word_and_bit(word);
         self.some[group].fetch_and(!bit, Ordering::AcqRel);
         if self.frames[word].load(Ordering::Acquire) != 0 {
             self.some[group].fetch_or(bit, Ordering::AcqRel);
@@ -86,7 +87,7 @@ impl DirtySet {
     }
 }
 
-fn place(at: usize) -> (usize, u64) {
+fn word_and_bit(at: usize) -> (usize, u64) {
     (at / BITS, 1 << (at % BITS))
 }
 
@@ -106,7 +107,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_set(steps in prop::collection::vec((0..9000u32, any::<bool>(), any::<bool>()), 0..300)) {
+        fn dirty_frames_are_a_set(steps in prop::collection::vec((0..9000u32, any::<bool>(), any::<bool>()), 0..300)) {
             let set = DirtySet::new(9000);
             let mut model = BTreeSet::new();
             for (frame, insert, look) in steps {

@@ -1,16 +1,16 @@
-//! Changes that were discarded and are to be redone.
+//! Changes that were discarded and have to be redone.
 
 use std::collections::BTreeMap;
 
 use crate::log::Lsn;
 use crate::sync::Mutex;
 
-/// Pages that were discarded with changes that storage does not have, and the LSN of the first of them:
-/// recovery needs the log from there until the caller has redone them.
+/// Pages that were discarded with changes that storage does not have, and the LSN of the first of these changes:
+/// until the caller has redone them, recovery needs the log from there.
 #[derive(Debug, Default)]
-pub(crate) struct Discarded(Mutex<BTreeMap<u64, Lsn>>);
+pub(crate) struct DiscardedPages(Mutex<BTreeMap<u64, Lsn>>);
 
-impl Discarded {
+impl DiscardedPages {
     pub(crate) fn note(&self, page: u64, first: Lsn) {
         if first != 0 {
             let mut discarded = self.0.lock();
@@ -27,7 +27,7 @@ impl Discarded {
         self.0.lock().remove(&page);
     }
 
-    /// The first LSN of all, and of what the caller finds while no page is noted or forgotten.
+    /// The smallest LSN of the discarded pages and of what `found` returns. No page is noted or forgotten meanwhile.
     pub(crate) fn first_beside(&self, found: impl FnOnce() -> Option<Lsn>) -> Option<Lsn> {
         let discarded = self.0.lock();
         discarded.values().copied().chain(found()).min()

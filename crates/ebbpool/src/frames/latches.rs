@@ -1,40 +1,40 @@
-//! Latches: the only way to a frame's bytes.
+//! Latches, which give the only access to a frame's bytes.
 
 #![allow(unsafe_code)]
 
 use std::{mem, thread};
 
-use super::{Fixed, Frames, Refusal, State};
+use super::{FrameState, Frames, HitStatus, LatchRefusal};
 use crate::log::Lsn;
 use crate::sync::Ordering;
 
-/// A shared latch: a page that stays and does not change.
-pub(crate) struct Shared<'f> {
+/// A shared latch: the page stays resident and does not change.
+pub(crate) struct SharedLatch<'f> {
     frames: &'f Frames,
     frame: u32,
 }
 
-/// The exclusive latch of a page that is being changed. A thread that begins to panic while it has
-/// one may leave the page changed by halves: then the page is abandoned.
-pub(crate) struct Exclusive<'f> {
+/// The exclusive latch of a page that is being changed. A thread that panics while it has one may leave the page half
+/// changed: then the page is abandoned.
+pub(crate) struct ExclusiveLatch<'f> {
     frames: &'f Frames,
-    held: Held,
+    held: LatchedFrame,
 }
 
-/// A frame, and whether the thread was panicking already when it took the latch, and so uses the page to clean
-/// up. In one word, so that a latch passes from function to function in registers.
+/// A frame, and whether the thread was already panicking when it took the latch, and so uses the page to clean up.
+/// Both are in one word, so that a latch is passed between functions in registers.
 #[derive(Clone, Copy)]
-struct Held(u32);
+struct LatchedFrame(u32);
 
-impl Held {
+impl LatchedFrame {
     const PANICKING: u32 = 1 << 31;
 
     #[inline]
     fn new(frame: u32) -> Self {
         debug_assert!(frame < Self::PANICKING, "there are fewer frames");
         match thread::panicking() {
-            true => Held(frame | Self::PANICKING),
-            false => Held(frame),
+            true => LatchedFrame(frame | Self::PANICKING),
+            false => LatchedFrame(frame),
         }
     }
 
@@ -48,10 +48,10 @@ impl Held {
     }
 }
 
-/// The exclusive latch of a frame whose page leaves or comes. It is given back by one of the
-/// methods that take it.
+/// The exclusive latch of a frame whose page is being evicted or loaded. It is released by one of the methods that
+/// consume it.
 #[must_use]
-pub(crate) struct Claimed<'f> {
+pub(crate) struct ClaimedFrame<'f> {
     frames: &'f Frames,
     frame: u32,
 }
@@ -62,7 +62,7 @@ impl Frames {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let header: *const super::Header = self.header(frame);
+            let header: *const super::FrameHeader = self.header(frame);
             let byte = self.memory.slot(frame).as_ptr().wrapping_add(offset);
             // SAFETY: it reads nothing, whatever the address, and SSE is in every processor of this kind.
             unsafe {
@@ -75,50 +75,61 @@ impl Frames {
     }
 
     /// A shared latch, and true if the page is fresh. A `polite` reader lets waiting writers go first.
-    pub(crate) fn share(&self, frame: u32, polite: bool) -> Result<(Shared<'_>, bool), Refusal> {
+    pub(crate) fn share(
+        &self,
+        frame: u32,
+        polite: bool,
+    ) -> Result<(SharedLatch<'_>, bool), LatchRefusal> {
         let fresh = self.header(frame).word.share(polite)?;
         let frames = self;
-        Ok((Shared { frames, frame }, fresh))
+        Ok((SharedLatch { frames, frame }, fresh))
     }
 
     /// A shared latch for a caller that fixes the page. A `polite` reader lets waiting writers go first.
     #[inline]
-    pub(crate) fn fix(&self, frame: u32, polite: bool) -> Result<(Shared<'_>, Fixed), Refusal> {
+    pub(crate) fn fix(
+        &self,
+        frame: u32,
+        polite: bool,
+    ) -> Result<(SharedLatch<'_>, HitStatus), LatchRefusal> {
         let fixed = self.header(frame).word.fix(polite, self.epoch())?;
         let frames = self;
-        Ok((Shared { frames, frame }, fixed))
+        Ok((SharedLatch { frames, frame }, fixed))
     }
 
     /// The exclusive latch, to change the page.
     #[inline]
-    pub(crate) fn exclude(&self, frame: u32) -> Result<(Exclusive<'_>, Fixed), Refusal> {
+    pub(crate) fn exclude(
+        &self,
+        frame: u32,
+    ) -> Result<(ExclusiveLatch<'_>, HitStatus), LatchRefusal> {
         let excluded = self.header(frame).word.exclude(self.epoch())?;
         if excluded.was_clean {
             self.became_dirty(frame);
         }
-        Ok((Exclusive::new(self, frame), excluded.fixed))
+        Ok((ExclusiveLatch::new(self, frame), excluded.fixed))
     }
 
-    /// The page in a frame that the caller has latched was brought in ahead of time and is fixed now: true
-    /// for the first that asks.
+    /// Notes that a page that was read ahead, in a frame that the caller has latched, is fixed now: true for the
+    /// first caller.
     pub(crate) fn take_fresh(&self, frame: u32) -> bool {
         self.header(frame).word.take_fresh()
     }
 
-    /// An empty frame for a page to come.
-    pub(crate) fn claim(&self, frame: u32) -> Option<Claimed<'_>> {
+    /// Latches an empty frame for a page to be loaded.
+    pub(crate) fn claim(&self, frame: u32) -> Option<ClaimedFrame<'_>> {
         let claimed = self.header(frame).word.claim();
-        claimed.then_some(Claimed {
+        claimed.then_some(ClaimedFrame {
             frames: self,
             frame,
         })
     }
 
-    /// A page that is to leave, if nobody holds it, and whether it is dirty.
-    pub(crate) fn claim_victim(&self, frame: u32) -> Option<(Claimed<'_>, bool)> {
+    /// Latches a page that is to be evicted, if it is unpinned; returns also whether it is dirty.
+    pub(crate) fn claim_victim(&self, frame: u32) -> Option<(ClaimedFrame<'_>, bool)> {
         let dirty = self.header(frame).word.claim_victim()?;
         Some((
-            Claimed {
+            ClaimedFrame {
                 frames: self,
                 frame,
             },
@@ -126,10 +137,10 @@ impl Frames {
         ))
     }
 
-    /// A page that is to be dropped as it is.
-    pub(crate) fn claim_to_drop(&self, frame: u32) -> Result<Claimed<'_>, Refusal> {
+    /// Latches a page that is to be dropped as it is.
+    pub(crate) fn claim_to_drop(&self, frame: u32) -> Result<ClaimedFrame<'_>, LatchRefusal> {
         self.header(frame).word.claim_to_drop()?;
-        Ok(Claimed {
+        Ok(ClaimedFrame {
             frames: self,
             frame,
         })
@@ -144,7 +155,7 @@ macro_rules! latch {
                 self.frames.page_in(self.frame())
             }
 
-            /// Of the page's latest change.
+            /// The LSN of the page's latest change.
             pub(crate) fn lsn(&self) -> Lsn {
                 self.frames
                     .details(self.frame())
@@ -155,13 +166,13 @@ macro_rules! latch {
     };
 }
 
-latch!(Shared);
-latch!(Exclusive);
-latch!(Claimed);
+latch!(SharedLatch);
+latch!(ExclusiveLatch);
+latch!(ClaimedFrame);
 
-impl Shared<'_> {
+impl SharedLatch<'_> {
     /// Other holders of the latch may begin to write the page, or end writing it.
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> FrameState {
         self.frames.state(self.frame)
     }
 
@@ -177,7 +188,7 @@ impl Shared<'_> {
     }
 }
 
-impl Drop for Shared<'_> {
+impl Drop for SharedLatch<'_> {
     #[inline]
     fn drop(&mut self) {
         if self.frames.header(self.frame).word.unshare() {
@@ -186,11 +197,11 @@ impl Drop for Shared<'_> {
     }
 }
 
-impl<'f> Exclusive<'f> {
+impl<'f> ExclusiveLatch<'f> {
     #[inline]
     fn new(frames: &'f Frames, frame: u32) -> Self {
-        let held = Held::new(frame);
-        Exclusive { frames, held }
+        let held = LatchedFrame::new(frame);
+        ExclusiveLatch { frames, held }
     }
 
     #[inline]
@@ -206,11 +217,11 @@ impl<'f> Exclusive<'f> {
 
     #[inline]
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the latch is exclusive, and it is borrowed for as long.
+        // SAFETY: the latch is exclusive, and it is borrowed for as long as the bytes.
         unsafe { self.frames.memory.bytes_mut(self.frame()) }
     }
 
-    /// The page was changed, and the log has that at `lsn`.
+    /// The page was changed, and the log has the change at `lsn`.
     pub(crate) fn set_lsn(&mut self, lsn: Lsn) {
         let details = self.frames.details(self.frame());
         details.lsn.store(lsn, Ordering::Relaxed);
@@ -221,26 +232,27 @@ impl<'f> Exclusive<'f> {
     pub(crate) fn redone(&mut self) {
         let (page, discarded) = (self.page(), &self.frames.discarded);
         if let Some(first) = discarded.first_of(page) {
-            // They are not in storage, whatever LSNs they were given. A checkpoint finds the LSN in one place
-            // or the other.
+            // The changes are not in storage, whatever their LSNs are. A checkpoint finds the LSN in one place or the
+            // other.
             self.frames.note_first_lsn(self.frame(), first);
             discarded.forget(page);
         }
     }
 
-    /// Others may read now.
-    pub(crate) fn downgrade(self) -> Shared<'f> {
+    /// Makes this a shared latch, so that other threads may read.
+    pub(crate) fn downgrade(self) -> SharedLatch<'f> {
         let (frames, frame) = (self.frames, self.frame());
         mem::forget(self);
         if frames.header(frame).word.downgrade() {
             frames.wake(frame);
         }
-        Shared { frames, frame }
+        SharedLatch { frames, frame }
     }
 }
 
-impl Exclusive<'_> {
-    /// Before the latch is given back: a checkpoint that waits for it asks for the first LSN then.
+impl ExclusiveLatch<'_> {
+    /// Marks the page abandoned, before the latch is released: a checkpoint that waits for the latch reads the first
+    /// LSN then.
     #[cold]
     fn abandon(&self) {
         if !self.held.was_panicking() {
@@ -250,7 +262,7 @@ impl Exclusive<'_> {
     }
 }
 
-impl Drop for Exclusive<'_> {
+impl Drop for ExclusiveLatch<'_> {
     #[inline]
     fn drop(&mut self) {
         if thread::panicking() {
@@ -263,17 +275,17 @@ impl Drop for Exclusive<'_> {
     }
 }
 
-impl<'f> Claimed<'f> {
+impl<'f> ClaimedFrame<'f> {
     pub(crate) fn frame(&self) -> u32 {
         self.frame
     }
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the latch is exclusive, and it is borrowed for as long.
+        // SAFETY: the latch is exclusive, and it is borrowed for as long as the bytes.
         unsafe { self.frames.memory.bytes_mut(self.frame) }
     }
 
-    /// The page that was here has left; `page` comes.
+    /// The page in the frame was evicted; `page` is about to be loaded.
     pub(crate) fn begin_load(&mut self, page: u64) {
         let header = self.frames.header(self.frame);
         let details = self.frames.details(self.frame);
@@ -285,7 +297,7 @@ impl<'f> Claimed<'f> {
         details.admissions.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The page that was to leave cannot, and is as dirty as it was; `page` does not come.
+    /// Undoes an eviction: `page` is in the frame again, and as dirty as it was.
     pub(crate) fn undo_load(&mut self, page: u64, lsn: Lsn, first_lsn: Lsn) {
         let header = self.frames.header(self.frame);
         let details = self.frames.details(self.frame);
@@ -300,7 +312,7 @@ impl<'f> Claimed<'f> {
             .store(first_lsn, Ordering::Release);
     }
 
-    /// The page is here, with the LSN that it was written with.
+    /// The page is loaded, with the LSN that it was written with.
     pub(crate) fn loaded(&mut self, lsn: Lsn, fresh: bool) {
         let header = self.frames.header(self.frame);
         let details = self.frames.details(self.frame);
@@ -308,22 +320,22 @@ impl<'f> Claimed<'f> {
         header.word.loaded(fresh);
     }
 
-    /// Lets the page be read by the caller and others.
-    pub(crate) fn into_shared(self) -> Shared<'f> {
-        Exclusive::new(self.frames, self.frame).downgrade()
+    /// Makes this a shared latch: the caller and other threads may read the page.
+    pub(crate) fn into_shared(self) -> SharedLatch<'f> {
+        ExclusiveLatch::new(self.frames, self.frame).downgrade()
     }
 
-    /// Lets the caller change the page.
-    pub(crate) fn into_exclusive(self) -> Exclusive<'f> {
+    /// Makes this an exclusive latch to change the page.
+    pub(crate) fn into_exclusive(self) -> ExclusiveLatch<'f> {
         if self.frames.header(self.frame).word.change() {
             self.frames.became_dirty(self.frame);
         }
-        Exclusive::new(self.frames, self.frame)
+        ExclusiveLatch::new(self.frames, self.frame)
     }
 
-    /// Lets anybody have the page.
+    /// Releases the latch.
     pub(crate) fn release(self) {
-        drop(Exclusive::new(self.frames, self.frame));
+        drop(ExclusiveLatch::new(self.frames, self.frame));
     }
 
     /// Empties the frame.

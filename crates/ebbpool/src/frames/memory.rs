@@ -6,28 +6,27 @@ use std::alloc::{Layout, alloc, dealloc};
 use std::fmt;
 use std::ptr::NonNull;
 
-/// Frames begin at multiples of this, as direct I/O asks on every device known.
+/// Frames begin at multiples of this number of bytes, which direct I/O on all known devices accepts.
 pub const ALIGNMENT: usize = 4096;
 
-/// Where there are that many bytes they begin at a multiple of this, so that the system can back them
-/// with pages of its own of this size: with 4 KiB ones nearly every fix waits for an address to be
-/// translated.
+/// Memory of at least this size begins at a multiple of it, so that the system can back it with huge pages. With
+/// pages of 4 KiB nearly every fix waits for an address translation.
 const HUGE: usize = 2 << 20;
 
-/// One block of memory, cut into slots of a page each.
-pub struct Memory {
+/// The memory of the frames: one block, divided into slots of a page each.
+pub struct FrameMemory {
     start: NonNull<u8>,
     layout: Layout,
     page_size: usize,
 }
 
-// SAFETY: it is bytes that nobody else owns; who may look at which is for the latches to say.
-unsafe impl Send for Memory {}
+// SAFETY: no other object owns the bytes; the latches decide which thread may access which of them.
+unsafe impl Send for FrameMemory {}
 // SAFETY: as above.
-unsafe impl Sync for Memory {}
+unsafe impl Sync for FrameMemory {}
 
-impl Memory {
-    /// So many slots, all zeros; nothing if there is no memory for them.
+impl FrameMemory {
+    /// `slots` slots, all zeros; `None` if there is no memory for them.
     pub(crate) fn new(slots: usize, page_size: usize) -> Option<Self> {
         let size = slots.checked_mul(page_size).filter(|&size| size > 0)?;
         let align = if size < HUGE { ALIGNMENT } else { HUGE };
@@ -35,22 +34,22 @@ impl Memory {
         // SAFETY: the size is not zero.
         let start = NonNull::new(unsafe { alloc(layout) })?;
         ask_for_huge_pages(start, size);
-        // SAFETY: so many bytes were allocated, and nobody has them yet.
+        // SAFETY: `size` bytes were allocated, and no reference to them exists yet.
         unsafe { start.write_bytes(0, size) };
-        Some(Memory {
+        Some(FrameMemory {
             start,
             layout,
             page_size,
         })
     }
 
-    /// Where it begins and how many bytes it has, to be registered with a kernel. Its bytes may
-    /// change at any time.
+    /// Where the memory begins and its number of bytes, to be registered with a kernel. The bytes may change at any
+    /// time.
     pub fn extent(&self) -> (NonNull<u8>, usize) {
         (self.start, self.layout.size())
     }
 
-    /// True if all of the bytes are in it.
+    /// True if all of the bytes are in this memory.
     pub fn contains(&self, bytes: &[u8]) -> bool {
         let start = self.start.as_ptr() as usize;
         let from = bytes.as_ptr() as usize;
@@ -68,7 +67,7 @@ impl Memory {
     ///
     /// # Safety
     ///
-    /// Nobody changes them for as long as they are borrowed.
+    /// No thread changes them while they are borrowed.
     pub(super) unsafe fn bytes(&self, slot: u32) -> &[u8] {
         // SAFETY: a slot has `page_size` bytes, which were zeroed at first; the rest is the caller's.
         unsafe { std::slice::from_raw_parts(self.slot(slot).as_ptr(), self.page_size) }
@@ -78,7 +77,7 @@ impl Memory {
     ///
     /// # Safety
     ///
-    /// Nobody else looks at them for as long as they are borrowed.
+    /// No other thread accesses them while they are borrowed.
     #[allow(clippy::mut_from_ref)]
     pub(super) unsafe fn bytes_mut(&self, slot: u32) -> &mut [u8] {
         // SAFETY: as in `bytes`.
@@ -86,7 +85,7 @@ impl Memory {
     }
 }
 
-/// Before the memory is touched. It does as well without, only slower.
+/// Asks for huge pages, before the memory is touched. Without them the pool works too, only slower.
 fn ask_for_huge_pages(start: NonNull<u8>, size: usize) {
     #[cfg(target_os = "linux")]
     if size >= HUGE {
@@ -98,15 +97,15 @@ fn ask_for_huge_pages(start: NonNull<u8>, size: usize) {
     let _ = (start, size);
 }
 
-impl Drop for Memory {
+impl Drop for FrameMemory {
     fn drop(&mut self) {
         // SAFETY: it was allocated with this layout, and nothing borrows from it any more.
         unsafe { dealloc(self.start.as_ptr(), self.layout) }
     }
 }
 
-impl fmt::Debug for Memory {
+impl fmt::Debug for FrameMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Memory of {} bytes", self.layout.size())
+        write!(f, "FrameMemory of {} bytes", self.layout.size())
     }
 }

@@ -1,4 +1,4 @@
-//! Frames: their memory, their state, and the latches through which alone their bytes are reached.
+//! Frames: their memory, their state, and the latches, which give the only access to their bytes.
 
 mod copies;
 mod dirty;
@@ -12,54 +12,54 @@ use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
 
-use crate::error::Error;
+use crate::error::PoolError;
 use crate::log::Lsn;
 use crate::sync::{AtomicU32, AtomicU64, Instant, Ordering};
 use crate::table::Entries;
 
-pub(crate) use copies::{Copied, Taken};
+pub(crate) use copies::{CopyInFlight, CopySlot};
 pub(crate) use dirty::DirtySet;
-use discarded::Discarded;
-pub(crate) use latches::{Claimed, Exclusive, Shared};
-pub use memory::{ALIGNMENT, Memory};
-pub(crate) use waiting::Wish;
-pub(crate) use word::{Awaited, Epoch, Fixed, Refusal, State, Word};
+use discarded::DiscardedPages;
+pub(crate) use latches::{ClaimedFrame, ExclusiveLatch, SharedLatch};
+pub use memory::{ALIGNMENT, FrameMemory};
+pub(crate) use waiting::QueuedWriter;
+pub(crate) use word::{Epoch, FrameState, FrameWord, HitStatus, LatchRefusal, WaitCondition};
 
-/// What a fix looks at: four frames' in a line of the processor's cache.
+/// The part of a frame that a fix reads: a cache line holds the headers of four frames.
 #[derive(Debug)]
 #[repr(align(16))]
-struct Header {
-    word: Word,
+struct FrameHeader {
+    word: FrameWord,
     page: AtomicU64,
 }
 
-/// What is looked at more seldom.
+/// The part of a frame that is read less often.
 #[derive(Debug)]
-struct Details {
-    /// Of the page's latest change.
+struct FrameDetails {
+    /// The LSN of the page's latest change.
     lsn: AtomicU64,
-    /// Pages brought into the frame so far.
+    /// The number of pages loaded into the frame so far.
     admissions: AtomicU32,
-    /// In the page table's chain.
+    /// The next frame in the page table's chain.
     next: AtomicU32,
 }
 
-/// What is known of a page's changes since it was last written.
+/// The LSNs of a page's changes since it was last written.
 #[derive(Debug, Default)]
-struct Changes {
-    /// The LSN of the first of which no copy was taken; 0 if there is none.
+struct PageChanges {
+    /// The LSN of the first change since the last copy was taken; 0 if there is none.
     first: AtomicU64,
-    /// The LSN of the first that the copy in flight has. After a flight that failed it stays: then `first`
-    /// is no larger.
+    /// The LSN of the first change that only the copy in flight has. After a failed write it stays; then `first` is
+    /// no larger.
     in_flight: AtomicU64,
-    /// When it was first changed, in milliseconds since the pool was opened, without the upper bits.
+    /// When the page was first changed, in milliseconds since the pool was opened, without the upper bits.
     since_ms: AtomicU32,
 }
 
-impl Changes {
-    /// The LSN of the first that may not be in storage; 0 if there is none.
-    fn first_left(&self) -> Lsn {
-        // In this order: a copy that is taken in between has the LSN by then.
+impl PageChanges {
+    /// The LSN of the first change that may not be in storage; 0 if there is none.
+    fn first_unwritten(&self) -> Lsn {
+        // In this order: if a copy is taken in between, `in_flight` has the LSN by then.
         let first = self.first.load(Ordering::Acquire);
         let in_flight = self.in_flight.load(Ordering::Acquire);
         match (first, in_flight) {
@@ -68,7 +68,7 @@ impl Changes {
         }
     }
 
-    /// A copy is taken that has all changes so far.
+    /// A copy with all changes so far was taken.
     fn took_off(&self) {
         self.in_flight
             .store(self.first.load(Ordering::Acquire), Ordering::Release);
@@ -80,8 +80,8 @@ impl Changes {
         self.in_flight.store(0, Ordering::Release);
     }
 
-    /// The page has a change of this LSN that storage does not have. The thread that changes the page and the
-    /// one whose copy could not be written may come at the same time: the smaller LSN stays.
+    /// Notes that the page has a change of this LSN that storage does not have. The thread that changes the page and
+    /// the one whose copy could not be written may call this at the same time: the smaller LSN stays.
     #[inline]
     fn note_first(&self, lsn: Lsn) {
         let mut first = self.first.load(Ordering::Relaxed);
@@ -97,17 +97,17 @@ impl Changes {
     }
 }
 
-/// All frames, and memory for copies on their way to storage.
+/// All frames, and memory for copies in flight.
 pub(crate) struct Frames {
-    headers: Box<[Header]>,
-    details: Box<[Details]>,
-    changes: Box<[Changes]>,
+    headers: Box<[FrameHeader]>,
+    details: Box<[FrameDetails]>,
+    changes: Box<[PageChanges]>,
     dirty: DirtySet,
-    memory: Arc<Memory>,
+    memory: Arc<FrameMemory>,
     copies: copies::Slots,
-    rooms: waiting::Rooms,
-    discarded: Discarded,
-    /// The [`Epoch`] of this moment, which every fix looks at.
+    rooms: waiting::WaitingRooms,
+    discarded: DiscardedPages,
+    /// The current [`Epoch`], which every fix reads.
     epoch: CachePadded<AtomicU64>,
     /// Every change up to this LSN that was logged while its page was fixed is in storage.
     covered: AtomicU64,
@@ -115,18 +115,18 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// So many empty frames, and room for so many copies.
-    pub(crate) fn new(count: u32, copies: u32, page_size: usize) -> Result<Self, Error> {
+    /// `count` empty frames, and room for `copies` copies.
+    pub(crate) fn new(count: u32, copies: u32, page_size: usize) -> Result<Self, PoolError> {
         let slots = count as usize + copies as usize;
-        let memory = Memory::new(slots, page_size).ok_or(Error::Memory {
+        let memory = FrameMemory::new(slots, page_size).ok_or(PoolError::Memory {
             frames: count,
             page_size,
         })?;
-        let header = |_| Header {
-            word: Word::new(),
+        let header = |_| FrameHeader {
+            word: FrameWord::new(),
             page: AtomicU64::new(0),
         };
-        let details = |_| Details {
+        let details = |_| FrameDetails {
             lsn: AtomicU64::new(0),
             admissions: AtomicU32::new(0),
             next: AtomicU32::new(u32::MAX),
@@ -134,12 +134,12 @@ impl Frames {
         Ok(Frames {
             headers: (0..count).map(header).collect(),
             details: (0..count).map(details).collect(),
-            changes: (0..count).map(|_| Changes::default()).collect(),
+            changes: (0..count).map(|_| PageChanges::default()).collect(),
             dirty: DirtySet::new(count),
             memory: Arc::new(memory),
             copies: copies::Slots::new(count..count + copies),
-            rooms: waiting::Rooms::default(),
-            discarded: Discarded::default(),
+            rooms: waiting::WaitingRooms::default(),
+            discarded: DiscardedPages::default(),
             epoch: CachePadded::new(AtomicU64::new(Epoch::NONE.to_bits())),
             covered: AtomicU64::new(0),
             opened: Instant::now(),
@@ -150,7 +150,7 @@ impl Frames {
         self.headers.len() as u32
     }
 
-    pub(crate) fn memory(&self) -> &Arc<Memory> {
+    pub(crate) fn memory(&self) -> &Arc<FrameMemory> {
         &self.memory
     }
 
@@ -158,16 +158,16 @@ impl Frames {
         &self.dirty
     }
 
-    pub(crate) fn discarded(&self) -> &Discarded {
+    pub(crate) fn discarded(&self) -> &DiscardedPages {
         &self.discarded
     }
 
     #[inline]
-    fn header(&self, frame: u32) -> &Header {
+    fn header(&self, frame: u32) -> &FrameHeader {
         &self.headers[frame as usize]
     }
 
-    fn details(&self, frame: u32) -> &Details {
+    fn details(&self, frame: u32) -> &FrameDetails {
         &self.details[frame as usize]
     }
 
@@ -176,13 +176,13 @@ impl Frames {
         Epoch::from_bits(self.epoch.load(Ordering::Relaxed))
     }
 
-    /// The policy is to be told of each page's next hit. Under the policy's lock.
+    /// From now on each page's next hit is reported to the policy. Under the policy's lock.
     pub(crate) fn begin_epoch(&self) {
         let next = self.epoch().next();
         self.epoch.store(next.to_bits(), Ordering::Relaxed);
     }
 
-    /// The policy is to be told of every hit from now on. Under the policy's lock.
+    /// From now on every hit is reported to the policy. Under the policy's lock.
     pub(crate) fn end_epochs(&self) {
         self.epoch.store(Epoch::NONE.to_bits(), Ordering::Relaxed);
     }
@@ -197,14 +197,14 @@ impl Frames {
         self.details(frame).admissions.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn state(&self, frame: u32) -> State {
+    pub(crate) fn state(&self, frame: u32) -> FrameState {
         self.header(frame).word.state()
     }
 
-    /// True if the frame's page could leave at this moment.
+    /// True if the frame's page could be evicted at this moment.
     #[inline]
-    pub(crate) fn may_leave(&self, frame: u32) -> bool {
-        self.header(frame).word.may_leave()
+    pub(crate) fn is_evictable(&self, frame: u32) -> bool {
+        self.header(frame).word.is_evictable()
     }
 
     /// The version of a frame, whatever it holds (`word.rs`, 5).
@@ -214,11 +214,11 @@ impl Frames {
 
     /// The version of the page in a frame, unless it is being changed.
     #[inline]
-    pub(crate) fn version(&self, frame: u32) -> Result<u32, Refusal> {
+    pub(crate) fn version(&self, frame: u32) -> Result<u32, LatchRefusal> {
         self.header(frame).word.version()
     }
 
-    /// The lower bits: differences are right for 49 days, however long the pool has been open.
+    /// The lower bits of the time since the pool was opened: differences are right for 49 days.
     fn now_ms(&self) -> u32 {
         self.opened.elapsed().as_millis() as u32
     }
@@ -231,20 +231,20 @@ impl Frames {
         self.now_ms().wrapping_sub(since)
     }
 
-    /// The LSN of the first change of a page since a copy of it was taken that reached storage; 0 if there is
-    /// none. The caller knows that no copy is in flight.
+    /// The LSN of a page's first change that is not in storage; 0 if there is none. The caller makes sure that no
+    /// copy is in flight.
     pub(crate) fn first_lsn(&self, frame: u32) -> Lsn {
         self.changes[frame as usize].first.load(Ordering::Acquire)
     }
 
-    /// The LSN of the earliest change that may not be in storage, of all pages that are dirty, on their way to
-    /// storage, or discarded and to be redone.
-    pub(crate) fn first_left(&self) -> Option<Lsn> {
-        // Under the lock of the discarded pages: where a page is discarded or redone, its LSN goes from here to
-        // there or back, and none is overlooked.
+    /// The LSN of the earliest change that may not be in storage, of all pages that are dirty, are being written, or
+    /// were discarded and are to be redone.
+    pub(crate) fn first_unwritten(&self) -> Option<Lsn> {
+        // Under the lock of the discarded pages: when a page is discarded or redone, its LSN moves between the dirty
+        // and the discarded pages, and must not be overlooked.
         self.discarded.first_beside(|| {
             let dirty = self.dirty.frames().into_iter();
-            let each = dirty.map(|frame| self.changes[frame as usize].first_left());
+            let each = dirty.map(|frame| self.changes[frame as usize].first_unwritten());
             each.filter(|&lsn| lsn > 0).min()
         })
     }
@@ -256,23 +256,24 @@ impl Frames {
     }
 
     fn became_clean(&self, frame: u32) {
-        // A thread that has changed the page since then found it among the dirty ones.
+        // A thread that has changed the page since then found it among the dirty ones, and did not insert it.
         self.dirty
             .remove_unless(frame, || self.state(frame).is_changed());
     }
 
-    /// A checkpoint that began at this LSN has covered all changes up to it.
+    /// Notes that a checkpoint that began at this LSN has covered all changes up to it.
     pub(crate) fn note_covered(&self, begin: Lsn) {
         self.covered.fetch_max(begin, Ordering::Relaxed);
     }
 
-    /// The page in a frame has a change from `lsn` on that storage does not have.
+    /// Notes that the page in a frame has a change from `lsn` on that storage does not have.
     pub(crate) fn note_first_lsn(&self, frame: u32, lsn: Lsn) {
         self.changes[frame as usize].note_first(lsn);
     }
 
-    /// A thread panics that may have logged a change and not said where: any LSN after the latest checkpoint's
-    /// begin is possible, since that checkpoint waited for every page that was fixed for writing before.
+    /// Notes an unknown change of the page in a frame. The thread that holds the page panics, and may have logged a
+    /// change without setting its LSN. Any LSN after the begin of the latest checkpoint is possible, since that
+    /// checkpoint waited for every page that was fixed for writing before.
     fn note_unknown_lsn(&self, frame: u32) {
         let covered = self.covered.load(Ordering::Relaxed);
         self.note_first_lsn(frame, covered.saturating_add(1));

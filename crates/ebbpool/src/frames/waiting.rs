@@ -2,37 +2,38 @@
 
 use crossbeam_utils::CachePadded;
 
-use super::{Awaited, Frames};
+use super::{Frames, WaitCondition};
 use crate::sync::{Condvar, Instant, Mutex};
 
-/// Frames share this many waiting rooms.
+/// The number of waiting rooms, which the frames share.
 const ROOMS: usize = 64;
 
-/// Where threads wait. A frame's threads wait in one room, and those of other frames too.
-pub(super) struct Rooms(Box<[CachePadded<Room>]>);
+/// The rooms in which threads wait. All threads that wait for a frame wait in the same room, and threads that wait
+/// for other frames wait there too.
+pub(super) struct WaitingRooms(Box<[CachePadded<WaitingRoom>]>);
 
 #[derive(Default)]
-struct Room {
-    /// Of each frame that writers wait for, how many do.
-    wishes: Mutex<Vec<(u32, u32)>>,
+struct WaitingRoom {
+    /// The frames that writers wait for, and the number of writers of each.
+    writers: Mutex<Vec<(u32, u32)>>,
     woken: Condvar,
 }
 
-impl Default for Rooms {
+impl Default for WaitingRooms {
     fn default() -> Self {
-        Rooms((0..ROOMS).map(|_| CachePadded::default()).collect())
+        WaitingRooms((0..ROOMS).map(|_| CachePadded::default()).collect())
     }
 }
 
-impl Rooms {
-    fn of(&self, frame: u32) -> &Room {
+impl WaitingRooms {
+    fn of(&self, frame: u32) -> &WaitingRoom {
         &self.0[frame as usize % ROOMS]
     }
 }
 
-/// A writer's wish to have the exclusive latch of a frame: readers let it go first. The wish ends when it is
-/// dropped, whether the writer has the latch then or has given up.
-pub(crate) struct Wish<'f> {
+/// A writer in the queue for the exclusive latch of a frame: readers let it go first. Dropping this removes the
+/// writer from the queue, whether it has the latch then or has given up.
+pub(crate) struct QueuedWriter<'f> {
     frames: &'f Frames,
     frame: u32,
 }
@@ -43,58 +44,58 @@ impl Frames {
     pub(super) fn wake(&self, frame: u32) {
         let room = self.rooms.of(frame);
         // A thread that noted that it waits sleeps by then (`word.rs`, 6).
-        drop(room.wishes.lock());
+        drop(room.writers.lock());
         room.woken.notify_all();
     }
 
-    /// Waits until what is awaited may have come; false once `deadline` has passed. A writer's wish is
-    /// kept in `wish` for as long as it goes on waiting for the same frame.
+    /// Waits until the condition may hold; false once `deadline` has passed. `queued` is a writer's place in the
+    /// queue while it goes on waiting for the same frame.
     #[cold]
     pub(crate) fn wait<'f>(
         &'f self,
         frame: u32,
-        awaited: Awaited,
-        wish: &mut Option<Wish<'f>>,
+        awaited: WaitCondition,
+        queued: &mut Option<QueuedWriter<'f>>,
         deadline: Instant,
     ) -> bool {
-        // A wish for another frame ends first, since ending it takes a room's lock.
-        if wish.as_ref().is_some_and(|wish| wish.frame != frame) {
-            *wish = None;
+        // The queue for another frame is left first, since that takes a room's lock.
+        if queued.as_ref().is_some_and(|writer| writer.frame != frame) {
+            *queued = None;
         }
         let room = self.rooms.of(frame);
-        let mut wishes = room.wishes.lock();
+        let mut writers = room.writers.lock();
         if !self.header(frame).word.note_waiter(awaited) {
             return true;
         }
-        if awaited.is_writer() && wish.is_none() {
-            match wishes.iter_mut().find(|(of, _)| *of == frame) {
-                Some((_, writers)) => *writers += 1,
-                None => wishes.push((frame, 1)),
+        if awaited.is_writer() && queued.is_none() {
+            match writers.iter_mut().find(|(of, _)| *of == frame) {
+                Some((_, count)) => *count += 1,
+                None => writers.push((frame, 1)),
             }
-            *wish = Some(Wish {
+            *queued = Some(QueuedWriter {
                 frames: self,
                 frame,
             });
         }
-        !room.woken.wait_until(&mut wishes, deadline).timed_out()
+        !room.woken.wait_until(&mut writers, deadline).timed_out()
     }
 }
 
-impl Drop for Wish<'_> {
+impl Drop for QueuedWriter<'_> {
     fn drop(&mut self) {
         let room = self.frames.rooms.of(self.frame);
-        let mut wishes = room.wishes.lock();
-        let Some(at) = wishes.iter().position(|(of, _)| *of == self.frame) else {
-            return debug_assert!(false, "the wish is among those of its room");
+        let mut writers = room.writers.lock();
+        let Some(at) = writers.iter().position(|(of, _)| *of == self.frame) else {
+            return debug_assert!(false, "the writer is in the queue of its room");
         };
-        wishes[at].1 -= 1;
-        if wishes[at].1 > 0 {
+        writers[at].1 -= 1;
+        if writers[at].1 > 0 {
             return;
         }
-        wishes.swap_remove(at);
-        if self.frames.header(self.frame).word.no_longer_wanted() {
-            drop(wishes);
-            // Readers let this writer go first, which no release of a latch will tell them of.
+        writers.swap_remove(at);
+        if self.frames.header(self.frame).word.last_writer_stopped() {
+            drop(writers);
+            // Readers waited for this writer, and no release of a latch will wake them.
             room.woken.notify_all();
         }
     }

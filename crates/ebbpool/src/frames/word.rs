@@ -1,70 +1,69 @@
 //! A frame's state, latch and version in one word.
 //!
 //! ```text
-//! bits 63..32  version: grows when an exclusive latch is given back and when the page leaves
-//! bit  31      written: the policy was told of a write in that epoch
-//! bits 30..23  mark: the epoch in which the policy was last told of a hit of the page; 0 if it was not
+//! bits 63..32  version: grows when an exclusive latch is released and when the page is evicted
+//! bit  31      written: a write was reported to the policy in that epoch
+//! bits 30..23  mark: the epoch in which a hit of the page was last reported to the policy; 0 if none was
 //! bits 22..20  state
-//! bit  19      wanted: a writer waits for the exclusive latch, and readers let it go first
-//! bit  18      fresh: brought in ahead of time, and not fixed since
+//! bit  19      writer waits: for the exclusive latch, and readers let it go first
+//! bit  18      fresh: read ahead, and not fixed since
 //! bit  17      waiters: a thread waits for the latch, or for a copy to land, and is to be woken
 //! bit  16      latched exclusively
 //! bits 15..0   shared latches: the pins of readers
 //! ```
 //!
-//! A *copy in flight* is a copy of the page on its way to storage. Its owner is the one `Taken` that
-//! [`begin_write`](Word::begin_write) made; only [`written`](Word::written) and
-//! [`write_failed`](Word::write_failed), which consume it, end the flight.
+//! A *copy in flight* is a copy of the page that is being written to storage. It belongs to one `CopyInFlight`, which
+//! exists after [`begin_write`](FrameWord::begin_write) has succeeded; only [`written`](FrameWord::written) and
+//! [`write_failed`](FrameWord::write_failed) end the flight.
 //!
-//! What holds at any time, and is cited by its number elsewhere:
+//! The invariants, which hold at any time. Other modules cite them by number:
 //!
 //! 1. A thread that changes the page's bytes, the frame's page number or its LSN has the exclusive latch, beside
 //!    which there is no other latch.
-//! 2. A page leaves its frame only under the exclusive latch. So as long as a thread has a latch of either sort the
-//!    frame has the same page, and a page number that was read under a latch stays right.
+//! 2. A page is removed from its frame only under the exclusive latch. So while a thread has a latch of either sort
+//!    the frame has the same page, and a page number that was read under the latch stays right.
 //! 3. A frame has at most one copy in flight, and keeps its page until that has landed: no transition out of a state
 //!    with a copy in flight leads to loading or free.
 //! 4. Before the first byte of a page changes its state is dirty or redirtied, and it is clean again only when a
 //!    copy that has the change is in storage. So a clean page is as in storage.
-//! 5. The version is another one before an exclusive latch under which bytes may have changed is given back, and
-//!    before another page is in the frame. So bytes that were copied under latches at the same version are of one
-//!    moment.
-//! 6. A thread that waits has set *waiters* under the lock of the frame's waiting room, and gives that lock back only
-//!    by falling asleep. A thread that ends what others may wait for takes the bit away, takes the lock, and then wakes
-//!    them. So no thread sleeps through what it waits for.
-//! 7. *Wanted* is set exactly while a writer waits for the frame, as anyone sees who has the lock of the waiting
-//!    room.
+//! 5. The version changes before an exclusive latch under which bytes may have changed is released, and before
+//!    another page is in the frame. So bytes that were copied under latches at the same version are of one moment.
+//! 6. A thread that waits has set *waiters* under the lock of the frame's waiting room, and releases that lock only
+//!    by falling asleep. A thread that ends what others may wait for clears the bit, takes the lock, and then wakes
+//!    them. So no thread misses the end of what it waits for.
+//! 7. *Writer waits* is set exactly while a writer waits for the frame, as seen by a thread that has the lock of the
+//!    waiting room.
 //!
 //! | from | transition | to | copy in flight |
 //! | --- | --- | --- | --- |
-//! | free | [`claim`](Word::claim): a page will be brought in | loading, latched exclusively | no |
-//! | clean, dirty | [`claim_victim`](Word::claim_victim): unpinned, and about to leave | the same, latched exclusively | no |
-//! | clean, dirty | [`begin_load`](Word::begin_load): its page has left | loading | no |
-//! | loading | [`loaded`](Word::loaded): the page is here | clean | no |
-//! | loading | [`vacate`](Word::vacate): it could not be read | free | no |
-//! | clean | [`exclude`](Word::exclude) to change it | dirty | no |
-//! | dirty | [`begin_write`](Word::begin_write): a copy is made to be written | writing | begins |
-//! | writing | [`exclude`](Word::exclude) to change it | redirtied | goes on |
-//! | writing | [`written`](Word::written) | clean | ends |
-//! | redirtied | [`written`](Word::written): the copy is in storage, the page has changed since | dirty | ends |
-//! | writing, redirtied | [`write_failed`](Word::write_failed) | dirty | ends |
-//! | dirty | [`abandon`](Word::abandon): a thread panicked while it changed the page | abandoned | no |
-//! | redirtied | [`abandon`](Word::abandon) | abandoned in flight | goes on |
-//! | abandoned in flight | [`written`](Word::written), [`write_failed`](Word::write_failed) | abandoned | ends |
-//! | clean, dirty, abandoned | [`vacate`](Word::vacate): the page is dropped | free | no |
+//! | free | [`claim`](FrameWord::claim): a page will be loaded | loading, latched exclusively | no |
+//! | clean, dirty | [`claim_victim`](FrameWord::claim_victim): unpinned, and about to be evicted | the same, latched exclusively | no |
+//! | clean, dirty | [`begin_load`](FrameWord::begin_load): its page was evicted | loading | no |
+//! | loading | [`loaded`](FrameWord::loaded): the page is in the frame | clean | no |
+//! | loading | [`vacate`](FrameWord::vacate): it could not be read | free | no |
+//! | clean | [`exclude`](FrameWord::exclude) to change it | dirty | no |
+//! | dirty | [`begin_write`](FrameWord::begin_write): a copy is made to be written | writing | begins |
+//! | writing | [`exclude`](FrameWord::exclude) to change it | redirtied | goes on |
+//! | writing | [`written`](FrameWord::written) | clean | ends |
+//! | redirtied | [`written`](FrameWord::written): the copy is in storage, the page has changed since | dirty | ends |
+//! | writing, redirtied | [`write_failed`](FrameWord::write_failed) | dirty | ends |
+//! | dirty | [`abandon`](FrameWord::abandon): a thread panicked while it changed the page | abandoned | no |
+//! | redirtied | [`abandon`](FrameWord::abandon) | abandoned in flight | goes on |
+//! | abandoned in flight | [`written`](FrameWord::written), [`write_failed`](FrameWord::write_failed) | abandoned | ends |
+//! | clean, dirty, abandoned | [`vacate`](FrameWord::vacate): the page is dropped | free | no |
 //!
-//! *Wanted* belongs to the writers that wait (7): `Frames` counts them for each frame under the lock of the
-//! frame's waiting room. The first one to wait sets the bit ([`note_waiter`](Word::note_waiter)), and the last
-//! one that stops waiting, because it has the latch or because it gives up, takes it away
-//! ([`no_longer_wanted`](Word::no_longer_wanted)). No other transition touches it. A reader that finds the bit
-//! set waits for one turn of a writer, which it recognises by the version, and then passes; so writers do not
+//! *Writer waits* belongs to the writers that wait (7): `Frames` counts them for each frame under the lock of the frame's
+//! waiting room. The first writer that waits sets the bit ([`note_waiter`](FrameWord::note_waiter)). The last one that
+//! stops waiting, because it has the latch or because it gives up, clears it
+//! ([`last_writer_stopped`](FrameWord::last_writer_stopped)). No other transition touches it. A reader that finds the bit set
+//! waits for one turn of a writer, which it recognises by the version, and then takes its latch. So writers do not
 //! starve beside readers, nor readers beside writers.
 //!
-//! The *mark* says in which [`Epoch`] the policy was last told of a hit, and *written* whether of a write.
-//! [`fix`](Word::fix) and [`exclude`](Word::exclude) bring them up to the epoch that the caller names; a page that
-//! comes ([`begin_load`](Word::begin_load)) and one that was brought in ahead of time and is fixed for the first
-//! time ([`take_fresh`](Word::take_fresh)) have none, so the policy is told of their next hit. No other transition
-//! touches them. They decide only whether the policy is told: that a page is dirty is in the state.
+//! The *mark* is the [`Epoch`] in which a hit was last reported to the policy, and *written* says whether a write
+//! was. [`fix`](FrameWord::fix) and [`exclude`](FrameWord::exclude) set them to the epoch that the caller passes. A
+//! page that is being loaded ([`begin_load`](FrameWord::begin_load)), and one that was read ahead and is fixed for the
+//! first time ([`take_fresh`](FrameWord::take_fresh)), have no mark, so their next hit is reported to the policy. No
+//! other transition touches them. They decide only whether a hit is reported: the state says whether a page is dirty.
 
 use crate::sync::{AtomicU64, Ordering};
 
@@ -72,7 +71,7 @@ const SHARED: u64 = 0xffff;
 const EXCLUSIVE: u64 = 1 << 16;
 const WAITERS: u64 = 1 << 17;
 const FRESH: u64 = 1 << 18;
-const WANTED: u64 = 1 << 19;
+const WRITER_WAITS: u64 = 1 << 19;
 const HELD: u64 = SHARED | EXCLUSIVE;
 const STATE_SHIFT: u32 = 20;
 const STATE: u64 = 7 << STATE_SHIFT;
@@ -83,105 +82,107 @@ const WRITTEN: u64 = 1 << 31;
 const VERSION_SHIFT: u32 = 32;
 const ONE_VERSION: u64 = 1 << VERSION_SHIFT;
 
-/// What is in a frame.
+/// The state of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum FrameState {
     Free,
-    /// Somebody brings a page in.
+    /// A thread is loading a page.
     Loading,
-    /// As it is in storage.
+    /// The page is as it is in storage.
     Clean,
     /// Changed since it was last written.
     Dirty,
-    /// Changed since it was last written; a copy is on its way to storage.
+    /// Changed since it was last written; a copy is in flight.
     Writing,
-    /// A copy is on its way to storage, and the page has changed since that was made.
+    /// A copy is in flight, and the page has changed since the copy was taken.
     Redirtied,
     /// Left half changed by a thread that panicked.
     Abandoned,
-    /// The same, and a copy that was made before is on its way to storage.
+    /// The same, and a copy that was taken before is in flight.
     AbandonedInFlight,
 }
 
-impl State {
-    /// True if the frame has changes that storage does not have, as far as it knows.
+impl FrameState {
+    /// True if the frame may have changes that storage does not have.
     pub(crate) fn is_changed(self) -> bool {
-        !matches!(self, State::Free | State::Loading | State::Clean)
+        !matches!(
+            self,
+            FrameState::Free | FrameState::Loading | FrameState::Clean
+        )
     }
 
-    /// True if a copy of the page is on its way to storage.
+    /// True if a copy of the page is in flight.
     pub(crate) fn is_in_flight(self) -> bool {
         matches!(
             self,
-            State::Writing | State::Redirtied | State::AbandonedInFlight
+            FrameState::Writing | FrameState::Redirtied | FrameState::AbandonedInFlight
         )
     }
 }
 
-/// What a thread waits for that cannot have a latch.
+/// What a thread waits for when it cannot take a latch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Awaited {
-    /// The shared latch. `since` is the version when the thread first asked: it lets waiting writers go
-    /// first until the version is another one.
+pub(crate) enum WaitCondition {
+    /// The shared latch. `since` is the version when the thread first tried: it lets waiting writers go first until
+    /// the version changes.
     Shared { since: u32 },
     /// The exclusive latch, to change the page.
     Exclusive,
-    /// The exclusive latch of a page that no copy in flight is of, to drop the page.
+    /// The exclusive latch of a page without a copy in flight, to drop the page.
     Drop,
     /// That no copy of the page is in flight.
     Landing,
 }
 
-impl Awaited {
+impl WaitCondition {
     /// True if readers let this thread go first.
     pub(crate) fn is_writer(self) -> bool {
-        matches!(self, Awaited::Exclusive | Awaited::Drop)
+        matches!(self, WaitCondition::Exclusive | WaitCondition::Drop)
     }
 }
 
-/// What the end of a copy's flight came to.
+/// The result of the end of a copy's flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Landed {
+pub(crate) struct LandedCopy {
     /// The page is clean now.
     pub(crate) clean: bool,
     /// A thread waits and is to be woken.
     pub(crate) wake: bool,
 }
 
-/// Why a latch cannot be had.
+/// Why a latch cannot be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    /// Somebody else has it.
+pub(crate) enum LatchRefusal {
+    /// Another thread has it.
     Busy,
     /// There is no page in the frame.
     Empty,
-    /// See [`State::Abandoned`].
+    /// See [`FrameState::Abandoned`].
     Abandoned,
 }
 
-/// A stretch of time in which the policy is told of a page's first hit and of its first write only. Numbers of
-/// epochs come again after 255 of them: of a page that was not hit for so long the policy may not be told of a
-/// hit that it should be told of.
+/// A period in which only a page's first hit and its first write are reported to the policy. Numbers of epochs repeat
+/// after 255 epochs: if a page was not hit for that long, a hit that should be reported may not be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Epoch(u64);
 
 impl Epoch {
-    /// In place of an epoch, where the policy is told of each hit: no word has this mark.
+    /// Stands for no epoch, if every hit is reported to the policy: no word has this mark.
     pub(crate) const NONE: Epoch = Epoch(1);
 
-    /// The epoch after this one; the first if this is none.
+    /// The epoch after this one; the first one after [`NONE`](Self::NONE).
     pub(crate) fn next(self) -> Self {
         let number = (self.0 & MARK) >> MARK_SHIFT;
         Epoch((number % MARKS + 1) << MARK_SHIFT)
     }
 
-    /// To be kept in an atomic.
+    /// The epoch as the value of an atomic.
     #[inline]
     pub(crate) fn to_bits(self) -> u64 {
         self.0
     }
 
-    /// What [`to_bits`](Self::to_bits) made of an epoch.
+    /// The epoch that [`to_bits`](Self::to_bits) returned.
     #[inline]
     pub(crate) fn from_bits(bits: u64) -> Self {
         Epoch(bits)
@@ -202,51 +203,51 @@ impl Epoch {
         word & !MARK | self.0 & MARK | WRITTEN
     }
 
-    /// True if the policy was told of a hit in this epoch, and the page was not brought in ahead of time.
+    /// True if a hit was reported to the policy in this epoch, and the page is not fresh.
     #[inline]
-    fn is_told(self, word: u64) -> bool {
+    fn is_reported(self, word: u64) -> bool {
         word & (MARK | FRESH) == self.0
     }
 
-    /// The same for a hit that wrote.
+    /// The same for a hit for writing.
     #[inline]
-    fn is_write_told(self, word: u64) -> bool {
+    fn is_write_reported(self, word: u64) -> bool {
         word & (MARK | WRITTEN | FRESH) == self.0 | WRITTEN
     }
 }
 
-/// How a page is fixed that is resident.
+/// What a fix of a resident page has to report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fixed {
-    /// The policy needs not be told of the hit.
-    pub(crate) told: bool,
-    /// The page was brought in ahead of time; see [`Word::take_fresh`].
+pub(crate) struct HitStatus {
+    /// The hit need not be reported to the policy.
+    pub(crate) reported: bool,
+    /// The page was read ahead; see [`FrameWord::take_fresh`].
     pub(crate) fresh: bool,
 }
 
-/// How an exclusive latch was had.
+/// The result of taking the exclusive latch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Excluded {
+pub(crate) struct ExclusiveResult {
     /// The page was clean until now.
     pub(crate) was_clean: bool,
-    pub(crate) fixed: Fixed,
+    pub(crate) fixed: HitStatus,
 }
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(crate) struct Word(AtomicU64);
+pub(crate) struct FrameWord(AtomicU64);
 
-impl Word {
-    /// Of an empty frame.
+impl FrameWord {
+    /// The word of an empty frame.
     pub(crate) fn new() -> Self {
-        Word(AtomicU64::new(bits(State::Free)))
+        FrameWord(AtomicU64::new(bits(FrameState::Free)))
     }
 
     fn load(&self) -> u64 {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Replaces the word by what `change` makes of it, unless that is nothing; answers what it was.
+    /// Replaces the word by the result of `change`, unless that is `None`; returns the word before.
     #[inline]
     fn update(&self, change: impl Fn(u64) -> Option<u64>) -> Option<u64> {
         let mut word = self.0.load(Ordering::Relaxed);
@@ -262,38 +263,38 @@ impl Word {
         }
     }
 
-    /// What is in the frame at this moment.
-    pub(crate) fn state(&self) -> State {
+    /// The frame's state at this moment.
+    pub(crate) fn state(&self) -> FrameState {
         state(self.load())
     }
 
-    /// True if the frame's page could leave at this moment.
+    /// True if the frame's page could be evicted at this moment.
     #[inline]
-    pub(crate) fn may_leave(&self) -> bool {
+    pub(crate) fn is_evictable(&self) -> bool {
         let word = self.load();
-        word & HELD == 0 && matches!(state(word), State::Clean | State::Dirty)
+        word & HELD == 0 && matches!(state(word), FrameState::Clean | FrameState::Dirty)
     }
 
     /// Takes a shared latch; true if the page is fresh. A `polite` reader lets waiting writers go first.
-    pub(crate) fn share(&self, polite: bool) -> Result<bool, Refusal> {
+    pub(crate) fn share(&self, polite: bool) -> Result<bool, LatchRefusal> {
         let before = self.take_shared(polite, |word| word)?;
         Ok(before & FRESH != 0)
     }
 
     /// The same for a caller that fixes the page.
     #[inline]
-    pub(crate) fn fix(&self, polite: bool, epoch: Epoch) -> Result<Fixed, Refusal> {
+    pub(crate) fn fix(&self, polite: bool, epoch: Epoch) -> Result<HitStatus, LatchRefusal> {
         let before = self.take_shared(polite, |word| epoch.read(word))?;
-        Ok(Fixed {
-            told: epoch.is_told(before),
+        Ok(HitStatus {
+            reported: epoch.is_reported(before),
             fresh: before & FRESH != 0,
         })
     }
 
     #[inline]
-    fn take_shared(&self, polite: bool, marked: impl Fn(u64) -> u64) -> Result<u64, Refusal> {
+    fn take_shared(&self, polite: bool, marked: impl Fn(u64) -> u64) -> Result<u64, LatchRefusal> {
         let stopped = if polite {
-            EXCLUSIVE | WANTED
+            EXCLUSIVE | WRITER_WAITS
         } else {
             EXCLUSIVE
         };
@@ -303,7 +304,7 @@ impl Word {
                 return Err(refusal);
             }
             if word & SHARED == SHARED {
-                return Err(Refusal::Busy);
+                return Err(LatchRefusal::Busy);
             }
             match self.0.compare_exchange_weak(
                 word,
@@ -317,8 +318,8 @@ impl Word {
         }
     }
 
-    /// The page that was brought in ahead of time is fixed now, which the caller has verified under a
-    /// latch. True for the first that asks.
+    /// Notes that a page that was read ahead is fixed now, which the caller has verified under a latch. True for the
+    /// first caller.
     pub(crate) fn take_fresh(&self) -> bool {
         let before = self
             .0
@@ -326,10 +327,10 @@ impl Word {
         before & FRESH != 0
     }
 
-    /// Takes the exclusive latch, to change the page. The policy is to be told of the first change since the
-    /// page was clean, or since a copy was taken, in any epoch: it may take the page for clean.
+    /// Takes the exclusive latch, to change the page. The first change since the page was clean, or since a copy was
+    /// taken, is reported to the policy in any epoch: the policy may believe the page clean.
     #[inline]
-    pub(crate) fn exclude(&self, epoch: Epoch) -> Result<Excluded, Refusal> {
+    pub(crate) fn exclude(&self, epoch: Epoch) -> Result<ExclusiveResult, LatchRefusal> {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
             if let Some(refusal) = refusal(word, HELD) {
@@ -337,9 +338,9 @@ impl Word {
             }
             let was = state(word);
             let becomes = match was {
-                State::Writing => State::Redirtied,
-                State::Redirtied => State::Redirtied,
-                _ => State::Dirty,
+                FrameState::Writing => FrameState::Redirtied,
+                FrameState::Redirtied => FrameState::Redirtied,
+                _ => FrameState::Dirty,
             };
             let next = epoch.write(with_state(word, becomes)) | EXCLUSIVE;
             match self
@@ -347,10 +348,10 @@ impl Word {
                 .compare_exchange_weak(word, next, Ordering::Acquire, Ordering::Relaxed)
             {
                 Ok(_) => {
-                    return Ok(Excluded {
-                        was_clean: was == State::Clean,
-                        fixed: Fixed {
-                            told: epoch.is_write_told(word) && becomes == was,
+                    return Ok(ExclusiveResult {
+                        was_clean: was == FrameState::Clean,
+                        fixed: HitStatus {
+                            reported: epoch.is_write_reported(word) && becomes == was,
                             fresh: word & FRESH != 0,
                         },
                     });
@@ -360,8 +361,8 @@ impl Word {
         }
     }
 
-    /// Gives a shared latch back; true if a thread is to be woken: a writer when it was the last one, a
-    /// reader when there were as many as there can be.
+    /// Releases a shared latch; true if a thread is to be woken: a writer if it was the last latch, a reader if there
+    /// were as many as there can be.
     #[inline]
     pub(crate) fn unshare(&self) -> bool {
         let before = self.0.fetch_sub(1, Ordering::Release);
@@ -372,21 +373,21 @@ impl Word {
         self.0.fetch_and(!WAITERS, Ordering::Relaxed) & WAITERS != 0
     }
 
-    /// Gives the exclusive latch back; true if somebody is to be woken. Whoever read the page
-    /// without a latch meanwhile learns of it by the version.
+    /// Releases the exclusive latch; true if a thread is to be woken. Optimistic readers learn from the version that
+    /// the page may have changed.
     #[inline]
     pub(crate) fn unexclude(&self) -> bool {
-        // The latch's bit is set, so taking it away borrows from no other.
+        // The latch's bit is set, so subtracting it borrows from no other bit.
         let before = self.0.fetch_add(ONE_VERSION - EXCLUSIVE, Ordering::Release);
         before & WAITERS != 0 && self.no_more_waiters()
     }
 
-    /// Makes the exclusive latch a shared one; true if somebody is to be woken.
+    /// Makes the exclusive latch a shared one; true if a thread is to be woken.
     pub(crate) fn downgrade(&self) -> bool {
-        self.give_back(|word| (next_version(word) & !EXCLUSIVE) + 1)
+        self.release(|word| (next_version(word) & !EXCLUSIVE) + 1)
     }
 
-    fn give_back(&self, to: impl Fn(u64) -> u64) -> bool {
+    fn release(&self, to: impl Fn(u64) -> u64) -> bool {
         let before = self.update(|word| Some(to(word) & !WAITERS));
         before.is_some_and(|word| word & WAITERS != 0)
     }
@@ -396,128 +397,133 @@ impl Word {
         (self.load() >> VERSION_SHIFT) as u32
     }
 
-    /// Notes that a thread waits, which holds the lock that wakers take too; false if there is nothing to
-    /// wait for. A writer asks readers to let it go first.
-    pub(crate) fn note_waiter(&self, awaited: Awaited) -> bool {
+    /// Notes that the calling thread waits; false if there is nothing to wait for. The thread holds the lock that
+    /// wakers take too. A writer makes readers let it go first.
+    pub(crate) fn note_waiter(&self, awaited: WaitCondition) -> bool {
         let flags = match awaited.is_writer() {
-            true => WAITERS | WANTED,
+            true => WAITERS | WRITER_WAITS,
             false => WAITERS,
         };
         let waits = |word: u64| awaits(word, awaited).then_some(word | flags);
         self.update(waits).is_some()
     }
 
-    /// The last writer that waited has stopped waiting; true if readers may have waited for it. Under the
-    /// lock that waiters are counted under.
-    pub(crate) fn no_longer_wanted(&self) -> bool {
-        let before = self.0.fetch_and(!WANTED, Ordering::Relaxed);
+    /// Notes that the last writer that waited has stopped waiting; true if readers may have waited for it. Under the
+    /// lock of the waiting room.
+    pub(crate) fn last_writer_stopped(&self) -> bool {
+        let before = self.0.fetch_and(!WRITER_WAITS, Ordering::Relaxed);
         before & (WAITERS | EXCLUSIVE) == WAITERS
     }
 
-    /// Latches an empty frame for a page to be brought in; false if it is not empty.
+    /// Latches an empty frame for a page to be loaded; false if it is not empty.
     pub(crate) fn claim(&self) -> bool {
         let claimed = |word: u64| {
-            let free = state(word) == State::Free && word & HELD == 0;
-            free.then(|| with_state(word, State::Loading) | EXCLUSIVE)
+            let free = state(word) == FrameState::Free && word & HELD == 0;
+            free.then(|| with_state(word, FrameState::Loading) | EXCLUSIVE)
         };
         self.update(claimed).is_some()
     }
 
-    /// Latches a page that is to leave, if nobody holds it; tells whether it is dirty.
+    /// Latches a page that is to be evicted, if it is unpinned; returns whether it is dirty.
     pub(crate) fn claim_victim(&self) -> Option<bool> {
         let before = self.update(|word| {
-            let free = word & HELD == 0 && matches!(state(word), State::Clean | State::Dirty);
+            let free =
+                word & HELD == 0 && matches!(state(word), FrameState::Clean | FrameState::Dirty);
             free.then_some(word | EXCLUSIVE)
         });
-        before.map(|word| state(word) == State::Dirty)
+        before.map(|word| state(word) == FrameState::Dirty)
     }
 
-    /// Latches a page that is to be dropped, whatever its state, if nobody holds or writes it.
-    pub(crate) fn claim_to_drop(&self) -> Result<(), Refusal> {
+    /// Latches a page that is to be dropped, whatever its state, if it is unpinned and no copy is in flight.
+    pub(crate) fn claim_to_drop(&self) -> Result<(), LatchRefusal> {
         let before = self.update(|word| {
-            let settled = matches!(state(word), State::Clean | State::Dirty | State::Abandoned);
+            let settled = matches!(
+                state(word),
+                FrameState::Clean | FrameState::Dirty | FrameState::Abandoned
+            );
             (word & HELD == 0 && settled).then_some(word | EXCLUSIVE)
         });
         match before {
             Some(_) => Ok(()),
-            None if self.state() == State::Free => Err(Refusal::Empty),
-            None => Err(Refusal::Busy),
+            None if self.state() == FrameState::Free => Err(LatchRefusal::Empty),
+            None => Err(LatchRefusal::Busy),
         }
     }
 
-    /// The page that was claimed has left, and another comes.
+    /// The page of the claimed frame was evicted, and another one is about to be loaded.
     pub(crate) fn begin_load(&self) {
         self.update(|word| {
             Some(with_state(
                 next_version(word) & !(FRESH | MARK),
-                State::Loading,
+                FrameState::Loading,
             ))
         });
     }
 
-    /// The page is here; the exclusive latch stays.
+    /// The page is loaded; the exclusive latch stays.
     pub(crate) fn loaded(&self, fresh: bool) {
         let fresh = if fresh { FRESH } else { 0 };
-        self.update(|word| Some(with_state(word, State::Clean) | fresh));
+        self.update(|word| Some(with_state(word, FrameState::Clean) | fresh));
     }
 
-    /// Whoever holds the exclusive latch is going to change the page; true if it was clean.
+    /// The thread that holds the exclusive latch is going to change the page; true if it was clean.
     pub(crate) fn change(&self) -> bool {
-        let before = self.update(|word| Some(with_state(word, State::Dirty)));
-        before.is_some_and(|word| state(word) != State::Dirty)
+        let before = self.update(|word| Some(with_state(word, FrameState::Dirty)));
+        before.is_some_and(|word| state(word) != FrameState::Dirty)
     }
 
-    /// Empties a frame that is latched exclusively, and gives the latch back; true if somebody is to
-    /// be woken.
+    /// Empties a frame that is latched exclusively, and releases the latch; true if a thread is to be woken.
     pub(crate) fn vacate(&self) -> bool {
-        self.give_back(|word| with_state(next_version(word) & !(EXCLUSIVE | FRESH), State::Free))
+        self.release(|word| with_state(next_version(word) & !(EXCLUSIVE | FRESH), FrameState::Free))
     }
 
-    /// A copy of the page is about to be written; the caller holds a shared latch, and copies
-    /// afterwards. False if the page is not dirty, or is being written.
+    /// Begins the flight of a copy. The caller holds a shared latch, and copies the page afterwards. False if the
+    /// page is not dirty, or is being written.
     pub(crate) fn begin_write(&self) -> bool {
-        let begun = |word| (state(word) == State::Dirty).then(|| with_state(word, State::Writing));
+        let begun = |word| {
+            (state(word) == FrameState::Dirty).then(|| with_state(word, FrameState::Writing))
+        };
         self.update(begun).is_some()
     }
 
     /// The copy has reached storage.
-    pub(crate) fn written(&self) -> Landed {
+    pub(crate) fn written(&self) -> LandedCopy {
         self.land(|state| match state {
-            State::Writing => State::Clean,
-            State::Redirtied => State::Dirty,
-            State::AbandonedInFlight => State::Abandoned,
+            FrameState::Writing => FrameState::Clean,
+            FrameState::Redirtied => FrameState::Dirty,
+            FrameState::AbandonedInFlight => FrameState::Abandoned,
             other => other,
         })
     }
 
     /// The copy has not reached storage.
-    pub(crate) fn write_failed(&self) -> Landed {
+    pub(crate) fn write_failed(&self) -> LandedCopy {
         self.land(|state| match state {
-            State::Writing | State::Redirtied => State::Dirty,
-            State::AbandonedInFlight => State::Abandoned,
+            FrameState::Writing | FrameState::Redirtied => FrameState::Dirty,
+            FrameState::AbandonedInFlight => FrameState::Abandoned,
             other => other,
         })
     }
 
-    fn land(&self, becomes: impl Fn(State) -> State) -> Landed {
+    fn land(&self, becomes: impl Fn(FrameState) -> FrameState) -> LandedCopy {
         let before = self.update(|word| {
             let landed = with_state(word, becomes(state(word)));
             Some(landed & !WAITERS)
         });
         let before = before.unwrap_or_default();
         debug_assert!(state(before).is_in_flight(), "no copy was in flight");
-        Landed {
-            clean: becomes(state(before)) == State::Clean,
+        LandedCopy {
+            clean: becomes(state(before)) == FrameState::Clean,
             wake: before & WAITERS != 0,
         }
     }
 
-    /// The thread that holds the exclusive latch panics, and is about to give it back.
+    /// The thread that holds the exclusive latch panics, and is about to release it.
     pub(crate) fn abandon(&self) {
         self.update(|word| {
             let abandoned = match state(word) {
-                State::Redirtied => State::AbandonedInFlight,
-                _ => State::Abandoned,
+                FrameState::Redirtied => FrameState::AbandonedInFlight,
+                _ => FrameState::Abandoned,
             };
             Some(with_state(word, abandoned))
         });
@@ -525,7 +531,7 @@ impl Word {
 
     /// The version of a page that is not being changed.
     #[inline]
-    pub(crate) fn version(&self) -> Result<u32, Refusal> {
+    pub(crate) fn version(&self) -> Result<u32, LatchRefusal> {
         let word = self.load();
         match refusal(word, EXCLUSIVE) {
             None => Ok((word >> VERSION_SHIFT) as u32),
@@ -535,36 +541,36 @@ impl Word {
 }
 
 #[inline]
-fn state(word: u64) -> State {
+fn state(word: u64) -> FrameState {
     match (word & STATE) >> STATE_SHIFT {
-        0 => State::Free,
-        1 => State::Loading,
-        2 => State::Clean,
-        3 => State::Dirty,
-        4 => State::Writing,
-        5 => State::Redirtied,
-        6 => State::Abandoned,
-        _ => State::AbandonedInFlight,
+        0 => FrameState::Free,
+        1 => FrameState::Loading,
+        2 => FrameState::Clean,
+        3 => FrameState::Dirty,
+        4 => FrameState::Writing,
+        5 => FrameState::Redirtied,
+        6 => FrameState::Abandoned,
+        _ => FrameState::AbandonedInFlight,
     }
 }
 
 #[inline]
-fn bits(state: State) -> u64 {
+fn bits(state: FrameState) -> u64 {
     let number: u64 = match state {
-        State::Free => 0,
-        State::Loading => 1,
-        State::Clean => 2,
-        State::Dirty => 3,
-        State::Writing => 4,
-        State::Redirtied => 5,
-        State::Abandoned => 6,
-        State::AbandonedInFlight => 7,
+        FrameState::Free => 0,
+        FrameState::Loading => 1,
+        FrameState::Clean => 2,
+        FrameState::Dirty => 3,
+        FrameState::Writing => 4,
+        FrameState::Redirtied => 5,
+        FrameState::Abandoned => 6,
+        FrameState::AbandonedInFlight => 7,
     };
     number << STATE_SHIFT
 }
 
 #[inline]
-fn with_state(word: u64, state: State) -> u64 {
+fn with_state(word: u64, state: FrameState) -> u64 {
     word & !STATE | bits(state)
 }
 
@@ -573,29 +579,31 @@ fn next_version(word: u64) -> u64 {
     word.wrapping_add(ONE_VERSION)
 }
 
-/// Why a latch cannot be had that those of `others` stand in the way of.
+/// Why a latch cannot be taken that excludes the latches in `others`.
 #[inline]
-fn refusal(word: u64, others: u64) -> Option<Refusal> {
+fn refusal(word: u64, others: u64) -> Option<LatchRefusal> {
     match state(word) {
-        State::Free => Some(Refusal::Empty),
-        State::Loading => Some(Refusal::Busy),
-        State::Abandoned | State::AbandonedInFlight => Some(Refusal::Abandoned),
-        _ => (word & others != 0).then_some(Refusal::Busy),
+        FrameState::Free => Some(LatchRefusal::Empty),
+        FrameState::Loading => Some(LatchRefusal::Busy),
+        FrameState::Abandoned | FrameState::AbandonedInFlight => Some(LatchRefusal::Abandoned),
+        _ => (word & others != 0).then_some(LatchRefusal::Busy),
     }
 }
 
-/// True if a thread that wants this has to wait as long as the word is this.
-fn awaits(word: u64, awaited: Awaited) -> bool {
+/// True if a thread that waits for `awaited` has to go on waiting while the frame has this word.
+fn awaits(word: u64, awaited: WaitCondition) -> bool {
     let state = state(word);
     let excluded = word & EXCLUSIVE != 0;
     match awaited {
-        Awaited::Shared { since } => {
-            let lets_go_first = word & WANTED != 0 && (word >> VERSION_SHIFT) as u32 == since;
+        WaitCondition::Shared { since } => {
+            let lets_go_first = word & WRITER_WAITS != 0 && (word >> VERSION_SHIFT) as u32 == since;
             let full = word & SHARED == SHARED;
-            excluded || full || lets_go_first || state == State::Loading
+            excluded || full || lets_go_first || state == FrameState::Loading
         }
-        Awaited::Exclusive => word & HELD != 0 || state == State::Loading,
-        Awaited::Drop => word & HELD != 0 || state == State::Loading || state.is_in_flight(),
-        Awaited::Landing => state.is_in_flight(),
+        WaitCondition::Exclusive => word & HELD != 0 || state == FrameState::Loading,
+        WaitCondition::Drop => {
+            word & HELD != 0 || state == FrameState::Loading || state.is_in_flight()
+        }
+        WaitCondition::Landing => state.is_in_flight(),
     }
 }

@@ -16,42 +16,42 @@ use super::threads::{Positioned, Threads};
 #[cfg(target_os = "linux")]
 use super::uring::{Addressed, Rings};
 use super::{Read, Storage, Write};
-use crate::frames::Memory;
+use crate::frames::FrameMemory;
 use extent::Extent;
 use transfer::{Sizes, Transfer, alike};
 
 pub use open::{Engine, FileOptions, OpenError};
 
-/// Neighbouring pages go out as one up to so many bytes: longer writes gain nothing, and shorter
-/// ones can be under way at the same time.
+/// Neighbouring pages are written with one operation up to this number of bytes: longer writes gain nothing, and
+/// shorter ones can be under way at the same time.
 const LONGEST_RUN: usize = 256 << 10;
 
-/// A file or a block device, with direct I/O where that can be had.
+/// A file or a block device, with direct I/O where the system supports it.
 ///
-/// It is locked as long as it is open: opened a second time it is refused, also by another process.
-/// A batch has up to `queue_depth` operations under way. Nothing of a caller's memory is used after
-/// a call has returned. What it came to is described by [`Storage::describe`].
+/// The file is locked while it is open: opening it a second time fails, also in another process. A batch has up to
+/// `queue_depth` operations under way. The caller's memory is not used after a call has returned.
+/// [`Storage::describe`] says which engine and which kind of I/O is used.
 #[derive(Debug)]
 pub struct FileStorage {
     path: PathBuf,
     file: File,
     sizes: Sizes,
     extent: Extent,
-    carrier: Carrier,
+    engine: TransferEngine,
     writable: bool,
     /// Why I/O is buffered, if it is.
     buffered: Option<String>,
     queue_depth: u32,
 }
 
-/// Who carries out the transfers.
+/// The engine that carries out the transfers.
 #[derive(Debug)]
-enum Carrier {
+enum TransferEngine {
     #[cfg(target_os = "linux")]
     Rings(Rings),
     Threads {
         threads: Threads,
-        /// Why it is not io_uring, where that was wanted.
+        /// Why io_uring is not used, if it was requested.
         instead: Option<String>,
     },
 }
@@ -61,7 +61,7 @@ impl FileStorage {
     ///
     /// # Errors
     ///
-    /// [`OpenError`]; says what to do about it.
+    /// [`OpenError`], whose message says what to do.
     pub fn open(path: impl AsRef<Path>, options: &FileOptions) -> Result<Self, OpenError> {
         open::open(path.as_ref(), options)
     }
@@ -76,14 +76,14 @@ impl FileStorage {
         self.buffered.is_none()
     }
 
-    fn carry_out<P: Portable>(&self, mut transfers: Vec<Transfer<P>>) {
+    fn carry_out<P: Transferable>(&self, mut transfers: Vec<Transfer<P>>) {
         if transfers.is_empty() {
             return;
         }
-        match &self.carrier {
+        match &self.engine {
             #[cfg(target_os = "linux")]
-            Carrier::Rings(rings) => rings.carry_out(transfers, &self.file, self.sizes),
-            Carrier::Threads { threads, .. } => match transfers.pop() {
+            TransferEngine::Rings(rings) => rings.carry_out(transfers, &self.file, self.sizes),
+            TransferEngine::Threads { threads, .. } => match transfers.pop() {
                 Some(only) if transfers.is_empty() => {
                     super::threads::carry_out(only, &self.file, self.sizes);
                 }
@@ -95,7 +95,7 @@ impl FileStorage {
         }
     }
 
-    /// What is wrong with a buffer, if anything is.
+    /// The error for a buffer that cannot be used, if it cannot.
     fn refuse(&self, buffer: &[u8]) -> Option<io::Error> {
         let Sizes { page, block } = self.sizes;
         let problem = if buffer.len() != page {
@@ -108,7 +108,7 @@ impl FileStorage {
         Some(io::Error::new(io::ErrorKind::InvalidInput, problem))
     }
 
-    /// Makes room for writes; the ones for which there is none have their outcome, and do not go out.
+    /// Makes room for writes; those without room get an error as their outcome, and are not carried out.
     fn make_room(&self, writes: &mut [Write<'_>]) {
         let last = writes.iter().map(|write| write.page).max().unwrap_or(0);
         let Err(error) = self.extent.grow(&self.file, last.saturating_add(1)) else {
@@ -124,20 +124,20 @@ impl FileStorage {
 impl Drop for FileStorage {
     fn drop(&mut self) {
         self.extent.close(&self.file);
-        // The lock is the open file's, and the kernel takes its time to let go of a ring's.
+        // The lock belongs to the open file, and the kernel closes a ring's file only after some time.
         let _ = self.file.unlock();
     }
 }
 
-/// Pages that whichever engine there is can move.
+/// Pages that every engine can transfer.
 #[cfg(target_os = "linux")]
-trait Portable: Positioned + Addressed {}
+trait Transferable: Positioned + Addressed {}
 #[cfg(target_os = "linux")]
-impl<P: Positioned + Addressed> Portable for P {}
+impl<P: Positioned + Addressed> Transferable for P {}
 #[cfg(not(target_os = "linux"))]
-trait Portable: Positioned {}
+trait Transferable: Positioned {}
 #[cfg(not(target_os = "linux"))]
-impl<P: Positioned> Portable for P {}
+impl<P: Positioned> Transferable for P {}
 
 impl Storage for FileStorage {
     fn page_size(&self) -> usize {
@@ -199,25 +199,25 @@ impl Storage for FileStorage {
     }
 
     #[cfg(target_os = "linux")]
-    fn register(&self, memory: &Arc<Memory>) {
-        if let Carrier::Rings(rings) = &self.carrier {
+    fn register(&self, memory: &Arc<FrameMemory>) {
+        if let TransferEngine::Rings(rings) = &self.engine {
             rings.register(memory);
         }
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn register(&self, _memory: &Arc<Memory>) {}
+    fn register(&self, _memory: &Arc<FrameMemory>) {}
 
     fn describe(&self) -> String {
-        let engine = match &self.carrier {
+        let engine = match &self.engine {
             #[cfg(target_os = "linux")]
-            Carrier::Rings(rings) => match (rings.broken(), rings.is_registered()) {
+            TransferEngine::Rings(rings) => match (rings.broken(), rings.is_registered()) {
                 (Some(why), _) => format!("one after another (io_uring failed: {why})"),
                 (None, Some(true)) => "io_uring, registered buffers".into(),
                 (None, Some(false)) => "io_uring, buffers not registered".into(),
                 (None, None) => "io_uring".into(),
             },
-            Carrier::Threads { instead, .. } => match instead {
+            TransferEngine::Threads { instead, .. } => match instead {
                 Some(why) => format!("threads (io_uring is refused: {why})"),
                 None => "threads".into(),
             },

@@ -1,4 +1,4 @@
-//! Pages in memory: for tests, and for what need not survive.
+//! Pages in memory: for tests, and for data that need not survive.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use parking_lot::RwLock;
 
 use super::{Read, Storage, Write};
 
-/// A storage that lives as long as the program.
+/// A storage in memory, whose pages are lost when it is dropped.
 #[derive(Debug)]
 pub struct MemoryStorage {
     page_size: usize,
@@ -32,10 +32,10 @@ impl Storage for MemoryStorage {
         Ok(self.pages.read().len() as u64)
     }
 
-    fn grow(&self, wanted: u64) -> io::Result<()> {
-        let wanted = usize::try_from(wanted).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    fn grow(&self, pages_needed: u64) -> io::Result<()> {
+        let needed = usize::try_from(pages_needed).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let mut pages = self.pages.write();
-        let more = wanted.saturating_sub(pages.len());
+        let more = needed.saturating_sub(pages.len());
         pages
             .try_reserve(more)
             .map_err(|_| io::ErrorKind::OutOfMemory)?;

@@ -1,4 +1,4 @@
-//! Where pages are kept: one small trait, and what implements it.
+//! Where pages are stored: the trait [`Storage`] and its implementations.
 
 #[cfg(feature = "test-kit")]
 mod faulty;
@@ -19,12 +19,12 @@ use std::sync::Arc;
 
 use ebbpool_cost::{OperationCosts, Unit};
 
-use crate::frames::Memory;
+use crate::frames::FrameMemory;
 
 pub use crate::page::page_lsn;
 #[cfg(feature = "test-kit")]
 pub use faulty::{
-    EINTR, EIO, ENOSPC, Fault, FaultyDisk, FaultyFile, FaultyStorage, Io, IoCounts, Operation,
+    DiskOperation, EINTR, EIO, ENOSPC, Fault, FaultyDisk, FaultyFile, FaultyStorage, Io, IoCounts,
     PowerOff, SECTOR, Violation,
 };
 #[cfg(unix)]
@@ -40,10 +40,9 @@ pub use simulated::{SimulatedError, SimulatedStorage};
 pub struct Read<'a> {
     /// Its number.
     pub page: u64,
-    /// Where it goes: as long as a page, and aligned to 4096 bytes or to the page size if that is
-    /// less.
+    /// The buffer for its content: as long as a page, and aligned to 4096 bytes, or to the page size if that is less.
     pub buffer: &'a mut [u8],
-    /// What came of it.
+    /// The outcome, which the storage sets.
     pub outcome: io::Result<()>,
 }
 
@@ -52,72 +51,69 @@ pub struct Read<'a> {
 pub struct Write<'a> {
     /// Its number.
     pub page: u64,
-    /// What it is to hold: as long as a page, and aligned as in [`Read`].
+    /// The new content of the page: as long as a page, and aligned as in [`Read`].
     pub buffer: &'a [u8],
-    /// What came of it.
+    /// The outcome, which the storage sets.
     pub outcome: io::Result<()>,
 }
 
 /// Numbered pages of one size, on a disk or elsewhere, used by many threads at once.
 ///
-/// A page is read and written whole. What was written may be lost in a crash until `sync` has
-/// returned; part of a page may be lost, and pages written later may survive those written before.
-/// Two writes of one page, or a read and a write of it, are never asked for at the same time, and a pool
-/// has one sync under way at a time.
+/// A page is read and written whole. A crash may lose writes until `sync` has returned; it may lose part of a page,
+/// and keep later writes but not earlier ones. A pool never requests two writes of one page, or a read and a write of
+/// it, at the same time, and has at most one sync under way.
 ///
-/// A storage belongs to one pool at a time: two would overwrite each other's pages. A
-/// [`FileStorage`] sees to it for its file; an `Arc` of a storage is for looking at it beside the pool,
-/// not for a second pool.
+/// A storage belongs to one pool at a time: two pools would overwrite each other's pages. A [`FileStorage`] locks its
+/// file for that reason; use an `Arc` of a storage to look at it beside the pool, not for a second pool.
 pub trait Storage: Send + Sync {
-    /// Bytes of a page.
+    /// The number of bytes of a page.
     fn page_size(&self) -> usize;
 
-    /// Pages it has now.
+    /// The number of pages that the storage has now.
     ///
     /// # Errors
     ///
-    /// What finding out may fail with.
+    /// If the storage cannot find out.
     fn pages(&self) -> io::Result<u64>;
 
-    /// Makes it at least so many pages long. New pages read as zeros.
+    /// Makes the storage at least `pages` pages long. New pages read as zeros.
     ///
     /// # Errors
     ///
-    /// Where there is no room.
+    /// If there is no room.
     fn grow(&self, pages: u64) -> io::Result<()>;
 
-    /// Reads pages, all at the same time where that can be, and returns when each has its outcome.
-    /// A page beyond the end reads as zeros. Interrupted and short reads are continued here.
+    /// Reads pages, all at the same time if possible, and returns when each has its outcome. A page beyond the end
+    /// reads as zeros. The storage continues interrupted and short reads.
     ///
-    /// Answers what a page came to, in the [unit](Storage::unit); nothing if that is the time it
-    /// took.
+    /// Returns the cost of each page in the [unit](Storage::unit); `None` if that is the time that the call took.
     fn read(&self, reads: &mut [Read<'_>]) -> Option<f64>;
 
-    /// Writes pages, all at the same time where that can be, and returns when each has its outcome.
-    /// They come in ascending order; neighbours may go out as one. Writing beyond the end makes
-    /// the storage longer.
+    /// Writes pages, all at the same time if possible, and returns when each has its outcome. The pages are in
+    /// ascending order; the storage may write neighbouring pages with one operation. Writing beyond the end makes the
+    /// storage longer.
     ///
-    /// Answers as [`read`](Storage::read).
+    /// Returns the cost, as [`read`](Storage::read) does.
     fn write(&self, writes: &mut [Write<'_>]) -> Option<f64>;
 
     /// Makes everything written so far survive a crash.
     ///
     /// # Errors
     ///
-    /// Then nobody knows what of it will. Trying again proves nothing: a kernel may have dropped
-    /// what it could not write.
+    /// After an error it is unknown which writes survive a crash. Another attempt proves nothing: a kernel may have
+    /// dropped what it could not write.
     fn sync(&self) -> io::Result<()>;
 
-    /// Told once, before everything else, which memory buffers will mostly be from, so that it can
-    /// be registered with the kernel.
-    fn register(&self, _memory: &Arc<Memory>) {}
+    /// Registers the memory that most buffers will be part of, for example with the kernel. A pool calls this once,
+    /// before every other call.
+    fn register(&self, _memory: &Arc<FrameMemory>) {}
 
-    /// What costs are counted in.
+    /// The unit of costs.
     fn unit(&self) -> Unit {
         Unit::Microseconds
     }
 
-    /// What a read and a write of a page are thought to cost before any was measured.
+    /// The assumed costs of a read and a write of a page before any was measured.
     fn assumed_costs(&self) -> OperationCosts {
         OperationCosts {
             read: 100.0,
@@ -126,12 +122,12 @@ pub trait Storage: Send + Sync {
         }
     }
 
-    /// How often the erase block that holds a page was erased; nothing where that cannot be known.
+    /// How often the erase block that holds a page was erased; `None` if the storage does not know.
     fn erases_of(&self, _page: u64) -> Option<u32> {
         None
     }
 
-    /// What it is, for people, such as `io_uring, direct I/O`.
+    /// A description for people, such as `io_uring, direct I/O`.
     fn describe(&self) -> String;
 }
 
@@ -154,7 +150,7 @@ impl<S: Storage + ?Sized> Storage for Arc<S> {
     fn sync(&self) -> io::Result<()> {
         (**self).sync()
     }
-    fn register(&self, memory: &Arc<Memory>) {
+    fn register(&self, memory: &Arc<FrameMemory>) {
         (**self).register(memory);
     }
     fn unit(&self) -> Unit {

@@ -1,4 +1,4 @@
-//! Pages in memory, with the costs of a device of the lab.
+//! Pages in memory, with the costs of a simulated device.
 
 use std::io;
 
@@ -9,20 +9,20 @@ use parking_lot::Mutex;
 
 use super::{MemoryStorage, Read, Storage, Write};
 
-/// Why there is no such device.
+/// Why a simulated storage cannot be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SimulatedError {
-    /// No profile, neither by name nor as a file.
+    /// There is no such profile, neither by name nor as a file.
     #[error(transparent)]
     Profile(#[from] ProfileError),
-    /// No flash device.
+    /// The configuration of the flash device is wrong.
     #[error(transparent)]
     Flash(#[from] ConfigError),
 }
 
-/// A storage that lives as long as the program and costs what a device would: reads and writes take
-/// no time, and answer what the device says that they took.
+/// A storage in memory that reports the costs of a device: reads and writes take no time, and return what they would
+/// cost on the device.
 pub struct SimulatedStorage {
     name: String,
     memory: MemoryStorage,
@@ -31,7 +31,7 @@ pub struct SimulatedStorage {
 }
 
 impl SimulatedStorage {
-    /// Pages of `page_size` bytes on a device; `name` is what to call it.
+    /// Pages of `page_size` bytes on a device; `name` is its name in descriptions.
     pub fn new(device: impl Into<AnyDevice>, name: &str, page_size: usize) -> Self {
         let device = device.into();
         SimulatedStorage {
@@ -59,12 +59,13 @@ impl SimulatedStorage {
         Ok(Self::new(any, device, page_size))
     }
 
-    /// The device: what it counted, for example. The storage waits as long as this takes.
+    /// Calls `look` with the device, for example to read its counters. The storage waits meanwhile.
     pub fn with_device<T>(&self, look: impl FnOnce(&mut AnyDevice) -> T) -> T {
         look(&mut self.device.lock())
     }
 
-    /// Has the device serve all pages: what one came to on average, and the first that failed.
+    /// Serves all pages on the device, sets the outcome of those that fail, and returns the average cost of the
+    /// others.
     fn serve<'a, P: 'a>(
         &self,
         all: &'a mut [P],
@@ -128,7 +129,7 @@ impl Storage for SimulatedStorage {
             write,
             |write| &mut write.outcome,
         );
-        // What the device could not program is not there.
+        // Pages that the device could not program are not stored.
         for write in writes.iter_mut().filter(|write| write.outcome.is_ok()) {
             self.memory.write(std::slice::from_mut(write));
         }

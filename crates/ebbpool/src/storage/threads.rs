@@ -1,4 +1,4 @@
-//! Positioned reads and writes, by a few threads beside the caller.
+//! Positioned reads and writes by the caller and a few helper threads.
 
 use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,21 +9,21 @@ use parking_lot::Mutex;
 use rayon_core::{ThreadPool, ThreadPoolBuilder};
 
 use super::file::raw::Raw;
-use super::file::transfer::{Next, Pages, Sizes, Transfer};
+use super::file::transfer::{NextStep, Pages, Sizes, Transfer};
 use super::{Read, Write};
 
-/// Deep queues need no more threads: beyond this they wait for each other.
+/// The most threads: with more of them they only wait for each other.
 const MOST_THREADS: usize = 64;
 
 /// Threads that help callers with batches.
 #[derive(Debug)]
 pub(super) struct Threads {
-    /// Nothing where a caller is to do one after another.
+    /// `None` if the caller carries out all transfers itself.
     helpers: Option<ThreadPool>,
 }
 
 impl Threads {
-    /// As many calls at a time as the queue is deep, the caller's among them.
+    /// Threads for `queue_depth` calls at a time, including the caller's.
     pub(super) fn new(queue_depth: usize) -> io::Result<Self> {
         let count = queue_depth.min(MOST_THREADS).saturating_sub(1);
         if count == 0 {
@@ -37,7 +37,7 @@ impl Threads {
         Ok(Threads { helpers })
     }
 
-    /// Carries out all of them.
+    /// Carries out all transfers.
     pub(super) fn carry_out<P: Positioned>(
         &self,
         transfers: Vec<Transfer<P>>,
@@ -45,8 +45,8 @@ impl Threads {
         sizes: Sizes,
     ) {
         let others = transfers.len().saturating_sub(1);
-        // A lock for each, so that nobody ever waits for one: a thread that lost its processor while
-        // it held a lock for all would stop them all.
+        // A lock for each transfer, so that no thread ever waits for one: a thread that lost its processor while it
+        // held a common lock would stop all others.
         let waiting: Vec<_> = transfers
             .into_iter()
             .map(|transfer| Mutex::new(Some(transfer)))
@@ -73,7 +73,7 @@ impl Threads {
 
 /// Pages that a positioned call moves.
 pub(super) trait Positioned: Pages {
-    /// One call for what is beyond the first `done` bytes.
+    /// Makes one call for the bytes after the first `done` bytes.
     fn call(&mut self, raw: &impl Raw, done: usize, offset: u64) -> io::Result<usize>;
 }
 
@@ -94,7 +94,7 @@ impl Positioned for &mut [Write<'_>] {
     }
 }
 
-/// What of the pages is beyond the first `done` bytes.
+/// The bytes of the pages after the first `done` bytes.
 fn rest_of<'a>(writes: &[Write<'a>], mut done: usize) -> Vec<IoSlice<'a>> {
     let mut rest = Vec::with_capacity(writes.len());
     for write in writes {
@@ -109,7 +109,7 @@ fn rest_of<'a>(writes: &[Write<'a>], mut done: usize) -> Vec<IoSlice<'a>> {
     rest
 }
 
-/// Carries out one, in this thread.
+/// Carries out one transfer, in this thread.
 pub(super) fn carry_out<P: Positioned>(first: Transfer<P>, raw: &impl Raw, sizes: Sizes) {
     let mut waiting = vec![first];
     while let Some(mut transfer) = waiting.pop() {
@@ -119,9 +119,9 @@ pub(super) fn carry_out<P: Positioned>(first: Transfer<P>, raw: &impl Raw, sizes
         let (done, offset) = (transfer.done(), transfer.offset(sizes));
         let moved = transfer.pages.call(raw, done, offset);
         match transfer.advance(moved, sizes, || raw.length()) {
-            Next::Again(transfer) => waiting.push(transfer),
-            Next::Apart(transfers) => waiting.extend(transfers),
-            Next::Settled => {}
+            NextStep::Again(transfer) => waiting.push(transfer),
+            NextStep::Apart(transfers) => waiting.extend(transfers),
+            NextStep::Settled => {}
         }
     }
 }

@@ -1,10 +1,9 @@
-//! io_uring: the calling thread puts a batch into a ring, and waits until all of it has come out.
+//! io_uring: the calling thread submits a batch to a ring, and waits until all operations have completed.
 //!
-//! A ring belongs to one batch at a time. Between taking a ring and giving it back, every operation
-//! that the kernel has begun is waited for, also when unwinding: the kernel moves bytes into and out
-//! of buffers that the caller has only lent.
+//! A ring belongs to one batch at a time. Before a thread gives a ring back, it waits for every operation that the
+//! kernel has begun, also when unwinding: the kernel reads and writes buffers that belong to the caller.
 
-// The kernel is handed addresses, and the compiler cannot see what it does with them.
+// The kernel gets addresses, and the compiler cannot see what it does with them.
 #![allow(unsafe_code)]
 
 mod ring;
@@ -14,17 +13,16 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
-use super::file::transfer::{Next, Pages, Sizes, Transfer};
+use super::file::transfer::{NextStep, Pages, Sizes, Transfer};
 use super::{Read, Write};
 
 pub(super) use ring::Rings;
 
-/// A queue is filled in so many steps. The device is to have the first operations while the last are
-/// prepared: one that is told of all at once may complete them at once, and idle until it is told of
-/// more.
+/// The number of steps in which a queue is filled. The device should begin the first operations while the last are
+/// prepared: a device that gets all operations at once may complete them at once, and then idle until it gets more.
 const STEPS: usize = 8;
 
-/// What the kernel is asked for: one address range, or several for neighbouring pages.
+/// An operation for the kernel: on one address range, or on several for neighbouring pages.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Operation {
     Read {
@@ -37,7 +35,7 @@ pub(super) enum Operation {
         bytes: usize,
         offset: u64,
     },
-    /// The list has to stay where it is as long as the buffers.
+    /// The list must not move while the buffers are in use.
     WriteVectored {
         list: *const libc::iovec,
         count: usize,
@@ -45,33 +43,33 @@ pub(super) enum Operation {
     },
 }
 
-/// A ring, or what a test takes for one.
+/// A ring, or a test's replacement.
 trait Queue {
-    /// Operations that it holds at most, from push to completion.
+    /// The most operations that the queue holds, from push to completion.
     fn depth(&self) -> usize;
 
-    /// Adds an operation, of which the completion will carry the token. The kernel may begin it
-    /// with the next `enter`. False if the queue is full.
+    /// Adds an operation whose completion will carry the token. The kernel may begin it with the next `enter`. False
+    /// if the queue is full.
     ///
     /// # Safety
     ///
-    /// The memory that the operation names is there until it has completed, and until then nobody
-    /// else changes it, or looks at it if it is read into.
+    /// The memory that the operation names stays valid until it has completed. Until then no other code changes it,
+    /// and no other code reads it if the operation reads into it.
     unsafe fn push(&mut self, operation: Operation, token: usize) -> bool;
 
-    /// Tells the kernel of what was pushed, and waits for so many completions.
-    fn enter(&mut self, wanted: usize) -> io::Result<()>;
+    /// Submits what was pushed to the kernel, and waits for `completions` completions.
+    fn enter(&mut self, completions: usize) -> io::Result<()>;
 
-    /// Operations pushed that the kernel does not know of yet.
-    fn untold(&mut self) -> usize;
+    /// The number of operations that were pushed and not submitted yet.
+    fn unsubmitted(&mut self) -> usize;
 
-    /// The next completion: its token, and bytes moved or an error number below 0.
+    /// The next completion: its token, and the number of bytes moved or a negative error number.
     fn completed(&mut self) -> Option<(usize, i32)>;
 }
 
-/// Pages that can be named to the kernel.
+/// Pages that the kernel can transfer.
 pub(super) trait Addressed: Pages {
-    /// One operation for what is beyond the first `done` bytes. `list` keeps what it points to.
+    /// The operation for the bytes after the first `done` bytes. `list` holds the address ranges that it points to.
     fn operation(&mut self, done: usize, offset: u64, list: &mut Vec<libc::iovec>) -> Operation;
 }
 
@@ -118,29 +116,29 @@ impl Addressed for &mut [Write<'_>] {
     }
 }
 
-/// A transfer that the kernel may be at.
-struct Flying<P> {
-    /// Away from the stack, so that an address handed to the kernel survives moving this.
+/// A transfer that the kernel may be carrying out.
+struct TransferSlot<P> {
+    /// On the heap, so that its address stays valid for the kernel when this is moved.
     list: Vec<libc::iovec>,
-    /// Nothing once it has come back.
+    /// `None` once the operation has completed.
     transfer: Option<Transfer<P>>,
 }
 
-/// The operations in a queue; none is left in the kernel when it is dropped.
+/// The operations in a queue. Dropping it waits until the kernel has none left.
 struct Flight<'q, Q: Queue> {
     queue: &'q mut Q,
-    /// Pushed, and not completed.
+    /// The number of operations that were pushed and have not completed.
     pending: usize,
 }
 
 impl<Q: Queue> Flight<'_, Q> {
-    /// Waits for one operation that the kernel has, if there is any.
+    /// Waits for one submitted operation, if there is any.
     fn wait(&mut self) -> bool {
-        if self.pending <= self.queue.untold() {
+        if self.pending <= self.queue.unsubmitted() {
             return false;
         }
-        // What `enter` says does not matter: whatever it is, the kernel still has the operation,
-        // and completes it while this thread sleeps.
+        // The result of `enter` does not matter: even after an error the kernel still has the operation, and
+        // completes it while this thread sleeps.
         if self.queue.enter(1).is_err() {
             thread::sleep(Duration::from_millis(1));
         }
@@ -161,43 +159,43 @@ impl<Q: Queue> Drop for Flight<'_, Q> {
     }
 }
 
-/// What could not be done through the queue.
-struct Left<P> {
+/// The transfers that could not be carried out through the queue.
+struct Unfinished<P> {
     transfers: Vec<Transfer<P>>,
     why: io::Error,
 }
 
-/// Carries out all transfers through the queue, which is kept full as long as there are enough. If
-/// the queue stops working, what is left comes back; the queue must not be used again then.
+/// Carries out all transfers through the queue, and refills it while transfers wait. If the queue stops working,
+/// returns the transfers that are left; the queue must not be used again then.
 fn drive<P: Addressed>(
     transfers: Vec<Transfer<P>>,
     queue: &mut impl Queue,
     sizes: Sizes,
     length: impl Fn() -> io::Result<u64>,
-) -> Result<(), Left<P>> {
+) -> Result<(), Unfinished<P>> {
     let mut waiting: VecDeque<Transfer<P>> = transfers.into();
-    let mut flying: Vec<Flying<P>> = Vec::new();
+    let mut slots: Vec<TransferSlot<P>> = Vec::new();
     let mut free: Vec<usize> = Vec::new();
     let mut slow = 0;
-    // Declared last, so that it is dropped, and the kernel waited for, before what it points to.
+    // Declared last, so that it is dropped first: that waits for the kernel while the buffers still exist.
     let mut flight = Flight { queue, pending: 0 };
     let why = loop {
-        launch(&mut waiting, &mut flying, &mut free, &mut flight, sizes);
+        launch(&mut waiting, &mut slots, &mut free, &mut flight, sizes);
         if flight.pending == 0 {
             return Ok(());
         }
-        let wanted = match (waiting.is_empty(), flight.pending < flight.queue.depth()) {
-            // With nothing to refill the queue with there is no need to wake up in between.
+        let completions = match (waiting.is_empty(), flight.pending < flight.queue.depth()) {
+            // If no transfer waits for room in the queue there is no need to wake up in between.
             (true, _) if slow == 0 => flight.pending,
-            // The next step can be prepared already.
+            // The next step can be prepared meanwhile.
             (false, true) => 0,
             _ => 1,
         };
-        if let Err(error) = flight.queue.enter(wanted) {
+        if let Err(error) = flight.queue.enter(completions) {
             match error.kind() {
                 io::ErrorKind::Interrupted => {}
-                // Out of memory for requests, or of room for completions: both pass when some have
-                // been taken.
+                // The kernel is out of memory for requests, or out of room for completions: both end when some
+                // completions have been taken.
                 io::ErrorKind::WouldBlock | io::ErrorKind::ResourceBusy => {
                     thread::sleep(Duration::from_micros(100));
                 }
@@ -207,7 +205,7 @@ fn drive<P: Addressed>(
         slow = 0;
         while let Some((token, result)) = flight.queue.completed() {
             flight.pending -= 1;
-            for transfer in landed(token, result, &mut flying, sizes, &length) {
+            for transfer in landed(token, result, &mut slots, sizes, &length) {
                 slow += usize::from(transfer.should_wait());
                 waiting.push_front(transfer);
             }
@@ -217,20 +215,20 @@ fn drive<P: Addressed>(
             thread::sleep(Duration::from_millis(1));
         }
     };
-    // The queue is broken. What the kernel has is waited for; what it never knew of, and what
-    // would have to go on, is left.
+    // The queue is broken. Wait for the operations that the kernel has; return those that were never submitted, and
+    // those that would have to go on.
     loop {
         while let Some((token, result)) = flight.queue.completed() {
             flight.pending -= 1;
-            waiting.extend(landed(token, result, &mut flying, sizes, &length));
+            waiting.extend(landed(token, result, &mut slots, sizes, &length));
         }
         if !flight.wait() {
             break;
         }
     }
     drop(flight);
-    waiting.extend(flying.into_iter().filter_map(|slot| slot.transfer));
-    Err(Left {
+    waiting.extend(slots.into_iter().filter_map(|slot| slot.transfer));
+    Err(Unfinished {
         transfers: waiting.into(),
         why,
     })
@@ -239,7 +237,7 @@ fn drive<P: Addressed>(
 /// Fills the queue, by one step at most.
 fn launch<P: Addressed, Q: Queue>(
     waiting: &mut VecDeque<Transfer<P>>,
-    flying: &mut Vec<Flying<P>>,
+    slots: &mut Vec<TransferSlot<P>>,
     free: &mut Vec<usize>,
     flight: &mut Flight<'_, Q>,
     sizes: Sizes,
@@ -251,20 +249,19 @@ fn launch<P: Addressed, Q: Queue>(
             return;
         };
         let token = free.pop().unwrap_or_else(|| {
-            flying.push(Flying {
+            slots.push(TransferSlot {
                 list: Vec::new(),
                 transfer: None,
             });
-            flying.len() - 1
+            slots.len() - 1
         });
-        let Some(slot) = flying.get_mut(token) else {
+        let Some(slot) = slots.get_mut(token) else {
             return waiting.push_front(transfer);
         };
         let (done, offset) = (transfer.done(), transfer.offset(sizes));
         let operation = transfer.pages.operation(done, offset, &mut slot.list);
-        // SAFETY: the buffers are borrowed by the transfer, which stays in its slot, untouched,
-        // until the completion is taken; so does the list. Both outlive `flight`, which does not
-        // end before the kernel is done with all.
+        // SAFETY: the transfer borrows the buffers, and stays in its slot, unchanged, until the completion is taken;
+        // so does the list. Both outlive `flight`, which does not end before the kernel has completed all operations.
         if !unsafe { flight.queue.push(operation, token) } {
             free.push(token);
             return waiting.push_front(transfer);
@@ -274,23 +271,23 @@ fn launch<P: Addressed, Q: Queue>(
     }
 }
 
-/// What of a transfer has to go on after a completion.
+/// The transfers that have to go on after a completion.
 fn landed<P: Addressed>(
     token: usize,
     result: i32,
-    flying: &mut [Flying<P>],
+    slots: &mut [TransferSlot<P>],
     sizes: Sizes,
     length: impl Fn() -> io::Result<u64>,
 ) -> Vec<Transfer<P>> {
-    let slot = flying.get_mut(token);
+    let slot = slots.get_mut(token);
     let Some(transfer) = slot.and_then(|slot| slot.transfer.take()) else {
         return Vec::new();
     };
     let moved = usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result));
     match transfer.advance(moved, sizes, length) {
-        Next::Again(transfer) => vec![transfer],
-        Next::Apart(transfers) => transfers,
-        Next::Settled => Vec::new(),
+        NextStep::Again(transfer) => vec![transfer],
+        NextStep::Apart(transfers) => transfers,
+        NextStep::Settled => Vec::new(),
     }
 }
 

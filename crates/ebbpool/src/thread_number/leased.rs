@@ -1,15 +1,15 @@
-//! Numbers that the process's threads have for as long as they live.
+//! The numbers that threads of the process have while they live.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use parking_lot::Mutex;
 
-/// The thread has no number yet, or has one no more. As a number it is larger than any.
+/// The thread has no number yet, or no longer has one. This is larger than any number.
 const NONE: usize = usize::MAX;
 
 thread_local! {
-    /// Has no destructor, so that it can be read until the very end of the thread.
+    /// The thread's number. It has no destructor, so that it can be read until the very end of the thread.
     static NUMBER: Cell<usize> = const { Cell::new(NONE) };
     /// Gives the number back when the thread ends.
     static LEASE: Lease = const { Lease };
@@ -26,7 +26,7 @@ impl Drop for Lease {
 /// Numbers that no thread has.
 struct Free {
     given_back: BTreeSet<usize>,
-    /// All from here on were never given out.
+    /// The first number that was never given out; no later one was either.
     unused: usize,
 }
 
@@ -35,18 +35,17 @@ static FREE: Mutex<Free> = Mutex::new(Free {
     unused: 0,
 });
 
-/// The calling thread's number, if it has one already; else a number larger than any.
+/// The calling thread's number, if it has one already; otherwise a number larger than any.
 #[inline]
-pub(crate) fn known() -> usize {
+pub(crate) fn current() -> usize {
     NUMBER.get()
 }
 
-/// The calling thread's number, which no other thread has until this one ends: the smallest that is free when
-/// it first asks. None once the thread has given it back: destructors of its other thread-locals may still run
-/// then.
+/// The calling thread's number: the smallest that is free at its first call. No other thread has it until this one
+/// ends. `None` once the thread has given it back: destructors of its other thread-locals may still run then.
 pub(crate) fn get() -> Option<usize> {
     if NUMBER.get() == NONE {
-        // Nothing would give a number back that is taken after this.
+        // Without the lease, no destructor would give the number back.
         LEASE.try_with(|_| ()).ok()?;
         let mut free = FREE.lock();
         let number = free.given_back.pop_first().unwrap_or_else(|| {
@@ -58,7 +57,7 @@ pub(crate) fn get() -> Option<usize> {
     Some(NUMBER.get())
 }
 
-/// The calling thread does without its number from now on.
+/// Gives the calling thread's number back.
 fn give_back() {
     let number = NUMBER.replace(NONE);
     if number != NONE {

@@ -1,4 +1,4 @@
-//! Random numbers that can be repeated.
+//! Repeatable random numbers.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};

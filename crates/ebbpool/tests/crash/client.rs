@@ -1,10 +1,10 @@
-//! A program on the pool that logs what it does, and recovers.
+//! A program that uses the pool, logs its changes, and recovers.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use ebbpool::storage::{FaultyDisk, PowerOff, page_lsn};
-use ebbpool::{Error, Log, Lsn, Pool, PoolOptions, WriteGuard};
+use ebbpool::{Log, Lsn, Pool, PoolError, PoolOptions, WriteGuard};
 use ebbpool_cost::{OperationCosts, Unit};
 
 use crate::chance::Chance;
@@ -27,10 +27,10 @@ const POLICIES: [&str; 12] = [
 
 pub const PAGES: u64 = 12;
 
-/// In a record in place of a page: a checkpoint, whose value is the LSN that it covers.
+/// The page number of records of checkpoints, whose value is the LSN that the checkpoint covers.
 pub const CHECKPOINT: u64 = u64::MAX;
 
-/// What a case is about: the same for all of its lives.
+/// The settings of a case, the same for all of its lives.
 #[derive(Clone, Debug)]
 pub struct Setting {
     pub policy: &'static str,
@@ -39,7 +39,7 @@ pub struct Setting {
     pub batch: u32,
     pub budget: f64,
     pub double_write: bool,
-    /// Nothing is flushed, and the double-write area fills up.
+    /// No page is flushed, so that the double-write area fills up.
     pub calm: bool,
 }
 
@@ -53,7 +53,7 @@ pub enum Step {
     Read {
         page: u64,
     },
-    /// The log goes to its file, and is not synced.
+    /// The log is written to its file, and not synced.
     WriteLog,
     Commit,
     Flush {
@@ -92,12 +92,12 @@ impl Setting {
     }
 }
 
-/// What has been acknowledged, and what may be found.
+/// What was acknowledged, and what recovery may find.
 #[derive(Default)]
 pub struct Model {
-    /// All records in order; a crash takes some off the end.
+    /// All records in order; a crash removes some from the end.
     pub history: Vec<Record>,
-    /// Records up to here survive.
+    /// Records up to this LSN survive.
     pub acknowledged: Lsn,
 }
 
@@ -117,35 +117,35 @@ pub fn apply(bytes: &mut [u8], record: &Record) {
 }
 
 /// Why a life ended.
-pub enum End {
+pub enum LifeEnd {
     PowerOff,
     Wrong(String),
 }
 
-impl From<Error> for End {
-    fn from(error: Error) -> End {
+impl From<PoolError> for LifeEnd {
+    fn from(error: PoolError) -> LifeEnd {
         let mut source: Option<&(dyn std::error::Error + 'static)> = Some(&error);
         while let Some(inner) = source {
-            // What was wrapped in another error is known by its message.
+            // An error that was wrapped in another one is recognised by its message.
             if inner.is::<PowerOff>() || inner.to_string().contains(&PowerOff.to_string()) {
-                return End::PowerOff;
+                return LifeEnd::PowerOff;
             }
             source = inner.source();
         }
-        End::Wrong(error.to_string())
+        LifeEnd::Wrong(error.to_string())
     }
 }
 
-impl From<std::io::Error> for End {
-    fn from(error: std::io::Error) -> End {
+impl From<std::io::Error> for LifeEnd {
+    fn from(error: std::io::Error) -> LifeEnd {
         match PowerOff::caused(&error) {
-            true => End::PowerOff,
-            false => End::Wrong(error.to_string()),
+            true => LifeEnd::PowerOff,
+            false => LifeEnd::Wrong(error.to_string()),
         }
     }
 }
 
-/// What is worth counting, lest all of it be for nothing.
+/// Counts what happened, so that the test can check that it exercised the interesting cases.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     pub crashes: u64,
@@ -155,7 +155,7 @@ pub struct Tally {
     pub steps: u64,
 }
 
-/// The program, from its start to its end.
+/// One run of the program, from its start to its end.
 pub struct Life<'a> {
     setting: &'a Setting,
     model: &'a mut Model,
@@ -165,14 +165,14 @@ pub struct Life<'a> {
 }
 
 impl<'a> Life<'a> {
-    /// Opens everything and recovers. All changes that were acknowledged are there then, and none
-    /// is there by halves.
+    /// Opens log and pool and recovers. Afterwards all acknowledged changes are in the pages, and no change is there
+    /// in part.
     pub fn begin(
         disk: &FaultyDisk,
         setting: &'a Setting,
         model: &'a mut Model,
         tally: &'a mut Tally,
-    ) -> Result<Self, End> {
+    ) -> Result<Self, LifeEnd> {
         let (wal, records) = Wal::open(disk.bytes("log"))?;
         check_history(model, &records)?;
         let wal = Arc::new(wal);
@@ -207,7 +207,7 @@ impl<'a> Life<'a> {
         Ok(life)
     }
 
-    fn redo(&mut self, records: &[Record]) -> Result<(), End> {
+    fn redo(&mut self, records: &[Record]) -> Result<(), LifeEnd> {
         let checkpoints = records.iter().filter(|record| record.page == CHECKPOINT);
         let covered = checkpoints.map(|record| record.value).max().unwrap_or(0);
         for (record, number) in records.iter().zip(1..) {
@@ -232,17 +232,17 @@ impl<'a> Life<'a> {
         Ok(())
     }
 
-    /// Without a double-write area a torn page is reported, and made anew from the log, of which
-    /// nothing is ever thrown away here.
+    /// Fixes a page for writing. Without a double-write area a torn page is reported, and rebuilt from the log, which
+    /// is never cut off here.
     fn fix<'p>(
         pool: &'p Pool,
         setting: &Setting,
         tally: &mut Tally,
         page: u64,
         records: &[Record],
-    ) -> Result<WriteGuard<'p>, End> {
+    ) -> Result<WriteGuard<'p>, LifeEnd> {
         match pool.fix_write(page) {
-            Err(Error::Damaged { .. }) if !setting.double_write => tally.reported += 1,
+            Err(PoolError::Damaged { .. }) if !setting.double_write => tally.reported += 1,
             fixed => return Ok(fixed?),
         }
         let mut fixed = pool.fix_new(page)?;
@@ -255,17 +255,17 @@ impl<'a> Life<'a> {
         Ok(fixed)
     }
 
-    fn compare(&self, page: u64, found: &[u8]) -> Result<(), End> {
+    fn compare(&self, page: u64, found: &[u8]) -> Result<(), LifeEnd> {
         let right = self.model.page(page, self.setting.page_size);
         match found.iter().zip(&right).position(|(a, b)| a != b) {
             None if found.len() == right.len() => Ok(()),
-            at => Err(End::Wrong(format!(
+            at => Err(LifeEnd::Wrong(format!(
                 "page {page} is wrong from byte {at:?} on"
             ))),
         }
     }
 
-    pub fn step(&mut self, step: Step) -> Result<(), End> {
+    pub fn step(&mut self, step: Step) -> Result<(), LifeEnd> {
         self.tally.steps += 1;
         match step {
             Step::Change {
@@ -296,19 +296,19 @@ impl<'a> Life<'a> {
         Ok(())
     }
 
-    fn commit(&mut self) -> Result<(), End> {
+    fn commit(&mut self) -> Result<(), LifeEnd> {
         let end = self.wal.end_lsn();
         self.wal.force(end)?;
         self.model.acknowledged = end;
         Ok(())
     }
 
-    fn checkpoint(&mut self) -> Result<(), End> {
+    fn checkpoint(&mut self) -> Result<(), LifeEnd> {
         let covered = self.pool.checkpoint()?.covered;
         let record = Record {
             page: CHECKPOINT,
             offset: 0,
-            // With an empty log there was nothing to cover.
+            // With an empty log there is no change to cover.
             value: if covered == Lsn::MAX { 0 } else { covered },
         };
         self.wal.append(record);
@@ -316,23 +316,25 @@ impl<'a> Life<'a> {
         self.commit()
     }
 
-    /// Ends as a program should.
-    pub fn end(self) -> Result<(), End> {
-        self.pool.close().map_err(|(_, error)| End::from(error))
+    /// Closes the pool.
+    pub fn end(self) -> Result<(), LifeEnd> {
+        self.pool.close().map_err(|(_, error)| LifeEnd::from(error))
     }
 }
 
-/// The log is what was logged, up to somewhere behind what was acknowledged.
-fn check_history(model: &mut Model, records: &[Record]) -> Result<(), End> {
+/// Checks that the log has the records that were appended, and at least the acknowledged ones.
+fn check_history(model: &mut Model, records: &[Record]) -> Result<(), LifeEnd> {
     let found = records.len() as u64 * RECORD;
     if found < model.acknowledged {
         let acknowledged = model.acknowledged;
-        return Err(End::Wrong(format!(
+        return Err(LifeEnd::Wrong(format!(
             "the log ends at {found}, and {acknowledged} was acknowledged"
         )));
     }
     if model.history.get(..records.len()) != Some(records) {
-        return Err(End::Wrong("the log has records that nobody wrote".into()));
+        return Err(LifeEnd::Wrong(
+            "the log has records that no thread appended".into(),
+        ));
     }
     model.history.truncate(records.len());
     model.acknowledged = found;

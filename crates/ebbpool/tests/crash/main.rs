@@ -1,8 +1,7 @@
-//! Crashes at every I/O of short scripts, and of the recoveries after them, against a model of what
-//! was acknowledged.
+//! Crashes at every I/O of short scripts, and of the recoveries after them, checked against a model of what was
+//! acknowledged.
 //!
-//! `EBBPOOL_CRASHES=1000000` is how many there are to be, `EBBPOOL_CRASH_SEED=n` the first seed. See
-//! docs/crashes.md.
+//! `EBBPOOL_CRASHES=1000000` sets the number of crashes, `EBBPOOL_CRASH_SEED=n` the first seed. See docs/crashes.md.
 
 mod chance;
 mod client;
@@ -11,15 +10,15 @@ mod wal;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use ebbpool::storage::{Fault, FaultyDisk, Operation};
+use ebbpool::storage::{DiskOperation, Fault, FaultyDisk};
 
 use chance::Chance;
-use client::{End, Life, Model, Setting, Step, Tally};
+use client::{Life, LifeEnd, Model, Setting, Step, Tally};
 
 const CRASHES: u64 = 100_000;
 const STEPS: usize = 14;
 const CALM_STEPS: usize = 50;
-/// Lives after the first, the last one of which is long.
+/// The number of lives after the first one. The last life has no crash.
 const LATER_LIVES: u64 = 3;
 
 fn setting(name: &str) -> Option<u64> {
@@ -31,7 +30,7 @@ fn setting(name: &str) -> Option<u64> {
     )
 }
 
-/// A script, and in which lives the power fails when.
+/// A script and the settings of its lives, all from one seed.
 struct Case {
     seed: u64,
     setting: Setting,
@@ -51,7 +50,7 @@ impl Case {
         }
     }
 
-    /// Changes of the disk when nothing goes wrong.
+    /// The number of changes of the disk without a crash.
     fn changes(&self, tally: &mut Tally) -> Result<u64, String> {
         let disk = FaultyDisk::new(self.seed);
         let mut model = Model::default();
@@ -60,7 +59,7 @@ impl Case {
         Ok(disk.counts().changes())
     }
 
-    /// One life; true if it ended by itself.
+    /// Runs one life; true if it ended without a crash.
     fn live(
         &self,
         disk: &FaultyDisk,
@@ -75,13 +74,13 @@ impl Case {
         };
         match whole() {
             Ok(()) => Ok(true),
-            Err(End::PowerOff) if disk.is_off() => Ok(false),
-            Err(End::PowerOff) => Err("the power is said to be off, and is not".into()),
-            Err(End::Wrong(what)) => Err(what),
+            Err(LifeEnd::PowerOff) if disk.is_off() => Ok(false),
+            Err(LifeEnd::PowerOff) => Err("the power is said to be off, and is not".into()),
+            Err(LifeEnd::Wrong(what)) => Err(what),
         }
     }
 
-    /// The power fails at the k-th change; then again, twice, most often during recovery.
+    /// The power fails at the k-th change, and then twice more, mostly during recovery.
     fn crash_at(&self, k: u64, tally: &mut Tally) -> Result<(), String> {
         let mut chance = Chance::new(self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ k);
         let disk = FaultyDisk::new(chance.below(u64::MAX));
@@ -90,7 +89,7 @@ impl Case {
         for life in 0..=LATER_LIVES {
             let crash_seed = chance.below(u64::MAX);
             if life < LATER_LIVES {
-                disk.inject(Fault::crash(Operation::Change, crash_seed).nth(at));
+                disk.inject(Fault::crash(DiskOperation::Change, crash_seed).nth(at));
             }
             let ended = self.live(&disk, &mut model, tally, &self.steps)?;
             judge_disk(&disk)?;
@@ -128,7 +127,7 @@ fn judge_disk(disk: &FaultyDisk) -> Result<(), String> {
     }
 }
 
-/// The shortest script of the seed that fails too.
+/// Panics with the shortest script of the seed that fails too.
 fn report(seed: u64, whole: (u64, String)) -> ! {
     let shorter = (0..CALM_STEPS).find_map(|length| {
         let case = Case::new(seed, length);
@@ -143,26 +142,26 @@ fn report(seed: u64, whole: (u64, String)) -> ! {
 }
 
 #[test]
-fn what_was_acknowledged_survives_every_crash() {
-    let wanted = setting("EBBPOOL_CRASHES").unwrap_or(CRASHES);
+fn acknowledged_changes_survive_every_crash() {
+    let crashes = setting("EBBPOOL_CRASHES").unwrap_or(CRASHES);
     let first = setting("EBBPOOL_CRASH_SEED").unwrap_or(1);
     let mut tally = Tally::default();
     let mut seed = first;
-    while tally.crashes < wanted {
+    while tally.crashes < crashes {
         if let Err(failed) = Case::new(seed, CALM_STEPS).run(&mut tally) {
             report(seed, failed);
         }
         seed += 1;
     }
     println!("seeds {first} to {}: {tally:?}", seed - 1);
-    if wanted >= 1000 {
+    if crashes >= 1000 {
         assert!(
-            tally.redone > wanted / 10,
-            "nearly nothing had to be redone: {tally:?}"
+            tally.redone > crashes / 10,
+            "hardly any change had to be redone: {tally:?}"
         );
         assert!(
-            tally.reported > wanted / 1000,
-            "no torn page was met: {tally:?}"
+            tally.reported > crashes / 1000,
+            "no torn page was found: {tally:?}"
         );
     }
 }

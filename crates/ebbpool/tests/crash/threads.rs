@@ -1,28 +1,28 @@
-//! Crashes of several threads at work, with the pool's own. What they do follows from the seed; in which
-//! order does not, and so a failure may take a few runs to come again.
+//! Crashes of a program with several threads, and the pool's own threads. The seed decides what the threads do, but
+//! not in which order they run, so a failure may take a few runs to repeat.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ebbpool::storage::{Fault, FaultyDisk, Operation, page_lsn};
+use ebbpool::storage::{DiskOperation, Fault, FaultyDisk, page_lsn};
 use ebbpool::{Log, Lsn, Pool, PoolOptions};
 
 use crate::chance::Chance;
-use crate::client::{CHECKPOINT, End, Life, Model, Setting, Step, Tally, apply};
+use crate::client::{CHECKPOINT, Life, LifeEnd, Model, Setting, Step, Tally, apply};
 use crate::wal::{Record, Wal};
 
 const THREADS: u64 = 3;
 const STEPS: usize = 25;
 
-struct Shared<'a> {
+struct SharedState<'a> {
     pool: &'a Pool,
     wal: &'a Wal,
     acknowledged: AtomicU64,
 }
 
-impl Shared<'_> {
-    fn step(&self, step: Step) -> Result<(), End> {
+impl SharedState<'_> {
+    fn step(&self, step: Step) -> Result<(), LifeEnd> {
         match step {
             Step::Change {
                 page,
@@ -56,7 +56,7 @@ impl Shared<'_> {
         Ok(())
     }
 
-    fn commit(&self) -> Result<(), End> {
+    fn commit(&self) -> Result<(), LifeEnd> {
         let end = self.wal.end_lsn();
         self.wal.force(end)?;
         self.acknowledged.fetch_max(end, Ordering::SeqCst);
@@ -64,8 +64,8 @@ impl Shared<'_> {
     }
 }
 
-/// Works until the power fails or all is done; answers what was acknowledged.
-fn work(disk: &FaultyDisk, setting: &Setting, seed: u64) -> Result<Lsn, End> {
+/// Works until the power fails or all steps are done; returns the acknowledged LSN.
+fn work(disk: &FaultyDisk, setting: &Setting, seed: u64) -> Result<Lsn, LifeEnd> {
     let wal = Arc::new(Wal::open(disk.bytes("log"))?.0);
     let log: Arc<dyn Log> = wal.clone();
     disk.watch(&log, page_lsn);
@@ -77,12 +77,12 @@ fn work(disk: &FaultyDisk, setting: &Setting, seed: u64) -> Result<Lsn, End> {
         .dirty_budget(setting.budget, Duration::from_micros(50))
         .double_write(disk.pages("area", setting.page_size))
         .open(disk.pages("data", setting.page_size))?;
-    let shared = Shared {
+    let shared = SharedState {
         pool: &pool,
         wal: &wal,
         acknowledged: AtomicU64::new(0),
     };
-    let outcomes: Vec<Result<(), End>> = std::thread::scope(|scope| {
+    let outcomes: Vec<Result<(), LifeEnd>> = std::thread::scope(|scope| {
         let threads = (0..THREADS).map(|thread| {
             let shared = &shared;
             scope.spawn(move || {
@@ -95,16 +95,16 @@ fn work(disk: &FaultyDisk, setting: &Setting, seed: u64) -> Result<Lsn, End> {
     });
     for outcome in outcomes {
         match outcome {
-            Err(End::Wrong(what)) => return Err(End::Wrong(what)),
-            // The power is off, or it had failed to sync, which is the same then.
+            Err(LifeEnd::Wrong(what)) => return Err(LifeEnd::Wrong(what)),
+            // The power is off, or a sync failed because it was.
             _ => continue,
         }
     }
     Ok(shared.acknowledged.into_inner())
 }
 
-fn recover(disk: &FaultyDisk, setting: &Setting, acknowledged: Lsn) -> Result<(), End> {
-    // What is in the log is the truth: it was appended while the page was fixed.
+fn recover(disk: &FaultyDisk, setting: &Setting, acknowledged: Lsn) -> Result<(), LifeEnd> {
+    // The log has the right order of changes, because records were appended while the page was fixed.
     let (_, history) = Wal::open(disk.bytes("log"))?;
     let mut model = Model {
         history,
@@ -114,9 +114,9 @@ fn recover(disk: &FaultyDisk, setting: &Setting, acknowledged: Lsn) -> Result<()
 }
 
 fn case(seed: u64) -> Result<(), String> {
-    let told = |end| match end {
-        End::PowerOff => "the power failed too early".to_string(),
-        End::Wrong(what) => what,
+    let message = |end| match end {
+        LifeEnd::PowerOff => "the power failed too early".to_string(),
+        LifeEnd::Wrong(what) => what,
     };
     let mut chance = Chance::new(seed);
     let setting = Setting {
@@ -124,15 +124,15 @@ fn case(seed: u64) -> Result<(), String> {
         ..Setting::new(&mut chance)
     };
     let disk = FaultyDisk::new(seed);
-    let crash = Fault::crash(Operation::Change, seed);
+    let crash = Fault::crash(DiskOperation::Change, seed);
     disk.inject(crash.nth(20 + chance.below(120)));
-    // Threads are to meet while something is being written.
+    // Other threads run while something is being written.
     disk.observe(|io| {
-        if io.operation != Operation::Read {
+        if io.operation != DiskOperation::Read {
             std::thread::yield_now();
         }
     });
-    let acknowledged = work(&disk, &setting, seed).map_err(told)?;
+    let acknowledged = work(&disk, &setting, seed).map_err(message)?;
     disk.observe_no_more();
     if let Some(violation) = disk.violations().first() {
         return Err(violation.to_string());
@@ -140,15 +140,15 @@ fn case(seed: u64) -> Result<(), String> {
     disk.heal();
     disk.crash(seed);
     disk.restart();
-    let recovered = recover(&disk, &setting, acknowledged).map_err(told);
+    let recovered = recover(&disk, &setting, acknowledged).map_err(message);
     recovered.map_err(|what| format!("{what}, {setting:#?}"))
 }
 
 #[test]
-fn what_threads_were_told_survives_every_crash() {
-    let wanted = crate::setting("EBBPOOL_CRASHES").unwrap_or(crate::CRASHES) / 200;
+fn changes_acknowledged_to_threads_survive_every_crash() {
+    let cases = crate::setting("EBBPOOL_CRASHES").unwrap_or(crate::CRASHES) / 200;
     let first = crate::setting("EBBPOOL_CRASH_SEED").unwrap_or(1);
-    for seed in first..first + wanted.max(1) {
+    for seed in first..first + cases.max(1) {
         if let Err(what) = case(seed) {
             panic!(
                 "{what}\n  again: EBBPOOL_CRASH_SEED={seed} cargo test -p ebbpool --test crash threads"

@@ -1,4 +1,4 @@
-//! A write-ahead log of physical redo records, as simple as one can be.
+//! A simple write-ahead log of physical redo records.
 
 use std::io;
 use std::sync::Mutex;
@@ -7,7 +7,7 @@ use ebbpool::storage::FaultyFile;
 use ebbpool::{Log, Lsn};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Bytes of a record: page, offset, value, and a checksum over these and its LSN.
+/// The number of bytes of a record: page, offset, value, and a checksum over these and its LSN.
 pub const RECORD: u64 = 32;
 
 /// A change of eight bytes of a page.
@@ -19,7 +19,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// An LSN is where in the file its record ends.
+    /// The LSN of a record is the offset in the file at which it ends.
     fn encode(self, lsn: Lsn) -> [u8; RECORD as usize] {
         let mut bytes = [0; RECORD as usize];
         let parts = [self.page, self.offset, self.value, lsn];
@@ -48,15 +48,15 @@ pub struct Wal {
 }
 
 struct State {
-    /// Not in the file yet.
+    /// Records that are not in the file yet.
     buffer: Vec<u8>,
     end: Lsn,
     durable: Lsn,
 }
 
 impl Wal {
-    /// The log, and what of it has survived. What comes after that is cut off, and this is synced:
-    /// else records that were lost could reappear behind later ones.
+    /// Opens the log, and returns the records that survived. Whatever follows them is cut off, and that is synced:
+    /// otherwise lost records could reappear behind later ones.
     pub fn open(file: FaultyFile) -> io::Result<(Wal, Vec<Record>)> {
         let bytes = file.read_all()?;
         let found = bytes.chunks_exact(RECORD as usize).zip(1..);
@@ -81,7 +81,7 @@ impl Wal {
         lsn
     }
 
-    /// To the file, and not yet for sure; answers up to where.
+    /// Writes the records to the file without a sync; returns the LSN of the last one.
     pub fn write(&self) -> io::Result<Lsn> {
         let mut state = self.state.lock().unwrap();
         if !state.buffer.is_empty() {
@@ -101,7 +101,7 @@ impl Log for Wal {
         let written = self.write()?;
         assert!(
             lsn <= written,
-            "LSN {lsn} is asked for, and the log ends at {written}"
+            "LSN {lsn} is requested, and the log ends at {written}"
         );
         self.file.sync()?;
         let mut state = self.state.lock().unwrap();

@@ -3,12 +3,12 @@
 use std::io;
 
 use super::Handle;
-use super::fault::{Effect, Operation, PowerOff};
+use super::fault::{DiskOperation, FaultEffect, PowerOff};
 
-/// A file of bytes on a [`FaultyDisk`](super::FaultyDisk), such as a log. A crash tears its writes as
-/// it tears pages.
+/// A file of bytes on a [`FaultyDisk`](super::FaultyDisk), such as a log. A crash tears its writes as it tears writes
+/// of pages.
 ///
-/// All calls fail with what a [`Fault`](super::Fault) says, or with [`PowerOff`].
+/// All calls fail with the error of a [`Fault`](super::Fault), or with [`PowerOff`].
 #[derive(Clone)]
 pub struct FaultyFile {
     handle: Handle,
@@ -19,7 +19,7 @@ impl FaultyFile {
         FaultyFile { handle }
     }
 
-    /// Bytes it has.
+    /// The length of the file in bytes.
     ///
     /// # Errors
     ///
@@ -37,7 +37,7 @@ impl FaultyFile {
         Ok(self.len()? == 0)
     }
 
-    /// Writes bytes at the end, and answers where they begin.
+    /// Writes bytes at the end, and returns the offset at which they begin.
     ///
     /// # Errors
     ///
@@ -58,22 +58,22 @@ impl FaultyFile {
     fn write(&self, offset: Option<u64>, bytes: &[u8]) -> io::Result<u64> {
         let (offset, outcome) = {
             let state = &mut *self.handle.lock();
-            let effect = state.begin(Operation::Write, &self.handle, None)?;
+            let effect = state.begin(DiskOperation::Write, &self.handle, None)?;
             let end = state.files[self.handle.file].1.len() as u64;
             let offset = offset.unwrap_or(end);
             let to = |offset| offset;
-            let outcome = self.handle.place(state, effect, to, offset, bytes);
-            if let Some(Effect::Crash { seed }) = effect {
+            let outcome = self.handle.apply_write(state, effect, to, offset, bytes);
+            if let Some(FaultEffect::Crash { seed }) = effect {
                 state.crash(seed);
             }
             (offset, outcome)
         };
-        self.handle.show(Operation::Write, None);
+        self.handle.notify_observer(DiskOperation::Write, None);
         self.handle.lock().check_power(self.handle.start)?;
         outcome.map(|()| offset)
     }
 
-    /// Reads bytes from an offset on, and answers how many there were: fewer at the end of the file.
+    /// Reads bytes from an offset on, and returns their number: fewer at the end of the file.
     ///
     /// # Errors
     ///
@@ -81,14 +81,14 @@ impl FaultyFile {
     pub fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
         let outcome = {
             let state = &mut *self.handle.lock();
-            let effect = state.begin(Operation::Read, &self.handle, None)?;
-            if let Some(Effect::Crash { seed }) = effect {
+            let effect = state.begin(DiskOperation::Read, &self.handle, None)?;
+            if let Some(FaultEffect::Crash { seed }) = effect {
                 state.crash(seed);
                 return Err(PowerOff.into());
             }
-            self.handle.fetch(state, effect, offset, into)
+            self.handle.apply_read(state, effect, offset, into)
         };
-        self.handle.show(Operation::Read, None);
+        self.handle.notify_observer(DiskOperation::Read, None);
         outcome
     }
 
@@ -104,7 +104,7 @@ impl FaultyFile {
         Ok(bytes)
     }
 
-    /// Makes it as long as this: cuts it off, or adds zeros.
+    /// Sets the length of the file: cuts it off, or adds zeros.
     ///
     /// # Errors
     ///
@@ -113,7 +113,7 @@ impl FaultyFile {
         self.handle.set_len(length)
     }
 
-    /// Makes what was written so far survive a crash.
+    /// Makes everything written so far survive a crash.
     ///
     /// # Errors
     ///

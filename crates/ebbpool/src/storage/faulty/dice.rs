@@ -1,11 +1,11 @@
-//! Chance that can be repeated.
+//! Repeatable random numbers.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use super::platter::Mood;
+use super::platter::Survival;
 
-/// The same numbers for the same seed, on every machine.
+/// A source of random numbers: the same numbers for the same seed, on every machine.
 #[derive(Clone, Debug)]
 pub(super) struct Dice(Xoshiro256PlusPlus);
 
@@ -27,12 +27,13 @@ impl Dice {
         self.0.fill_bytes(bytes);
     }
 
-    /// All and nothing are the interesting ends, and so they are frequent.
-    pub(super) fn mood(&mut self) -> Mood {
+    /// How much of the pending writes survives. `All` and `Nothing` are the interesting extremes, and so they are
+    /// frequent.
+    pub(super) fn survival(&mut self) -> Survival {
         match self.below(4) {
-            0 => Mood::All,
-            1 => Mood::Nothing,
-            _ => Mood::Some,
+            0 => Survival::All,
+            1 => Survival::Nothing,
+            _ => Survival::Some,
         }
     }
 }

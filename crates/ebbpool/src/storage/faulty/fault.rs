@@ -1,31 +1,30 @@
-//! What is to go wrong, and when.
+//! Faults: what goes wrong, and when.
 
 use std::io;
 
 /// An operation of the disk, or several kinds of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Operation {
+pub enum DiskOperation {
     /// A read of a page, or of bytes.
     Read,
     /// A write of a page, or of bytes.
     Write,
     /// A sync of one file.
     Sync,
-    /// A change of a file's length that writes nothing.
+    /// A change of a file's length without a write.
     Resize,
-    /// Whatever changes something: [`Write`](Self::Write), [`Sync`](Self::Sync) or
-    /// [`Resize`](Self::Resize).
+    /// Any change: [`Write`](Self::Write), [`Sync`](Self::Sync) or [`Resize`](Self::Resize).
     Change,
     /// Every operation.
     Any,
 }
 
-impl Operation {
-    fn covers(self, operation: Operation) -> bool {
+impl DiskOperation {
+    fn covers(self, operation: DiskOperation) -> bool {
         match self {
-            Operation::Any => true,
-            Operation::Change => operation != Operation::Read,
+            DiskOperation::Any => true,
+            DiskOperation::Change => operation != DiskOperation::Read,
             one => one == operation,
         }
     }
@@ -33,21 +32,21 @@ impl Operation {
 
 /// Something that goes wrong on a [`FaultyDisk`](super::FaultyDisk): what, and when.
 ///
-/// Unless said otherwise it happens once, at the next operation of its kind, in whatever file. The
-/// conditions count together: `.of("data").nth(3)` is the third operation of its kind in `data`.
+/// By default it happens once, at the next operation of its kind, in any file. The conditions combine:
+/// `.of("data").nth(3)` is the third operation of its kind in `data`.
 #[derive(Clone, Debug)]
 pub struct Fault {
-    on: Operation,
-    effect: Effect,
+    on: DiskOperation,
+    effect: FaultEffect,
     file: Option<String>,
     page: Option<u64>,
-    /// Operations of the kind that pass before it happens.
+    /// The number of operations of its kind that succeed before it happens.
     skip: u64,
     forever: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Effect {
+pub(super) enum FaultEffect {
     Fail(i32),
     Crash { seed: u64 },
     Part(i32),
@@ -59,7 +58,7 @@ pub(super) enum Effect {
 }
 
 impl Fault {
-    fn new(on: Operation, effect: Effect) -> Self {
+    fn new(on: DiskOperation, effect: FaultEffect) -> Self {
         Fault {
             on,
             effect,
@@ -70,50 +69,49 @@ impl Fault {
         }
     }
 
-    /// The power fails during the operation, as by [`crash`](super::FaultyDisk::crash) with this
-    /// seed: what it was to write counts as not synced. With it a whole batch is under way.
-    pub fn crash(during: Operation, seed: u64) -> Self {
-        Fault::new(during, Effect::Crash { seed })
+    /// The power fails during the operation, as by [`crash`](super::FaultyDisk::crash) with this seed: what the
+    /// operation writes counts as not synced. If it belongs to a batch, the whole batch is under way.
+    pub fn crash(during: DiskOperation, seed: u64) -> Self {
+        Fault::new(during, FaultEffect::Crash { seed })
     }
 
     /// The operation does nothing and fails with this error number of the system, such as
     /// [`EIO`](super::EIO). A sync that fails so has dropped nothing: the next one can succeed.
-    pub fn failing(on: Operation, errno: i32) -> Self {
-        Fault::new(on, Effect::Fail(errno))
+    pub fn failing(on: DiskOperation, errno: i32) -> Self {
+        Fault::new(on, FaultEffect::Fail(errno))
     }
 
     /// A write fails with this error number, after some of its sectors were written.
     pub fn torn_write(errno: i32) -> Self {
-        Fault::new(Operation::Write, Effect::Part(errno))
+        Fault::new(DiskOperation::Write, FaultEffect::Part(errno))
     }
 
     /// A write is acknowledged and never happens.
     pub fn lost_write() -> Self {
-        Fault::new(Operation::Write, Effect::Lost)
+        Fault::new(DiskOperation::Write, FaultEffect::Lost)
     }
 
     /// A write is acknowledged and goes to another page of the same file (of a byte file: to the
     /// offset `to`).
     pub fn misplaced_write(to: u64) -> Self {
-        Fault::new(Operation::Write, Effect::Misplaced { to })
+        Fault::new(DiskOperation::Write, FaultEffect::Misplaced { to })
     }
 
     /// A read succeeds, with one bit that is not what was written; the next read is right again.
     pub fn flipped_read() -> Self {
-        Fault::new(Operation::Read, Effect::Flip)
+        Fault::new(DiskOperation::Read, FaultEffect::Flip)
     }
 
-    /// A sync fails with this error number, part of what was to be synced is dropped, and syncs
-    /// after it or at the same time succeed; reads show what was dropped as long as the power lasts. So Linux does when
-    /// it cannot write a page of its cache (Rebello et al., Can applications recover from fsync
-    /// failures?, ATC 2020).
+    /// A sync fails with this error number and drops part of what it had to sync. Syncs after it or at the same time
+    /// succeed, and reads return the dropped bytes until the power fails. Linux behaves so when it cannot write a
+    /// page of its cache (Rebello et al., Can applications recover from fsync failures?, ATC 2020).
     pub fn sync_that_drops(errno: i32) -> Self {
-        Fault::new(Operation::Sync, Effect::SyncDrops(errno))
+        Fault::new(DiskOperation::Sync, FaultEffect::SyncDrops(errno))
     }
 
-    /// A sync succeeds and has synced nothing. The next honest one catches up.
+    /// A sync succeeds and has synced nothing. The next correct sync also syncs those writes.
     pub fn lying_sync() -> Self {
-        Fault::new(Operation::Sync, Effect::SyncLies)
+        Fault::new(DiskOperation::Sync, FaultEffect::SyncLies)
     }
 
     /// Only in this file.
@@ -122,25 +120,25 @@ impl Fault {
         self
     }
 
-    /// Only at this page. Resizes and syncs, and what is done to byte files, have none.
+    /// Only at this page. Resizes, syncs and operations on byte files have no page.
     pub fn at_page(mut self, page: u64) -> Self {
         self.page = Some(page);
         self
     }
 
-    /// At the n-th operation of its kind, counted from 1, from when it is injected. 0 is as 1.
+    /// At the n-th operation of its kind after it is injected, counted from 1. 0 means the same as 1.
     pub fn nth(mut self, n: u64) -> Self {
         self.skip = n.saturating_sub(1);
         self
     }
 
-    /// At every later operation of its kind too.
+    /// Also at every later operation of its kind.
     pub fn forever(mut self) -> Self {
         self.forever = true;
         self
     }
 
-    fn concerns(&self, operation: Operation, file: &str, page: Option<u64>) -> bool {
+    fn concerns(&self, operation: DiskOperation, file: &str, page: Option<u64>) -> bool {
         self.on.covers(operation)
             && self.file.as_deref().is_none_or(|only| only == file)
             && self.page.is_none_or(|only| page == Some(only))
@@ -160,13 +158,13 @@ impl Schedule {
         self.0.clear();
     }
 
-    /// What happens to this operation; of several faults the one that was injected first.
+    /// The effect on this operation. If several faults apply, the one that was injected first.
     pub(super) fn next(
         &mut self,
-        operation: Operation,
+        operation: DiskOperation,
         file: &str,
         page: Option<u64>,
-    ) -> Option<Effect> {
+    ) -> Option<FaultEffect> {
         let mut effect = None;
         self.0.retain_mut(|fault| {
             if effect.is_some() && fault.skip == 0 || !fault.concerns(operation, file, page) {
@@ -183,7 +181,7 @@ impl Schedule {
     }
 }
 
-/// Why a call failed that was under way when the power failed, or came after that.
+/// The error of a call that was under way when the power failed, or that came after that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the power of the simulated disk has failed; `restart` it, and open its files anew")]
 pub struct PowerOff;

@@ -1,15 +1,15 @@
-//! A simulated disk that fails on demand: for tests of the pool, and of whatever is built on it.
+//! A simulated disk that fails on demand: for tests of the pool, and of programs that use it.
 //!
 //! ```
-//! use ebbpool::storage::{EIO, Fault, FaultyDisk, Operation, PowerOff, Storage, Write};
+//! use ebbpool::storage::{EIO, Fault, FaultyDisk, DiskOperation, PowerOff, Storage, Write};
 //!
 //! let disk = FaultyDisk::new(42);
 //! let data = disk.pages("data", 4096);
 //! let log = disk.bytes("log");
 //!
-//! // The second write to the data fails; the power fails during the third sync of whatever file.
-//! disk.inject(Fault::failing(Operation::Write, EIO).of("data").nth(2));
-//! disk.inject(Fault::crash(Operation::Sync, 7).nth(3));
+//! // The second write to the data fails; the power fails during the third sync of any file.
+//! disk.inject(Fault::failing(DiskOperation::Write, EIO).of("data").nth(2));
+//! disk.inject(Fault::crash(DiskOperation::Sync, 7).nth(3));
 //!
 //! log.append(b"begin")?;
 //! log.sync()?;
@@ -45,16 +45,16 @@ use parking_lot::{Mutex, RwLock};
 use crate::log::{Log, Lsn};
 
 use dice::Dice;
-use fault::{Effect, Schedule};
+use fault::{FaultEffect, Schedule};
 use platter::Platter;
-use watch::Watch;
+use watch::LogWatch;
 
 pub use bytes::FaultyFile;
-pub use fault::{Fault, Operation, PowerOff};
+pub use fault::{DiskOperation, Fault, PowerOff};
 pub use pages::FaultyStorage;
 pub use watch::Violation;
 
-/// Bytes that a crash leaves together: some writes reach the disk in part, but no sector does.
+/// The number of bytes that a crash does not tear: a write may reach the disk in part, but a sector never does.
 pub const SECTOR: usize = 512;
 
 /// Linux's error number for a device that failed.
@@ -68,20 +68,20 @@ pub const EINTR: i32 = 4;
 
 /// A simulated disk: a few files in memory, behind a volatile cache that they share.
 ///
-/// What was written is shown by reads at once, and survives a [`crash`](Self::crash) once the file
-/// was synced. Of the rest a crash keeps what the seed says: all, nothing, or any subset, of each
-/// write any subset of its [sectors](SECTOR), where another one holds the old bytes or, rarely,
-/// garbage; a file that became longer may have its old length. Nothing appears that was never
-/// written, but for that garbage, and it is never in bytes that no unsynced write covers.
+/// Reads return what was written at once, and it survives a [`crash`](Self::crash) once the file was synced. The seed
+/// decides which of the other writes survive a crash: all, none, or any subset, and of each write any subset of its
+/// [sectors](SECTOR). A sector that does not survive holds the old bytes or, rarely, garbage. A file that became
+/// longer may have its old length. No other bytes appear, and garbage appears only in bytes that an unsynced write
+/// covers.
 ///
-/// The same calls, faults and seeds give the same bytes. Handles are for any thread; those opened
-/// before a crash stay dead after [`restart`](Self::restart), as a process would.
+/// The same calls, faults and seeds give the same bytes. Any thread may use a handle. Handles that were opened before
+/// a crash fail even after [`restart`](Self::restart), like those of a process that the crash ended.
 #[derive(Clone)]
 pub struct FaultyDisk(Arc<Shared>);
 
 struct Shared {
     state: Mutex<State>,
-    watch: RwLock<Option<Watch>>,
+    watch: RwLock<Option<LogWatch>>,
     observer: RwLock<Option<Arc<Observer>>>,
 }
 
@@ -93,7 +93,7 @@ struct State {
     counts: IoCounts,
     dice: Dice,
     powered: bool,
-    /// Which start of the disk this is: handles of earlier ones are dead.
+    /// The number of the disk's start: handles of earlier starts fail.
     start: u32,
     in_flight: Vec<InFlight>,
     violations: Vec<Violation>,
@@ -106,7 +106,7 @@ struct InFlight {
     write: bool,
 }
 
-/// Operations that were asked for, failed ones included.
+/// The numbers of operations that were called, failed ones included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IoCounts {
@@ -121,16 +121,16 @@ pub struct IoCounts {
 }
 
 impl IoCounts {
-    /// Those that change something: how many there are to [crash](Fault::crash) at.
+    /// The operations that change something: the number of places for a [crash](Fault::crash).
     pub fn changes(&self) -> u64 {
         self.writes + self.syncs + self.resizes
     }
 
-    fn count(&mut self, operation: Operation) {
+    fn count(&mut self, operation: DiskOperation) {
         match operation {
-            Operation::Read => self.reads += 1,
-            Operation::Write => self.writes += 1,
-            Operation::Sync => self.syncs += 1,
+            DiskOperation::Read => self.reads += 1,
+            DiskOperation::Write => self.writes += 1,
+            DiskOperation::Sync => self.syncs += 1,
             _ => self.resizes += 1,
         }
     }
@@ -142,15 +142,15 @@ impl IoCounts {
 pub struct Io<'a> {
     /// The file's name.
     pub file: &'a str,
-    /// What is done: a read, a write, a sync, or a resize.
-    pub operation: Operation,
-    /// The page, where it is one that is read or written.
+    /// The operation: a read, a write, a sync, or a resize.
+    pub operation: DiskOperation,
+    /// The page, if a page is read or written.
     pub page: Option<u64>,
 }
 
 impl FaultyDisk {
-    /// An empty disk. The seed decides what is left open elsewhere, such as which sectors of a
-    /// [torn write](Fault::torn_write) arrive.
+    /// An empty disk. The seed decides what no fault specifies, such as which sectors of a [torn
+    /// write](Fault::torn_write) are written.
     pub fn new(seed: u64) -> Self {
         FaultyDisk::with(seed, Vec::new())
     }
@@ -172,20 +172,20 @@ impl FaultyDisk {
         }))
     }
 
-    /// A file of pages of so many bytes each, which is made if there is none of that name.
+    /// A file of pages of `page_size` bytes each, which is created if there is none of that name.
     pub fn pages(&self, name: &str, page_size: usize) -> FaultyStorage {
         FaultyStorage::new(self.open(name), page_size)
     }
 
-    /// A file of bytes, such as a log, which is made if there is none of that name.
+    /// A file of bytes, such as a log, which is created if there is none of that name.
     pub fn bytes(&self, name: &str) -> FaultyFile {
         FaultyFile::new(self.open(name))
     }
 
     fn open(&self, name: &str) -> Handle {
         let mut state = self.0.state.lock();
-        let known = state.files.iter().position(|(known, _)| known == name);
-        let file = known.unwrap_or_else(|| {
+        let existing = state.files.iter().position(|(file, _)| file == name);
+        let file = existing.unwrap_or_else(|| {
             state.files.push((name.into(), Platter::default()));
             state.files.len() - 1
         });
@@ -197,25 +197,24 @@ impl FaultyDisk {
         }
     }
 
-    /// Has this go wrong.
+    /// Injects a fault.
     pub fn inject(&self, fault: Fault) {
         self.0.state.lock().schedule.add(fault);
     }
 
-    /// Has nothing go wrong from now on. What has gone wrong stays as it is.
+    /// Removes all faults that have not happened yet. The effects of past faults remain.
     pub fn heal(&self) {
         self.0.state.lock().schedule.clear();
     }
 
-    /// The power fails now. Every call fails with [`PowerOff`] until [`restart`](Self::restart), and
-    /// those through handles opened before it for ever. The seed decides what is left of what was
-    /// not synced.
+    /// The power fails now. Every call fails with [`PowerOff`] until [`restart`](Self::restart); handles that were
+    /// opened before fail for ever. The seed decides what survives of the writes that were not synced.
     pub fn crash(&self, seed: u64) {
         self.0.state.lock().crash(seed);
     }
 
-    /// The power is back; after no crash, what was not synced is lost as in one, by the disk's own
-    /// seed. Files have to be opened anew. Faults that have not happened yet are still to come.
+    /// Switches the power on again. Without a crash before, the disk crashes first, with a seed of its own. Files
+    /// have to be opened again. Faults that have not happened yet remain.
     pub fn restart(&self) {
         let mut state = self.0.state.lock();
         if state.powered {
@@ -232,14 +231,13 @@ impl FaultyDisk {
         !self.0.state.lock().powered
     }
 
-    /// A disk of its own with the same bytes, durable ones and others, at this moment, and with no
-    /// faults to come. A test can crash the copy as if it were this disk, and let this one go on.
+    /// A separate disk with the same bytes as this one has at this moment, durable ones and others, and without
+    /// faults. A test can crash the copy as if it were this disk, and let this one go on.
     pub fn fork(&self, seed: u64) -> FaultyDisk {
         FaultyDisk::with(seed, self.0.state.lock().files.clone())
     }
 
-    /// Changes one bit of a file where it lies, on the disk and in its cache; false if the file is
-    /// shorter.
+    /// Flips one bit of a file, on the disk and in its cache; false if the file is shorter.
     pub fn flip(&self, file: &str, byte: u64, bit: u8) -> bool {
         let mut state = self.0.state.lock();
         let byte = usize::try_from(byte).unwrap_or(usize::MAX);
@@ -248,31 +246,31 @@ impl FaultyDisk {
         file.is_some_and(|(_, platter)| platter.flip(byte, bit))
     }
 
-    /// What was done so far, failed operations included.
+    /// The operations so far, failed ones included.
     pub fn counts(&self) -> IoCounts {
         self.0.state.lock().counts
     }
 
-    /// From now on it is a [violation](Violation::WriteAhead) to write a page whose LSN is beyond
-    /// what the log says is durable. `lsn_of` tells the LSN of a page, or nothing where it has
-    /// none: [`page_lsn`](crate::storage::page_lsn) for pages of a checked pool. The log is not kept alive.
+    /// From now on it is a [violation](Violation::WriteAhead) to write a page whose LSN is beyond the durable LSN of
+    /// the log. `lsn_of` returns the LSN of a page, or `None` if it has none; use
+    /// [`page_lsn`](crate::storage::page_lsn) for pages of a pool with checked pages. The disk holds only a weak
+    /// reference to the log.
     pub fn watch(&self, log: &Arc<dyn Log>, lsn_of: fn(&[u8]) -> Option<Lsn>) {
-        *self.0.watch.write() = Some(Watch::new(log, lsn_of));
+        *self.0.watch.write() = Some(LogWatch::new(log, lsn_of));
     }
 
-    /// What was done so far that must not be done; empty if all is well.
+    /// The violations so far; empty if there are none.
     pub fn violations(&self) -> Vec<Violation> {
         self.0.state.lock().violations.clone()
     }
 
-    /// Has `see` called during every operation, after it was asked for and before it is
-    /// acknowledged: what is to be written is unsynced then, and what is to be synced not yet. It
-    /// may use the disk, crash it, or change the buffer's page through the pool.
+    /// Calls `see` during every operation, before it is acknowledged: a write is not synced then, and a sync has not
+    /// synced anything yet. `see` may use the disk, crash it, or change the buffer's page through the pool.
     pub fn observe(&self, see: impl Fn(&Io<'_>) + Send + Sync + 'static) {
         *self.0.observer.write() = Some(Arc::new(see));
     }
 
-    /// Ends what [`observe`](Self::observe) began.
+    /// Removes the observer that [`observe`](Self::observe) set.
     pub fn observe_no_more(&self) {
         *self.0.observer.write() = None;
     }
@@ -309,13 +307,13 @@ impl State {
         }
     }
 
-    /// Counts an operation, and says what happens to it.
+    /// Counts an operation, and returns the effect of a fault on it.
     fn begin(
         &mut self,
-        operation: Operation,
+        operation: DiskOperation,
         file: &Handle,
         page: Option<u64>,
-    ) -> io::Result<Option<Effect>> {
+    ) -> io::Result<Option<FaultEffect>> {
         self.check_power(file.start)?;
         self.counts.count(operation);
         Ok(self.schedule.next(operation, &file.name, page))
@@ -336,8 +334,8 @@ impl Handle {
         self.disk.0.state.lock()
     }
 
-    /// While the lock is not held.
-    fn show(&self, operation: Operation, page: Option<u64>) {
+    /// Calls the observer. The caller does not hold the lock.
+    fn notify_observer(&self, operation: DiskOperation, page: Option<u64>) {
         let observer = self.disk.0.observer.read().clone();
         if let Some(observer) = observer {
             let file = &self.name;
@@ -362,40 +360,40 @@ impl Handle {
     fn set_len(&self, length: u64) -> io::Result<()> {
         {
             let state = &mut *self.lock();
-            let effect = state.begin(Operation::Resize, self, None)?;
+            let effect = state.begin(DiskOperation::Resize, self, None)?;
             match effect {
-                Some(Effect::Fail(errno)) => return Err(io::Error::from_raw_os_error(errno)),
+                Some(FaultEffect::Fail(errno)) => return Err(io::Error::from_raw_os_error(errno)),
                 _ => state.files[self.file].1.set_len(length)?,
             }
-            if let Some(Effect::Crash { seed }) = effect {
+            if let Some(FaultEffect::Crash { seed }) = effect {
                 state.crash(seed);
             }
         }
-        self.show(Operation::Resize, None);
+        self.notify_observer(DiskOperation::Resize, None);
         self.lock().check_power(self.start)
     }
 
     fn sync(&self) -> io::Result<()> {
         let effect = {
             let state = &mut *self.lock();
-            let effect = state.begin(Operation::Sync, self, None)?;
-            if let Some(Effect::SyncDrops(_)) = effect {
-                // At once, so that a sync that begins while this one is under way finds nothing left
-                // to do, and succeeds, as with a kernel that reports an error once.
+            let effect = state.begin(DiskOperation::Sync, self, None)?;
+            if let Some(FaultEffect::SyncDrops(_)) = effect {
+                // At once, so that a sync that begins while this one is under way has nothing left to do and
+                // succeeds, as with a kernel that reports an error only once.
                 let platter = &mut state.files[self.file].1;
                 platter.sync_and_drop(&mut state.dice);
             }
             effect
         };
-        self.show(Operation::Sync, None);
+        self.notify_observer(DiskOperation::Sync, None);
         let state = &mut *self.lock();
         state.check_power(self.start)?;
         match effect {
-            Some(Effect::SyncLies) => {}
-            Some(Effect::Fail(errno) | Effect::SyncDrops(errno)) => {
+            Some(FaultEffect::SyncLies) => {}
+            Some(FaultEffect::Fail(errno) | FaultEffect::SyncDrops(errno)) => {
                 return Err(io::Error::from_raw_os_error(errno));
             }
-            Some(Effect::Crash { seed }) => {
+            Some(FaultEffect::Crash { seed }) => {
                 state.crash(seed);
                 return Err(PowerOff.into());
             }
@@ -404,41 +402,40 @@ impl Handle {
         Ok(())
     }
 
-    /// Does what is left of a write once it is known what happens to it; `to` maps where it was to
-    /// go into bytes.
-    fn place(
+    /// Carries out a write with the effect of a fault on it; `to` maps its place to an offset in bytes.
+    fn apply_write(
         &self,
         state: &mut State,
-        effect: Option<Effect>,
+        effect: Option<FaultEffect>,
         to: impl Fn(u64) -> u64,
         place: u64,
         bytes: &[u8],
     ) -> io::Result<()> {
         let platter = &mut state.files[self.file].1;
         match effect {
-            Some(Effect::Fail(errno)) => Err(io::Error::from_raw_os_error(errno)),
-            Some(Effect::Part(errno)) => {
+            Some(FaultEffect::Fail(errno)) => Err(io::Error::from_raw_os_error(errno)),
+            Some(FaultEffect::Part(errno)) => {
                 platter.write_part(to(place), bytes, &mut state.dice)?;
                 Err(io::Error::from_raw_os_error(errno))
             }
-            Some(Effect::Lost) => Ok(()),
-            Some(Effect::Misplaced { to: other }) => platter.write(to(other), bytes),
+            Some(FaultEffect::Lost) => Ok(()),
+            Some(FaultEffect::Misplaced { to: other }) => platter.write(to(other), bytes),
             _ => platter.write(to(place), bytes),
         }
     }
 
-    fn fetch(
+    fn apply_read(
         &self,
         state: &mut State,
-        effect: Option<Effect>,
+        effect: Option<FaultEffect>,
         at: u64,
         into: &mut [u8],
     ) -> io::Result<usize> {
-        if let Some(Effect::Fail(errno)) = effect {
+        if let Some(FaultEffect::Fail(errno)) = effect {
             return Err(io::Error::from_raw_os_error(errno));
         }
         let length = state.files[self.file].1.read(at, into);
-        if effect == Some(Effect::Flip) && !into.is_empty() {
+        if effect == Some(FaultEffect::Flip) && !into.is_empty() {
             let bit = state.dice.below(into.len() as u64 * 8) as usize;
             into[bit / 8] ^= 1 << (bit % 8);
         }

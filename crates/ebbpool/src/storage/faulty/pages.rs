@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::storage::{Read, Storage, Write};
 
-use super::fault::{Effect, Operation, PowerOff};
+use super::fault::{DiskOperation, FaultEffect, PowerOff};
 use super::{Handle, InFlight, State, Violation};
 
 /// A file of pages on a [`FaultyDisk`](super::FaultyDisk).
@@ -28,7 +28,7 @@ impl FaultyStorage {
         page.saturating_mul(self.page_size as u64)
     }
 
-    fn overtakers(&self, writes: &[Write<'_>]) -> Vec<Violation> {
+    fn write_ahead_violations(&self, writes: &[Write<'_>]) -> Vec<Violation> {
         let watch = self.handle.disk.0.watch.read();
         let Some(watch) = &*watch else {
             return Vec::new();
@@ -60,8 +60,8 @@ impl FaultyStorage {
 
     fn leave(&self, state: &mut State, page: u64, write: bool) {
         let file = self.handle.file;
-        let gone = InFlight { file, page, write };
-        if let Some(at) = state.in_flight.iter().position(|other| *other == gone) {
+        let ended = InFlight { file, page, write };
+        if let Some(at) = state.in_flight.iter().position(|other| *other == ended) {
             state.in_flight.swap_remove(at);
         }
     }
@@ -70,14 +70,14 @@ impl FaultyStorage {
         let mut crash = None;
         for write in writes {
             self.enter(state, write.page, true);
-            let effect = state.begin(Operation::Write, &self.handle, Some(write.page));
+            let effect = state.begin(DiskOperation::Write, &self.handle, Some(write.page));
             write.outcome = effect.and_then(|effect| {
-                if let Some(Effect::Crash { seed }) = effect {
+                if let Some(FaultEffect::Crash { seed }) = effect {
                     crash.get_or_insert(seed);
                 }
                 let to = |page| self.at(page);
                 self.handle
-                    .place(state, effect, to, write.page, write.buffer)
+                    .apply_write(state, effect, to, write.page, write.buffer)
             });
         }
         // Last, because all of the batch is under way.
@@ -108,19 +108,22 @@ impl Storage for FaultyStorage {
             let state = &mut *self.handle.lock();
             for read in reads.iter_mut() {
                 self.enter(state, read.page, false);
-                let effect = state.begin(Operation::Read, &self.handle, Some(read.page));
+                let effect = state.begin(DiskOperation::Read, &self.handle, Some(read.page));
                 let at = self.at(read.page);
                 read.outcome = effect.and_then(|effect| {
-                    if let Some(Effect::Crash { seed }) = effect {
+                    if let Some(FaultEffect::Crash { seed }) = effect {
                         state.crash(seed);
                         return Err(PowerOff.into());
                     }
-                    self.handle.fetch(state, effect, at, read.buffer).map(drop)
+                    self.handle
+                        .apply_read(state, effect, at, read.buffer)
+                        .map(drop)
                 });
             }
         }
         for read in reads.iter() {
-            self.handle.show(Operation::Read, Some(read.page));
+            self.handle
+                .notify_observer(DiskOperation::Read, Some(read.page));
         }
         let state = &mut *self.handle.lock();
         for read in reads {
@@ -133,7 +136,7 @@ impl Storage for FaultyStorage {
     }
 
     fn write(&self, writes: &mut [Write<'_>]) -> Option<f64> {
-        let overtakers = self.overtakers(writes);
+        let write_ahead_violations = self.write_ahead_violations(writes);
         let hash = |write: &Write<'_>| xxh3_64(write.buffer);
         let observed = self.handle.is_observed();
         let before: Vec<u64> = match observed {
@@ -142,11 +145,12 @@ impl Storage for FaultyStorage {
         };
         {
             let state = &mut *self.handle.lock();
-            state.violations.extend(overtakers);
+            state.violations.extend(write_ahead_violations);
             self.submit(state, writes);
         }
         for write in writes.iter().filter(|_| observed) {
-            self.handle.show(Operation::Write, Some(write.page));
+            self.handle
+                .notify_observer(DiskOperation::Write, Some(write.page));
         }
         let state = &mut *self.handle.lock();
         for (at, write) in writes.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! The bytes of one file: what the disk holds, what its volatile cache holds, and what lies between.
+//! The bytes of one file: those on the disk, those in its volatile cache, and the changes between them.
 
 use std::io;
 use std::ops::Range;
@@ -6,12 +6,12 @@ use std::ops::Range;
 use super::dice::Dice;
 use super::{ENOSPC, SECTOR};
 
-/// Beyond this a file does not grow, so that a wrong page number does not take the machine's memory.
+/// The longest file, so that a wrong page number does not use up the machine's memory.
 const LONGEST: usize = 1 << 30;
 
-/// What has been acknowledged and not been synced.
+/// A change that was acknowledged and not synced.
 #[derive(Clone, Debug)]
-enum Pending {
+enum PendingChange {
     Write { at: usize, bytes: Box<[u8]> },
     Length(usize),
 }
@@ -21,12 +21,12 @@ enum Pending {
 pub(super) struct Platter {
     durable: Vec<u8>,
     cached: Vec<u8>,
-    pending: Vec<Pending>,
+    pending: Vec<PendingChange>,
 }
 
-/// How much of what is pending is kept.
+/// How much of the pending changes survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mood {
+pub(super) enum Survival {
     All,
     Nothing,
     Some,
@@ -37,26 +37,27 @@ impl Platter {
         self.cached.len()
     }
 
-    /// Bytes from `at` on, as the cache has them; zeros beyond the end. Answers how many there were.
+    /// Reads bytes from `at` on, as the cache has them; zeros beyond the end. Returns the number of bytes before the
+    /// end.
     pub(super) fn read(&self, at: u64, into: &mut [u8]) -> usize {
         let from = usize::try_from(at).unwrap_or(usize::MAX).min(self.len());
-        let there = into.len().min(self.len() - from);
-        into[..there].copy_from_slice(&self.cached[from..from + there]);
-        into[there..].fill(0);
-        there
+        let count = into.len().min(self.len() - from);
+        into[..count].copy_from_slice(&self.cached[from..from + count]);
+        into[count..].fill(0);
+        count
     }
 
     pub(super) fn write(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
         let range = extent(at, bytes.len())?;
         put(&mut self.cached, range.start, bytes);
-        self.pending.push(Pending::Write {
+        self.pending.push(PendingChange::Write {
             at: range.start,
             bytes: bytes.into(),
         });
         Ok(())
     }
 
-    /// Writes those sectors that the dice say, and leaves the others as they are.
+    /// Writes random sectors, and leaves the others as they are.
     pub(super) fn write_part(&mut self, at: u64, bytes: &[u8], dice: &mut Dice) -> io::Result<()> {
         let range = extent(at, bytes.len())?;
         for sector in sectors(range.clone()) {
@@ -71,63 +72,67 @@ impl Platter {
     pub(super) fn set_len(&mut self, length: u64) -> io::Result<()> {
         let length = extent(length, 0)?.start;
         self.cached.resize(length, 0);
-        self.pending.push(Pending::Length(length));
+        self.pending.push(PendingChange::Length(length));
         Ok(())
     }
 
-    /// Of what is pending too, or the next sync would undo it.
+    /// Flips a bit, also in pending changes: otherwise the next sync would undo the flip.
     pub(super) fn flip(&mut self, at: usize, bit: u8) -> bool {
         let pending = self.pending.iter_mut().filter_map(|pending| match pending {
-            Pending::Write { at: from, bytes } => bytes.get_mut(at.checked_sub(*from)?),
-            Pending::Length(_) => None,
+            PendingChange::Write { at: from, bytes } => bytes.get_mut(at.checked_sub(*from)?),
+            PendingChange::Length(_) => None,
         });
-        let there = [self.durable.get_mut(at), self.cached.get_mut(at)];
-        let bytes = pending.chain(there.into_iter().flatten());
+        let stored = [self.durable.get_mut(at), self.cached.get_mut(at)];
+        let bytes = pending.chain(stored.into_iter().flatten());
         bytes.map(|byte| *byte ^= 1 << (bit % 8)).count() > 0
     }
 
     pub(super) fn sync(&mut self) {
         for pending in std::mem::take(&mut self.pending) {
             match pending {
-                Pending::Write { at, bytes } => put(&mut self.durable, at, &bytes),
-                Pending::Length(length) => self.durable.resize(length, 0),
+                PendingChange::Write { at, bytes } => put(&mut self.durable, at, &bytes),
+                PendingChange::Length(length) => self.durable.resize(length, 0),
             }
         }
     }
 
-    /// What a failed sync leaves: some of what was pending is durable, the rest is forgotten, and
-    /// the cache shows it nevertheless.
+    /// A failed sync: some of the pending changes become durable, the rest are dropped, and the cache still shows
+    /// them.
     pub(super) fn sync_and_drop(&mut self, dice: &mut Dice) {
-        self.settle(dice.mood(), dice);
+        self.settle(dice.survival(), dice);
     }
 
-    /// The power fails: of what is pending any part is kept, and the cache is empty.
+    /// The power fails: any part of the pending changes survives, and the cache is lost.
     pub(super) fn crash(&mut self, dice: &mut Dice) {
-        self.settle(dice.mood(), dice);
+        self.settle(dice.survival(), dice);
         self.cached.clone_from(&self.durable);
     }
 
-    /// The pending changes are applied in the order in which they came: which is the last one of a
-    /// sector that is applied is what any other order would decide too.
-    fn settle(&mut self, mood: Mood, dice: &mut Dice) {
+    /// Applies the pending changes that survive, in the order in which they were made. Another order would change
+    /// only which write of a sector survives last, and that is random anyway.
+    fn settle(&mut self, survival: Survival, dice: &mut Dice) {
         for pending in std::mem::take(&mut self.pending) {
-            let fate = match mood {
-                Mood::Some => dice.mood(),
-                mood => mood,
+            let this_change = match survival {
+                Survival::Some => dice.survival(),
+                survival => survival,
             };
-            match (pending, fate) {
-                (Pending::Write { at, bytes }, Mood::All) => put(&mut self.durable, at, &bytes),
-                (Pending::Write { at, bytes }, Mood::Some) => self.tear(at, &bytes, dice),
-                (Pending::Write { at, bytes }, Mood::Nothing) => {
+            match (pending, this_change) {
+                (PendingChange::Write { at, bytes }, Survival::All) => {
+                    put(&mut self.durable, at, &bytes)
+                }
+                (PendingChange::Write { at, bytes }, Survival::Some) => self.tear(at, &bytes, dice),
+                (PendingChange::Write { at, bytes }, Survival::Nothing) => {
                     // A journalled length may survive without the bytes.
-                    if mood == Mood::Some && dice.one_in(4) && self.durable.len() < at + bytes.len()
+                    if survival == Survival::Some
+                        && dice.one_in(4)
+                        && self.durable.len() < at + bytes.len()
                     {
                         self.durable.resize(at + bytes.len(), 0);
                     }
                 }
-                (Pending::Length(_), Mood::Nothing) => {}
-                (Pending::Length(length), Mood::All) => self.durable.resize(length, 0),
-                (Pending::Length(length), Mood::Some) => {
+                (PendingChange::Length(_), Survival::Nothing) => {}
+                (PendingChange::Length(length), Survival::All) => self.durable.resize(length, 0),
+                (PendingChange::Length(length), Survival::Some) => {
                     if dice.one_in(2) {
                         self.durable.resize(length, 0);
                     }

@@ -35,7 +35,7 @@ fn crashed(disk: &FaultyDisk, seed: u64) -> FaultyStorage {
 }
 
 #[test]
-fn what_was_synced_survives_every_crash_and_the_rest_in_any_part() {
+fn synced_writes_survive_every_crash_and_any_part_of_the_others() {
     let (mut old, mut new, mut garbage, mut torn, mut short) = (0, 0, 0, 0, 0);
     for seed in 0..2000 {
         let disk = FaultyDisk::new(0);
@@ -112,10 +112,10 @@ fn the_same_seed_leaves_the_same_bytes() {
 }
 
 #[test]
-fn a_crash_comes_at_the_kth_change_and_every_call_fails_until_the_disk_is_opened_anew() {
+fn a_crash_happens_at_the_kth_change_and_every_call_fails_until_the_disk_is_opened_again() {
     for k in 1..=3 {
         let disk = FaultyDisk::new(0);
-        disk.inject(Fault::crash(Operation::Change, 1).nth(k));
+        disk.inject(Fault::crash(DiskOperation::Change, 1).nth(k));
         let data = disk.pages("data", PAGE);
         let outcomes = [
             write(&data, 0, 1),
@@ -146,7 +146,7 @@ fn a_crash_in_a_batch_leaves_any_part_of_all_of_it() {
     let (mut first_only, mut last_only) = (false, false);
     for seed in 0..200 {
         let disk = FaultyDisk::new(0);
-        disk.inject(Fault::crash(Operation::Write, seed).nth(2));
+        disk.inject(Fault::crash(DiskOperation::Write, seed).nth(2));
         let data = disk.pages("data", PAGE);
         let mut writes = [0, 1, 2].map(|page| Write {
             page,
@@ -166,13 +166,13 @@ fn a_crash_in_a_batch_leaves_any_part_of_all_of_it() {
 }
 
 #[test]
-fn faults_come_when_and_where_they_were_injected() {
+fn faults_happen_when_and_where_they_were_injected() {
     let disk = FaultyDisk::new(0);
     let data = disk.pages("data", PAGE);
     let other = disk.pages("other", PAGE);
-    disk.inject(Fault::failing(Operation::Write, EIO).of("data").nth(2));
+    disk.inject(Fault::failing(DiskOperation::Write, EIO).of("data").nth(2));
     disk.inject(
-        Fault::failing(Operation::Write, ENOSPC)
+        Fault::failing(DiskOperation::Write, ENOSPC)
             .at_page(7)
             .forever(),
     );
@@ -203,7 +203,7 @@ fn a_torn_write_fails_and_leaves_a_part() {
 }
 
 #[test]
-fn a_failed_sync_drops_what_it_could_not_write_and_hides_it_till_the_crash() {
+fn a_failed_sync_drops_writes_and_hides_that_until_the_crash() {
     let mut dropped = 0;
     for seed in 0..100 {
         let disk = FaultyDisk::new(seed);
@@ -220,7 +220,7 @@ fn a_failed_sync_drops_what_it_could_not_write_and_hides_it_till_the_crash() {
 }
 
 #[test]
-fn a_lying_sync_keeps_nothing_but_the_next_one_does() {
+fn a_lying_sync_syncs_nothing_and_the_next_one_syncs_all() {
     let mut lost = 0;
     for seed in 0..100 {
         let disk = FaultyDisk::new(0);
@@ -239,7 +239,7 @@ fn a_lying_sync_keeps_nothing_but_the_next_one_does() {
 }
 
 #[test]
-fn lost_misplaced_and_flipped() {
+fn writes_are_lost_and_misplaced_and_bits_are_flipped() {
     let disk = FaultyDisk::new(0);
     let data = disk.pages("data", PAGE);
     write(&data, 0, 1).unwrap();
@@ -265,7 +265,7 @@ fn lost_misplaced_and_flipped() {
 }
 
 #[test]
-fn bytes_are_torn_at_sectors_and_synced_neighbours_are_safe() {
+fn bytes_are_torn_at_sectors_and_synced_neighbours_survive() {
     let mut torn = 0;
     for seed in 0..300 {
         let disk = FaultyDisk::new(0);
@@ -338,12 +338,12 @@ fn writing_ahead_of_the_log_is_found() {
 }
 
 #[test]
-fn a_page_asked_for_twice_at_once_is_found() {
+fn two_operations_on_a_page_at_the_same_time_are_found() {
     let disk = FaultyDisk::new(0);
     let data = disk.pages("data", PAGE);
     let inner = data.clone();
     disk.observe(move |io| {
-        if io.operation == Operation::Write {
+        if io.operation == DiskOperation::Write {
             drop(read(&inner, 2));
         }
     });
@@ -364,7 +364,7 @@ fn an_observer_may_fork_and_crash_the_disk_while_something_is_under_way() {
     let data = disk.pages("data", PAGE);
     let inner = disk.clone();
     disk.observe(move |io| {
-        if io.operation == Operation::Sync {
+        if io.operation == DiskOperation::Sync {
             inner.fork(0).crash(1);
             inner.crash(1);
         }
@@ -375,7 +375,7 @@ fn an_observer_may_fork_and_crash_the_disk_while_something_is_under_way() {
 }
 
 #[test]
-fn a_page_number_out_of_reach_is_no_room() {
+fn a_page_number_out_of_reach_is_reported_as_a_full_disk() {
     let disk = FaultyDisk::new(0);
     let data = disk.pages("data", PAGE);
     for page in [u64::MAX, u64::MAX / PAGE as u64, 1 << 40] {

@@ -1,10 +1,10 @@
-//! What a user of a disk must not do.
+//! Violations: what a user of a disk must not do.
 
 use std::sync::{Arc, Weak};
 
 use crate::log::{Log, Lsn};
 
-/// Something that was done to a [`FaultyDisk`](super::FaultyDisk) and must not be.
+/// An operation on a [`FaultyDisk`](super::FaultyDisk) that is not allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Violation {
@@ -23,14 +23,14 @@ pub enum Violation {
         durable: Lsn,
     },
     /// A page was read or written while it was being written, or written while it was being read.
-    #[error("page {page} of {file} was asked for while it was being read or written")]
+    #[error("page {page} of {file} was requested while it was being read or written")]
     Overlap {
         /// The file.
         file: String,
         /// The page.
         page: u64,
     },
-    /// The buffer of a page changed while it was being written. Looked for while the disk is
+    /// The buffer of a page changed while it was being written. The disk checks this only while it is
     /// [observed](super::FaultyDisk::observe).
     #[error("page {page} of {file} was changed while it was being written")]
     Changed {
@@ -41,21 +41,21 @@ pub enum Violation {
     },
 }
 
-/// The log that pages must not overtake.
-pub(super) struct Watch {
+/// The log that must be durable before its pages are written.
+pub(super) struct LogWatch {
     log: Weak<dyn Log>,
     lsn_of: fn(&[u8]) -> Option<Lsn>,
 }
 
-impl Watch {
+impl LogWatch {
     pub(super) fn new(log: &Arc<dyn Log>, lsn_of: fn(&[u8]) -> Option<Lsn>) -> Self {
-        Watch {
+        LogWatch {
             log: Arc::downgrade(log),
             lsn_of,
         }
     }
 
-    /// The LSN of what is to be written, and how far the log is durable, if that is less.
+    /// The LSN of a page that is about to be written, and the durable LSN of the log, if that is smaller.
     pub(super) fn overtaken(&self, bytes: &[u8]) -> Option<(Lsn, Lsn)> {
         let lsn = (self.lsn_of)(bytes)?;
         let durable = self.log.upgrade()?.durable_lsn();

@@ -1,4 +1,4 @@
-//! How long a file is, and making it longer.
+//! The length of a file, and how it grows.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,35 +7,35 @@ use parking_lot::Mutex;
 
 use super::raw::Raw;
 
-/// The length of a file that nobody else changes.
+/// The length of a file that no other program changes.
 #[derive(Debug)]
 pub(super) struct Extent {
     page_size: u64,
-    /// Bytes; grows only.
+    /// In bytes; it only grows.
     length: AtomicU64,
-    /// A block device has the length it has.
+    /// It is a block device, whose length does not change.
     fixed: bool,
-    ahead: Mutex<Ahead>,
-    /// It is longer than what was synced.
+    ahead: Mutex<ReservedBlocks>,
+    /// The file has grown since the last sync.
     grown: AtomicBool,
 }
 
 /// Blocks that are reserved behind the end of the file.
 ///
-/// A pool that allocates makes its file longer page by page, and reserving blocks takes longer than
-/// making the file longer, and waits for writes that are under way. So they are reserved for many pages
-/// at once, while the length stays that of the pages there are: others go by that, after a crash too.
+/// A pool that allocates makes its file longer page by page. Reserving blocks takes longer than that, and waits for
+/// writes that are under way. So blocks are reserved for many pages at once, while the length remains that of the
+/// existing pages: other programs rely on the length, also after a crash.
 #[derive(Debug)]
-struct Ahead {
-    /// Where the blocks end that are reserved; less than the length if none is.
+struct ReservedBlocks {
+    /// The end of the reserved blocks; less than the length if none are reserved.
     end: u64,
-    /// It has grown before: a file that grows once need not do so again.
+    /// The file has grown before. Nothing is reserved for the first growth, since it may be the only one.
     grew: bool,
-    /// The file system can reserve them.
+    /// The file system can reserve blocks.
     possible: bool,
 }
 
-/// Bytes that are reserved ahead: a sixteenth of the file within these bounds.
+/// The bounds of the number of bytes that are reserved ahead, which is a sixteenth of the file.
 const LEAST_AHEAD: u64 = 1 << 20;
 const MOST_AHEAD: u64 = 64 << 20;
 
@@ -45,7 +45,7 @@ impl Extent {
             page_size: page_size as u64,
             length: AtomicU64::new(raw.length()?),
             fixed,
-            ahead: Mutex::new(Ahead {
+            ahead: Mutex::new(ReservedBlocks {
                 end: 0,
                 grew: false,
                 possible: true,
@@ -54,7 +54,7 @@ impl Extent {
         })
     }
 
-    /// Pages, with the last of a file that ends within one; a device's last one has to be whole.
+    /// The number of pages. The last page of a file may be cut off; that of a device has to be whole.
     pub(super) fn pages(&self) -> u64 {
         let length = self.length.load(Ordering::Acquire);
         match self.fixed {
@@ -63,7 +63,7 @@ impl Extent {
         }
     }
 
-    /// Makes it at least so long.
+    /// Makes the file at least `pages` pages long.
     pub(super) fn grow(&self, raw: &impl Raw, pages: u64) -> io::Result<()> {
         if pages <= self.pages() {
             return Ok(());
@@ -78,7 +78,7 @@ impl Extent {
                 ),
             ));
         }
-        let wanted = pages
+        let new_length = pages
             .checked_mul(self.page_size)
             .filter(|&bytes| i64::try_from(bytes).is_ok())
             .ok_or_else(|| {
@@ -89,10 +89,10 @@ impl Extent {
             })?;
         let ahead = &mut *self.ahead.lock();
         let length = self.length.load(Ordering::Acquire);
-        if wanted > length {
-            ahead.lengthen(raw, length, wanted)?;
+        if new_length > length {
+            ahead.lengthen(raw, length, new_length)?;
             self.grown.store(true, Ordering::Release);
-            self.length.store(wanted, Ordering::Release);
+            self.length.store(new_length, Ordering::Release);
         }
         Ok(())
     }
@@ -106,19 +106,20 @@ impl Extent {
         })
     }
 
-    /// Gives back what was reserved and not used.
+    /// Frees blocks that were reserved and not used.
     pub(super) fn close(&self, raw: &impl Raw) {
         let length = self.length.load(Ordering::Acquire);
-        // If the file is longer than it was made here, what is behind is not ours to cut off.
+        // If the file is longer than this object made it, another program appended to it, and its bytes are not cut
+        // off.
         let unused = self.ahead.lock().end > length;
-        if unused && raw.length().is_ok_and(|there| there == length) {
+        if unused && raw.length().is_ok_and(|found| found == length) {
             let _ = raw.truncate(length);
         }
     }
 }
 
-impl Ahead {
-    /// With its blocks reserved where that can be had, so that a full disk is found out here and not
+impl ReservedBlocks {
+    /// Makes the file longer, with its blocks reserved where possible, so that a full disk is noticed here and not
     /// when pages are written.
     fn lengthen(&mut self, raw: &impl Raw, from: u64, to: u64) -> io::Result<()> {
         if self.grew && to > self.end && self.possible {
@@ -139,7 +140,8 @@ impl Ahead {
         match reserved {
             Ok(()) => self.end = end,
             Err(error) if is_refusal(&error) => self.possible = false,
-            // There is not so much room, but perhaps for what is needed: nothing is to lie idle.
+            // There is not enough room to reserve blocks ahead, but perhaps enough for the new length: keep nothing
+            // reserved.
             Err(_) => {
                 let _ = raw.truncate(from);
                 self.end = 0;
@@ -157,7 +159,7 @@ fn uninterrupted(call: impl Fn() -> io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// The file system cannot reserve blocks, or not so.
+/// True if the file system cannot reserve blocks in this way.
 fn is_refusal(error: &io::Error) -> bool {
     let refused = [io::ErrorKind::Unsupported, io::ErrorKind::InvalidInput];
     refused.contains(&error.kind())
@@ -170,8 +172,7 @@ fn lengthen(raw: &impl Raw, from: u64, to: u64) -> io::Result<()> {
     if is_refusal(&error) {
         return raw.truncate(to);
     }
-    // What was reserved before the disk was full is given back; if that fails too, it is the
-    // first error that matters.
+    // Blocks that were reserved before the disk was full are freed; if that fails too, the first error matters.
     let _ = raw.truncate(from);
     Err(error)
 }
@@ -183,7 +184,7 @@ mod tests {
     use rustix::io::Errno;
 
     #[test]
-    fn a_full_disk_is_found_out_early_and_leaves_the_file_as_it_was() {
+    fn a_full_disk_is_noticed_early_and_leaves_the_file_as_it_was() {
         let raw = Scripted::of(8192);
         raw.fails(Call::Allocate, 1, Errno::NOSPC);
         let extent = Extent::new(&raw, 4096, false).expect("a length");
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_has_appended_is_not_cut_off() {
+    fn bytes_that_another_program_appended_are_not_cut_off() {
         let raw = Scripted::of(0);
         let extent = Extent::new(&raw, 4096, false).expect("a length");
         (1..=2).for_each(|pages| extent.grow(&raw, pages).expect("it grows"));
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_is_synced_until_that_has_worked() {
+    fn growth_is_synced_until_the_sync_succeeds() {
         let raw = Scripted::of(0);
         let extent = Extent::new(&raw, 4096, false).expect("a length");
         extent.grow(&raw, 1).expect("it grows");
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_stays_as_long_as_it_is() {
+    fn a_device_does_not_grow() {
         let raw = Scripted::of(10_000);
         let extent = Extent::new(&raw, 4096, true).expect("a length");
         assert_eq!(extent.pages(), 2);

@@ -1,4 +1,4 @@
-//! Opening a file or a block device: what it can do, and whether it is ours.
+//! Opening a file or a block device: finds out what it supports, and locks it.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -10,25 +10,25 @@ use rustix::io::Errno;
 
 use super::extent::Extent;
 use super::transfer::Sizes;
-use super::{Carrier, FileStorage};
+use super::{FileStorage, TransferEngine};
 use crate::storage::threads::Threads;
 #[cfg(target_os = "linux")]
 use crate::storage::uring::Rings;
 
-/// How operations are given to the system.
+/// How operations are passed to the system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Engine {
-    /// io_uring where the kernel has it and lets it be used, else threads.
+    /// io_uring if the kernel has it and allows its use, otherwise threads.
     #[default]
     Auto,
-    /// io_uring; opening fails where it cannot be had.
+    /// io_uring; opening fails if it cannot be used.
     Uring,
     /// Threads that call `pread` and `pwritev`.
     Threads,
 }
 
-/// How a file is opened.
+/// The options with which a file is opened.
 ///
 /// ```
 /// use ebbpool::storage::FileOptions;
@@ -47,7 +47,7 @@ pub struct FileOptions {
 }
 
 impl FileOptions {
-    /// An existing file of 4096-byte pages, direct, 32 operations at a time.
+    /// Options for an existing file of 4096-byte pages, with direct I/O and 32 operations at a time.
     pub fn new() -> Self {
         FileOptions {
             page_size: 4096,
@@ -59,39 +59,40 @@ impl FileOptions {
         }
     }
 
-    /// Bytes of a page: a power of two from 512 to 1 GiB; 4096 by default.
+    /// The number of bytes of a page: a power of two from 512 to 1 GiB; 4096 by default.
     pub fn page_size(mut self, bytes: usize) -> Self {
         self.page_size = bytes;
         self
     }
 
-    /// Whether the file is made if it is not there; false by default.
+    /// Whether the file is created if it does not exist; false by default.
     pub fn create(mut self, create: bool) -> Self {
         self.create = create;
         self
     }
 
-    /// How operations are given to the system; [`Engine::Auto`] by default.
+    /// How operations are passed to the system; [`Engine::Auto`] by default.
     pub fn engine(mut self, engine: Engine) -> Self {
         self.engine = engine;
         self
     }
 
-    /// Whether the kernel's page cache is left out (`O_DIRECT`), where file system and page size allow it; true
-    /// by default.
+    /// Whether I/O bypasses the kernel's page cache (`O_DIRECT`), if file system and page size allow it; true by
+    /// default.
     pub fn direct(mut self, direct: bool) -> Self {
         self.direct = direct;
         self
     }
 
-    /// Operations of a batch that are under way at the same time, 1 to 4096; 32 by default. Threads are 64 at
-    /// most.
+    /// The number of operations of a batch that are under way at the same time, 1 to 4096; 32 by default. The threads
+    /// engine uses 64 threads at most.
     pub fn queue_depth(mut self, operations: u32) -> Self {
         self.queue_depth = operations;
         self
     }
 
-    /// Whether nothing is written, and other programs may read the file at the same time; false by default.
+    /// Whether the file is opened only for reading, so that other programs may read it at the same time; false by
+    /// default.
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;
         self
@@ -108,19 +109,19 @@ impl Default for FileOptions {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// No page has this size.
+    /// The page size is not supported.
     #[error("pages cannot have {0} bytes; give a power of two from 512 to 1073741824")]
     PageSize(usize),
-    /// No queue has this depth.
+    /// The queue depth is not supported.
     #[error("a queue cannot be {0} deep; give 1 to 4096")]
     QueueDepth(u32),
-    /// A directory, a pipe or the like.
+    /// The path is a directory, a pipe or the like.
     #[error("{0}: is neither a file nor a block device")]
     NotAFile(PathBuf),
-    /// Somebody else has it.
+    /// Another process, or another storage of this one, has the file open.
     #[error("{0}: is in use by another process, or opened twice in this one; close it there first")]
     InUse(PathBuf),
-    /// The kernel does not let io_uring be used.
+    /// The kernel does not allow the use of io_uring.
     #[error("io_uring cannot be used here ({0}); choose the engine auto or threads")]
     Uring(io::Error),
     /// The operating system refused.
@@ -128,7 +129,7 @@ pub enum OpenError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What was tried.
+        /// The step that failed.
         what: &'static str,
         /// What the system says.
         source: io::Error,
@@ -138,7 +139,7 @@ pub enum OpenError {
 const LARGEST_PAGE: usize = 1 << 30;
 const DEEPEST_QUEUE: u32 = 4096;
 
-/// Block devices whose size nobody tells have these at most.
+/// The block size of devices that do not report theirs: most have no larger blocks.
 const USUAL_BLOCK: usize = 4096;
 
 pub(super) fn open(path: &Path, options: &FileOptions) -> Result<FileStorage, OpenError> {
@@ -192,16 +193,16 @@ pub(super) fn open(path: &Path, options: &FileOptions) -> Result<FileStorage, Op
     }
     let block = if buffered.is_some() { 1 } else { block };
     let extent = Extent::new(&file, page, is_device).map_err(failed("find out its length"))?;
-    let carrier = carrier(&file, options).map_err(|refused| match refused {
-        Refused::Uring(error) => OpenError::Uring(error),
-        Refused::Threads(error) => failed("start threads for it")(error),
+    let engine = start_engine(&file, options).map_err(|refused| match refused {
+        EngineError::Uring(error) => OpenError::Uring(error),
+        EngineError::Threads(error) => failed("start threads for it")(error),
     })?;
     Ok(FileStorage {
         path: path.into(),
         file,
         sizes: Sizes { page, block },
         extent,
-        carrier,
+        engine,
         writable: !options.read_only,
         buffered,
         queue_depth: options.queue_depth,
@@ -230,7 +231,7 @@ fn open_file(
             flags |= direct_flag();
         }
         if is_device {
-            // Linux refuses it then while the device is mounted, or part of something that is.
+            // Then Linux refuses to open the device while it is mounted, or is part of something that is mounted.
             flags |= OFlags::EXCL;
         }
         OpenOptions::new()
@@ -262,7 +263,7 @@ fn lock(file: &File, shared: bool) -> Result<(), TryLockError> {
     }
 }
 
-/// Otherwise a crash may take a new file's name, whatever is in the file.
+/// Syncs the directory: otherwise a crash may lose the name of a new file, even if its content is synced.
 fn make_name_durable(path: &Path) -> io::Result<()> {
     let path = fs::canonicalize(path)?;
     match path.parent() {
@@ -279,17 +280,17 @@ fn block_size(file: &File, is_device: bool) -> usize {
     if is_device {
         return ioctl_blksszget(file).map_or(USUAL_BLOCK, |bytes| bytes as usize);
     }
-    // Told since Linux 6.1.
-    let asked = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
-    let Ok(told) = asked else {
+    // Linux reports it since 6.1.
+    let stat = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
+    let Ok(stat) = stat else {
         return USUAL_BLOCK;
     };
-    if told.stx_mask & StatxFlags::DIOALIGN.bits() != 0 && told.stx_dio_offset_align > 0 {
-        return told.stx_dio_offset_align.max(told.stx_dio_mem_align) as usize;
+    if stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0 && stat.stx_dio_offset_align > 0 {
+        return stat.stx_dio_offset_align.max(stat.stx_dio_mem_align) as usize;
     }
     let device = format!(
         "/sys/dev/block/{}:{}",
-        told.stx_dev_major, told.stx_dev_minor
+        stat.stx_dev_major, stat.stx_dev_minor
     );
     let of = |queue: &str| -> Option<usize> {
         let text = fs::read_to_string(format!("{device}/{queue}/logical_block_size")).ok()?;
@@ -306,29 +307,29 @@ fn block_size(_file: &File, _is_device: bool) -> usize {
     USUAL_BLOCK
 }
 
-/// What cannot be had.
-enum Refused {
+/// Why an engine cannot be started.
+enum EngineError {
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     Uring(io::Error),
     Threads(io::Error),
 }
 
-fn carrier(file: &File, options: &FileOptions) -> Result<Carrier, Refused> {
+fn start_engine(file: &File, options: &FileOptions) -> Result<TransferEngine, EngineError> {
     let refused = match options.engine {
         Engine::Threads => None,
         #[cfg(target_os = "linux")]
         Engine::Auto | Engine::Uring => match Rings::new(file, options.queue_depth) {
-            Ok(rings) => return Ok(Carrier::Rings(rings)),
+            Ok(rings) => return Ok(TransferEngine::Rings(rings)),
             Err(error) => Some(error),
         },
         #[cfg(not(target_os = "linux"))]
         Engine::Auto | Engine::Uring => Some(io::ErrorKind::Unsupported.into()),
     };
     if let (Engine::Uring, Some(error)) = (options.engine, refused.as_ref()) {
-        return Err(Refused::Uring(super::alike(error)));
+        return Err(EngineError::Uring(super::alike(error)));
     }
-    let threads = Threads::new(options.queue_depth as usize).map_err(Refused::Threads)?;
-    Ok(Carrier::Threads {
+    let threads = Threads::new(options.queue_depth as usize).map_err(EngineError::Threads)?;
+    Ok(TransferEngine::Threads {
         threads,
         instead: refused.map(|error| error.to_string()),
     })

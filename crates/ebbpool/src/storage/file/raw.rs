@@ -1,27 +1,27 @@
-//! What is asked of a file, as the system does it: seldom all at once.
+//! The calls of a file, as the system carries them out: a call may move only part of the bytes.
 
 use std::fs::File;
 use std::io::{self, IoSlice, Seek, SeekFrom};
 
-/// A file's positioned calls. Short counts and interruptions are the caller's to deal with.
+/// A file's positioned calls. The caller handles short counts and interruptions.
 pub(crate) trait Raw: Send + Sync {
-    /// Reads some bytes; none at the end.
+    /// Reads some bytes; none at the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
     /// Writes some of the bytes.
     fn write_at(&self, buffers: &[IoSlice<'_>], offset: u64) -> io::Result<usize>;
 
-    /// Its bytes.
+    /// The length of the file in bytes.
     fn length(&self) -> io::Result<u64>;
 
-    /// Makes it longer, with its blocks reserved; `Unsupported` where that cannot be had.
+    /// Makes the file longer, with its blocks reserved; `Unsupported` where the system cannot do that.
     fn allocate(&self, from: u64, to: u64) -> io::Result<()>;
 
-    /// Reserves blocks and leaves its length as it is; `Unsupported` where that cannot be had.
+    /// Reserves blocks and leaves the length as it is; `Unsupported` where the system cannot do that.
     fn reserve(&self, from: u64, to: u64) -> io::Result<()>;
 
-    /// Makes it so long, with holes where no blocks are reserved. Blocks that were reserved behind
-    /// its end stay reserved if it becomes longer, and are given back else.
+    /// Sets the length, with holes where no blocks are reserved. Blocks that were reserved behind the end stay
+    /// reserved if the file becomes longer, and are freed otherwise.
     fn truncate(&self, length: u64) -> io::Result<()>;
 
     /// Makes its bytes durable.
@@ -44,7 +44,7 @@ impl Raw for File {
     }
 
     fn length(&self) -> io::Result<u64> {
-        // Metadata has no length for a block device.
+        // The metadata of a block device has no length.
         (&mut &*self).seek(SeekFrom::End(0))
     }
 

@@ -1,4 +1,4 @@
-//! A file that does what a test wants it to.
+//! A file in memory that fails as a test's script says.
 
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
@@ -19,27 +19,27 @@ pub(crate) enum Call {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Act {
+enum ScriptedResult {
     Fail(Errno),
-    /// Moves at most so many bytes.
+    /// Moves at most this number of bytes.
     Short(usize),
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ScriptedState {
     bytes: Vec<u8>,
-    script: HashMap<(Call, usize), Act>,
+    script: HashMap<(Call, usize), ScriptedResult>,
     counts: HashMap<Call, usize>,
     /// Every call that touches one of these bytes fails.
     bad: Vec<(std::ops::Range<usize>, Errno)>,
     /// How often each byte was written.
     written: Vec<u32>,
-    /// Where the blocks end that are reserved.
+    /// The end of the reserved blocks.
     reserved: usize,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Scripted(Mutex<State>);
+pub(crate) struct Scripted(Mutex<ScriptedState>);
 
 impl Scripted {
     pub(crate) fn of(length: usize) -> Self {
@@ -50,18 +50,18 @@ impl Scripted {
 
     /// The `nth` call of this sort from now on fails.
     pub(crate) fn fails(&self, call: Call, nth: usize, with: Errno) {
-        self.acts(call, nth, Act::Fail(with));
+        self.acts(call, nth, ScriptedResult::Fail(with));
     }
 
-    /// The `nth` call of this sort from now on moves at most so many bytes.
+    /// The `nth` call of this sort from now on moves at most `bytes` bytes.
     pub(crate) fn is_short(&self, call: Call, nth: usize, bytes: usize) {
-        self.acts(call, nth, Act::Short(bytes));
+        self.acts(call, nth, ScriptedResult::Short(bytes));
     }
 
-    fn acts(&self, call: Call, nth: usize, act: Act) {
+    fn acts(&self, call: Call, nth: usize, result: ScriptedResult) {
         let mut state = self.0.lock();
         let so_far = state.counts.get(&call).copied().unwrap_or(0);
-        state.script.insert((call, so_far + nth), act);
+        state.script.insert((call, so_far + nth), result);
     }
 
     pub(crate) fn is_bad(&self, bytes: std::ops::Range<usize>, with: Errno) {
@@ -85,21 +85,21 @@ impl Scripted {
     }
 }
 
-impl State {
+impl ScriptedState {
     fn set_length(&mut self, length: usize) {
         self.bytes.resize(length, 0);
         self.written.resize(length, 0);
     }
 
-    /// How many bytes this call may move.
+    /// The number of bytes that this call may move.
     fn most(&mut self, call: Call, at: u64, length: usize) -> io::Result<usize> {
         let count = self.counts.entry(call).or_default();
         *count += 1;
         let span = at as usize..at as usize + length;
         let hit = |bad: &std::ops::Range<usize>| bad.start < span.end && span.start < bad.end;
         match self.script.get(&(call, *count)) {
-            Some(&Act::Fail(errno)) => return Err(errno.into()),
-            Some(&Act::Short(bytes)) => return Ok(bytes.min(length)),
+            Some(&ScriptedResult::Fail(errno)) => return Err(errno.into()),
+            Some(&ScriptedResult::Short(bytes)) => return Ok(bytes.min(length)),
             None => {}
         }
         match self.bad.iter().find(|(bad, _)| hit(bad)) {
@@ -140,7 +140,7 @@ impl Raw for Scripted {
 
     fn allocate(&self, from: u64, to: u64) -> io::Result<()> {
         let mut state = self.0.lock();
-        // As ext4, which keeps what it had reserved before it ran out of space.
+        // Like ext4, which does not free what it reserved before it ran out of space.
         state.set_length((from + (to - from) / 2) as usize);
         state.most(Call::Allocate, from, 0)?;
         state.set_length(to as usize);

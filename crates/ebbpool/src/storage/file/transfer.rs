@@ -1,4 +1,4 @@
-//! What to do after the system has moved some bytes, or none.
+//! How a transfer goes on after the system has moved some of its bytes, or none.
 
 use std::io;
 use std::ops::Range;
@@ -7,14 +7,14 @@ use rustix::io::Errno;
 
 use crate::storage::{Read, Write};
 
-/// Calls in a row that may move nothing: a device that is out of a resource has about a second to
-/// find it.
+/// The number of calls in a row that may move nothing: a device that is out of a resource has about a second to get
+/// it.
 const MOST_FRUITLESS: u32 = 1000;
 
-/// Fruitless calls after which the next one waits.
+/// The number of fruitless calls after which the next one waits.
 const AT_ONCE: u32 = 8;
 
-/// Sizes that a file's transfers keep to.
+/// The sizes of a file's transfers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     /// Bytes of a page.
@@ -25,19 +25,19 @@ pub(crate) struct Sizes {
 
 /// One page to be read, or neighbouring pages to be written.
 pub(crate) trait Pages: Send + Sized {
-    /// The number of the first.
+    /// The number of the first page.
     fn first(&self) -> u64;
 
-    /// How many there are.
+    /// The number of pages.
     fn count(&self) -> usize;
 
-    /// What came of pages of it.
+    /// Sets the outcome of some of the pages.
     fn settle(&mut self, pages: Range<usize>, outcome: io::Result<()>);
 
-    /// Each by itself.
+    /// Splits the pages, so that each is transferred by itself.
     fn apart(self) -> Vec<Self>;
 
-    /// The file ended, `from` bytes into it.
+    /// The file ended `from` bytes after the beginning of the pages.
     fn ended(&mut self, from: usize) -> io::Result<()>;
 }
 
@@ -100,7 +100,7 @@ impl Pages for &mut [Write<'_>] {
     }
 }
 
-/// The same error once more.
+/// A copy of an error.
 pub(crate) fn alike(error: &io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(number) => io::Error::from_raw_os_error(number),
@@ -108,22 +108,22 @@ pub(crate) fn alike(error: &io::Error) -> io::Error {
     }
 }
 
-/// Pages on their way, and how far they have come.
+/// Pages that are being transferred, and how many of their bytes have been.
 #[derive(Debug)]
 pub(crate) struct Transfer<P> {
     pub(crate) pages: P,
     /// Bytes that have been moved.
     done: usize,
-    /// Calls since then that moved none.
+    /// The number of calls since then that moved none.
     fruitless: u32,
 }
 
 /// How a transfer goes on.
 #[derive(Debug)]
-pub(crate) enum Next<P> {
+pub(crate) enum NextStep<P> {
     /// With another call.
     Again(Transfer<P>),
-    /// Page by page, for one of them cannot be written and it is not known which.
+    /// Page by page, because one of them cannot be written and it is not known which.
     Apart(Vec<Transfer<P>>),
     /// Not at all: each page has its outcome.
     Settled,
@@ -143,7 +143,7 @@ impl<P: Pages> Transfer<P> {
         self.done
     }
 
-    /// Where in the file it goes on.
+    /// The offset in the file at which the transfer goes on.
     pub(crate) fn offset(&self, sizes: Sizes) -> u64 {
         self.pages.first() * sizes.page as u64 + self.done as u64
     }
@@ -153,19 +153,19 @@ impl<P: Pages> Transfer<P> {
         self.fruitless > AT_ONCE
     }
 
-    /// A call has moved so many bytes, or failed. `length` tells how long the file is.
+    /// Takes the result of a call: the number of bytes moved, or an error. `length` returns the length of the file.
     pub(crate) fn advance(
         self,
         moved: io::Result<usize>,
         sizes: Sizes,
         length: impl FnOnce() -> io::Result<u64>,
-    ) -> Next<P> {
+    ) -> NextStep<P> {
         match moved {
             Ok(0) => self.ended(),
             Ok(moved) => self.moved(moved, sizes, length),
             Err(error) => match Errno::from_io_error(&error) {
-                Some(Errno::INTR) => Next::Again(self),
-                // Cancelled is what the kernel gave up before it was done, and nobody asked it to.
+                Some(Errno::INTR) => NextStep::Again(self),
+                // The kernel reports `CANCELED` if it gave an operation up, although no thread cancelled it.
                 Some(Errno::AGAIN | Errno::CANCELED) => self.fruitless(error, sizes),
                 _ => self.failed(error, sizes),
             },
@@ -177,12 +177,12 @@ impl<P: Pages> Transfer<P> {
         moved: usize,
         sizes: Sizes,
         length: impl FnOnce() -> io::Result<u64>,
-    ) -> Next<P> {
+    ) -> NextStep<P> {
         let all = self.pages.count() * sizes.page;
         let done = self.done + moved;
         if done >= all {
             self.pages.settle(0..self.pages.count(), Ok(()));
-            return Next::Settled;
+            return NextStep::Settled;
         }
         // Direct I/O cannot go on in the middle of a block. It stops there only where a file ends.
         let whole = done - done % sizes.block;
@@ -199,28 +199,28 @@ impl<P: Pages> Transfer<P> {
         }
         self.done = whole;
         self.fruitless = 0;
-        Next::Again(self)
+        NextStep::Again(self)
     }
 
-    fn ended(mut self) -> Next<P> {
+    fn ended(mut self) -> NextStep<P> {
         let outcome = self.pages.ended(self.done);
         self.pages.settle(0..self.pages.count(), outcome);
-        Next::Settled
+        NextStep::Settled
     }
 
-    fn fruitless(mut self, error: io::Error, sizes: Sizes) -> Next<P> {
+    fn fruitless(mut self, error: io::Error, sizes: Sizes) -> NextStep<P> {
         self.fruitless += 1;
         match self.fruitless < MOST_FRUITLESS {
-            true => Next::Again(self),
+            true => NextStep::Again(self),
             false => self.failed(error, sizes),
         }
     }
 
-    fn failed(mut self, error: io::Error, sizes: Sizes) -> Next<P> {
+    fn failed(mut self, error: io::Error, sizes: Sizes) -> NextStep<P> {
         let count = self.pages.count();
         if count == 1 {
             self.pages.settle(0..1, Err(error));
-            return Next::Settled;
+            return NextStep::Settled;
         }
         let written = self.done / sizes.page;
         self.pages.settle(0..written, Ok(()));
@@ -230,7 +230,7 @@ impl<P: Pages> Transfer<P> {
             done: std::mem::take(&mut begun),
             ..Transfer::new(pages)
         });
-        Next::Apart(rest.collect())
+        NextStep::Apart(rest.collect())
     }
 }
 
@@ -251,9 +251,9 @@ mod tests {
         }
     }
 
-    fn again<P: std::fmt::Debug>(next: Next<P>) -> Transfer<P> {
+    fn again<P: std::fmt::Debug>(next: NextStep<P>) -> Transfer<P> {
         match next {
-            Next::Again(transfer) => transfer,
+            NextStep::Again(transfer) => transfer,
             other => panic!("{other:?}"),
         }
     }
@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(transfer.done(), 512);
         assert_eq!(transfer.offset(SIZES), 3 * 4096 + 512);
         let next = transfer.advance(Ok(3584), SIZES, || Ok(1 << 20));
-        assert!(matches!(next, Next::Settled));
+        assert!(matches!(next, NextStep::Settled));
         assert!(writes[0].outcome.is_ok());
     }
 
@@ -280,20 +280,20 @@ mod tests {
             outcome: Err(io::ErrorKind::Other.into()),
         };
         let next = Transfer::new(&mut read).advance(Ok(1000), SIZES, || Ok(5096));
-        assert!(matches!(next, Next::Settled));
+        assert!(matches!(next, NextStep::Settled));
         assert!(read.outcome.is_ok());
         assert!(bytes[..1000].iter().all(|&byte| byte == 7));
         assert!(bytes[1000..].iter().all(|&byte| byte == 0));
     }
 
     #[test]
-    fn what_never_moves_fails_in_the_end() {
+    fn a_transfer_that_never_moves_fails_in_the_end() {
         for moved in [Ok(100), Err(Errno::AGAIN), Err(Errno::CANCELED)] {
             let bytes = [1; 4096];
             let mut writes = [pending(0, &bytes)];
             let mut transfer = Transfer::new(&mut writes[..]);
             let mut calls = 1;
-            while let Next::Again(next) =
+            while let NextStep::Again(next) =
                 transfer.advance(moved.map_err(Into::into), SIZES, || Ok(1 << 20))
             {
                 transfer = next;
@@ -322,7 +322,7 @@ mod tests {
         let transfer = Transfer::new(&mut writes[..]);
         let transfer = again(transfer.advance(Ok(4096 + 1024), SIZES, || Ok(1 << 20)));
         let next = transfer.advance(Err(Errno::IO.into()), SIZES, || Ok(1 << 20));
-        let Next::Apart(rest) = next else {
+        let NextStep::Apart(rest) = next else {
             panic!("{next:?}")
         };
         let firsts: Vec<_> = rest.iter().map(|t| (t.pages.first(), t.done())).collect();

@@ -1,4 +1,4 @@
-//! What is asked of a store.
+//! The requests to an object store.
 
 use std::io;
 use std::ops::AddAssign;
@@ -21,23 +21,27 @@ pub(super) async fn last_group(store: Arc<dyn ObjectStore>, prefix: Path) -> Res
         (self::name(number) == name).then_some(number)
     };
     let listed = store.list(Some(&prefix));
-    let keep = |last: Option<u64>, path: Path| async move { Ok(last.max(number(&path))) };
+    let later = |last: Option<u64>, path: Path| async move { Ok(last.max(number(&path))) };
     listed
         .map_ok(|object| object.location)
-        .try_fold(None, keep)
+        .try_fold(None, later)
         .await
 }
 
-/// The layout that is stated there; if there is none, `wanted`, which then is.
+/// The stored layout; if there is none, stores `expected` and returns it.
 pub(super) async fn layout(
     store: Arc<dyn ObjectStore>,
     path: Path,
-    wanted: String,
+    expected: String,
 ) -> Result<String> {
     let create = PutOptions::from(PutMode::Create);
-    let put = store.put_opts(&path, PutPayload::from(wanted.clone().into_bytes()), create);
+    let put = store.put_opts(
+        &path,
+        PutPayload::from(expected.clone().into_bytes()),
+        create,
+    );
     match put.await {
-        Ok(_) => Ok(wanted),
+        Ok(_) => Ok(expected),
         Err(Error::AlreadyExists { .. }) => {
             let found = store.get(&path).await?.bytes().await?;
             Ok(String::from_utf8_lossy(&found).into_owned())
@@ -46,7 +50,7 @@ pub(super) async fn layout(
     }
 }
 
-/// Requests that are paid for.
+/// The number of requests that the store charges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Billed {
     pub(super) gets: u64,
@@ -61,20 +65,20 @@ impl AddAssign for Billed {
 }
 
 /// A page of a group.
-pub(super) struct Piece {
-    /// Its place in the group.
+pub(super) struct PageUpdate {
+    /// Its index in the group.
     pub(super) page: usize,
     pub(super) bytes: Vec<u8>,
 }
 
-/// Some pages of a group, or none: then they are zeros.
-pub(super) struct Found {
+/// Some pages of a group. If the object does not exist, they are zeros.
+pub(super) struct FoundPages {
     first: usize,
     bytes: Option<bytes::Bytes>,
 }
 
-impl Found {
-    /// A page by its place in the group.
+impl FoundPages {
+    /// A page by its index in the group.
     pub(super) fn page(&self, page: usize, page_size: usize) -> Option<&[u8]> {
         let from = page.checked_sub(self.first)? * page_size;
         self.bytes.as_ref()?.get(from..from + page_size)
@@ -88,34 +92,34 @@ pub(super) struct Group {
     pub(super) number: u64,
     pub(super) page_size: usize,
     pub(super) pages: usize,
-    /// It may be there; otherwise it is not, and is not asked for.
+    /// The object may exist. If it does not, it is not requested.
     pub(super) exists: bool,
 }
 
-/// Group, what it cost, and what came of it.
-type Answer<T> = (u64, Billed, io::Result<T>);
+/// The number of the group, the requests that it took, and the result.
+type GroupResult<T> = (u64, Billed, io::Result<T>);
 
 impl Group {
-    /// Pages from the first to the last, with one GET.
-    pub(super) async fn read(self, first: usize, last: usize) -> Answer<Found> {
+    /// Reads the pages from the first to the last, with one GET.
+    pub(super) async fn read(self, first: usize, last: usize) -> GroupResult<FoundPages> {
         let mut billed = Billed::default();
         let found = self.get(first, last, &mut billed).await;
-        let found = found.map(|bytes| Found { first, bytes });
+        let found = found.map(|bytes| FoundPages { first, bytes });
         (self.number, billed, found)
     }
 
-    /// Changes pages, and puts all of the object.
-    pub(super) async fn write(self, pieces: Vec<Piece>) -> Answer<()> {
+    /// Changes pages, and puts the whole object.
+    pub(super) async fn write(self, updates: Vec<PageUpdate>) -> GroupResult<()> {
         let mut billed = Billed::default();
-        let outcome = self.change(pieces, &mut billed).await;
+        let outcome = self.change(updates, &mut billed).await;
         (self.number, billed, outcome)
     }
 
-    async fn change(&self, pieces: Vec<Piece>, billed: &mut Billed) -> io::Result<()> {
+    async fn change(&self, updates: Vec<PageUpdate>, billed: &mut Billed) -> io::Result<()> {
         let mut object = vec![0; self.pages * self.page_size];
         let mut whole = vec![false; self.pages];
-        for piece in &pieces {
-            if let Some(written) = whole.get_mut(piece.page) {
+        for update in &updates {
+            if let Some(written) = whole.get_mut(update.page) {
                 *written = true;
             }
         }
@@ -124,18 +128,18 @@ impl Group {
         {
             object.copy_from_slice(&before);
         }
-        for piece in &pieces {
-            let at = piece.page * self.page_size;
+        for update in &updates {
+            let at = update.page * self.page_size;
             match object.get_mut(at..at + self.page_size) {
-                Some(page) if page.len() == piece.bytes.len() => {
-                    page.copy_from_slice(&piece.bytes);
+                Some(page) if page.len() == update.bytes.len() => {
+                    page.copy_from_slice(&update.bytes);
                 }
                 _ => {
                     return Err(io::Error::new(
                         io::ErrorKind::InvalidInput,
                         format!(
                             "a buffer of {} bytes is no page of {}",
-                            piece.bytes.len(),
+                            update.bytes.len(),
                             self.page_size
                         ),
                     ));
@@ -147,7 +151,7 @@ impl Group {
         Ok(())
     }
 
-    /// Nothing where there is no object.
+    /// The bytes of some pages; `None` if there is no object.
     async fn get(
         &self,
         first: usize,
@@ -158,9 +162,9 @@ impl Group {
             return Ok(None);
         }
         billed.gets += 1;
-        let wanted = (first * self.page_size) as u64..((last + 1) * self.page_size) as u64;
-        let length = wanted.end - wanted.start;
-        match self.store.get_range(&self.path, wanted).await {
+        let range = (first * self.page_size) as u64..((last + 1) * self.page_size) as u64;
+        let length = range.end - range.start;
+        match self.store.get_range(&self.path, range).await {
             Ok(found) if found.len() as u64 == length => Ok(Some(found)),
             Ok(_) => Err(io::Error::new(
                 io::ErrorKind::InvalidData,

@@ -21,7 +21,7 @@ fn pool() -> Threads {
     Threads::new(4).expect("threads")
 }
 
-/// Writes pages in runs as they stand; what failed, and with what.
+/// Writes pages, with neighbours in one run; returns the pages that failed, and their errors.
 fn write(pages: &[u64], raw: &Scripted) -> Vec<(u64, Errno)> {
     let contents: Vec<_> = pages.iter().map(|&page| content(page)).collect();
     let pairs = pages.iter().zip(&contents);
@@ -79,7 +79,7 @@ fn short_and_interrupted_calls_go_on_where_they_stopped() {
 }
 
 #[test]
-fn a_merged_write_that_fails_is_told_of_the_pages_that_failed_it() {
+fn a_merged_write_that_fails_reports_the_pages_that_failed() {
     let raw = Scripted::of(64 * PAGE);
     raw.is_bad(12 * PAGE..13 * PAGE, Errno::NOSPC);
     raw.is_bad(18 * PAGE + 600..18 * PAGE + 601, Errno::IO);
@@ -96,7 +96,7 @@ fn a_merged_write_that_fails_is_told_of_the_pages_that_failed_it() {
 }
 
 #[test]
-fn the_nth_write_fails_and_no_other() {
+fn a_fault_at_the_nth_write_fails_no_other() {
     for nth in 1..=20 {
         let raw = Scripted::of(64 * PAGE);
         raw.fails(Call::Write, nth, Errno::NOSPC);

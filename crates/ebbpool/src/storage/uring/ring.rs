@@ -1,4 +1,4 @@
-//! Rings of the kernel.
+//! The kernel's rings, and their use by many threads.
 
 use std::fs::File;
 use std::io;
@@ -9,30 +9,30 @@ use io_uring::{IoUring, Probe, opcode, squeue, types};
 use parking_lot::{Condvar, Mutex};
 
 use super::{Addressed, Operation, Queue, drive};
-use crate::frames::Memory;
+use crate::frames::FrameMemory;
 use crate::storage::file::transfer::{Sizes, Transfer};
 use crate::storage::threads::{self, Positioned};
 
-/// Rings at most: batches of more threads than that at once take turns.
+/// The most rings of a file: if more threads have batches at the same time, they take turns.
 const MOST_RINGS: usize = 16;
 
-/// The kernel registers no longer buffers.
+/// The longest buffer that the kernel registers.
 const LONGEST_BUFFER: usize = 1 << 30;
 
-/// Where the file stands in a ring's table of files.
+/// The index of the file in a ring's table of files.
 const THE_FILE: types::Fixed = types::Fixed(0);
 
 /// A ring for one file.
 struct Ring {
     ring: IoUring,
-    /// As asked for: the kernel's queue is longer where this is no power of two.
+    /// The requested depth: the kernel's queue is longer if this is not a power of two.
     depth: usize,
     file: RawFd,
     /// The file is registered.
     fixed_file: bool,
-    /// Memory whose buffers are registered; kept, for the kernel knows it by its pages, and after
-    /// it is freed the same addresses would mean others.
-    memory: Option<Arc<Memory>>,
+    /// The memory whose buffers are registered. The ring holds a reference to it, because the kernel has registered
+    /// its pages, and after it is freed the same addresses would be other pages.
+    memory: Option<Arc<FrameMemory>>,
 }
 
 // SAFETY: rings are used by one thread at a time, and the memory's address is the same for all.
@@ -40,7 +40,7 @@ unsafe impl Send for Ring {}
 
 impl Ring {
     fn new(file: &File, depth: u32) -> io::Result<Self> {
-        // Completions need not interrupt a thread that will ask for them (Linux 5.19).
+        // Completions need not interrupt a thread that waits for them anyway (Linux 5.19).
         let ring = match IoUring::builder().setup_coop_taskrun().build(depth) {
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => IoUring::new(depth)?,
             built => built?,
@@ -68,9 +68,9 @@ impl Ring {
         })
     }
 
-    /// Registers the memory, if the kernel lets it: it has to be locked, and there may be a limit
-    /// to that.
-    fn register(&mut self, memory: &Arc<Memory>) {
+    /// Registers the memory, if the kernel allows it: the memory has to be locked, and there may be a limit for
+    /// locked memory.
+    fn register(&mut self, memory: &Arc<FrameMemory>) {
         let (start, bytes) = memory.extent();
         let buffers: Vec<libc::iovec> = (0..bytes)
             .step_by(LONGEST_BUFFER)
@@ -79,15 +79,15 @@ impl Ring {
                 iov_len: LONGEST_BUFFER.min(bytes - at),
             })
             .collect();
-        // SAFETY: the buffers are the memory's, which lives as long as the ring does.
+        // SAFETY: the buffers are part of the memory, which lives as long as the ring does.
         let registered = unsafe { self.ring.submitter().register_buffers(&buffers) };
         self.memory = registered.is_ok().then(|| Arc::clone(memory));
     }
 
-    /// Has the buffers that another ring has registered, without registering them once more: each
-    /// time counts in full against the limit of locked memory, and takes 16 bytes of the kernel's for
-    /// each 4096 of the memory's. Only Linux 6.12 and later can.
-    fn share(&mut self, source: RawFd, memory: &Arc<Memory>) {
+    /// Shares the buffers that another ring has registered, instead of registering them once more: each registration
+    /// counts in full against the limit of locked memory, and takes 16 bytes of kernel memory for each 4096 bytes.
+    /// This needs Linux 6.12 or later.
+    fn share(&mut self, source: RawFd, memory: &Arc<FrameMemory>) {
         let shared = self.ring.submitter().register_buffers_clone(source);
         self.memory = shared.is_ok().then(|| Arc::clone(memory));
     }
@@ -107,7 +107,7 @@ impl Ring {
     }
 
     fn entry(&self, operation: Operation) -> squeue::Entry {
-        /// The same operation on the file by its place in the table, or by its number.
+        /// Builds an operation on the file, named by its index in the table or by its descriptor.
         macro_rules! on_file {
             ($file:ident => $built:expr) => {
                 if self.fixed_file {
@@ -119,7 +119,7 @@ impl Ring {
                 }
             };
         }
-        // Longer operations do not come: pages are shorter, and runs of pages go as lists.
+        // No operation is longer: pages are shorter, and runs of pages are lists.
         let short = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
         match operation {
             Operation::Read { to, bytes, offset } => match self.buffer(to, bytes) {
@@ -155,7 +155,7 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // Rings are taken down in the background; the file is to be free at once.
+        // The kernel closes rings in the background; the file has to be free at once.
         if self.fixed_file {
             let _ = self.ring.submitter().unregister_files();
         }
@@ -169,15 +169,15 @@ impl Queue for Ring {
 
     unsafe fn push(&mut self, operation: Operation, token: usize) -> bool {
         let entry = self.entry(operation).user_data(token as u64);
-        // SAFETY: the caller sees to it that the memory stays until the completion.
+        // SAFETY: the caller ensures that the memory stays valid until the completion.
         unsafe { self.ring.submission().push(&entry).is_ok() }
     }
 
-    fn enter(&mut self, wanted: usize) -> io::Result<()> {
-        self.ring.submit_and_wait(wanted).map(|_| ())
+    fn enter(&mut self, completions: usize) -> io::Result<()> {
+        self.ring.submit_and_wait(completions).map(|_| ())
     }
 
-    fn untold(&mut self) -> usize {
+    fn unsubmitted(&mut self) -> usize {
         self.ring.submission().len()
     }
 
@@ -188,21 +188,21 @@ impl Queue for Ring {
 }
 
 #[derive(Default)]
-struct Shelf {
-    /// Rings that nobody uses.
+struct RingPool {
+    /// Rings that no thread uses.
     rings: Vec<Ring>,
-    /// Rings that there are.
+    /// The number of all rings.
     count: usize,
-    memory: Option<Arc<Memory>>,
-    /// The kernel has taken it.
+    memory: Option<Arc<FrameMemory>>,
+    /// The kernel has registered the memory.
     registered: bool,
-    /// The ring that it was registered with, as long as there is that one: others share its buffers.
+    /// The ring that the memory was registered with, while it exists: other rings share its buffers.
     source: Option<RawFd>,
     /// Why rings are no longer used.
     broken: Option<String>,
 }
 
-impl Shelf {
+impl RingPool {
     /// A ring, with the memory registered if there is one.
     fn best(&mut self) -> Option<Ring> {
         let best = self.rings.iter().rposition(|ring| ring.memory.is_some());
@@ -210,8 +210,8 @@ impl Shelf {
         Some(self.rings.swap_remove(best))
     }
 
-    /// A ring is about to be taken down, and its number may soon be another file's.
-    fn lose(&mut self, ring: &Ring) {
+    /// Notes that a ring is about to be closed: its descriptor may soon belong to another file.
+    fn remove(&mut self, ring: &Ring) {
         self.count -= 1;
         if self.source == Some(ring.fd()) {
             self.source = None;
@@ -219,9 +219,9 @@ impl Shelf {
     }
 }
 
-/// Rings for one file, made when they are needed.
+/// The rings for one file, which are opened when they are needed.
 pub(crate) struct Rings {
-    shelf: Mutex<Shelf>,
+    pool: Mutex<RingPool>,
     returned: Condvar,
     depth: u32,
 }
@@ -231,44 +231,44 @@ impl Rings {
     ///
     /// # Errors
     ///
-    /// If the kernel has no io_uring, or does not let it be used.
+    /// If the kernel has no io_uring, or does not allow its use.
     pub(crate) fn new(file: &File, depth: u32) -> io::Result<Self> {
         let first = Ring::new(file, depth)?;
         Ok(Rings {
-            shelf: Mutex::new(Shelf {
+            pool: Mutex::new(RingPool {
                 rings: vec![first],
                 count: 1,
-                ..Shelf::default()
+                ..RingPool::default()
             }),
             returned: Condvar::new(),
             depth,
         })
     }
 
-    /// From now on buffers are mostly from this memory.
-    pub(crate) fn register(&self, memory: &Arc<Memory>) {
-        let mut shelf = self.shelf.lock();
-        shelf.memory = Some(Arc::clone(memory));
-        let Some(first) = shelf.rings.first_mut() else {
+    /// Registers the memory that most buffers will be part of.
+    pub(crate) fn register(&self, memory: &Arc<FrameMemory>) {
+        let mut pool = self.pool.lock();
+        pool.memory = Some(Arc::clone(memory));
+        let Some(first) = pool.rings.first_mut() else {
             return;
         };
         first.register(memory);
-        shelf.source = first.memory.is_some().then(|| first.fd());
-        shelf.registered = shelf.source.is_some();
+        pool.source = first.memory.is_some().then(|| first.fd());
+        pool.registered = pool.source.is_some();
     }
 
-    /// Whether the kernel has taken the memory that was to be registered, where any was.
+    /// Whether the kernel has registered the memory; `None` if there was no memory to register.
     pub(crate) fn is_registered(&self) -> Option<bool> {
-        let shelf = self.shelf.lock();
-        shelf.memory.as_ref().map(|_| shelf.registered)
+        let pool = self.pool.lock();
+        pool.memory.as_ref().map(|_| pool.registered)
     }
 
     /// Why rings are no longer used, if they are not.
     pub(crate) fn broken(&self) -> Option<String> {
-        self.shelf.lock().broken.clone()
+        self.pool.lock().broken.clone()
     }
 
-    /// Carries out all of them, without the ring where that does not work.
+    /// Carries out all transfers, without a ring if rings do not work.
     pub(crate) fn carry_out<P: Addressed + Positioned>(
         &self,
         transfers: Vec<Transfer<P>>,
@@ -277,12 +277,12 @@ impl Rings {
     ) {
         let left = match self.take(file, transfers.len() > 1) {
             None => transfers,
-            Some(mut lent) => {
+            Some(mut borrowed) => {
                 let length = || crate::storage::file::raw::Raw::length(file);
-                match drive(transfers, &mut lent, sizes, length) {
+                match drive(transfers, &mut borrowed, sizes, length) {
                     Ok(()) => Vec::new(),
                     Err(left) => {
-                        lent.break_down(&left.why);
+                        borrowed.break_down(&left.why);
                         left.transfers
                     }
                 }
@@ -293,91 +293,91 @@ impl Rings {
         }
     }
 
-    /// A ring that nobody else uses. Nothing if rings no longer work, or if all are taken and the
-    /// caller need not wait.
-    fn take(&self, file: &File, wait: bool) -> Option<Lent<'_>> {
-        let mut shelf = self.shelf.lock();
+    /// Takes a ring that no other thread uses. `None` if rings no longer work, or if all are taken and the caller
+    /// need not wait.
+    fn take(&self, file: &File, wait: bool) -> Option<BorrowedRing<'_>> {
+        let mut pool = self.pool.lock();
         loop {
-            if shelf.broken.is_some() {
+            if pool.broken.is_some() {
                 return None;
             }
-            if let Some(ring) = shelf.best() {
-                return Some(Lent {
+            if let Some(ring) = pool.best() {
+                return Some(BorrowedRing {
                     ring: Some(ring),
                     rings: self,
                 });
             }
-            if shelf.count < MOST_RINGS
-                && let Some(ring) = self.another(file, &mut shelf)
+            if pool.count < MOST_RINGS
+                && let Some(ring) = self.open_another(file, &mut pool)
             {
-                return Some(Lent {
+                return Some(BorrowedRing {
                     ring: Some(ring),
                     rings: self,
                 });
             }
-            if !wait || shelf.count == 0 {
+            if !wait || pool.count == 0 {
                 return None;
             }
-            self.returned.wait(&mut shelf);
+            self.returned.wait(&mut pool);
         }
     }
 
-    fn another(&self, file: &File, shelf: &mut Shelf) -> Option<Ring> {
+    fn open_another(&self, file: &File, pool: &mut RingPool) -> Option<Ring> {
         let mut ring = Ring::new(file, self.depth).ok()?;
-        // Where the first could not register the memory, another one cannot either.
-        if let Some(memory) = shelf.memory.as_ref().filter(|_| shelf.registered) {
-            match shelf.source {
+        // If the first ring could not register the memory, another one cannot either.
+        if let Some(memory) = pool.memory.as_ref().filter(|_| pool.registered) {
+            match pool.source {
                 Some(source) => ring.share(source, memory),
                 None => {
                     ring.register(memory);
-                    shelf.source = ring.memory.is_some().then(|| ring.fd());
+                    pool.source = ring.memory.is_some().then(|| ring.fd());
                 }
             }
         }
-        shelf.count += 1;
+        pool.count += 1;
         Some(ring)
     }
 }
 
-/// A ring that goes back when it is dropped, if it is empty.
-struct Lent<'r> {
+/// A ring that a thread uses. Dropping this gives the ring back, if it is empty.
+struct BorrowedRing<'r> {
     ring: Option<Ring>,
     rings: &'r Rings,
 }
 
-impl Lent<'_> {
-    /// Nobody uses rings from now on.
+impl BorrowedRing<'_> {
+    /// Marks the rings as broken: no thread uses them from now on.
     fn break_down(mut self, why: &io::Error) {
-        let mut shelf = self.rings.shelf.lock();
-        shelf.broken = Some(why.to_string());
-        shelf.source = None;
-        shelf.rings.clear();
-        shelf.count -= 1;
+        let mut pool = self.rings.pool.lock();
+        pool.broken = Some(why.to_string());
+        pool.source = None;
+        pool.rings.clear();
+        pool.count -= 1;
         self.ring = None;
         self.rings.returned.notify_all();
     }
 }
 
-impl Queue for Lent<'_> {
+impl Queue for BorrowedRing<'_> {
     fn depth(&self) -> usize {
         self.ring.as_ref().map_or(0, Queue::depth)
     }
 
     unsafe fn push(&mut self, operation: Operation, token: usize) -> bool {
-        // SAFETY: as the caller of this says.
+        // SAFETY: the caller ensures the same as for the ring.
         let push = |ring: &mut Ring| unsafe { ring.push(operation, token) };
         self.ring.as_mut().is_some_and(push)
     }
 
-    fn enter(&mut self, wanted: usize) -> io::Result<()> {
+    fn enter(&mut self, completions: usize) -> io::Result<()> {
         match &mut self.ring {
-            Some(ring) => ring.enter(wanted),
+            Some(ring) => ring.enter(completions),
             None => Err(io::ErrorKind::NotFound.into()),
         }
     }
 
-    fn untold(&mut self) -> usize {
-        self.ring.as_mut().map_or(0, Queue::untold)
+    fn unsubmitted(&mut self) -> usize {
+        self.ring.as_mut().map_or(0, Queue::unsubmitted)
     }
 
     fn completed(&mut self) -> Option<(usize, i32)> {
@@ -385,18 +385,18 @@ impl Queue for Lent<'_> {
     }
 }
 
-impl Drop for Lent<'_> {
+impl Drop for BorrowedRing<'_> {
     fn drop(&mut self) {
         let Some(mut ring) = self.ring.take() else {
             return;
         };
-        let mut shelf = self.rings.shelf.lock();
-        // One that was left while unwinding may hold operations that the kernel must never see.
-        match ring.untold() == 0 && shelf.broken.is_none() {
-            true => shelf.rings.push(ring),
+        let mut pool = self.rings.pool.lock();
+        // A ring that was dropped while unwinding may hold operations that must never be submitted.
+        match ring.unsubmitted() == 0 && pool.broken.is_none() {
+            true => pool.rings.push(ring),
             false => {
-                shelf.lose(&ring);
-                // While the lock is held, so that the source is not shared once it is gone.
+                pool.remove(&ring);
+                // While the lock is held, so that no ring shares the buffers of a closed source.
                 drop(ring);
             }
         }
@@ -414,7 +414,7 @@ impl std::fmt::Debug for Rings {
 mod tests {
     use super::*;
 
-    /// Bytes that this process has had pinned, as the kernel counts them against the limit.
+    /// The number of bytes that this process has pinned, as the kernel counts them against the limit.
     fn pinned() -> usize {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmPin:"));
@@ -427,10 +427,10 @@ mod tests {
         const BYTES: usize = 32 << 20;
         let file = tempfile::tempfile().expect("a file");
         let Ok(rings) = Rings::new(&file, 8) else {
-            // The kernel does not let it be used.
+            // The kernel does not allow its use.
             return;
         };
-        let memory = Arc::new(Memory::new(BYTES / 4096, 4096).expect("memory"));
+        let memory = Arc::new(FrameMemory::new(BYTES / 4096, 4096).expect("memory"));
         let before = pinned();
         rings.register(&memory);
         let one = pinned().saturating_sub(before);
@@ -441,40 +441,43 @@ mod tests {
             all < one + BYTES / 2,
             "one ring: {one} bytes, {all} for all"
         );
-        let has_memory = |ring: &&Option<Lent<'_>>| {
-            let ring = ring.as_ref().and_then(|lent| lent.ring.as_ref());
+        let has_memory = |ring: &&Option<BorrowedRing<'_>>| {
+            let ring = ring.as_ref().and_then(|borrowed| borrowed.ring.as_ref());
             ring.is_some_and(|ring| ring.memory.is_some())
         };
         let sharing = taken.iter().filter(has_memory).count();
-        // All, or the first where the kernel cannot share, or none where memory must not be locked.
+        // All rings, or the first if the kernel cannot share, or none if memory must not be locked.
         assert!([0, 1, MOST_RINGS].contains(&sharing), "{sharing}");
         assert_eq!(rings.is_registered(), Some(sharing > 0));
         drop(taken);
-        // The first that is taken next has it.
+        // The ring that is taken next has the memory.
         let next = rings.take(&file, true);
         assert_eq!(has_memory(&&next), sharing > 0);
     }
 
     #[test]
-    fn a_ring_that_is_lost_is_not_shared_with() {
+    fn a_closed_ring_is_no_source_of_shared_buffers() {
         let file = tempfile::tempfile().expect("a file");
         let Ok(rings) = Rings::new(&file, 8) else {
             return;
         };
-        rings.register(&Arc::new(Memory::new(4, 4096).expect("memory")));
-        let mut lent = rings.take(&file, true).expect("a ring");
+        rings.register(&Arc::new(FrameMemory::new(4, 4096).expect("memory")));
+        let mut borrowed = rings.take(&file, true).expect("a ring");
         let nothing = Operation::Write {
             from: std::ptr::null(),
             bytes: 0,
             offset: 0,
         };
-        // SAFETY: the kernel is never told of it, and it names no bytes.
-        assert!(unsafe { lent.push(nothing, 0) });
-        drop(lent);
-        assert_eq!(rings.shelf.lock().source, None);
+        // SAFETY: it is never submitted to the kernel, and it names no bytes.
+        assert!(unsafe { borrowed.push(nothing, 0) });
+        drop(borrowed);
+        assert_eq!(rings.pool.lock().source, None);
         let registered = rings.is_registered();
-        let lent = rings.take(&file, true).expect("another ring");
-        let has_memory = lent.ring.as_ref().is_some_and(|ring| ring.memory.is_some());
+        let borrowed = rings.take(&file, true).expect("another ring");
+        let has_memory = borrowed
+            .ring
+            .as_ref()
+            .is_some_and(|ring| ring.memory.is_some());
         assert_eq!(Some(has_memory), registered);
     }
 }

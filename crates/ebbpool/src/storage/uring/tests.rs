@@ -14,19 +14,19 @@ const SIZES: Sizes = Sizes {
     block: 512,
 };
 
-/// A ring whose kernel is a scripted file, and completes operations in a strange order.
+/// A ring whose kernel is a scripted file, and completes operations in random order.
 struct Kernel<'a> {
     file: &'a Scripted,
     depth: usize,
-    told: Vec<(Operation, usize)>,
-    untold: Vec<(Operation, usize)>,
+    submitted: Vec<(Operation, usize)>,
+    unsubmitted: Vec<(Operation, usize)>,
     done: VecDeque<(usize, i32)>,
-    /// What `enter` fails with, for its calls in order.
+    /// The errors of `enter`, for its calls in order.
     refusals: VecDeque<Option<Errno>>,
     /// Decides which operation is next.
     dice: u64,
     most_pending: usize,
-    /// Operations that one `enter` told of, at most.
+    /// The most operations that one `enter` submitted.
     most_at_once: usize,
 }
 
@@ -35,8 +35,8 @@ impl<'a> Kernel<'a> {
         Kernel {
             file,
             depth,
-            told: Vec::new(),
-            untold: Vec::new(),
+            submitted: Vec::new(),
+            unsubmitted: Vec::new(),
             done: VecDeque::new(),
             refusals: VecDeque::new(),
             dice: 1,
@@ -47,11 +47,10 @@ impl<'a> Kernel<'a> {
 
     fn complete_one(&mut self) {
         self.dice = self.dice.wrapping_mul(6_364_136_223_846_793_005) + 1_442_695;
-        let at = (self.dice >> 33) as usize % self.told.len();
-        let (operation, token) = self.told.swap_remove(at);
+        let at = (self.dice >> 33) as usize % self.submitted.len();
+        let (operation, token) = self.submitted.swap_remove(at);
         let moved = match operation {
             Operation::Read { to, bytes, offset } => {
-                // SAFETY: the memory is there until the completion, as `push` demands.
                 // SAFETY: the memory is there until the completion, as `push` demands.
                 let buffer = unsafe { std::slice::from_raw_parts_mut(to, bytes) };
                 self.file.read_at(buffer, offset)
@@ -61,7 +60,6 @@ impl<'a> Kernel<'a> {
                 bytes,
                 offset,
             } => {
-                // SAFETY: as above.
                 // SAFETY: the memory is there until the completion, as `push` demands.
                 let buffer = unsafe { std::slice::from_raw_parts(from, bytes) };
                 self.file.write_at(&[IoSlice::new(buffer)], offset)
@@ -71,7 +69,6 @@ impl<'a> Kernel<'a> {
                 count,
                 offset,
             } => {
-                // SAFETY: as above.
                 // SAFETY: the memory is there until the completion, as `push` demands.
                 let list = unsafe { std::slice::from_raw_parts(list, count) };
                 let slices: Vec<_> = list
@@ -100,30 +97,30 @@ impl Queue for Kernel<'_> {
     }
 
     unsafe fn push(&mut self, operation: Operation, token: usize) -> bool {
-        self.untold.push((operation, token));
-        let pending = self.told.len() + self.untold.len() + self.done.len();
+        self.unsubmitted.push((operation, token));
+        let pending = self.submitted.len() + self.unsubmitted.len() + self.done.len();
         self.most_pending = self.most_pending.max(pending);
         pending <= self.depth
     }
 
-    fn enter(&mut self, wanted: usize) -> io::Result<()> {
+    fn enter(&mut self, completions: usize) -> io::Result<()> {
         if let Some(Some(refusal)) = self.refusals.pop_front() {
             return Err(refusal.into());
         }
-        self.most_at_once = self.most_at_once.max(self.untold.len());
-        self.told.append(&mut self.untold);
+        self.most_at_once = self.most_at_once.max(self.unsubmitted.len());
+        self.submitted.append(&mut self.unsubmitted);
         assert!(
-            wanted <= self.told.len() + self.done.len(),
+            completions <= self.submitted.len() + self.done.len(),
             "waits for ever"
         );
-        while self.done.len() < wanted {
+        while self.done.len() < completions {
             self.complete_one();
         }
         Ok(())
     }
 
-    fn untold(&mut self) -> usize {
-        self.untold.len()
+    fn unsubmitted(&mut self) -> usize {
+        self.unsubmitted.len()
     }
 
     fn completed(&mut self) -> Option<(usize, i32)> {
@@ -148,7 +145,7 @@ fn writes<'a>(pages: &[u64], contents: &'a [Vec<u8>]) -> Vec<Write<'a>> {
         .collect()
 }
 
-/// Writes pages in runs as they stand; the outcomes, `None` for success.
+/// Writes pages, with neighbours in one run; returns the outcomes, `None` for success.
 fn write(pages: &[u64], kernel: &mut Kernel<'_>) -> Vec<Option<Errno>> {
     let contents: Vec<_> = pages.iter().map(|&page| content(page)).collect();
     let mut writes = writes(pages, &contents);
@@ -167,7 +164,7 @@ fn write(pages: &[u64], kernel: &mut Kernel<'_>) -> Vec<Option<Errno>> {
         .collect()
 }
 
-/// Reads pages one by one: what was read.
+/// Reads pages one by one; returns their content or error.
 fn read(pages: &[u64], kernel: &mut Kernel<'_>) -> Vec<Result<Vec<u8>, Errno>> {
     let mut buffers = vec![vec![0xEE; PAGE]; pages.len()];
     let pairs = pages.iter().zip(&mut buffers);
@@ -250,7 +247,7 @@ fn short_and_interrupted_operations_go_on_where_they_stopped() {
 }
 
 #[test]
-fn a_merged_write_that_fails_is_told_of_the_page_that_failed_it() {
+fn a_merged_write_that_fails_reports_the_page_that_failed() {
     let file = Scripted::of(64 * PAGE);
     file.is_bad(12 * PAGE..13 * PAGE, Errno::NOSPC);
     let pages: Vec<u64> = (10..20).collect();
@@ -268,7 +265,7 @@ fn a_merged_write_that_fails_is_told_of_the_page_that_failed_it() {
 }
 
 #[test]
-fn the_nth_write_fails_and_no_other() {
+fn a_fault_at_the_nth_write_fails_no_other() {
     for nth in 1..=20 {
         let file = Scripted::of(64 * PAGE);
         file.fails(Call::Write, nth, Errno::NOSPC);
@@ -300,7 +297,7 @@ fn pages_beyond_the_end_are_zeros_and_so_is_the_rest_of_the_last() {
 }
 
 #[test]
-fn a_kernel_that_is_busy_is_asked_again() {
+fn a_call_to_a_busy_kernel_is_repeated() {
     let file = Scripted::of(64 * PAGE);
     let mut kernel = Kernel::new(&file, 4);
     kernel.refusals = [Errno::INTR, Errno::AGAIN, Errno::BUSY, Errno::INTR]
@@ -311,12 +308,12 @@ fn a_kernel_that_is_busy_is_asked_again() {
 }
 
 #[test]
-fn a_ring_that_breaks_gives_back_what_it_never_did() {
+fn a_ring_that_breaks_returns_the_transfers_that_it_never_did() {
     for calls_before in 0..6 {
         let file = Scripted::of(64 * PAGE);
         let mut kernel = Kernel::new(&file, 4);
         kernel.refusals = vec![None; calls_before].into();
-        // All that is waited for afterwards is refused too, for a while.
+        // The next calls of `enter` fail, too.
         kernel.refusals.extend([Some(Errno::PERM); 3]);
         let pages: Vec<u64> = (0..20).map(|at| at * 2).collect();
         let contents: Vec<_> = pages.iter().map(|&page| content(page)).collect();
@@ -325,7 +322,7 @@ fn a_ring_that_breaks_gives_back_what_it_never_did() {
         let Err(left) = drive(runs, &mut kernel, SIZES, || file.length()) else {
             panic!("it broke")
         };
-        assert!(kernel.told.is_empty(), "the kernel still has some");
+        assert!(kernel.submitted.is_empty(), "the kernel still has some");
         assert_eq!(Errno::from_io_error(&left.why), Some(Errno::PERM));
         let left: Vec<u64> = left.transfers.iter().map(|t| t.pages.first()).collect();
         for write in &all {
@@ -339,7 +336,7 @@ fn a_ring_that_breaks_gives_back_what_it_never_did() {
 #[test]
 fn nothing_is_in_the_kernel_after_a_panic() {
     let file = Scripted::of(64 * PAGE);
-    // A count within a block makes the file's length be asked for.
+    // After a count within a block `drive` reads the length of the file.
     file.is_short(Call::Write, 3, 100);
     let mut kernel = Kernel::new(&file, 8);
     let pages: Vec<u64> = (0..20).map(|at| at * 2).collect();
@@ -350,17 +347,17 @@ fn nothing_is_in_the_kernel_after_a_panic() {
         drive(runs, &mut kernel, SIZES, || panic!("as it should")).is_ok()
     }));
     assert!(outcome.is_err());
-    assert!(kernel.told.is_empty(), "the kernel still has some");
+    assert!(kernel.submitted.is_empty(), "the kernel still has some");
 }
 
-/// Faults of calls, by their number.
+/// Faults of calls, each with the number of the call.
 fn faults() -> impl Strategy<Value = Vec<(usize, usize)>> {
     proptest::collection::vec((1usize..60, 0usize..7), 0..20)
 }
 
 proptest! {
     #[test]
-    fn whatever_happens_a_page_is_what_its_outcome_says(
+    fn after_any_faults_a_page_is_as_its_outcome_says(
         faults in faults(),
         dice in any::<u64>(),
         depth in 1usize..9,
@@ -388,7 +385,7 @@ proptest! {
         let mut kernel = Kernel::new(&file, depth);
         kernel.dice = dice;
         let outcomes = write(&pages, &mut kernel);
-        prop_assert!(kernel.told.is_empty() && kernel.untold.is_empty());
+        prop_assert!(kernel.submitted.is_empty() && kernel.unsubmitted.is_empty());
         let bytes = file.bytes();
         for (&page, outcome) in pages.iter().zip(outcomes) {
             let at = page as usize * PAGE;
@@ -402,14 +399,14 @@ proptest! {
     }
 }
 
-mod of_the_kernel {
+mod with_the_kernel {
     use std::sync::Arc;
     use std::thread;
 
     use super::*;
-    use crate::frames::Memory;
+    use crate::frames::FrameMemory;
 
-    /// A ring on a file, where the kernel lets it be used.
+    /// Rings for a file, if the kernel allows their use.
     fn rings() -> Option<(std::fs::File, Rings)> {
         let file = tempfile::tempfile().expect("a file");
         match Rings::new(&file, 8) {
@@ -424,15 +421,14 @@ mod of_the_kernel {
     #[test]
     fn registered_memory_is_read_into_and_written_from() {
         let Some((file, rings)) = rings() else { return };
-        let memory = Arc::new(Memory::new(64, 4096).expect("memory"));
+        let memory = Arc::new(FrameMemory::new(64, 4096).expect("memory"));
         rings.register(&memory);
         let sizes = Sizes {
             page: 4096,
             block: 1,
         };
         let (start, bytes) = memory.extent();
-        // SAFETY: nobody else has this memory.
-        // SAFETY: the memory is there until the completion, as `push` demands.
+        // SAFETY: no other code has this memory.
         let frames = unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), bytes) };
         let (from, to) = frames.split_at_mut(bytes / 2);
         for (at, page) in from.chunks_mut(4096).enumerate() {
