@@ -1,4 +1,4 @@
-//! Gives results that a store keeps the identity of the code that made them.
+//! Computes the identity of the code, which becomes part of the key of each stored result.
 
 use std::env;
 use std::fs;
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-/// Crates beside this one whose code decides what a result is.
-const DECIDE: [&str; 6] = [
+/// The crates whose code determines the results.
+const RESULT_CRATES: [&str; 6] = [
     "ebbpool-cost",
     "ebbpool-policy",
     "ebbpool-device",
@@ -19,8 +19,8 @@ const DECIDE: [&str; 6] = [
 fn main() {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
     let mut sources = Vec::new();
-    for name in DECIDE {
-        // Built from a registry there are no neighbours, and versions alone tell results apart.
+    for name in RESULT_CRATES {
+        // A crate from a registry has no sibling crates; then the version alone identifies the code.
         let source = here.join("..").join(name).join("src");
         if source.is_dir() {
             println!("cargo::rerun-if-changed={}", source.display());

@@ -31,7 +31,7 @@ Examples:
   ebbpool compare                                 the sample that ships with Ebbpool
   ebbpool compare my.parquet --frames 1%,5% --asymmetry 16
   ebbpool run my.txt --policy fd-buffer --frames 3%
-  ebbpool policies                                what there is to choose from";
+  ebbpool policies                                all policies and their parameters";
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -45,7 +45,7 @@ Examples:
   ebbpool compare my.parquet --device sd-a1 --report answer.html
   ebbpool compare my.parquet --device flash:slc-mt29f4g08aaa,blocks=64 --report wear.html")]
     Compare(CompareArgs),
-    /// Tell reads, writes and bill against memory size, and how much memory a target takes
+    /// Show reads, writes and bill against memory size, and the memory that a target needs
     #[command(after_help = "\
 Examples:
   ebbpool curve my.parquet
@@ -76,14 +76,14 @@ Examples:
     /// Keep records in a database on the pool: load, put, get, dump, check, bench
     #[cfg(unix)]
     Db(DbArgs),
-    /// Bound the bill from below: what no policy can undercut, and how near a clairvoyant comes
+    /// Compute a bound that no policy's bill can undercut, and the bill of a clairvoyant policy
     #[command(after_help = "\
 Examples:
   ebbpool bound my.parquet --frames 3%
   ebbpool bound my.parquet --frames 1%,3% --asymmetry 1,32 --format json
   ebbpool bound zipf:pages=10000,refs=100000 --frames 310 --at-end flush")]
     Bound(BoundArgs),
-    /// Run the experiments of the five papers: their tables and figures, and what holds of them
+    /// Run the experiments of five papers again: their tables and figures, and which claims hold
     #[command(after_help = "\
 Examples:
   ebbpool reproduce --list
@@ -107,7 +107,7 @@ Examples:
   ebbpool policies fd-exact:group=64
   ebbpool policies --markdown")]
     Policies(PoliciesArgs),
-    /// Print a script by which a shell completes ebbpool's commands, options and policies
+    /// Print a shell script that completes ebbpool's commands, options and policies
     #[command(after_help = "\
 Examples:
   ebbpool completions bash > ebbpool.bash         then: source ebbpool.bash
@@ -119,7 +119,7 @@ Examples:
 Example:
   ebbpool man .                                   then: man -l ebbpool.1")]
     Man(ManArgs),
-    /// List the devices and what is known of them
+    /// List the devices, or show the figures of one with their sources
     #[command(after_help = "\
 Examples:
   ebbpool devices
@@ -131,14 +131,14 @@ Examples:
 
 #[derive(Args)]
 pub(crate) struct CompletionsArgs {
-    /// The shell
+    /// The shell to print the script for
     #[arg(value_name = "SHELL")]
     pub(crate) shell: clap_complete::Shell,
 }
 
 #[derive(Args)]
 pub(crate) struct ManArgs {
-    /// An existing directory; pages of the same name are replaced
+    /// An existing directory; the command replaces pages of the same name
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
 }

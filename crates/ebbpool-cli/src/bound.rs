@@ -1,4 +1,4 @@
-//! `ebbpool bound`: how small the bill could be.
+//! `ebbpool bound`: computes a lower bound of the bill.
 
 pub(crate) mod args;
 mod table;
@@ -17,7 +17,7 @@ pub(crate) fn bound(args: &BoundArgs) -> Result<(), Failure> {
     let request = args.request()?;
     let source = args.reading.source(&args.traces)?;
     let console = Console::default();
-    let lab = results::lab(&console, args.working.threads(), false);
+    let lab = results::lab(&console, args.threads.count(), false);
     let bounds = lab.bound(&source, &request)?;
     let mut out = io::stdout().lock();
     match (args.format, bounds.as_slice()) {
@@ -31,7 +31,7 @@ pub(crate) fn bound(args: &BoundArgs) -> Result<(), Failure> {
         false => Err(Failure::Interrupted {
             done,
             all: bounds.len(),
-            kept: "; what is printed holds, but more time would bring it closer",
+            hint: "; the printed bounds hold, but more time would tighten them",
         }),
     }
 }

@@ -1,4 +1,4 @@
-//! `ebbpool compare`: which policy makes the bill smallest at which size and asymmetry.
+//! `ebbpool compare`: compares policies over memory sizes and asymmetries.
 
 pub(crate) mod args;
 pub(crate) mod table;
@@ -25,8 +25,8 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
         false => args.common.reading.sources(&args.traces)?,
     };
     let console = Console::default();
-    let lab = results::lab(&console, args.common.working.threads(), !args.no_cache);
-    // A file that cannot be written is better known before the simulations than after.
+    let lab = results::lab(&console, args.common.threads.count(), !args.no_cache);
+    // The report file is created first: an unwritable path must not waste the simulations.
     let report_file = args.report.as_ref().map(OutputFile::create).transpose()?;
     let mut comparisons = Vec::new();
     for source in &sources {
@@ -39,12 +39,12 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
         report::write(file, &comparisons)?;
     }
     print(args.format, &comparisons)?;
-    say_where_charts_are(args);
+    print_report_hint(args);
     match comparisons.last() {
         Some(last) if last.interrupted => Err(Failure::Interrupted {
             done: comparisons.iter().flat_map(Comparison::finished).count(),
             all: sources.len() * last.results.len(),
-            kept: match args.no_cache {
+            hint: match args.no_cache {
                 true => "",
                 false => "; the same command goes on from there",
             },
@@ -76,7 +76,7 @@ fn print(format: CompareFormat, comparisons: &[Comparison]) -> io::Result<()> {
     out.flush()
 }
 
-fn say_where_charts_are(args: &CompareArgs) {
+fn print_report_hint(args: &CompareArgs) {
     let hint = match &args.report {
         Some(path) => format!("report: {}", path.display()),
         None if args.format == CompareFormat::Table && io::stdout().is_terminal() => {
@@ -84,6 +84,6 @@ fn say_where_charts_are(args: &CompareArgs) {
         }
         None => return,
     };
-    // A note that cannot be shown is no reason to fail.
+    // The command does not fail because standard error takes no line.
     let _ = writeln!(io::stderr(), "{hint}");
 }

@@ -1,4 +1,4 @@
-//! `ebbpool completions`: what a shell needs to complete the command line.
+//! `ebbpool completions`: prints the script that a shell needs to complete the command line.
 
 use std::io::{self, Write};
 
@@ -18,8 +18,8 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The command as a shell should see it: where the program takes more than a list could say, such
-/// as a policy with parameters, the shell offers the names.
+/// The command with possible values for the shell. Where the program accepts more than a list can
+/// contain, such as a policy with parameters, the shell offers the names.
 fn with_values(command: Command) -> Command {
     command.mut_args(with_value).mut_subcommands(with_values)
 }

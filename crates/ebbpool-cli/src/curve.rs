@@ -1,4 +1,4 @@
-//! `ebbpool curve`: what policies do against memory size, and how much memory a target takes.
+//! `ebbpool curve`: reads, writes and bill against memory size, and the memory that a target needs.
 
 pub(crate) mod args;
 mod table;
@@ -19,14 +19,14 @@ pub(crate) fn curve(args: &CurveArgs) -> Result<(), Failure> {
         false => args.reading.source(&args.traces)?,
     };
     let console = Console::default();
-    let lab = results::lab(&console, args.working.threads(), !args.no_cache);
-    // A file that cannot be written is better known before the simulations than after.
+    let lab = results::lab(&console, args.threads.count(), !args.no_cache);
+    // The report file is created first: an unwritable path must not waste the simulations.
     let report_file = args.report.as_ref().map(OutputFile::create).transpose()?;
     let study = lab.curve(&source, &args.request())?;
     print(args.format, &study)?;
     if let (Some(path), Some(file)) = (&args.report, report_file) {
         report::write(file, &[study.into_comparison()])?;
-        // A note that cannot be shown is no reason to fail.
+        // The command does not fail because standard error takes no line.
         let _ = writeln!(io::stderr(), "report: {}", path.display());
     }
     Ok(())

@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use args::{DbArgs, DbCommand};
 use error::DbError;
 
-/// Runs one of the commands.
+/// Runs one of the subcommands.
 pub(crate) fn db(args: &DbArgs) -> Result<(), Failure> {
     let done = match &args.command {
         DbCommand::Load(args) => load::load(args),

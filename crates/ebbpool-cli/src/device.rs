@@ -1,7 +1,7 @@
-//! `ebbpool device`: a device driven by a trace, without a buffer, or measured.
+//! `ebbpool device`: sends a trace to a simulated device without a buffer, or measures a real one.
 
 pub(crate) mod args;
-mod replayed;
+mod replay_result;
 mod table;
 
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ use crate::progress;
 use crate::shared_args::RunFormat;
 use crate::trace;
 use args::{DeviceArgs, DeviceCommand, ReplayArgs};
-use replayed::Replayed;
+use replay_result::DeviceReplayResult;
 
 pub(crate) fn device(args: &DeviceArgs) -> Result<(), Failure> {
     match &args.command {
@@ -34,7 +34,7 @@ fn replay(args: &ReplayArgs) -> Result<(), Failure> {
     let mut device = FlashDevice::new(&args.device, metadata.page_size, metadata.database_pages)?;
     let mut arrivals = args.rate.map(Arrivals::at);
     let mut references = 0;
-    let played = trace::for_each_batch(&mut reader, source.label(), |batch| {
+    let outcome = trace::for_each_batch(&mut reader, source.label(), |batch| {
         batch.iter().try_for_each(|(page, write)| {
             if let Some(arrivals) = &mut arrivals {
                 device.idle(arrivals.wait_for(references));
@@ -50,16 +50,16 @@ fn replay(args: &ReplayArgs) -> Result<(), Failure> {
             Ok::<(), DeviceFailed>(())
         })
     });
-    let failed = match played {
+    let failed = match outcome {
         Err(Failure::Lab(LabError::DeviceFailed(failed))) => Some(failed),
-        played => {
-            played?;
+        outcome => {
+            outcome?;
             None
         }
     };
     progress::report_notes(&source.late_notes());
     let report = device.flash_report();
-    let replayed = Replayed {
+    let result = DeviceReplayResult {
         joules_per_reference: report
             .energy
             .filter(|_| references > 0)
@@ -73,10 +73,10 @@ fn replay(args: &ReplayArgs) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match args.format {
         RunFormat::Json => {
-            serde_json::to_writer_pretty(&mut out, &replayed).map_err(io::Error::from)?;
+            serde_json::to_writer_pretty(&mut out, &result).map_err(io::Error::from)?;
             writeln!(out)?;
         }
-        RunFormat::Table => out.write_all(table::of_replay(&replayed).as_bytes())?,
+        RunFormat::Table => out.write_all(table::of_replay(&result).as_bytes())?,
     }
     match failed {
         Some(failed) => Err(failed.into()),

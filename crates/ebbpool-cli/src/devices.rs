@@ -1,4 +1,4 @@
-//! `ebbpool devices`: what is known of the devices that have a name.
+//! `ebbpool devices`: lists the named devices, or shows the figures of one.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,10 +15,10 @@ use crate::table;
 
 #[derive(Args)]
 pub(crate) struct DevicesArgs {
-    /// A device by name, or a profile of your own as a TOML file: all that is known, with sources
+    /// A device by name, or your own profile as a TOML file: shows all its figures with their sources
     #[arg(value_name = "NAME")]
     pub(crate) device: Option<String>,
-    /// How it is printed; toml, of one device, is where a profile of your own can begin
+    /// Output format; toml, for one device, is a starting point for your own profile
     #[arg(long, value_enum, default_value_t = DevicesFormat::Table)]
     pub(crate) format: DevicesFormat,
     /// Print Markdown, as in docs/devices.md
@@ -33,7 +33,7 @@ pub(crate) enum DevicesFormat {
     Toml,
 }
 
-/// A dash stands for what is not known.
+/// Stands for an unknown figure.
 const UNKNOWN: &str = "-";
 
 const COLUMNS: u16 = 80;
@@ -51,7 +51,7 @@ pub(crate) fn devices(args: &DevicesArgs) -> Result<(), Failure> {
 fn list(profiles: &[DeviceProfile], format: DevicesFormat) -> Result<String, Failure> {
     match format {
         DevicesFormat::Table => Ok(overview(profiles)),
-        DevicesFormat::Json => json(&profiles.iter().map(Described::of).collect::<Vec<_>>()),
+        DevicesFormat::Json => json(&profiles.iter().map(DeviceDescription::of).collect::<Vec<_>>()),
         DevicesFormat::Toml => Err(Failure::Usage(
             "--format toml prints one device; name it, as in ebbpool devices flash-136 --format toml".into(),
         )),
@@ -61,7 +61,7 @@ fn list(profiles: &[DeviceProfile], format: DevicesFormat) -> Result<String, Fai
 fn one(profile: &DeviceProfile, format: DevicesFormat) -> Result<String, Failure> {
     match format {
         DevicesFormat::Table => Ok(details(profile)),
-        DevicesFormat::Json => json(&Described::of(profile)),
+        DevicesFormat::Json => json(&DeviceDescription::of(profile)),
         DevicesFormat::Toml => profile
             .to_toml()
             .map_err(|error| Failure::Output(io::Error::other(error))),
@@ -74,9 +74,9 @@ fn json(value: &impl Serialize) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// A profile, and what follows from its figures.
+/// A profile, and the asymmetries that follow from its figures.
 #[derive(Serialize)]
-struct Described<'a> {
+struct DeviceDescription<'a> {
     #[serde(flatten)]
     profile: &'a DeviceProfile,
     policy_asymmetry: f64,
@@ -85,13 +85,13 @@ struct Described<'a> {
     asymmetry_after_cache: Option<f64>,
 }
 
-impl<'a> Described<'a> {
+impl<'a> DeviceDescription<'a> {
     fn of(profile: &'a DeviceProfile) -> Self {
-        let known = |kind| Some((kind, profile.asymmetry(kind)?.ratio()));
-        Described {
+        let entry = |kind| Some((kind, profile.asymmetry(kind)?.ratio()));
+        DeviceDescription {
             profile,
             policy_asymmetry: profile.policy_asymmetry().ratio(),
-            asymmetries: AsymmetryKind::ALL.into_iter().filter_map(known).collect(),
+            asymmetries: AsymmetryKind::ALL.into_iter().filter_map(entry).collect(),
             asymmetry_in_cache: profile.asymmetry_in_cache().map(|r| r.ratio()),
             asymmetry_after_cache: profile.asymmetry_after_cache().map(|r| r.ratio()),
         }
@@ -102,7 +102,7 @@ const HEADER: [&str; 8] = [
     "device", "page", "read", "write", "R qd1", "steady", "chip", "price",
 ];
 
-/// One row of [`HEADER`]; `*` marks the asymmetry that a policy sees, `~` what is a rough figure.
+/// One row under [`HEADER`]; `*` marks the asymmetry that policies use, `~` marks rough figures.
 fn row(profile: &DeviceProfile) -> [String; 8] {
     let (read, write) = profile.asymmetry.figures();
     let cost = |quantity| match profile.figures.get(&quantity) {
@@ -111,14 +111,14 @@ fn row(profile: &DeviceProfile) -> [String; 8] {
     };
     let asymmetry = |kind| match profile.asymmetry(kind) {
         Some(asymmetry) => {
-            let seen = if profile.asymmetry == kind { "*" } else { "" };
-            // Eight columns fit into 80 only where ratios are short.
+            let mark = if profile.asymmetry == kind { "*" } else { "" };
+            // Eight columns fit into 80 characters only if ratios are short.
             let (rough, significant) = match profile.is_rough(kind) {
                 true => ("~", 3),
                 false => ("", 4),
             };
             let ratio = (asymmetry.ratio() * 1e3).round() / 1e3;
-            format!("{rough}{}{seen}", digits(ratio, significant))
+            format!("{rough}{}{mark}", digits(ratio, significant))
         }
         None => UNKNOWN.into(),
     };
@@ -143,11 +143,11 @@ fn overview(profiles: &[DeviceProfile]) -> String {
     }
     let mut text = table::finish(table);
     text.push_str(
-        "\nR is the cost of a write in reads; * is the one that a policy sees; ~ is rough.\n\
-qd1: of times with nothing else in flight; steady: of operations a second with\n\
-many in flight; chip: of program and read time of the chip; price: of prices.\n\
-Read and write are those of the R that a policy sees; $ are for a million.\n\
-`ebbpool devices NAME` tells all that is known, and where it comes from.\n",
+        "\nR is the cost of a write in reads; * marks the R that policies use; ~ is rough.\n\
+qd1: ratio of times with nothing else in flight; steady: ratio of operations per\n\
+second with many in flight; chip: ratio of program and read time of the chip;\n\
+price: ratio of prices. Read and write belong to the marked R; $ is per million.\n\
+`ebbpool devices NAME` shows all figures of a device and their sources.\n",
     );
     text
 }
@@ -163,13 +163,13 @@ fn details(profile: &DeviceProfile) -> String {
     }
     for kind in AsymmetryKind::ALL {
         if let Some(asymmetry) = profile.asymmetry(kind) {
-            let seen = match profile.asymmetry == kind {
-                true => ", the one that a policy sees",
+            let mark = match profile.asymmetry == kind {
+                true => ", the one that policies use",
                 false => "",
             };
             let rough = if profile.is_rough(kind) { "~" } else { "" };
             let ratio = digits(asymmetry.ratio(), 4);
-            let _ = writeln!(text, "R {kind}: {rough}{ratio}{seen}");
+            let _ = writeln!(text, "R {kind}: {rough}{ratio}{mark}");
         }
     }
     for (state, asymmetry) in [
@@ -224,59 +224,59 @@ fn lines(mut table: comfy_table::Table) -> String {
     text
 }
 
-/// What stands before the table of figures in `docs/devices.md`.
+/// The text before the table of figures in `docs/devices.md`.
 const INTRODUCTION: &str = "# Devices
 
 Generated by `cargo run --release -- devices --markdown`; a test keeps it current.
 
-R is the cost of a page write in page reads. A device has more than one, and they differ up to
-fortyfold, so they are kept apart:
+R is the cost of a page write in page reads. A device has more than one R, and they differ up to
+fortyfold, so each has its own name:
 
 - `qd1`: write over read time with nothing else in flight (queue depth 1)
-- `steady`: reads over writes a second, with many in flight, once the device has settled
+- `steady`: reads over writes per second, with many in flight, after the device has settled
 - `chip`: program over read time of the flash chip, without bus and controller
 - `price`: the price of a write over that of a read
 
-`*` marks the one that a policy sees and that costs are reckoned with; read and write are given for
-it, as a time, as operations a second or as the price of a million. `~` marks figures that are a
-range, typical of a class of devices, or from memory: nobody looked these up, so do not cite them.
+`*` marks the R that policies use and from which Ebbpool computes costs. The columns read and write
+belong to this R: a time, operations per second, or the price of a million. `~` marks figures that are a
+range, typical of a class of devices, or from memory: these have no source, so do not cite them.
 
-A profile of your own is a TOML file. `ebbpool devices NAME --format toml > my.toml` gives one to
-begin with. This is enough:
+Your own profile is a TOML file. `ebbpool devices NAME --format toml > my.toml` writes one to start
+from. A minimal profile is:
 
 ```toml
 name = \"my-ssd\"
 about = \"the drive under my desk\"
 medium = \"ssd\"        # hdd, ssd, card, emmc, chip, cloud-disk or object-store
 page_size = 4096
-asymmetry = \"qd1\"     # the one that a policy sees: qd1, steady, chip or price
+asymmetry = \"qd1\"     # the R that policies use: qd1, steady, chip or price
 [figures]
 read_us = 95
 write_us = { value = 240, range = [200, 300], basis = \"measured\", source = \"fio\" }
 ```
 
 `basis` is one of `measured`, `paper`, `datasheet`, `review`, `derived`, `typical`, `memory` and
-`given`, the default. The figures that can be given:
+`given`, the default. The keys of the figures are:
 
-| key | unit | what it is |
+| key | unit | meaning |
 | --- | --- | --- |
 ";
 
-/// What stands behind it.
+/// The text after the table of figures.
 const EXPLANATION: &str = "
 `alpha`, `k_r` and `k_w` are the names of Papon and Athanassoulis; alpha is R.
 
-Where `slc_cache_pages` is known, so many writes cost `write_us` (`qd1`) or go at
-`write_iops_cached` (`steady`), and those after them cost `write_us_after` or go at `write_iops_ss`.
-The policy is told R of the state the cache is in. A device that waits, see `--rate`, moves a page
-out of the cache every `slc_drain_us`; without a rate it never waits, and the cache fills once.
+If `slc_cache_pages` is known, the first `slc_cache_pages` writes cost `write_us` (`qd1`) or run at
+`write_iops_cached` (`steady`); later writes cost `write_us_after` or run at `write_iops_ss`. Policies get
+the R of the current state of the cache. A device that waits (see `--rate`) moves a page out of the cache
+every `slc_drain_us`; without a rate it never waits, and the cache fills once.
 
-The energy of a run is `idle_w` for all of its time and the difference to `active_w` while the device
-is busy; a host draws `host_active_w` as long as the run lasts. It lasts as long as the device is
-busy, or with `--rate` until the last reference has come and is served.
+The energy of a run is `idle_w` for its whole duration, plus the difference to `active_w` while the
+device is busy; a host draws `host_active_w` for the whole duration. A run lasts as long as the device is
+busy, or with `--rate` until the last reference has arrived and is served.
 
-The chips at the end of the list are those of the [flash model](flash-model.md); named without
-`flash:` they are devices without cleaning.
+The chips at the end of the list are those of the [flash model](flash-model.md). Without the prefix
+`flash:` a chip's name stands for a device without cleaning.
 
 ## All devices
 
@@ -307,7 +307,7 @@ fn markdown(profiles: &[DeviceProfile]) -> String {
     text
 }
 
-/// All that is known of a device, with sources.
+/// Adds the section of a device, with all its figures and their sources.
 fn add_section(text: &mut String, profile: &DeviceProfile) {
     let _ = writeln!(text, "\n## {}\n\n{}.", profile.name, profile.about);
     if !profile.aliases.is_empty() {
@@ -329,12 +329,12 @@ fn add_section(text: &mut String, profile: &DeviceProfile) {
     }
 }
 
-/// Without what Markdown would take for emphasis or a formula.
+/// Escapes the characters that Markdown reads as emphasis or a formula.
 fn escaped(text: &str) -> String {
     text.replace('*', "\\*").replace('$', "\\$")
 }
 
-/// A heading's anchor as renderers of Markdown make it.
+/// The anchor that Markdown renderers give a heading.
 fn anchor(heading: &str) -> String {
     heading.replace('.', "")
 }
@@ -351,7 +351,7 @@ fn tilde(figure: &Figure) -> &'static str {
     if figure.is_rough() { "~" } else { "" }
 }
 
-/// What an operation costs, in few letters.
+/// The cost of an operation in a short form.
 fn cost(quantity: Quantity, value: f64) -> String {
     match quantity.unit() {
         "µs" if value >= 1e6 => format!("{} s", digits(value / 1e6, 3)),
@@ -382,7 +382,7 @@ fn source(figure: &Figure) -> String {
     format!("{}: {}", figure.basis, figure.source)
 }
 
-/// The number with so many significant digits, without zeros behind the point.
+/// The number with `significant` digits, without trailing zeros behind the point.
 fn digits(number: f64, significant: i32) -> String {
     if number == 0.0 || !number.is_finite() {
         return number.to_string();
@@ -400,7 +400,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_the_digits_that_count() {
+    fn numbers_have_the_given_significant_digits() {
         for (number, significant, text) in [
             (136.2001, 4, "136.2"),
             (0.228_26, 4, "0.2283"),

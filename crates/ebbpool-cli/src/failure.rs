@@ -16,7 +16,7 @@ use ebbpool_trace::TraceError;
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    #[error("{0}{hint}", hint = hint(.0))]
+    #[error("{0}{hint}", hint = lab_hint(.0))]
     Lab(LabError),
     #[error("cannot write standard output: {0}")]
     Output(#[from] io::Error),
@@ -24,23 +24,24 @@ pub(crate) enum Failure {
     File { path: String, source: io::Error },
     #[error("{0}")]
     Usage(String),
-    #[error("interrupted: {done} of {all} results are done{kept}")]
+    #[error("interrupted: {done} of {all} results are done{hint}")]
     Interrupted {
         done: usize,
         all: usize,
-        kept: &'static str,
+        /// What the user can do next, appended to the message; may be empty.
+        hint: &'static str,
     },
     /// An error of one command.
     #[error("{error}")]
     Command {
         error: Box<dyn Error + Send + Sync>,
-        /// True where the command line is wrong, and not the file.
+        /// True if the command line is wrong, and not the file.
         usage: bool,
     },
 }
 
 impl Failure {
-    /// True where the command line is wrong.
+    /// True if the command line is wrong; the exit code is 2 then.
     pub(crate) fn is_usage(&self) -> bool {
         match self {
             Failure::Usage(_) => true,
@@ -51,8 +52,8 @@ impl Failure {
     }
 }
 
-/// By which option of the command the user mends a request.
-fn hint(error: &LabError) -> &'static str {
+/// The option that corrects a rejected request, as the end of a message.
+fn lab_hint(error: &LabError) -> &'static str {
     let error = match error {
         LabError::Request(error) => error,
         LabError::Sim(SimError::AllWarmup { .. }) => return " with --warmup",
@@ -75,7 +76,7 @@ fn hint(error: &LabError) -> &'static str {
     }
 }
 
-macro_rules! of_the_lab {
+macro_rules! from_lab_errors {
     ($($error:ty),+) => {
         $(
             impl From<$error> for Failure {
@@ -87,7 +88,7 @@ macro_rules! of_the_lab {
     };
 }
 
-of_the_lab!(
+from_lab_errors!(
     LabError,
     RequestError,
     SimError,
@@ -105,8 +106,8 @@ fn replay_hint(error: &ReplayError) -> &'static str {
         ReplayError::Offline(_) => "; ebbpool run simulates it",
         ReplayError::TooLarge(_) => ", or use --file in place of --memory",
         ReplayError::Missing { .. } | ReplayError::Empty(_) => "; add --create to make it",
-        ReplayError::OtherTrace { .. } => ", or add --create to make this one anew",
-        ReplayError::Foreign { .. } => ", or add --overwrite if what is in it may be lost",
+        ReplayError::OtherTrace { .. } => ", or add --create to replace this one",
+        ReplayError::Foreign { .. } => ", or add --overwrite if its contents may be lost",
         _ => "",
     }
 }

@@ -55,14 +55,14 @@ fn main() -> ExitCode {
     };
     let failure = match result.and_then(|()| io::stdout().flush().map_err(Failure::Output)) {
         Ok(()) => return ExitCode::SUCCESS,
-        // The program that reads the output has seen enough.
+        // The program that reads the output has closed its end, as `head` does.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             return ExitCode::SUCCESS;
         }
         Err(failure) => failure,
     };
     let line = failure.to_string().replace(['\n', '\r'], " ");
-    // Nothing is left to be done if standard error is gone too.
+    // If standard error is closed too, there is no way left to report the failure.
     let _ = writeln!(io::stderr(), "ebbpool: error: {line}");
     ExitCode::from(if failure.is_usage() { 2 } else { 1 })
 }

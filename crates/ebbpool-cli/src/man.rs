@@ -1,4 +1,4 @@
-//! `ebbpool man`: a manual page for each command.
+//! `ebbpool man`: writes a manual page for each command.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -14,7 +14,7 @@ pub(crate) fn man(args: &ManArgs) -> Result<(), Failure> {
     let directory = &args.directory;
     if !directory.is_dir() {
         return Err(Failure::Usage(format!(
-            "{} is no directory; create it first, or name another one",
+            "{} is not a directory; create it first, or name another one",
             directory.display()
         )));
     }
@@ -26,7 +26,7 @@ pub(crate) fn man(args: &ManArgs) -> Result<(), Failure> {
 fn write(command: &Command, directory: &Path) -> Result<(), Failure> {
     let page = Man::new(command.clone());
     let mut text = Vec::new();
-    // Rendering into memory cannot fail; only the file can.
+    // Rendering into memory cannot fail; only writing the file can.
     page.render(&mut text)?;
     let path = directory.join(page.get_filename());
     let mut file = OutputFile::create(&path)?;

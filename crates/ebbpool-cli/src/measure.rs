@@ -1,11 +1,11 @@
-//! `ebbpool device measure`: what a real device's reads and writes cost.
+//! `ebbpool device measure`: measures the costs of a real device's reads and writes.
 
 pub(crate) mod args;
 mod bench;
 mod error;
+mod report;
 mod steps;
-mod subject;
-mod told;
+mod target_file;
 
 use std::io::{self, Write};
 
@@ -18,15 +18,16 @@ use crate::failure::Failure;
 use crate::progress;
 use crate::shared_args::RunFormat;
 use args::MeasureArgs;
-use bench::{Bench, Load, Operation, Order, Stopped};
+use bench::{DeviceBench, Load, MeasureStop, Operation, Order};
 use error::MeasureError;
+use report::MeasureReport;
 use steps::STEPS;
-use subject::Subject;
-use told::Told;
+use target_file::TargetFile;
 
+/// The deepest queue that is measured.
 const DEEPEST: u32 = 32;
 
-/// What is measured, in this order: reads before writes, which leave a device busy.
+/// The loads in the order of their measurement: reads come first, because writes leave a device busy.
 fn loads(read_only: bool) -> Vec<Load> {
     let mut loads = Vec::new();
     for operation in [Operation::Read, Operation::Write] {
@@ -51,43 +52,43 @@ fn loads(read_only: bool) -> Vec<Load> {
     loads
 }
 
-/// Measures, and prints what came of it.
+/// Measures a device and prints the result.
 pub(crate) fn measure(args: &MeasureArgs) -> Result<(), Failure> {
     if !args.page_size.is_power_of_two() {
         return Err(MeasureError::Open(OpenError::PageSize(args.page_size)).into());
     }
     let profile_file = args.profile.as_ref().map(OutputFile::create).transpose()?;
-    let subject = Subject::find(args)?;
-    progress::report_notes(&subject.notes);
-    let told = measure_all(args, &subject)?;
-    drop(subject);
+    let target = TargetFile::find(args)?;
+    progress::report_notes(&target.notes);
+    let report = measure_all(args, &target)?;
+    drop(target);
     if let (Some(path), Some(file)) = (&args.profile, profile_file) {
-        write_profile(&told, path, file)?;
+        write_profile(&report, path, file)?;
     }
     let mut out = io::stdout().lock();
     match args.format {
         RunFormat::Json => {
-            serde_json::to_writer_pretty(&mut out, &told).map_err(io::Error::from)?;
+            serde_json::to_writer_pretty(&mut out, &report).map_err(io::Error::from)?;
             writeln!(out)?;
         }
-        RunFormat::Table => out.write_all(told.to_table().as_bytes())?,
+        RunFormat::Table => out.write_all(report.to_table().as_bytes())?,
     }
     Ok(())
 }
 
-/// Why a measurement ended early, after so many of all.
-fn failure_of(stopped: Stopped, subject: &Subject, done: usize, all: usize) -> Failure {
-    match stopped {
-        Stopped::Interrupted => Failure::Interrupted {
+/// The failure of a run that stopped after `done` of `all` measurements.
+fn failure_of(stop: MeasureStop, target: &TargetFile, done: usize, all: usize) -> Failure {
+    match stop {
+        MeasureStop::Interrupted => Failure::Interrupted {
             done,
             all,
-            kept: match subject.is_temporary() {
+            hint: match target.is_temporary() {
                 true => "; the file is removed",
                 false => "",
             },
         },
-        Stopped::Failed(operation, source) => MeasureError::Io {
-            path: subject.path.clone(),
+        MeasureStop::Failed(operation, source) => MeasureError::Io {
+            path: target.path.clone(),
             what: match operation {
                 Operation::Read => "read it",
                 Operation::Write => "write to it",
@@ -98,7 +99,7 @@ fn failure_of(stopped: Stopped, subject: &Subject, done: usize, all: usize) -> F
     }
 }
 
-fn measure_all(args: &MeasureArgs, subject: &Subject) -> Result<Told, Failure> {
+fn measure_all(args: &MeasureArgs, target: &TargetFile) -> Result<MeasureReport, Failure> {
     let open = |queue_depth| {
         let options = FileOptions::new()
             .page_size(args.page_size)
@@ -106,25 +107,25 @@ fn measure_all(args: &MeasureArgs, subject: &Subject) -> Result<Told, Failure> {
             .direct(!args.buffered)
             .queue_depth(queue_depth)
             .read_only(args.read_only);
-        FileStorage::open(&subject.path, &options).map_err(MeasureError::Open)
+        FileStorage::open(&target.path, &options).map_err(MeasureError::Open)
     };
     let storage = open(DEEPEST)?;
-    let pages = pages(args, subject, &storage)?;
-    let described = storage.describe();
+    let pages = pages(args, target, &storage)?;
+    let description = storage.describe();
     if !storage.is_direct() {
         progress::report_notes(&[format!(
-            "{described}: reads are of the kernel's memory, and writes are synced at the end of each measurement"
+            "{description}: reads come from the kernel's memory, and writes are synced at the end of each measurement"
         )]);
     }
     let direct = storage.is_direct();
     let loads = loads(args.read_only);
     let bar = progress::bar("measuring");
-    let mut bench = Bench::new(args.page_size, pages, DEEPEST);
-    let stopped = |reason, done| failure_of(reason, subject, done, loads.len());
-    if subject.is_temporary() {
+    let mut bench = DeviceBench::new(args.page_size, pages, DEEPEST);
+    let failure = |stop, done| failure_of(stop, target, done, loads.len());
+    if target.is_temporary() {
         bar.set_message("filling the file");
         let filled = bench.fill(&storage, |share| progress::set(&bar, share));
-        filled.map_err(|reason| stopped(reason, 0))?;
+        filled.map_err(|stop| failure(stop, 0))?;
         bar.set_message("measuring");
     }
     drop(storage);
@@ -133,16 +134,16 @@ fn measure_all(args: &MeasureArgs, subject: &Subject) -> Result<Told, Failure> {
         progress::set(&bar, measurements.len() as f64 / loads.len() as f64);
         let storage = open(load.queue_depth)?;
         let measured = bench.measure(&storage, load, args.seconds);
-        let measured = measured.map_err(|reason| stopped(reason, measurements.len()))?;
+        let measured = measured.map_err(|stop| failure(stop, measurements.len()))?;
         measurements.push(measured);
     }
     bar.finish_and_clear();
-    let (described, _) = described
+    let (description, _) = description
         .rsplit_once(", queue depth")
-        .unwrap_or((&described, ""));
-    let told = Told {
+        .unwrap_or((&description, ""));
+    let report = MeasureReport {
         path: args.path.display().to_string(),
-        storage: described.into(),
+        storage: description.into(),
         direct,
         page_size: args.page_size,
         bytes: pages * args.page_size as u64,
@@ -156,28 +157,28 @@ fn measure_all(args: &MeasureArgs, subject: &Subject) -> Result<Told, Failure> {
         write_iops: None,
         measurements,
     };
-    Ok(told.conclude())
+    Ok(report.conclude())
 }
 
-/// How many pages are measured.
-fn pages(args: &MeasureArgs, subject: &Subject, storage: &FileStorage) -> Result<u64, Failure> {
+/// The number of pages to measure.
+fn pages(args: &MeasureArgs, target: &TargetFile, storage: &FileStorage) -> Result<u64, Failure> {
     let page = args.page_size as u64;
-    let wanted = subject.size.map(|bytes| bytes / page);
-    let pages = match (wanted, subject.is_temporary()) {
-        (Some(wanted), true) => wanted,
-        (wanted, _) => {
+    let requested = target.size.map(|bytes| bytes / page);
+    let pages = match (requested, target.is_temporary()) {
+        (Some(requested), true) => requested,
+        (requested, _) => {
             let failed = |source| MeasureError::Io {
-                path: subject.path.clone(),
-                what: "find out its length",
+                path: target.path.clone(),
+                what: "determine its length",
                 source,
             };
-            let there = storage.pages().map_err(failed)?;
-            wanted.map_or(there, |wanted| wanted.min(there))
+            let existing = storage.pages().map_err(failed)?;
+            requested.map_or(existing, |requested| requested.min(existing))
         }
     };
     if pages == 0 {
         return Err(Failure::Usage(format!(
-            "{}: there is not one page of {} to be measured; give a larger --size or file",
+            "{}: there is no page of {} to measure; give a larger --size or file",
             args.path.display(),
             ByteSize(page)
         )));
@@ -185,12 +186,16 @@ fn pages(args: &MeasureArgs, subject: &Subject, storage: &FileStorage) -> Result
     Ok(pages)
 }
 
-fn write_profile(told: &Told, path: &std::path::Path, mut file: OutputFile) -> Result<(), Failure> {
+fn write_profile(
+    report: &MeasureReport,
+    path: &std::path::Path,
+    mut file: OutputFile,
+) -> Result<(), Failure> {
     let failed = |source| Failure::File {
         path: path.display().to_string(),
         source,
     };
-    let profile = told
+    let profile = report
         .to_profile(path)
         .ok_or_else(|| failed(io::Error::other("reads or writes were not measured")))?;
     let text = toml::to_string(&profile).map_err(|error| failed(io::Error::other(error)))?;
@@ -198,7 +203,7 @@ fn write_profile(told: &Told, path: &std::path::Path, mut file: OutputFile) -> R
     let is_regular = file.is_regular();
     file.finish()?;
     if is_regular {
-        // Who is to use it reads it so.
+        // Reading the profile back checks that `--device` accepts it.
         DeviceProfile::from_file(path)?;
     }
     Ok(())

@@ -1,18 +1,18 @@
-//! Small pictures for the terminal, of block characters.
+//! Small charts for the terminal, drawn with block characters.
 
 use std::fmt::Write;
 
 use ebbpool_trace::stats::Curve;
 
-/// Lines of a picture, without title and axis.
+/// Lines of a chart, without title and axis.
 const LINES: usize = 8;
 /// Columns before the bars.
 const MARGIN: usize = 8;
 /// Bars that fill 0, 1/8, … 8/8 of a character.
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// A curve as an area of one column a point, 0 to 100 % upwards; under it the per
-/// cent of pages, which are powers of ten apart by equal lengths.
+/// Draws a curve as an area chart with one column for each point. The y axis goes from 0 to 100 %. The
+/// x axis is the per cent of pages, on a logarithmic scale.
 pub(crate) fn of_curve(title: &str, curve: &Curve) -> String {
     let mut text = format!("{title}\n");
     let eighths: Vec<usize> = curve
@@ -33,18 +33,18 @@ pub(crate) fn of_curve(title: &str, curve: &Curve) -> String {
         let _ = writeln!(text, "{label:>0$} │{1}", MARGIN - 2, bars.trim_end());
     }
     let mut axis = String::new();
-    let mut marks = String::new();
+    let mut labels = String::new();
     for (column, point) in curve.points.iter().enumerate() {
-        let mark = [0.1, 1.0, 10.0, 100.0].contains(&point.percent);
-        axis.push(if mark { '┴' } else { '─' });
-        if mark {
-            // The mark's first digit stands below it.
-            let _ = write!(marks, "{:1$}", "", column - marks.chars().count());
-            let _ = write!(marks, "{} %", point.percent);
+        let is_tick = [0.1, 1.0, 10.0, 100.0].contains(&point.percent);
+        axis.push(if is_tick { '┴' } else { '─' });
+        if is_tick {
+            // The label starts below its tick.
+            let _ = write!(labels, "{:1$}", "", column - labels.chars().count());
+            let _ = write!(labels, "{} %", point.percent);
         }
     }
     let _ = writeln!(text, "{:>1$} └{axis}", "0 %", MARGIN - 2);
-    let _ = writeln!(text, "{:MARGIN$}{marks}", "");
+    let _ = writeln!(text, "{:MARGIN$}{labels}", "");
     text
 }
 
@@ -54,7 +54,7 @@ mod tests {
     use ebbpool_trace::stats::Collector;
 
     #[test]
-    fn a_picture_fits_and_its_area_grows() {
+    fn a_chart_fits_80_columns_and_its_area_grows() {
         let mut collector = Collector::new();
         let all = (0..10_000u64).map(|i| (i * i % 997, false)).collect();
         collector.add(&all).expect("few pages");
@@ -77,7 +77,7 @@ mod tests {
                 .windows(2)
                 .all(|pair| full(pair[0]) <= full(pair[1]))
         );
-        // Marks stand under their ticks.
+        // Labels stand under their ticks.
         let columns = |line: &str, test: fn(char) -> bool| {
             let found = line.chars().enumerate().filter(|&(_, letter)| test(letter));
             found.map(|(column, _)| column).collect::<Vec<_>>()
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_without_points_is_an_empty_picture() {
+    fn a_curve_without_points_is_an_empty_chart() {
         let text = of_curve("Nothing", &Curve::default());
         assert_eq!(text.lines().count(), 1 + LINES + 2);
     }

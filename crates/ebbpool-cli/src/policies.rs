@@ -1,4 +1,4 @@
-//! `ebbpool policies`: what there is to choose from, out of the registry.
+//! `ebbpool policies`: lists the policies of the registry, or explains one.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -18,7 +18,7 @@ pub(crate) struct PoliciesArgs {
     pub(crate) markdown: bool,
 }
 
-/// Explanations are folded to this many columns.
+/// The width of explanations in columns.
 const WIDTH: usize = 80;
 
 pub(crate) fn policies(args: &PoliciesArgs) -> Result<(), Failure> {
@@ -54,7 +54,7 @@ fn plain() -> String {
     text
 }
 
-/// One policy, with the parameters it was named with.
+/// The explanation of one policy, with the parameters that the user names.
 fn explanation(spec: &PolicySpec) -> String {
     let entry = spec.entry();
     let mut text = format!("{spec}\n");

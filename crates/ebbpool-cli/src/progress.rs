@@ -8,17 +8,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ebbpool::Stats;
-use ebbpool_lab::{Events, Note};
+use ebbpool_lab::{LabEvents, Note};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use live::Live;
+use live::PoolStatusLines;
 
-/// Set by Ctrl-C. Work stops between two chunks, so temporary files are removed.
+/// Set by Ctrl-C. The commands check it between two chunks of work, so that they can still remove
+/// temporary files.
 pub(crate) static STOP: AtomicBool = AtomicBool::new(false);
 
-/// From now on Ctrl-C asks the work at hand to stop; a second one ends the process.
+/// Installs the handler for Ctrl-C: the first one stops the current work, a second one ends the process.
 pub(crate) fn stop_on_interrupt() {
-    // Without a handler Ctrl-C ends the process at once, which loses nothing either.
+    // If the handler cannot be installed, Ctrl-C ends the process at once, which loses nothing either.
     let _ = ctrlc::set_handler(|| {
         if STOP.swap(true, Ordering::Relaxed) {
             std::process::exit(1);
@@ -26,7 +27,7 @@ pub(crate) fn stop_on_interrupt() {
     });
 }
 
-/// A bar with the time left, hidden where standard error is no terminal.
+/// A progress bar with the remaining time, hidden if standard error is no terminal.
 pub(crate) fn bar(what: &str) -> ProgressBar {
     const STEPS: u64 = 1000;
     let bar = ProgressBar::new(STEPS);
@@ -37,34 +38,34 @@ pub(crate) fn bar(what: &str) -> ProgressBar {
     bar
 }
 
-/// Sets a bar to a share from 0 to 1.
+/// Sets a bar to a share between 0 and 1.
 pub(crate) fn set(bar: &ProgressBar, share: f64) {
     bar.set_position((share * 1000.0) as u64);
 }
 
-/// Prints remarks on standard error.
+/// Prints notes on standard error.
 pub(crate) fn report_notes(notes: &[String]) {
     notes.iter().for_each(|note| report_note(note));
 }
 
 fn report_note(note: &str) {
-    // A note that cannot be shown is no reason to fail.
+    // The command does not fail because standard error takes no note.
     let _ = writeln!(io::stderr(), "ebbpool: note: {note}");
 }
 
-/// The terminal as the lab sees it: a bar for the work at hand, and notes above it.
+/// The terminal as receiver of the lab's events: a bar for the current work, and notes above it.
 #[derive(Default)]
 pub(crate) struct Console {
     bar: Mutex<Option<(String, ProgressBar)>>,
-    live: Mutex<Option<Live>>,
+    pool_status: Mutex<Option<PoolStatusLines>>,
 }
 
 impl Console {
-    /// A line on standard error, above the bar if there is one.
+    /// Prints a line on standard error, above the bar if one is shown.
     pub(crate) fn line(&self, line: &str) {
         match &*lock(&self.bar) {
             Some((_, bar)) if !bar.is_hidden() => bar.println(line),
-            // A note that cannot be shown is no reason to fail.
+            // The command does not fail because standard error takes no line.
             _ => drop(writeln!(io::stderr(), "{line}")),
         }
     }
@@ -74,12 +75,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Events for Console {
+impl LabEvents for Console {
     fn progress(&self, work: &str, share: f64) {
         let mut current = lock(&self.bar);
         if share >= 1.0 {
-            if let Some(live) = lock(&self.live).take() {
-                live.finish();
+            if let Some(status) = lock(&self.pool_status).take() {
+                status.finish();
             }
             if let Some((_, bar)) = current.take() {
                 bar.finish_and_clear();
@@ -99,33 +100,34 @@ impl Events for Console {
     }
 
     fn note(&self, note: &Note) {
-        let more = match note {
-            Note::KnownBefore { .. } => "; --no-cache computes them anew",
+        let hint = match note {
+            Note::StoredResults { .. } => "; --no-cache computes them again",
             _ => "",
         };
-        report_note(&format!("{note}{more}"));
+        report_note(&format!("{note}{hint}"));
     }
 
     fn replaying(&self, policy: &str, references: u64, stats: &Stats) {
-        let mut live = lock(&self.live);
-        match &mut *live {
-            Some(live) if live.is_of(policy) => live.show(stats),
-            _ => *live = Some(Live::new(policy, references, stats)),
+        let mut status = lock(&self.pool_status);
+        match &mut *status {
+            Some(status) if status.is_of(policy) => status.show(stats),
+            _ => *status = Some(PoolStatusLines::new(policy, references, stats)),
         }
     }
 
-    /// Asks the user; where nobody can be asked it says what is lost.
+    /// Asks the user. Without a terminal the answer is yes, and a note says that the contents are lost.
     fn may_overwrite(&self, path: &Path) -> bool {
         let path = path.display();
         if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-            report_note(&format!("{path} is made anew; what was in it is lost"));
+            report_note(&format!("{path} is overwritten; its old contents are lost"));
             return true;
         }
-        let question = format!("{path} exists. Made anew, what is in it is lost. Go on? [y/N] ");
+        let question =
+            format!("{path} exists. Overwriting it destroys its contents. Go on? [y/N] ");
         let mut errors = io::stderr();
-        let asked = errors.write_all(question.as_bytes());
+        let written = errors.write_all(question.as_bytes());
         let mut answer = String::new();
-        let answered = asked
+        let answered = written
             .and_then(|()| errors.flush())
             .and_then(|()| io::stdin().read_line(&mut answer));
         answered.is_ok() && matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")

@@ -1,4 +1,4 @@
-//! `ebbpool replay`: a trace through the pool, on a real file.
+//! `ebbpool replay`: runs a trace through the pool, on a real file.
 
 pub(crate) mod args;
 mod table;

@@ -1,5 +1,4 @@
-//! `ebbpool reproduce`: the tables and figures of the papers from our runs, and which of their claims
-//! hold.
+//! `ebbpool reproduce`: computes the tables and figures of the papers again, and judges their claims.
 
 pub(crate) mod args;
 
@@ -10,10 +9,10 @@ use std::time::Duration;
 
 use comfy_table::{ContentArrangement, Table, presets};
 use ebbpool_experiments::{
-    self as experiments, Ended, Experiment, ExperimentError, ExperimentResult, Listener, Ranked,
-    Request, Scale, Verdict,
+    self as experiments, Experiment, ExperimentEnd, ExperimentError, ExperimentResult, Listener,
+    RankingTable, Scale, StudyRequest, Verdict,
 };
-use ebbpool_lab::{ErrorKind, Events, Note, Settings, schema};
+use ebbpool_lab::{ErrorKind, LabEvents, Note, Settings, schema};
 use ebbpool_policy::{PolicySpec, split_list};
 use serde_json::json;
 
@@ -27,7 +26,7 @@ impl From<ExperimentError> for Failure {
     fn from(error: ExperimentError) -> Self {
         let hint = match &error {
             ExperimentError::Unknown { .. } => "; `ebbpool reproduce --list` shows them",
-            ExperimentError::NoDevice { .. } => "; leave --file out",
+            ExperimentError::NoDevice { .. } => "; omit --file",
             _ => "",
         };
         match error {
@@ -41,11 +40,11 @@ impl From<ExperimentError> for Failure {
     }
 }
 
-/// Prints a line as each experiment ends.
+/// A console that also prints a line when an experiment ends.
 #[derive(Default)]
-struct Lines(Console);
+struct ExperimentConsole(Console);
 
-impl Events for Lines {
+impl LabEvents for ExperimentConsole {
     fn progress(&self, work: &str, share: f64) {
         self.0.progress(work, share);
     }
@@ -63,26 +62,26 @@ impl Events for Lines {
     }
 }
 
-impl Listener for Lines {
-    fn ended(&self, ended: &Ended<'_>) {
-        let result = match ended.result {
+impl Listener for ExperimentConsole {
+    fn ended(&self, end: &ExperimentEnd<'_>) {
+        let result = match end.result {
             Ok(result) => summary_of(result),
             Err(error) => format!("failed: {error}").replace(['\n', '\r'], " "),
         };
         self.0.line(&format!(
             "[{}/{}] {}: {result}{}",
-            ended.number,
-            ended.all,
-            ended.id,
-            left_text(ended.left)
+            end.number,
+            end.all,
+            end.id,
+            remaining_text(end.left)
         ));
     }
 }
 
 fn summary_of(result: &ExperimentResult) -> String {
-    let (computed, known) = result.results();
+    let (computed, stored) = result.results();
     format!(
-        "{} hold, {} in part, {} not; {computed} results computed, {known} known, {:.1} s",
+        "{} hold, {} in part, {} not; {computed} results computed, {stored} stored, {:.1} s",
         result.count(Verdict::Holds),
         result.count(Verdict::InPart),
         result.count(Verdict::DoesNot),
@@ -90,11 +89,11 @@ fn summary_of(result: &ExperimentResult) -> String {
     )
 }
 
-fn left_text(left: Duration) -> String {
+fn remaining_text(left: Duration) -> String {
     match left.as_secs() {
         0 => String::new(),
-        seconds if seconds < 90 => format!("; some {seconds} s left"),
-        seconds => format!("; some {} min left", seconds.div_ceil(60)),
+        seconds if seconds < 90 => format!("; about {seconds} s left"),
+        seconds => format!("; about {} min left", seconds.div_ceil(60)),
     }
 }
 
@@ -109,10 +108,10 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<(), Failure> {
     };
     let policies = args.policy.iter().flat_map(|list| split_list(list));
     let policies = policies.map(|policy| policy.parse::<PolicySpec>());
-    let request = Request {
+    let request = StudyRequest {
         policies: policies.collect::<Result<_, _>>()?,
         file: args.file(),
-        ..Request::new(meant(selected, args), scale, &args.out)
+        ..StudyRequest::new(with_devices(selected, args), scale, &args.out)
     };
     let all = request.experiments.len();
     let settings = Settings::default().results(match args.no_cache {
@@ -120,13 +119,13 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<(), Failure> {
         false => results::directory(),
     });
     let settings = settings.threads(args.threads());
-    let outcome = experiments::run(&settings, &Lines::default(), &request)?;
+    let outcome = experiments::run(&settings, &ExperimentConsole::default(), &request)?;
     print(&outcome.results, args)?;
     if outcome.interrupted {
         return Err(Failure::Interrupted {
             done: outcome.results.len(),
             all,
-            kept: match args.no_cache {
+            hint: match args.no_cache {
                 true => "",
                 false => "; the same command goes on from there",
             },
@@ -141,8 +140,12 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<(), Failure> {
     }
 }
 
-/// With a file in the place of devices, and no experiment named, those that have a device.
-fn meant(selected: Vec<(String, Experiment)>, args: &ReproduceArgs) -> Vec<(String, Experiment)> {
+/// The experiments to run. If a file replaces the devices and the user names no experiment, these are the
+/// experiments that have a device.
+fn with_devices(
+    selected: Vec<(String, Experiment)>,
+    args: &ReproduceArgs,
+) -> Vec<(String, Experiment)> {
     let file: Option<PathBuf> = args.file();
     #[cfg(unix)]
     if file.is_some() && args.ids.is_empty() {
@@ -218,7 +221,7 @@ fn print(all: &[ExperimentResult], args: &ReproduceArgs) -> io::Result<()> {
     out.flush()
 }
 
-fn table_of(ranked: &Ranked) -> Table {
+fn table_of(ranked: &RankingTable) -> Table {
     let mut table = Table::new();
     table
         .load_style(presets::NOTHING)

@@ -1,14 +1,15 @@
-//! Where results are kept between runs of the command, and the trace that it takes where none is named.
+//! The directory that stores results between runs of the command, and the trace that the command reads
+//! if the user names none.
 
 use ebbpool_lab::{Lab, ResultDirectory, Settings};
 use ebbpool_trace::{ReadOptions, Source, samples};
 
 use crate::progress::Console;
 
-/// The folder's environment variable, where the usual place will not do.
+/// The environment variable that names another directory for stored results.
 const DIRECTORY: &str = "EBBPOOL_CACHE";
 
-/// Where results are kept.
+/// The directory that stores results; `None` if the system names no directory for caches.
 pub(crate) fn directory() -> Option<ResultDirectory> {
     match std::env::var_os(DIRECTORY) {
         Some(directory) if !directory.is_empty() => Some(ResultDirectory::new(directory)),
@@ -16,9 +17,9 @@ pub(crate) fn directory() -> Option<ResultDirectory> {
     }
 }
 
-/// A lab that shows on the terminal how far it has come.
-pub(crate) fn lab(console: &Console, threads: Option<usize>, keep: bool) -> Lab<'_> {
-    let directory = if keep { directory() } else { None };
+/// A lab that shows its progress on the terminal. With `store` it uses stored results and adds new ones.
+pub(crate) fn lab(console: &Console, threads: Option<usize>, store: bool) -> Lab<'_> {
+    let directory = if store { directory() } else { None };
     let settings = Settings::default().results(directory);
     let settings = match threads {
         Some(threads) => settings.threads(threads),

@@ -1,4 +1,4 @@
-//! `ebbpool run`: one policy over one trace.
+//! `ebbpool run`: runs one policy over one trace.
 
 pub(crate) mod args;
 mod table;
@@ -6,7 +6,7 @@ mod table;
 use std::io::{self, Write};
 
 use ebbpool_device::DeviceFailed;
-use ebbpool_lab::{Recording, schema};
+use ebbpool_lab::{RunRecording, schema};
 use ebbpool_trace::output::OutputFile;
 
 use crate::failure::Failure;
@@ -19,8 +19,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     let request = args.request()?;
     let source = args.common.reading.source(&args.traces)?;
     let console = Console::default();
-    let lab = results::lab(&console, args.common.working.threads(), false);
-    let recording = Recording {
+    let lab = results::lab(&console, args.common.threads.count(), false);
+    let recording = RunRecording {
         events: args.events.as_ref().map(OutputFile::create).transpose()?,
         series: args.series.as_ref().map(OutputFile::create).transpose()?,
     };

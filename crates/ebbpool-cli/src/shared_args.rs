@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use clap::{Args, ValueEnum};
 use ebbpool_device::arrivals::Rate;
 use ebbpool_device::changing::AsymmetrySpec;
-use ebbpool_lab::{Counting, parse_warmup};
+use ebbpool_lab::{CountingRules, parse_warmup};
 use ebbpool_policy::split_list;
 use ebbpool_sim::{AtEnd, Warmup};
 use ebbpool_trace::{Columns, Format, ReadOptions, Source};
@@ -13,13 +13,13 @@ use ebbpool_trace::{Columns, Format, ReadOptions, Source};
 use crate::failure::Failure;
 
 #[derive(Args)]
-pub(crate) struct Ending {
-    /// What becomes of pages dirty at the end: left uncounted, or written and counted
+pub(crate) struct AtEndArgs {
+    /// Pages that are dirty at the end: not written and free, or written and counted
     #[arg(long, value_enum, default_value_t = AtEndArg::Free)]
     at_end: AtEndArg,
 }
 
-impl Ending {
+impl AtEndArgs {
     pub(crate) fn at_end(&self) -> AtEnd {
         match self.at_end {
             AtEndArg::Free => AtEnd::Free,
@@ -29,45 +29,44 @@ impl Ending {
 }
 
 #[derive(Args)]
-pub(crate) struct Working {
+pub(crate) struct ThreadArgs {
     /// Worker threads [default: all cores]; the results do not depend on it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
 }
 
-impl Working {
-    /// Nothing for all cores.
-    pub(crate) fn threads(&self) -> Option<usize> {
+impl ThreadArgs {
+    /// The number of worker threads; `None` stands for one per core.
+    pub(crate) fn count(&self) -> Option<usize> {
         self.threads.map(usize::from)
     }
 }
 
 #[derive(Args)]
 pub(crate) struct CountingArgs {
-    /// References at the start that count nothing
+    /// References at the start that are replayed but not counted
     #[arg(long, value_name = "N|P%", default_value = "0", value_parser = parse_warmup)]
     warmup: Warmup,
     #[command(flatten)]
-    ending: Ending,
+    at_end: AtEndArgs,
     /// Pages per cluster when cluster switches are counted
     #[arg(long, value_name = "PAGES", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..))]
     cluster_size: u64,
     #[command(flatten)]
-    pub(crate) working: Working,
-    /// References a second that come to the device: it waits for them where it is faster, which
-    /// counts in its energy and empties an SLC cache [default: each comes when the one before is
-    /// served]
+    pub(crate) threads: ThreadArgs,
+    /// References per second that arrive at the device: a faster device waits, which counts in its
+    /// energy and empties an SLC cache [default: each arrives when the previous one is served]
     #[arg(long, value_name = "PER-SECOND", requires = "device")]
     rate: Option<Rate>,
     #[command(flatten)]
-    pub(crate) reading: Reading,
+    pub(crate) reading: ReadArgs,
 }
 
 impl CountingArgs {
-    pub(crate) fn counting(&self) -> Counting {
-        Counting {
+    pub(crate) fn counting(&self) -> CountingRules {
+        CountingRules {
             warmup: self.warmup,
-            at_end: self.ending.at_end(),
+            at_end: self.at_end.at_end(),
             cluster_size: self.cluster_size,
             rate: self.rate,
         }
@@ -76,10 +75,10 @@ impl CountingArgs {
 
 const READING: &str = "Reading traces (docs/traces.md)";
 
-/// How traces are read, alike for every command that reads some.
+/// Options for reading traces, the same for every command that reads one.
 #[derive(Args)]
-pub(crate) struct Reading {
-    /// Format of a trace that does not tell its own: native, text, u32, csv, spc, msr, vscsi,
+pub(crate) struct ReadArgs {
+    /// Format of the trace, where its name and contents do not show it: native, text, u32, csv, spc, msr, vscsi,
     /// oracleGeneral, lcs, fio, blkparse, lirs or arc
     #[arg(long, help_heading = READING, value_name = "FORMAT")]
     trace_format: Option<Format>,
@@ -87,24 +86,24 @@ pub(crate) struct Reading {
     /// [default: guessed from their names]
     #[arg(long, help_heading = READING, value_name = "ROLE=COLUMN,…")]
     columns: Option<Columns>,
-    /// Page size: folds pages of another size; turns bytes of requests into pages
+    /// Page size: converts pages of another size, and byte ranges of requests, into such pages
     #[arg(long, help_heading = READING, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     page_size: Option<u64>,
-    /// Malformed lines to leave out at most, in formats of lines
+    /// Skip at most this many malformed lines, in formats that consist of lines
     #[arg(long, help_heading = READING, value_name = "N", default_value_t = 0)]
     skip_bad_lines: u64,
-    /// The traces named are parts of one trace, in order
+    /// Read the named traces as parts of one trace, in this order
     #[arg(long, help_heading = READING)]
     concat: bool,
-    /// References to leave out at the start of each trace
+    /// Skip this many references at the start of each trace
     #[arg(long, help_heading = READING, value_name = "N", default_value_t = 0)]
     skip: u64,
-    /// References to read at most of each trace
+    /// Read at most this many references of each trace
     #[arg(long, help_heading = READING, value_name = "N")]
     limit: Option<u64>,
 }
 
-impl Reading {
+impl ReadArgs {
     pub(crate) fn options(&self) -> ReadOptions {
         ReadOptions {
             format: self.trace_format,
@@ -116,7 +115,7 @@ impl Reading {
         }
     }
 
-    /// The traces named, or with `--concat` the one that they are parts of.
+    /// The named traces, or with `--concat` the single trace whose parts they are.
     pub(crate) fn sources(&self, traces: &[String]) -> Result<Vec<Source>, Failure> {
         let options = self.options();
         if self.concat && !traces.is_empty() {
@@ -126,12 +125,12 @@ impl Reading {
         Ok(traces.iter().map(parse).collect::<Result<_, _>>()?)
     }
 
-    /// The one trace that is named.
+    /// The single trace of a command that takes one.
     pub(crate) fn source(&self, traces: &[String]) -> Result<Source, Failure> {
         match <[Source; 1]>::try_from(self.sources(traces)?) {
             Ok([source]) => Ok(source),
             Err(sources) => Err(Failure::Usage(format!(
-                "{} traces are named, and this command takes one; if they are parts of one trace, add --concat",
+                "this command takes one trace, and {} are named; if they are parts of one trace, add --concat",
                 sources.len()
             ))),
         }
@@ -150,7 +149,7 @@ enum AtEndArg {
     Flush,
 }
 
-/// Asymmetries separated by commas; one may have parameters, as policies in a list have.
+/// Asymmetries separated by commas. Each may have parameters, as policies in a list may.
 #[derive(Clone, Debug)]
 pub(crate) struct AsymmetryList(pub(crate) Vec<AsymmetrySpec>);
 

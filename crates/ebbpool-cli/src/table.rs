@@ -1,4 +1,4 @@
-//! Tables that are readable at 80 columns and in a pipe.
+//! Tables that fit 80 columns and can be piped to another program.
 
 use comfy_table::{CellAlignment, Table, presets};
 
@@ -33,30 +33,30 @@ pub(crate) fn finish_left(mut table: Table) -> String {
     text
 }
 
-/// Joules in millijoules.
+/// Formats joules as millijoules.
 pub(crate) fn millijoules(joules: f64) -> String {
     format!("{:.4} mJ", 1e3 * joules)
 }
 
-/// A table of two columns, a name and a figure in each line.
-pub(crate) struct Figures(Table);
+/// A table of two columns: each line has a name and a figure.
+pub(crate) struct FigureTable(Table);
 
-impl Figures {
+impl FigureTable {
     pub(crate) fn new() -> Self {
-        Figures(plain())
+        FigureTable(plain())
     }
 
     pub(crate) fn row(&mut self, name: &str, value: String) {
         add_row(&mut self.0, vec![name.into(), value]);
     }
 
-    /// With figures at the right.
-    pub(crate) fn at_the_right(self) -> String {
+    /// The table with right-aligned figures.
+    pub(crate) fn right_aligned(self) -> String {
         finish(self.0)
     }
 
-    /// With figures at the left.
-    pub(crate) fn at_the_left(self) -> String {
+    /// The table with left-aligned figures.
+    pub(crate) fn left_aligned(self) -> String {
         finish_left(self.0)
     }
 }

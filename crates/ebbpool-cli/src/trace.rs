@@ -1,4 +1,4 @@
-//! `ebbpool trace`: describe, convert and generate traces.
+//! `ebbpool trace`: describes, converts and generates traces.
 
 pub(crate) mod args;
 use std::fmt::Write as _;
@@ -27,11 +27,11 @@ pub(crate) fn trace(args: &TraceArgs) -> Result<(), Failure> {
     }
 }
 
-/// A trace's metadata and figures, as JSON names them.
+/// A trace's metadata and figures, with the fields of the JSON output.
 #[derive(Serialize)]
-struct Described {
+struct TraceDescription {
     name: Option<String>,
-    /// The formats of the parts; a generator has none.
+    /// The formats of the trace's parts; null for a generator.
     format: Option<String>,
     page_size: Option<u64>,
     database_pages: Option<u64>,
@@ -51,7 +51,7 @@ fn info(args: &InfoArgs) -> Result<(), Failure> {
     } = reader.metadata().clone();
     let info = figures(reader, source.label())?;
     progress::report_notes(&source.late_notes());
-    let described = Described {
+    let description = TraceDescription {
         name,
         format,
         page_size,
@@ -61,15 +61,15 @@ fn info(args: &InfoArgs) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match args.format {
         RunFormat::Json => {
-            serde_json::to_writer_pretty(&mut out, &described).map_err(io::Error::from)?;
+            serde_json::to_writer_pretty(&mut out, &description).map_err(io::Error::from)?;
             writeln!(out)?;
         }
-        RunFormat::Table => out.write_all(table(&described).as_bytes())?,
+        RunFormat::Table => out.write_all(table(&description).as_bytes())?,
     }
     Ok(())
 }
 
-/// Names of the formats of a trace's parts, each once.
+/// The names of the formats of a trace's parts, each once.
 fn formats(source: &Source) -> Result<Option<String>, Failure> {
     let mut names: Vec<&str> = Vec::new();
     for format in source.formats()?.into_iter().flatten() {
@@ -80,14 +80,14 @@ fn formats(source: &Source) -> Result<Option<String>, Failure> {
     Ok((!names.is_empty()).then(|| names.join(", ")))
 }
 
-/// Reads a trace to its end and says what it is like.
+/// Reads a trace to its end and computes its figures.
 pub(crate) fn figures(mut reader: Reader, label: &str) -> Result<Info, Failure> {
     let mut collector = Collector::new();
     for_each_batch(&mut reader, label, |batch| collector.add(batch))?;
     Ok(collector.info(reader.metadata().database_pages))
 }
 
-/// Hands a trace on batch by batch, with a bar, until its end or Ctrl-C.
+/// Passes a trace to `take` batch by batch, with a progress bar, until its end or Ctrl-C.
 pub(crate) fn for_each_batch<E: Into<Failure>>(
     reader: &mut Reader,
     label: &str,
@@ -106,14 +106,14 @@ pub(crate) fn for_each_batch<E: Into<Failure>>(
     Ok(())
 }
 
-fn table(described: &Described) -> String {
-    let Described {
+fn table(description: &TraceDescription) -> String {
+    let TraceDescription {
         name,
         format,
         page_size,
         database_pages,
         info,
-    } = described;
+    } = description;
     let unknown = || "unknown".to_string();
     let number = |number: Option<u64>| number.map_or_else(unknown, |number| number.to_string());
     let mut rows = vec![
@@ -186,7 +186,7 @@ fn of_hottest(hottest: &Hottest) -> (&'static str, String) {
     (label, share)
 }
 
-/// LRU's hit ratio and the pages' popularity, drawn.
+/// Charts of LRU's hit ratio and of the pages' popularity.
 fn curves(info: &Info, database_pages: Option<u64>) -> String {
     let mut text = String::new();
     if info.references > 0 {
@@ -241,7 +241,7 @@ fn generate(args: &GenerateArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The format of a trace to be written.
+/// The format of an output file, given by an option or by its name.
 fn format_of(to: &Path, encoding: &EncodingArgs) -> Result<Format, Failure> {
     encoding
         .to_format
@@ -250,7 +250,7 @@ fn format_of(to: &Path, encoding: &EncodingArgs) -> Result<Format, Failure> {
             let written = Format::ALL.iter().filter(|format| format.is_written());
             let names: Vec<&str> = written.map(|format| format.name()).collect();
             Failure::Usage(format!(
-                "the name {} does not tell a format; give --to-format, one of: {}",
+                "the name {} does not show a format; give --to-format, one of: {}",
                 to.display(),
                 names.join(" ")
             ))
@@ -262,7 +262,7 @@ fn write(source: &Source, to: &Path, format: Format, level: Option<i32>) -> Resu
     progress::report_notes(reader.notes());
     if !format.keeps_metadata() && !reader.metadata().is_empty() {
         progress::report_notes(&[format!(
-            "{format} has no place for the name, the page size and the database's pages; they are left out"
+            "{format} cannot store the name, the page size and the database's pages; the output omits them"
         )]);
     }
     let mut writer = Writer::create_with(to, format, reader.metadata(), level)?;

@@ -1,4 +1,4 @@
-//! Who takes part in an experiment, one by one.
+//! The policies that take part in an experiment.
 
 use ebbpool_lab::Capabilities;
 use ebbpool_policy::registry;
@@ -7,31 +7,31 @@ use serde::Deserialize;
 use super::format::{Contender, Experiment};
 use super::ordered::Text;
 
-/// What the registry says of the source of a policy that nobody else published.
-const OURS: &str = "this project";
+/// The start of the registry's source for policies of this project.
+const OWN_SOURCE: &str = "this project";
 
-/// Policies of the registry that belong together.
+/// A family of policies of the registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Family {
-    /// All that know nothing of the future, as far as they need no device that tells erase counts.
+pub(crate) enum PolicyFamily {
+    /// All online policies, except for those that need the erase counts of a device.
     Online,
-    /// Those of them that others have published.
+    /// The online policies that others have published.
     Published,
 }
 
-impl Family {
-    /// Their names; where a policy with another setting has a name of its own, that too.
+impl PolicyFamily {
+    /// The names of the policies and of their aliases.
     pub(crate) fn names(self) -> Vec<String> {
         let capabilities = Capabilities::default();
-        let belongs = |ours: bool| match self {
-            Family::Online => true,
-            Family::Published => !ours,
+        let belongs = |own: bool| match self {
+            PolicyFamily::Online => true,
+            PolicyFamily::Published => !own,
         };
         registry::entries()
             .iter()
             .filter(|entry| entry.online && capabilities.supports(entry))
-            .filter(|entry| belongs(entry.source.starts_with(OURS)))
+            .filter(|entry| belongs(entry.source.starts_with(OWN_SOURCE)))
             .flat_map(|entry| {
                 let aliases = entry.aliases.iter().map(|(alias, _)| alias.to_string());
                 std::iter::once(entry.name.to_string()).chain(aliases)
@@ -40,99 +40,102 @@ impl Family {
     }
 }
 
-/// One who takes part, under its own name.
+/// A named policy that takes part in an experiment.
 #[derive(Clone, Debug)]
-pub(crate) struct Entrant {
+pub(crate) struct Participant {
     pub(crate) name: String,
-    /// The value that tells it apart from others of its group.
+    /// The value that distinguishes it from the others of its group.
     pub(crate) value: Option<String>,
-    pub(crate) is: Is,
+    pub(crate) choice: PolicyChoice,
 }
 
+/// The policy, or the policies to choose from at each point.
 #[derive(Clone, Debug)]
-pub(crate) enum Is {
-    /// A policy, or what stands for one.
+pub(crate) enum PolicyChoice {
+    /// One policy, or a pseudo-policy such as the lower bound.
     One(String),
-    /// Of several, each with its value, the best.
+    /// The best of several policies, each with its value.
     BestOf(Vec<(String, String)>),
-    /// Of several, each with its value, the worst.
+    /// The worst of several policies, each with its value.
     WorstOf(Vec<(String, String)>),
 }
 
-/// All who take part, in the file's order.
-pub(crate) fn of(experiment: &Experiment) -> Vec<Entrant> {
+/// All participants of an experiment, in the file's order.
+pub(crate) fn of(experiment: &Experiment) -> Vec<Participant> {
     let named = experiment.policies.0.iter();
     named
-        .flat_map(|(name, contender)| entrants(name, contender.get_ref()))
+        .flat_map(|(name, contender)| participants(name, contender.get_ref()))
         .collect()
 }
 
-fn entrants(name: &str, contender: &Contender) -> Vec<Entrant> {
-    let chosen = match contender {
+fn participants(name: &str, contender: &Contender) -> Vec<Participant> {
+    let group = match contender {
         Contender::Policy(policy) => {
-            return vec![Entrant {
+            return vec![Participant {
                 name: name.into(),
                 value: None,
-                is: Is::One(policy.clone()),
+                choice: PolicyChoice::One(policy.clone()),
             }];
         }
-        Contender::Chosen(chosen) => chosen,
+        Contender::Group(group) => group,
     };
-    let template = chosen.template().unwrap_or_default();
-    let several = chosen.values().into_iter().map(|value| {
+    let template = group.template().unwrap_or_default();
+    let several = group.values().into_iter().map(|value| {
         let policy = template.replace("{}", &value);
         (value, policy)
     });
-    if chosen.each_of.is_some() {
-        let one = |(value, policy): (String, String)| Entrant {
-            // A policy that is not a group's variant is known by its own name.
+    if group.each_of.is_some() {
+        let one = |(value, policy): (String, String)| Participant {
+            // A member that is a policy itself, and no variant of one, keeps its own name.
             name: match template {
                 "{}" => value.clone(),
                 _ => format!("{name} {value}"),
             },
             value: Some(value),
-            is: Is::One(policy),
+            choice: PolicyChoice::One(policy),
         };
         return several.map(one).collect();
     }
-    vec![Entrant {
+    vec![Participant {
         name: name.into(),
         value: None,
-        is: match chosen.best_of {
-            Some(_) => Is::BestOf(several.collect()),
-            None => Is::WorstOf(several.collect()),
+        choice: match group.best_of {
+            Some(_) => PolicyChoice::BestOf(several.collect()),
+            None => PolicyChoice::WorstOf(several.collect()),
         },
     }]
 }
 
-/// The names with those of groups replaced by their members'.
+/// The names, with each group's name replaced by the names of its members.
 pub(crate) fn expanded(experiment: &Experiment, names: &[String]) -> Vec<String> {
     let members = |name: &String| match experiment.policies.get(name) {
-        Some(contender) => entrants(name, contender.get_ref())
+        Some(contender) => participants(name, contender.get_ref())
             .into_iter()
-            .map(|entrant| entrant.name)
+            .map(|participant| participant.name)
             .collect(),
         None => vec![name.clone()],
     };
     names.iter().flat_map(members).collect()
 }
 
-/// Several values, told or those of a family.
+/// The values to choose from: a list, or the policies of a family.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(
     untagged,
     expecting = "expected a list of values, or a family of policies: \"online\" or \"published\""
 )]
-pub(crate) enum Among {
-    Family(Family),
+pub(crate) enum CandidateValues {
+    Family(PolicyFamily),
     Values(Vec<Text>),
 }
 
-impl Among {
+impl CandidateValues {
     pub(crate) fn values(&self) -> Vec<String> {
         match self {
-            Among::Family(family) => family.names(),
-            Among::Values(values) => values.iter().map(|Text(value)| value.clone()).collect(),
+            CandidateValues::Family(family) => family.names(),
+            CandidateValues::Values(values) => {
+                values.iter().map(|Text(value)| value.clone()).collect()
+            }
         }
     }
 }
@@ -142,9 +145,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn families_are_what_their_names_say() {
-        let (online, published) = (Family::Online.names(), Family::Published.names());
-        let has = |names: &[String], name: &str| names.iter().any(|known| known == name);
+    fn families_have_the_policies_of_their_names() {
+        let (online, published) = (
+            PolicyFamily::Online.names(),
+            PolicyFamily::Published.names(),
+        );
+        let has = |names: &[String], name: &str| names.iter().any(|listed| listed == name);
         for name in ["lru", "arc", "fd-buffer", "fd-exact", "w-tinylfu", "ace"] {
             assert!(has(&online, name) && has(&published, name), "{name}");
         }
@@ -152,10 +158,10 @@ mod tests {
             assert!(!has(&online, name), "{name} knows the future");
         }
         assert!(has(&online, "ebb"));
-        for ours in ["ebb", "auto"] {
+        for own in ["ebb", "auto"] {
             assert!(
-                !has(&published, ours),
-                "the source of {ours} has to be '{OURS}', or it is its own rival"
+                !has(&published, own),
+                "the source of {own} must be '{OWN_SOURCE}', otherwise it competes with itself"
             );
         }
     }

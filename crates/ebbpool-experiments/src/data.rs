@@ -1,4 +1,4 @@
-//! The data of an experiment, for machines.
+//! The data of an experiment as CSV and JSON, for programs.
 
 use std::collections::BTreeSet;
 
@@ -8,19 +8,19 @@ use super::metric::Metric;
 use super::point::Point;
 use super::study::ExperimentResult;
 
-/// The metrics that some point has.
+/// The metrics that at least one point has.
 pub(crate) fn metrics(points: &[Point]) -> BTreeSet<Metric> {
     let all = points.iter().flat_map(|point| point.values.keys());
     all.copied().collect()
 }
 
-/// True if points are means over seeds.
+/// True if the points are means over seeds.
 fn is_seeded(done: &ExperimentResult) -> bool {
     !done.experiment.seeds(done.scale).is_empty()
 }
 
-/// A row for each point; where there are seeds, with how many and half of each mean's confidence
-/// interval.
+/// A CSV with a row for each point. If there are seeds, it has their number, and half of the confidence
+/// interval of each mean.
 pub(crate) fn points_csv(done: &ExperimentResult) -> Result<Vec<u8>, csv::Error> {
     let metrics = metrics(&done.points);
     let mut csv = csv::Writer::from_writer(Vec::new());
@@ -59,7 +59,7 @@ pub(crate) fn points_csv(done: &ExperimentResult) -> Result<Vec<u8>, csv::Error>
     csv.into_inner().map_err(|error| error.into_error().into())
 }
 
-/// A row for each moment of each point; nothing where there are none.
+/// A CSV with a row for each moment of each point; `None` if there are no moments.
 pub(crate) fn moments_csv(done: &ExperimentResult) -> Result<Option<Vec<u8>>, csv::Error> {
     if done.points.iter().all(|point| point.moments.is_empty()) {
         return Ok(None);
@@ -141,7 +141,7 @@ pub fn as_json(done: &ExperimentResult) -> Value {
         "rankings": done.ranked,
         "notes": done.notes,
         "seconds": done.seconds,
-        "results_known": done.known,
+        "results_known": done.stored,
         "results_computed": done.computed,
     })
 }

@@ -1,4 +1,4 @@
-//! Why an experiment has no result.
+//! Errors of experiments.
 
 use std::io;
 
@@ -18,7 +18,7 @@ use crate::format::FormatError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExperimentError {
-    /// The file is no experiment.
+    /// The file is not a valid experiment.
     #[error(transparent)]
     Format(#[from] FormatError),
     /// The file cannot be read.
@@ -30,20 +30,18 @@ pub enum ExperimentError {
         error: io::Error,
     },
     /// No experiment has that name.
-    #[error(
-        "'{id}' is no experiment, and a file of your own is named by its path, such as ./my.toml"
-    )]
+    #[error("'{id}' is not an experiment; give your own file by its path, such as ./my.toml")]
     Unknown {
         /// The name.
         id: String,
     },
-    /// A file was to take the place of devices, and there is none.
-    #[error("'{id}' has no device in whose place a file could be")]
+    /// The request replaces devices by a file, and the experiment has no device.
+    #[error("'{id}' has no device that a file could replace")]
     NoDevice {
         /// The experiment.
         id: String,
     },
-    /// A text in an experiment makes no sense.
+    /// A text in an experiment is invalid.
     #[error("{0}")]
     Invalid(String),
     /// The lab has no answer.
@@ -60,7 +58,7 @@ pub enum ExperimentError {
 }
 
 impl ExperimentError {
-    /// What sort of thing went wrong.
+    /// The class of the error.
     pub fn kind(&self) -> ErrorKind {
         match self {
             ExperimentError::Unknown { .. }
@@ -72,7 +70,7 @@ impl ExperimentError {
     }
 }
 
-macro_rules! of_the_lab {
+macro_rules! from_lab_errors {
     ($($error:ty),+) => {
         $(
             impl From<$error> for ExperimentError {
@@ -84,7 +82,7 @@ macro_rules! of_the_lab {
     };
 }
 
-of_the_lab!(
+from_lab_errors!(
     LabError,
     RequestError,
     SimError,
@@ -96,7 +94,7 @@ of_the_lab!(
 );
 
 #[cfg(unix)]
-of_the_lab!(ReplayError);
+from_lab_errors!(ReplayError);
 
 impl From<SpecError> for ExperimentError {
     fn from(error: SpecError) -> Self {

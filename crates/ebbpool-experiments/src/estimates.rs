@@ -1,4 +1,4 @@
-//! How far Two-Stack's estimates of miss ratios are from what is measured, window by window
+//! The errors of Two-Stack's estimates of miss ratios against measured ones, window by window
 //! (FD-Buffer CIKM, table 4; TC, table 5).
 
 use ebbpool_policy::{Access, PoolEstimator};
@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use super::format::ESTIMATORS;
 use super::metric::{Metric, Values};
 use super::plan::Cell;
-use super::runner::{self, Group, Measured, Runner};
+use super::runner::{self, CellGroup, CellResult, Runner};
 use crate::error::ExperimentError;
 
-/// References of a window: `interval` of FD-Buffer in the papers, and a multiple of the distance of
+/// References of a window. This is FD-Buffer's `interval` in the papers, and a multiple of the distance of
 /// samples.
 const WINDOW: u64 = 5000;
 
@@ -22,36 +22,36 @@ const SAMPLED: u64 = 1000;
 
 /// Mean errors in per cent of Pc, Pd and Pdw, for each of [`ESTIMATORS`].
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Errors([[f64; 3]; 2]);
+struct EstimateErrors([[f64; 3]; 2]);
 
-/// What a window did.
+/// The counts of a window.
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
-    /// The clean pool's target while it lasted.
+    /// The clean pool's target during the window.
     target: u32,
     misses: u64,
     clean_hits: u64,
-    /// Pages that became dirty.
+    /// The number of pages that became dirty.
     dirtied: u64,
 }
 
-/// Notes each window of a run.
+/// Observes a run and records the counts of each window.
 #[derive(Debug, Default)]
-struct Windows {
+struct WindowObserver {
     all: Vec<Window>,
     target: u32,
-    before: Totals,
+    previous: WindowTotals,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Totals {
+struct WindowTotals {
     misses: u64,
     clean_hits: u64,
-    /// Pages written back, and those still dirty.
+    /// Pages written back, plus those still dirty.
     dirtied: u64,
 }
 
-impl Observer for Windows {
+impl Observer for WindowObserver {
     const LISTENS: bool = true;
 
     fn counting(&mut self) {}
@@ -62,31 +62,31 @@ impl Observer for Windows {
 
     fn sample(&mut self, sample: &Sample) {
         if sample.references.is_multiple_of(WINDOW) {
-            let now = Totals {
+            let now = WindowTotals {
                 misses: sample.reads,
                 clean_hits: sample.clean_hits,
                 dirtied: sample.writes + sample.dirty,
             };
             self.all.push(Window {
                 target: self.target,
-                misses: now.misses - self.before.misses,
-                clean_hits: now.clean_hits - self.before.clean_hits,
-                dirtied: now.dirtied - self.before.dirtied,
+                misses: now.misses - self.previous.misses,
+                clean_hits: now.clean_hits - self.previous.clean_hits,
+                dirtied: now.dirtied - self.previous.dirtied,
             });
-            self.before = now;
+            self.previous = now;
         } else if sample.references % WINDOW == WINDOW - SAMPLED {
-            // At the window's end the advisor has set the next one's already.
+            // At the end of the window the advisor has already set the target of the next one.
             self.target = sample.gauges.target.map_or(0, |target| target as u32);
         }
     }
 }
 
 impl Window {
-    /// Pc, Pd and Pdw as they were; nothing where nothing was written.
+    /// The measured Pc, Pd and Pdw; `None` for a window without writes.
     fn measured(&self, writes: u64) -> Option<[f64; 3]> {
         let references = WINDOW as f64;
         let clean_misses = WINDOW - self.clean_hits;
-        // A reference hits one pool at most.
+        // A reference hits at most one pool.
         let dirty_misses = self.misses + self.clean_hits;
         (writes > 0).then(|| {
             [
@@ -98,14 +98,14 @@ impl Window {
     }
 }
 
-/// Sums of errors, and how many there are.
+/// Sums of errors, and their numbers.
 #[derive(Clone, Copy, Debug, Default)]
-struct Summed {
+struct ErrorSums {
     sum: [f64; 3],
     count: [u64; 3],
 }
 
-impl Summed {
+impl ErrorSums {
     fn add(&mut self, measured: [f64; 3], estimated: [f64; 3]) {
         for at in 0..3 {
             if measured[at] > 0.0 {
@@ -121,34 +121,34 @@ impl Summed {
 }
 
 impl Runner<'_> {
-    /// The errors over the run that the cell is, one result for each of [`ESTIMATORS`].
-    pub(crate) fn estimates(&self, cell: &Cell) -> Result<Vec<Measured>, ExperimentError> {
-        let around = &cell.surroundings;
-        let source = self.traces.source(&around.trace)?;
-        let resolved = self.resolved(&Group::of(cell), &source)?;
+    /// The errors over the run of this cell, with one result for each of [`ESTIMATORS`].
+    pub(crate) fn estimates(&self, cell: &Cell) -> Result<Vec<CellResult>, ExperimentError> {
+        let config = &cell.config;
+        let source = self.traces.source(&config.trace)?;
+        let resolved = self.resolved(&CellGroup::of(cell), &source)?;
         let frames = resolved.frames.first().copied().unwrap_or(1);
-        let charge = runner::pricing_of(around, cell.asymmetry.as_deref(), &resolved.metadata)?;
-        let spec = charge.capabilities.policy(&cell.policy)?;
+        let pricing = runner::pricing_of(config, cell.asymmetry.as_deref(), &resolved.metadata)?;
+        let spec = pricing.capabilities.policy(&cell.policy)?;
         if spec.entry().name != "fd-buffer" || spec.spelled("interval").as_deref() != Some("5000") {
             return Err(ExperimentError::Invalid(format!(
-                "estimates are those of fd-buffer with interval=5000, and the policy is {spec}"
+                "estimates need the policy fd-buffer with interval=5000, and this policy is {spec}"
             )));
         }
         let sim_cell = SimCell {
             policy: spec.clone(),
             frames,
-            asymmetry: charge.asymmetry.ratio(),
+            asymmetry: pricing.asymmetry.ratio(),
         };
         let store = self.store(&source);
         let key = format!(
             "estimates of {spec} {sim_cell:?} warmup={}",
             resolved.warmup
         );
-        let known = store.get(&key);
-        let known = known.and_then(|kept| serde_json::from_slice::<Errors>(&kept).ok());
-        let errors = match known {
+        let stored = store.get(&key);
+        let stored = stored.and_then(|json| serde_json::from_slice::<EstimateErrors>(&json).ok());
+        let errors = match stored {
             Some(errors) => {
-                self.known.set(self.known.get() + 1);
+                self.stored.set(self.stored.get() + 1);
                 errors
             }
             None => {
@@ -162,11 +162,11 @@ impl Runner<'_> {
         };
         let result = |errors: [f64; 3]| {
             let metrics = [Metric::PcError, Metric::PdError, Metric::PdwError];
-            Measured {
+            CellResult {
                 values: Values::from_iter(metrics.into_iter().zip(errors)),
                 spec: spec.to_string(),
                 frames,
-                ..Measured::default()
+                ..CellResult::default()
             }
         };
         debug_assert_eq!(ESTIMATORS.len(), errors.0.len());
@@ -178,7 +178,7 @@ impl Runner<'_> {
         source: &Source,
         cell: &SimCell,
         warmup: u64,
-    ) -> Result<Errors, ExperimentError> {
+    ) -> Result<EstimateErrors, ExperimentError> {
         let progress = Progress {
             report: &|_| {},
             stop: self.events.stop(),
@@ -187,8 +187,9 @@ impl Runner<'_> {
             threads: self.threads(),
             ..Options::default()
         };
-        let (_, _, windows) = simulate_one(source, cell, &options, &progress, Windows::default())?;
-        let mut summed = [Summed::default(); 2];
+        let (_, _, windows) =
+            simulate_one(source, cell, &options, &progress, WindowObserver::default())?;
+        let mut summed = [ErrorSums::default(); 2];
         let mut estimators = Estimators::new(cell.frames);
         let mut reader = source.open()?;
         let mut batch = Batch::new();
@@ -209,11 +210,11 @@ impl Runner<'_> {
             }
             (self.advance)(batch.len() as f64);
         }
-        Ok(Errors(summed.map(|summed| summed.per_cent())))
+        Ok(EstimateErrors(summed.map(|summed| summed.per_cent())))
     }
 }
 
-/// Two-Stack with present conditions and without.
+/// Two-Stack's estimators with and without present conditions.
 struct Estimators {
     both: [PoolEstimator; 2],
     numbers: HashMap<u64, u32>,
@@ -228,7 +229,7 @@ impl Estimators {
         }
     }
 
-    /// Estimates for a clean pool of `target` frames over a window, and the window's writes.
+    /// The estimates for a clean pool of `target` frames over a window, and the number of writes of the window.
     fn window(&mut self, batch: &Batch, target: u32) -> ([Option<[f64; 3]>; 2], u64) {
         let mut writes = 0;
         for (page, write) in batch.iter() {
@@ -251,21 +252,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_is_measured_by_what_went_through_the_pools() {
+    fn a_window_measures_the_miss_ratios_of_both_pools() {
         let window = Window {
             target: 3,
             misses: 1000,
             clean_hits: 3000,
             dirtied: 100,
         };
-        // 1000 hits are the dirty pool's.
+        // The dirty pool has 1000 hits.
         assert_eq!(window.measured(400), Some([0.4, 0.8, 0.25]));
         assert_eq!(window.measured(0), None);
     }
 
     #[test]
     fn errors_are_means_of_relative_errors() {
-        let mut summed = Summed::default();
+        let mut summed = ErrorSums::default();
         summed.add([0.5, 0.5, 0.0], [0.25, 1.0, 1.0]);
         summed.add([0.5, 0.5, 0.5], [0.5, 0.5, 0.25]);
         assert_eq!(summed.per_cent(), [25.0, 50.0, 50.0]);

@@ -1,4 +1,4 @@
-//! The files of a report.
+//! Writes the files of a report.
 
 use std::fs;
 use std::io;
@@ -18,7 +18,7 @@ pub(crate) fn make_directory(out: &Path) -> Result<(), ExperimentError> {
     })
 }
 
-/// Writes the page of all results, and their verdicts as Markdown.
+/// Writes the page with all results, and a Markdown file with the verdicts.
 pub(crate) fn write_index(all: &[ExperimentResult], out: &Path) -> Result<(), ExperimentError> {
     write(out, "index.html", page::index(all).as_bytes())?;
     write(out, "verdicts.md", page::markdown(all).as_bytes())
@@ -68,7 +68,7 @@ pub(crate) fn write_figures(
     }
 }
 
-/// The file of a ranking.
+/// The file name of a ranking.
 pub(crate) fn ranking_file(id: &str, at: usize, all: usize) -> String {
     match all {
         1 => format!("{id}-ranking.csv"),

@@ -1,4 +1,4 @@
-//! Experiments as their files say them (`docs/reproduction.md`).
+//! The file format of experiments (`docs/reproduction.md`).
 
 mod claims;
 mod document;
@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use self::document::Document;
-use super::contenders::{self, Among, Is};
+use super::contenders::{self, CandidateValues, PolicyChoice};
 use super::metric::Metric;
 use super::ordered::{Ordered, Text};
 
 pub(crate) use claims::*;
 
-/// Why a file is no experiment.
+/// Why a file is not a valid experiment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: {problem}")]
+#[error("{location}: {problem}")]
 pub struct FormatError {
-    /// The file, and the line where it is known.
-    place: String,
+    /// The file, and the line if it is known.
+    location: String,
     problem: String,
 }
 
@@ -28,15 +28,15 @@ pub struct FormatError {
 pub struct Experiment {
     pub(crate) id: Spanned<String>,
     pub(crate) paper: Paper,
-    /// As the paper counts it, such as `Figure 3`.
+    /// The number in the paper, such as `Figure 3`.
     pub(crate) number: String,
     pub(crate) title: String,
     pub(crate) basis: Basis,
-    /// What differs from the paper, or had to be chosen.
+    /// Differences from the paper, and choices that the paper leaves open.
     pub(crate) note: Option<String>,
     #[serde(default)]
-    pub(crate) kind: Kind,
-    /// What claims and figures are about where they do not say.
+    pub(crate) kind: ExperimentKind,
+    /// The metric of claims and figures that do not name one.
     #[serde(default = "cost")]
     pub(crate) metric: Metric,
     #[serde(default)]
@@ -45,18 +45,18 @@ pub struct Experiment {
     pub(crate) policies: Ordered<Spanned<Contender>>,
     #[serde(default)]
     pub(crate) setting: Setting,
-    /// What varies: each combination of the values is a point.
+    /// The varied parameters; each combination of their values is a point.
     #[serde(default)]
     pub(crate) vary: Ordered<Spanned<Vec<Text>>>,
-    /// What else holds with `--full`.
+    /// The settings that `--full` replaces.
     #[serde(default)]
-    pub(crate) full: Full,
-    /// Of kind `priorities`.
+    pub(crate) full: FullScale,
+    /// The clusters of an experiment of kind `priorities`.
     #[serde(default)]
     pub(crate) clusters: Ordered<Cluster>,
     #[serde(default)]
     pub(crate) figure: Vec<Spanned<Figure>>,
-    /// Policies in order of their means over all points.
+    /// Rankings of policies by their means over all points.
     #[serde(default)]
     pub(crate) ranking: Vec<Spanned<Ranking>>,
     #[serde(default)]
@@ -67,7 +67,7 @@ fn cost() -> Metric {
     Metric::Cost
 }
 
-/// Where an experiment comes from.
+/// The origin of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) enum Paper {
     #[serde(rename = "CIKM")]
@@ -80,7 +80,7 @@ pub(crate) enum Paper {
     Ppe,
     #[serde(rename = "CFDC")]
     Cfdc,
-    /// Our own policy.
+    /// The study of Ebbpool's own policy.
     #[serde(rename = "ebb")]
     Ebb,
     #[serde(rename = "own")]
@@ -88,7 +88,7 @@ pub(crate) enum Paper {
 }
 
 impl Paper {
-    /// Authors, title and place.
+    /// Authors, title and venue.
     pub(crate) fn citation(self) -> &'static str {
         match self {
             Paper::Cikm => {
@@ -111,7 +111,7 @@ impl Paper {
         }
     }
 
-    /// What the report calls it.
+    /// The name in the report.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Paper::Cikm => "FD-Buffer (CIKM)",
@@ -124,19 +124,19 @@ impl Paper {
         }
     }
 
-    /// True if somebody published it, so that there is something to reproduce.
+    /// True for a published paper, whose experiments can be reproduced.
     pub(crate) fn is_published(self) -> bool {
         !matches!(self, Paper::Ebb | Paper::Own)
     }
 }
 
-/// What our figures can be compared in.
+/// The respect in which our figures are comparable with the paper's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Basis {
     /// Counts over the same workload.
     Counts,
-    /// Counts over a recording of the same kind, for the paper's is not public.
+    /// Counts over a recording of the same kind, because the paper's recording is not public.
     OtherTrace,
     /// Times on a model of the device: ratios and orderings.
     DeviceModel,
@@ -156,18 +156,18 @@ impl Basis {
     }
 }
 
-/// How points come about.
+/// How the points of an experiment are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Kind {
+pub(crate) enum ExperimentKind {
     /// Policies over workloads, in the simulator.
     #[default]
     Sweep,
-    /// How far Two-Stack's estimates are from what is measured.
+    /// The errors of Two-Stack's estimates.
     Estimates,
     /// Priorities of given clusters.
     Priorities,
-    /// As `sweep`, each policy alone and timed.
+    /// As `sweep`, with the computing time of each policy measured alone.
     Timing,
 }
 
@@ -178,38 +178,39 @@ pub(crate) enum Kind {
     expecting = "expected a trace such as \"zipf:pages=1000\", or a table with the keys quick and full, or is, or references; and quick-limit"
 )]
 pub(crate) enum Workload {
-    /// A trace as on the command line, the same for quick and full.
+    /// A trace as on the command line, the same at both scales.
     Named(String),
-    Told(Told),
+    /// A table that specifies the trace.
+    Specified(TraceSpec),
 }
 
-/// A reference string in more words.
+/// The table that specifies a reference string.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct Told {
-    /// The trace, quick and full; of a list one after the other.
+pub(crate) struct TraceSpec {
+    /// The trace at both scales; a list is read as consecutive parts.
     pub(crate) is: Option<OneOrMore>,
     pub(crate) quick: Option<OneOrMore>,
     pub(crate) full: Option<OneOrMore>,
     /// The references themselves: `R A, W B` or `R 1, W 2`.
     pub(crate) references: Option<String>,
-    /// References to read at most when quick.
+    /// The most references to read at quick scale.
     pub(crate) quick_limit: Option<u64>,
 }
 
-/// What a workload is at one scale.
+/// The trace of a workload at one scale.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Trace {
     pub(crate) spec: String,
-    /// Traces that follow it and are part of it.
+    /// Further parts of the trace, which follow `spec`.
     pub(crate) then: Vec<String>,
-    /// True if `spec` is the references themselves.
+    /// True if `spec` contains the references themselves.
     pub(crate) inline: bool,
     pub(crate) limit: Option<u64>,
 }
 
 impl Trace {
-    /// The trace of that name, whole.
+    /// The whole trace of that name.
     pub(crate) fn named(spec: &str) -> Self {
         Trace {
             spec: spec.into(),
@@ -219,7 +220,7 @@ impl Trace {
         }
     }
 
-    /// The same with values in the places of their names.
+    /// The trace with placeholders replaced by values.
     pub(crate) fn filled(&self, values: &[(String, String)]) -> Self {
         let then = self.then.iter().map(|spec| filled(spec, values));
         Trace {
@@ -229,7 +230,7 @@ impl Trace {
         }
     }
 
-    /// What it is made of.
+    /// The parts of the trace.
     pub(crate) fn parts(&self) -> impl Iterator<Item = &str> {
         let parts = std::iter::once(&self.spec).chain(&self.then);
         parts.map(String::as_str)
@@ -237,25 +238,25 @@ impl Trace {
 }
 
 impl Workload {
-    /// The trace of that scale; nothing if none is told.
+    /// The trace at that scale; `None` if the file does not specify one.
     pub(crate) fn at(&self, scale: Scale) -> Option<Trace> {
-        let told = match self {
+        let table = match self {
             Workload::Named(name) => return Some(Trace::named(name)),
-            Workload::Told(told) => told,
+            Workload::Specified(table) => table,
         };
-        if let Some(references) = &told.references {
+        if let Some(references) = &table.references {
             return Some(Trace {
                 inline: true,
                 ..Trace::named(references)
             });
         }
         let of_scale = match scale {
-            Scale::Quick => &told.quick,
-            Scale::Full => &told.full,
+            Scale::Quick => &table.quick,
+            Scale::Full => &table.full,
         };
-        let mut parts = of_scale.as_ref().or(told.is.as_ref())?.values().iter();
+        let mut parts = of_scale.as_ref().or(table.is.as_ref())?.values().iter();
         Some(Trace {
-            limit: told.quick_limit.filter(|_| scale == Scale::Quick),
+            limit: table.quick_limit.filter(|_| scale == Scale::Quick),
             then: parts
                 .clone()
                 .skip(1)
@@ -265,30 +266,30 @@ impl Workload {
         })
     }
 
-    fn is_whole(&self) -> bool {
+    fn is_complete(&self) -> bool {
         match self {
             Workload::Named(_) => true,
-            Workload::Told(told) => {
-                let parts = [&told.is, &told.quick, &told.full].into_iter().flatten();
+            Workload::Specified(table) => {
+                let parts = [&table.is, &table.quick, &table.full].into_iter().flatten();
                 let empty = parts.into_iter().any(|parts| parts.values().is_empty());
-                let whole = matches!(
-                    (&told.is, &told.quick, &told.full, &told.references),
+                let complete = matches!(
+                    (&table.is, &table.quick, &table.full, &table.references),
                     (Some(_), None, None, None)
                         | (None, Some(_), Some(_), None)
                         | (None, None, None, Some(_))
                 );
-                whole && !empty
+                complete && !empty
             }
         }
     }
 }
 
-/// How much of an experiment is run.
+/// The scale at which an experiment runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// All of an experiment but on less: short traces, few sizes.
+    /// Every part of an experiment at a small scale: short traces, few sizes.
     Quick,
-    /// The papers' sizes, as far as they are known.
+    /// The sizes of the papers, as far as they are known.
     Full,
 }
 
@@ -301,7 +302,7 @@ impl Scale {
     }
 }
 
-/// Who takes part.
+/// A policy or a group of policies that takes part.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(
     untagged,
@@ -309,41 +310,41 @@ impl Scale {
 )]
 pub(crate) enum Contender {
     Policy(String),
-    Chosen(Chosen),
+    Group(PolicyGroup),
 }
 
-/// Several policies: the best or the worst of them at each point, chosen with hindsight, or each.
+/// A group of policies: the best or the worst of them at each point, chosen with hindsight, or each of them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct Chosen {
-    /// A policy with `{}` where the values go.
+pub(crate) struct PolicyGroup {
+    /// A policy with `{}` as the placeholder for a value.
     pub(crate) best_of: Option<String>,
     pub(crate) worst_of: Option<String>,
     pub(crate) each_of: Option<String>,
-    pub(crate) among: Among,
-    /// Values that are left out.
+    pub(crate) among: CandidateValues,
+    /// Values to omit.
     #[serde(default)]
     pub(crate) except: Vec<Text>,
 }
 
-impl Chosen {
-    /// The policy with `{}` where the values go; nothing unless exactly one is told.
+impl PolicyGroup {
+    /// The policy with the placeholder `{}`; `None` unless the group has exactly one.
     pub(crate) fn template(&self) -> Option<&str> {
         let all = [&self.best_of, &self.worst_of, &self.each_of];
-        let mut told = all.into_iter().flatten();
-        let template = told.next()?;
-        told.next().is_none().then_some(template)
+        let mut given = all.into_iter().flatten();
+        let template = given.next()?;
+        given.next().is_none().then_some(template)
     }
 
     pub(crate) fn values(&self) -> Vec<String> {
-        let left_out = |value: &String| self.except.iter().any(|Text(one)| one == value);
+        let is_omitted = |value: &String| self.except.iter().any(|Text(one)| one == value);
         let mut values = self.among.values();
-        values.retain(|value| !left_out(value));
+        values.retain(|value| !is_omitted(value));
         values
     }
 }
 
-/// What holds for all points, or for those where it does not vary.
+/// Parameters of all points, unless they vary.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Setting {
@@ -353,7 +354,7 @@ pub(crate) struct Setting {
     pub(crate) warmup: Option<Text>,
     pub(crate) at_end: Option<Text>,
     pub(crate) cluster_size: Option<Text>,
-    /// What stands for `{seed}`: each point is the mean over these.
+    /// The values of `{seed}`: each point is the mean over these.
     pub(crate) seeds: Option<Vec<Text>>,
 }
 
@@ -381,10 +382,10 @@ impl Setting {
     }
 }
 
-/// What replaces the quick values with `--full`.
+/// The values that replace those of the quick scale with `--full`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct Full {
+pub(crate) struct FullScale {
     #[serde(default)]
     pub(crate) setting: Setting,
     #[serde(default)]
@@ -395,29 +396,29 @@ pub(crate) struct Full {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Cluster {
-    /// Page numbers in order of entry.
+    /// Page numbers in the order of their admission.
     pub(crate) pages: Vec<u64>,
     pub(crate) timestamp: u64,
     pub(crate) globaltime: u64,
 }
 
-/// What a figure's y axis has.
+/// A figure of the report.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Figure {
     pub(crate) title: Option<String>,
-    /// One panel for each value of this: `workload` or something that varies; several together.
+    /// One panel for each value of this: `workload` or a varied parameter; several form combinations.
     #[serde(default)]
     pub(crate) panels: Vec<String>,
-    /// Something that varies, `workload`, `policy`, or `references` for the course over the trace.
+    /// The x axis: a varied parameter, `workload`, `policy`, or `references` for the course over the trace.
     pub(crate) x: String,
-    /// The experiment's metric if nothing is said.
+    /// The metric of the y axis; without it the experiment's metric.
     pub(crate) y: Option<Metric>,
-    /// The y axis has by how many per cent this policy is better than that of the line.
+    /// The y axis shows the per cent by which this policy is better than that of the line.
     pub(crate) improvement_of: Option<String>,
-    /// The y axis has the ratio to what this policy has.
+    /// The y axis shows the ratio to the value of this policy.
     pub(crate) ratio_to: Option<String>,
-    /// Shown only if it is one of these.
+    /// The policies to show; all if empty.
     #[serde(default)]
     pub(crate) policies: Vec<String>,
     #[serde(default)]
@@ -429,24 +430,25 @@ pub(crate) struct Figure {
     pub(crate) bars: bool,
     /// A line for each value of this, in place of a line for each policy.
     pub(crate) lines: Option<String>,
-    /// Only points with these values; a list means any of them.
+    /// Restricts the points to those with these values; a list allows any of its values.
     #[serde(default, rename = "where")]
     pub(crate) at: Ordered<OneOrMore>,
 }
 
-/// Policies in order of the geometric mean of their ratio to another, over all points.
+/// A ranking of policies by the geometric mean of their ratio to another policy, over all points.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Ranking {
     pub(crate) title: Option<String>,
-    /// The other one.
+    /// The policy that the ratios refer to.
     pub(crate) ratio_to: String,
-    /// The experiment's metric if nothing is said.
+    /// The metric; without it the experiment's metric.
     pub(crate) metric: Option<Metric>,
-    /// Those that are ranked; all if nothing is said.
+    /// The policies to rank; all if empty.
     #[serde(default)]
     pub(crate) policies: Vec<String>,
-    /// A column with the geometric mean for each value of this, beside that of all points.
+    /// The parameter with a column for each of its values, which shows the geometric mean over the points with
+    /// this value.
     pub(crate) columns: Option<String>,
 }
 
@@ -456,16 +458,16 @@ pub(crate) enum AxisScale {
     #[default]
     Linear,
     Log,
-    /// Evenly spaced, whatever the values.
+    /// Evenly spaced, independent of the values.
     Even,
 }
 
 impl Experiment {
-    /// Reads a file; `label` is what messages call it.
+    /// Reads a file; `label` is its name in messages.
     ///
     /// # Errors
     ///
-    /// [`FormatError`] names the line and what it may have been meant.
+    /// [`FormatError`] names the line and the problem.
     pub fn parse(text: &str, label: &str) -> Result<Experiment, FormatError> {
         let document = Document { text, label };
         let experiment: Experiment = toml::from_str(text).map_err(|error| {
@@ -476,22 +478,22 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// Its name, such as `cikm-table2`.
+    /// The name, such as `cikm-table2`.
     pub fn id(&self) -> &str {
         self.id.get_ref()
     }
 
-    /// What it is about.
+    /// The title.
     pub fn title(&self) -> &str {
         &self.title
     }
 
-    /// The paper's name, and the table or figure as the paper counts it.
+    /// The paper's name, and the number of the table or figure in the paper.
     pub fn source(&self) -> (&'static str, &str) {
         (self.paper.name(), &self.number)
     }
 
-    /// What it claims, in words.
+    /// The claims, in words.
     pub fn says(&self) -> String {
         let claims = self.claims().map(|claim| claim.says.as_str());
         claims.collect::<Vec<_>>().join("; ")
@@ -509,7 +511,7 @@ impl Experiment {
         self.claim.iter().map(Spanned::get_ref)
     }
 
-    /// The values of what varies at that scale, in order.
+    /// The varied parameters and their values at that scale, in order.
     pub(crate) fn varied(&self, scale: Scale) -> impl Iterator<Item = (&str, &[Text])> {
         self.vary.0.iter().map(move |(name, quick)| {
             let full = self.full.vary.get(name).filter(|_| scale == Scale::Full);
@@ -517,7 +519,7 @@ impl Experiment {
         })
     }
 
-    /// What a setting is at that scale where it does not vary.
+    /// The value of a setting at that scale, if it does not vary.
     pub(crate) fn setting(&self, key: &str, scale: Scale) -> Option<&str> {
         let full = match scale {
             Scale::Full => self.full.setting.get(key),
@@ -526,7 +528,7 @@ impl Experiment {
         full.or_else(|| self.setting.get(key))
     }
 
-    /// The values for `{seed}` at that scale; none if nothing depends on chance.
+    /// The values of `{seed}` at that scale; empty if nothing depends on random numbers.
     pub(crate) fn seeds(&self, scale: Scale) -> &[Text] {
         let full = match scale {
             Scale::Full => self.full.setting.seeds.as_deref(),
@@ -535,22 +537,22 @@ impl Experiment {
         full.or(self.setting.seeds.as_deref()).unwrap_or_default()
     }
 
-    /// True of a policy that is the same at all points, and not the best of several or a bound.
+    /// True for a policy that is the same at all points, and neither the best of several nor a bound.
     pub(crate) fn is_fixed(&self, policy: &str) -> bool {
-        contenders::of(self).iter().any(|entrant| {
-            let is_policy = matches!(&entrant.is, Is::One(one) if !super::runner::stands_for(one));
-            entrant.name == policy && is_policy
+        contenders::of(self).iter().any(|participant| {
+            let is_policy = matches!(&participant.choice, PolicyChoice::One(one) if !super::runner::is_pseudo_policy(one));
+            participant.name == policy && is_policy
         })
     }
 
-    /// True of the name of somebody who takes part.
-    pub(crate) fn names(&self, policy: &str) -> bool {
+    /// True if a participant has this name.
+    pub(crate) fn has_participant(&self, policy: &str) -> bool {
         contenders::of(self)
             .iter()
-            .any(|entrant| entrant.name == policy)
+            .any(|participant| participant.name == policy)
     }
 
-    /// True if something asks for the state of the buffer over time.
+    /// True if a figure or claim needs the state of the buffer over time.
     pub(crate) fn needs_time_lines(&self) -> bool {
         let figures = self.figures();
         let claims = self.claims();
@@ -563,7 +565,7 @@ impl Experiment {
                 .any(|claim| claim.metric.is_some_and(Metric::needs_time_line))
     }
 
-    /// The names of all that tells points of a policy apart.
+    /// The names of the parameters that distinguish the points of a policy.
     pub(crate) fn dimensions(&self) -> Vec<&str> {
         [WORKLOAD].into_iter().chain(self.vary.names()).collect()
     }
@@ -573,13 +575,13 @@ impl Experiment {
 pub(crate) const REFERENCES: &str = "references";
 pub(crate) const WORKLOAD: &str = "workload";
 pub(crate) const POLICY: &str = "policy";
-/// What stands for a seed in traces and policies.
+/// The placeholder for a seed in traces and policies.
 pub(crate) const SEED: &str = "seed";
 
-/// What takes the place of policies where Two-Stack is looked at.
+/// The estimators that take the place of policies in experiments of kind `estimates`.
 pub(crate) const ESTIMATORS: [&str; 2] = ["with present conditions", "without"];
 
-/// Puts values into the places `{name}` of a text.
+/// Replaces the placeholders `{name}` of a text by values.
 pub(crate) fn filled(text: &str, values: &[(String, String)]) -> String {
     values.iter().fold(text.to_string(), |text, (name, value)| {
         text.replace(&format!("{{{name}}}"), value)

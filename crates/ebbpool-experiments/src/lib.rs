@@ -1,7 +1,7 @@
-//! Experiments as files: what the five papers ran, our runs of it, and which of their claims hold.
+//! Runs the experiments of five papers from files, and judges which claims of the papers hold.
 //!
-//! [`select`] finds experiments by name or path, [`run`] runs them and writes a report, and [`json`] gives their
-//! results to programs. The crate prints nothing: a [`Listener`] hears how far it has come.
+//! [`select`] finds experiments by name or path, [`run`] runs them and writes a report, and [`json`] returns
+//! their results for programs. The crate prints nothing: it reports its progress to a [`Listener`].
 
 mod chart;
 mod contenders;
@@ -32,10 +32,10 @@ mod verdict;
 pub use data::as_json as json;
 pub use error::ExperimentError;
 pub use format::{Experiment, FormatError, Scale};
-pub use listener::{Ended, Listener, Silent};
+pub use listener::{ExperimentEnd, Listener, Silent};
 pub use page::{claimed, summary};
-pub use ranking::{Ranked, heading, of_all as rankings};
+pub use ranking::{RankingTable, heading, of_all as rankings};
 #[cfg(unix)]
 pub use study::with_a_device;
-pub use study::{ExperimentResult, Outcome, Request, run, select};
-pub use verdict::{Judged, Verdict};
+pub use study::{ExperimentResult, StudyOutcome, StudyRequest, run, select};
+pub use verdict::{JudgedClaim, Verdict};

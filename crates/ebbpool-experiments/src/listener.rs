@@ -1,35 +1,35 @@
-//! What a caller hears of experiments.
+//! The interface through which a caller follows experiments.
 
 use std::time::Duration;
 
-use ebbpool_lab::Events;
+use ebbpool_lab::LabEvents;
 
-/// Hears nothing, and never stops.
+/// Ignores all events, and never stops the work.
 pub use ebbpool_lab::Silent;
 
 use crate::error::ExperimentError;
 use crate::study::ExperimentResult;
 
-/// How one of several experiments ended.
+/// The end of one of several experiments.
 #[derive(Debug)]
-pub struct Ended<'a> {
+pub struct ExperimentEnd<'a> {
     /// The experiment's name.
     pub id: &'a str,
-    /// Its number, from 1.
+    /// The number of the experiment, from 1.
     pub number: usize,
-    /// Of how many.
+    /// The number of all experiments.
     pub all: usize,
-    /// Its result, or why there is none.
+    /// The result, or the error of an experiment that failed.
     pub result: Result<&'a ExperimentResult, &'a ExperimentError>,
-    /// How long the rest will take, as far as the beginning says; zero where nothing is known.
+    /// The estimated time of the remaining experiments; zero if there is no estimate yet.
     pub left: Duration,
 }
 
-/// What the runner tells its caller while it works, besides what the lab does.
-pub trait Listener: Events {
+/// Receives the events of experiments, in addition to those of the lab.
+pub trait Listener: LabEvents {
     /// An experiment has ended.
-    fn ended(&self, ended: &Ended<'_>) {
-        let _ = ended;
+    fn ended(&self, end: &ExperimentEnd<'_>) {
+        let _ = end;
     }
 }
 

@@ -1,4 +1,4 @@
-//! What no policy can undercut, in the place of a policy.
+//! The lower bound that no policy can undercut, as a pseudo-policy of experiments.
 
 use std::collections::HashMap;
 
@@ -8,29 +8,29 @@ use serde::{Deserialize, Serialize};
 
 use super::metric::{Metric, Values};
 use super::plan::Cell;
-use super::runner::{Group, Measured, Runner, pricing_of};
+use super::runner::{CellGroup, CellResult, Runner, pricing_of};
 use crate::error::ExperimentError;
 
-/// In the place of a policy: the lower bound of `ebbpool bound`.
+/// The name of the pseudo-policy for the lower bound of `ebbpool bound`.
 pub(crate) const LOWER_BOUND: &str = "lower-bound";
 
-/// The time that a bound takes, in simulations of one policy, roughly.
+/// The approximate time of a bound, in simulations of one policy.
 pub(crate) const PASSES: f64 = 200.0;
 
-/// As it is kept: page reads per counted reference.
+/// The stored form of a bound: page reads per counted reference.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Kept {
+struct StoredBound {
     cost: f64,
 }
 
-/// A bound that is asked for.
-struct Asked {
+/// A bound that an experiment needs.
+struct BoundQuery {
     cell: Cell,
     question: Question,
-    known: Option<Kept>,
+    stored: Option<StoredBound>,
 }
 
-impl Asked {
+impl BoundQuery {
     fn key(&self) -> String {
         let Question {
             frames,
@@ -47,23 +47,22 @@ impl Asked {
 }
 
 impl Runner<'_> {
-    /// The lower bounds of a group of cells.
-    /// The bounds of a group, as far as the store knows them.
+    /// The bounds of a group of cells, with the results that the store has.
     fn bounds_of(
         &self,
-        group: &Group,
+        group: &CellGroup,
         resolved: &Resolved,
         store: &dyn Store,
-    ) -> Result<Vec<Asked>, ExperimentError> {
-        let around = &group.surroundings;
-        let at_end = self.options(around)?.at_end;
-        let mut asked = Vec::new();
+    ) -> Result<Vec<BoundQuery>, ExperimentError> {
+        let config = &group.config;
+        let at_end = self.options(config)?.at_end;
+        let mut queries = Vec::new();
         for (size, &frames) in group.frames.iter().zip(&resolved.frames) {
             for ratio in &group.asymmetries {
-                let pricing = pricing_of(around, ratio.as_deref(), &resolved.metadata)?;
-                let mut one = Asked {
+                let pricing = pricing_of(config, ratio.as_deref(), &resolved.metadata)?;
+                let mut query = BoundQuery {
                     cell: Cell {
-                        surroundings: around.clone(),
+                        config: config.clone(),
                         policy: LOWER_BOUND.into(),
                         frames: size.clone(),
                         asymmetry: ratio.clone(),
@@ -74,37 +73,38 @@ impl Runner<'_> {
                         at_end,
                         warmup: resolved.warmup,
                     },
-                    known: None,
+                    stored: None,
                 };
-                let kept = store.get(&one.key());
-                one.known = kept.and_then(|kept| serde_json::from_slice(&kept).ok());
-                asked.push(one);
+                let stored = store.get(&query.key());
+                query.stored = stored.and_then(|json| serde_json::from_slice(&json).ok());
+                queries.push(query);
             }
         }
-        Ok(asked)
+        Ok(queries)
     }
 
     pub(crate) fn run_lower_bound(
         &self,
-        group: &Group,
-        measured: &mut HashMap<Cell, Measured>,
+        group: &CellGroup,
+        measured: &mut HashMap<Cell, CellResult>,
     ) -> Result<(), ExperimentError> {
-        let around = &group.surroundings;
-        if around.device.is_some() || around.changing.is_some() {
+        let config = &group.config;
+        if config.device.is_some() || config.changing.is_some() {
             return Err(ExperimentError::Invalid(format!(
-                "the lower bound is that of an asymmetry that stays the same; leave '{LOWER_BOUND}' out, or device and changing asymmetries"
+                "the lower bound needs a constant asymmetry; omit '{LOWER_BOUND}', or device and changing asymmetries"
             )));
         }
-        let source = self.traces.source(&around.trace)?;
+        let source = self.traces.source(&config.trace)?;
         let store = self.store(&source);
         let resolved = self.resolved(group, &source)?;
-        let asked = self.bounds_of(group, &resolved, &*store)?;
-        let (known, new): (Vec<Asked>, Vec<Asked>) =
-            asked.into_iter().partition(|one| one.known.is_some());
-        self.known.set(self.known.get() + known.len() as u64);
+        let queries = self.bounds_of(group, &resolved, &*store)?;
+        let (stored, new): (Vec<BoundQuery>, Vec<BoundQuery>) = queries
+            .into_iter()
+            .partition(|query| query.stored.is_some());
+        self.stored.set(self.stored.get() + stored.len() as u64);
         self.computed.set(self.computed.get() + new.len() as u64);
-        for one in known {
-            put(&one, one.known, measured);
+        for query in stored {
+            put(&query, query.stored, measured);
         }
         if new.is_empty() {
             return Ok(());
@@ -114,26 +114,26 @@ impl Runner<'_> {
             stop: self.events.stop(),
         };
         let trace = RecordedTrace::read(&source, &quiet)?;
-        let questions: Vec<Question> = new.iter().map(|one| one.question.clone()).collect();
+        let questions: Vec<Question> = new.iter().map(|query| query.question.clone()).collect();
         let work = trace.references() as f64 * questions.len() as f64 * PASSES;
-        let told = self.telling(work);
+        let report = self.progress_report(work);
         let progress = Progress {
-            report: &told,
+            report: &report,
             stop: self.events.stop(),
         };
         let bounds = solve_all(&trace, &questions, self.threads(), &progress)?;
         let interrupted = bounds.iter().any(|bound| bound.interrupted);
-        for (one, bound) in new.iter().zip(bounds) {
+        for (query, bound) in new.iter().zip(bounds) {
             if bound.interrupted {
                 continue;
             }
-            let kept = Kept {
+            let stored = StoredBound {
                 cost: bound.lower_bound / bound.references.max(1) as f64,
             };
-            if let Ok(text) = serde_json::to_vec(&kept) {
-                store.put(&one.key(), &text);
+            if let Ok(text) = serde_json::to_vec(&stored) {
+                store.put(&query.key(), &text);
             }
-            put(one, Some(kept), measured);
+            put(query, Some(stored), measured);
         }
         match interrupted {
             true => Err(SimError::Interrupted.into()),
@@ -142,15 +142,17 @@ impl Runner<'_> {
     }
 }
 
-fn put(one: &Asked, found: Option<Kept>, measured: &mut HashMap<Cell, Measured>) {
-    let Some(Kept { cost }) = found else { return };
-    let result = Measured {
+fn put(query: &BoundQuery, bound: Option<StoredBound>, measured: &mut HashMap<Cell, CellResult>) {
+    let Some(StoredBound { cost }) = bound else {
+        return;
+    };
+    let result = CellResult {
         values: Values::from([(Metric::Cost, cost)]),
         spec: LOWER_BOUND.into(),
-        frames: one.question.frames,
-        asymmetry: one.question.asymmetry,
+        frames: query.question.frames,
+        asymmetry: query.question.asymmetry,
         read_cost: 1.0,
-        ..Measured::default()
+        ..CellResult::default()
     };
-    measured.insert(one.cell.clone(), result);
+    measured.insert(query.cell.clone(), result);
 }

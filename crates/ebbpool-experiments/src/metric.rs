@@ -1,10 +1,10 @@
-//! What is measured at a point of an experiment.
+//! The metrics that an experiment measures at a point.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A figure that a point has.
+/// A figure of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Metric {
@@ -28,13 +28,13 @@ pub(crate) enum Metric {
     PagesPerSwitch,
     /// Clean pages in the buffer, averaged over time.
     Clean,
-    /// The same as a share of the frames.
+    /// Clean pages as a share of the frames, averaged over time.
     CleanShare,
     /// The target of the clean pool as a share of the frames, averaged over time.
     TargetShare,
     /// Standard deviation over time of the clean pages as a share of the frames.
     CleanSpread,
-    /// Device time in all, in s.
+    /// Total device time, in s.
     Seconds,
     /// Device time per page write, in µs.
     UsPerWrite,
@@ -44,19 +44,19 @@ pub(crate) enum Metric {
     PerSecond,
     /// Energy of device and host, in J.
     Joules,
-    /// The same per second.
+    /// Power of device and host, in W.
     Watts,
     /// Erases of a simulated device.
     Erases,
-    /// The same per page write.
+    /// Erases per page write.
     ErasesPerWrite,
     /// Programs of a simulated device per page that the host writes.
     WriteAmplification,
     /// Error of the estimate of Pc, in per cent of the measured value.
     PcError,
-    /// The same of Pd.
+    /// Error of the estimate of Pd.
     PdError,
-    /// The same of Pdw.
+    /// Error of the estimate of Pdw.
     PdwError,
     /// A cluster's priority (CFDC, formula 1).
     Priority,
@@ -66,11 +66,11 @@ pub(crate) enum Metric {
     ComputingShare,
 }
 
-/// What a point measured.
+/// The measured values of a point.
 pub(crate) type Values = BTreeMap<Metric, f64>;
 
 impl Metric {
-    /// As axes, table heads and CSV files call it.
+    /// The name in axes and table heads.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Metric::Cost => "cost per reference (page reads)",
@@ -104,7 +104,7 @@ impl Metric {
         }
     }
 
-    /// As experiment files and CSV heads spell it.
+    /// The name in experiment files and CSV heads.
     pub(crate) fn key(self) -> String {
         match serde_json::to_value(self) {
             Ok(serde_json::Value::String(key)) => key,
@@ -112,7 +112,7 @@ impl Metric {
         }
     }
 
-    /// True where more is better.
+    /// True if a larger value is better.
     pub(crate) fn more_is_better(self) -> bool {
         matches!(
             self,
@@ -120,7 +120,7 @@ impl Metric {
         )
     }
 
-    /// True if it takes the state of the buffer over time.
+    /// True if the metric needs the state of the buffer over time.
     pub(crate) fn needs_time_line(self) -> bool {
         matches!(
             self,
@@ -128,7 +128,7 @@ impl Metric {
         )
     }
 
-    /// By how many per cent one value is better than another.
+    /// The per cent by which one value is better than another.
     pub(crate) fn improvement(self, value: f64, over: f64) -> f64 {
         100.0
             * match self.more_is_better() {

@@ -1,14 +1,14 @@
-//! The cheapest schedule of a very short trace, by trying all.
+//! Finds the cheapest schedule of a very short trace by trying all schedules.
 
 use std::collections::BTreeMap;
 
-/// References beyond which there are too many schedules to try.
+/// The longest trace, in references; longer traces have too many schedules to try.
 pub(crate) const MOST_REFERENCES: usize = 200;
 
-/// States beyond which it is given up.
+/// The most states of the search; with more states it gives up.
 const MOST_STATES: usize = 200_000;
 
-/// What a schedule reads and writes.
+/// The reads and writes of a schedule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Bill {
     pub(crate) reads: u64,
@@ -21,11 +21,11 @@ impl Bill {
     }
 }
 
-/// Resident pages, each with whether it is dirty, in order of page number.
+/// The resident pages and their dirty flags, in the order of page numbers.
 type Buffer = Vec<(u64, bool)>;
 
-/// The cheapest schedule's bill: each reference a page and whether it is written, the first `warmup`
-/// of them free. Dirty pages left at the end are not paid. Nothing if there are too many schedules.
+/// The bill of the cheapest schedule. A reference is a page and a flag for a write. The first `warmup`
+/// references and the dirty pages at the end are free. `None` if there are too many schedules.
 pub(crate) fn cheapest(
     references: &[(u64, bool)],
     frames: usize,
@@ -40,14 +40,14 @@ pub(crate) fn cheapest(
         let counts = u64::from(at >= warmup);
         let mut next: BTreeMap<Buffer, Bill> = BTreeMap::new();
         for (buffer, bill) in &states {
-            for (buffer, did) in after(buffer, page, write, frames) {
+            for (buffer, step) in after(buffer, page, write, frames) {
                 let bill = Bill {
-                    reads: bill.reads + counts * did.reads,
-                    writes: bill.writes + counts * did.writes,
+                    reads: bill.reads + counts * step.reads,
+                    writes: bill.writes + counts * step.writes,
                 };
-                let known = next.entry(buffer).or_insert(bill);
-                if bill.cost(asymmetry) < known.cost(asymmetry) {
-                    *known = bill;
+                let best = next.entry(buffer).or_insert(bill);
+                if bill.cost(asymmetry) < best.cost(asymmetry) {
+                    *best = bill;
                 }
             }
         }
@@ -62,7 +62,7 @@ pub(crate) fn cheapest(
         .min_by(|a, b| cost(a).total_cmp(&cost(b)))
 }
 
-/// All buffers that a reference may leave behind, and what each takes.
+/// All buffers that are possible after a reference, with the bill of the step to each.
 fn after(buffer: &Buffer, page: u64, write: bool, frames: usize) -> Vec<(Buffer, Bill)> {
     let mut with = buffer.clone();
     match buffer.binary_search_by_key(&page, |&(page, _)| page) {
@@ -82,15 +82,15 @@ fn after(buffer: &Buffer, page: u64, write: bool, frames: usize) -> Vec<(Buffer,
         }
         Err(_) => (0..buffer.len())
             .map(|victim| {
-                let mut left = buffer.clone();
-                let (_, dirty) = left.remove(victim);
-                let at = left.partition_point(|&(other, _)| other < page);
-                left.insert(at, (page, write));
+                let mut next = buffer.clone();
+                let (_, dirty) = next.remove(victim);
+                let at = next.partition_point(|&(other, _)| other < page);
+                next.insert(at, (page, write));
                 let bill = Bill {
                     reads: 1,
                     writes: u64::from(dirty),
                 };
-                (left, bill)
+                (next, bill)
             })
             .collect(),
     }

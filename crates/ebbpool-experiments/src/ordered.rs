@@ -1,4 +1,4 @@
-//! Tables of a TOML file in the order in which they are written.
+//! Tables of a TOML file that preserve the order of the file.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -18,7 +18,7 @@ impl<T> Default for Ordered<T> {
 impl<T> Ordered<T> {
     /// The entry of that name.
     pub(crate) fn get(&self, name: &str) -> Option<&T> {
-        let found = self.0.iter().find(|(known, _)| known == name);
+        let found = self.0.iter().find(|(key, _)| key == name);
         found.map(|(_, value)| value)
     }
 
@@ -50,7 +50,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
     }
 }
 
-/// A text, which may be written as a number too.
+/// A text; the file may contain a number in its place.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Text(pub(crate) String);
 

@@ -1,22 +1,22 @@
-//! From an experiment to the simulations that it takes.
+//! Plans the simulations of an experiment.
 
-use super::contenders::{self, Entrant, Is};
-use super::format::{Experiment, Kind, SEED, Scale, Setting, Trace, filled};
+use super::contenders::{self, Participant, PolicyChoice};
+use super::format::{Experiment, ExperimentKind, SEED, Scale, Setting, Trace, filled};
 use super::ordered::Text;
 
 /// One simulation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cell {
-    pub(crate) surroundings: Surroundings,
+    pub(crate) config: RunConfig,
     pub(crate) policy: String,
     pub(crate) frames: String,
-    /// A constant one; those that change are part of the surroundings.
+    /// A constant asymmetry; an asymmetry that changes is part of the config.
     pub(crate) asymmetry: Option<String>,
 }
 
-/// What simulations have to share to go through a trace together.
+/// The parameters that simulations must share to run in one pass over a trace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Surroundings {
+pub(crate) struct RunConfig {
     pub(crate) trace: Trace,
     pub(crate) device: Option<String>,
     /// An asymmetry that changes.
@@ -26,39 +26,41 @@ pub(crate) struct Surroundings {
     pub(crate) cluster_size: String,
 }
 
-/// A point before it is measured.
+/// A point of an experiment before its measurement.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
-    pub(crate) place: Place,
+pub(crate) struct PlannedPoint {
+    pub(crate) place: PointCoordinates,
     pub(crate) policy: String,
-    /// Of a policy of a group: what tells it apart.
+    /// For a policy of a group, the value that distinguishes it.
     pub(crate) value: Option<String>,
-    /// Once for each seed; once if no seed makes a difference.
-    pub(crate) runs: Vec<How>,
+    /// One run for each seed; a single run if the seed has no effect.
+    pub(crate) runs: Vec<RunSelection>,
 }
 
-/// Where a point lies, whoever the policy is.
+/// The workload and the varied values of a point, without the policy.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
+pub(crate) struct PointCoordinates {
     pub(crate) workload: String,
-    /// What varies, and its value here.
+    /// The names of the varied parameters and their values at this point.
     pub(crate) at: Vec<(String, String)>,
 }
 
+/// The simulations of a point, and which of them gives its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum How {
-    /// By one simulation.
+pub(crate) enum RunSelection {
+    /// One simulation.
     Plain(Box<Cell>),
-    /// By the one of several that is best, or worst; each with the value that tells it apart.
+    /// The best of several simulations, each with the value that distinguishes it.
     Best(Vec<(String, Cell)>),
+    /// The worst of several simulations.
     Worst(Vec<(String, Cell)>),
 }
 
-impl How {
+impl RunSelection {
     pub(crate) fn cells(&self) -> impl Iterator<Item = &Cell> {
         let (one, more) = match self {
-            How::Plain(cell) => (Some(&**cell), &[][..]),
-            How::Best(cells) | How::Worst(cells) => (None, cells.as_slice()),
+            RunSelection::Plain(cell) => (Some(&**cell), &[][..]),
+            RunSelection::Best(cells) | RunSelection::Worst(cells) => (None, cells.as_slice()),
         };
         one.into_iter().chain(more.iter().map(|(_, cell)| cell))
     }
@@ -66,20 +68,20 @@ impl How {
     #[cfg(unix)]
     pub(crate) fn cells_mut(&mut self) -> impl Iterator<Item = &mut Cell> {
         let (one, more) = match self {
-            How::Plain(cell) => (Some(&mut **cell), &mut [][..]),
-            How::Best(cells) | How::Worst(cells) => (None, cells.as_mut_slice()),
+            RunSelection::Plain(cell) => (Some(&mut **cell), &mut [][..]),
+            RunSelection::Best(cells) | RunSelection::Worst(cells) => (None, cells.as_mut_slice()),
         };
         one.into_iter().chain(more.iter_mut().map(|(_, cell)| cell))
     }
 }
 
-/// All combinations of the values of what varies.
+/// All combinations of the values of the varied parameters.
 fn combinations(experiment: &Experiment, scale: Scale) -> Vec<Vec<(String, String)>> {
     let mut all = vec![Vec::new()];
     for (name, values) in experiment.varied(scale) {
-        let longer = all.iter().flat_map(|begun: &Vec<(String, String)>| {
+        let longer = all.iter().flat_map(|prefix: &Vec<(String, String)>| {
             values.iter().map(move |Text(value)| {
-                let mut longer = begun.clone();
+                let mut longer = prefix.clone();
                 longer.push((name.to_string(), value.clone()));
                 longer
             })
@@ -89,45 +91,45 @@ fn combinations(experiment: &Experiment, scale: Scale) -> Vec<Vec<(String, Strin
     all
 }
 
-/// The points of an experiment, with those policies in addition.
-pub(crate) fn points(experiment: &Experiment, scale: Scale, extra: &[String]) -> Vec<Wanted> {
+/// The points of an experiment, with these additional policies.
+pub(crate) fn points(experiment: &Experiment, scale: Scale, extra: &[String]) -> Vec<PlannedPoint> {
     let mut points = Vec::new();
-    if experiment.kind == Kind::Priorities {
+    if experiment.kind == ExperimentKind::Priorities {
         return points;
     }
-    let extra = extra.iter().map(|policy| Entrant {
+    let extra = extra.iter().map(|policy| Participant {
         name: policy.clone(),
         value: None,
-        is: Is::One(policy.clone()),
+        choice: PolicyChoice::One(policy.clone()),
     });
-    let entrants: Vec<Entrant> = contenders::of(experiment)
+    let participants: Vec<Participant> = contenders::of(experiment)
         .into_iter()
         .chain(extra)
         .collect();
-    for (workload, told) in &experiment.workloads.0 {
-        let Some(trace) = told.get_ref().at(scale) else {
+    for (workload, spec) in &experiment.workloads.0 {
+        let Some(trace) = spec.get_ref().at(scale) else {
             continue;
         };
         for at in combinations(experiment, scale) {
             let seeded = seeded(experiment, scale, &at);
-            let surrounded: Vec<Surrounded> = seeded
+            let configured: Vec<ConfiguredRun> = seeded
                 .iter()
-                .map(|at| Surrounded::new(experiment, scale, &trace, at))
+                .map(|at| ConfiguredRun::new(experiment, scale, &trace, at))
                 .collect();
-            for entrant in &entrants {
-                let mut runs: Vec<How> = surrounded
+            for participant in &participants {
+                let mut runs: Vec<RunSelection> = configured
                     .iter()
-                    .map(|around| around.how(&entrant.is))
+                    .map(|run| run.selection(&participant.choice))
                     .collect();
-                // Where there is no chance, each seed gives the same.
+                // If the run does not depend on the seed, all seeds give the same run.
                 runs.dedup();
-                points.push(Wanted {
-                    place: Place {
+                points.push(PlannedPoint {
+                    place: PointCoordinates {
                         workload: workload.clone(),
                         at: at.clone(),
                     },
-                    policy: entrant.name.clone(),
-                    value: entrant.value.clone(),
+                    policy: participant.name.clone(),
+                    value: participant.value.clone(),
                     runs,
                 });
             }
@@ -136,7 +138,7 @@ pub(crate) fn points(experiment: &Experiment, scale: Scale, extra: &[String]) ->
     points
 }
 
-/// The values of a point with each of the seeds; as they are where there are none.
+/// The values of a point, once with each seed; unchanged if there are no seeds.
 fn seeded(
     experiment: &Experiment,
     scale: Scale,
@@ -153,15 +155,15 @@ fn seeded(
     }
 }
 
-/// What a combination of values comes to.
-struct Surrounded<'a> {
-    surroundings: Surroundings,
+/// The parameters of the simulations for one combination of values.
+struct ConfiguredRun<'a> {
+    config: RunConfig,
     frames: String,
     asymmetry: Option<String>,
     at: &'a [(String, String)],
 }
 
-impl<'a> Surrounded<'a> {
+impl<'a> ConfiguredRun<'a> {
     fn new(
         experiment: &Experiment,
         scale: Scale,
@@ -172,14 +174,14 @@ impl<'a> Surrounded<'a> {
             debug_assert!(Setting::KEYS.contains(&key));
             let varied = at.iter().find(|(name, _)| name == key);
             let varied = varied.map(|(_, value)| value.as_str());
-            let told = varied.or_else(|| experiment.setting(key, scale))?;
-            Some(filled(told, at))
+            let value = varied.or_else(|| experiment.setting(key, scale))?;
+            Some(filled(value, at))
         };
         let or = |key: &str, default: &str| get(key).unwrap_or_else(|| default.into());
         let asymmetry = get("asymmetry");
         let is_constant = |text: &String| text.parse::<f64>().is_ok();
-        Surrounded {
-            surroundings: Surroundings {
+        ConfiguredRun {
+            config: RunConfig {
                 trace: trace.filled(at),
                 device: get("device").filter(|device| device != "none"),
                 changing: asymmetry.clone().filter(|text| !is_constant(text)),
@@ -193,23 +195,23 @@ impl<'a> Surrounded<'a> {
         }
     }
 
-    fn how(&self, is: &Is) -> How {
+    fn selection(&self, choice: &PolicyChoice) -> RunSelection {
         let cells = |several: &[(String, String)]| {
             let cells = several
                 .iter()
                 .map(|(value, policy)| (value.clone(), self.cell(policy)));
             cells.collect()
         };
-        match is {
-            Is::One(policy) => How::Plain(Box::new(self.cell(policy))),
-            Is::BestOf(several) => How::Best(cells(several)),
-            Is::WorstOf(several) => How::Worst(cells(several)),
+        match choice {
+            PolicyChoice::One(policy) => RunSelection::Plain(Box::new(self.cell(policy))),
+            PolicyChoice::BestOf(several) => RunSelection::Best(cells(several)),
+            PolicyChoice::WorstOf(several) => RunSelection::Worst(cells(several)),
         }
     }
 
     fn cell(&self, policy: &str) -> Cell {
         Cell {
-            surroundings: self.surroundings.clone(),
+            config: self.config.clone(),
             policy: filled(policy, self.at),
             frames: self.frames.clone(),
             asymmetry: self.asymmetry.clone(),

@@ -1,49 +1,50 @@
-//! What came of an experiment.
+//! The points of an experiment: its results.
 
 use ebbpool_sim::Moment;
 
 use super::format::{POLICY, WORKLOAD};
 use super::metric::{Metric, Values};
-use super::plan::Place;
+use super::plan::PointCoordinates;
 use super::seeds::Estimate;
 
-/// A policy at a place.
+/// The result of a policy at one combination of workload and parameters.
 #[derive(Clone, Debug)]
 pub(crate) struct Point {
-    pub(crate) place: Place,
-    /// As the experiment calls it.
+    pub(crate) place: PointCoordinates,
+    /// The name of the policy in the experiment.
     pub(crate) policy: String,
-    /// In canonical spelling.
+    /// The policy in canonical spelling.
     pub(crate) spec: String,
     pub(crate) frames: Option<u64>,
-    /// The value that made it the best or the worst of several, or that tells it apart in a group.
+    /// The value of the best or the worst of several policies, or the value that distinguishes a policy in its
+    /// group.
     pub(crate) chosen: Option<String>,
-    /// Over several seeds the means.
+    /// The values; over several seeds their means.
     pub(crate) values: Values,
-    /// Of each seed; of one where there is no chance.
+    /// The values of each seed; a single entry if nothing depends on random numbers.
     pub(crate) runs: Vec<Values>,
-    /// What policies were told at first that a write costs, in page reads.
+    /// The initial cost of a write for the policies, in page reads.
     pub(crate) asymmetry: f64,
-    /// What a read cost at first, in the unit of the moments' bills.
+    /// The initial cost of a read, in the unit of the moments' bills.
     pub(crate) read_cost: f64,
-    /// How it came about, where somebody asks.
+    /// The course over time, if a figure or claim needs it.
     pub(crate) moments: Vec<Moment>,
 }
 
-impl Place {
+impl PointCoordinates {
     /// The value of a dimension.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         if name == WORKLOAD {
             return Some(&self.workload);
         }
-        let found = self.at.iter().find(|(known, _)| known == name);
+        let found = self.at.iter().find(|(key, _)| key == name);
         found.map(|(_, value)| value.as_str())
     }
 
-    /// The place without one dimension: what a curve along it has in common.
-    pub(crate) fn without(&self, name: &str) -> Place {
-        let rest = self.at.iter().filter(|(known, _)| known != name);
-        Place {
+    /// The coordinates without one dimension, which the points of a curve along this dimension share.
+    pub(crate) fn without(&self, name: &str) -> PointCoordinates {
+        let rest = self.at.iter().filter(|(key, _)| key != name);
+        PointCoordinates {
             workload: match name {
                 WORKLOAD => String::new(),
                 _ => self.workload.clone(),
@@ -52,7 +53,7 @@ impl Place {
         }
     }
 
-    /// In words: `TPC-C, frames 3%`.
+    /// The coordinates in words: `TPC-C, frames 3%`.
     pub(crate) fn says(&self) -> String {
         let workload = Some(self.workload.clone()).filter(|name| !name.is_empty());
         let at = self
@@ -82,12 +83,12 @@ impl Point {
         self.runs.iter().map(value).collect()
     }
 
-    /// Half of the confidence interval of a metric's mean, where it depends on chance.
+    /// Half of the confidence interval of a metric's mean, if the metric depends on random numbers.
     pub(crate) fn half_width(&self, metric: Metric) -> Option<f64> {
         Estimate::of(&self.samples(metric)?)?.half_width
     }
 
-    /// What `compare` makes of this point's value and that of another, seed by seed.
+    /// The results of `compare` on this point's value and that of another, seed by seed.
     pub(crate) fn compared(
         &self,
         other: &Point,
@@ -108,7 +109,7 @@ impl Point {
     }
 }
 
-/// The means of what several seeds measured, of each metric that all have.
+/// The means over several seeds, for each metric that all seeds have.
 pub(crate) fn means(runs: &[Values]) -> Values {
     let [first, rest @ ..] = runs else {
         return Values::new();

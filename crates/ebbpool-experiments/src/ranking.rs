@@ -1,33 +1,33 @@
-//! Policies in order: what each costs on the whole if it is taken everywhere.
+//! Ranks policies by their total cost if one policy is used everywhere.
 
 use serde::Serialize;
 
 use super::contenders;
 use super::format::{Experiment, Ranking};
 use super::metric::Metric;
-use super::plan::Place;
+use super::plan::PointCoordinates;
 use super::point::Point;
 use super::seeds::{self, Estimate, geometric_mean};
 use super::study::ExperimentResult;
 
-/// A ranking with what came of it, the best first.
+/// The table of a ranking, with the best policy first.
 #[derive(Clone, Debug, Serialize)]
-pub struct Ranked {
+pub struct RankingTable {
     pub(crate) title: Option<String>,
     pub(crate) ratio_to: String,
     pub(crate) metric: Metric,
-    /// What there is a column for each value of, and the values.
+    /// The parameter with a column for each of its values, and these values.
     columns: Option<(String, Vec<String>)>,
-    rows: Vec<Row>,
+    rows: Vec<RankingRow>,
 }
 
-/// Ratios to what all are compared with; less is better.
+/// The ratios of a policy to the reference policy; less is better.
 #[derive(Clone, Debug, Serialize)]
-struct Row {
+struct RankingRow {
     policy: String,
     points: usize,
     geometric_mean: f64,
-    /// Half of its 95 % confidence interval, where something depends on chance.
+    /// Half of its 95 % confidence interval, if a figure depends on random numbers.
     geometric_mean_ci95: Option<f64>,
     worst: f64,
     worst_at: String,
@@ -35,7 +35,7 @@ struct Row {
     of_columns: Vec<Option<f64>>,
 }
 
-/// By how many times one value is worse than another.
+/// The factor by which one value is worse than another.
 pub(crate) fn times_worse(metric: Metric) -> impl Fn(f64, f64) -> f64 {
     move |value, other| match metric.more_is_better() {
         true => other / value,
@@ -43,14 +43,18 @@ pub(crate) fn times_worse(metric: Metric) -> impl Fn(f64, f64) -> f64 {
     }
 }
 
-/// Ranks the policies; nothing if there is nothing to compare.
-pub(crate) fn rank(experiment: &Experiment, ranking: &Ranking, points: &[Point]) -> Option<Ranked> {
+/// Ranks the policies; `None` if there is nothing to compare.
+pub(crate) fn rank(
+    experiment: &Experiment,
+    ranking: &Ranking,
+    points: &[Point],
+) -> Option<RankingTable> {
     let metric = ranking.metric.unwrap_or(experiment.metric);
     let base: Vec<&Point> = of_policy(points, &ranking.ratio_to).collect();
-    let wanted = contenders::expanded(experiment, &ranking.policies);
+    let selected = contenders::expanded(experiment, &ranking.policies);
     let mut policies: Vec<&str> = Vec::new();
     for point in points {
-        let shown = wanted.is_empty() || wanted.contains(&point.policy);
+        let shown = selected.is_empty() || selected.contains(&point.policy);
         let is_base = point.policy == ranking.ratio_to;
         if shown && !is_base && !policies.contains(&point.policy.as_str()) {
             policies.push(&point.policy);
@@ -59,7 +63,7 @@ pub(crate) fn rank(experiment: &Experiment, ranking: &Ranking, points: &[Point])
     let columns = ranking.columns.as_ref().map(|name| {
         let mut values: Vec<String> = Vec::new();
         for value in base.iter().filter_map(|point| point.get(name)) {
-            if !values.iter().any(|known| known == value) {
+            if !values.iter().any(|listed| listed == value) {
                 values.push(value.to_string());
             }
         }
@@ -69,9 +73,9 @@ pub(crate) fn rank(experiment: &Experiment, ranking: &Ranking, points: &[Point])
         let ratios = ratios(points, policy, &base, metric);
         row(policy, &ratios, columns.as_ref())
     });
-    let mut rows: Vec<Row> = rows.collect();
+    let mut rows: Vec<RankingRow> = rows.collect();
     rows.sort_by(|a, b| a.geometric_mean.total_cmp(&b.geometric_mean));
-    (!rows.is_empty()).then(|| Ranked {
+    (!rows.is_empty()).then(|| RankingTable {
         title: ranking.title.clone(),
         ratio_to: ranking.ratio_to.clone(),
         metric,
@@ -84,8 +88,8 @@ fn of_policy<'a>(points: &'a [Point], policy: &str) -> impl Iterator<Item = &'a 
     points.iter().filter(move |point| point.policy == policy)
 }
 
-/// A ratio for each seed, and where.
-type Ratios<'a> = (Vec<f64>, &'a Place);
+/// A ratio for each seed, and its coordinates.
+type Ratios<'a> = (Vec<f64>, &'a PointCoordinates);
 
 fn ratios<'a>(
     points: &'a [Point],
@@ -101,7 +105,11 @@ fn ratios<'a>(
     of_policy(points, policy).filter_map(ratio).collect()
 }
 
-fn row(policy: &str, ratios: &[Ratios], columns: Option<&(String, Vec<String>)>) -> Option<Row> {
+fn row(
+    policy: &str,
+    ratios: &[Ratios],
+    columns: Option<&(String, Vec<String>)>,
+) -> Option<RankingRow> {
     let of_all = geometric_mean(ratios.iter().map(|(samples, _)| samples.as_slice()))?;
     let mean = |(samples, place): &Ratios| Some((Estimate::of(samples)?.mean, place.says()));
     let worst = ratios.iter().filter_map(mean);
@@ -117,7 +125,7 @@ fn row(policy: &str, ratios: &[Ratios], columns: Option<&(String, Vec<String>)>)
         let means = values.iter().map(|value| of_column(name, value));
         means.collect()
     });
-    Some(Row {
+    Some(RankingRow {
         policy: policy.into(),
         points: ratios.len(),
         geometric_mean: of_all.mean,
@@ -129,18 +137,20 @@ fn row(policy: &str, ratios: &[Ratios], columns: Option<&(String, Vec<String>)>)
 }
 
 /// All rankings, each with its experiment.
-pub fn of_all(all: &[ExperimentResult]) -> impl Iterator<Item = (&ExperimentResult, &Ranked)> {
+pub fn of_all(
+    all: &[ExperimentResult],
+) -> impl Iterator<Item = (&ExperimentResult, &RankingTable)> {
     let rankings = |done| ExperimentResult::rankings(done).map(move |ranked| (done, ranked));
     all.iter().flat_map(rankings)
 }
 
-/// What stands above a ranking.
-pub fn heading(done: &ExperimentResult, ranked: &Ranked) -> String {
+/// The heading of a ranking.
+pub fn heading(done: &ExperimentResult, ranked: &RankingTable) -> String {
     let title = ranked.title.as_deref().unwrap_or(&done.experiment.title);
     format!("{}: {title}", done.experiment.id())
 }
 
-impl Ranked {
+impl RankingTable {
     /// The heads of the columns.
     pub fn heads(&self) -> Vec<String> {
         let mut heads = vec![
@@ -161,11 +171,11 @@ impl Ranked {
     /// The cells of each row.
     pub fn cells(&self) -> Vec<Vec<String>> {
         let ratio = |value: f64| format!("{value:.3}");
-        let row = |row: &Row| {
+        let row = |row: &RankingRow| {
             let mean = format!(
                 "{}{} ({})",
                 ratio(row.geometric_mean),
-                seeds::around(row.geometric_mean_ci95),
+                seeds::interval_text(row.geometric_mean_ci95),
                 ratio(row.worst)
             );
             let columns = row.of_columns.iter().map(|mean| mean.map(ratio));
@@ -176,7 +186,7 @@ impl Ranked {
         self.rows.iter().map(row).collect()
     }
 
-    /// For machines.
+    /// The ranking as CSV.
     pub(crate) fn as_csv(&self) -> Result<Vec<u8>, csv::Error> {
         let mut csv = csv::Writer::from_writer(Vec::new());
         let fixed = [
@@ -243,7 +253,7 @@ best = { policy = "best" }
             .map(|cost| Values::from([(Metric::Cost, *cost)]))
             .collect();
         Point {
-            place: Place {
+            place: PointCoordinates {
                 workload: workload.into(),
                 at: Vec::new(),
             },
@@ -260,7 +270,7 @@ best = { policy = "best" }
     }
 
     #[test]
-    fn the_best_on_the_whole_is_first_with_its_worst_place() {
+    fn the_policy_with_the_least_mean_is_first_with_its_worst_point() {
         let experiment = Experiment::parse(FILE, "test.toml").unwrap_or_else(|e| panic!("{e}"));
         let ranking = experiment.rankings().next().expect("a ranking");
         let points = [

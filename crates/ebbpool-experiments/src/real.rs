@@ -1,4 +1,4 @@
-//! Experiments on a real file or block device, in the place of device models.
+//! Runs experiments on a real file or block device, which replaces the device models.
 
 use std::path::Path;
 
@@ -8,28 +8,28 @@ use ebbpool_lab::{Lab, MemorySize, PolicySelection, Settings};
 use super::format::{Experiment, Scale};
 use super::metric::{Metric, Values};
 use super::ordered::Text;
-use super::plan::{Cell, Surroundings};
-use super::runner::{self, Measured, Runner};
+use super::plan::{Cell, RunConfig};
+use super::runner::{self, CellResult, Runner};
 use crate::error::ExperimentError;
 
-/// How a device that is a file begins.
+/// The prefix of a device that is a file.
 const PREFIX: &str = "file:";
 
-/// What a quick run replays of a trace at most: a real device takes its time.
+/// The most references that a quick run replays, because a real device takes real time.
 const QUICK_REFERENCES: u64 = 100_000;
 
-/// Puts the file in the place of all devices of the experiment. Claims about one of them go; false
-/// if there is none.
-pub(super) fn put(experiment: &mut Experiment, file: &Path) -> bool {
+/// Replaces all devices of the experiment by the file, and removes the claims about single devices.
+/// Returns false if the experiment has no device.
+pub(super) fn replace_devices(experiment: &mut Experiment, file: &Path) -> bool {
     let device = Text(format!("{PREFIX}{}", file.display()));
-    let mut had_one = experiment.setting.device.is_some();
+    let mut has_device = experiment.setting.device.is_some();
     for setting in [&mut experiment.setting, &mut experiment.full.setting] {
         setting.device = setting.device.take().map(|_| device.clone());
     }
     for vary in [&mut experiment.vary, &mut experiment.full.vary] {
         for (_, values) in vary.0.iter_mut().filter(|(name, _)| name == "device") {
             *values.get_mut() = vec![device.clone()];
-            had_one = true;
+            has_device = true;
         }
     }
     let before = experiment.claim.len();
@@ -39,32 +39,32 @@ pub(super) fn put(experiment: &mut Experiment, file: &Path) -> bool {
         let along = check.as_ref().and_then(|check| check.along());
         claim.at.get("device").is_none() && along != Some("device")
     });
-    let left_out = before - experiment.claim.len();
+    let removed = before - experiment.claim.len();
     let mut note = format!(
-        "In the place of the devices: {}, its pages fixed by one thread through the pool; times are real, computing included. Why a result differs from the paper's is told of the device models.",
+        "The devices are replaced by {}, whose pages one thread fixes through the pool; times are real and include computing. Explanations of differences from the paper refer to the device models.",
         file.display()
     );
-    if left_out > 0 {
+    if removed > 0 {
         note.push_str(&format!(
-            " Claims about one device are left out: {left_out}."
+            " Claims about single devices are omitted: {removed}."
         ));
     }
     experiment.note = Some(match experiment.note.take() {
-        Some(told) => format!("{note}\n{told}"),
+        Some(original) => format!("{note}\n{original}"),
         None => note,
     });
-    had_one
+    has_device
 }
 
-/// The file that is a device's place, if it is one.
-pub(super) fn file_of(around: &Surroundings) -> Option<&str> {
-    around.device.as_deref()?.strip_prefix(PREFIX)
+/// The file that replaces the device, if there is one.
+pub(super) fn file_of(config: &RunConfig) -> Option<&str> {
+    config.device.as_deref()?.strip_prefix(PREFIX)
 }
 
 /// Shortens the trace of a quick run.
 pub(super) fn shorten(cell: &mut Cell, scale: Scale) {
     if scale == Scale::Quick {
-        let limit = &mut cell.surroundings.trace.limit;
+        let limit = &mut cell.config.trace.limit;
         *limit = Some(limit.map_or(QUICK_REFERENCES, |limit| limit.min(QUICK_REFERENCES)));
     }
 }
@@ -73,14 +73,14 @@ pub(super) fn shorten(cell: &mut Cell, scale: Scale) {
 ///
 /// # Errors
 ///
-/// As `ebbpool replay`.
+/// The errors of `ebbpool replay`.
 pub(super) fn measure(
     runner: &Runner,
     cell: &Cell,
     file: &str,
     source: &ebbpool_trace::Source,
-) -> Result<Measured, ExperimentError> {
-    let around = &cell.surroundings;
+) -> Result<CellResult, ExperimentError> {
+    let config = &cell.config;
     let size = cell.frames.parse::<MemorySize>();
     let size = size.map_err(|error| ExperimentError::Invalid(error.to_string()))?;
     let request = ReplayRequest {
@@ -88,23 +88,23 @@ pub(super) fn measure(
             create: true,
             ..ReplayFile::existing(file)
         }),
-        warmup: runner::warmup(&around.warmup)?,
-        at_end: runner::at_end(&around.at_end)?,
-        cluster_size: runner::cluster_size(&around.cluster_size)?,
+        warmup: runner::warmup(&config.warmup)?,
+        at_end: runner::at_end(&config.at_end)?,
+        cluster_size: runner::cluster_size(&config.cluster_size)?,
         ..ReplayRequest::new(PolicySelection::one(&cell.policy), size)
     };
     let lab = Lab::new(Settings::default(), runner.events);
     let study = lab.replay(source, &request, &ReplayOutputs::default())?;
     let Some(replayed) = study.into_result()?.into_iter().next() else {
-        return Ok(Measured::default());
+        return Ok(CellResult::default());
     };
-    Ok(Measured {
+    Ok(CellResult {
         values: values(&replayed),
         spec: replayed.result.policy.clone(),
         frames: replayed.result.frames,
         asymmetry: replayed.result.asymmetry.0,
         read_cost: 1.0,
-        ..Measured::default()
+        ..CellResult::default()
     })
 }
 
@@ -140,9 +140,9 @@ fn values(replayed: &ReplayResult) -> Values {
             Some(writes / record.cluster_switches as f64),
         ),
     ];
-    let known = all.into_iter().filter_map(|(metric, value)| {
+    let finite = all.into_iter().filter_map(|(metric, value)| {
         let value = value.filter(|value| value.is_finite())?;
         Some((metric, value))
     });
-    known.collect()
+    finite.collect()
 }

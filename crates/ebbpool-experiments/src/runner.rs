@@ -1,6 +1,6 @@
-//! Runs simulations in as few passes as will do, and keeps their results.
+//! Runs simulations in as few passes as possible, and stores their results.
 
-use std::cell::{Cell as Shared, RefCell};
+use std::cell::{Cell as Counter, RefCell};
 use std::collections::HashMap;
 use std::time::Instant;
 
@@ -20,51 +20,51 @@ use super::listener::Listener;
 use super::lower::{self, LOWER_BOUND};
 use super::metric::{Metric, Values};
 use super::optimum;
-use super::plan::{Cell, Surroundings};
+use super::plan::{Cell, RunConfig};
 #[cfg(unix)]
 use super::real;
 use super::traces::Traces;
 use crate::error::ExperimentError;
 
-/// In the place of a policy: the cheapest schedule that there is.
+/// The name of the pseudo-policy for the cheapest of all schedules.
 pub(crate) const OPTIMUM: &str = "optimum";
 
-/// True of what stands in the place of a policy and is none.
-pub(crate) fn stands_for(policy: &str) -> bool {
+/// True for a name that takes the place of a policy and is none.
+pub(crate) fn is_pseudo_policy(policy: &str) -> bool {
     [OPTIMUM, LOWER_BOUND].contains(&policy)
 }
 
-/// What one simulation came to.
+/// The result of one simulation.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Measured {
+pub(crate) struct CellResult {
     pub(crate) values: Values,
     pub(crate) moments: Vec<Moment>,
     pub(crate) spec: String,
     pub(crate) frames: u64,
-    /// What policies were told at first that a write costs, in page reads.
+    /// The initial cost of a write for the policies, in page reads.
     pub(crate) asymmetry: f64,
-    /// What a read cost at first, in the unit of the moments' bills.
+    /// The initial cost of a read, in the unit of the moments' bills.
     pub(crate) read_cost: f64,
-    /// Why its figures are of a part of the trace only.
+    /// Why the device failed, so that the figures cover a part of the trace only.
     pub(crate) failed: Option<String>,
 }
 
-/// Where simulations are run.
+/// Runs simulations and counts their results.
 pub(crate) struct Runner<'a> {
     pub(crate) traces: Traces,
     pub(crate) settings: &'a Settings,
     pub(crate) events: &'a dyn Listener,
-    /// Called with the references simulated since it was called last, all cells together.
+    /// Called with the number of references simulated since the last call, over all cells.
     pub(crate) advance: &'a (dyn Fn(f64) + Sync),
-    /// How many results were known.
-    pub(crate) known: Shared<u64>,
-    pub(crate) computed: Shared<u64>,
+    /// The number of results from the store.
+    pub(crate) stored: Counter<u64>,
+    pub(crate) computed: Counter<u64>,
     notes: RefCell<Vec<String>>,
 }
 
-/// Cells that go through a trace together.
-pub(crate) struct Group {
-    pub(crate) surroundings: Surroundings,
+/// Cells that run in one pass over a trace.
+pub(crate) struct CellGroup {
+    pub(crate) config: RunConfig,
     policies: Vec<String>,
     pub(crate) frames: Vec<String>,
     pub(crate) asymmetries: Vec<Option<String>>,
@@ -81,13 +81,13 @@ impl<'a> Runner<'a> {
             settings,
             events,
             advance,
-            known: Shared::new(0),
-            computed: Shared::new(0),
+            stored: Counter::new(0),
+            computed: Counter::new(0),
             notes: RefCell::default(),
         }
     }
 
-    /// What there was to note since this was asked last.
+    /// The notes since the last call.
     pub(crate) fn take_notes(&self) -> Vec<String> {
         std::mem::take(&mut self.notes.borrow_mut())
     }
@@ -104,7 +104,7 @@ impl<'a> Runner<'a> {
         self.settings.threads.unwrap_or_else(cores)
     }
 
-    /// Where results over a trace are kept.
+    /// The store for the results over a trace.
     pub(crate) fn store(&self, source: &Source) -> Box<dyn Store> {
         let directory = self.settings.results.as_ref();
         match directory.and_then(|directory| directory.of_trace(source)) {
@@ -113,11 +113,11 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// How many references all cells together serve, roughly.
+    /// The approximate number of references over all cells.
     pub(crate) fn work(&self, cells: &[Cell]) -> Result<f64, ExperimentError> {
         let mut work = 0.0;
         for group in groups(cells) {
-            let source = self.traces.source(&group.surroundings.trace)?;
+            let source = self.traces.source(&group.config.trace)?;
             let passes = match group.policies == [LOWER_BOUND] {
                 true => lower::PASSES,
                 false => 1.0,
@@ -127,22 +127,22 @@ impl<'a> Runner<'a> {
         Ok(work)
     }
 
-    /// References of a trace, or a guess where it does not tell.
+    /// The number of references of a trace, or a guess if the trace does not state it.
     fn references(&self, source: &Source) -> Result<f64, ExperimentError> {
         const GUESS: u64 = 1_000_000;
         Ok(source.open()?.references().unwrap_or(GUESS) as f64)
     }
 
-    /// Runs the cells that are not known.
+    /// Runs the cells whose results are not stored, and returns the results of all.
     pub(crate) fn run(
         &self,
         cells: &[Cell],
         time_lines: bool,
-    ) -> Result<HashMap<Cell, Measured>, ExperimentError> {
+    ) -> Result<HashMap<Cell, CellResult>, ExperimentError> {
         let mut measured = HashMap::new();
         for group in groups(cells) {
             #[cfg(unix)]
-            if let Some(file) = real::file_of(&group.surroundings) {
+            if let Some(file) = real::file_of(&group.config) {
                 self.run_on_file(&group, file, &mut measured)?;
                 continue;
             }
@@ -159,19 +159,19 @@ impl<'a> Runner<'a> {
 
     fn run_group(
         &self,
-        group: &Group,
+        group: &CellGroup,
         time_lines: bool,
-        measured: &mut HashMap<Cell, Measured>,
+        measured: &mut HashMap<Cell, CellResult>,
     ) -> Result<(), ExperimentError> {
-        let around = &group.surroundings;
-        let source = self.traces.source(&around.trace)?;
+        let config = &group.config;
+        let source = self.traces.source(&config.trace)?;
         let metadata = source.open()?.metadata().clone();
-        let charges = group
+        let pricings = group
             .asymmetries
             .iter()
-            .map(|asymmetry| pricing_of(around, asymmetry.as_deref(), &metadata))
+            .map(|asymmetry| pricing_of(config, asymmetry.as_deref(), &metadata))
             .collect::<Result<Vec<_>, _>>()?;
-        let Some(first) = charges.first() else {
+        let Some(first) = pricings.first() else {
             return Ok(());
         };
         let specs = group
@@ -186,9 +186,9 @@ impl<'a> Runner<'a> {
                 .iter()
                 .map(|text| size(text))
                 .collect::<Result<_, _>>()?,
-            asymmetries: charges.iter().map(|charge| charge.asymmetry).collect(),
-            warmup: warmup(&around.warmup)?,
-            options: self.options(around)?,
+            asymmetries: pricings.iter().map(|pricing| pricing.asymmetry).collect(),
+            warmup: warmup(&config.warmup)?,
+            options: self.options(config)?,
             time_lines,
             device: first.device.clone(),
         };
@@ -200,7 +200,7 @@ impl<'a> Runner<'a> {
             ..
         } = swept;
         for row in rows {
-            let charge = &charges[row.asymmetry];
+            let pricing = &pricings[row.asymmetry];
             let of_trace = TraceSummary {
                 label: source.label(),
                 metadata: &resolved.metadata,
@@ -208,7 +208,7 @@ impl<'a> Runner<'a> {
                 warmup: resolved.warmup,
             };
             let spec = specs[row.policy].to_string();
-            let result = self::measured(&of_trace, &spec, charge, &row);
+            let result = self::measured(&of_trace, &spec, pricing, &row);
             if let Some(failed) = &result.failed {
                 self.note(format!(
                     "{spec} with {} frames: {failed}; its figures end there",
@@ -216,7 +216,7 @@ impl<'a> Runner<'a> {
                 ));
             }
             let cell = Cell {
-                surroundings: around.clone(),
+                config: config.clone(),
                 policy: group.policies[row.policy].clone(),
                 frames: group.frames[row.size].clone(),
                 asymmetry: group.asymmetries[row.asymmetry].clone(),
@@ -226,15 +226,15 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// On a real file, one after the other; what such a run measures is not kept for the next.
+    /// Runs the cells one after the other on a real file. Such measurements are not stored.
     #[cfg(unix)]
     fn run_on_file(
         &self,
-        group: &Group,
+        group: &CellGroup,
         file: &str,
-        measured: &mut HashMap<Cell, Measured>,
+        measured: &mut HashMap<Cell, CellResult>,
     ) -> Result<(), ExperimentError> {
-        let source = self.traces.source(&group.surroundings.trace)?;
+        let source = self.traces.source(&group.config.trace)?;
         for cell in group.all() {
             let result = real::measure(self, &cell, file, &source)?;
             measured.insert(cell, result);
@@ -244,8 +244,8 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Tells how far work of that size has come, by the share that is done.
-    pub(crate) fn telling(&self, work: f64) -> impl Fn(f64) + Sync {
+    /// A callback that takes the finished share of work of this size and reports the progress.
+    pub(crate) fn progress_report(&self, work: f64) -> impl Fn(f64) + Sync {
         let advance = self.advance;
         let done = std::sync::Mutex::new(0.0);
         move |share: f64| {
@@ -264,7 +264,7 @@ impl<'a> Runner<'a> {
         cells: usize,
     ) -> Result<Swept, ExperimentError> {
         let store = self.store(source);
-        let report = self.telling(self.references(source)? * cells as f64);
+        let report = self.progress_report(self.references(source)? * cells as f64);
         let progress = Progress {
             report: &report,
             stop: self.events.stop(),
@@ -275,41 +275,41 @@ impl<'a> Runner<'a> {
         }
         report(1.0);
         let rows = swept.rows.len();
-        self.known.set(self.known.get() + swept.from_store as u64);
+        self.stored.set(self.stored.get() + swept.from_store as u64);
         let computed = rows - swept.from_store.min(rows);
         self.computed.set(self.computed.get() + computed as u64);
         Ok(swept)
     }
 
-    pub(crate) fn options(&self, around: &Surroundings) -> Result<Options, ExperimentError> {
+    pub(crate) fn options(&self, config: &RunConfig) -> Result<Options, ExperimentError> {
         Ok(Options {
-            at_end: at_end(&around.at_end)?,
-            cluster_size: cluster_size(&around.cluster_size)?,
+            at_end: at_end(&config.at_end)?,
+            cluster_size: cluster_size(&config.cluster_size)?,
             threads: self.threads(),
             ..Options::default()
         })
     }
 
-    /// Runs each cell once more, alone and on one thread, and notes the time it takes.
+    /// Runs each cell once more, alone and on one thread, and adds its computing time to the results.
     pub(crate) fn time(
         &self,
-        measured: &mut HashMap<Cell, Measured>,
+        measured: &mut HashMap<Cell, CellResult>,
     ) -> Result<(), ExperimentError> {
         let progress = Progress {
             report: &|_| {},
             stop: self.events.stop(),
         };
         for (cell, result) in measured {
-            if stands_for(&cell.policy) {
+            if is_pseudo_policy(&cell.policy) {
                 continue;
             }
-            let around = &cell.surroundings;
+            let config = &cell.config;
             #[cfg(unix)]
-            if real::file_of(around).is_some() {
-                // Its time has the computing in it.
+            if real::file_of(config).is_some() {
+                // The time on a real file already includes computing.
                 continue;
             }
-            let source = self.traces.source(&around.trace)?;
+            let source = self.traces.source(&config.trace)?;
             let sim_cell = SimCell {
                 policy: result.spec.parse()?,
                 frames: result.frames,
@@ -317,7 +317,7 @@ impl<'a> Runner<'a> {
             };
             let options = Options {
                 threads: 1,
-                ..self.options(around)?
+                ..self.options(config)?
             };
             let start = Instant::now();
             let (_, facts, NoObserver) =
@@ -332,20 +332,20 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// The cheapest schedules, by trying all.
+    /// Finds the cheapest schedules by trying all.
     fn run_optimum(
         &self,
-        group: &Group,
-        measured: &mut HashMap<Cell, Measured>,
+        group: &CellGroup,
+        measured: &mut HashMap<Cell, CellResult>,
     ) -> Result<(), ExperimentError> {
-        let around = &group.surroundings;
-        let source = self.traces.source(&around.trace)?;
+        let config = &group.config;
+        let source = self.traces.source(&config.trace)?;
         let references = references_of(&source)?;
         let resolved = self.resolved(group, &source)?;
-        for (frames_told, &frames) in group.frames.iter().zip(&resolved.frames) {
-            for asymmetry_told in &group.asymmetries {
+        for (frames_text, &frames) in group.frames.iter().zip(&resolved.frames) {
+            for asymmetry_text in &group.asymmetries {
                 let asymmetry =
-                    pricing_of(around, asymmetry_told.as_deref(), &resolved.metadata)?.asymmetry;
+                    pricing_of(config, asymmetry_text.as_deref(), &resolved.metadata)?.asymmetry;
                 let skipped = usize::try_from(resolved.warmup).unwrap_or(usize::MAX);
                 let bill = optimum::cheapest(
                     &references,
@@ -355,7 +355,7 @@ impl<'a> Runner<'a> {
                 );
                 let Some(bill) = bill else {
                     return Err(ExperimentError::Invalid(format!(
-                        "the optimum is found by trying all schedules, and {} has too many; leave 'optimum' out, or take a trace of at most {} references",
+                        "the optimum needs a trial of all schedules, and {} has too many; omit 'optimum', or use a trace of at most {} references",
                         source.label(),
                         optimum::MOST_REFERENCES
                     )));
@@ -372,32 +372,32 @@ impl<'a> Runner<'a> {
                     ),
                 ]);
                 let cell = Cell {
-                    surroundings: around.clone(),
+                    config: config.clone(),
                     policy: OPTIMUM.into(),
-                    frames: frames_told.clone(),
-                    asymmetry: asymmetry_told.clone(),
+                    frames: frames_text.clone(),
+                    asymmetry: asymmetry_text.clone(),
                 };
-                let found = Measured {
+                let result = CellResult {
                     values,
                     spec: OPTIMUM.into(),
                     frames,
                     asymmetry: asymmetry.ratio(),
                     read_cost: 1.0,
-                    ..Measured::default()
+                    ..CellResult::default()
                 };
-                measured.insert(cell, found);
+                measured.insert(cell, result);
             }
         }
         Ok(())
     }
 
-    /// What shares of frames and of the warm-up come to.
+    /// The frames and the warm-up of a group as numbers, and the trace's metadata.
     pub(crate) fn resolved(
         &self,
-        group: &Group,
+        group: &CellGroup,
         source: &Source,
     ) -> Result<Resolved, ExperimentError> {
-        let around = &group.surroundings;
+        let config = &group.config;
         let sweep = Sweep {
             policies: Vec::new(),
             sizes: group
@@ -406,8 +406,8 @@ impl<'a> Runner<'a> {
                 .map(|text| size(text))
                 .collect::<Result<_, _>>()?,
             asymmetries: Vec::new(),
-            warmup: warmup(&around.warmup)?,
-            options: self.options(around)?,
+            warmup: warmup(&config.warmup)?,
+            options: self.options(config)?,
             time_lines: false,
             device: None,
         };
@@ -415,18 +415,18 @@ impl<'a> Runner<'a> {
     }
 }
 
-impl Group {
+impl CellGroup {
     fn cells(&self) -> usize {
         self.policies.len() * self.frames.len() * self.asymmetries.len()
     }
 
-    /// Every one.
+    /// All cells of the group.
     #[cfg(unix)]
     fn all(&self) -> impl Iterator<Item = Cell> {
         self.policies.iter().flat_map(move |policy| {
             self.frames.iter().flat_map(move |frames| {
                 self.asymmetries.iter().map(move |asymmetry| Cell {
-                    surroundings: self.surroundings.clone(),
+                    config: self.config.clone(),
                     policy: policy.clone(),
                     frames: frames.clone(),
                     asymmetry: asymmetry.clone(),
@@ -435,10 +435,10 @@ impl Group {
         })
     }
 
-    /// A cell's own.
+    /// The group of a single cell.
     pub(crate) fn of(cell: &Cell) -> Self {
-        Group {
-            surroundings: cell.surroundings.clone(),
+        CellGroup {
+            config: cell.config.clone(),
             policies: vec![cell.policy.clone()],
             frames: vec![cell.frames.clone()],
             asymmetries: vec![cell.asymmetry.clone()],
@@ -466,26 +466,27 @@ fn push_new<T: PartialEq + Clone>(all: &mut Vec<T>, one: &T) {
     }
 }
 
-/// The cells as grids: policies with the same surroundings, sizes and asymmetries together, in the
-/// order in which they come first.
-fn groups(cells: &[Cell]) -> Vec<Group> {
-    let mut of_policies: Vec<Group> = Vec::new();
-    let mut place: HashMap<(&Surroundings, &str), usize> = HashMap::new();
+/// Groups the cells into grids: policies with the same config, sizes and asymmetries form one group. The
+/// order is that of the first cell of each group.
+fn groups(cells: &[Cell]) -> Vec<CellGroup> {
+    let mut of_policies: Vec<CellGroup> = Vec::new();
+    let mut group_of: HashMap<(&RunConfig, &str), usize> = HashMap::new();
     for cell in cells {
-        let key = (&cell.surroundings, cell.policy.as_str());
-        let at = *place.entry(key).or_insert(of_policies.len());
+        let key = (&cell.config, cell.policy.as_str());
+        let at = *group_of.entry(key).or_insert(of_policies.len());
         if at == of_policies.len() {
-            of_policies.push(Group::of(cell));
+            of_policies.push(CellGroup::of(cell));
         } else {
             push_new(&mut of_policies[at].frames, &cell.frames);
             push_new(&mut of_policies[at].asymmetries, &cell.asymmetry);
         }
     }
-    let mut groups: Vec<Group> = Vec::new();
+    let mut groups: Vec<CellGroup> = Vec::new();
     for group in of_policies {
-        let alone = |group: &Group| group.policies.iter().any(|policy| stands_for(policy));
+        let alone =
+            |group: &CellGroup| group.policies.iter().any(|policy| is_pseudo_policy(policy));
         let same = groups.iter_mut().find(|other| {
-            other.surroundings == group.surroundings
+            other.config == group.config
                 && other.frames == group.frames
                 && other.asymmetries == group.asymmetries
                 && !alone(&group)
@@ -499,23 +500,23 @@ fn groups(cells: &[Cell]) -> Vec<Group> {
     groups
 }
 
-/// Whom the cells of those surroundings pay.
+/// The pricing of the cells with this config.
 pub(crate) fn pricing_of(
-    around: &Surroundings,
+    config: &RunConfig,
     asymmetry: Option<&str>,
     trace: &ebbpool_trace::Metadata,
 ) -> Result<Pricing, ExperimentError> {
-    // A device has an asymmetry of its own.
-    let told = match (&around.changing, &around.device) {
+    // A device has its own asymmetry.
+    let text = match (&config.changing, &config.device) {
         (Some(changing), _) => Some(changing.as_str()),
         (None, Some(_)) => None,
         (None, None) => asymmetry,
     };
-    let spec = told
+    let spec = text
         .map(|text| text.parse::<AsymmetrySpec>())
         .transpose()
         .map_err(|error| ExperimentError::Invalid(error.to_string()))?;
-    let request = PricingRequest::new(spec, around.device.as_deref())?;
+    let request = PricingRequest::new(spec, config.device.as_deref())?;
     let pricing = Pricing::new(&request, trace)?;
     Ok(pricing)
 }
@@ -528,8 +529,11 @@ pub(crate) fn size(text: &str) -> Result<Size, ExperimentError> {
 
 pub(crate) fn cluster_size(text: &str) -> Result<u64, ExperimentError> {
     let size = text.parse().ok().filter(|&size| size > 0);
-    let wrong =
-        || ExperimentError::Invalid(format!("'{text}' is no cluster-size; give pages from 1 up"));
+    let wrong = || {
+        ExperimentError::Invalid(format!(
+            "'{text}' is not a cluster-size; give a number of pages, at least 1"
+        ))
+    };
     size.ok_or_else(wrong)
 }
 
@@ -538,7 +542,7 @@ pub(crate) fn at_end(text: &str) -> Result<AtEnd, ExperimentError> {
         "free" => Ok(AtEnd::Free),
         "flush" => Ok(AtEnd::Flush),
         _ => Err(ExperimentError::Invalid(format!(
-            "at-end is '{text}', and must be free or flush"
+            "at-end is '{text}', but must be free or flush"
         ))),
     }
 }
@@ -547,8 +551,8 @@ pub(crate) fn warmup(text: &str) -> Result<Warmup, ExperimentError> {
     parse_warmup(text).map_err(|error| ExperimentError::Invalid(error.to_string()))
 }
 
-/// A row's figures.
-fn measured(trace: &TraceSummary, spec: &str, pricing: &Pricing, row: &Row) -> Measured {
+/// The result of a cell from a row of the sweep.
+fn measured(trace: &TraceSummary, spec: &str, pricing: &Pricing, row: &Row) -> CellResult {
     let asymmetry = pricing.asymmetry;
     let mut result = RunResult::new(trace, spec.into(), row.frames, asymmetry, &row.counts);
     if let Some(device) = &row.device {
@@ -569,7 +573,7 @@ fn measured(trace: &TraceSummary, spec: &str, pricing: &Pricing, row: &Row) -> M
     if let Some(device) = &row.device {
         put_device(device, result.writes as f64, &mut put);
     }
-    Measured {
+    CellResult {
         values,
         moments,
         spec: spec.into(),
@@ -628,7 +632,7 @@ fn put_device(device: &DeviceOutcome, writes: f64, put: &mut impl FnMut(Metric, 
     put(Metric::WriteAmplification, amplification);
 }
 
-/// The mean; nothing if one is missing, or all are.
+/// The mean; `None` without values, or if one is missing.
 fn mean(values: impl Iterator<Item = Option<u64>>) -> Option<f64> {
     let values: Vec<u64> = values.collect::<Option<_>>()?;
     (!values.is_empty()).then(|| values.iter().sum::<u64>() as f64 / values.len() as f64)

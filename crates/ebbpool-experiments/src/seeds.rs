@@ -1,22 +1,23 @@
-//! Figures that depend on chance: their mean over seeds, and how sure it is.
+//! Figures that depend on random numbers: their means over seeds, with confidence intervals.
 
 use distrs::StudentsT;
 
 use super::verdict::number;
 
-/// The probability with which an interval has the mean over all seeds.
+/// The probability with which an interval contains the mean over all seeds.
 const CONFIDENCE: f64 = 0.95;
 
 /// A mean over seeds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Estimate {
     pub(crate) mean: f64,
-    /// Half of the 95 % confidence interval; nothing where there is no chance.
+    /// Half of the 95 % confidence interval; `None` for a figure that does not depend on random numbers.
     pub(crate) half_width: Option<f64>,
 }
 
 impl Estimate {
-    /// Of one sample for each seed; of a single one if there is no chance. Nothing of nothing.
+    /// The estimate from one sample for each seed, or from a single sample of a figure that does not depend on
+    /// random numbers. `None` without a sample.
     pub(crate) fn of(samples: &[f64]) -> Option<Self> {
         let count = samples.len() as f64;
         let mean = samples.iter().sum::<f64>() / count;
@@ -38,7 +39,7 @@ impl Estimate {
         }
     }
 
-    /// The same with the other sign.
+    /// The estimate with the opposite sign.
     pub(crate) fn opposite(self) -> Self {
         Estimate {
             mean: -self.mean,
@@ -46,19 +47,19 @@ impl Estimate {
         }
     }
 
-    /// In words, such as `3.5 ± 0.2 %`.
-    pub(crate) fn told(&self, unit: &str) -> String {
-        told(self.mean, self.half_width, unit)
+    /// The estimate as a text, such as `3.5 ± 0.2 %`.
+    pub(crate) fn text(&self, unit: &str) -> String {
+        value_text(self.mean, self.half_width, unit)
     }
 }
 
-/// A value in words, and half of its interval.
-pub(crate) fn told(value: f64, half_width: Option<f64>, unit: &str) -> String {
-    format!("{}{}{unit}", number(value), around(half_width))
+/// A value and half of its interval as a text.
+pub(crate) fn value_text(value: f64, half_width: Option<f64>, unit: &str) -> String {
+    format!("{}{}{unit}", number(value), interval_text(half_width))
 }
 
-/// Half of an interval in words: to two digits, for more of them say nothing.
-pub(crate) fn around(half_width: Option<f64>) -> String {
+/// Half of an interval as a text, with two significant digits; more would not be meaningful.
+pub(crate) fn interval_text(half_width: Option<f64>) -> String {
     let Some(half) = half_width else {
         return String::new();
     };
@@ -70,20 +71,20 @@ pub(crate) fn around(half_width: Option<f64>) -> String {
     format!(" ± {half:.digits$}")
 }
 
-/// The mean over several series of samples, seed by seed: a series of one has no chance in it and
-/// goes into each. Nothing of nothing.
+/// The mean over several series of samples, seed by seed. A series of one sample does not depend on random
+/// numbers and is part of the mean of each seed. `None` without a sample.
 pub(crate) fn mean_of<'a>(all: impl Iterator<Item = &'a [f64]> + Clone) -> Option<Estimate> {
     Estimate::of(&means(all, |value| value))
 }
 
-/// The same with the geometric mean of each seed.
+/// As [`mean_of`], with the geometric mean for each seed.
 pub(crate) fn geometric_mean<'a>(all: impl Iterator<Item = &'a [f64]> + Clone) -> Option<Estimate> {
     let logarithms = means(all, f64::ln);
     let means: Vec<f64> = logarithms.into_iter().map(f64::exp).collect();
     Estimate::of(&means).filter(|mean| mean.mean.is_finite())
 }
 
-/// For each seed the mean over all series of what a value counts.
+/// For each seed, the mean of `counts` over the values of all series.
 fn means<'a>(
     all: impl Iterator<Item = &'a [f64]> + Clone,
     counts: impl Fn(f64) -> f64,
@@ -128,18 +129,18 @@ mod tests {
     }
 
     #[test]
-    fn without_chance_there_is_no_interval() {
+    fn a_figure_without_random_numbers_has_no_interval() {
         let one = Estimate::of(&[7.0]).expect("an estimate");
         assert_eq!(one.half_width, None);
-        assert_eq!(one.told(" %"), "7 %");
+        assert_eq!(one.text(" %"), "7 %");
         let same = Estimate::of(&[7.0, 7.0]).expect("an estimate");
-        assert_eq!(same.told(" %"), "7 ± 0 %");
+        assert_eq!(same.text(" %"), "7 ± 0 %");
     }
 
     #[test]
-    fn intervals_are_told_to_two_digits() {
-        let told = [0.0, 0.00043719, 0.043719, 4.3719, 43.719, 437.19];
-        let told = told.map(|half| around(Some(half)));
+    fn intervals_have_two_significant_digits() {
+        let texts = [0.0, 0.00043719, 0.043719, 4.3719, 43.719, 437.19];
+        let texts = texts.map(|half| interval_text(Some(half)));
         let expected = [
             " ± 0",
             " ± 0.00044",
@@ -148,12 +149,12 @@ mod tests {
             " ± 44",
             " ± 437",
         ];
-        assert_eq!(told, expected);
+        assert_eq!(texts, expected);
     }
 
     #[test]
     fn means_over_points_go_seed_by_seed() {
-        // The point without chance takes part in each.
+        // The series of one sample is part of the mean of each seed.
         let all: [&[f64]; 2] = [&[1.0, 3.0], &[5.0]];
         assert_eq!(mean_of(all.iter().copied()), Estimate::of(&[3.0, 4.0]));
         let none: [&[f64]; 0] = [];

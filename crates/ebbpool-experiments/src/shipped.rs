@@ -1,4 +1,4 @@
-//! The experiments that come with Ebbpool.
+//! The experiments that ship with Ebbpool.
 
 /// Each file of `experiments/`, in the order of the report.
 macro_rules! experiments {
@@ -83,10 +83,10 @@ mod tests {
     use ebbpool_policy::{PolicySpec, registry};
 
     use super::*;
-    use crate::contenders::{self, Is};
+    use crate::contenders::{self, PolicyChoice};
     use crate::format::{Experiment, Paper, Scale};
-    use crate::plan::{self, How};
-    use crate::runner::{self, stands_for};
+    use crate::plan::{self, RunSelection};
+    use crate::runner::{self, is_pseudo_policy};
     use crate::traces::Traces;
 
     fn all() -> impl Iterator<Item = (&'static str, Experiment)> {
@@ -97,7 +97,7 @@ mod tests {
         })
     }
 
-    /// The experiments in a directory and in those in it.
+    /// The experiment files in a directory and its subdirectories.
     fn files(directory: &Path, name: &str) -> BTreeSet<String> {
         let mut files = BTreeSet::new();
         for entry in fs::read_dir(directory).expect(name) {
@@ -126,7 +126,7 @@ mod tests {
             .collect();
         assert_eq!(
             files, listed,
-            "experiments! in shipped.rs has to name each file"
+            "experiments! in shipped.rs must name each file"
         );
         for (name, experiment) in all() {
             let of_paper = match experiment.paper {
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_they_name_is_known_at_both_scales() {
+    fn experiments_name_only_known_traces_and_policies() {
         let traces = Traces::default();
         let mut sources = HashSet::new();
         for (file, experiment) in all() {
@@ -152,26 +152,26 @@ mod tests {
                 .iter()
                 .flatten()
                 .flat_map(|point| &point.runs)
-                .flat_map(How::cells)
+                .flat_map(RunSelection::cells)
             {
-                let around = &cell.surroundings;
-                if sources.insert(around.trace.clone()) {
-                    let source = traces.source(&around.trace);
-                    assert!(source.is_ok(), "{file}: {:?}", around.trace);
+                let config = &cell.config;
+                if sources.insert(config.trace.clone()) {
+                    let source = traces.source(&config.trace);
+                    assert!(source.is_ok(), "{file}: {:?}", config.trace);
                 }
                 let policy = cell.policy.parse::<PolicySpec>();
                 assert!(
-                    stands_for(&cell.policy) || policy.is_ok(),
+                    is_pseudo_policy(&cell.policy) || policy.is_ok(),
                     "{file}: {cell:?}"
                 );
                 assert!(runner::size(&cell.frames).is_ok(), "{file}: {cell:?}");
-                assert!(runner::warmup(&around.warmup).is_ok(), "{file}: {cell:?}");
+                assert!(runner::warmup(&config.warmup).is_ok(), "{file}: {cell:?}");
             }
         }
     }
 
     #[test]
-    fn ebb_is_studied_in_all_its_parameters_and_is_no_rival_of_itself() {
+    fn all_parameters_of_ebb_are_studied_and_ebb_does_not_compete_with_itself() {
         let entry = registry::entries().iter().find(|entry| entry.name == "ebb");
         let params = entry.expect("ebb").params;
         let named = |(name, _): &(&str, Experiment)| name.ends_with("ebb-sensitivity.toml");
@@ -180,19 +180,22 @@ mod tests {
         for param in params {
             let group = contenders::expanded(&sensitivity, &[param.name.to_string()]);
             assert!(group.len() > 2, "{} has no values", param.name);
-            let same = contenders::of(&sensitivity).into_iter().filter(|entrant| {
-                let Is::One(policy) = &entrant.is else {
-                    return false;
-                };
-                group.contains(&entrant.name) && policy.parse().ok().as_ref() == Some(&default)
-            });
+            let same = contenders::of(&sensitivity)
+                .into_iter()
+                .filter(|participant| {
+                    let PolicyChoice::One(policy) = &participant.choice else {
+                        return false;
+                    };
+                    group.contains(&participant.name)
+                        && policy.parse().ok().as_ref() == Some(&default)
+                });
             assert_eq!(same.count(), 1, "{}: the default is one", param.name);
         }
         for (name, experiment) in all().filter(|(_, it)| it.paper == Paper::Ebb) {
-            for entrant in contenders::of(&experiment) {
-                if let Is::BestOf(rivals) = entrant.is {
+            for participant in contenders::of(&experiment) {
+                if let PolicyChoice::BestOf(rivals) = participant.choice {
                     let ours = rivals.iter().find(|(_, policy)| policy.starts_with("ebb"));
-                    assert_eq!(ours, None, "{name}: {}", entrant.name);
+                    assert_eq!(ours, None, "{name}: {}", participant.name);
                 }
             }
         }

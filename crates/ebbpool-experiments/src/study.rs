@@ -1,4 +1,4 @@
-//! Experiments that are run, one after the other.
+//! Selects experiments and runs them one after the other.
 
 use std::collections::HashMap;
 use std::fs;
@@ -9,39 +9,39 @@ use std::time::{Duration, Instant};
 use ebbpool_lab::Settings;
 use ebbpool_policy::{PolicySpec, cluster_priority};
 
-use crate::contenders::{self, Is};
+use crate::contenders::{self, PolicyChoice};
 use crate::error::ExperimentError;
 use crate::files;
-use crate::format::{ESTIMATORS, Experiment, FormatError, Kind, Scale};
-use crate::listener::{Ended, Listener};
+use crate::format::{ESTIMATORS, Experiment, ExperimentKind, FormatError, Scale};
+use crate::listener::{ExperimentEnd, Listener};
 use crate::metric::{Metric, Values};
-use crate::plan::{self, Cell, How, Place, Wanted};
+use crate::plan::{self, Cell, PlannedPoint, PointCoordinates, RunSelection};
 use crate::point::{Point, means};
-use crate::ranking::{self, Ranked};
+use crate::ranking::{self, RankingTable};
 #[cfg(unix)]
 use crate::real;
-use crate::runner::{Measured, Runner};
+use crate::runner::{CellResult, Runner};
 use crate::shipped;
-use crate::verdict::{self, Judged, Verdict};
+use crate::verdict::{self, JudgedClaim, Verdict};
 
 /// An experiment that was run.
 #[derive(Debug)]
 pub struct ExperimentResult {
     pub(crate) experiment: Experiment,
-    /// How it was named.
+    /// The name in the request.
     pub(crate) name: String,
-    /// What was in the place of devices.
+    /// The file that replaced the devices.
     pub(crate) file: Option<PathBuf>,
     pub(crate) scale: Scale,
     pub(crate) points: Vec<Point>,
-    pub(crate) judged: Vec<Judged>,
-    pub(crate) ranked: Vec<Ranked>,
+    pub(crate) judged: Vec<JudgedClaim>,
+    pub(crate) ranked: Vec<RankingTable>,
     pub(crate) notes: Vec<String>,
     /// Title and file of each figure.
     pub(crate) pictures: Vec<(String, String)>,
     pub(crate) has_moments: bool,
     pub(crate) seconds: f64,
-    pub(crate) known: u64,
+    pub(crate) stored: u64,
     pub(crate) computed: u64,
 }
 
@@ -51,20 +51,20 @@ impl ExperimentResult {
         self.experiment.id()
     }
 
-    /// Its claims, judged by the results.
-    pub fn judged(&self) -> &[Judged] {
+    /// The claims, judged by the results.
+    pub fn judged(&self) -> &[JudgedClaim] {
         &self.judged
     }
 
-    /// How many claims have this verdict.
+    /// The number of claims with this verdict.
     pub fn count(&self, verdict: Verdict) -> usize {
         let judged = self.judged.iter();
         judged.filter(|judged| judged.verdict == verdict).count()
     }
 
-    /// Results that were computed, and that were known from before.
+    /// The numbers of computed results and of results from the store.
     pub fn results(&self) -> (u64, u64) {
-        (self.computed, self.known)
+        (self.computed, self.stored)
     }
 
     /// Wall time in seconds.
@@ -72,11 +72,11 @@ impl ExperimentResult {
         self.seconds
     }
 
-    pub(crate) fn rankings(&self) -> impl Iterator<Item = &Ranked> {
+    pub(crate) fn rankings(&self) -> impl Iterator<Item = &RankingTable> {
         self.ranked.iter()
     }
 
-    /// The command that runs it again.
+    /// The command that runs the experiment again.
     pub(crate) fn command(&self) -> String {
         let full = match self.scale {
             Scale::Full => " --full",
@@ -90,29 +90,29 @@ impl ExperimentResult {
     }
 }
 
-/// Experiments that a caller wants run.
+/// A request to run experiments.
 #[derive(Clone, Debug)]
-pub struct Request {
-    /// The experiments, each with the name by which it was asked for.
+pub struct StudyRequest {
+    /// The experiments, each with the name that the user gives.
     pub experiments: Vec<(String, Experiment)>,
-    /// The papers' sizes, or less.
+    /// The scale of the runs.
     pub scale: Scale,
-    /// More policies for every figure.
+    /// Additional policies for every figure.
     pub policies: Vec<PolicySpec>,
     /// The directory of the report: index.html, a picture and a CSV for each figure.
     pub out: PathBuf,
-    /// A file or block device in the place of the device models.
+    /// A file or block device that replaces the device models.
     pub file: Option<PathBuf>,
 }
 
-impl Request {
-    /// These experiments, on the models of their devices.
+impl StudyRequest {
+    /// A request for these experiments with their device models.
     pub fn new(
         experiments: Vec<(String, Experiment)>,
         scale: Scale,
         out: impl Into<PathBuf>,
     ) -> Self {
-        Request {
+        StudyRequest {
             experiments,
             scale,
             policies: Vec::new(),
@@ -124,32 +124,32 @@ impl Request {
 
 /// The results of experiments.
 #[derive(Debug)]
-pub struct Outcome {
-    /// Those that have a result.
+pub struct StudyOutcome {
+    /// The results of the experiments that did not fail.
     pub results: Vec<ExperimentResult>,
-    /// How many failed.
+    /// The number of experiments that failed.
     pub failed: usize,
-    /// True if the caller stopped before all were run.
+    /// True if the caller stopped before all experiments had run.
     pub interrupted: bool,
 }
 
-/// An experiment and the simulations that it takes.
-struct Planned {
+/// An experiment and the simulations that it needs.
+struct PlannedExperiment {
     experiment: Experiment,
     name: String,
-    wanted: Vec<Wanted>,
+    points: Vec<PlannedPoint>,
     cells: Vec<Cell>,
 }
 
-/// The experiments that are meant, each with its name. Where none is named these are the papers',
-/// or all with `ours_too`.
+/// The experiments with these ids, each with its name. Without ids these are the experiments of the papers,
+/// or with `include_own` all experiments.
 ///
 /// # Errors
 ///
-/// [`ExperimentError::Unknown`], and what is wrong with a file.
+/// [`ExperimentError::Unknown`], and the errors of invalid files.
 pub fn select(
     ids: &[String],
-    ours_too: bool,
+    include_own: bool,
 ) -> Result<Vec<(String, Experiment)>, ExperimentError> {
     let shipped = shipped::EXPERIMENTS.iter().map(|(file, text)| {
         let experiment = Experiment::parse(text, file)?;
@@ -158,7 +158,7 @@ pub fn select(
     let shipped: Vec<(String, Experiment)> = shipped.collect::<Result<_, FormatError>>()?;
     if ids.is_empty() {
         let mut all = shipped;
-        all.retain(|(_, experiment)| ours_too || experiment.paper.is_published());
+        all.retain(|(_, experiment)| include_own || experiment.paper.is_published());
         return Ok(all);
     }
     let mut selected: Vec<(String, Experiment)> = Vec::new();
@@ -170,19 +170,19 @@ pub fn select(
         let before = selected.len();
         for (name, experiment) in &shipped {
             let of_paper = name.split('-').next() == Some(id);
-            let new = selected.iter().all(|(known, _)| known != name);
+            let new = selected.iter().all(|(other, _)| other != name);
             if (name == id || of_paper) && new {
                 selected.push((name.clone(), experiment.clone()));
             }
         }
-        if selected.len() == before && selected.iter().all(|(known, _)| known != id) {
+        if selected.len() == before && selected.iter().all(|(other, _)| other != id) {
             return Err(ExperimentError::Unknown { id: id.clone() });
         }
     }
     Ok(selected)
 }
 
-/// Those with a device, and the file in its place. An experiment that was named and has none is an error.
+/// The experiments with their devices replaced by the file; an error if one of them has no device.
 #[cfg(unix)]
 fn on_file(
     experiments: Vec<(String, Experiment)>,
@@ -190,7 +190,7 @@ fn on_file(
 ) -> Result<Vec<(String, Experiment)>, ExperimentError> {
     let mut with_device = Vec::new();
     for (id, mut experiment) in experiments {
-        if real::put(&mut experiment, file) {
+        if real::replace_devices(&mut experiment, file) {
             with_device.push((id, experiment));
         } else {
             return Err(ExperimentError::NoDevice { id });
@@ -199,10 +199,11 @@ fn on_file(
     Ok(with_device)
 }
 
-/// The experiments that have a device, in whose place a file could be.
+/// The experiments that have a device, which a file could replace.
 #[cfg(unix)]
 pub fn with_a_device(mut experiments: Vec<(String, Experiment)>) -> Vec<(String, Experiment)> {
-    experiments.retain(|(_, experiment)| real::put(&mut experiment.clone(), Path::new("")));
+    experiments
+        .retain(|(_, experiment)| real::replace_devices(&mut experiment.clone(), Path::new("")));
     experiments
 }
 
@@ -214,47 +215,55 @@ fn read(file: &str) -> Result<Experiment, ExperimentError> {
     Ok(Experiment::parse(&text, file)?)
 }
 
-fn plan_of(name: String, experiment: Experiment, scale: Scale, extra: &[String]) -> Planned {
+fn plan_of(
+    name: String,
+    experiment: Experiment,
+    scale: Scale,
+    extra: &[String],
+) -> PlannedExperiment {
     let own: Vec<String> = contenders::of(&experiment)
         .into_iter()
-        .filter_map(|entrant| match entrant.is {
-            Is::One(policy) => Some(policy.parse::<PolicySpec>().ok()?.to_string()),
-            Is::BestOf(_) | Is::WorstOf(_) => None,
+        .filter_map(|participant| match participant.choice {
+            PolicyChoice::One(policy) => Some(policy.parse::<PolicySpec>().ok()?.to_string()),
+            PolicyChoice::BestOf(_) | PolicyChoice::WorstOf(_) => None,
         })
         .collect();
-    let takes_more = matches!(experiment.kind, Kind::Sweep | Kind::Timing);
+    let takes_more = matches!(
+        experiment.kind,
+        ExperimentKind::Sweep | ExperimentKind::Timing
+    );
     let extra: Vec<String> = extra
         .iter()
         .filter(|policy| takes_more && !own.contains(policy))
         .cloned()
         .collect();
-    let mut wanted = plan::points(&experiment, scale, &extra);
+    let mut points = plan::points(&experiment, scale, &extra);
     #[cfg(unix)]
-    for cell in wanted
+    for cell in points
         .iter_mut()
-        .flat_map(|wanted| &mut wanted.runs)
-        .flat_map(How::cells_mut)
+        .flat_map(|point| &mut point.runs)
+        .flat_map(RunSelection::cells_mut)
     {
-        if real::file_of(&cell.surroundings).is_some() {
+        if real::file_of(&cell.config).is_some() {
             real::shorten(cell, scale);
         }
     }
-    if experiment.kind == Kind::Estimates {
-        let first = wanted.first().map(|wanted| wanted.policy.clone());
+    if experiment.kind == ExperimentKind::Estimates {
+        let first = points.first().map(|point| point.policy.clone());
         let first = first.unwrap_or_default();
-        wanted.retain(|wanted| wanted.policy == first);
+        points.retain(|point| point.policy == first);
     }
     let mut cells: Vec<Cell> = Vec::new();
     let mut seen = std::collections::HashSet::new();
-    let runs = wanted.iter().flat_map(|wanted| &wanted.runs);
-    for cell in runs.flat_map(How::cells) {
+    let runs = points.iter().flat_map(|point| &point.runs);
+    for cell in runs.flat_map(RunSelection::cells) {
         if seen.insert(cell) {
             cells.push(cell.clone());
         }
     }
-    Planned {
+    PlannedExperiment {
         name,
-        wanted,
+        points,
         cells,
         experiment,
     }
@@ -264,12 +273,12 @@ fn plan_of(name: String, experiment: Experiment, scale: Scale, extra: &[String])
 ///
 /// # Errors
 ///
-/// If the report cannot be written; an experiment that fails is counted, and the listener hears why.
+/// If the report cannot be written. An experiment that fails is counted, and its error goes to the listener.
 pub fn run(
     settings: &Settings,
     listener: &dyn Listener,
-    request: &Request,
-) -> Result<Outcome, ExperimentError> {
+    request: &StudyRequest,
+) -> Result<StudyOutcome, ExperimentError> {
     files::make_directory(&request.out)?;
     let experiments = request.experiments.clone();
     #[cfg(unix)]
@@ -278,7 +287,7 @@ pub fn run(
         None => experiments,
     };
     let policies: Vec<String> = request.policies.iter().map(ToString::to_string).collect();
-    let planned: Vec<Planned> = experiments
+    let planned: Vec<PlannedExperiment> = experiments
         .into_iter()
         .map(|(name, experiment)| plan_of(name, experiment, request.scale, &policies))
         .collect();
@@ -287,14 +296,14 @@ pub fn run(
     Ok(outcome)
 }
 
-/// Thousands of references, all cells together: those served, and those that there are.
+/// The progress over all cells: thousands of references served, and their total.
 #[derive(Default)]
-struct Work {
+struct WorkProgress {
     served: AtomicU64,
     all: AtomicU64,
 }
 
-impl Work {
+impl WorkProgress {
     fn share(&self) -> f64 {
         let served = self.served.load(Ordering::Relaxed) as f64;
         (served / self.all.load(Ordering::Relaxed).max(1) as f64).min(1.0)
@@ -304,25 +313,25 @@ impl Work {
 fn run_all(
     settings: &Settings,
     listener: &dyn Listener,
-    planned: Vec<Planned>,
-    request: &Request,
-) -> Outcome {
+    planned: Vec<PlannedExperiment>,
+    request: &StudyRequest,
+) -> StudyOutcome {
     const WORK: &str = "reproduce";
     let all = planned.len();
     let start = Instant::now();
-    let work = Work::default();
+    let work = WorkProgress::default();
     let advance = |references: f64| {
         let thousands = (references / 1e3) as u64;
         work.served.fetch_add(thousands, Ordering::Relaxed);
         listener.progress(WORK, work.share().min(0.999));
     };
     let runner = Runner::new(settings, listener, &advance);
-    let mut outcome = Outcome {
+    let mut outcome = StudyOutcome {
         results: Vec::new(),
         failed: 0,
         interrupted: false,
     };
-    // A trace that cannot be opened is an error when its turn has come.
+    // A trace that cannot be opened counts as no work here; its experiment reports the error.
     let each: Vec<u64> = planned
         .iter()
         .map(|planned| (runner.work(&planned.cells).unwrap_or(0.0) / 1e3) as u64)
@@ -337,16 +346,16 @@ fn run_all(
             outcome.interrupted = true;
             break;
         }
-        // What was known needed no time.
+        // Stored results need no time, so the counter is set to the end of this experiment.
         before += thousands;
         work.served.store(before, Ordering::Relaxed);
-        listener.ended(&Ended {
+        listener.ended(&ExperimentEnd {
             id: &id,
             number: at + 1,
             all,
             result: result.as_ref(),
             left: match work.share() {
-                // The beginning says little about the rest.
+                // A small share does not allow an estimate.
                 share if share > 0.02 => start.elapsed().mul_f64(1.0 / share - 1.0),
                 _ => Duration::ZERO,
             },
@@ -366,28 +375,28 @@ fn run_all(
 
 fn run_one(
     runner: &Runner,
-    planned: Planned,
-    request: &Request,
+    planned: PlannedExperiment,
+    request: &StudyRequest,
 ) -> Result<ExperimentResult, ExperimentError> {
     let start = Instant::now();
-    let (known, computed) = (runner.known.get(), runner.computed.get());
-    let Planned {
+    let (stored, computed) = (runner.stored.get(), runner.computed.get());
+    let PlannedExperiment {
         experiment,
         name,
-        wanted,
+        points: planned_points,
         cells,
     } = planned;
     let points = match experiment.kind {
-        Kind::Priorities => priorities(&experiment),
-        Kind::Estimates => estimates(runner, &wanted)?,
-        Kind::Sweep => {
+        ExperimentKind::Priorities => priorities(&experiment),
+        ExperimentKind::Estimates => estimates(runner, &planned_points)?,
+        ExperimentKind::Sweep => {
             let measured = runner.run(&cells, experiment.needs_time_lines())?;
-            points_of(&experiment, &wanted, &measured)
+            points_of(&experiment, &planned_points, &measured)
         }
-        Kind::Timing => {
+        ExperimentKind::Timing => {
             let mut measured = runner.run(&cells, experiment.needs_time_lines())?;
             runner.time(&mut measured)?;
-            points_of(&experiment, &wanted, &measured)
+            points_of(&experiment, &planned_points, &measured)
         }
     };
     let judged = experiment
@@ -410,78 +419,78 @@ fn run_one(
         notes: runner.take_notes(),
         pictures: Vec::new(),
         seconds: start.elapsed().as_secs_f64(),
-        known: runner.known.get() - known,
+        stored: runner.stored.get() - stored,
         computed: runner.computed.get() - computed,
     };
     files::write_figures(&mut done, &request.out)?;
     Ok(done)
 }
 
-/// A policy's points out of the simulations.
+/// The points of all policies from the results of the simulations.
 fn points_of(
     experiment: &Experiment,
-    wanted: &[Wanted],
-    measured: &HashMap<Cell, Measured>,
+    planned: &[PlannedPoint],
+    measured: &HashMap<Cell, CellResult>,
 ) -> Vec<Point> {
     let mut points = Vec::new();
-    for one in wanted {
-        let runs = one.runs.iter();
-        let runs = runs.map(|how| outcome(how, measured, experiment.metric));
-        let Some(runs) = runs.collect::<Option<Vec<Found>>>() else {
+    for planned_point in planned {
+        let runs = planned_point.runs.iter();
+        let runs = runs.map(|run| select_result(run, measured, experiment.metric));
+        let Some(runs) = runs.collect::<Option<Vec<SelectedResult>>>() else {
             continue;
         };
-        points.extend(point(one, &one.policy, &runs));
+        points.extend(point(planned_point, &planned_point.policy, &runs));
     }
     points
 }
 
-/// The result of a simulation, and the value for which it was chosen among several.
-type Found<'a> = (Option<&'a str>, &'a Measured);
+/// The result of a simulation, and the value of the policy if it is the best or worst of several.
+type SelectedResult<'a> = (Option<&'a str>, &'a CellResult);
 
-/// The outcome with one seed.
-fn outcome<'a>(
-    how: &'a How,
-    measured: &'a HashMap<Cell, Measured>,
+/// The result of a point with one seed.
+fn select_result<'a>(
+    run: &'a RunSelection,
+    measured: &'a HashMap<Cell, CellResult>,
     metric: Metric,
-) -> Option<Found<'a>> {
-    let of_several = |cells: &'a [(String, Cell)]| -> Vec<Found<'a>> {
+) -> Option<SelectedResult<'a>> {
+    let of_several = |cells: &'a [(String, Cell)]| -> Vec<SelectedResult<'a>> {
         let all = cells.iter();
         all.filter_map(|(value, cell)| Some((Some(value.as_str()), measured.get(cell)?)))
             .collect()
     };
-    let value = |it: &Measured| it.values.get(&metric).copied().unwrap_or(f64::NAN);
-    let worse_first = |a: &Found, b: &Found| {
+    let value = |it: &CellResult| it.values.get(&metric).copied().unwrap_or(f64::NAN);
+    let worse_first = |a: &SelectedResult, b: &SelectedResult| {
         let (a, b) = (value(a.1), value(b.1));
         match metric.more_is_better() {
             true => a.total_cmp(&b),
             false => b.total_cmp(&a),
         }
     };
-    match how {
-        How::Plain(cell) => Some((None, measured.get(cell)?)),
-        How::Best(cells) => of_several(cells).into_iter().max_by(worse_first),
-        How::Worst(cells) => of_several(cells).into_iter().min_by(worse_first),
+    match run {
+        RunSelection::Plain(cell) => Some((None, measured.get(cell)?)),
+        RunSelection::Best(cells) => of_several(cells).into_iter().max_by(worse_first),
+        RunSelection::Worst(cells) => of_several(cells).into_iter().min_by(worse_first),
     }
 }
 
-/// A point of the results of all seeds; nothing of nothing.
-fn point(wanted: &Wanted, policy: &str, outcomes: &[Found]) -> Option<Point> {
-    let (_, first) = outcomes.first()?;
+/// A point from the results of all seeds; `None` without a result.
+fn point(planned: &PlannedPoint, policy: &str, results: &[SelectedResult]) -> Option<Point> {
+    let (_, first) = results.first()?;
     let mut chosen: Vec<&str> = Vec::new();
-    for value in outcomes.iter().filter_map(|(value, _)| *value) {
+    for value in results.iter().filter_map(|(value, _)| *value) {
         if !chosen.contains(&value) {
             chosen.push(value);
         }
     }
     let chosen = match chosen.as_slice() {
-        [] => wanted.value.clone(),
+        [] => planned.value.clone(),
         several => Some(several.join(" or ")),
     };
-    let runs: Vec<Values> = outcomes.iter().map(|(_, it)| it.values.clone()).collect();
-    let frames: u64 = outcomes.iter().map(|(_, it)| it.frames).sum();
-    let frames = frames / outcomes.len() as u64;
+    let runs: Vec<Values> = results.iter().map(|(_, it)| it.values.clone()).collect();
+    let frames: u64 = results.iter().map(|(_, it)| it.frames).sum();
+    let frames = frames / results.len() as u64;
     Some(Point {
-        place: wanted.place.clone(),
+        place: planned.place.clone(),
         policy: policy.into(),
         spec: first.spec.clone(),
         frames: (frames > 0).then_some(frames),
@@ -494,13 +503,13 @@ fn point(wanted: &Wanted, policy: &str, outcomes: &[Found]) -> Option<Point> {
     })
 }
 
-fn estimates(runner: &Runner, wanted: &[Wanted]) -> Result<Vec<Point>, ExperimentError> {
+fn estimates(runner: &Runner, planned: &[PlannedPoint]) -> Result<Vec<Point>, ExperimentError> {
     let mut points = Vec::new();
-    for one in wanted {
-        for cell in one.runs.iter().flat_map(How::cells) {
+    for planned_point in planned {
+        for cell in planned_point.runs.iter().flat_map(RunSelection::cells) {
             let measured = runner.estimates(cell)?;
             let named = ESTIMATORS.iter().zip(&measured);
-            points.extend(named.filter_map(|(name, it)| point(one, name, &[(None, it)])));
+            points.extend(named.filter_map(|(name, it)| point(planned_point, name, &[(None, it)])));
         }
     }
     Ok(points)
@@ -518,8 +527,8 @@ fn priorities(experiment: &Experiment) -> Vec<Point> {
             let pages = u32::try_from(cluster.pages.len()).unwrap_or(u32::MAX);
             let age = cluster.globaltime.saturating_sub(cluster.timestamp);
             let priority = cluster_priority(pages, steps.sum(), age);
-            let wanted = Wanted {
-                place: Place {
+            let planned = PlannedPoint {
+                place: PointCoordinates {
                     workload: String::new(),
                     at: Vec::new(),
                 },
@@ -527,12 +536,12 @@ fn priorities(experiment: &Experiment) -> Vec<Point> {
                 value: None,
                 runs: Vec::new(),
             };
-            let measured = Measured {
+            let measured = CellResult {
                 values: Values::from([(Metric::Priority, priority)]),
                 spec: "cfdc".into(),
-                ..Measured::default()
+                ..CellResult::default()
             };
-            point(&wanted, name, &[(None, &measured)])
+            point(&planned, name, &[(None, &measured)])
         })
         .collect()
 }
@@ -542,10 +551,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_an_id_the_papers_are_meant() {
-        let ids = |ids: &[&str], ours_too| -> Vec<String> {
+    fn without_an_id_the_papers_are_selected() {
+        let ids = |ids: &[&str], include_own| -> Vec<String> {
             let ids: Vec<String> = ids.iter().map(|id| id.to_string()).collect();
-            let selected = select(&ids, ours_too).unwrap_or_else(|error| panic!("{error}"));
+            let selected = select(&ids, include_own).unwrap_or_else(|error| panic!("{error}"));
             selected.into_iter().map(|(name, _)| name).collect()
         };
         let of_ebb = ids(&["ebb"], false);

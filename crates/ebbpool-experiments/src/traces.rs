@@ -10,14 +10,14 @@ use tempfile::TempDir;
 use super::format::Trace;
 use crate::error::ExperimentError;
 
-/// The samples that ship with Ebbpool, by the names that experiments call them.
+/// The samples that ship with Ebbpool, by their names in experiments.
 static SAMPLES: [(&str, &[u8]); 3] = [
     ("traces/pg-tpcc.parquet", samples::PG_TPCC),
     ("traces/pg-tpcb.parquet", samples::PG_TPCB),
     ("traces/pg-tatp.parquet", samples::PG_TATP),
 ];
 
-/// Finds traces; samples need not lie in the current directory.
+/// Opens traces. Samples need not be in the current directory.
 #[derive(Default)]
 pub(crate) struct Traces {
     directory: OnceLock<TempDir>,
@@ -34,7 +34,7 @@ impl Traces {
             let path = self.file("references.txt", text_of(&trace.spec)?.as_bytes())?;
             return Ok(Source::parse_with(&path.to_string_lossy(), &options)?);
         }
-        let parts = trace.parts().map(|spec| self.found(spec));
+        let parts = trace.parts().map(|spec| self.with_sample_paths(spec));
         let parts = parts.collect::<Result<Vec<String>, _>>()?;
         match parts.as_slice() {
             [spec] => Ok(Source::parse_with(spec, &options)?),
@@ -42,8 +42,8 @@ impl Traces {
         }
     }
 
-    /// The trace's name with the samples where they are.
-    fn found(&self, spec: &str) -> Result<String, ExperimentError> {
+    /// The trace's name with the paths of the samples filled in.
+    fn with_sample_paths(&self, spec: &str) -> Result<String, ExperimentError> {
         let mut spec = spec.to_string();
         for (name, bytes) in SAMPLES {
             if spec.contains(name) {
@@ -54,14 +54,14 @@ impl Traces {
         Ok(spec)
     }
 
-    /// A file with that content, which is gone when this is.
+    /// A temporary file with that content, removed when `self` is dropped.
     fn file(&self, name: &str, content: &[u8]) -> Result<PathBuf, ExperimentError> {
         let failed = |source: std::io::Error| ExperimentError::File {
             path: format!("a temporary copy of {name}"),
             source,
         };
         if self.directory.get().is_none() {
-            // Another thread's directory does as well.
+            // If another thread has created the directory first, this thread uses it too.
             let _ = self.directory.set(tempfile::tempdir().map_err(failed)?);
         }
         let directory = self
@@ -71,8 +71,8 @@ impl Traces {
                 directory.path().to_path_buf()
             });
         let path = directory.join(name);
-        let same = fs::metadata(&path).is_ok_and(|known| known.len() == content.len() as u64);
-        // References told in a file differ from one experiment to the next.
+        let same = fs::metadata(&path).is_ok_and(|found| found.len() == content.len() as u64);
+        // Inline references use the same file name in each experiment, so they are always written.
         if !same || name.ends_with(".txt") {
             fs::write(&path, content).map_err(failed)?;
         }
@@ -84,7 +84,7 @@ impl Traces {
 fn text_of(references: &str) -> Result<String, ExperimentError> {
     let wrong = |reference: &str| {
         ExperimentError::Invalid(format!(
-            "'{reference}' is no reference; write R or W and a page, a number or a capital letter, as in R A, W 17"
+            "'{reference}' is not a reference; write R or W and a page, which is a number or a capital letter, as in R A, W 17"
         ))
     };
     let mut lines = String::new();
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_stand_anywhere_in_a_trace() {
+    fn sample_names_are_found_anywhere_in_a_trace() {
         let traces = Traces::default();
         let source = |spec: &str| {
             let trace = Trace {

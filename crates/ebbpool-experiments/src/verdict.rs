@@ -1,4 +1,4 @@
-//! Whether a claim holds. The rules are told in `docs/reproduction.md`.
+//! Judges whether a claim holds, by the rules in `docs/reproduction.md`.
 
 mod ratios;
 
@@ -7,31 +7,32 @@ use serde::Serialize;
 
 use super::contenders;
 use super::format::{
-    Best, BestAt, Bound, Check, Claim, Experiment, Flat, Goes, Improvement, Near, Peak, Percent,
-    REFERENCES, Take, Trend, Value,
+    BestAtCheck, BestCheck, BoundCheck, Check, Claim, Experiment, FlatCheck, ImprovementCheck,
+    NearCheck, PeakCheck, Percent, PointAggregate, REFERENCES, TrendCheck, TrendDirection,
+    ValueCheck,
 };
 use super::metric::Metric;
 use super::ordered::Text;
-use super::plan::Place;
+use super::plan::PointCoordinates;
 use super::point::Point;
 use super::seeds::{self, Estimate};
 
-/// How a claim fared.
+/// The verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// It holds.
     Holds,
-    /// The direction is right, the size is not.
+    /// The direction of the effect is right, its size is not.
     InPart,
     /// It does not hold.
     DoesNot,
-    /// There is nothing to judge by.
+    /// There are no results to judge by.
     Unknown,
 }
 
 impl Verdict {
-    /// In words.
+    /// The verdict in words.
     pub fn says(self) -> &'static str {
         match self {
             Verdict::Holds => "holds",
@@ -42,10 +43,10 @@ impl Verdict {
     }
 }
 
-/// A claim beside what we found.
+/// A claim, and the verdict from our results.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
-pub struct Judged {
+pub struct JudgedClaim {
     /// The claim.
     pub says: String,
     /// The paper's figures.
@@ -54,62 +55,62 @@ pub struct Judged {
     pub ours: String,
     /// Whether it holds.
     pub verdict: Verdict,
-    /// Why not, as far as we can say.
+    /// Why it does not hold, as far as known.
     pub why: Option<String>,
 }
 
-/// Differences up to this share count as none.
+/// Relative differences up to this share count as equality.
 const SAME: f64 = 1e-9;
 
-/// A percentage or an amount within this factor of the paper's holds.
+/// A percentage or an amount holds within this factor of the paper's.
 const FACTOR: f64 = 2.0;
 
-/// A smaller share of the paper's percentage is not the same effect.
+/// A percentage below this share of the paper's is a different effect.
 const LEAST_SHARE: f64 = 0.1;
 
-/// An amount within this factor still holds in part.
+/// An amount holds in part within this factor of the paper's.
 const LARGE_FACTOR: f64 = 5.0;
 
 /// Judges a claim by the points of its experiment.
-pub(crate) fn judge(experiment: &Experiment, claim: &Claim, points: &[Point]) -> Judged {
+pub(crate) fn judge(experiment: &Experiment, claim: &Claim, points: &[Point]) -> JudgedClaim {
     let of_claim = |point: &&Point| {
         let at = &claim.at.0;
         at.iter()
-            .all(|(name, wanted)| point.get(name).is_some_and(|value| wanted.has(value)))
+            .all(|(name, allowed)| point.get(name).is_some_and(|value| allowed.has(value)))
     };
     let points: Vec<&Point> = points.iter().filter(of_claim).collect();
     let metric = claim.metric.unwrap_or(experiment.metric);
-    let bench = Bench {
+    let judge = ClaimJudge {
         experiment,
         points: &points,
         metric,
     };
     let finding = match claim.check() {
-        Some(Check::Order(order)) => bench.order(order),
-        Some(Check::Best(best)) => bench.first(best, false),
-        Some(Check::Worst(worst)) => bench.first(worst, true),
-        Some(Check::Improvement(it)) => bench.improvement(it),
-        Some(Check::Trend(it)) => bench.trend(it),
-        Some(Check::Peak(it)) => bench.peak(it),
-        Some(Check::Value(it)) => bench.value(it),
-        Some(Check::Near(it)) => bench.near(it),
-        Some(Check::Bound(it)) => bench.bound(it),
-        Some(Check::Flat(it)) => bench.flat(it),
-        Some(Check::BestAt(it)) => bench.best_at(it),
-        Some(Check::Ratio(it)) => bench.ratio(it),
-        Some(Check::Fixed(it)) => bench.fixed(it),
+        Some(Check::Order(order)) => judge.order(order),
+        Some(Check::Best(best)) => judge.first(best, false),
+        Some(Check::Worst(worst)) => judge.first(worst, true),
+        Some(Check::Improvement(it)) => judge.improvement(it),
+        Some(Check::Trend(it)) => judge.trend(it),
+        Some(Check::Peak(it)) => judge.peak(it),
+        Some(Check::Value(it)) => judge.value(it),
+        Some(Check::Near(it)) => judge.near(it),
+        Some(Check::Bound(it)) => judge.bound(it),
+        Some(Check::Flat(it)) => judge.flat(it),
+        Some(Check::BestAt(it)) => judge.best_at(it),
+        Some(Check::Ratio(it)) => judge.ratio(it),
+        Some(Check::Fixed(it)) => judge.fixed(it),
         None => None,
     };
-    let Finding {
+    let ClaimFinding {
         paper,
         ours,
         verdict,
-    } = finding.unwrap_or(Finding {
+    } = finding.unwrap_or(ClaimFinding {
         paper: String::new(),
         ours: "nothing to compare at this scale".into(),
         verdict: Verdict::Unknown,
     });
-    Judged {
+    JudgedClaim {
         says: claim.says.clone(),
         paper: claim.paper.clone().unwrap_or(paper),
         ours,
@@ -118,26 +119,27 @@ pub(crate) fn judge(experiment: &Experiment, claim: &Claim, points: &[Point]) ->
     }
 }
 
-struct Finding {
+/// The result of a check.
+struct ClaimFinding {
     paper: String,
     ours: String,
     verdict: Verdict,
 }
 
-/// A value, and where.
-type At<'a> = (f64, &'a Place);
+/// A value and its coordinates.
+type ValueAt<'a> = (f64, &'a PointCoordinates);
 
-/// A comparison of two policies at a place.
-struct Compared<'a> {
-    /// With each seed.
+/// A comparison of two policies at the same coordinates.
+struct PolicyComparison<'a> {
+    /// The result of the comparison for each seed.
     samples: Vec<f64>,
     mean: Estimate,
-    place: &'a Place,
+    place: &'a PointCoordinates,
 }
 
-impl<'a> Compared<'a> {
-    fn new(samples: Vec<f64>, place: &'a Place) -> Option<Self> {
-        Some(Compared {
+impl<'a> PolicyComparison<'a> {
+    fn new(samples: Vec<f64>, place: &'a PointCoordinates) -> Option<Self> {
+        Some(PolicyComparison {
             mean: Estimate::of(&samples)?,
             samples,
             place,
@@ -149,27 +151,28 @@ impl<'a> Compared<'a> {
     }
 }
 
-/// A curve along something: its ordered points.
+/// A curve: the ordered points along a parameter.
 struct Curve<'a> {
-    place: Place,
-    /// The value that it goes along, and that of the metric.
+    place: PointCoordinates,
+    /// The values of the parameter and of the metric.
     values: Vec<(&'a str, f64)>,
 }
 
-/// Whether one policy was no worse than another at a place.
-struct Held<'a, 'b> {
-    held: bool,
+/// Whether one policy was no worse than another at the same coordinates.
+struct PairResult<'a, 'b> {
+    holds: bool,
     points: (&'a Point, &'a Point),
     names: (&'b str, &'b str),
 }
 
-struct Bench<'a> {
+/// Judges a claim by the points that it is about.
+struct ClaimJudge<'a> {
     experiment: &'a Experiment,
     points: &'a [&'a Point],
     metric: Metric,
 }
 
-impl<'a> Bench<'a> {
+impl<'a> ClaimJudge<'a> {
     fn of(&self, policy: &str) -> impl Iterator<Item = (&'a Point, f64)> {
         let of_policy = self
             .points
@@ -178,7 +181,7 @@ impl<'a> Bench<'a> {
         of_policy.filter_map(|point| Some((*point, point.value(self.metric)?)))
     }
 
-    /// Two policies wherever both have a value.
+    /// The pairs of points of two policies at the coordinates where both have a value.
     fn pairs(&self, policy: &str, other: &str) -> Vec<(&'a Point, &'a Point)> {
         let others: Vec<_> = self.of(other).map(|(point, _)| point).collect();
         let pair = |(point, _): (&'a Point, f64)| {
@@ -188,29 +191,29 @@ impl<'a> Bench<'a> {
         self.of(policy).filter_map(pair).collect()
     }
 
-    /// What `compare` makes of two policies' values, place by place.
+    /// The results of `compare` on two policies' values, for each pair of points.
     fn compared(
         &self,
         policy: &str,
         other: &str,
         compare: impl Fn(f64, f64) -> f64,
-    ) -> Vec<Compared<'a>> {
+    ) -> Vec<PolicyComparison<'a>> {
         let pairs = self.pairs(policy, other).into_iter();
         let compared = pairs.filter_map(|(point, other)| {
             let samples = point.compared(other, self.metric, &compare)?;
-            Compared::new(samples, &point.place)
+            PolicyComparison::new(samples, &point.place)
         });
         compared.collect()
     }
 
-    /// By how many per cent a policy is better than another, place by place.
-    fn improvements(&self, policy: &str, over: &str) -> Vec<Compared<'a>> {
+    /// The per cent by which a policy is better than another, for each pair of points.
+    fn improvements(&self, policy: &str, over: &str) -> Vec<PolicyComparison<'a>> {
         self.compared(policy, over, |value, other| {
             self.metric.improvement(value, other)
         })
     }
 
-    /// The names with those of groups replaced by their members'.
+    /// The names, with each group's name replaced by the names of its members.
     fn expanded(&self, names: &[String]) -> Vec<String> {
         contenders::expanded(self.experiment, names)
     }
@@ -223,33 +226,33 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Where one policy is no worse than another, and where not.
-    fn held<'b>(&self, first: &'b str, second: &'b str) -> Vec<Held<'a, 'b>> {
-        let held = |(point, other): (&'a Point, &'a Point)| {
+    /// For each pair of points, whether one policy is no worse than the other.
+    fn pair_results<'b>(&self, first: &'b str, second: &'b str) -> Vec<PairResult<'a, 'b>> {
+        let result = |(point, other): (&'a Point, &'a Point)| {
             let (ours, theirs) = (point.value(self.metric)?, other.value(self.metric)?);
-            Some(Held {
-                held: self.no_worse(ours, theirs),
+            Some(PairResult {
+                holds: self.no_worse(ours, theirs),
                 points: (point, other),
                 names: (first, second),
             })
         };
         self.pairs(first, second)
             .into_iter()
-            .filter_map(held)
+            .filter_map(result)
             .collect()
     }
 
-    fn order(&self, order: &[String]) -> Option<Finding> {
-        let mut held = Vec::new();
+    fn order(&self, order: &[String]) -> Option<ClaimFinding> {
+        let mut results = Vec::new();
         for pair in order.windows(2) {
             let [first, second] = pair else { continue };
-            held.extend(self.held(first, second));
+            results.extend(self.pair_results(first, second));
         }
-        self.share(&held, order.join(", then "))
+        self.share(&results, order.join(", then "))
     }
 
-    /// The first of all, or the last.
-    fn first(&self, best: &Best, last: bool) -> Option<Finding> {
+    /// Whether a policy is the best of all, or the worst.
+    fn first(&self, best: &BestCheck, last: bool) -> Option<ClaimFinding> {
         let against = self.expanded(&best.against);
         let mut rivals: Vec<&str> = against.iter().map(String::as_str).collect();
         if rivals.is_empty() {
@@ -260,44 +263,47 @@ impl<'a> Bench<'a> {
                 }
             }
         }
-        let mut held = Vec::new();
+        let mut results = Vec::new();
         for rival in rivals {
             let (better, worse) = match last {
                 false => (best.policy.as_str(), rival),
                 true => (rival, best.policy.as_str()),
             };
-            held.extend(self.held(better, worse));
+            results.extend(self.pair_results(better, worse));
         }
         let end = if last { "worst" } else { "best" };
-        self.share(&held, format!("{} {end}", best.policy))
+        self.share(&results, format!("{} {end}", best.policy))
     }
 
-    /// All, most or fewer comparisons held.
-    fn share(&self, held: &[Held], paper: String) -> Option<Finding> {
-        let all = held.len();
-        let yes = held.iter().filter(|one| one.held).count();
-        Some(Finding {
+    /// The finding on a number of comparisons: all, most or fewer of them hold.
+    fn share(&self, results: &[PairResult], paper: String) -> Option<ClaimFinding> {
+        let all = results.len();
+        let yes = results.iter().filter(|one| one.holds).count();
+        Some(ClaimFinding {
             paper,
-            ours: match held.iter().find(|one| !one.held) {
+            ours: match results.iter().find(|one| !one.holds) {
                 None => format!("all {all} comparisons"),
-                Some(exception) => format!("{yes} of {all} comparisons; {}", self.not(exception)),
+                Some(exception) => format!(
+                    "{yes} of {all} comparisons; {}",
+                    self.exception_text(exception)
+                ),
             },
             verdict: of_share(yes, all)?,
         })
     }
 
-    /// A comparison that did not hold; where it depends on chance, by how much.
-    fn not(&self, exception: &Held) -> String {
-        let Held {
+    /// A comparison that does not hold, in words; with its size if it depends on random numbers.
+    fn exception_text(&self, exception: &PairResult) -> String {
+        let PairResult {
             points: (point, other),
             names: (first, second),
             ..
         } = exception;
         let improvement = |value, other| self.metric.improvement(value, other);
         let samples = other.compared(point, self.metric, improvement);
-        let chance = samples.as_deref().and_then(Estimate::of);
-        let chance = chance.filter(|by| by.half_width.is_some());
-        let by = chance.map(|by| format!(", which is {} better", by.told(" %")));
+        let estimate = samples.as_deref().and_then(Estimate::of);
+        let estimate = estimate.filter(|by| by.half_width.is_some());
+        let by = estimate.map(|by| format!(", which is {} better", by.text(" %")));
         format!(
             "not {first} before {second} at {}{}",
             point.place.says(),
@@ -305,7 +311,7 @@ impl<'a> Bench<'a> {
         )
     }
 
-    fn improvement(&self, it: &Improvement) -> Option<Finding> {
+    fn improvement(&self, it: &ImprovementCheck) -> Option<ClaimFinding> {
         let found = self.improvements(&it.of, &it.over);
         let most = found
             .iter()
@@ -315,11 +321,11 @@ impl<'a> Bench<'a> {
             .min_by(|a, b| a.value().total_cmp(&b.value()))?;
         let mean = seeds::mean_of(found.iter().map(|one| one.samples.as_slice()))?;
         Some(match it.percent {
-            Percent::Range([low, high]) => Finding {
+            Percent::Range([low, high]) => ClaimFinding {
                 paper: format!("{} to {} %", number(low), number(high)),
                 ours: match found.len() {
-                    1 => most.mean.told(" %"),
-                    _ => format!("{} to {}", least.mean.told(""), most.mean.told(" %")),
+                    1 => most.mean.text(" %"),
+                    _ => format!("{} to {}", least.mean.text(""), most.mean.text(" %")),
                 },
                 verdict: match of_percent(high, most.value()) {
                     Verdict::Holds if low >= 0.0 && least.value() < 0.0 => Verdict::InPart,
@@ -328,23 +334,23 @@ impl<'a> Bench<'a> {
             },
             Percent::One(percent) => {
                 let (ours, words, at) = match it.take {
-                    Take::Most => (most.mean, "up to ", Some(most.place)),
-                    Take::Least => (least.mean, "at least ", Some(least.place)),
-                    Take::Mean => (mean, "", None),
+                    PointAggregate::Most => (most.mean, "up to ", Some(most.place)),
+                    PointAggregate::Least => (least.mean, "at least ", Some(least.place)),
+                    PointAggregate::Mean => (mean, "", None),
                 };
                 let at = at.filter(|_| found.len() > 1);
                 let at = at.map(|place| format!(" ({})", place.says()));
-                Finding {
+                ClaimFinding {
                     paper: format!("{words}{} %", number(percent)),
-                    ours: format!("{words}{}{}", ours.told(" %"), at.unwrap_or_default()),
+                    ours: format!("{words}{}{}", ours.text(" %"), at.unwrap_or_default()),
                     verdict: of_percent(percent, ours.mean),
                 }
             }
         })
     }
 
-    /// The curves of a policy along a dimension, or of its improvement over another. Over the trace a
-    /// curve is the means of the three thirds.
+    /// The curves of a policy along a dimension, or of its improvement over another policy. A curve over the
+    /// trace consists of the means of its three thirds.
     fn curves(&self, policy: &str, over: Option<&str>, along: &str) -> Vec<Curve<'a>> {
         if along == REFERENCES {
             let of_policy = self.points.iter().filter(|point| point.policy == policy);
@@ -356,7 +362,7 @@ impl<'a> Bench<'a> {
             });
             return thirds.collect();
         }
-        let values: Vec<At> = match over {
+        let values: Vec<ValueAt> = match over {
             Some(over) => {
                 let all = self.improvements(policy, over).into_iter();
                 all.map(|one| (one.value(), one.place)).collect()
@@ -382,11 +388,11 @@ impl<'a> Bench<'a> {
         curves
     }
 
-    fn trend(&self, it: &Trend) -> Option<Finding> {
+    fn trend(&self, it: &TrendCheck) -> Option<ClaimFinding> {
         let curves = self.curves(&it.policy, it.over.as_deref(), &it.along);
         let sign = match it.goes {
-            Goes::Up => 1.0,
-            Goes::Down => -1.0,
+            TrendDirection::Up => 1.0,
+            TrendDirection::Down => -1.0,
         };
         let mut ends = 0;
         let (mut steps, mut all_steps) = (0, 0);
@@ -404,7 +410,7 @@ impl<'a> Bench<'a> {
                 .count();
         }
         let all = curves.len();
-        let told = |curve: &Curve| {
+        let ends_text = |curve: &Curve| {
             let values = &curve.values;
             Some(format!(
                 "{} to {}",
@@ -413,11 +419,11 @@ impl<'a> Bench<'a> {
             ))
         };
         let direction = match it.goes {
-            Goes::Up => "rises",
-            Goes::Down => "falls",
+            TrendDirection::Up => "rises",
+            TrendDirection::Down => "falls",
         };
-        let example = curves.first().and_then(told)?;
-        Some(Finding {
+        let example = curves.first().and_then(ends_text)?;
+        Some(ClaimFinding {
             paper: direction.into(),
             ours: match all {
                 1 => format!("{example}; {steps} of {all_steps} steps"),
@@ -437,7 +443,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    fn peak(&self, it: &Peak) -> Option<Finding> {
+    fn peak(&self, it: &PeakCheck) -> Option<ClaimFinding> {
         let mut curves = self.curves(&it.policy, it.over.as_deref(), &it.along);
         curves.retain(|curve| curve.values.len() > 2);
         let greatest = |curve: &Curve| {
@@ -450,7 +456,7 @@ impl<'a> Bench<'a> {
         let yes = curves.iter().filter(inside).count();
         let all = curves.len();
         let first = curves.first()?;
-        Some(Finding {
+        Some(ClaimFinding {
             paper: "highest between the ends".into(),
             ours: format!(
                 "{yes} of {all} curves; {} {} is highest{}",
@@ -465,7 +471,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    fn value(&self, it: &Value) -> Option<Finding> {
+    fn value(&self, it: &ValueCheck) -> Option<ClaimFinding> {
         let (points, values): (Vec<&Point>, Vec<f64>) = self.of(&it.policy).unzip();
         let samples = points.iter().map(|point| point.samples(self.metric));
         let samples: Vec<Vec<f64>> = samples.collect::<Option<_>>()?;
@@ -475,41 +481,41 @@ impl<'a> Bench<'a> {
             (None, Some(about)) => (about, of_amount(about, mean.mean)),
             (None, None) => return None,
         };
-        Some(Finding {
+        Some(ClaimFinding {
             paper: number(paper),
-            ours: mean.told(""),
+            ours: mean.text(""),
             verdict,
         })
     }
 
-    fn near(&self, it: &Near) -> Option<Finding> {
-        let apart = self.improvements(&it.policy, &it.to);
-        let most = apart
+    fn near(&self, it: &NearCheck) -> Option<ClaimFinding> {
+        let differences = self.improvements(&it.policy, &it.to);
+        let most = differences
             .iter()
             .max_by(|a, b| a.value().abs().total_cmp(&b.value().abs()))?;
-        let yes = apart
+        let yes = differences
             .iter()
             .filter(|one| one.value().abs() <= it.percent)
             .count();
-        Some(Finding {
+        Some(ClaimFinding {
             paper: format!("within {} %", number(it.percent)),
             ours: format!(
                 "{yes} of {}; {} at {}",
-                apart.len(),
-                most.mean.told(" %"),
+                differences.len(),
+                most.mean.text(" %"),
                 most.place.says()
             ),
-            verdict: of_share(yes, apart.len())?,
+            verdict: of_share(yes, differences.len())?,
         })
     }
 
-    fn bound(&self, it: &Bound) -> Option<Finding> {
+    fn bound(&self, it: &BoundCheck) -> Option<ClaimFinding> {
         if let Some(most) = it.at_most {
             let values: Vec<(&Point, f64)> = self.of(&it.policy).collect();
             let yes = values.iter().filter(|(_, value)| *value <= most).count();
             let (point, greatest) = values.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-            let greatest = seeds::told(*greatest, point.half_width(self.metric), "");
-            return Some(Finding {
+            let greatest = seeds::value_text(*greatest, point.half_width(self.metric), "");
+            return Some(ClaimFinding {
                 paper: format!("at most {}", number(most)),
                 ours: format!("{yes} of {}; up to {greatest}", values.len()),
                 verdict: of_share(yes, values.len())?,
@@ -521,19 +527,19 @@ impl<'a> Bench<'a> {
             .iter()
             .min_by(|a, b| a.value().total_cmp(&b.value()))?;
         let yes = found.iter().filter(|one| -one.value() <= percent).count();
-        Some(Finding {
+        Some(ClaimFinding {
             paper: format!("no more than {} % worse", number(percent)),
             ours: format!(
                 "{yes} of {}; at worst {} at {}",
                 found.len(),
-                seeds::told(-worst.value(), worst.mean.half_width, " %"),
+                seeds::value_text(-worst.value(), worst.mean.half_width, " %"),
                 worst.place.says()
             ),
             verdict: of_share(yes, found.len())?,
         })
     }
 
-    fn flat(&self, it: &Flat) -> Option<Finding> {
+    fn flat(&self, it: &FlatCheck) -> Option<ClaimFinding> {
         let curves = self.curves(&it.policy, None, &it.along);
         let spread = |curve: &Curve| {
             let values = || curve.values.iter().map(|(_, value)| *value);
@@ -548,7 +554,7 @@ impl<'a> Bench<'a> {
             .filter(|spread| **spread <= it.percent)
             .count();
         let most = spreads.iter().copied().max_by(f64::total_cmp)?;
-        Some(Finding {
+        Some(ClaimFinding {
             paper: format!("changes by at most {} %", number(it.percent)),
             ours: format!(
                 "{yes} of {} curves; up to {} %",
@@ -559,9 +565,9 @@ impl<'a> Bench<'a> {
         })
     }
 
-    fn best_at(&self, it: &BestAt) -> Option<Finding> {
+    fn best_at(&self, it: &BestAtCheck) -> Option<ClaimFinding> {
         let curves = self.curves(&it.policy, None, &it.along);
-        let Text(wanted) = &it.is;
+        let Text(expected) = &it.is;
         let best = |curve: &Curve<'a>| {
             let better = |a: &&(&str, f64), b: &&(&str, f64)| match self.metric.more_is_better() {
                 true => b.1.total_cmp(&a.1),
@@ -570,9 +576,9 @@ impl<'a> Bench<'a> {
             curve.values.iter().min_by(better).map_or("", |(at, _)| at)
         };
         let found: Vec<&str> = curves.iter().map(best).collect();
-        let yes = found.iter().filter(|at| **at == wanted).count();
-        Some(Finding {
-            paper: format!("{} {wanted}", it.along),
+        let yes = found.iter().filter(|at| **at == expected).count();
+        Some(ClaimFinding {
+            paper: format!("{} {expected}", it.along),
             ours: format!("best at {}", found.join(", ")),
             verdict: of_share(yes, found.len())?,
         })
@@ -600,7 +606,7 @@ fn thirds(point: &Point, metric: Metric) -> Option<Vec<(&'static str, f64)>> {
     })
 }
 
-/// All, most, or fewer; nothing of nothing.
+/// The verdict on a number of comparisons: all hold, most, or fewer. `None` without a comparison.
 fn of_share(yes: usize, all: usize) -> Option<Verdict> {
     match (yes, all) {
         (_, 0) => None,
@@ -610,7 +616,8 @@ fn of_share(yes: usize, all: usize) -> Option<Verdict> {
     }
 }
 
-/// Within a factor of two, the same sign and no less than a tenth, or not.
+/// The verdict on a percentage: it holds within a factor of two of the paper's, and in part with the same sign
+/// and at least a tenth of the paper's.
 fn of_percent(paper: f64, ours: f64) -> Verdict {
     let ratio = ours / paper;
     if (1.0 / FACTOR..=FACTOR).contains(&ratio) {
@@ -622,7 +629,7 @@ fn of_percent(paper: f64, ours: f64) -> Verdict {
     }
 }
 
-/// Within a factor of two, of five, or not.
+/// The verdict on an amount: it holds within a factor of two, and in part within a factor of five.
 fn of_amount(paper: f64, ours: f64) -> Verdict {
     let ratio = ours / paper;
     if (1.0 / FACTOR..=FACTOR).contains(&ratio) {
@@ -634,10 +641,13 @@ fn of_amount(paper: f64, ours: f64) -> Verdict {
     }
 }
 
-/// Equal everywhere, within 10 %, or not.
+/// The verdict on exact values: they hold if all are equal, and in part if all are within 10 %.
 fn of_exact(paper: f64, ours: &[f64]) -> Verdict {
-    let apart = |value: &f64| (value - paper).abs();
-    let all_within = |share: f64| ours.iter().all(|value| apart(value) <= share * paper.abs());
+    let difference = |value: &f64| (value - paper).abs();
+    let all_within = |share: f64| {
+        ours.iter()
+            .all(|value| difference(value) <= share * paper.abs())
+    };
     if all_within(SAME) {
         Verdict::Holds
     } else if all_within(0.1) {
@@ -647,7 +657,7 @@ fn of_exact(paper: f64, ours: &[f64]) -> Verdict {
     }
 }
 
-/// A number to three digits or so.
+/// A number with about three significant digits.
 pub(crate) fn number(value: f64) -> String {
     let size = value.abs();
     let digits = match size {

@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{}", sentence(&comparison));
     println!("{}", advice(&comparison).unwrap_or_default());
 
-    // What would more memory bring?
+    // How much does more memory save?
     let request = CurveRequest::new(policies(), asymmetry);
     println!("{}", lab.curve(&source, &request)?.sentence());
 

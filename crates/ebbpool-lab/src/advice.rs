@@ -1,32 +1,33 @@
-//! The answer of a comparison in sentences.
+//! The results of a comparison in sentences.
 
-use crate::compare::{Block, Comparison};
+use crate::compare::{Comparison, PriceBlock};
 use crate::numbers::{digits, less_or_more};
 use crate::policy_selection::BASELINE;
 use crate::run_result::RunResult;
 
-/// The sentence's asymmetry and size where they are among those run (FD-Buffer's defaults).
+/// FD-Buffer's default asymmetry and size. The sentence uses them if the comparison has them.
 const USUAL_ASYMMETRY: f64 = 32.0;
 const USUAL_SIZE: &str = "3%";
 
-/// The least bill with the memory of that index.
-pub fn least(block: Block, size: usize) -> f64 {
+/// The least bill with the memory size of that index.
+pub fn least(block: PriceBlock, size: usize) -> f64 {
     let costs = block.column(size).map(|result| result.cost);
     costs.fold(f64::INFINITY, f64::min)
 }
 
-/// The baseline's result with the memory of that index.
-pub fn baseline<'a>(block: Block<'a>, size: usize) -> Option<&'a RunResult> {
+/// The baseline's result with the memory size of that index.
+pub fn baseline<'a>(block: PriceBlock<'a>, size: usize) -> Option<&'a RunResult> {
     block.column(size).find(|result| result.policy == BASELINE)
 }
 
-/// The size that a sentence speaks of: FD-Buffer's usual one if it was run, else the middle one.
+/// The index of the size for the sentence: FD-Buffer's default if the comparison has it, otherwise the
+/// middle size.
 pub fn usual_size(comparison: &Comparison) -> usize {
     let usual = comparison.sizes.iter().position(|size| size == USUAL_SIZE);
     usual.unwrap_or(comparison.sizes.len() / 2)
 }
 
-/// A memory size in a sentence.
+/// A memory size in words.
 pub fn memory(comparison: &Comparison, size: usize) -> String {
     match comparison.sizes[size].strip_suffix('%') {
         Some(share) => format!("{share} % of {}", comparison.share_of),
@@ -34,9 +35,9 @@ pub fn memory(comparison: &Comparison, size: usize) -> String {
     }
 }
 
-/// The answer in a sentence, at FD-Buffer's usual asymmetry and size if they were run.
+/// The result in a sentence, at FD-Buffer's default asymmetry and size if the comparison has them.
 pub fn sentence(comparison: &Comparison) -> String {
-    let blocks: Vec<Block> = comparison.blocks().collect();
+    let blocks: Vec<PriceBlock> = comparison.blocks().collect();
     let usual = blocks.iter().find(|block| {
         block.pricing.changing.is_none() && block.pricing.asymmetry.ratio() == USUAL_ASYMMETRY
     });
@@ -53,7 +54,7 @@ pub fn sentence(comparison: &Comparison) -> String {
         true => "so far, ",
         false => "",
     };
-    let place = match &block.pricing.device_name {
+    let conditions = match &block.pricing.device_name {
         Some(_) => format!("{so_far}on this device and with {memory}"),
         None => format!("{so_far}at R={} and {memory}", block.pricing.label()),
     };
@@ -61,13 +62,13 @@ pub fn sentence(comparison: &Comparison) -> String {
     let unit = comparison.bill_unit();
     match baseline(*block, size) {
         Some(baseline) if best.cost < baseline.cost => format!(
-            "{place} {name} writes {} than {BASELINE} and costs {}",
+            "{conditions} {name} writes {} than {BASELINE} and costs {}",
             less_or_more(best.writes as f64, baseline.writes as f64),
             less_or_more(best.cost, baseline.cost),
         ),
-        Some(_) => format!("{place} no policy costs less than {BASELINE}"),
+        Some(_) => format!("{conditions} no policy costs less than {BASELINE}"),
         None => format!(
-            "{place} {name} has the smallest {}, {} {} {}",
+            "{conditions} {name} has the smallest {}, {} {} {}",
             unit.name,
             digits(unit.factor * best.cost),
             unit.unit,
@@ -76,12 +77,12 @@ pub fn sentence(comparison: &Comparison) -> String {
     }
 }
 
-/// Which policy to take where sizes and asymmetries are not known beforehand: the one whose bills are
-/// the least in the geometric mean. Nothing if there is one size and asymmetry, or one policy.
+/// The policy to use if sizes and asymmetries are not known beforehand: the one whose bills have the least
+/// geometric mean. `None` for a single size and asymmetry, or a single policy.
 pub fn advice(comparison: &Comparison) -> Option<String> {
-    let blocks: Vec<Block> = comparison.blocks().collect();
-    let places = blocks.len() * comparison.sizes.len();
-    if places < 2 || comparison.policies.len() < 2 || comparison.interrupted {
+    let blocks: Vec<PriceBlock> = comparison.blocks().collect();
+    let cells = blocks.len() * comparison.sizes.len();
+    if cells < 2 || comparison.policies.len() < 2 || comparison.interrupted {
         return None;
     }
     let (name, ratios) = comparison
@@ -90,7 +91,7 @@ pub fn advice(comparison: &Comparison) -> Option<String> {
         .enumerate()
         .filter_map(|(at, name)| Some((name, above_least(&blocks, at)?)))
         .min_by(|(_, a), (_, b)| mean_log(a).total_cmp(&mean_log(b)))?;
-    let over = match blocks.len() {
+    let dimensions = match blocks.len() {
         1 => "sizes",
         _ => "sizes and asymmetries",
     };
@@ -100,7 +101,7 @@ pub fn advice(comparison: &Comparison) -> Option<String> {
         && mean_log(baseline) <= mean_log(&ratios)
     {
         return Some(format!(
-            "over all {places} {over} no policy costs less than {BASELINE} on average"
+            "over all {cells} {dimensions} no policy costs less than {BASELINE} on average"
         ));
     }
     let worst = ratios.iter().copied().fold(1.0, f64::max);
@@ -109,14 +110,14 @@ pub fn advice(comparison: &Comparison) -> Option<String> {
         format!("{} than {BASELINE} on average, ", less_or_more(ratio, 1.0))
     });
     Some(format!(
-        "over all {places} {over} {name} is the one to take: {}at most {:.1} % above the best of each",
+        "over all {cells} {dimensions} {name} is the one to take: {}at most {:.1} % above the best of each",
         saved.unwrap_or_default(),
         100.0 * (worst - 1.0)
     ))
 }
 
-/// A policy's bills over the least of each place; nothing where one is missing.
-fn above_least(blocks: &[Block], policy: usize) -> Option<Vec<f64>> {
+/// A policy's bills over the least bill of each size and price; `None` if a bill is missing.
+fn above_least(blocks: &[PriceBlock], policy: usize) -> Option<Vec<f64>> {
     let mut ratios = Vec::new();
     for &block in blocks {
         for (size, result) in block.rows().nth(policy)?.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! How small the bill could be: a certified lower bound, and what a clairvoyant policy reaches.
+//! A certified lower bound of the bill, and the bill of a clairvoyant policy.
 
 use std::time::Instant;
 
@@ -13,19 +13,19 @@ use crate::memory_size::MemorySize;
 use crate::numbers::Number;
 use crate::schema::result_row;
 
-/// Bounds that a caller asks for: one for each asymmetry and size.
+/// A request for bounds, one for each asymmetry and size.
 #[derive(Clone, Debug)]
 pub struct BoundRequest {
     /// Memory sizes.
     pub sizes: Vec<MemorySize>,
     /// Asymmetries.
     pub asymmetries: Vec<Asymmetry>,
-    /// Whether pages that are dirty at the end are written and counted.
+    /// Whether the pages that are dirty at the end are written and counted.
     pub at_end: AtEnd,
 }
 
 impl BoundRequest {
-    /// Bounds for these sizes at these asymmetries, where dirty pages at the end count nothing.
+    /// A request for these sizes and asymmetries; dirty pages at the end cost nothing.
     pub fn new(sizes: Vec<MemorySize>, asymmetries: Vec<Asymmetry>) -> Self {
         BoundRequest {
             sizes,
@@ -36,25 +36,25 @@ impl BoundRequest {
 }
 
 result_row! {
-    /// The least bill that is possible with one memory size and one asymmetry.
+    /// The lower bound of the bill with one memory size and one asymmetry.
     pub struct BoundResult {
-        /// The trace, as it was named.
+        /// The name of the trace in the request.
         trace: String [""],
-        /// Memory.
+        /// Frames of the buffer.
         frames: u64 ["pages"],
         /// R, the cost of a page write in page reads.
         asymmetry: Number ["page reads"],
-        /// `free` if dirty pages at the end count nothing, `flush` if they are written and counted.
+        /// `free` if dirty pages at the end cost nothing, `flush` if they are written and counted.
         at_end: &'static str [""],
-        /// References.
+        /// References of the trace.
         references: u64 ["references"],
         /// The bill that no policy can undercut.
         lower_bound: f64 ["page reads per reference"],
-        /// The least bill that a clairvoyant policy has reached.
+        /// The least bill of the clairvoyant policies.
         heuristic: Option<f64> ["page reads per reference"],
-        /// That policy.
+        /// The clairvoyant policy with this bill.
         heuristic_policy: Option<&'static str> [""],
-        /// How much more the heuristic costs than the bound, as a share of the bound.
+        /// The distance of the heuristic from the bound, as a share of the bound.
         gap: Option<f64> [""],
         /// Wall time from opening the trace.
         seconds: f64 ["s"],
@@ -62,7 +62,7 @@ result_row! {
         iterations: u64 ["steps"],
     }
     also {
-        /// The caller stopped the search: the bound holds, and more time would bring it closer.
+        /// The caller stopped the search: the bound holds, but more time would tighten it.
         interrupted: bool,
     }
 }
@@ -91,11 +91,11 @@ impl BoundResult {
 }
 
 impl Lab<'_> {
-    /// Bounds the bill from below, for each asymmetry each size.
+    /// Computes lower bounds of the bill, for each asymmetry and each size.
     ///
     /// # Errors
     ///
-    /// If the trace cannot be read, or the caller stops before it is.
+    /// If the trace cannot be read, or the caller stops before the lab has read it.
     pub fn bound(
         &self,
         source: &Source,
@@ -106,7 +106,7 @@ impl Lab<'_> {
         self.notes(reader.notes());
         let database_pages = reader.metadata().database_pages;
         drop(reader);
-        self.watched(source.label(), |progress| {
+        self.with_progress(source.label(), |progress| {
             let trace = RecordedTrace::read(source, progress)?;
             self.notes(&source.late_notes());
             let reading = start.elapsed().as_secs_f64();

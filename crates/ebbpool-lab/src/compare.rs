@@ -1,4 +1,4 @@
-//! Which policy makes the bill smallest at which memory size and asymmetry.
+//! Compares policies over memory sizes and asymmetries.
 
 use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_policy::PolicySpec;
@@ -14,10 +14,10 @@ use crate::memory_size::MemorySize;
 use crate::policy_selection::PolicySelection;
 use crate::pricing::{BillUnit, Pricing, PricingRequest};
 use crate::report;
-use crate::run::Counting;
+use crate::run::CountingRules;
 use crate::run_result::{DetailedResult, RunResult, TraceSummary};
 
-/// A comparison that a caller asks for: every policy with every size at every price.
+/// A request for a comparison: every policy with every size at every price.
 #[derive(Clone, Debug)]
 pub struct CompareRequest {
     /// The policies.
@@ -27,15 +27,15 @@ pub struct CompareRequest {
     /// Asymmetries, or one device.
     pub pricing: Vec<PricingRequest>,
     /// How references are counted.
-    pub counting: Counting,
-    /// Whether the least bill that is possible is computed too.
+    pub counting: CountingRules,
+    /// Whether the lab also computes the lower bound of the bill.
     pub bound: bool,
-    /// Whether a report will be made, which shows how results came about, and what the trace is like.
+    /// Whether the answer is for a report, which also shows the course of the runs and describes the trace.
     pub for_report: bool,
 }
 
 impl CompareRequest {
-    /// A comparison of these policies with these sizes at these asymmetries, each reference counted.
+    /// A comparison of these policies with these sizes at these prices, without a warm-up.
     pub fn new(
         policies: PolicySelection,
         sizes: Vec<MemorySize>,
@@ -45,18 +45,18 @@ impl CompareRequest {
             policies,
             sizes,
             pricing,
-            counting: Counting::default(),
+            counting: CountingRules::default(),
             bound: false,
             for_report: false,
         }
     }
 
-    /// What can be told to make no sense before a trace is read.
+    /// Checks everything that can be checked before the trace is read.
     ///
     /// # Errors
     ///
-    /// [`RequestError::BoundOnDevice`], [`RequestError::BoundOfChanges`], and what
-    /// [`PolicySelection::resolve`] refuses where there is no device.
+    /// [`RequestError::BoundOnDevice`], [`RequestError::BoundOfChanges`], and, if there is no device, the errors
+    /// of [`PolicySelection::resolve`].
     pub fn check(&self) -> Result<(), RequestError> {
         let mut on_device = false;
         for pricing in &self.pricing {
@@ -78,8 +78,8 @@ impl CompareRequest {
     }
 }
 
-/// The asymmetries as numbers, for a bound: it weighs savings anywhere in the trace against each
-/// other, by one R.
+/// The asymmetries as numbers, for a bound. They must be constant, because a bound weighs savings anywhere in
+/// the trace by one R.
 ///
 /// # Errors
 ///
@@ -99,53 +99,54 @@ pub fn constant_asymmetries<'a>(
 pub struct Comparison {
     /// The trace's name.
     pub name: String,
-    /// The trace and the device in a line.
+    /// A line that describes the trace and the device.
     pub title: String,
-    /// What a memory size in per cent is a share of.
+    /// What a memory size in per cent is a share of, in words.
     pub share_of: &'static str,
-    /// What a pass has learned of the trace.
+    /// The facts that a pass over the trace has counted.
     pub facts: TraceFacts,
-    /// References at the start that count nothing.
+    /// References at the start that are replayed but not counted.
     pub warmup: u64,
-    /// Pages of the database, where the trace states them.
+    /// Pages of the database, if the trace states them.
     pub database_pages: Option<u64>,
-    /// Bytes of a page, where the trace states them.
+    /// Bytes of a page, if the trace states them.
     pub page_size: Option<u64>,
-    /// Memory sizes as they were asked for.
+    /// The memory sizes as the request spells them.
     pub sizes: Vec<String>,
-    /// What each size came to.
+    /// The memory sizes in frames.
     pub frames: Vec<u64>,
     /// The policies in canonical spelling.
     pub policies: Vec<String>,
     /// The prices.
     pub pricings: Vec<Pricing>,
-    /// The results that were finished; `asymmetry` is an index into the prices.
+    /// The finished results; `asymmetry` is an index into the prices.
     pub rows: Vec<Row>,
-    /// For each price, each policy, each size: nothing where an interruption came first.
+    /// For each price, each policy, each size: the result, or `None` if an interruption has prevented it.
     pub results: Vec<Option<RunResult>>,
-    /// If asked for, what no policy can undercut, per reference: for each price, each size.
+    /// If the request asks for it, the bill per reference that no policy can undercut: for each price, each
+    /// size.
     pub bounds: Option<Vec<f64>>,
-    /// True if the caller stopped before all was done.
+    /// True if the caller stopped before all results were finished.
     pub interrupted: bool,
-    /// For a report: what the references are like.
+    /// For a report: the description of the references.
     pub info: Option<Info>,
-    /// For a report of curves: what is known besides the results.
+    /// For a report of curves: the additional data.
     pub(crate) curve: Option<report::Curve>,
 }
 
 impl Comparison {
     /// The results of each price, policy by policy.
-    pub fn blocks(&self) -> impl Iterator<Item = Block<'_>> {
+    pub fn blocks(&self) -> impl Iterator<Item = PriceBlock<'_>> {
         let results = self.results.chunks(self.policies.len() * self.sizes.len());
         let blocks = self.pricings.iter().zip(results);
-        blocks.map(|(pricing, results)| Block {
+        blocks.map(|(pricing, results)| PriceBlock {
             pricing,
             results,
             sizes: self.sizes.len(),
         })
     }
 
-    /// What no policy can undercut at the price and size of those indices.
+    /// The lower bound at the price and size of these indices.
     pub fn bound(&self, pricing: usize, size: usize) -> Option<f64> {
         let bounds = self.bounds.as_ref()?;
         bounds.get(pricing * self.sizes.len() + size).copied()
@@ -156,7 +157,7 @@ impl Comparison {
         self.results.iter().flatten()
     }
 
-    /// The same with the device's part in them.
+    /// The finished results with the figures of the device.
     pub fn detailed(&self) -> impl Iterator<Item = DetailedResult<'_>> {
         self.rows.iter().zip(self.finished()).map(|(row, result)| {
             let pricing = &self.pricings[row.asymmetry];
@@ -164,7 +165,7 @@ impl Comparison {
         })
     }
 
-    /// The unit of all bills: several prices are asymmetries, of which none has a unit.
+    /// The unit of all bills. Several prices are always asymmetries, which have the same unit.
     pub fn bill_unit(&self) -> BillUnit {
         self.pricings
             .first()
@@ -174,20 +175,20 @@ impl Comparison {
 
 /// The results of one price.
 #[derive(Clone, Copy, Debug)]
-pub struct Block<'a> {
+pub struct PriceBlock<'a> {
     /// The price.
     pub pricing: &'a Pricing,
     results: &'a [Option<RunResult>],
     sizes: usize,
 }
 
-impl<'a> Block<'a> {
+impl<'a> PriceBlock<'a> {
     /// Each policy's results, size by size.
     pub fn rows(&self) -> impl Iterator<Item = &'a [Option<RunResult>]> {
         self.results.chunks(self.sizes)
     }
 
-    /// All results at the size of that index but those whose device failed.
+    /// All results at the size of that index, except for those whose device failed.
     pub fn column(&self, size: usize) -> impl Iterator<Item = &'a RunResult> {
         let column = self.results.iter().skip(size).step_by(self.sizes);
         column.flatten().filter(|result| !result.failed)
@@ -195,11 +196,11 @@ impl<'a> Block<'a> {
 }
 
 impl Lab<'_> {
-    /// Compares policies on one trace. A caller that stops the work gets what is done by then.
+    /// Compares policies on one trace. A caller that stops the work gets the results finished by then.
     ///
     /// # Errors
     ///
-    /// If the request makes no sense, the trace cannot be read, or the caller stops before there is any result.
+    /// If the request is invalid, the trace cannot be read, or the caller stops before the first result.
     pub fn compare(
         &self,
         source: &Source,
@@ -229,19 +230,19 @@ impl Lab<'_> {
         let store = self.store(source);
         let swept = self.sweep_all(&sweep, &pricings, source, &*store)?;
         let bounds = match request.bound && !swept.interrupted {
-            true => self.bounds_kept(request, &pricings, &swept.resolved, source, &*store)?,
+            true => self.stored_bounds(request, &pricings, &swept.resolved, source, &*store)?,
             false => None,
         };
         self.notes(&swept.resolved.notes);
         if swept.from_store > 0 {
-            self.events.note(&Note::KnownBefore {
+            self.events.note(&Note::StoredResults {
                 trace: source.label().into(),
-                known: swept.from_store,
+                stored: swept.from_store,
                 all: swept.rows.len(),
             });
         }
         let info = match request.for_report {
-            true => self.info_kept(source, &*store)?,
+            true => self.stored_info(source, &*store)?,
             false => None,
         };
         Ok(self.comparison(
@@ -327,9 +328,10 @@ impl Lab<'_> {
         }
     }
 
-    /// What no policy can undercut, per reference, for each price, which is a constant asymmetry, and each
-    /// size: from the store as far as it knows. Nothing if the caller stops.
-    fn bounds_kept(
+    /// The lower bounds of the bill per reference, for each price and each size. The prices are constant
+    /// asymmetries. The bounds come from the store, or are computed and then stored. `None` if the caller
+    /// stops.
+    fn stored_bounds(
         &self,
         request: &CompareRequest,
         pricings: &[Pricing],
@@ -347,30 +349,30 @@ impl Lab<'_> {
         });
         let questions: Vec<Question> = questions.collect();
         let key = |question: &Question| format!("bound {question:?}");
-        let known = |question: &Question| -> Option<f64> {
+        let from_store = |question: &Question| -> Option<f64> {
             serde_json::from_slice(&store.get(&key(question))?).ok()
         };
-        let mut bounds: Vec<Option<f64>> = questions.iter().map(known).collect();
-        let unknown: Vec<usize> = (0..bounds.len())
+        let mut bounds: Vec<Option<f64>> = questions.iter().map(from_store).collect();
+        let missing: Vec<usize> = (0..bounds.len())
             .filter(|&at| bounds[at].is_none())
             .collect();
-        if unknown.is_empty() {
+        if missing.is_empty() {
             return Ok(bounds.into_iter().collect());
         }
-        let asked: Vec<Question> = unknown.iter().map(|&at| questions[at].clone()).collect();
-        let solved = self.watched(source.label(), |progress| {
+        let open: Vec<Question> = missing.iter().map(|&at| questions[at].clone()).collect();
+        let solved = self.with_progress(source.label(), |progress| {
             let trace = RecordedTrace::read(source, progress)?;
-            solve_all(&trace, &asked, self.threads(), progress)
+            solve_all(&trace, &open, self.threads(), progress)
         });
-        let found = match solved {
+        let solutions = match solved {
             Err(SimError::Interrupted) => return Ok(None),
-            found => found?,
+            solutions => solutions?,
         };
-        for ((at, question), found) in unknown.into_iter().zip(&asked).zip(found) {
-            if found.interrupted {
+        for ((at, question), solution) in missing.into_iter().zip(&open).zip(solutions) {
+            if solution.interrupted {
                 continue;
             }
-            let bound = found.lower_bound / found.references as f64;
+            let bound = solution.lower_bound / solution.references as f64;
             if let Ok(value) = serde_json::to_vec(&bound) {
                 store.put(&key(question), &value);
             }
@@ -379,8 +381,8 @@ impl Lab<'_> {
         Ok(bounds.into_iter().collect())
     }
 
-    /// Runs the sweep once for each part of the prices. What is missing when the caller stops
-    /// is missing from the rows.
+    /// Runs the sweep once for each group of prices. If the caller stops, the rows lack the unfinished
+    /// results.
     fn sweep_all(
         &self,
         sweep: &Sweep,
@@ -425,7 +427,7 @@ impl Lab<'_> {
     }
 }
 
-/// Adds the rows of a sweep over some of the prices.
+/// Adds the rows of a sweep over one group of prices.
 fn add_part(all: &mut Option<Swept>, swept: Swept, part: &[usize]) {
     let rows = swept.rows.into_iter().map(|row| Row {
         asymmetry: part[row.asymmetry],
@@ -444,8 +446,8 @@ fn add_part(all: &mut Option<Swept>, swept: Swept, part: &[usize]) {
     }
 }
 
-/// Indices of the prices that one sweep serves: the constant asymmetries together, since a policy that
-/// does not look at costs runs once for all of them, and each that changes or is a device alone.
+/// Groups of prices, as indices, that one sweep serves. The constant asymmetries form one group, because a
+/// policy that ignores costs runs once for all of them. Each other price is a group of its own.
 fn parts(pricings: &[Pricing]) -> Vec<Vec<usize>> {
     let (plain, served): (Vec<usize>, Vec<usize>) =
         (0..pricings.len()).partition(|&at| pricings[at].device.is_none());
@@ -463,7 +465,7 @@ pub(crate) fn share_of(metadata: &Metadata) -> &'static str {
     }
 }
 
-/// A trace in a line.
+/// A line that describes a trace.
 pub(crate) fn title(name: &str, facts: TraceFacts, metadata: &Metadata) -> String {
     format!(
         "{name}: {} references, {} distinct pages{}",

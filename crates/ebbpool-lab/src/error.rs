@@ -1,4 +1,4 @@
-//! Why the lab has no answer.
+//! Errors of the lab.
 
 use std::io;
 
@@ -13,11 +13,11 @@ use ebbpool_trace::TraceError;
 #[cfg(unix)]
 use crate::replay::ReplayError;
 
-/// What sort of thing went wrong.
+/// The class of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The request makes no sense; another one may.
+    /// The request is invalid; a corrected one may succeed.
     Request,
     /// The caller stopped the work.
     Interrupted,
@@ -29,7 +29,7 @@ pub enum ErrorKind {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {
-    /// The request makes no sense.
+    /// The request is invalid.
     #[error(transparent)]
     Request(#[from] RequestError),
     /// A simulation ended early.
@@ -38,7 +38,7 @@ pub enum LabError {
     /// The trace cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// There is no such device, or its profile makes no sense.
+    /// There is no such device, or its profile is invalid.
     #[error(transparent)]
     Device(#[from] ProfileError),
     /// A file of changes cannot be used.
@@ -65,7 +65,7 @@ pub enum LabError {
 }
 
 impl LabError {
-    /// What sort of thing went wrong.
+    /// The class of the error.
     pub fn kind(&self) -> ErrorKind {
         match self {
             LabError::Sim(SimError::Interrupted) => ErrorKind::Interrupted,
@@ -92,56 +92,52 @@ impl LabError {
     }
 }
 
-/// Why a request makes no sense. Front ends say by which argument of theirs it is mended.
+/// Why a request is invalid. Front ends add the argument that corrects it.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
     /// No policy is named.
     #[error("no policy is named")]
     NoPolicy,
-    /// A policy that there is not, or with a parameter that there is not.
+    /// An unknown policy or parameter.
     #[error(transparent)]
     Policy(#[from] SpecError),
-    /// A number that is no asymmetry.
+    /// A number that is not an asymmetry.
     #[error(transparent)]
     Asymmetry(#[from] NotAnAsymmetry),
-    /// The policy asks how often erase blocks were erased.
-    #[error(
-        "policy {policy} asks how often erase blocks were erased, which {device} does not count"
-    )]
+    /// The policy needs the erase counts of blocks.
+    #[error("policy {policy} needs the erase counts of blocks, which {device} does not have")]
     NoEraseCounts {
         /// The policy.
         policy: String,
-        /// The device, or what is there in its place.
+        /// The device, or the model in its place.
         device: String,
     },
-    /// The policy asks for the device's erase block.
+    /// The policy needs the size of the device's erase block.
     #[error(
         "policy {policy}: cluster=auto is the device's erase block, and {device} has none; give a number of pages, such as cluster=64"
     )]
     NoEraseBlock {
         /// The policy.
         policy: String,
-        /// The device, or what is there in its place.
+        /// The device, or the model in its place.
         device: String,
     },
-    /// A bound is asked for on a device.
-    #[error("a bound needs a write that costs the same throughout, which one on a device does not")]
+    /// The request asks for a bound on a device.
+    #[error("a bound needs a constant cost of a write, which a device does not have")]
     BoundOnDevice,
-    /// A bound is asked for under an R that changes.
-    #[error(
-        "a bound needs an R that stays the same, and that of {0} changes; leave it out of the list"
-    )]
+    /// The request asks for a bound with an R that changes.
+    #[error("a bound needs a constant R, and that of {0} changes; remove it from the list")]
     BoundOfChanges(AsymmetrySpec),
-    /// A device and a constant asymmetry are asked for.
-    #[error(
-        "the device has an asymmetry of its own, and another constant one cannot take its place"
-    )]
+    /// The request has a device and a constant asymmetry.
+    #[error("the device has its own asymmetry, which another constant one cannot replace")]
     AsymmetryOfDevice,
-    /// A simulated device and an asymmetry are asked for.
-    #[error("the asymmetry of a simulated device is what it takes, and none can be given")]
+    /// The request has a simulated device and an asymmetry.
+    #[error(
+        "the asymmetry of a simulated device follows from its model, so a request cannot give one"
+    )]
     AsymmetryOfSimulatedDevice,
-    /// A share to sample that there is not.
-    #[error("{0} is no share of the pages to sample; it is above 0 and at most 1")]
+    /// An invalid share to sample.
+    #[error("{0} is not a share of the pages to sample; give one above 0 and up to 1")]
     Sample(f64),
 }

@@ -1,4 +1,4 @@
-//! What a caller hears of long work, and how it stops it.
+//! The interface through which a caller follows long work and stops it.
 
 use std::fmt;
 use std::path::Path;
@@ -6,53 +6,54 @@ use std::sync::atomic::AtomicBool;
 
 use ebbpool::Stats;
 
-/// Never set.
+/// A stop flag that stays false.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// What the lab tells its caller while it works. All methods have defaults that ignore it.
-pub trait Events: Sync {
-    /// Work of that name has come to a share, from 0 to 1; 1 comes once, at its end.
+/// Receives the lab's events while it works. The default methods ignore them.
+pub trait LabEvents: Sync {
+    /// The work of that name has reached this share, from 0 to 1. The lab reports 1 once, at the end.
     fn progress(&self, work: &str, share: f64) {
         let _ = (work, share);
     }
 
-    /// Something that the caller's user should know.
+    /// A note for the caller's user.
     fn note(&self, note: &Note) {
         let _ = note;
     }
 
-    /// A pool replays a trace of so many references with this policy, and is as these statistics say: called a
-    /// few times a second.
+    /// The current statistics of a pool that replays a trace with this number of references and this policy.
+    /// The lab calls it a few times per second.
     fn replaying(&self, policy: &str, references: u64, stats: &Stats) {
         let fixes = stats.hits + stats.misses;
         self.progress(policy, (fixes as f64 / references.max(1) as f64).min(0.999));
     }
 
-    /// True if what is in this file may be lost, which the request asks for.
+    /// Returns true if the lab may overwrite this file, which the request asks for.
     fn may_overwrite(&self, path: &Path) -> bool {
         let _ = path;
         true
     }
 
-    /// The caller sets it to have work stopped, which happens within 100 ms. What is done by then is kept.
+    /// The flag that the caller sets to stop the work. The lab stops within 100 ms, and finished results
+    /// remain.
     fn stop(&self) -> &AtomicBool {
         &NEVER
     }
 }
 
-/// Something that the caller's user should know. It prints as a sentence.
+/// A note for the caller's user. It prints as a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Note {
-    /// What a trace's reader guessed, what a device ignores, where a device failed.
+    /// A remark, such as a guess of a trace's reader, a setting that a device ignores, or a failed device.
     Remark(String),
-    /// Results that were kept earlier and not computed again.
-    KnownBefore {
+    /// Results that the lab takes from the store instead of computing them again.
+    StoredResults {
         /// The trace.
         trace: String,
-        /// How many.
-        known: usize,
-        /// Of how many.
+        /// The number of results from the store.
+        stored: usize,
+        /// The number of all results.
         all: usize,
     },
 }
@@ -61,15 +62,15 @@ impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Note::Remark(text) => f.write_str(text),
-            Note::KnownBefore { trace, known, all } => {
-                write!(f, "{trace}: {known} of {all} results are known from before")
+            Note::StoredResults { trace, stored, all } => {
+                write!(f, "{trace}: {stored} of {all} results were computed before")
             }
         }
     }
 }
 
-/// Hears nothing, and never stops.
+/// Ignores all events, and never stops the work.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 
-impl Events for Silent {}
+impl LabEvents for Silent {}

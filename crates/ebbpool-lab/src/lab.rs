@@ -1,4 +1,4 @@
-//! The lab: what all requests share.
+//! The lab itself: its settings, and the services that all requests share.
 
 use std::thread;
 
@@ -6,28 +6,28 @@ use ebbpool_sim::{NoStore, Progress, SimError, Store};
 use ebbpool_trace::Source;
 
 use crate::error::LabError;
-use crate::events::{Events, Note};
+use crate::events::{LabEvents, Note};
 use crate::result_store::ResultDirectory;
 
-/// What holds for all requests.
+/// Settings that apply to all requests.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Settings {
-    /// Threads that simulate; all cores where none are stated. Results do not depend on it.
+    /// Threads that simulate; `None` stands for one per core. Results do not depend on it.
     pub threads: Option<usize>,
-    /// Where results are kept; nothing is kept without it.
+    /// The directory that stores results; without one the lab stores nothing.
     pub results: Option<ResultDirectory>,
 }
 
 impl Settings {
-    /// The same with so many threads, at least one.
+    /// The same settings with this number of threads, at least one.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = Some(threads.max(1));
         self
     }
 
-    /// The same with results kept there.
+    /// The same settings with this directory for results.
     #[must_use]
     pub fn results(mut self, directory: Option<ResultDirectory>) -> Self {
         self.results = directory;
@@ -38,12 +38,12 @@ impl Settings {
 /// Answers requests about traces. See the [crate](crate).
 pub struct Lab<'e> {
     settings: Settings,
-    pub(crate) events: &'e dyn Events,
+    pub(crate) events: &'e dyn LabEvents,
 }
 
 impl<'e> Lab<'e> {
-    /// A lab with these settings that tells its caller how far it has come.
-    pub fn new(settings: Settings, events: &'e dyn Events) -> Self {
+    /// A lab with these settings, which reports its progress to `events`.
+    pub fn new(settings: Settings, events: &'e dyn LabEvents) -> Self {
         Lab { settings, events }
     }
 
@@ -52,7 +52,7 @@ impl<'e> Lab<'e> {
         self.settings.threads.unwrap_or_else(cores)
     }
 
-    /// Where results over a trace are kept.
+    /// The store for the results over a trace.
     pub(crate) fn store(&self, source: &Source) -> Box<dyn Store> {
         let directory = self.settings.results.as_ref();
         match directory.and_then(|directory| directory.of_trace(source)) {
@@ -67,19 +67,19 @@ impl<'e> Lab<'e> {
         }
     }
 
-    /// Does work that tells how far it has come.
-    pub(crate) fn watched<T, E>(
+    /// Does work that reports its progress to the caller.
+    pub(crate) fn with_progress<T, E>(
         &self,
-        what: &str,
+        name: &str,
         work: impl FnOnce(&Progress) -> Result<T, E>,
     ) -> Result<T, E> {
-        let report = |share: f64| self.events.progress(what, share);
-        let done = work(&Progress {
+        let report = |share: f64| self.events.progress(name, share);
+        let result = work(&Progress {
             report: &report,
             stop: self.events.stop(),
         });
-        self.events.progress(what, 1.0);
-        done
+        self.events.progress(name, 1.0);
+        result
     }
 
     pub(crate) fn check_stopped(&self) -> Result<(), LabError> {

@@ -1,11 +1,11 @@
-//! The lab: questions about a reference string, and their answers as values.
+//! Answers questions about a reference string, with the answers as values.
 //!
-//! A [`Lab`] compares policies ([`Lab::compare`]), computes what they do against memory size
-//! ([`Lab::curve`]), bounds the least possible bill ([`Lab::bound`]) and runs one policy
-//! ([`Lab::run`]), in the simulator or in the pool ([`Lab::replay`]). A request is a value whose parts are validated when they are made; an answer is a
-//! value, `Send`, with rows for programs ([`schema`]) and sentences for people ([`advice`],
-//! [`lifetime`]), and a [`report`] on one page. The lab prints nothing and keeps no state of the process:
-//! progress, notes and stopping go through [`Events`].
+//! A [`Lab`] compares policies ([`Lab::compare`]), computes reads, writes and bill against memory size
+//! ([`Lab::curve`]), computes a lower bound of the bill ([`Lab::bound`]) and runs one policy, in the
+//! simulator ([`Lab::run`]) or in the pool ([`Lab::replay`]). A request is a value whose parts are
+//! validated on construction. An answer is a value and `Send`; it has rows for programs ([`schema`]),
+//! sentences for people ([`advice`], [`lifetime`]), and a [`report`] on one page. The lab prints nothing
+//! and has no global state: progress, notes and stopping go through [`LabEvents`].
 //!
 //! ```
 //! use ebbpool_lab::{CompareRequest, Lab, PolicySelection, PricingRequest, Settings, Silent};
@@ -46,19 +46,19 @@ pub mod schema;
 mod trace_info;
 
 pub use bound::{BoundRequest, BoundResult};
-pub use compare::{Block, CompareRequest, Comparison, constant_asymmetries};
+pub use compare::{CompareRequest, Comparison, PriceBlock, constant_asymmetries};
 pub use curve::{CurveRequest, CurveRow, CurveStudy, Target};
 pub use error::{ErrorKind, LabError, RequestError};
-pub use events::{Events, Note, Silent};
+pub use events::{LabEvents, Note, Silent};
 pub use lab::{Lab, Settings};
 pub use memory_size::{MemorySize, NotAMemorySize, NotAWarmup, parse_warmup};
 pub use policy_selection::{BASELINE, PolicySelection, RECOMMENDED};
 pub use pricing::{BillUnit, Capabilities, Pricing, PricingRequest};
 pub use result_store::{ResultDirectory, TraceResults};
-pub use run::{CLUSTER_SIZE, Counting, Recording, RunOutcome, RunRequest};
+pub use run::{CLUSTER_SIZE, CountingRules, RunOutcome, RunRecording, RunRequest};
 pub use run_result::{DetailedResult, FlashFigures, RunResult, TraceSummary};
 
-/// Compiles the example of the package's page.
+/// Compiles the example in the package's README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

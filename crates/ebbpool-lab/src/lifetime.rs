@@ -1,9 +1,10 @@
-//! How long policies let a simulated flash device live, one against the other.
+//! The relative lifetimes of a simulated flash device under different policies.
 //!
-//! Every page programmed brings its block nearer to the next erase, so at the same work the device on
-//! which half as many pages are programmed lives twice as long. In a steady state these are the host
-//! bytes times write amplification, as in the model's own lifetime. Blocks erased so far would favour
-//! policies under which a new device has only begun to run out of erased blocks.
+//! Every programmed page brings its block nearer to the next erase. Therefore, for the same work, a device
+//! with half the number of programmed pages lives twice as long. In a steady state the programmed pages are
+//! the host bytes times the write amplification, as in the model's own lifetime. The number of erased
+//! blocks would be a wrong measure: it would favour policies under which a new device has only begun to
+//! run out of erased blocks.
 
 use std::cmp::Ordering;
 
@@ -13,7 +14,7 @@ use ebbpool_sim::Row;
 use crate::compare::Comparison;
 use crate::policy_selection::BASELINE;
 
-/// What the flash model counted of a result.
+/// The flash model's report in a result.
 pub fn report(row: &Row) -> Option<&Report> {
     row.device.as_ref()?.flash.as_ref()
 }
@@ -22,8 +23,8 @@ fn failed(row: &Row) -> Option<&str> {
     row.device.as_ref()?.failed.as_deref()
 }
 
-/// Pages programmed per counted reference; nothing of a device that failed, whose last requests were
-/// refused.
+/// Pages programmed per counted reference; `None` for a device that failed, because it refused its last
+/// requests.
 fn programs_per_reference(row: &Row) -> Option<f64> {
     let programs = report(row).filter(|_| failed(row).is_none())?.programs;
     Some(programs as f64 / row.counts.references as f64)
@@ -34,15 +35,16 @@ fn by_programs(a: &&Row, b: &&Row) -> Ordering {
     a.total_cmp(&b)
 }
 
-/// The results with one memory size on a flash device.
-struct Lives<'a> {
+/// The results of a flash device with one memory size.
+struct LifetimeComparison<'a> {
     rows: Vec<&'a Row>,
-    /// Whose device the others are compared with: that of the baseline policy, or where it was not
-    /// asked for the one with most pages programmed. Nothing if there is none yet.
-    against: Option<&'a Row>,
+    /// The result that the others are compared with: that of the baseline policy, or, if the request does
+    /// not have this policy, the one with the most programmed pages. `None` if there is no such result
+    /// yet.
+    reference: Option<&'a Row>,
 }
 
-impl<'a> Lives<'a> {
+impl<'a> LifetimeComparison<'a> {
     fn of(comparison: &'a Comparison, size: usize) -> Self {
         let rows: Vec<&Row> = comparison
             .rows
@@ -50,39 +52,42 @@ impl<'a> Lives<'a> {
             .filter(|row| row.size == size && report(row).is_some())
             .collect();
         let baseline = comparison.policies.iter().position(|name| name == BASELINE);
-        let against = match baseline {
+        let reference = match baseline {
             Some(baseline) => rows.iter().find(|row| row.policy == baseline),
             None => rows
                 .iter()
                 .filter(|row| failed(row).is_none())
                 .max_by(|a, b| by_programs(a, b)),
         };
-        Lives {
-            against: against.copied(),
+        LifetimeComparison {
+            reference: reference.copied(),
             rows,
         }
     }
 
-    /// The life of a result's device in that of the one compared with; nothing where one of the two
-    /// failed or programmed no page.
-    fn longer(&self, row: &Row) -> Option<f64> {
-        let against = programs_per_reference(self.against?).filter(|programs| *programs > 0.0)?;
+    /// The lifetime of a result's device in units of the reference's lifetime; `None` if one of the two
+    /// devices failed or programmed no page.
+    fn relative_lifetime(&self, row: &Row) -> Option<f64> {
+        let reference =
+            programs_per_reference(self.reference?).filter(|programs| *programs > 0.0)?;
         let own = programs_per_reference(row).filter(|programs| *programs > 0.0)?;
-        Some(against / own)
+        Some(reference / own)
     }
 }
 
-/// The life of each result's device in that of the baseline policy's with the same memory, or of the
-/// one worn most where that policy was not run; in the order of the rows.
-pub fn lives(comparison: &Comparison) -> Vec<Option<f64>> {
-    let by_size: Vec<Lives> = (0..comparison.sizes.len())
-        .map(|size| Lives::of(comparison, size))
+/// The lifetime of each result's device in units of the lifetime under the baseline policy with the same
+/// memory, or under the policy that wears the device most if the baseline was not run. The order is that of
+/// the rows.
+pub fn lifetimes(comparison: &Comparison) -> Vec<Option<f64>> {
+    let by_size: Vec<LifetimeComparison> = (0..comparison.sizes.len())
+        .map(|size| LifetimeComparison::of(comparison, size))
         .collect();
     let rows = comparison.rows.iter();
-    rows.map(|row| by_size[row.size].longer(row)).collect()
+    rows.map(|row| by_size[row.size].relative_lifetime(row))
+        .collect()
 }
 
-/// Whose device lives are compared with, in words.
+/// The policy whose device lifetimes are compared with, in words.
 pub fn compared_with(comparison: &Comparison) -> &'static str {
     match comparison.policies.iter().any(|name| name == BASELINE) {
         true => BASELINE,
@@ -90,28 +95,29 @@ pub fn compared_with(comparison: &Comparison) -> &'static str {
     }
 }
 
-/// Which policy lets the device live longest with the memory of that index, called `memory` in the
-/// text; nothing where there is no flash device.
+/// A sentence on the policy under which the device lives longest, with the memory size of that index. The
+/// text calls this size `memory`. `None` if there is no flash device.
 pub fn sentence(comparison: &Comparison, size: usize, memory: &str) -> Option<String> {
-    let lives = Lives::of(comparison, size);
+    let lifetimes = LifetimeComparison::of(comparison, size);
     let name = |row: &Row| comparison.policies[row.policy].as_str();
-    // Where no device lasted, any of them tells why.
-    let first = lives.against.or(lives.rows.first().copied())?;
+    // If every device failed, the first result explains why.
+    let first = lifetimes.reference.or(lifetimes.rows.first().copied())?;
     if let Some(failed) = failed(first) {
         return Some(format!(
             "at {memory} lifetimes cannot be compared: under {} {failed}",
             name(first)
         ));
     }
-    let against = lives.against?;
-    let base = name(against);
-    let others = lives.rows.iter().filter(|row| row.policy != against.policy);
+    let reference = lifetimes.reference?;
+    let base = name(reference);
+    let rows = lifetimes.rows.iter();
+    let others = rows.filter(|row| row.policy != reference.policy);
     let others = others.filter(|row| failed(row).is_none());
     let best = *others.min_by(|a, b| by_programs(a, b))?;
     let best_name = name(best);
-    let answer = match lives.longer(best) {
+    let answer = match lifetimes.relative_lifetime(best) {
         None => format!("at {memory} {best_name} wrote nothing to this device"),
-        // As it would be written, 1.0 times.
+        // A smaller ratio would print as 1.0 times.
         Some(times) if times < 1.05 => {
             format!("at {memory} no policy makes this device live longer than {base}")
         }
@@ -119,7 +125,7 @@ pub fn sentence(comparison: &Comparison, size: usize, memory: &str) -> Option<St
             "at {memory} {best_name} makes this device live {times:.1} times as long as {base}"
         ),
     };
-    let unsteady = [against, best]
+    let unsteady = [reference, best]
         .into_iter()
         .find_map(|row| Some((name(row), report(row)?.not_steady.as_ref()?)));
     Some(match unsteady {

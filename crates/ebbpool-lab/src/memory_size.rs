@@ -1,4 +1,4 @@
-//! Memory sizes and warm-ups as people write them.
+//! Memory sizes and warm-ups in the form that users write.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use ebbpool_cost::Decimal;
 use ebbpool_sim::{Size, Warmup};
 
-/// A memory size as it was written, `3%` or `8000`.
+/// A memory size with its spelling, `3%` or `8000`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemorySize {
     /// The size.
@@ -14,13 +14,13 @@ pub struct MemorySize {
     text: String,
 }
 
-/// Not the spelling of a memory size.
+/// The error for a text that is not a memory size.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not a memory size; give frames from 1 up, or per cent above 0, such as 3%")]
 pub struct NotAMemorySize(String);
 
 impl MemorySize {
-    /// So many frames, at least 1.
+    /// A size of this number of frames, at least 1.
     pub fn frames(frames: u64) -> Self {
         let frames = frames.max(1);
         MemorySize {
@@ -29,7 +29,7 @@ impl MemorySize {
         }
     }
 
-    /// As it was written.
+    /// The spelling.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -64,7 +64,7 @@ impl fmt::Display for MemorySize {
     }
 }
 
-/// Not the spelling of a warm-up.
+/// The error for a text that is not a warm-up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not a warm-up; give references, or 0% to 100% of them")]
 pub struct NotAWarmup(String);
@@ -73,7 +73,7 @@ pub struct NotAWarmup(String);
 ///
 /// # Errors
 ///
-/// [`NotAWarmup`] for another spelling.
+/// [`NotAWarmup`] for any other text.
 pub fn parse_warmup(text: &str) -> Result<Warmup, NotAWarmup> {
     let text = text.trim();
     let wrong = || NotAWarmup(text.into());

@@ -1,8 +1,8 @@
-//! How numbers are written.
+//! Formats for numbers.
 
 use serde::Serialize;
 
-/// A double that is written without a fraction where it has none, `32` and not `32.0`.
+/// A double that serializes without a fraction if it is whole: `32`, not `32.0`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Number(pub f64);
 
@@ -21,7 +21,7 @@ pub fn rounded(number: f64) -> String {
     ((number * 1e3).round() / 1e3).to_string()
 }
 
-/// A bill per reference, to four decimals below 10 and to two from there on.
+/// A bill per reference, with four decimals below 10 and two from there on.
 pub fn digits(bill: f64) -> String {
     if bill < 10.0 {
         format!("{bill:.4}")
@@ -30,14 +30,14 @@ pub fn digits(bill: f64) -> String {
     }
 }
 
-/// A share in per cent, with two digits that are not zero however small it is.
+/// A share in per cent, with two significant digits even if it is small.
 pub fn share(part: u64, whole: u64) -> String {
     let percent = 100.0 * part as f64 / whole as f64;
     let places = (1.0 - percent.log10().floor()).clamp(0.0, 9.0) as usize;
     format!("{percent:.places$}%")
 }
 
-/// What a bill saves against the baseline's, in per cent.
+/// The saving of a bill against the baseline's, in per cent.
 pub fn saving(bill: f64, baseline: f64) -> Option<f64> {
     (baseline > 0.0).then(|| 100.0 * (1.0 - bill / baseline))
 }

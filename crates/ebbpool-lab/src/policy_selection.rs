@@ -1,4 +1,4 @@
-//! Which policies a request is about.
+//! The selection of policies in a request.
 
 use ebbpool_policy::{PolicySpec, registry, split_list};
 
@@ -9,13 +9,13 @@ use crate::pricing::Capabilities;
 const OF_THE_PAPERS: &str = "fifo,lru,clock,cflru,cflru-c,lru-wsr,ccf-lru,ad-lru,casa,ref,cfdc,\
                              fd-static,fd-buffer";
 
-/// The policy to take where a user does not want to choose (`docs/choosing.md`).
+/// The policy for users who do not want to choose (`docs/choosing.md`).
 pub const RECOMMENDED: &str = "ebb";
 
-/// The policy that savings are counted against.
+/// The policy that savings are relative to.
 pub const BASELINE: &str = "lru";
 
-/// Policies as a user names them; which they are is known once the device is.
+/// Policies as a user names them. They are resolved when the device is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PolicySelection {
     lists: Vec<String>,
@@ -29,8 +29,8 @@ impl PolicySelection {
         Self::default()
     }
 
-    /// Lists of policies separated by commas, of which `all` are the online policies that the device supports;
-    /// without a list, those of the papers.
+    /// Lists of policies separated by commas. `all` stands for the online policies that the device supports.
+    /// Without a list the selection is that of the papers.
     pub fn lists<T: Into<String>>(lists: impl IntoIterator<Item = T>) -> Self {
         PolicySelection {
             lists: lists.into_iter().map(Into::into).collect(),
@@ -38,7 +38,7 @@ impl PolicySelection {
         }
     }
 
-    /// One policy, whose parameters may stand after commas.
+    /// One policy; its parameters may be separated by commas.
     pub fn one(policy: &str) -> Self {
         PolicySelection {
             one: Some(policy.into()),
@@ -46,7 +46,7 @@ impl PolicySelection {
         }
     }
 
-    /// The same, and the recommended policy too where no list is named.
+    /// The same selection, with the recommended policy if the user gives no list.
     #[must_use]
     pub fn with_recommended(mut self) -> Self {
         self.with_recommended = self.lists.is_empty();
@@ -57,7 +57,7 @@ impl PolicySelection {
     ///
     /// # Errors
     ///
-    /// [`RequestError::NoPolicy`], and what [`Capabilities::policy`] refuses.
+    /// [`RequestError::NoPolicy`], and the errors of [`Capabilities::policy`].
     pub fn resolve(&self, capabilities: &Capabilities) -> Result<Vec<PolicySpec>, RequestError> {
         if let Some(policy) = &self.one {
             return Ok(vec![capabilities.policy(policy)?]);

@@ -1,4 +1,4 @@
-//! What reads and writes are charged to: a constant asymmetry, one that changes, or a device.
+//! The pricing of reads and writes: a constant asymmetry, an asymmetry that changes, or a device.
 
 use ebbpool_cost::{Asymmetry, OperationCosts, PAPERS_BASE, Unit};
 use ebbpool_device::changing::AsymmetrySpec;
@@ -12,23 +12,23 @@ use serde::Serialize;
 use crate::error::{LabError, RequestError};
 use crate::numbers::rounded;
 
-/// What a device can tell policies that ask.
+/// The information that a device can give to policies.
 #[derive(Clone, Debug, Default)]
 pub struct Capabilities {
-    /// The device's name; nothing where there is only an asymmetry.
+    /// The device's name; `None` if there is only an asymmetry.
     device: Option<String>,
     counts_erases: bool,
-    /// Pages of the trace in an erase block.
+    /// The number of the trace's pages in an erase block.
     block_pages: Option<u64>,
 }
 
 impl Capabilities {
-    /// True if the device knows all that the policy asks for.
+    /// True if the device has all the information that the policy needs.
     pub fn supports(&self, entry: &Entry) -> bool {
         self.counts_erases || !entry.asks_erase_counts
     }
 
-    /// Reads a policy, and refuses what the device cannot do.
+    /// Parses a policy, and refuses one that needs information which the device does not have.
     ///
     /// # Errors
     ///
@@ -56,13 +56,13 @@ impl Capabilities {
     }
 }
 
-/// Prices that a caller asks for: the request that [`Pricing`] is the answer to.
+/// A request for prices; [`Pricing`] is the answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PricingRequest {
     /// An asymmetry, constant or changing.
     Asymmetry(AsymmetrySpec),
-    /// A device by name, by the path of a profile, or simulated (`flash:…`); R may change on one that has a
-    /// profile.
+    /// A device: its name, the path of a profile, or a simulated device (`flash:…`). R may change on a
+    /// device that has a profile.
     Device {
         /// The device.
         name: String,
@@ -79,7 +79,7 @@ impl Default for PricingRequest {
 }
 
 impl PricingRequest {
-    /// An asymmetry, a device, both where the asymmetry changes, or neither.
+    /// A request from an asymmetry, a device, neither, or both if the asymmetry changes.
     ///
     /// # Errors
     ///
@@ -106,20 +106,20 @@ fn is_simulated(device: &str) -> bool {
     device.trim().starts_with("flash:")
 }
 
-/// What a run is charged to.
+/// The prices of a run.
 #[derive(Clone, Debug)]
 pub struct Pricing {
-    /// What policies may ask for.
+    /// The information that policies can get.
     pub capabilities: Capabilities,
-    /// The device's name, of one that has a profile or is simulated.
+    /// The name of a device that has a profile or is simulated.
     pub device_name: Option<String>,
-    /// How R changes, as it was spelled, where it does so by itself.
+    /// How R changes, as the request spells it, if it changes independently of a device.
     pub changing: Option<String>,
-    /// R at the beginning.
+    /// The initial R.
     pub asymmetry: Asymmetry,
-    /// What serves the run; nothing where a read costs 1 and a write R throughout.
+    /// The device that serves the run; `None` if a read always costs 1 and a write R.
     pub device: Option<DeviceAtStart>,
-    /// What the caller's user should know of the device.
+    /// Notes on the device for the caller's user.
     pub notes: Vec<String>,
 }
 
@@ -128,16 +128,16 @@ pub struct Pricing {
 pub struct BillUnit {
     /// A bill, a time or a price.
     pub name: &'static str,
-    /// In this.
+    /// The unit.
     pub unit: &'static str,
-    /// Of a reference, or of a million.
+    /// The number of references that the bill is for: one or a million.
     pub per: &'static str,
-    /// What one page read per reference comes to.
+    /// The bill of one page read per reference in this unit.
     pub factor: f64,
 }
 
 impl BillUnit {
-    /// Of asymmetries, which have no unit.
+    /// The unit for asymmetries: page reads.
     pub const PAGE_READS: Self = BillUnit {
         name: "bill",
         unit: "page reads",
@@ -147,7 +147,7 @@ impl BillUnit {
 }
 
 impl Pricing {
-    /// A constant asymmetry.
+    /// The prices of a constant asymmetry.
     pub fn constant(asymmetry: Asymmetry) -> Self {
         Pricing {
             capabilities: Capabilities::default(),
@@ -159,7 +159,7 @@ impl Pricing {
         }
     }
 
-    /// The prices asked for, for a trace of that kind.
+    /// The prices of a request, for a trace with this metadata.
     ///
     /// # Errors
     ///
@@ -219,7 +219,7 @@ impl Pricing {
         })
     }
 
-    /// What tells it from the others of a list: how R changes, or R.
+    /// A label that identifies the pricing in a list: how R changes, or R itself.
     pub fn label(&self) -> String {
         match &self.changing {
             Some(changing) => changing.clone(),
@@ -227,13 +227,13 @@ impl Pricing {
         }
     }
 
-    /// A cost in the device's unit, in page reads as they cost at first.
+    /// Converts a cost from the device's unit into page reads at their initial cost.
     pub fn in_page_reads(&self, cost: f64) -> f64 {
         let at_start = self.device.as_ref().map(DeviceAtStart::costs);
         cost / at_start.map_or(1.0, |costs| costs.read)
     }
 
-    /// The unit of its bills: the device's, where there is a device.
+    /// The unit of the bills: the device's unit, if there is a device.
     pub fn bill_unit(&self) -> BillUnit {
         let costs = self.device.as_ref().map(DeviceAtStart::costs);
         match costs.map(|costs| (costs.unit, costs.read)) {

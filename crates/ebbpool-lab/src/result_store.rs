@@ -1,4 +1,4 @@
-//! Results kept between runs of a program.
+//! Stores results between runs of a program.
 
 use std::fs;
 use std::io::{self, Write};
@@ -10,32 +10,32 @@ use ebbpool_trace::Source;
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
-/// The code that makes results: its version and a digest of its sources. While a policy is being written the
-/// version stays the same, and its results do not.
+/// The identity of the code that computes results: its version and a digest of its sources. The digest is
+/// needed because results change during the development of a policy, while the version does not.
 const CODE: &str = concat!(env!("CARGO_PKG_VERSION"), " ", env!("EBBPOOL_SOURCES"));
 
-/// A directory in which results are kept.
+/// A directory that stores results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResultDirectory(PathBuf);
 
 impl ResultDirectory {
-    /// This directory; it is made when the first result is kept.
+    /// A store in this directory, which is created with the first result.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         ResultDirectory(path.into())
     }
 
-    /// The user's directory for caches; nothing where the system names none.
+    /// A store in the user's directory for caches; `None` if the system names none.
     pub fn of_user() -> Option<Self> {
         let places = ProjectDirs::from("", "", "ebbpool")?;
         Some(ResultDirectory(places.cache_dir().into()))
     }
 
-    /// Where it is.
+    /// The path of the directory.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// The results over one trace; nothing where the trace cannot be recognised.
+    /// The store for one trace; `None` if the trace has no identity, such as standard input.
     pub fn of_trace(&self, source: &Source) -> Option<TraceResults> {
         let trace = source.content_key().ok()?;
         let trace: String = trace.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -46,8 +46,8 @@ impl ResultDirectory {
     }
 }
 
-/// Results over one trace, found by what the trace holds and not by its name. A key is the digest of the trace's
-/// content, the code's identity, and all that the result depends on besides.
+/// The results over one trace, which is identified by its content and not by its name. A key is the digest
+/// of the trace's content, the code's identity, and all parameters of the result.
 pub struct TraceResults {
     directory: PathBuf,
     prefix: String,
@@ -61,8 +61,8 @@ impl TraceResults {
         self.directory.join(folder).join(name)
     }
 
-    /// Readers see the old value or the new one, never a part; after a power failure a part may be
-    /// left, which is no JSON and is computed again.
+    /// Replaces a value atomically: readers see the old value or the new one. After a power failure a file may
+    /// be incomplete; it is not valid JSON then, and the lab computes the result again.
     fn write(&self, key: &str, value: &[u8]) -> io::Result<()> {
         let path = self.path(key);
         let folder = path.parent().unwrap_or(&self.directory);
@@ -80,7 +80,7 @@ impl Store for TraceResults {
     }
 
     fn put(&self, key: &str, value: &[u8]) {
-        // A result that cannot be kept, on a full disk say, is computed again the next time.
+        // If a result cannot be stored, for example on a full disk, the next run computes it again.
         let _ = self.write(key, value);
     }
 }
@@ -89,7 +89,7 @@ impl Store for TraceResults {
 mod tests {
     use super::*;
 
-    /// Results of a trace and of code that are made up: both are part of the key.
+    /// A store with an invented trace and code version; both are part of the key.
     fn results(directory: &Path) -> TraceResults {
         let (trace, code) = ("00112233445566778899aabbccddeeff".repeat(2), "0".repeat(32));
         TraceResults {
@@ -106,10 +106,10 @@ mod tests {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/results")
     }
 
-    /// `docs/formats.md` says how the directory is laid out. After a deliberate change: move the file in
-    /// `tests/golden/results` to where the failed comparison says that a result lies today.
+    /// `docs/formats.md` describes the layout of the directory. After a deliberate change, move the file in
+    /// `tests/golden/results` to the path that the failed comparison shows.
     #[test]
-    fn a_kept_result_lies_where_it_lay_in_the_first_release() {
+    fn stored_results_have_the_paths_of_the_first_release() {
         assert_eq!(results(&golden()).get(KEY).as_deref(), Some(VALUE));
         assert_eq!(results(&golden()).get("facts warmup=101 cluster=16"), None);
         let directory = tempfile::tempdir().expect("a directory");

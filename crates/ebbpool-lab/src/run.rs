@@ -1,4 +1,4 @@
-//! One policy over one trace.
+//! Runs one policy over one trace.
 
 use std::io::{self, Write};
 use std::time::Instant;
@@ -22,22 +22,23 @@ use crate::run_result::{DetailedResult, RunResult, TraceSummary};
 /// Pages per cluster when cluster switches are counted (PPE).
 pub const CLUSTER_SIZE: u64 = 16;
 
-/// How references are counted, alike for all requests.
+/// How references are counted; the same for all requests.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Counting {
-    /// References at the start that count nothing.
+pub struct CountingRules {
+    /// References at the start that are replayed but not counted.
     pub warmup: Warmup,
-    /// Whether pages that are dirty at the end are written and counted.
+    /// Whether the pages that are dirty at the end are written and counted.
     pub at_end: AtEnd,
     /// Pages per cluster when cluster switches are counted.
     pub cluster_size: u64,
-    /// References a second that come to a device; each comes when the one before is served where none is stated.
+    /// References per second that arrive at a device; without a rate each arrives when the previous one is
+    /// served.
     pub rate: Option<Rate>,
 }
 
-impl Default for Counting {
+impl Default for CountingRules {
     fn default() -> Self {
-        Counting {
+        CountingRules {
             warmup: Warmup::References(0),
             at_end: AtEnd::Free,
             cluster_size: CLUSTER_SIZE,
@@ -46,7 +47,7 @@ impl Default for Counting {
     }
 }
 
-impl Counting {
+impl CountingRules {
     pub(crate) fn options(&self, threads: usize) -> Options {
         Options {
             warmup: 0,
@@ -58,37 +59,37 @@ impl Counting {
     }
 }
 
-/// A run that a caller asks for.
+/// A request for a run.
 #[derive(Clone, Debug)]
 pub struct RunRequest {
     /// The policy, such as `cfdc:window=0.5,cluster=16`.
     pub policy: String,
-    /// Memory.
+    /// The memory size.
     pub size: MemorySize,
-    /// What reads and writes are charged to.
+    /// The pricing of reads and writes.
     pub pricing: PricingRequest,
     /// How references are counted.
-    pub counting: Counting,
+    pub counting: CountingRules,
 }
 
 impl RunRequest {
-    /// A run of this policy with this memory at this price, each reference counted.
+    /// A run of this policy with this memory at this price, without a warm-up.
     pub fn new(policy: impl Into<String>, size: MemorySize, pricing: PricingRequest) -> Self {
         RunRequest {
             policy: policy.into(),
             size,
             pricing,
-            counting: Counting::default(),
+            counting: CountingRules::default(),
         }
     }
 }
 
-/// Where every event of a run, and its state every 1,000 references, are written.
+/// The outputs for every event of a run, and for its state every 1,000 references.
 #[derive(Debug)]
-pub struct Recording<W> {
+pub struct RunRecording<W> {
     /// Write-backs and evictions, in order, a line each.
     pub events: Option<W>,
-    /// CSV: pool sizes, target, estimates.
+    /// Pool sizes, target and estimates as CSV.
     pub series: Option<W>,
 }
 
@@ -97,14 +98,14 @@ pub struct Recording<W> {
 pub struct RunOutcome {
     /// The result.
     pub result: RunResult,
-    /// How it was priced.
+    /// The prices of the run.
     pub pricing: Pricing,
-    /// The device's part in it, where there was one.
+    /// The outcome of the device, if there was one.
     pub device: Option<DeviceOutcome>,
 }
 
 impl RunOutcome {
-    /// The result with the device's part in it.
+    /// The result with the figures of the device.
     pub fn detailed(&self) -> DetailedResult<'_> {
         DetailedResult::new(&self.result, &self.pricing, self.device.as_ref())
     }
@@ -115,9 +116,9 @@ impl Lab<'_> {
     ///
     /// # Errors
     ///
-    /// If the request makes no sense, the trace cannot be read, or the caller stops.
+    /// If the request is invalid, the trace cannot be read, or the caller stops.
     pub fn run(&self, source: &Source, request: &RunRequest) -> Result<RunOutcome, LabError> {
-        let nothing = Recording::<io::Sink> {
+        let nothing = RunRecording::<io::Sink> {
             events: None,
             series: None,
         };
@@ -125,7 +126,7 @@ impl Lab<'_> {
         Ok(outcome)
     }
 
-    /// The same, with events and state recorded; answers the outputs, which the caller finishes.
+    /// Runs one policy and records events and state. Returns the outputs, which the caller finishes.
     ///
     /// # Errors
     ///
@@ -134,9 +135,9 @@ impl Lab<'_> {
         &self,
         source: &Source,
         request: &RunRequest,
-        recording: Recording<W>,
-    ) -> Result<(RunOutcome, Recording<W>), LabError> {
-        // A policy that there is not is better known before a long trace is read than after.
+        recording: RunRecording<W>,
+    ) -> Result<(RunOutcome, RunRecording<W>), LabError> {
+        // The policy is parsed first: an unknown name must not waste the time to read a long trace.
         let parsed: Result<ebbpool_policy::PolicySpec, _> = request.policy.parse();
         parsed.map_err(crate::error::RequestError::from)?;
         let start = Instant::now();
@@ -150,7 +151,7 @@ impl Lab<'_> {
         drop(reader);
         let device = pricing.device.as_ref().map(DeviceAtStart::make);
         let device = device.transpose()?;
-        let done = self.watched(&policy.to_string(), |progress| {
+        let done = self.with_progress(&policy.to_string(), |progress| {
             let (frames, warmup) = extent(source, request, &metadata, stated, progress)?;
             let cell = Cell {
                 policy,
@@ -161,7 +162,7 @@ impl Lab<'_> {
                 warmup,
                 ..request.counting.options(1)
             };
-            let run = Run {
+            let run = RunParameters {
                 source,
                 cell: &cell,
                 options: &options,
@@ -197,7 +198,8 @@ impl Lab<'_> {
     }
 }
 
-/// The frames and the warm-up that shares come to; reads the trace where it does not state what they are of.
+/// The frames and the warm-up as numbers. For shares this reads the trace, if its metadata does not state
+/// the totals.
 fn extent(
     source: &Source,
     request: &RunRequest,
@@ -218,8 +220,8 @@ fn extent(
     Ok((size.frames_of(pages), warmup.references_of(references)))
 }
 
-/// All that a run takes but the observer.
-struct Run<'a> {
+/// The parameters of a run, except for the observer.
+struct RunParameters<'a> {
     source: &'a Source,
     cell: &'a Cell,
     options: &'a Options,
@@ -229,9 +231,9 @@ struct Run<'a> {
 
 type Observed<O> = (Counts, TraceFacts, O, Option<DeviceOutcome>);
 
-impl Run<'_> {
+impl RunParameters<'_> {
     fn observed<O: Observer + 'static>(&self, observer: O) -> Result<Observed<O>, SimError> {
-        let Run {
+        let RunParameters {
             source,
             cell,
             options,
@@ -256,8 +258,8 @@ impl Run<'_> {
 
     fn recorded<W: Write + Send + 'static>(
         &self,
-        recording: Recording<W>,
-    ) -> Result<Observed<Recording<W>>, SimError> {
+        recording: RunRecording<W>,
+    ) -> Result<Observed<RunRecording<W>>, SimError> {
         if recording.events.is_none() && recording.series.is_none() {
             let (counts, facts, NoObserver, device) = self.observed(NoObserver)?;
             return Ok((counts, facts, recording, device));
@@ -275,7 +277,7 @@ impl Run<'_> {
         if let Some((what, source)) = recorder.failure {
             return Err(SimError::Output { what, source });
         }
-        let recording = Recording {
+        let recording = RunRecording {
             events: recorder.events.map(|EventList(out)| out),
             series: recorder.series.map(Series::into_inner),
         };

@@ -13,43 +13,43 @@ use crate::schema::result_row;
 result_row! {
     /// One policy over one trace with one memory size and one asymmetry or device.
     pub struct RunResult {
-        /// The trace, as it was named.
+        /// The name of the trace in the request.
         trace: String [""],
         /// The policy in canonical spelling.
         policy: String [""],
-        /// Memory.
+        /// Frames of the buffer.
         frames: u64 ["pages"],
-        /// Bytes of a page, where the trace states them.
+        /// Bytes of a page, if the trace states them.
         page_size: Option<u64> ["bytes"],
-        /// R, the cost of a page write in page reads; at the beginning where it changes.
+        /// R, the cost of a page write in page reads; the initial value if it changes.
         asymmetry: Number ["page reads"],
-        /// The device, where one was charged.
+        /// The device that served reads and writes, if there was one.
         device: Option<String> [""],
-        /// References that count.
+        /// Counted references, that is, without the warm-up.
         references: u64 ["references"],
-        /// References at the start that count nothing.
+        /// References at the start that are replayed but not counted.
         warmup: u64 ["references"],
         /// Distinct pages of the trace, warm-up included.
         distinct_pages: u64 ["pages"],
         /// References that found their page in memory.
         hits: u64 ["references"],
-        /// References that did not.
+        /// References that did not find their page in memory.
         misses: u64 ["references"],
         /// Page reads.
         reads: u64 ["pages"],
         /// Page writes.
         writes: u64 ["pages"],
-        /// Bytes read, where the page size is known.
+        /// Bytes read, if the page size is known.
         bytes_read: Option<u64> ["bytes"],
-        /// Bytes written, where the page size is known.
+        /// Bytes written, if the page size is known.
         bytes_written: Option<u64> ["bytes"],
-        /// Pages that are dirty at the end and were not written.
+        /// Pages that are dirty at the end and not written.
         dirty_left: u64 ["pages"],
         /// Hits over references.
         hit_ratio: f64 [""],
-        /// The bill of a reference.
+        /// The bill per reference.
         cost: f64 ["page reads per reference"],
-        /// The device's time of a reference, where it is charged in time.
+        /// The device's time per reference, if the device's costs are times.
         cost_us: Option<f64> ["µs per reference"],
         /// References that go to another cluster of pages than the one before (PPE).
         cluster_switches: u64 ["references"],
@@ -59,43 +59,43 @@ result_row! {
         seconds: Option<f64> ["s"],
         /// References over wall time.
         references_per_second: Option<f64> ["references per s"],
-        /// Pages read only because their block was written whole (BPLRU); not among `reads`.
+        /// Pages read only because the policy writes whole blocks (BPLRU); not among `reads`.
         padding_reads: u64 ["pages"],
-        /// Energy of device and host as far as known; without a rate of references the device is taken never to wait.
+        /// Energy of device and host as far as known; without a rate of references the device never waits.
         joules_per_reference: Option<f64> ["J per reference"],
-        /// The bill that no policy can undercut, where it was asked for.
+        /// The bill that no policy can undercut, if the request asks for it.
         lower_bound: Option<f64> ["page reads per reference"],
     }
     also {
-        /// The device failed on the way, so that the figures are of a part of the trace.
+        /// The device failed during the run, so that the figures cover a part of the trace only.
         failed: bool,
     }
 }
 
-/// A result with the device's part in it, where there was one; fields that are absent are not known.
+/// A result with the figures of the device, if there was one. Unknown fields are absent.
 #[derive(Debug, Serialize)]
 pub struct DetailedResult<'a> {
     /// The result.
     #[serde(flatten)]
     pub result: &'a RunResult,
-    /// How the asymmetry changes from `asymmetry` on, as it was spelled.
+    /// How the asymmetry changes from `asymmetry` on, as the request spells it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asymmetry_changes: Option<&'a str>,
-    /// The energy in J, by what took it.
+    /// The energy in J, by its consumers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy: Option<Energy>,
-    /// Time for which the device waited for references that came at a rate.
+    /// Time for which the device waited for references that arrive at a rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_idle_seconds: Option<f64>,
-    /// Dollars, of a device that is paid by request.
+    /// Dollars per reference, for a device with a price per request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dollars_per_reference: Option<f64>,
-    /// What a simulated flash device did inside.
+    /// The internal figures of a simulated flash device.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub flash: Option<FlashFigures>,
 }
 
-/// A simulated flash device's part in a result, in its own pages.
+/// The internal figures of a simulated flash device, in units of its own pages.
 #[derive(Debug, Serialize)]
 pub struct FlashFigures {
     /// Pages that the host wrote.
@@ -113,7 +113,7 @@ pub struct FlashFigures {
 }
 
 impl<'a> DetailedResult<'a> {
-    /// A result, how it was priced, and what the device did.
+    /// Combines a result with its pricing and the outcome of the device.
     pub fn new(
         result: &'a RunResult,
         pricing: &'a Pricing,
@@ -140,21 +140,21 @@ impl<'a> DetailedResult<'a> {
     }
 }
 
-/// What all results of a trace share.
+/// The data that all results over a trace share.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceSummary<'a> {
-    /// The trace, as it was named.
+    /// The name of the trace in the request.
     pub label: &'a str,
     /// Its metadata.
     pub metadata: &'a Metadata,
-    /// What a pass has learned of it.
+    /// The facts that a pass over the trace has counted.
     pub facts: TraceFacts,
-    /// References at the start that count nothing.
+    /// References at the start that are replayed but not counted.
     pub warmup: u64,
 }
 
 impl RunResult {
-    /// The counts of a run, priced by an asymmetry.
+    /// A result from the counts of a run, priced by an asymmetry.
     pub fn new(
         trace: &TraceSummary,
         policy: String,
@@ -197,7 +197,7 @@ impl RunResult {
         }
     }
 
-    /// Charges the device in place of the asymmetry.
+    /// Replaces the costs of the asymmetry by those of the device.
     pub fn charge_device(&mut self, pricing: &Pricing, device: &DeviceOutcome) {
         let bill = device.report.bill();
         let references = self.references as f64;
@@ -212,7 +212,7 @@ impl RunResult {
             .and_then(|energy| energy.joules_per_reference(self.references));
     }
 
-    /// How far the bill is above what no policy can undercut, as a share of that, if that is known.
+    /// How far the bill is above the lower bound, as a share of the bound; `None` if the bound is unknown.
     pub fn above_bound(&self) -> Option<f64> {
         let bound = self.lower_bound.filter(|bound| *bound > 0.0)?;
         Some(self.cost / bound - 1.0)

@@ -1,6 +1,6 @@
-//! One declaration of each field of a result: its name, type, unit and meaning.
+//! Declares each field of a result once: its name, type, unit and meaning.
 //!
-//! JSON, CSV, Parquet and `docs/results.md` all follow from it.
+//! JSON, CSV, Parquet and `docs/results.md` all follow from this declaration.
 
 use std::io;
 use std::sync::Arc;
@@ -29,15 +29,15 @@ pub enum FieldType {
 /// A field of a result.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// The name, which is contract.
+    /// The name, which never changes.
     pub name: &'static str,
     /// The type.
     pub field_type: FieldType,
     /// True if it may be null.
     pub nullable: bool,
-    /// What it is counted in; nothing for text and plain shares.
+    /// The unit; empty for text and plain shares.
     pub unit: &'static str,
-    /// What it means, in a sentence.
+    /// The meaning, in a sentence.
     pub about: &'static str,
 }
 
@@ -50,12 +50,12 @@ pub enum FieldValue {
     Whole(u64),
     /// A double.
     Real(f64),
-    /// Not known.
+    /// The value is unknown.
     Null,
 }
 
 /// A Rust type that a field of a result can have.
-pub trait IsField {
+pub trait FieldValueType {
     /// The field's type.
     const FIELD_TYPE: FieldType;
     /// True if it may be null.
@@ -64,9 +64,9 @@ pub trait IsField {
     fn value(&self) -> FieldValue;
 }
 
-macro_rules! is_field {
+macro_rules! field_value_type {
     ($type:ty, $field_type:ident, |$value:ident| $convert:expr) => {
-        impl IsField for $type {
+        impl FieldValueType for $type {
             const FIELD_TYPE: FieldType = FieldType::$field_type;
             const NULLABLE: bool = false;
             fn value(&self) -> FieldValue {
@@ -77,31 +77,32 @@ macro_rules! is_field {
     };
 }
 
-is_field!(String, Text, |value| value.clone());
-is_field!(&'static str, Text, |value| (*value).to_string());
-is_field!(u64, Whole, |value| *value);
-is_field!(f64, Real, |value| *value);
-is_field!(Number, Real, |value| value.0);
+field_value_type!(String, Text, |value| value.clone());
+field_value_type!(&'static str, Text, |value| (*value).to_string());
+field_value_type!(u64, Whole, |value| *value);
+field_value_type!(f64, Real, |value| *value);
+field_value_type!(Number, Real, |value| value.0);
 
-impl<T: IsField> IsField for Option<T> {
+impl<T: FieldValueType> FieldValueType for Option<T> {
     const FIELD_TYPE: FieldType = T::FIELD_TYPE;
     const NULLABLE: bool = true;
     fn value(&self) -> FieldValue {
-        self.as_ref().map_or(FieldValue::Null, IsField::value)
+        self.as_ref()
+            .map_or(FieldValue::Null, FieldValueType::value)
     }
 }
 
 /// A result whose fields are declared once.
-pub trait Row: Serialize {
-    /// What such a result is, in a sentence.
+pub trait ResultRow: Serialize {
+    /// The description of such a result, in a sentence.
     const ABOUT: &'static str;
-    /// Its fields in their order, which is contract.
+    /// The fields in their order, which never changes.
     const FIELDS: &'static [Field];
-    /// Their values, in the same order.
+    /// The values of the fields, in the same order.
     fn values(&self) -> Vec<FieldValue>;
 }
 
-/// Declares a result: a struct whose public fields each have a unit and a sentence.
+/// Declares a result: a struct in which each public field has a unit and a sentence.
 macro_rules! result_row {
     (
         $(#[doc = $about:literal])+
@@ -118,26 +119,26 @@ macro_rules! result_row {
             $( $( $(#[$other_meta])+ #[serde(skip)] pub $other: $other_type, )+ )?
         }
 
-        impl $crate::schema::Row for $name {
+        impl $crate::schema::ResultRow for $name {
             const ABOUT: &'static str = concat!($($about),+);
             const FIELDS: &'static [$crate::schema::Field] = &[
                 $( $crate::schema::Field {
                     name: stringify!($field),
-                    field_type: <$type as $crate::schema::IsField>::FIELD_TYPE,
-                    nullable: <$type as $crate::schema::IsField>::NULLABLE,
+                    field_type: <$type as $crate::schema::FieldValueType>::FIELD_TYPE,
+                    nullable: <$type as $crate::schema::FieldValueType>::NULLABLE,
                     unit: $unit,
                     about: $field_about,
                 }, )+
             ];
             fn values(&self) -> Vec<$crate::schema::FieldValue> {
-                vec![ $( $crate::schema::IsField::value(&self.$field), )+ ]
+                vec![ $( $crate::schema::FieldValueType::value(&self.$field), )+ ]
             }
         }
     };
 }
 pub(crate) use result_row;
 
-/// Writes results as a JSON array, indented, with a line's end.
+/// Writes results as an indented JSON array, followed by a newline.
 ///
 /// # Errors
 ///
@@ -147,12 +148,12 @@ pub fn write_json<T: Serialize + ?Sized>(mut out: impl io::Write, results: &T) -
     writeln!(out)
 }
 
-/// Writes results as CSV with a line of names.
+/// Writes results as CSV with a header line.
 ///
 /// # Errors
 ///
 /// If `out` cannot be written.
-pub fn write_csv<'r, R: Row + 'r>(
+pub fn write_csv<'r, R: ResultRow + 'r>(
     out: impl io::Write,
     rows: impl IntoIterator<Item = &'r R>,
 ) -> io::Result<()> {
@@ -163,13 +164,15 @@ pub fn write_csv<'r, R: Row + 'r>(
     csv.flush()
 }
 
-/// Results as a Parquet file, one column a field.
+/// Results as a Parquet file with one column per field.
 ///
 /// # Errors
 ///
 /// If the library refuses the columns.
-pub fn parquet<'r, R: Row + 'r>(rows: impl IntoIterator<Item = &'r R>) -> io::Result<Vec<u8>> {
-    let rows: Vec<Vec<FieldValue>> = rows.into_iter().map(Row::values).collect();
+pub fn parquet<'r, R: ResultRow + 'r>(
+    rows: impl IntoIterator<Item = &'r R>,
+) -> io::Result<Vec<u8>> {
+    let rows: Vec<Vec<FieldValue>> = rows.into_iter().map(ResultRow::values).collect();
     columns(R::FIELDS, &rows).map_err(io::Error::other)
 }
 
@@ -236,7 +239,7 @@ fn columns(fields: &[Field], rows: &[Vec<FieldValue>]) -> Result<Vec<u8>, Parque
 }
 
 /// A Markdown table of a result's fields, for `docs/results.md`.
-pub fn markdown<R: Row>() -> String {
+pub fn markdown<R: ResultRow>() -> String {
     let mut text = format!(
         "{}\n\n| field | type | unit | meaning |\n| --- | --- | --- | --- |\n",
         R::ABOUT.trim()

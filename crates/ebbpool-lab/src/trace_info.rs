@@ -1,4 +1,4 @@
-//! What the references of a trace are like.
+//! Describes the references of a trace.
 
 use ebbpool_sim::{SimError, Store};
 use ebbpool_trace::stats::{Collector, Info};
@@ -7,11 +7,11 @@ use ebbpool_trace::{Batch, Reader, Source};
 use crate::error::LabError;
 use crate::lab::Lab;
 
-/// References read at a time.
+/// References in one batch.
 const BATCH: usize = 1 << 16;
 
 impl Lab<'_> {
-    /// Reads a trace to its end and describes it. Notes of the reader go to the caller.
+    /// Reads a trace to its end and describes it. The caller receives the reader's notes.
     ///
     /// # Errors
     ///
@@ -30,7 +30,7 @@ impl Lab<'_> {
         Ok(collector.info(reader.metadata().database_pages))
     }
 
-    /// Hands a trace on batch by batch until its end, or the caller stops.
+    /// Passes a trace to `take` batch by batch, until its end or until the caller stops.
     ///
     /// # Errors
     ///
@@ -54,15 +54,15 @@ impl Lab<'_> {
         Ok(())
     }
 
-    /// The same from the store if it knows; nothing if the caller stops.
-    pub(crate) fn info_kept(
+    /// The description from the store, or computed and then stored; `None` if the caller stops.
+    pub(crate) fn stored_info(
         &self,
         source: &Source,
         store: &dyn Store,
     ) -> Result<Option<Info>, LabError> {
         const KEY: &str = "trace info";
-        let known = store.get(KEY);
-        if let Some(info) = known.and_then(|kept| serde_json::from_slice(&kept).ok()) {
+        let stored = store.get(KEY);
+        if let Some(info) = stored.and_then(|json| serde_json::from_slice(&json).ok()) {
             return Ok(Some(info));
         }
         let info = match self.figures(source.open()?, source.label()) {

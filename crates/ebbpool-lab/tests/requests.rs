@@ -1,9 +1,9 @@
-//! Requests that make no sense, work that is stopped, and results that are kept.
+//! Tests invalid requests, interrupted work and stored results.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use ebbpool_lab::{
-    CompareRequest, ErrorKind, Events, Lab, LabError, MemorySize, Note, PolicySelection,
+    CompareRequest, ErrorKind, Lab, LabError, LabEvents, MemorySize, Note, PolicySelection,
     PricingRequest, RequestError, ResultDirectory, RunRequest, Settings, Silent,
 };
 use ebbpool_trace::Source;
@@ -22,7 +22,7 @@ fn r(text: &str) -> PricingRequest {
 }
 
 #[test]
-fn senseless_requests_are_refused_before_the_trace_is_read() {
+fn invalid_requests_are_refused_before_the_trace_is_read() {
     let device = || PricingRequest::new(None, Some("flash-136")).expect("a device");
     let bound = |mut request: CompareRequest| {
         request.bound = true;
@@ -56,19 +56,19 @@ fn senseless_requests_are_refused_before_the_trace_is_read() {
     let simulated = both("rm1", "flash:slc-mt29f4g08aaa");
     assert_eq!(simulated, Err(RequestError::AsymmetryOfSimulatedDevice));
     assert!(both("rm1", "flash-136").is_ok());
-    // No text of the library names an option of the command.
+    // The library's messages do not name options of the command.
     for error in [RequestError::NoPolicy, RequestError::BoundOnDevice] {
         assert!(!error.to_string().contains("--"), "{error}");
     }
 }
 
-/// Stops after so many reports of progress.
-struct StopsAfter {
+/// Stops the work after a number of progress reports.
+struct StopAfterReports {
     left: AtomicUsize,
     stop: AtomicBool,
 }
 
-impl Events for StopsAfter {
+impl LabEvents for StopAfterReports {
     fn progress(&self, _: &str, _: f64) {
         let left = self.left.load(Ordering::Relaxed);
         self.left.store(left.saturating_sub(1), Ordering::Relaxed);
@@ -81,10 +81,10 @@ impl Events for StopsAfter {
 }
 
 #[test]
-fn work_stops_where_the_caller_says_so() {
+fn work_stops_when_the_caller_sets_the_flag() {
     let long = source("zipf:pages=5000,refs=3000000");
     for reports in [1, 2, 4] {
-        let events = StopsAfter {
+        let events = StopAfterReports {
             left: AtomicUsize::new(reports),
             stop: AtomicBool::new(false),
         };
@@ -93,7 +93,7 @@ fn work_stops_where_the_caller_says_so() {
         let stopped = lab.run(&long, &run).expect_err("stopped");
         assert_eq!(stopped.kind(), ErrorKind::Interrupted, "{stopped}");
     }
-    let events = StopsAfter {
+    let events = StopAfterReports {
         left: AtomicUsize::new(1),
         stop: AtomicBool::new(false),
     };
@@ -102,41 +102,41 @@ fn work_stops_where_the_caller_says_so() {
     assert!(stopped.is_err_and(|error: LabError| error.is_interrupted()));
 }
 
-/// Counts what was known before.
+/// Counts the results from the store.
 #[derive(Default)]
-struct CountsKnown(AtomicUsize);
+struct StoredResultCounter(AtomicUsize);
 
-impl Events for CountsKnown {
+impl LabEvents for StoredResultCounter {
     fn note(&self, note: &Note) {
-        if let Note::KnownBefore { known, .. } = note {
-            self.0.store(*known, Ordering::Relaxed);
+        if let Note::StoredResults { stored, .. } = note {
+            self.0.store(*stored, Ordering::Relaxed);
         }
     }
 }
 
 #[test]
-fn results_are_kept_by_what_they_depend_on() {
+fn stored_results_are_found_by_their_parameters() {
     let directory = tempfile::tempdir().expect("a directory");
     let trace = source("zipf:pages=300,refs=5000");
-    let known = |policies: &str, ratio: &str| {
-        let events = CountsKnown::default();
+    let from_store = |policies: &str, ratio: &str| {
+        let events = StoredResultCounter::default();
         let settings = Settings::default().results(Some(ResultDirectory::new(directory.path())));
         let lab = Lab::new(settings, &events);
         let request = request(policies, vec![r(ratio)]);
         let comparison = lab.compare(&trace, &request).expect("results");
-        let anew = Lab::new(Settings::default(), &Silent);
-        let anew = anew.compare(&trace, &request).expect("results");
+        let without_store = Lab::new(Settings::default(), &Silent);
+        let computed = without_store.compare(&trace, &request).expect("results");
         let costs = |of: &ebbpool_lab::Comparison| -> Vec<f64> {
             of.finished().map(|result| result.cost).collect()
         };
-        assert_eq!(costs(&comparison), costs(&anew));
+        assert_eq!(costs(&comparison), costs(&computed));
         events.0.load(Ordering::Relaxed)
     };
-    assert_eq!(known("lru,ebb", "8"), 0);
-    assert_eq!(known("lru,ebb", "8"), 4);
-    // LRU looks at no costs, ebb does.
-    assert_eq!(known("lru,ebb", "9"), 2);
-    assert_eq!(known("cflru", "8"), 0);
+    assert_eq!(from_store("lru,ebb", "8"), 0);
+    assert_eq!(from_store("lru,ebb", "8"), 4);
+    // LRU ignores costs, ebb uses them.
+    assert_eq!(from_store("lru,ebb", "9"), 2);
+    assert_eq!(from_store("cflru", "8"), 0);
 }
 
 #[test]

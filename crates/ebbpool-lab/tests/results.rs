@@ -1,8 +1,8 @@
-//! Results are the same in every format, and their fields are documented.
+//! Tests that results are the same in every format, and that their fields are documented.
 
 use std::collections::BTreeMap;
 
-use ebbpool_lab::schema::{self, Field, FieldType, FieldValue, Row};
+use ebbpool_lab::schema::{self, Field, FieldType, FieldValue, ResultRow};
 use ebbpool_lab::{
     BoundRequest, BoundResult, CompareRequest, CurveRequest, CurveRow, Lab, PolicySelection,
     PricingRequest, RunResult, Settings, Silent,
@@ -57,7 +57,7 @@ fn bounds() -> Vec<BoundResult> {
     lab().bound(&source(), &request).expect("a bound")
 }
 
-fn from_json<R: Row>(rows: &[R]) -> Vec<BTreeMap<String, FieldValue>> {
+fn from_json<R: ResultRow>(rows: &[R]) -> Vec<BTreeMap<String, FieldValue>> {
     let mut text = Vec::new();
     schema::write_json(&mut text, rows).expect("JSON");
     let read: Vec<serde_json::Map<String, serde_json::Value>> =
@@ -79,7 +79,7 @@ fn from_json<R: Row>(rows: &[R]) -> Vec<BTreeMap<String, FieldValue>> {
         .collect()
 }
 
-fn from_csv<R: Row>(rows: &[R]) -> Vec<BTreeMap<String, FieldValue>> {
+fn from_csv<R: ResultRow>(rows: &[R]) -> Vec<BTreeMap<String, FieldValue>> {
     let mut text = Vec::new();
     schema::write_csv(&mut text, rows).expect("CSV");
     let mut reader = csv::Reader::from_reader(text.as_slice());
@@ -111,7 +111,7 @@ fn from_csv<R: Row>(rows: &[R]) -> Vec<BTreeMap<String, FieldValue>> {
         .collect()
 }
 
-fn from_parquet<R: Row>(rows: &[R]) -> Vec<BTreeMap<String, FieldValue>> {
+fn from_parquet<R: ResultRow>(rows: &[R]) -> Vec<BTreeMap<String, FieldValue>> {
     let bytes = schema::parquet(rows).expect("a file");
     let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).expect("Parquet");
     let value = |cell: &Cell| match cell {
@@ -132,7 +132,7 @@ fn from_parquet<R: Row>(rows: &[R]) -> Vec<BTreeMap<String, FieldValue>> {
     .collect()
 }
 
-fn is_the_same_everywhere<R: Row>(rows: &[R]) {
+fn assert_same_in_all_formats<R: ResultRow>(rows: &[R]) {
     assert!(!rows.is_empty());
     let values = |row: &R| -> BTreeMap<String, FieldValue> {
         let fields = R::FIELDS.iter().map(|field| field.name.to_string());
@@ -146,20 +146,20 @@ fn is_the_same_everywhere<R: Row>(rows: &[R]) {
 
 #[test]
 fn every_format_has_every_field_of_every_result() {
-    is_the_same_everywhere(&run_results());
-    is_the_same_everywhere(&curve_rows());
-    is_the_same_everywhere(&bounds());
+    assert_same_in_all_formats(&run_results());
+    assert_same_in_all_formats(&curve_rows());
+    assert_same_in_all_formats(&bounds());
 }
 
-/// `EBBPOOL_WRITE_DOCS=1 cargo test -p ebbpool-lab --test results` writes the page anew.
+/// `EBBPOOL_WRITE_DOCS=1 cargo test -p ebbpool-lab --test results` writes the page again.
 #[test]
 fn the_page_on_results_has_every_field() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/results.md");
     let table = |heading: &str, table: String| format!("## {heading}\n\n{table}\n");
     let mut text = String::from(
         "# Fields of results\n\n\
-         What the fields of `--format json`, `csv` and `parquet` mean. The library gives the same rows \
-         (`ebbpool_lab::schema`). A field that is not known is null, and empty in a CSV.\n\n",
+         The meaning of the fields of `--format json`, `csv` and `parquet`. The library returns the same rows \
+         (`ebbpool_lab::schema`). An unknown field is null, and empty in a CSV.\n\n",
     );
     text += &table(
         "`ebbpool compare` and `ebbpool run`",
@@ -171,7 +171,7 @@ fn the_page_on_results_has_every_field() {
     if std::env::var_os("EBBPOOL_WRITE_DOCS").is_some() {
         std::fs::write(page, &text).expect("the page is written");
     }
-    // Built from its package alone the crate has no pages beside it.
+    // A crate from a registry has no `docs` directory beside it.
     if let Ok(found) = std::fs::read_to_string(page) {
         assert!(found == text, "docs/results.md is out of date");
     }

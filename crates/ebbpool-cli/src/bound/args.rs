@@ -1,10 +1,10 @@
-//! `ebbpool bound`: its arguments.
+//! Arguments of `ebbpool bound`.
 
 use clap::Args;
 use ebbpool_lab::{BoundRequest, MemorySize, constant_asymmetries};
 
 use crate::failure::Failure;
-use crate::shared_args::{AsymmetryList, Ending, Reading, RunFormat, Working};
+use crate::shared_args::{AsymmetryList, AtEndArgs, ReadArgs, RunFormat, ThreadArgs};
 
 #[derive(Args)]
 pub(crate) struct BoundArgs {
@@ -19,23 +19,23 @@ pub(crate) struct BoundArgs {
     #[arg(long, value_name = "LIST", default_value = "32")]
     asymmetry: Vec<AsymmetryList>,
     #[command(flatten)]
-    ending: Ending,
+    at_end: AtEndArgs,
     #[command(flatten)]
-    pub(crate) working: Working,
+    pub(crate) threads: ThreadArgs,
     #[command(flatten)]
-    pub(crate) reading: Reading,
-    /// How the result is printed
+    pub(crate) reading: ReadArgs,
+    /// Output format
     #[arg(long, value_enum, default_value_t = RunFormat::Table)]
     pub(crate) format: RunFormat,
 }
 
 impl BoundArgs {
-    /// What is asked of the lab.
+    /// The request to the lab.
     pub(crate) fn request(&self) -> Result<BoundRequest, Failure> {
         Ok(BoundRequest {
             sizes: self.frames.clone(),
             asymmetries: constant_asymmetries(self.asymmetry.iter().flat_map(|list| &list.0))?,
-            at_end: self.ending.at_end(),
+            at_end: self.at_end.at_end(),
         })
     }
 }

@@ -7,16 +7,16 @@ use ebbpool_lab::numbers::rounded;
 
 use crate::table::{add_row, finish, plain};
 
-/// A line for each bound.
-pub(crate) fn of_bounds(answers: &[BoundResult]) -> String {
+/// A table with one line per bound.
+pub(crate) fn of_bounds(bounds: &[BoundResult]) -> String {
     let mut text = String::new();
-    if let Some(answer) = answers.first() {
+    if let Some(bound) = bounds.first() {
         let _ = writeln!(
             text,
             "{}: {} references; bill per reference in page reads, dirty pages at the end {}",
-            answer.trace,
-            answer.references,
-            match answer.at_end {
+            bound.trace,
+            bound.references,
+            match bound.at_end {
                 "flush" => "written",
                 _ => "free",
             }
@@ -33,20 +33,20 @@ pub(crate) fn of_bounds(answers: &[BoundResult]) -> String {
         "seconds",
     ];
     add_row(&mut table, header.map(String::from).into());
-    for answer in answers {
+    for bound in bounds {
         let unknown = || "-".to_string();
         let cells = vec![
-            rounded(answer.asymmetry.0),
-            answer.frames.to_string(),
-            format!("{:.6}", answer.lower_bound),
-            answer
+            rounded(bound.asymmetry.0),
+            bound.frames.to_string(),
+            format!("{:.6}", bound.lower_bound),
+            bound
                 .heuristic
                 .map_or_else(unknown, |bill| format!("{bill:.6}")),
-            answer.heuristic_policy.map_or_else(unknown, String::from),
-            answer
+            bound.heuristic_policy.map_or_else(unknown, String::from),
+            bound
                 .gap
                 .map_or_else(unknown, |gap| format!("{:.3} %", 100.0 * gap)),
-            format!("{:.1}", answer.seconds),
+            format!("{:.1}", bound.seconds),
         ];
         add_row(&mut table, cells);
     }

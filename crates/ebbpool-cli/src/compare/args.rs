@@ -1,4 +1,4 @@
-//! `ebbpool compare`: its arguments.
+//! Arguments of `ebbpool compare`.
 
 use std::path::PathBuf;
 
@@ -26,11 +26,11 @@ pub(crate) struct CompareArgs {
         default_value = "0.75%,1.5%,3%,6%"
     )]
     pub(crate) frames: Vec<MemorySize>,
-    /// Costs of a page write in page reads; rm1, rm2 or file:changes.csv where it changes
+    /// Costs of a page write in page reads; rm1, rm2 or file:changes.csv for a cost that changes
     #[arg(long, value_name = "LIST", default_value = "1,8,32,128")]
     asymmetry: Vec<AsymmetryList>,
-    /// The device that is charged, in place of asymmetries: a name of 'ebbpool devices', a
-    /// profile of your own, or a simulated one, flash:…
+    /// The device that serves reads and writes, in place of asymmetries: a name of 'ebbpool devices',
+    /// your own profile, or a simulated device, flash:…
     #[arg(
         long,
         value_name = "NAME|FILE.toml|flash:…",
@@ -39,16 +39,17 @@ pub(crate) struct CompareArgs {
     pub(crate) device: Option<String>,
     #[command(flatten)]
     pub(crate) common: CountingArgs,
-    /// Also compute what no policy can undercut, and how far above it each one is at most
+    /// Also compute the bound that no policy can undercut, and the largest possible distance of each
+    /// policy from it
     #[arg(long)]
     pub(crate) bound: bool,
     /// Write an HTML page with charts and tables
     #[arg(long, value_name = "FILE.html")]
     pub(crate) report: Option<PathBuf>,
-    /// Compute everything anew, and keep nothing for the next time
+    /// Compute everything again, and store no result for the next time
     #[arg(long)]
     pub(crate) no_cache: bool,
-    /// How the results are printed
+    /// Output format
     #[arg(long, value_enum, default_value_t = CompareFormat::Table)]
     pub(crate) format: CompareFormat,
 }
@@ -62,10 +63,10 @@ pub(crate) enum CompareFormat {
 }
 
 impl CompareArgs {
-    /// What is asked of the lab.
+    /// The request to the lab.
     pub(crate) fn request(&self) -> Result<CompareRequest, Failure> {
         let mut policies = PolicySelection::lists(&self.policies);
-        // The papers' policies are what programs expect; a reader should not miss what is better.
+        // Programs expect the papers' policies; the table for readers also has the recommended one.
         if matches!(self.format, CompareFormat::Table) {
             policies = policies.with_recommended();
         }

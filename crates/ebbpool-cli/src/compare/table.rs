@@ -4,18 +4,18 @@ use std::fmt::Write;
 
 use ebbpool_lab::advice::{advice, baseline, least, memory, sentence, usual_size};
 use ebbpool_lab::numbers::{digits, saving};
-use ebbpool_lab::{BASELINE, Block, Comparison, RunResult, lifetime};
+use ebbpool_lab::{BASELINE, Comparison, PriceBlock, RunResult, lifetime};
 
 use crate::table::{add_row, finish, millijoules, plain};
 
-/// As many sizes stand side by side as fit into 80 columns.
+/// The number of sizes that fit side by side into 80 columns.
 const SIZES_ACROSS: usize = 4;
 
-/// Longer asymmetries stand above their block, so that the table keeps its width.
+/// Longer asymmetries stand above their block, so that the table does not become too wide.
 const LONGEST_LABEL: usize = 12;
 
-/// One block per price: policies down, sizes across. A dash stands for a result that an
-/// interruption came before.
+/// One block per price, with a row for each policy and a column for each size. A dash stands for a
+/// result that an interruption has prevented.
 pub(crate) fn of_comparison(comparison: &Comparison) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "{}", comparison.title);
@@ -71,7 +71,7 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> String {
     text
 }
 
-fn cell(result: &RunResult, block: Block, size: usize, factor: f64) -> String {
+fn cell(result: &RunResult, block: PriceBlock, size: usize, factor: f64) -> String {
     let mark = match result.cost <= least(block, size) {
         true => "*",
         false => " ",
@@ -83,14 +83,14 @@ fn cell(result: &RunResult, block: Block, size: usize, factor: f64) -> String {
     format!("{}{mark} {saved:>6}", digits(factor * result.cost))
 }
 
-/// Erases of a simulated device, and how much longer it lives.
+/// The erases of a simulated device, and its relative lifetime.
 fn of_wear(comparison: &Comparison, usual_size: usize) -> String {
     let memory = memory(comparison, usual_size);
     let Some(sentence) = lifetime::sentence(comparison, usual_size, &memory) else {
         return String::new();
     };
-    let lives = lifetime::lives(comparison);
-    let with_lives: Vec<_> = comparison.rows.iter().zip(lives).collect();
+    let lifetimes = lifetime::lifetimes(comparison);
+    let with_lifetimes: Vec<_> = comparison.rows.iter().zip(lifetimes).collect();
     let mut text = format!(
         "\nblocks erased; lifetime of the device in that of {}, by pages programmed\n",
         lifetime::compared_with(comparison)
@@ -104,13 +104,14 @@ fn of_wear(comparison: &Comparison, usual_size: usize) -> String {
         for (policy, name) in comparison.policies.iter().enumerate() {
             let mut cells = vec![name.clone()];
             cells.extend(group.iter().map(|&size| {
-                let mut found = with_lives.iter();
-                let found = found.find(|(row, _)| (row.policy, row.size) == (policy, size));
-                match found.and_then(|(row, life)| Some((lifetime::report(row)?, life))) {
+                let mut rows = with_lifetimes.iter();
+                let found = rows.find(|(row, _)| (row.policy, row.size) == (policy, size));
+                match found.and_then(|(row, lifetime)| Some((lifetime::report(row)?, lifetime))) {
                     None => "-".into(),
-                    Some((report, life)) => {
-                        let life = life.map_or(String::new(), |times| format!("x{times:.2}"));
-                        format!("{} {life:>7}", report.erases)
+                    Some((report, lifetime)) => {
+                        let lifetime =
+                            lifetime.map_or(String::new(), |times| format!("x{times:.2}"));
+                        format!("{} {lifetime:>7}", report.erases)
                     }
                 }
             }));
@@ -122,12 +123,12 @@ fn of_wear(comparison: &Comparison, usual_size: usize) -> String {
     text
 }
 
-/// Energy per reference, where the device's power is known.
+/// Energy per reference, if the device's power is known.
 fn of_energy(comparison: &Comparison) -> String {
     let mut text = String::new();
     for block in comparison.blocks() {
-        let known = |result: &RunResult| result.joules_per_reference.is_some();
-        if !block.rows().flatten().flatten().any(known) {
+        let has_energy = |result: &RunResult| result.joules_per_reference.is_some();
+        if !block.rows().flatten().flatten().any(has_energy) {
             continue;
         }
         let _ = writeln!(
@@ -157,7 +158,7 @@ fn of_energy(comparison: &Comparison) -> String {
     text
 }
 
-/// How far above what no policy can undercut each policy is at most: a block per asymmetry.
+/// The largest possible distance of each policy from the lower bound, with a block per asymmetry.
 fn of_distance(comparison: &Comparison) -> String {
     if comparison.bounds.is_none() {
         return String::new();
@@ -173,15 +174,15 @@ fn of_distance(comparison: &Comparison) -> String {
             let mut header = vec![format!("R = {}", block.pricing.label())];
             header.extend(group.iter().map(|&size| comparison.sizes[size].clone()));
             add_row(&mut table, header);
-            let known = |value: Option<String>| value.unwrap_or_else(|| "-".into());
+            let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".into());
             let mut cells = vec!["lower bound".into()];
-            cells.extend(group.iter().map(|&size| known(bound(size).map(digits))));
+            cells.extend(group.iter().map(|&size| or_dash(bound(size).map(digits))));
             add_row(&mut table, cells);
             for (policy, row) in comparison.policies.iter().zip(block.rows()) {
                 let mut cells = vec![policy.clone()];
                 cells.extend(group.iter().map(|&size| {
                     let above = row[size].as_ref().and_then(RunResult::above_bound);
-                    known(above.map(|share| format!("{:.1}", 100.0 * share)))
+                    or_dash(above.map(|share| format!("{:.1}", 100.0 * share)))
                 }));
                 add_row(&mut table, cells);
             }

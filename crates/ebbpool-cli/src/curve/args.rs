@@ -1,4 +1,4 @@
-//! `ebbpool curve`: its arguments.
+//! Arguments of `ebbpool curve`.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use ebbpool_lab::{
 };
 use ebbpool_sim::Warmup;
 
-use crate::shared_args::{Ending, Reading, Working};
+use crate::shared_args::{AtEndArgs, ReadArgs, ThreadArgs};
 
 #[derive(Args)]
 pub(crate) struct CurveArgs {
@@ -21,45 +21,45 @@ pub(crate) struct CurveArgs {
     /// [default: the online policies of the five papers]
     #[arg(long, value_name = "LIST")]
     pub(crate) policies: Vec<String>,
-    /// Memory sizes: frames, or per cent of the database's pages [default: all pages that are
-    /// referenced, half of them, and so on]
+    /// Memory sizes: frames, or per cent of the database's pages [default: all referenced pages, half
+    /// of them, a quarter, and so on]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) frames: Vec<MemorySize>,
     /// Cost of a page write in page reads
     #[arg(long, value_name = "R", default_value = "32")]
     pub(crate) asymmetry: Asymmetry,
-    /// Share of the pages to sample at large sizes; smaller ones are sampled more closely, and 100%
-    /// is exact [default: 1%, or what comes to 16384 pages]
+    /// Share of the pages to sample at large sizes; smaller sizes are sampled more densely, and 100%
+    /// is exact [default: 1%, or the share that gives 16384 pages]
     #[arg(long, value_name = "P%")]
     pub(crate) sample: Option<SampleArg>,
-    /// The smallest memory for this is told: reads, writes or bill, and how much less than the
-    /// baseline's, or how much; such as 'writes -50%' or 'bill 1.5'
+    /// Find the smallest memory that reaches this target: reads, writes or bill, at most N or P% less
+    /// than the baseline's; such as 'writes -50%' or 'bill 1.5'
     #[arg(long, value_name = "FIGURE -P%|N")]
     pub(crate) target: Option<Target>,
-    /// What the target is less than: a policy and its memory; the policy is lru where none is named
+    /// The policy and memory that a target in per cent refers to; without a policy, lru
     #[arg(long, value_name = "[POLICY@]SIZE", default_value = "lru@3%")]
     pub(crate) baseline: BaselineArg,
-    /// For fd-static with so much memory: every size of its clean pool
+    /// Also compute fd-static with this memory, for every size of its clean pool
     #[arg(long, value_name = "N|P%")]
     pub(crate) clean_pools: Option<MemorySize>,
-    /// References at the start that count nothing
+    /// References at the start that are replayed but not counted
     #[arg(long, value_name = "N|P%", default_value = "0", value_parser = parse_warmup)]
     warmup: Warmup,
     #[command(flatten)]
-    ending: Ending,
+    at_end: AtEndArgs,
     #[command(flatten)]
-    pub(crate) working: Working,
+    pub(crate) threads: ThreadArgs,
     /// Write an HTML page with charts and tables
     #[arg(long, value_name = "FILE.html")]
     pub(crate) report: Option<PathBuf>,
-    /// Compute everything anew, and keep nothing for the next time
+    /// Compute everything again, and store no result for the next time
     #[arg(long)]
     pub(crate) no_cache: bool,
-    /// How the results are printed
+    /// Output format
     #[arg(long, value_enum, default_value_t = CurveFormat::Table)]
     pub(crate) format: CurveFormat,
     #[command(flatten)]
-    pub(crate) reading: Reading,
+    pub(crate) reading: ReadArgs,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -69,7 +69,7 @@ pub(crate) enum CurveFormat {
     Csv,
 }
 
-/// A share above 0 and up to 1, in per cent.
+/// A share above 0 and up to 1, given in per cent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SampleArg(pub(crate) f64);
 
@@ -83,16 +83,16 @@ impl std::str::FromStr for SampleArg {
         });
         share.map(|share| SampleArg(share.to_f64())).ok_or_else(|| {
             format!(
-                "'{text}' is no share to sample; give per cent above 0% and up to 100%, such as 1%"
+                "'{text}' is not a share to sample; give per cent above 0% and up to 100%, such as 1%"
             )
         })
     }
 }
 
-/// A policy with its memory.
+/// A policy and its memory.
 #[derive(Clone, Debug)]
 pub(crate) struct BaselineArg {
-    /// As it was spelled.
+    /// The policy as the user spells it.
     pub(crate) policy: String,
     pub(crate) size: MemorySize,
 }
@@ -112,7 +112,7 @@ impl std::str::FromStr for BaselineArg {
 }
 
 impl CurveArgs {
-    /// What is asked of the lab.
+    /// The request to the lab.
     pub(crate) fn request(&self) -> CurveRequest {
         let policies = PolicySelection::lists(&self.policies);
         CurveRequest {
@@ -122,7 +122,7 @@ impl CurveArgs {
             baseline: (self.baseline.policy.clone(), self.baseline.size.clone()),
             clean_pools: self.clean_pools.clone(),
             warmup: self.warmup,
-            at_end: self.ending.at_end(),
+            at_end: self.at_end.at_end(),
             for_report: self.report.is_some(),
             ..CurveRequest::new(policies, self.asymmetry)
         }

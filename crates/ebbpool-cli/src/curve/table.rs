@@ -1,17 +1,17 @@
-//! Curves for people.
+//! Curves as tables.
 
 use std::fmt::Write;
 
-use ebbpool_lab::curve::{CleanPools, CurveStudy, Figure};
+use ebbpool_lab::curve::{CleanPoolCurve, CurveStudy, TargetFigure};
 use ebbpool_lab::numbers::{digits, rounded};
 use ebbpool_sim::{Errors, Estimate};
 
 use crate::table::{add_row, finish, plain};
 
-/// As many policies stand side by side as fit into 80 columns beside the sizes.
+/// The number of policies that fit side by side into 80 columns, beside the sizes.
 const POLICIES_ACROSS: usize = 3;
 
-/// Sizes down, policies across, and the answer in a sentence.
+/// Tables with a row for each size and a column for each policy, and the answer in a sentence.
 pub(super) fn of_study(study: &CurveStudy) -> String {
     let mut text = study.title();
     let _ = writeln!(
@@ -22,15 +22,20 @@ pub(super) fn of_study(study: &CurveStudy) -> String {
         "bill per reference in page reads, R = {}",
         study.asymmetry.ratio()
     );
-    text.push_str(&table(study, Figure::Bill, &bill, |errors| errors.cost));
-    // With many policies the bill is enough to read.
+    text.push_str(&table(study, TargetFigure::Bill, &bill, |errors| {
+        errors.cost
+    }));
+    // With many policies only the bill is shown, to keep the output short.
     if study.policies.len() <= POLICIES_ACROSS {
-        text.push_str(&table(study, Figure::Reads, "page reads", |errors| {
+        text.push_str(&table(study, TargetFigure::Reads, "page reads", |errors| {
             errors.reads
         }));
-        text.push_str(&table(study, Figure::Writes, "page writes", |errors| {
-            errors.writes
-        }));
+        text.push_str(&table(
+            study,
+            TargetFigure::Writes,
+            "page writes",
+            |errors| errors.writes,
+        ));
     }
     if let Some(split) = &study.clean_pools {
         text.push_str(&of_split(study, split));
@@ -42,7 +47,7 @@ pub(super) fn of_study(study: &CurveStudy) -> String {
 
 fn table(
     study: &CurveStudy,
-    figure: Figure,
+    figure: TargetFigure,
     title: &str,
     error: impl Fn(&Errors) -> Option<f64>,
 ) -> String {
@@ -60,24 +65,24 @@ fn table(
         );
         add_row(&mut table, header);
         for (row, &frames) in study.sizes.iter().enumerate() {
-            let here = study
+            let estimates = study
                 .estimates
                 .iter()
                 .filter_map(|estimates| estimates.get(row));
-            let least = here.map(value).fold(f64::INFINITY, f64::min);
+            let least = estimates.map(value).fold(f64::INFINITY, f64::min);
             let mut cells = vec![frames.to_string(), study.share(frames)];
             cells.extend(group.iter().map(|&at| {
                 let Some(estimate) = study.estimates[at].get(row) else {
                     return String::new();
                 };
                 let value = value(estimate);
-                let mark = match figure == Figure::Bill && value <= least {
+                let mark = match figure == TargetFigure::Bill && value <= least {
                     true => "*",
                     false => " ",
                 };
                 let figures = match figure {
-                    Figure::Bill => digits(value),
-                    Figure::Reads | Figure::Writes => format!("{value:.0}"),
+                    TargetFigure::Bill => digits(value),
+                    TargetFigure::Reads | TargetFigure::Writes => format!("{value:.0}"),
                 };
                 let error = estimate.errors.as_ref().and_then(&error);
                 let error = error.map_or(String::new(), |error| format!("±{:.1}", 100.0 * error));
@@ -90,8 +95,8 @@ fn table(
     text
 }
 
-/// fd-static's bill by the size of its clean pool, as Two-Stack has it and in a run.
-fn of_split(study: &CurveStudy, split: &CleanPools) -> String {
+/// fd-static's bill by the size of its clean pool, as Two-Stack estimates it and in a run.
+fn of_split(study: &CurveStudy, split: &CleanPoolCurve) -> String {
     let mut text = format!(
         "\nfd-static with {}, by its clean pool: bill by Two-Stack and in a run\n",
         study.memory(split.frames)
@@ -119,7 +124,7 @@ fn of_split(study: &CurveStudy, split: &CleanPools) -> String {
     text
 }
 
-/// What was sampled.
+/// A sentence on which figures are sampled.
 fn sampled(study: &CurveStudy) -> String {
     let all = || study.estimates.iter().flatten();
     let sampled: Vec<&Estimate> = all().filter(|e| !e.sample.is_all()).collect();

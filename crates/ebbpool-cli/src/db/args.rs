@@ -27,15 +27,15 @@ pub(crate) struct DbArgs {
 
 #[derive(Subcommand)]
 pub(crate) enum DbCommand {
-    /// Fill an empty database in one go: with records of a workload, or sorted lines
+    /// Fill an empty database with the records of a workload, or with sorted lines
     #[command(after_help = "\
 Examples:
   ebbpool db load new.db --records 10000
   ebbpool db load y.db --workload ycsb --records 10000
   ebbpool db load fruit.db --from my.tsv")]
     Load(LoadArgs),
-    /// Put lines key<TAB>value from standard input, each a transaction; prints 'ok key' once it is
-    /// durable
+    /// Put lines key<TAB>value from standard input, each as a transaction; prints 'ok key' as soon as
+    /// the transaction is durable
     #[command(after_help = "\
 Examples:
   ebbpool db put my.db < my.tsv
@@ -58,7 +58,7 @@ Examples:
   ebbpool db dump my.db --escape | ebbpool db load copy.db --escape --from -
   ebbpool db dump my.db --read-only --escape | ebbpool db load saved.db --escape --from -")]
     Dump(DumpArgs),
-    /// Look at every page, and tell what is wrong
+    /// Check every page, and report what is wrong
     #[command(after_help = "\
 Examples:
   ebbpool db check my.db
@@ -75,10 +75,10 @@ Examples:
     Bench(Box<BenchArgs>),
 }
 
-/// How a database is opened.
+/// How to open a database.
 #[derive(Args)]
-pub(crate) struct Opening {
-    /// Memory: frames, or bytes such as 16MiB
+pub(crate) struct OpenArgs {
+    /// Size of the buffer pool: frames, or bytes such as 16MiB
     #[arg(long, value_name = "N|SIZE", default_value = "4096")]
     pub(crate) frames: FramesArg,
     /// The replacement policy, such as lru or cfdc:window=0.5,cluster=64 [default: the pool's,
@@ -87,8 +87,8 @@ pub(crate) struct Opening {
     pub(crate) policy: Option<String>,
 }
 
-impl Opening {
-    /// The policy as asked for, or the pool's.
+impl OpenArgs {
+    /// The policy that the user names, or the pool's default.
     pub(crate) fn policy(&self) -> &str {
         self.policy
             .as_deref()
@@ -98,51 +98,52 @@ impl Opening {
 
 #[derive(Args)]
 pub(crate) struct LoadArgs {
-    /// The database; made if there is none
+    /// The database; the command creates it if it does not exist
     #[arg(value_name = "PATH")]
     pub(crate) path: PathBuf,
     /// Load lines key<TAB>value with ascending keys from a file, or - for standard input, instead of
     /// a workload's records
     #[arg(long, value_name = "FILE|-", conflicts_with_all = ["workload", "records", "key_bytes", "value_bytes"])]
     pub(crate) from: Option<PathBuf>,
-    /// The lines have \t \n \\ \xHH in place of bytes that cannot stand in them
+    /// The lines contain \t \n \\ \xHH in place of tabs, newlines, backslashes and other bytes
     #[arg(long, requires = "from")]
     pub(crate) escape: bool,
-    /// Whose records: cfdc has the numbers from 0 as keys, ycsb 8 bytes that look random
-    #[arg(long, value_enum, default_value_t = LoadedArg::Cfdc)]
-    pub(crate) workload: LoadedArg,
-    /// Records
+    /// The workload to load records for: keys are the numbers from 0 for cfdc, 8 bytes that look random
+    /// for ycsb
+    #[arg(long, value_enum, default_value_t = LoadWorkloadArg::Cfdc)]
+    pub(crate) workload: LoadWorkloadArg,
+    /// Number of records
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     pub(crate) records: u64,
-    /// Bytes of a key [default: 4; ycsb has 8]
+    /// Bytes of a key [default: 4; always 8 for ycsb]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u8).range(1..=8))]
     pub(crate) key_bytes: Option<u8>,
     /// Bytes of a value [default: 256; 1000 for ycsb]
     #[arg(long, value_name = "BYTES")]
     pub(crate) value_bytes: Option<usize>,
-    /// How full pages become, from 0% to 100% [default: 50% for cfdc, as in the paper; else 90%]
+    /// How full to make the pages, from 0% to 100% [default: 50% for cfdc, as in the paper; else 90%]
     #[arg(long, value_name = "P%")]
     pub(crate) fill: Option<ShareArg>,
     /// Bytes of a page: a power of two from 512 to 32768
     #[arg(long, value_name = "BYTES", default_value_t = 4096)]
     pub(crate) page_size: usize,
     #[command(flatten)]
-    pub(crate) opening: Opening,
+    pub(crate) open: OpenArgs,
 }
 
 #[derive(Args)]
 pub(crate) struct PutArgs {
-    /// The database; made if there is none
+    /// The database; the command creates it if it does not exist
     #[arg(value_name = "PATH")]
     pub(crate) path: PathBuf,
-    /// The lines have \t \n \\ \xHH in place of bytes that cannot stand in them
+    /// The lines contain \t \n \\ \xHH in place of tabs, newlines, backslashes and other bytes
     #[arg(long)]
     pub(crate) escape: bool,
     /// What 'ok' waits for
     #[arg(long, value_enum, default_value_t = DurabilityArg::Synced)]
     pub(crate) durability: DurabilityArg,
     #[command(flatten)]
-    pub(crate) opening: Opening,
+    pub(crate) open: OpenArgs,
 }
 
 #[derive(Args)]
@@ -153,11 +154,11 @@ pub(crate) struct GetArgs {
     /// The key
     #[arg(value_name = "KEY")]
     pub(crate) key: OsString,
-    /// The key has \t \n \\ \xHH in place of other bytes, and the value is printed so
+    /// The key contains \t \n \\ \xHH in place of other bytes, and the value is printed in the same form
     #[arg(long)]
     pub(crate) escape: bool,
-    /// Change no byte of its files, which may be on a file system that takes no writes; also shows what
-    /// is left of a database whose log lost its end
+    /// Change no byte of its files, which may be on a read-only file system; also opens a database whose
+    /// log has lost its end, and shows the rest
     #[arg(long)]
     pub(crate) read_only: bool,
 }
@@ -167,25 +168,25 @@ pub(crate) struct DumpArgs {
     /// The database
     #[arg(value_name = "PATH")]
     pub(crate) path: PathBuf,
-    /// From this key on
+    /// Start with this key
     #[arg(long, value_name = "KEY")]
     pub(crate) from: Option<OsString>,
-    /// Up to this key, without it
+    /// Stop before this key
     #[arg(long, value_name = "KEY")]
     pub(crate) to: Option<OsString>,
-    /// From the last key to the first
+    /// Print from the last key to the first
     #[arg(long)]
     pub(crate) reverse: bool,
-    /// Print \t \n \\ \xHH in place of bytes that cannot stand in a line; --from and --to have them
-    /// too
+    /// Print \t \n \\ \xHH in place of tabs, newlines, backslashes and other bytes, and read --from and
+    /// --to in this form
     #[arg(long)]
     pub(crate) escape: bool,
-    /// Change no byte of its files, which may be on a file system that takes no writes; also shows what
-    /// is left of a database whose log lost its end
+    /// Change no byte of its files, which may be on a read-only file system; also opens a database whose
+    /// log has lost its end, and shows the rest
     #[arg(long)]
     pub(crate) read_only: bool,
     #[command(flatten)]
-    pub(crate) opening: Opening,
+    pub(crate) open: OpenArgs,
 }
 
 #[derive(Args)]
@@ -193,15 +194,15 @@ pub(crate) struct CheckArgs {
     /// The database
     #[arg(value_name = "PATH")]
     pub(crate) path: PathBuf,
-    /// Change no byte of its files, which may be on a file system that takes no writes; also shows what
-    /// is left of a database whose log lost its end
+    /// Change no byte of its files, which may be on a read-only file system; also opens a database whose
+    /// log has lost its end, and shows the rest
     #[arg(long)]
     pub(crate) read_only: bool,
-    /// How the result is printed
+    /// Output format
     #[arg(long, value_enum, default_value_t = RunFormat::Table)]
     pub(crate) format: RunFormat,
     #[command(flatten)]
-    pub(crate) opening: Opening,
+    pub(crate) open: OpenArgs,
 }
 
 const CFDC: &str = "Workload cfdc (DaMoN 2009, section 4.2)";
@@ -209,59 +210,58 @@ const YCSB: &str = "Workloads ycsb-a to ycsb-f";
 
 #[derive(Args)]
 pub(crate) struct BenchArgs {
-    /// A database that 'ebbpool db load' has made for the workload; the workload changes it
+    /// A database that 'ebbpool db load' made for the workload; the workload changes it
     #[arg(value_name = "PATH")]
     pub(crate) path: PathBuf,
     /// The workload
     #[arg(long, value_enum)]
     pub(crate) workload: WorkloadArg,
     #[command(flatten)]
-    pub(crate) opening: Opening,
-    /// Threads that take turns at the workload's operations
+    pub(crate) open: OpenArgs,
+    /// Threads that share the workload's operations
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: u16,
     /// What a commit waits for
     #[arg(long, value_enum, default_value_t = DurabilityArg::Synced)]
     pub(crate) durability: DurabilityArg,
-    /// End after so many operations [default: cfdc has as many as its options say; 100000 for ycsb,
-    /// or no end with --seconds]
+    /// End after this many operations [default: for cfdc what its options add up to; for ycsb 100000,
+    /// or no limit with --seconds]
     #[arg(long, value_name = "N")]
     pub(crate) operations: Option<NonZeroU64>,
-    /// End after so many seconds
+    /// End after this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) seconds: Option<f64>,
-    /// Another seed, another workload of the same kind
+    /// Seed of the random numbers; another seed gives another workload of the same kind
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Write the references as the pool was asked for them, in the native format
+    /// Write the page references to the pool, in their order, as a trace in the native format
     #[arg(long, value_name = "FILE.parquet")]
     pub(crate) record: Option<PathBuf>,
-    /// How the result is printed
+    /// Output format
     #[arg(long, value_enum, default_value_t = RunFormat::Table)]
     pub(crate) format: RunFormat,
-    /// Point queries [default: 100000]
+    /// Number of point queries [default: 100000]
     #[arg(long, value_name = "N", help_heading = CFDC)]
     pub(crate) queries: Option<u64>,
-    /// Point updates [default: 100000]
+    /// Number of point updates [default: 100000]
     #[arg(long, value_name = "N", help_heading = CFDC)]
     pub(crate) updates: Option<u64>,
-    /// Range queries [default: 200]
+    /// Number of range queries [default: 200]
     #[arg(long, value_name = "N", help_heading = CFDC)]
     pub(crate) scans: Option<u64>,
-    /// Range updates [default: 200]
+    /// Number of range updates [default: 200]
     #[arg(long, value_name = "N", help_heading = CFDC)]
     pub(crate) scan_updates: Option<u64>,
-    /// Share of updates among as many operations
+    /// Share of updates among the same number of operations
     #[arg(long, value_name = "P%", help_heading = CFDC)]
     pub(crate) update_intensity: Option<ShareArg>,
-    /// Records of a range [default: 256; of ycsb-e at most, 100]
+    /// Records of a range [default: 256; for ycsb-e at most 100]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) scan_length: Option<u64>,
-    /// Share of the point operations that goes to that share of the records [default: 0.8/0.2]
+    /// A share A of the point operations goes to a share B of the records [default: 0.8/0.2]
     #[arg(long, value_name = "A/B", help_heading = CFDC)]
     pub(crate) skew: Option<Skew>,
-    /// Popular records lie anywhere; otherwise record 0 is the most popular and its neighbours are
-    /// next
+    /// Scatter the popular records; otherwise record 0 is the most popular and its neighbours are next
     #[arg(long, help_heading = CFDC)]
     pub(crate) scattered: bool,
     /// Exponent of the Zipf distribution, 0 to 10 [default: 0.99]
@@ -270,12 +270,12 @@ pub(crate) struct BenchArgs {
 }
 
 impl BenchArgs {
-    /// An option that the workload has no use for.
+    /// An option that the user gives and the workload does not have.
     pub(crate) fn misplaced(&self) -> Option<&'static str> {
         if self.workload.mix().is_none() {
             return self.alpha.map(|_| "--alpha");
         }
-        let of_cfdc = [
+        let cfdc_options = [
             (self.queries.is_some(), "--queries"),
             (self.updates.is_some(), "--updates"),
             (self.scans.is_some(), "--scans"),
@@ -284,13 +284,13 @@ impl BenchArgs {
             (self.skew.is_some(), "--skew"),
             (self.scattered, "--scattered"),
         ];
-        let given = of_cfdc.into_iter().find(|(given, _)| *given);
+        let given = cfdc_options.into_iter().find(|(given, _)| *given);
         given.map(|(_, option)| option)
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LoadedArg {
+pub(crate) enum LoadWorkloadArg {
     Cfdc,
     Ycsb,
 }
@@ -326,7 +326,7 @@ impl WorkloadArg {
         }
     }
 
-    /// Which of YCSB's it is, if it is one.
+    /// The mix of a YCSB workload; `None` for `cfdc`.
     pub(crate) fn mix(self) -> Option<Mix> {
         match self {
             WorkloadArg::Cfdc => None,
@@ -342,11 +342,11 @@ impl WorkloadArg {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DurabilityArg {
-    /// Nothing: what was committed last is lost when the program ends before its time
+    /// Nothing: a crash of the program loses the latest commits
     None,
-    /// The operating system: it survives the end of the program, not a power failure
+    /// The operating system: commits survive a crash of the program, but not a power failure
     Buffered,
-    /// The device: it survives a power failure
+    /// The device: commits survive a power failure
     Synced,
 }
 
@@ -370,7 +370,7 @@ impl From<DurabilityArg> for Durability {
     }
 }
 
-/// Memory for pages.
+/// The size of the buffer pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FramesArg {
     Frames(u32),
@@ -384,14 +384,14 @@ impl FromStr for FramesArg {
         let text = text.trim();
         if text.bytes().all(|byte| byte.is_ascii_digit()) {
             let frames = text.parse().ok().filter(|&frames| frames > 0);
-            return frames
-                .map(FramesArg::Frames)
-                .ok_or_else(|| format!("'{text}' is no number of frames; give 16 to 1073741824"));
+            return frames.map(FramesArg::Frames).ok_or_else(|| {
+                format!("'{text}' is not a number of frames; give 16 to 1073741824")
+            });
         }
         let bytes = text.parse().ok().map(|ByteSize(bytes)| bytes);
-        bytes
-            .map(FramesArg::Bytes)
-            .ok_or_else(|| format!("'{text}' is no memory; give frames, or bytes such as 16MiB"))
+        bytes.map(FramesArg::Bytes).ok_or_else(|| {
+            format!("'{text}' is not a memory size; give frames, or bytes such as 16MiB")
+        })
     }
 }
 
@@ -407,7 +407,7 @@ impl FromStr for ShareArg {
         share
             .filter(|share: &Decimal| !share.exceeds_one())
             .map(ShareArg)
-            .ok_or_else(|| format!("'{text}' is no share; give per cent from 0% to 100%"))
+            .ok_or_else(|| format!("'{text}' is not a share; give per cent from 0% to 100%"))
     }
 }
 
@@ -431,7 +431,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_frames_or_bytes() {
+    fn a_memory_size_is_frames_or_bytes() {
         assert_eq!("4096".parse(), Ok(FramesArg::Frames(4096)));
         assert_eq!("16MiB".parse(), Ok(FramesArg::Bytes(16 << 20)));
         for bad in ["0", "", "-5", "many", "5000000000"] {
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_at_most_all() {
+    fn shares_are_at_most_100_per_cent() {
         let share = |text: &str| text.parse::<ShareArg>().map(|share| share.0.to_f64());
         assert_eq!(share("20%"), Ok(0.2));
         assert_eq!(share("0.5"), Ok(0.5));

@@ -1,10 +1,10 @@
-//! `ebbpool db bench`: a workload, measured.
+//! `ebbpool db bench`: runs a workload and measures it.
 
+mod loaded_records;
 mod operations;
 mod recorder;
-mod subject;
-mod told;
-mod work;
+mod report;
+mod workers;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -19,21 +19,22 @@ use super::args::BenchArgs;
 use super::error::DbError;
 use super::open::close;
 use crate::shared_args::RunFormat;
+use loaded_records::LoadedRecords;
 use operations::operations;
 use recorder::Recorder;
-use subject::Subject;
-use told::{Bytes, Files, Told};
-use work::{Course, Done};
+use report::{BenchReport, FileSizes, WrittenBytes};
+use workers::{WorkloadResult, WorkloadRun};
 
 pub(super) fn bench(args: &BenchArgs) -> Result<(), DbError> {
     if let Some(option) = args.misplaced() {
         let workload = args.workload.name();
-        let problem = format!("{workload} has no {option}; --help says which options it has");
+        let problem =
+            format!("{workload} has no {option}; --help lists the options of each workload");
         return Err(Error::Options(problem).into());
     }
     let path = &args.path;
     let recorder = args.record.as_ref().map(|_| Recorder::default());
-    let mut options = args.opening.options_of(path, false)?;
+    let mut options = args.open.options_of(path, false)?;
     options = options.durability(args.durability.into());
     if let Some(recorder) = &recorder {
         let sink = recorder.sink();
@@ -41,25 +42,25 @@ pub(super) fn bench(args: &BenchArgs) -> Result<(), DbError> {
     }
     let database = options.open(path).map_err(DbError::at(path))?;
     let outcome = measure(args, &database, recorder.as_ref());
-    let told = close(database, path, outcome)?;
-    let told = told.with_files(Files::of(path));
-    print(&told, args.format).map_err(DbError::Output)?;
-    match told.interrupted() {
+    let report = close(database, path, outcome)?;
+    let report = report.with_files(FileSizes::of(path));
+    print(&report, args.format).map_err(DbError::Output)?;
+    match report.interrupted() {
         true => Err(DbError::Interrupted(
-            "what was measured until then is printed, and the database is closed".into(),
+            "the measurements up to then are printed, and the database is closed".into(),
         )),
         false => Ok(()),
     }
 }
 
-fn print(told: &Told, format: RunFormat) -> io::Result<()> {
+fn print(report: &BenchReport, format: RunFormat) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match format {
         RunFormat::Json => {
-            serde_json::to_writer_pretty(&mut out, told)?;
+            serde_json::to_writer_pretty(&mut out, report)?;
             writeln!(out)
         }
-        RunFormat::Table => out.write_all(told.to_table().as_bytes()),
+        RunFormat::Table => out.write_all(report.to_table().as_bytes()),
     }
 }
 
@@ -67,39 +68,39 @@ fn measure(
     args: &BenchArgs,
     database: &Database,
     recorder: Option<&Recorder>,
-) -> Result<Told, DbError> {
+) -> Result<BenchReport, DbError> {
     let path = &args.path;
-    let subject = Subject::find(args, database)?;
-    let operations = operations(args, &subject)?;
+    let loaded = LoadedRecords::find(args, database)?;
+    let operations = operations(args, &loaded)?;
     let before = database.stats();
     if let (Some(recorder), Some(file)) = (recorder, &args.record) {
         recorder.begin(file, &metadata(args, path, &before))?;
     }
-    let course = Course {
+    let run = WorkloadRun {
         threads: args.threads,
         limit: args.seconds.map(Duration::from_secs_f64),
         seed: args.seed,
-        subject: &subject,
+        loaded: &loaded,
     };
-    let done = work::work(database, operations, &course)?;
+    let result = workers::run_workload(database, operations, &run)?;
     let worked = database.stats();
     if let Some(recorder) = recorder {
         recorder.finish()?;
     }
-    // What is dirty was caused by the workload too.
+    // The workload caused the remaining dirty pages too, so their write-back counts.
     let start = Instant::now();
     database.checkpoint()?;
     let checkpoint = start.elapsed();
     let after = database.stats();
-    let run = Run {
+    let statistics = BenchStatistics {
         args,
-        subject: &subject,
+        loaded: &loaded,
         before,
         worked,
         after,
         checkpoint,
     };
-    Ok(run.told(&done))
+    Ok(statistics.report(&result))
 }
 
 fn metadata(args: &BenchArgs, path: &Path, stats: &DatabaseStats) -> Metadata {
@@ -112,74 +113,74 @@ fn metadata(args: &BenchArgs, path: &Path, stats: &DatabaseStats) -> Metadata {
     }
 }
 
-/// What the database had done before, when the workload was done, and when it was checkpointed.
-struct Run<'a> {
+/// The database's statistics before the workload, after it, and after the last checkpoint.
+struct BenchStatistics<'a> {
     args: &'a BenchArgs,
-    subject: &'a Subject,
+    loaded: &'a LoadedRecords,
     before: DatabaseStats,
     worked: DatabaseStats,
     after: DatabaseStats,
     checkpoint: Duration,
 }
 
-impl Run<'_> {
-    fn told(&self, done: &Done) -> Told {
+impl BenchStatistics<'_> {
+    fn report(&self, result: &WorkloadResult) -> BenchReport {
         let (before, worked, after) = (&self.before, &self.worked, &self.after);
-        let did = PoolActivity::between(&before.pool, &after.pool);
+        let activity = PoolActivity::between(&before.pool, &after.pool);
         let page_size = after.pool.page_size as u64;
         let images = after.pool.double_write_pages - before.pool.double_write_pages;
-        let bytes = Bytes {
-            pages: did.writes() * page_size,
+        let bytes = WrittenBytes {
+            pages: activity.writes() * page_size,
             log: after.log_bytes - before.log_bytes,
             double_write: images * page_size,
         };
         let hits = worked.pool.hits - before.pool.hits;
         let misses = worked.pool.misses - before.pool.misses;
-        Told {
+        BenchReport {
             path: self.args.path.display().to_string(),
             workload: self.args.workload.name(),
-            records: self.subject.records,
+            records: self.loaded.records,
             page_size,
             frames: after.pool.frames,
-            policy: self.args.opening.policy().into(),
+            policy: self.args.open.policy().into(),
             threads: self.args.threads,
             durability: self.args.durability.name(),
-            transactions: done.transactions(),
-            seconds: done.seconds,
-            transactions_per_second: done.transactions() as f64 / done.seconds,
-            operations: done.latencies(),
-            not_found: done.not_found,
-            conflicts: done.conflicts,
+            transactions: result.transactions(),
+            seconds: result.seconds,
+            transactions_per_second: result.transactions() as f64 / result.seconds,
+            operations: result.latencies(),
+            not_found: result.not_found,
+            conflicts: result.conflicts,
             commits: worked.commits - before.commits,
             hits,
             misses,
             hit_ratio: hits as f64 / (hits + misses).max(1) as f64,
             dirty_left: worked.pool.dirty,
-            pages_read: did.pages_read(),
-            pages_written: did.pages_written(),
+            pages_read: activity.pages_read(),
+            pages_written: activity.pages_written(),
             log_syncs: after.log_syncs - before.log_syncs,
             checkpoints: after.checkpoints - before.checkpoints,
             last_checkpoint_seconds: self.checkpoint.as_secs_f64(),
-            bytes_read: did.reads() * page_size,
+            bytes_read: activity.reads() * page_size,
             bytes_written: bytes.all(),
             bytes_written_to: bytes,
-            bytes_changed: done.bytes_changed,
-            write_amplification: (done.bytes_changed > 0)
-                .then(|| bytes.all() as f64 / done.bytes_changed as f64),
-            files: Files::default(),
-            interrupted: done.interrupted,
+            bytes_changed: result.bytes_changed,
+            write_amplification: (result.bytes_changed > 0)
+                .then(|| bytes.all() as f64 / result.bytes_changed as f64),
+            files: FileSizes::default(),
+            interrupted: result.interrupted,
         }
     }
 }
 
-impl Files {
-    /// How long they are.
+impl FileSizes {
+    /// The lengths of the files of the database at this path.
     fn of(path: &Path) -> Self {
         let length = |suffix| {
-            let file = beside(path, suffix);
+            let file = file_of(path, suffix);
             file.metadata().map_or(0, |found| found.len())
         };
-        Files {
+        FileSizes {
             pages: length(""),
             log: length(".log0") + length(".log1"),
             double_write: length(".torn"),
@@ -187,8 +188,8 @@ impl Files {
     }
 }
 
-/// One of the files that a database at this path is kept in.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+/// The path of one of the files of the database at this path.
+fn file_of(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     name.into()

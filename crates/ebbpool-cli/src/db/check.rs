@@ -1,4 +1,4 @@
-//! `ebbpool db check`: every page.
+//! `ebbpool db check`: checks every page.
 
 use std::io::{self, Write};
 
@@ -11,12 +11,12 @@ use super::open::{close, existing};
 use crate::shared_args::RunFormat;
 use crate::table;
 
-/// What was found, as JSON has it.
+/// The result of the check, with the fields of the JSON output.
 #[derive(Serialize)]
-struct Told {
+struct CheckOutput {
     path: String,
     page_size: usize,
-    /// Pages of the file, and those in use.
+    /// Pages of the file; `used` counts those in use.
     pages: u64,
     used: u64,
     height: u8,
@@ -24,27 +24,27 @@ struct Told {
     leaves: u64,
     overflow_pages: u64,
     keys: u64,
-    findings: Vec<Finding>,
-    /// What its log is missing, if it was only read.
+    findings: Vec<PageFinding>,
+    /// What is missing from the log, if the database was opened read-only.
     #[serde(skip_serializing_if = "Option::is_none")]
     lost: Option<String>,
 }
 
 #[derive(Serialize)]
-struct Finding {
+struct PageFinding {
     page: u64,
     what: String,
 }
 
 pub(super) fn check(args: &CheckArgs) -> Result<(), DbError> {
     let path = &args.path;
-    let mut database = existing(path, args.opening.options_of(path, args.read_only)?)?;
+    let mut database = existing(path, args.open.options_of(path, args.read_only)?)?;
     let page_size = database.stats().pool.page_size;
     let report = database.check().map_err(DbError::at(path));
     let lost = database.lost().map(|lost| lost.to_string());
-    let told = Told::of(close(database, path, report)?, lost, args, page_size);
-    print(&told, args.format).map_err(DbError::Output)?;
-    match told.findings.len() + usize::from(told.lost.is_some()) {
+    let output = CheckOutput::of(close(database, path, report)?, lost, args, page_size);
+    print(&output, args.format).map_err(DbError::Output)?;
+    match output.findings.len() + usize::from(output.lost.is_some()) {
         0 => Ok(()),
         count => Err(DbError::Findings {
             path: path.clone(),
@@ -53,24 +53,24 @@ pub(super) fn check(args: &CheckArgs) -> Result<(), DbError> {
     }
 }
 
-fn print(told: &Told, format: RunFormat) -> io::Result<()> {
+fn print(output: &CheckOutput, format: RunFormat) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match format {
         RunFormat::Json => {
-            serde_json::to_writer_pretty(&mut out, told)?;
+            serde_json::to_writer_pretty(&mut out, output)?;
             writeln!(out)
         }
-        RunFormat::Table => out.write_all(told.to_table().as_bytes()),
+        RunFormat::Table => out.write_all(output.to_table().as_bytes()),
     }
 }
 
-impl Told {
+impl CheckOutput {
     fn of(report: Report, lost: Option<String>, args: &CheckArgs, page_size: usize) -> Self {
-        let findings = report.findings.into_iter().map(|finding| Finding {
+        let findings = report.findings.into_iter().map(|finding| PageFinding {
             page: finding.page,
             what: finding.what,
         });
-        Told {
+        CheckOutput {
             path: args.path.display().to_string(),
             page_size,
             pages: report.pages,

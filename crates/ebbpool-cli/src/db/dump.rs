@@ -1,4 +1,4 @@
-//! `ebbpool db dump`: records as lines.
+//! `ebbpool db dump`: prints records as lines.
 
 use std::ffi::OsString;
 use std::io::{self, BufWriter, Write};
@@ -11,13 +11,13 @@ use ebbpool_btree::{Database, Error, Range};
 
 use super::args::DumpArgs;
 use super::error::DbError;
-use super::lines::{Form, shown};
+use super::lines::{LineForm, shown};
 use super::open::{close, existing};
 use crate::progress::STOP;
 
 pub(super) fn dump(args: &DumpArgs) -> Result<(), DbError> {
     let path = &args.path;
-    let form = Form::of(args.escape);
+    let form = LineForm::of(args.escape);
     let key = |option, text: &Option<OsString>| {
         let text = text
             .as_ref()
@@ -25,7 +25,7 @@ pub(super) fn dump(args: &DumpArgs) -> Result<(), DbError> {
         text.transpose()
     };
     let (from, to) = (key("--from", &args.from)?, key("--to", &args.to)?);
-    let database = existing(path, args.opening.options_of(path, args.read_only)?)?;
+    let database = existing(path, args.open.options_of(path, args.read_only)?)?;
     let outcome = match (&from, &to) {
         (Some(from), Some(to)) if from >= to => Ok(()),
         _ => {
@@ -37,8 +37,8 @@ pub(super) fn dump(args: &DumpArgs) -> Result<(), DbError> {
     close(database, path, outcome)
 }
 
-/// A key on the command line.
-pub(super) fn argument(name: &str, text: &[u8], form: Form) -> Result<Vec<u8>, DbError> {
+/// Reads a key from the command line.
+pub(super) fn argument(name: &str, text: &[u8], form: LineForm) -> Result<Vec<u8>, DbError> {
     let key = form.read(text);
     key.map_err(|problem| DbError::Database(Error::Options(format!("{name}: {problem}"))))
 }
@@ -47,7 +47,7 @@ fn print(
     database: &Database,
     bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>),
     reverse: bool,
-    form: Form,
+    form: LineForm,
     path: &Path,
 ) -> Result<(), DbError> {
     let mut range = database.range(bounds);
@@ -62,8 +62,8 @@ fn print(
             return Err(DbError::Interrupted("not every record was printed".into()));
         }
         let (key, value) = record?;
-        if form == Form::Raw {
-            check_plain(&key, &value, path)?;
+        if form == LineForm::Raw {
+            check_readable(&key, &value, path)?;
         }
         line.clear();
         form.write(&key, &mut line);
@@ -75,8 +75,8 @@ fn print(
     out.flush().map_err(DbError::Output)
 }
 
-/// Looks whether a line could be read again.
-fn check_plain(key: &[u8], value: &[u8], path: &Path) -> Result<(), DbError> {
+/// Fails if `db load` and `db put` could not read the line again.
+fn check_readable(key: &[u8], value: &[u8], path: &Path) -> Result<(), DbError> {
     let what = if key.iter().any(|byte| b"\t\n".contains(byte)) {
         "holds"
     } else if value.contains(&b'\n') {

@@ -1,4 +1,4 @@
-//! Why something could not be done with a database.
+//! Errors of `ebbpool db`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use ebbpool_btree::Error;
 use ebbpool_trace::TraceError;
 use ebbpool_trace::workload::WorkloadError;
 
-/// Why something could not be done with a database.
+/// Why a command could not do its work on a database.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DbError {
     #[error(transparent)]
@@ -43,7 +43,7 @@ pub(crate) enum DbError {
         what: &'static str,
     },
     #[error(
-        "{path}: {count} pages or places are not as they should be; restore a copy, or dump what can be read"
+        "{path}: the check found {count} problems; restore a copy, or dump the records that can be read"
     )]
     Findings { path: PathBuf, count: usize },
     #[error(
@@ -55,7 +55,7 @@ pub(crate) enum DbError {
         why: String,
     },
     #[error(
-        "{path}: {what}; put the log back from a backup, or look at what is left: ebbpool db dump {path} --read-only"
+        "{path}: {what}; put the log back from a backup, or read the rest with ebbpool db dump {path} --read-only"
     )]
     LostLog { path: PathBuf, what: String },
     #[error("interrupted; {0}")]
@@ -63,7 +63,7 @@ pub(crate) enum DbError {
 }
 
 impl DbError {
-    /// True where the command line is wrong, and not the database.
+    /// True if the command line is wrong, and not the database.
     pub(super) fn is_usage(&self) -> bool {
         match self {
             DbError::Database(error) | DbError::At { source: error, .. } => {
@@ -75,7 +75,7 @@ impl DbError {
         }
     }
 
-    /// With the database's path, where the message has none.
+    /// Adds the database's path to errors whose message does not contain it.
     pub(super) fn at(path: &Path) -> impl Fn(Error) -> DbError {
         move |error| match error {
             Error::NotADatabase { .. }
@@ -86,15 +86,15 @@ impl DbError {
             Error::LogCut { end, durable } => {
                 let missing = durable.saturating_sub(end);
                 let what = format!(
-                    "the log ends at byte {end}, and was durable up to byte {durable} once: {missing} \
-                     bytes are missing"
+                    "the log ends at byte {end}, but it was durable up to byte {durable}: {missing} bytes \
+                     are missing"
                 );
                 let path = path.into();
                 DbError::LostLog { path, what }
             }
             Error::LogDamaged { position, durable } => {
                 let what = format!(
-                    "the log is damaged at byte {position}: what was durable up to byte {durable} is gone"
+                    "the log is damaged at byte {position}, but it was durable up to byte {durable}: the rest is lost"
                 );
                 let path = path.into();
                 DbError::LostLog { path, what }
@@ -106,6 +106,7 @@ impl DbError {
         }
     }
 
+    /// Adds the database's path, as [`at`](Self::at) does, to an error without one.
     pub(super) fn named(self, path: &Path) -> DbError {
         match self {
             DbError::Database(error) => DbError::at(path)(error),

@@ -1,4 +1,4 @@
-//! `ebbpool db get`: one value.
+//! `ebbpool db get`: prints one value.
 
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -6,14 +6,14 @@ use std::os::unix::ffi::OsStrExt;
 use super::args::GetArgs;
 use super::dump::argument;
 use super::error::DbError;
-use super::lines::{Form, shown};
-use super::open::{at_a_glance, close};
+use super::lines::{LineForm, shown};
+use super::open::{close, open_briefly};
 
 pub(super) fn get(args: &GetArgs) -> Result<(), DbError> {
     let path = &args.path;
-    let form = Form::of(args.escape);
+    let form = LineForm::of(args.escape);
     let key = argument("KEY", args.key.as_bytes(), form)?;
-    let database = at_a_glance(path, args.read_only)?;
+    let database = open_briefly(path, args.read_only)?;
     let found = database.get(&key).map_err(DbError::at(path));
     let value = close(database, path, found)?.ok_or_else(|| DbError::NoKey {
         path: path.clone(),

@@ -4,44 +4,44 @@ use std::io::{self, BufRead, Read};
 
 use super::error::DbError;
 
-/// Long enough for the longest record, each byte of which is `\xHH`.
+/// The length of the longest record if each of its bytes is written as `\xHH`.
 const LONGEST_LINE: u64 = 4 * ((64 << 20) + (64 << 10));
 
-/// How keys and values stand in lines.
+/// How lines represent keys and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
-    /// Byte for byte.
+pub(super) enum LineForm {
+    /// Each byte unchanged.
     Raw,
     /// Bytes that are not printable ASCII, and the backslash, as `\t \n \\ \xHH`.
     Escaped,
 }
 
-impl Form {
+impl LineForm {
     pub(super) fn of(escape: bool) -> Self {
         match escape {
-            true => Form::Escaped,
-            false => Form::Raw,
+            true => LineForm::Escaped,
+            false => LineForm::Raw,
         }
     }
 
-    /// The bytes that a text stands for.
+    /// The bytes that a text represents.
     pub(super) fn read(self, text: &[u8]) -> Result<Vec<u8>, String> {
         match self {
-            Form::Raw => Ok(text.to_vec()),
-            Form::Escaped => unescape(text),
+            LineForm::Raw => Ok(text.to_vec()),
+            LineForm::Escaped => unescape(text),
         }
     }
 
-    /// Appends bytes.
+    /// Appends the representation of bytes.
     pub(super) fn write(self, bytes: &[u8], into: &mut Vec<u8>) {
         match self {
-            Form::Raw => into.extend_from_slice(bytes),
-            Form::Escaped => escape(bytes, into),
+            LineForm::Raw => into.extend_from_slice(bytes),
+            LineForm::Escaped => escape(bytes, into),
         }
     }
 }
 
-/// For messages.
+/// The first bytes of a key or line, escaped for a message.
 pub(super) fn shown(bytes: &[u8]) -> String {
     const LONGEST: usize = 60;
     let mut text = Vec::new();
@@ -99,34 +99,34 @@ fn digit(byte: u8) -> Option<u8> {
 fn unknown(after: &[u8]) -> String {
     let bytes = &after[..after.len().min(3)];
     format!(
-        r"'\{}' is none of \t \n \\ \xHH, which stand for bytes with --escape",
+        r"'\{}' is none of \t \n \\ \xHH, the escapes that --escape knows",
         shown(bytes)
     )
 }
 
-/// A record that came as a line.
+/// A record that was read from a line.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct RecordLine {
     pub(super) number: u64,
-    /// The key as it stood there.
+    /// The key as the line spells it.
     pub(super) shown: Vec<u8>,
     pub(super) key: Vec<u8>,
     pub(super) value: Vec<u8>,
 }
 
 /// The lines of a file.
-pub(super) struct Lines<R> {
+pub(super) struct RecordLines<R> {
     reader: R,
     file: String,
-    form: Form,
+    form: LineForm,
     number: u64,
     bytes: u64,
 }
 
-impl<R: BufRead> Lines<R> {
-    /// `file` is for messages.
-    pub(super) fn new(reader: R, file: &str, form: Form) -> Self {
-        Lines {
+impl<R: BufRead> RecordLines<R> {
+    /// `file` is the name for messages.
+    pub(super) fn new(reader: R, file: &str, form: LineForm) -> Self {
+        RecordLines {
             reader,
             file: file.into(),
             form,
@@ -135,12 +135,12 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// Bytes read so far.
+    /// The number of bytes read so far.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// An error about a line.
+    /// An error about the line of that number.
     pub(super) fn refuse(&self, number: u64, problem: String) -> DbError {
         DbError::Line {
             file: self.file.clone(),
@@ -149,7 +149,7 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    fn read(&mut self) -> Result<Option<Line>, DbError> {
+    fn read(&mut self) -> Result<Option<RecordLine>, DbError> {
         let mut line = Vec::new();
         let mut limited = self.reader.by_ref().take(LONGEST_LINE);
         let read = limited.read_until(b'\n', &mut line);
@@ -165,7 +165,7 @@ impl<R: BufRead> Lines<R> {
         self.number += 1;
         self.bytes += length as u64;
         if line.pop_if(|last| *last == b'\n').is_none() && length as u64 == LONGEST_LINE {
-            let problem = format!("it is longer than {LONGEST_LINE} bytes, and so than any record");
+            let problem = format!("it is longer than {LONGEST_LINE} bytes, which no record is");
             return Err(self.refuse(self.number, problem));
         }
         let line = self.split(&line);
@@ -173,13 +173,13 @@ impl<R: BufRead> Lines<R> {
             .map_err(|problem| self.refuse(self.number, problem))
     }
 
-    fn split(&self, line: &[u8]) -> Result<Line, String> {
+    fn split(&self, line: &[u8]) -> Result<RecordLine, String> {
         let tab = line.iter().position(|&byte| byte == b'\t');
         let tab = tab.ok_or_else(|| {
             let line = shown(line);
             format!("there is no tab in '{line}'; a line is a key, a tab and a value")
         })?;
-        Ok(Line {
+        Ok(RecordLine {
             number: self.number,
             shown: line[..tab].to_vec(),
             key: self.form.read(&line[..tab])?,
@@ -188,8 +188,8 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-impl<R: BufRead> Iterator for Lines<R> {
-    type Item = Result<Line, DbError>;
+impl<R: BufRead> Iterator for RecordLines<R> {
+    type Item = Result<RecordLine, DbError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.read().transpose()
@@ -202,8 +202,8 @@ mod tests {
 
     type Pair = Result<(Vec<u8>, Vec<u8>), String>;
 
-    fn lines(text: &[u8], form: Form) -> Vec<Pair> {
-        Lines::new(text, "f", form)
+    fn lines(text: &[u8], form: LineForm) -> Vec<Pair> {
+        RecordLines::new(text, "f", form)
             .map(|line| match line {
                 Ok(line) => Ok((line.key, line.value)),
                 Err(error) => Err(error.to_string()),
@@ -216,8 +216,8 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_a_key_a_tab_and_all_the_rest() {
-        let found = lines(b"a\t1\n\t\nb\xff\\\t2\t3\r\nc\t", Form::Raw);
+    fn a_line_is_a_key_a_tab_and_the_rest_as_value() {
+        let found = lines(b"a\t1\n\t\nb\xff\\\t2\t3\r\nc\t", LineForm::Raw);
         let expected = [
             pair(b"a", b"1"),
             pair(b"", b""),
@@ -225,32 +225,32 @@ mod tests {
             pair(b"c", b""),
         ];
         assert_eq!(found, expected);
-        assert_eq!(lines(b"", Form::Raw), []);
-        let found = lines(b"a\t1\n\nb\t2", Form::Raw);
+        assert_eq!(lines(b"", LineForm::Raw), []);
+        let found = lines(b"a\t1\n\nb\t2", LineForm::Raw);
         let problem = "f, line 2: there is no tab in ''; a line is a key, a tab and a value";
         assert_eq!(found[1], Err(problem.into()));
     }
 
     #[test]
-    fn every_byte_can_be_escaped_and_comes_back() {
+    fn every_byte_survives_escaping() {
         let all: Vec<u8> = (0..=255).collect();
         let mut text = Vec::new();
-        Form::Escaped.write(&all, &mut text);
+        LineForm::Escaped.write(&all, &mut text);
         assert!(text.iter().all(|byte| (b' '..=b'~').contains(byte)));
-        assert_eq!(Form::Escaped.read(&text), Ok(all));
+        assert_eq!(LineForm::Escaped.read(&text), Ok(all));
         text.clear();
-        Form::Escaped.write(b"a\tb\nc\\\x00\xfe~", &mut text);
+        LineForm::Escaped.write(b"a\tb\nc\\\x00\xfe~", &mut text);
         assert_eq!(text, br"a\tb\nc\\\x00\xfe~");
-        assert_eq!(Form::Escaped.read(br"\xFE\x0a"), Ok(vec![0xfe, 10]));
+        assert_eq!(LineForm::Escaped.read(br"\xFE\x0a"), Ok(vec![0xfe, 10]));
         for bad in [&br"\"[..], br"a\q", br"\x1", br"\xg0", br"\x"] {
-            let problem = Form::Escaped.read(bad).unwrap_err();
+            let problem = LineForm::Escaped.read(bad).unwrap_err();
             assert!(problem.contains(r"is none of \t \n \\ \xHH"), "{problem}");
         }
-        assert_eq!(Form::Raw.read(br"\x"), Ok(br"\x".to_vec()));
+        assert_eq!(LineForm::Raw.read(br"\x"), Ok(br"\x".to_vec()));
     }
 
     #[test]
-    fn long_keys_are_shown_in_part() {
+    fn messages_shorten_long_keys() {
         assert_eq!(shown(b"a\n"), r"a\n");
         assert_eq!(shown(&[b'k'; 100]), format!("{}…", "k".repeat(60)));
     }

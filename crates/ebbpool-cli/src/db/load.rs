@@ -1,4 +1,4 @@
-//! `ebbpool db load`: an empty database filled in one go.
+//! `ebbpool db load`: fills an empty database.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -10,46 +10,46 @@ use bytesize::ByteSize;
 use ebbpool_trace::workload::{Keys, MOST_RECORDS, WorkloadError, fill_value};
 use indicatif::ProgressBar;
 
-use super::args::{LoadArgs, LoadedArg};
+use super::args::{LoadArgs, LoadWorkloadArg};
 use super::error::DbError;
-use super::lines::{Form, Lines, shown};
+use super::lines::{LineForm, RecordLines, shown};
 use super::open::close;
 use crate::progress::{self, STOP};
 
-/// Records between two looks at the bar and at Ctrl-C.
+/// Records between two updates of the progress bar, which also check for Ctrl-C.
 const STEP: u64 = 1024;
 
 type Record = Result<(Vec<u8>, Vec<u8>), DbError>;
 
-/// The paper's; half of the space in the leaf pages was unused.
+/// The paper's fill: half of the space in its leaf pages was unused.
 const FILL_OF_CFDC: f64 = 0.5;
 const FILL: f64 = 0.9;
 
 pub(super) fn load(args: &LoadArgs) -> Result<(), DbError> {
-    // What is to be loaded is looked at before a database is made.
+    // The input is checked before a database is created.
     let bar = progress::bar("loading");
     let records: Box<dyn Iterator<Item = Record>> = match &args.from {
-        Some(file) => from_lines(file, Form::of(args.escape), &bar)?,
+        Some(file) => from_lines(file, LineForm::of(args.escape), &bar)?,
         None => of_workload(args, &bar)?,
     };
-    let usual = match (&args.from, args.workload) {
-        (None, LoadedArg::Cfdc) => FILL_OF_CFDC,
+    let default_fill = match (&args.from, args.workload) {
+        (None, LoadWorkloadArg::Cfdc) => FILL_OF_CFDC,
         _ => FILL,
     };
-    let fill = args.fill.map_or(usual, |fill| fill.0.to_f64());
+    let fill = args.fill.map_or(default_fill, |fill| fill.0.to_f64());
     let path = &args.path;
-    let options = args.opening.options(args.page_size)?;
+    let options = args.open.options(args.page_size)?;
     let options = options.page_size(args.page_size);
     let start = Instant::now();
     let mut database = options.open(path).map_err(DbError::at(path))?;
     let loaded = database.load(records, fill);
     bar.finish_and_clear();
     let count = close(database, path, loaded)?;
-    let told = told(path, count, args.page_size, start);
-    writeln!(io::stdout().lock(), "{told}").map_err(DbError::Output)
+    let summary = summary(path, count, args.page_size, start);
+    writeln!(io::stdout().lock(), "{summary}").map_err(DbError::Output)
 }
 
-fn told(path: &Path, count: u64, page_size: usize, start: Instant) -> String {
+fn summary(path: &Path, count: u64, page_size: usize, start: Instant) -> String {
     let bytes = path.metadata().map_or(0, |found| found.len());
     format!(
         "{}: {count} records in {} pages of {page_size} bytes ({}), loaded in {:.2} s",
@@ -69,16 +69,16 @@ fn of_workload<'b>(
         return Err(WorkloadError::Records(records).into());
     }
     let (keys, value_bytes) = match args.workload {
-        LoadedArg::Cfdc => (
+        LoadWorkloadArg::Cfdc => (
             Keys::Numbers(args.key_bytes.map_or(4, usize::from)),
             args.value_bytes.unwrap_or(256),
         ),
-        LoadedArg::Ycsb => (Keys::Hashed, args.value_bytes.unwrap_or(1000)),
+        LoadWorkloadArg::Ycsb => (Keys::Hashed, args.value_bytes.unwrap_or(1000)),
     };
-    if let (LoadedArg::Ycsb, Some(bytes)) = (args.workload, args.key_bytes)
+    if let (LoadWorkloadArg::Ycsb, Some(bytes)) = (args.workload, args.key_bytes)
         && bytes != 8
     {
-        let problem = "keys of ycsb have 8 bytes; leave --key-bytes out";
+        let problem = "keys of ycsb have 8 bytes; omit --key-bytes";
         return Err(ebbpool_btree::Error::Options(problem.into()).into());
     }
     keys.suffice(records)?;
@@ -91,17 +91,17 @@ fn of_workload<'b>(
         fill_value(&mut value, number);
         Ok((keys.key(number), value))
     };
-    let watched = (0u64..).zip(numbers).map(move |(done, number)| {
+    let records = (0u64..).zip(numbers).map(move |(done, number)| {
         if done.is_multiple_of(STEP) {
             progress::set(bar, done as f64 / records as f64);
-            stop_if_asked()?;
+            check_interrupted()?;
         }
         record(number)
     });
-    Ok(Box::new(watched))
+    Ok(Box::new(records))
 }
 
-/// Records in order of their keys.
+/// The numbers of the records in the order of their keys.
 fn in_order(records: u64) -> Result<Vec<u64>, DbError> {
     let mut numbers = Vec::new();
     let reserved = numbers.try_reserve_exact(records as usize);
@@ -111,7 +111,7 @@ fn in_order(records: u64) -> Result<Vec<u64>, DbError> {
     Ok(numbers)
 }
 
-fn stop_if_asked() -> Result<(), DbError> {
+fn check_interrupted() -> Result<(), DbError> {
     match STOP.load(Ordering::Relaxed) {
         true => Err(DbError::Interrupted("nothing was loaded".into())),
         false => Ok(()),
@@ -120,11 +120,11 @@ fn stop_if_asked() -> Result<(), DbError> {
 
 fn from_lines<'b>(
     file: &Path,
-    form: Form,
+    form: LineForm,
     bar: &'b ProgressBar,
 ) -> Result<Box<dyn Iterator<Item = Record> + 'b>, DbError> {
     if file == Path::new("-") {
-        let lines = Lines::new(io::stdin().lock(), "standard input", form);
+        let lines = RecordLines::new(io::stdin().lock(), "standard input", form);
         return Ok(Box::new(sorted(lines, form, None, bar)));
     }
     let failed = |what| {
@@ -137,53 +137,53 @@ fn from_lines<'b>(
     let opened = File::open(file).map_err(failed("open it"))?;
     let found = opened.metadata().map_err(failed("look at it"))?;
     let length = found.is_file().then_some(found.len());
-    let lines = Lines::new(BufReader::new(opened), &file.display().to_string(), form);
+    let lines = RecordLines::new(BufReader::new(opened), &file.display().to_string(), form);
     Ok(Box::new(sorted(lines, form, length, bar)))
 }
 
-/// The records of lines; an error if they do not ascend.
+/// The records of the lines; an error if their keys do not ascend.
 fn sorted<'b, R: BufRead + 'b>(
-    mut lines: Lines<R>,
-    form: Form,
+    mut lines: RecordLines<R>,
+    form: LineForm,
     length: Option<u64>,
     bar: &'b ProgressBar,
 ) -> impl Iterator<Item = Record> + 'b {
-    let mut before: Option<Vec<u8>> = None;
+    let mut previous: Option<Vec<u8>> = None;
     std::iter::from_fn(move || {
         let line = match lines.next()? {
             Ok(line) => line,
             Err(error) => return Some(Err(error)),
         };
-        if let Some(before) = &before
-            && line.key <= *before
+        if let Some(previous) = &previous
+            && line.key <= *previous
         {
-            let problem = unsorted(&line.key, before, form);
+            let problem = unsorted(&line.key, previous, form);
             return Some(Err(lines.refuse(line.number, problem)));
         }
         if line.number.is_multiple_of(STEP) {
             if let Some(length) = length {
                 progress::set(bar, lines.bytes() as f64 / length.max(1) as f64);
             }
-            if let Err(error) = stop_if_asked() {
+            if let Err(error) = check_interrupted() {
                 return Some(Err(error));
             }
         }
-        before = Some(line.key.clone());
+        previous = Some(line.key.clone());
         Some(Ok((line.key, line.value)))
     })
 }
 
-fn unsorted(key: &[u8], before: &[u8], form: Form) -> String {
-    if key == before {
+fn unsorted(key: &[u8], previous: &[u8], form: LineForm) -> String {
+    if key == previous {
         let key = shown(key);
-        return format!("the key {key} comes twice; each key once, please");
+        return format!("the key {key} occurs twice; give each key once");
     }
-    let (key, before) = (shown(key), shown(before));
+    let (key, previous) = (shown(key), shown(previous));
     let remedy = match form {
-        Form::Raw => r#"sort the lines with LC_ALL=C sort -t "$(printf '\t')" -k1,1"#,
-        Form::Escaped => {
-            "put the lines in order of the bytes that they stand for, as ebbpool db dump --escape does (LC_ALL=C sort does where no key has a backslash)"
+        LineForm::Raw => r#"sort the lines with LC_ALL=C sort -t "$(printf '\t')" -k1,1"#,
+        LineForm::Escaped => {
+            "sort the lines by the bytes that their keys represent, as ebbpool db dump --escape does (LC_ALL=C sort is enough if no key contains a backslash)"
         }
     };
-    format!("the key {key} comes after {before}, which is greater; {remedy}")
+    format!("the key {key} follows {previous}, which is greater; {remedy}")
 }

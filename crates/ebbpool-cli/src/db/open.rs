@@ -1,18 +1,18 @@
-//! Opening a database as the command line says.
+//! Opens databases with the options of the command line.
 
 use std::io::{self, Write};
 use std::path::Path;
 
 use ebbpool_btree::{Database, Options};
 
-use super::args::{FramesArg, Opening};
+use super::args::{FramesArg, OpenArgs};
 use super::error::DbError;
 
-/// Frames of a database that is only opened to know its page size, or for one key.
+/// Frames for a database that a command opens only to read its page size or one key.
 const FEW: u32 = 64;
 
-impl Opening {
-    /// For a database with pages of this size.
+impl OpenArgs {
+    /// Options for a database with pages of this size.
     pub(super) fn options(&self, page_size: usize) -> Result<Options, DbError> {
         let frames = match self.frames {
             FramesArg::Frames(frames) => frames,
@@ -28,12 +28,13 @@ impl Opening {
         }
     }
 
-    /// For a database that exists; it is opened for its page size, if that matters.
+    /// Options for an existing database. If the frames are given in bytes, this opens the database to read
+    /// its page size.
     pub(super) fn options_of(&self, path: &Path, read_only: bool) -> Result<Options, DbError> {
         let page_size = match self.frames {
             FramesArg::Frames(_) => 0,
             FramesArg::Bytes(_) => {
-                let database = at_a_glance(path, read_only)?;
+                let database = open_briefly(path, read_only)?;
                 let page_size = database.stats().pool.page_size;
                 database.close().map_err(DbError::at(path))?;
                 page_size
@@ -43,18 +44,18 @@ impl Opening {
     }
 }
 
-/// Opens a database that exists.
+/// Opens an existing database.
 pub(super) fn existing(path: &Path, options: Options) -> Result<Database, DbError> {
     options.create(false).open(path).map_err(DbError::at(path))
 }
 
-/// Opens one that exists, for a single look.
-pub(super) fn at_a_glance(path: &Path, read_only: bool) -> Result<Database, DbError> {
+/// Opens an existing database for a single access.
+pub(super) fn open_briefly(path: &Path, read_only: bool) -> Result<Database, DbError> {
     existing(path, Options::new(FEW).read_only(read_only))
 }
 
-/// Ends the work with a database: what failed first is what is told. What one that was only read is
-/// missing is said on standard error.
+/// Closes a database and returns the outcome of the work, or the first error. If a database that was
+/// opened read-only has lost a part of its log, a note on standard error says so.
 pub(super) fn close<T>(
     database: Database,
     path: &Path,
@@ -62,10 +63,10 @@ pub(super) fn close<T>(
 ) -> Result<T, DbError> {
     if let Some(lost) = database.lost() {
         let path = path.display();
-        // Nothing is left to be done if standard error is gone.
+        // If standard error is closed, there is no way left to report the loss.
         let _ = writeln!(
             io::stderr(),
-            "ebbpool: note: {path} is shown as it was left: {lost}"
+            "ebbpool: note: {path} is shown without its lost part: {lost}"
         );
     }
     let closed = database.close().map_err(DbError::at(path));

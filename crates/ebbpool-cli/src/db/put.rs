@@ -1,4 +1,4 @@
-//! `ebbpool db put`: lines from standard input, each a transaction.
+//! `ebbpool db put`: puts lines from standard input, each as a transaction.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -10,30 +10,30 @@ use ebbpool_btree::Database;
 
 use super::args::{FramesArg, PutArgs};
 use super::error::DbError;
-use super::lines::{Form, Line, Lines};
+use super::lines::{LineForm, RecordLine, RecordLines};
 use super::open::close;
 use crate::progress::STOP;
 
-/// How often it is looked whether Ctrl-C was pressed.
-const GLANCE: Duration = Duration::from_millis(100);
+/// The time between two checks for Ctrl-C.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Lines that are read ahead.
+/// The number of lines that the reading thread reads ahead.
 const AHEAD: usize = 256;
 
-/// Pages of a database that is made.
+/// The page size of a new database.
 const PAGE_SIZE: usize = 4096;
 
-type Received = Result<Line, DbError>;
+type Received = Result<RecordLine, DbError>;
 
 pub(super) fn put(args: &PutArgs) -> Result<(), DbError> {
     let path = &args.path;
-    let options = match args.opening.frames {
-        FramesArg::Bytes(_) if exists(path) => args.opening.options_of(path, false)?.create(true),
-        _ => args.opening.options(PAGE_SIZE)?,
+    let options = match args.open.frames {
+        FramesArg::Bytes(_) if exists(path) => args.open.options_of(path, false)?.create(true),
+        _ => args.open.options(PAGE_SIZE)?,
     };
     let options = options.durability(args.durability.into());
     let database = options.open(path).map_err(DbError::at(path))?;
-    let lines = read(Form::of(args.escape));
+    let lines = read(LineForm::of(args.escape));
     let outcome = put_all(&database, &lines);
     close(database, path, outcome)
 }
@@ -42,12 +42,11 @@ fn exists(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| found.len() > 0)
 }
 
-/// Lines are read by a thread of their own, for reading from a terminal does not end when Ctrl-C is
-/// pressed.
-fn read(form: Form) -> Receiver<Received> {
+/// Reads the lines on a separate thread, because Ctrl-C does not interrupt reading from a terminal.
+fn read(form: LineForm) -> Receiver<Received> {
     let (lines, received) = mpsc::sync_channel(AHEAD);
     std::thread::spawn(move || {
-        for line in Lines::new(io::stdin().lock(), "standard input", form) {
+        for line in RecordLines::new(io::stdin().lock(), "standard input", form) {
             let failed = line.is_err();
             if lines.send(line).is_err() || failed {
                 break;
@@ -62,10 +61,10 @@ fn put_all(database: &Database, lines: &Receiver<Received>) -> Result<(), DbErro
     let mut done = 0u64;
     loop {
         if STOP.load(Ordering::Relaxed) {
-            let kept = format!("{done} records were put and are kept");
-            return Err(DbError::Interrupted(kept));
+            let message = format!("{done} records were put and remain in the database");
+            return Err(DbError::Interrupted(message));
         }
-        let line = match lines.recv_timeout(GLANCE) {
+        let line = match lines.recv_timeout(CHECK_INTERVAL) {
             Ok(line) => line?,
             Err(RecvTimeoutError::Timeout) => continue,
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
@@ -77,10 +76,10 @@ fn put_all(database: &Database, lines: &Receiver<Received>) -> Result<(), DbErro
             problem: error.to_string(),
         })?;
         done += 1;
-        let mut told = b"ok ".to_vec();
-        told.extend_from_slice(&line.shown);
-        told.push(b'\n');
-        out.write_all(&told).map_err(DbError::Output)?;
+        let mut acknowledgement = b"ok ".to_vec();
+        acknowledgement.extend_from_slice(&line.shown);
+        acknowledgement.push(b'\n');
+        out.write_all(&acknowledgement).map_err(DbError::Output)?;
         out.flush().map_err(DbError::Output)?;
     }
 }

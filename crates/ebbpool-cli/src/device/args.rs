@@ -1,4 +1,4 @@
-//! `ebbpool device`: its arguments.
+//! Arguments of `ebbpool device`.
 
 use clap::{Args, Subcommand};
 use ebbpool_device::arrivals::Rate;
@@ -6,7 +6,7 @@ use ebbpool_device::flash::FlashConfig;
 
 #[cfg(unix)]
 use crate::measure::args::MeasureArgs;
-use crate::shared_args::{Reading, RunFormat};
+use crate::shared_args::{ReadArgs, RunFormat};
 
 #[derive(Args)]
 pub(crate) struct DeviceArgs {
@@ -42,16 +42,16 @@ pub(crate) struct ReplayArgs {
     /// frontiers wl log_blocks bus precondition; PROFILE is a chip's name or a TOML file
     #[arg(long, value_name = "flash:…")]
     pub(crate) device: FlashConfig,
-    /// Bytes that the host writes a day, for the lifetime in days
+    /// Bytes that the host writes per day, to compute the lifetime in days
     #[arg(long, value_name = "BYTES")]
     pub(crate) bytes_per_day: Option<f64>,
-    /// References a second that come to the device, which draws its idle power in between
-    /// [default: each comes when the one before is served]
+    /// References per second that arrive at the device, which draws its idle power in between
+    /// [default: each arrives when the previous one is served]
     #[arg(long, value_name = "PER-SECOND")]
     pub(crate) rate: Option<Rate>,
-    /// How it is printed
+    /// Output format
     #[arg(long, value_enum, default_value_t = RunFormat::Table)]
     pub(crate) format: RunFormat,
     #[command(flatten)]
-    pub(crate) reading: Reading,
+    pub(crate) reading: ReadArgs,
 }

@@ -1,32 +1,32 @@
-//! What a device did, as a table.
+//! The result of a trace on a simulated device, as a table.
 
 use ebbpool_device::flash::Report;
 
-use super::replayed::Replayed;
-use crate::table::{Figures, millijoules};
+use super::replay_result::DeviceReplayResult;
+use crate::table::{FigureTable, millijoules};
 
-/// What a device did with a trace, a line a figure.
-pub(crate) fn of_replay(replayed: &Replayed) -> String {
-    let report = &replayed.report;
-    let mut figures = Figures::new();
+/// The result of a trace on a device, with one line per figure.
+pub(crate) fn of_replay(result: &DeviceReplayResult) -> String {
+    let report = &result.report;
+    let mut figures = FigureTable::new();
     add_requests(&mut figures, report);
     add_wear(&mut figures, report);
-    add_times(&mut figures, replayed);
+    add_times(&mut figures, result);
     if let Some(bytes) = report.lifetime_host_bytes {
-        let days = replayed.lifetime_days;
+        let days = result.lifetime_days;
         let days = days.map_or(String::new(), |days| format!(", {days:.0} days"));
         figures.row(
             "lifetime",
             format!("{:.3} TB written by the host{days}", bytes / 1e12),
         );
     }
-    if let Some(failed) = &replayed.failed {
+    if let Some(failed) = &result.failed {
         figures.row("failed", failed.clone());
     }
-    figures.at_the_left()
+    figures.left_aligned()
 }
 
-fn add_requests(figures: &mut Figures, report: &Report) {
+fn add_requests(figures: &mut FigureTable, report: &Report) {
     figures.row("device", report.device.clone());
     figures.row(
         "logical pages",
@@ -59,7 +59,7 @@ fn add_requests(figures: &mut Figures, report: &Report) {
     );
 }
 
-fn add_wear(figures: &mut Figures, report: &Report) {
+fn add_wear(figures: &mut FigureTable, report: &Report) {
     figures.row("erases", report.erases.to_string());
     figures.row(
         "write amplification",
@@ -82,8 +82,8 @@ fn add_wear(figures: &mut Figures, report: &Report) {
     );
 }
 
-fn add_times(figures: &mut Figures, replayed: &Replayed) {
-    let report = &replayed.report;
+fn add_times(figures: &mut FigureTable, result: &DeviceReplayResult) {
+    let report = &result.report;
     figures.row("device time", format!("{:.3} s", report.device_seconds));
     if report.idle_seconds > 0.0 {
         figures.row("device idle", format!("{:.3} s", report.idle_seconds));
@@ -98,7 +98,7 @@ fn add_times(figures: &mut Figures, replayed: &Replayed) {
             None => "not known: the chip states no power".into(),
         },
     );
-    if let Some(joules) = replayed.joules_per_reference {
+    if let Some(joules) = result.joules_per_reference {
         figures.row("energy per reference", millijoules(joules));
     }
     for (name, times) in [("read", &report.read_time), ("write", &report.write_time)] {

@@ -10,12 +10,12 @@ use crate::shared_args::RunFormat;
 
 #[derive(Args)]
 pub(crate) struct MeasureArgs {
-    /// A block device, a file, or a directory on the device; a file that is not there is made, and
-    /// removed afterwards, and so is one in a directory
+    /// A block device, a file, or a directory on the device; for a directory or a path that does not
+    /// exist the command creates a file, and removes it afterwards
     #[arg(value_name = "PATH")]
     pub(crate) path: PathBuf,
-    /// Size of the file that is made, such as 512MiB [default: 1GiB]; of what exists, how much of
-    /// it is measured [default: all]
+    /// Size of the created file, such as 512MiB [default: 1GiB]; of an existing file or device the
+    /// number of bytes to measure [default: all]
     #[arg(long, value_name = "BYTES")]
     pub(crate) size: Option<ByteSize>,
     /// Bytes of a page: a power of two, 512 or more
@@ -24,29 +24,29 @@ pub(crate) struct MeasureArgs {
     /// Time for each of 36 measurements, or of 18 with --read-only
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     pub(crate) seconds: f64,
-    /// How operations are given to the system
+    /// How to pass I/O to the system
     #[arg(long, value_enum, default_value_t = EngineArg::Auto)]
     pub(crate) engine: EngineArg,
-    /// Through the kernel's page cache: then it is memory that is measured
+    /// Use the kernel's page cache; the command then measures memory
     #[arg(long)]
     pub(crate) buffered: bool,
-    /// Measure reads only, and leave what exists as it is
+    /// Measure reads only, and write nothing to an existing file or device
     #[arg(long)]
     pub(crate) read_only: bool,
-    /// Write to what exists without asking; what is in it is lost
+    /// Write to an existing file or device without asking; its contents are lost
     #[arg(long, conflicts_with = "read_only")]
     pub(crate) yes: bool,
     /// Also write a device profile, for --device FILE.toml
     #[arg(long, value_name = "FILE.toml", conflicts_with = "read_only")]
     pub(crate) profile: Option<PathBuf>,
-    /// How it is printed
+    /// Output format
     #[arg(long, value_enum, default_value_t = RunFormat::Table)]
     pub(crate) format: RunFormat,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EngineArg {
-    /// io_uring where it can be had, else threads
+    /// io_uring if the system has it, otherwise threads
     Auto,
     /// io_uring
     Uring,

@@ -1,4 +1,4 @@
-//! Reads and writes against the clock.
+//! Timed reads and writes.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -10,19 +10,20 @@ use serde::Serialize;
 
 use crate::progress::STOP;
 
-/// Frames are aligned so, and direct I/O asks for it.
+/// The alignment of the pool's frames, which direct I/O requires.
 const ALIGNMENT: usize = 4096;
 
-/// So many rounds of a queue in one call: the queue runs empty at the end of each.
+/// The most rounds of a queue in one call. The queue runs empty at the end of each call, so a call has
+/// many rounds.
 const MOST_ROUNDS: usize = 64;
 
-/// A call is not made longer than this, so that slow devices are measured in time too.
+/// Calls are not extended beyond this time, so that a measurement of a slow device ends in time.
 const LONGEST_CALL: Duration = Duration::from_millis(50);
 
-/// Nor does it need more memory than this, unless the queue is deeper.
+/// The most memory of a call, unless the queue is deeper.
 const MOST_BYTES: usize = 64 << 20;
 
-/// Figures of one latency are kept up to so many.
+/// The most latencies that one measurement stores.
 const MOST_TIMES: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -39,20 +40,20 @@ pub(crate) enum Order {
     Sequential,
 }
 
-/// What is measured.
+/// The load of one measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Load {
     pub(crate) operation: Operation,
     pub(crate) order: Order,
-    /// Operations under way at most.
+    /// The most operations in flight.
     pub(crate) queue_depth: u32,
-    /// Pages of a call, each of which is waited for; null where the queue is kept full.
+    /// Pages of a call, if each call waits for all its pages; null if the queue stays full.
     pub(crate) batch: Option<u32>,
 }
 
-/// What came of it.
+/// The result of one measurement.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Measured {
+pub(crate) struct Measurement {
     #[serde(flatten)]
     pub(crate) load: Load,
     /// Pages read or written.
@@ -60,46 +61,47 @@ pub(crate) struct Measured {
     pub(crate) seconds: f64,
     pub(crate) pages_per_second: f64,
     pub(crate) bytes_per_second: f64,
-    /// Time for a page: with one at a time, how long it took.
+    /// Time per page; with one page at a time this is the latency.
     pub(crate) us_per_page: f64,
-    /// Of the calls of one page.
+    /// The median latency of calls of one page.
     pub(crate) median_us: Option<f64>,
     pub(crate) p99_us: Option<f64>,
 }
 
-/// Why a measurement did not end.
-pub(super) enum Stopped {
+/// Why a measurement stopped before its end.
+pub(super) enum MeasureStop {
     Interrupted,
     Failed(Operation, io::Error),
 }
 
-/// Memory for one call, and what pages it is about.
-pub(super) struct Bench {
+/// Runs measurements: the memory for one call, and the pages of the call.
+pub(super) struct DeviceBench {
     bytes: Vec<u8>,
     start: usize,
     page_size: usize,
-    /// Pages of what is measured.
+    /// The number of pages of the file or device.
     pages: u64,
     random: Xoshiro256PlusPlus,
-    chosen: Vec<u64>,
-    /// Where a sequence goes on.
+    /// The pages of the current call.
+    call_pages: Vec<u64>,
+    /// The next page of a sequence.
     next: u64,
 }
 
-impl Bench {
-    /// For pages 0 to `pages` - 1, which are not none.
+impl DeviceBench {
+    /// A bench for the pages 0 to `pages` - 1; there is at least one.
     pub(super) fn new(page_size: usize, pages: u64, deepest: u32) -> Self {
         let most =
             (deepest as usize * MOST_ROUNDS).min((MOST_BYTES / page_size).max(deepest as usize));
         let bytes = vec![0; most * page_size + ALIGNMENT];
         let start = bytes.as_ptr().align_offset(ALIGNMENT);
-        Bench {
+        DeviceBench {
             bytes,
             start,
             page_size,
             pages,
             random: Xoshiro256PlusPlus::seed_from_u64(0xebb),
-            chosen: Vec::new(),
+            call_pages: Vec::new(),
             next: 0,
         }
     }
@@ -108,37 +110,37 @@ impl Bench {
     pub(super) fn fill(
         &mut self,
         storage: &FileStorage,
-        mut done: impl FnMut(f64),
-    ) -> Result<(), Stopped> {
+        mut report: impl FnMut(f64),
+    ) -> Result<(), MeasureStop> {
         let grow = storage.grow(self.pages);
-        grow.map_err(|error| Stopped::Failed(Operation::Write, error))?;
+        grow.map_err(|error| MeasureStop::Failed(Operation::Write, error))?;
         self.random.fill_bytes(&mut self.bytes);
         let most = self.most() as u64;
         let mut page = 0;
         while page < self.pages {
             let end = self.pages.min(page + most);
-            self.chosen.clear();
-            self.chosen.extend(page..end);
+            self.call_pages.clear();
+            self.call_pages.extend(page..end);
             self.call(storage, Operation::Write)?;
             page = end;
-            done(page as f64 / self.pages as f64);
+            report(page as f64 / self.pages as f64);
         }
         let synced = storage.sync();
-        synced.map_err(|error| Stopped::Failed(Operation::Write, error))
+        synced.map_err(|error| MeasureStop::Failed(Operation::Write, error))
     }
 
-    /// Pages of a call at most.
+    /// The most pages of a call.
     fn most(&self) -> usize {
         (self.bytes.len() - ALIGNMENT) / self.page_size
     }
 
-    /// Measures for so many seconds. What is buffered counts once it is synced.
+    /// Measures for this many seconds. The time of buffered writes includes the sync at the end.
     pub(super) fn measure(
         &mut self,
         storage: &FileStorage,
         load: Load,
         seconds: f64,
-    ) -> Result<Measured, Stopped> {
+    ) -> Result<Measurement, MeasureStop> {
         let depth = load.queue_depth as usize;
         let most = self.most().min(depth * MOST_ROUNDS);
         let mut batch = load.batch.map_or(depth, |batch| batch as usize);
@@ -146,27 +148,27 @@ impl Bench {
         let (mut pages, mut elapsed) = (0, Duration::ZERO);
         self.next = 0;
         if load.operation == Operation::Write {
-            // Not what was read: what can be compressed is written faster by some devices.
+            // New random bytes: some devices write compressible data faster.
             self.random.fill_bytes(&mut self.bytes);
         }
         while elapsed.as_secs_f64() < seconds {
-            self.choose(batch, load);
+            self.select_pages(batch, load);
             let start = Instant::now();
             self.call(storage, load.operation)?;
-            let took = start.elapsed();
-            elapsed += took;
-            pages += self.chosen.len() as u64;
+            let latency = start.elapsed();
+            elapsed += latency;
+            pages += self.call_pages.len() as u64;
             if batch == 1 && times.len() < MOST_TIMES {
-                times.push(took);
+                times.push(latency);
             }
-            if load.batch.is_none() && took < LONGEST_CALL {
+            if load.batch.is_none() && latency < LONGEST_CALL {
                 batch = (batch * 2).min(most);
             }
         }
         if load.operation == Operation::Write {
             let start = Instant::now();
             let synced = storage.sync();
-            synced.map_err(|error| Stopped::Failed(load.operation, error))?;
+            synced.map_err(|error| MeasureStop::Failed(load.operation, error))?;
             if !storage.is_direct() {
                 elapsed += start.elapsed();
             }
@@ -178,7 +180,7 @@ impl Bench {
         };
         let seconds = elapsed.as_secs_f64();
         let alone = load.batch == Some(1);
-        Ok(Measured {
+        Ok(Measurement {
             load,
             pages,
             seconds,
@@ -190,38 +192,38 @@ impl Bench {
         })
     }
 
-    /// Chooses the pages of a call: each once, and those to be written in order.
-    fn choose(&mut self, count: usize, load: Load) {
+    /// Selects the pages of a call. Pages to write are in order, and each occurs once.
+    fn select_pages(&mut self, count: usize, load: Load) {
         let count = count.min(usize::try_from(self.pages).unwrap_or(usize::MAX));
-        self.chosen.clear();
+        self.call_pages.clear();
         match load.order {
             Order::Sequential => {
                 if self.next + count as u64 > self.pages {
                     self.next = 0;
                 }
-                self.chosen.extend(self.next..self.next + count as u64);
+                self.call_pages.extend(self.next..self.next + count as u64);
                 self.next += count as u64;
             }
             Order::Random => {
                 for _ in 0..count {
                     let page = self.random.next_u64() % self.pages;
-                    self.chosen.push(page);
+                    self.call_pages.push(page);
                 }
                 if load.operation == Operation::Write {
-                    self.chosen.sort_unstable();
-                    self.chosen.dedup();
+                    self.call_pages.sort_unstable();
+                    self.call_pages.dedup();
                 }
             }
         }
     }
 
-    fn call(&mut self, storage: &FileStorage, operation: Operation) -> Result<(), Stopped> {
+    fn call(&mut self, storage: &FileStorage, operation: Operation) -> Result<(), MeasureStop> {
         if STOP.load(std::sync::atomic::Ordering::Relaxed) {
-            return Err(Stopped::Interrupted);
+            return Err(MeasureStop::Interrupted);
         }
         let memory = self.bytes.get_mut(self.start..).unwrap_or_default();
         let buffers = memory.chunks_exact_mut(self.page_size);
-        let all = buffers.zip(&self.chosen);
+        let all = buffers.zip(&self.call_pages);
         let outcome: io::Result<()> = match operation {
             Operation::Read => {
                 let mut reads: Vec<Read<'_>> = all
@@ -246,6 +248,6 @@ impl Bench {
                 writes.into_iter().try_for_each(|write| write.outcome)
             }
         };
-        outcome.map_err(|error| Stopped::Failed(operation, error))
+        outcome.map_err(|error| MeasureStop::Failed(operation, error))
     }
 }

@@ -1,4 +1,4 @@
-//! Why a device could not be measured.
+//! Errors of `ebbpool device measure`.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use ebbpool::storage::OpenError;
 
 use crate::failure::Failure;
 
-/// Why a device could not be measured.
+/// Why the command could not measure a device.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MeasureError {
     #[error(transparent)]
@@ -21,7 +21,7 @@ pub(crate) enum MeasureError {
 }
 
 impl MeasureError {
-    /// True where the command line is wrong, and not the device.
+    /// True if the command line is wrong, and not the device.
     fn is_usage(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! How far a measurement goes.
+//! The steps of a measurement.
 
-/// Queue depths, and pages of a batch.
+/// The queue depths, and the numbers of pages of a batch.
 pub(super) const STEPS: [u32; 6] = [1, 2, 4, 8, 16, 32];

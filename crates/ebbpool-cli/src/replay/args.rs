@@ -9,7 +9,7 @@ use ebbpool_lab::{MemorySize, PolicySelection, parse_warmup};
 use ebbpool_sim::Warmup;
 
 use crate::measure::args::EngineArg;
-use crate::shared_args::{Ending, Reading, RunFormat};
+use crate::shared_args::{AtEndArgs, ReadArgs, RunFormat};
 
 #[derive(Args)]
 pub(crate) struct PoolReplayArgs {
@@ -17,8 +17,8 @@ pub(crate) struct PoolReplayArgs {
     /// several with --concat
     #[arg(value_name = "TRACE", required = true)]
     pub(crate) traces: Vec<String>,
-    /// The file or block device that holds the pages: one that an earlier replay made, or a new one
-    /// with --create
+    /// The file or block device for the pages: one that an earlier replay created, or a new one with
+    /// --create
     #[arg(
         long,
         value_name = "PATH",
@@ -29,11 +29,11 @@ pub(crate) struct PoolReplayArgs {
     /// Keep the pages in memory instead of a file
     #[arg(long)]
     pub(crate) memory: bool,
-    /// Make the file if it is not there, or if an earlier replay made it for a smaller trace or pages
-    /// of another size
+    /// Create the file if it does not exist, or if an earlier replay created it for a smaller trace or
+    /// another page size
     #[arg(long, requires = "file")]
     pub(crate) create: bool,
-    /// Make the file anew, whatever is in it: its contents are lost
+    /// Overwrite the file, whatever it contains: its contents are lost
     #[arg(long, requires = "file")]
     pub(crate) overwrite: bool,
     /// The policy, such as lru or cfdc:window=0.5,cluster=16
@@ -44,58 +44,57 @@ pub(crate) struct PoolReplayArgs {
         conflicts_with = "policies"
     )]
     pub(crate) policy: Option<String>,
-    /// Policies to compare, one after the other on the same file, separated by commas; may be
+    /// Policies to compare one after the other on the same file, separated by commas; may be
     /// repeated; 'all' is every online policy
     #[arg(long, value_name = "LIST")]
     pub(crate) policies: Vec<String>,
     /// Memory: frames, or per cent of the database's pages
     #[arg(long, value_name = "N|P%")]
     pub(crate) frames: MemorySize,
-    /// Cost of a page write in page reads, as policies are told and the bill is counted
-    /// [default: as measured]
+    /// Cost of a page write in page reads, for the policies and for the bill [default: as measured]
     #[arg(long, value_name = "R")]
     pub(crate) asymmetry: Option<Asymmetry>,
     /// Threads that fix pages; with more than one the counts vary from run to run
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: u16,
-    /// Let the pool's own thread write dirty pages before they have to make room
+    /// Let the pool's background thread write dirty pages before their eviction
     #[arg(long)]
     pub(crate) background: bool,
-    /// Pages to read ahead of sequential references at most
+    /// Read at most this many pages ahead of sequential references
     #[arg(long, value_name = "PAGES", default_value_t = 0)]
     pub(crate) read_ahead: u32,
-    /// How I/O is given to the system
+    /// How to pass I/O to the system
     #[arg(long, value_enum, default_value_t = EngineArg::Auto, conflicts_with = "memory")]
     pub(crate) io: EngineArg,
-    /// Through the kernel's page cache
+    /// Use the kernel's page cache
     #[arg(long, conflicts_with = "memory")]
     pub(crate) buffered: bool,
-    /// References at the start that count nothing
+    /// References at the start that are replayed but not counted
     #[arg(long, value_name = "N|P%", default_value = "0", value_parser = parse_warmup)]
     pub(crate) warmup: Warmup,
     #[command(flatten)]
-    pub(crate) ending: Ending,
+    pub(crate) at_end: AtEndArgs,
     /// Pages per cluster when cluster switches are counted
     #[arg(long, value_name = "PAGES", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) cluster_size: u64,
-    /// Do not look at the end whether a sample of the pages holds what was written
+    /// Do not verify a sample of the written pages at the end
     #[arg(long)]
     pub(crate) no_verify: bool,
-    /// Write every write-back and eviction, in order
+    /// Write every write-back and eviction to a file, in order
     #[arg(long, value_name = "FILE", conflicts_with = "policies")]
     pub(crate) events: Option<PathBuf>,
-    /// Write the references as the pool was asked for them, in the native format
+    /// Write the page references to the pool, in their order, as a trace in the native format
     #[arg(long, value_name = "FILE.parquet", conflicts_with = "policies")]
     pub(crate) record: Option<PathBuf>,
-    /// How the result is printed
+    /// Output format
     #[arg(long, value_enum, default_value_t = RunFormat::Table)]
     pub(crate) format: RunFormat,
     #[command(flatten)]
-    pub(crate) reading: Reading,
+    pub(crate) reading: ReadArgs,
 }
 
 impl PoolReplayArgs {
-    /// What is asked of the lab.
+    /// The request to the lab.
     pub(crate) fn request(&self) -> ReplayRequest {
         let policies = match &self.policy {
             Some(policy) => PolicySelection::one(policy),
@@ -119,7 +118,7 @@ impl PoolReplayArgs {
             background: self.background,
             read_ahead: self.read_ahead,
             warmup: self.warmup,
-            at_end: self.ending.at_end(),
+            at_end: self.at_end.at_end(),
             cluster_size: self.cluster_size,
             verify: !self.no_verify,
             ..ReplayRequest::new(policies, self.frames.clone())

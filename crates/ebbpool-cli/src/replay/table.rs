@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use bytesize::ByteSize;
 use ebbpool_lab::numbers::rounded;
-use ebbpool_lab::replay::{LatencyQuantiles, ReplayResult, Waits};
+use ebbpool_lab::replay::{LatencyQuantiles, ReplayResult, WaitCounts};
 
-use crate::table::{self, Figures};
+use crate::table::{self, FigureTable};
 
 fn bytes(count: Option<u64>) -> String {
     count.map_or_else(|| "unknown".into(), |bytes| ByteSize(bytes).to_string())
@@ -20,10 +20,10 @@ fn asymmetry(ratio: Option<f64>) -> String {
     ratio.map_or_else(|| "-".into(), rounded)
 }
 
-/// One policy, a line a figure.
+/// The result of one policy, with one line per figure.
 pub(super) fn of_replay(replayed: &ReplayResult) -> String {
     let result = &replayed.result;
-    let mut figures = Figures::new();
+    let mut figures = FigureTable::new();
     add_setting(&mut figures, replayed);
     add_transfers(&mut figures, replayed);
     add_waits(&mut figures, replayed);
@@ -33,10 +33,10 @@ pub(super) fn of_replay(replayed: &ReplayResult) -> String {
     if let Some(pages) = replayed.verified_pages {
         figures.row("verified", format!("{pages} pages"));
     }
-    figures.at_the_left()
+    figures.left_aligned()
 }
 
-fn add_setting(figures: &mut Figures, replayed: &ReplayResult) {
+fn add_setting(figures: &mut FigureTable, replayed: &ReplayResult) {
     let result = &replayed.result;
     figures.row("trace", result.trace.clone());
     figures.row("storage", replayed.storage.clone());
@@ -53,7 +53,7 @@ fn add_setting(figures: &mut Figures, replayed: &ReplayResult) {
     figures.row("hit ratio", format!("{:.4}", result.hit_ratio));
 }
 
-fn add_transfers(figures: &mut Figures, replayed: &ReplayResult) {
+fn add_transfers(figures: &mut FigureTable, replayed: &ReplayResult) {
     let result = &replayed.result;
     figures.row(
         "reads",
@@ -78,7 +78,7 @@ fn add_transfers(figures: &mut Figures, replayed: &ReplayResult) {
     figures.row("measured R", asymmetry(replayed.measured_asymmetry));
 }
 
-fn add_waits(figures: &mut Figures, replayed: &ReplayResult) {
+fn add_waits(figures: &mut FigureTable, replayed: &ReplayResult) {
     for (name, latency) in [
         ("read calls took", &replayed.read_latency_us),
         ("write calls took", &replayed.write_latency_us),
@@ -89,7 +89,7 @@ fn add_waits(figures: &mut Figures, replayed: &ReplayResult) {
             figures.row(name, text);
         }
     }
-    let Waits {
+    let WaitCounts {
         latch,
         write,
         frame,
@@ -100,7 +100,7 @@ fn add_waits(figures: &mut Figures, replayed: &ReplayResult) {
     );
     if replayed.delays > 0 {
         figures.row(
-            "held up",
+            "throttled",
             format!(
                 "{} times, {:.2} s",
                 replayed.delays, replayed.delayed_seconds
@@ -126,7 +126,7 @@ fn with_causes(pages: u64, size: Option<u64>, causes: &BTreeMap<&'static str, u6
     }
 }
 
-/// Several policies side by side.
+/// The results of several policies, with one line per policy.
 pub(super) fn of_replays(all: &[ReplayResult]) -> String {
     let mut text = String::new();
     if let Some(first) = all.first() {

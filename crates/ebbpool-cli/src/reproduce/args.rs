@@ -1,4 +1,4 @@
-//! `ebbpool reproduce`: its arguments.
+//! Arguments of `ebbpool reproduce`.
 
 use std::path::PathBuf;
 
@@ -8,43 +8,43 @@ use crate::shared_args::RunFormat;
 
 #[derive(Args)]
 pub(crate) struct ReproduceArgs {
-    /// Experiments: ids, papers (cikm, tc, adlru, ppe, cfdc), ebb for the study of our own policy, or
-    /// files of your own [default: those of the papers]
+    /// Experiments: ids, papers (cikm, tc, adlru, ppe, cfdc), ebb for the study of Ebbpool's own policy,
+    /// or your own files [default: those of the papers]
     #[arg(value_name = "ID|FILE.toml")]
     pub(crate) ids: Vec<String>,
-    /// List the experiments and what they claim
+    /// List the experiments and their claims
     #[arg(long)]
     pub(crate) list: bool,
-    /// Run all of an experiment but on less: short traces, few sizes (the default)
+    /// Run every part of an experiment at a small scale: short traces, few sizes (the default)
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// Run the papers' sizes, as far as they are known
+    /// Run the sizes of the papers, as far as they are known
     #[arg(long)]
     pub(crate) full: bool,
-    /// More policies for every figure, separated by commas; may be repeated
+    /// Additional policies for every figure, separated by commas; may be repeated
     #[arg(long, value_name = "LIST")]
     pub(crate) policy: Vec<String>,
-    /// A file or block device in the place of the device models, as for `ebbpool replay --create`: only
-    /// experiments with a device are run, in real time
+    /// A file or block device that replaces the device models, as for `ebbpool replay --create`; only
+    /// experiments with a device run, in real time
     #[cfg(unix)]
     #[arg(long, value_name = "PATH", conflicts_with = "list")]
     file: Option<PathBuf>,
-    /// Simulations at a time [default: all cores]; the results do not depend on it
+    /// Simulations to run at the same time [default: all cores]; the results do not depend on it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
-    /// Directory for the report: index.html, a picture and a CSV for each figure
+    /// Directory for the report: index.html, and a picture and a CSV for each figure
     #[arg(long, value_name = "DIR", default_value = "reproduction")]
     pub(crate) out: PathBuf,
-    /// Compute everything anew, and keep nothing for the next time
+    /// Compute everything again, and store no result for the next time
     #[arg(long)]
     pub(crate) no_cache: bool,
-    /// How verdicts are printed; json has the points too
+    /// Output format of the verdicts; json also contains the points
     #[arg(long, value_enum, default_value_t = RunFormat::Table)]
     pub(crate) format: RunFormat,
 }
 
 impl ReproduceArgs {
-    /// What takes the place of devices.
+    /// The file that replaces the device models.
     pub(crate) fn file(&self) -> Option<PathBuf> {
         #[cfg(unix)]
         return self.file.clone();
@@ -52,7 +52,7 @@ impl ReproduceArgs {
         None
     }
 
-    /// Nothing for all cores.
+    /// The number of simulations to run at the same time.
     pub(crate) fn threads(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         self.jobs.map_or_else(cores, usize::from)

@@ -1,4 +1,4 @@
-//! `ebbpool run`: its arguments.
+//! Arguments of `ebbpool run`.
 
 use std::path::PathBuf;
 
@@ -21,29 +21,29 @@ pub(crate) struct RunArgs {
     /// Memory: frames, or per cent of the database's pages
     #[arg(long, value_name = "N|P%")]
     pub(crate) frames: MemorySize,
-    /// Cost of a page write in page reads [default: 32]; rm1, rm2 or file:changes.csv where it
+    /// Cost of a page write in page reads [default: 32]; rm1, rm2 or file:changes.csv for a cost that
     /// changes
     #[arg(long, value_name = "R")]
     pub(crate) asymmetry: Option<AsymmetrySpec>,
-    /// The device that is charged: a name of 'ebbpool devices', a profile of your own, or a
-    /// simulated one, flash:…, as 'ebbpool device replay --help' tells
+    /// The device that serves reads and writes: a name of 'ebbpool devices', your own profile, or a
+    /// simulated device, flash:…, see 'ebbpool device replay --help'
     #[arg(long, value_name = "NAME|FILE.toml|flash:…")]
     pub(crate) device: Option<String>,
     #[command(flatten)]
     pub(crate) common: CountingArgs,
-    /// Write every write-back and eviction, in order
+    /// Write every write-back and eviction to a file, in order
     #[arg(long, value_name = "FILE")]
     pub(crate) events: Option<PathBuf>,
-    /// Write a CSV row every 1,000 references: pool sizes, target, estimates
+    /// Write a CSV file with a row every 1,000 references: pool sizes, target, estimates
     #[arg(long, value_name = "FILE")]
     pub(crate) series: Option<PathBuf>,
-    /// How the result is printed
+    /// Output format
     #[arg(long, value_enum, default_value_t = RunFormat::Table)]
     pub(crate) format: RunFormat,
 }
 
 impl RunArgs {
-    /// What is asked of the lab.
+    /// The request to the lab.
     pub(crate) fn request(&self) -> Result<RunRequest, Failure> {
         Ok(RunRequest {
             policy: self.policy.clone(),

@@ -3,12 +3,12 @@
 use ebbpool_lab::DetailedResult;
 use ebbpool_lab::numbers::{digits, rounded};
 
-use crate::table::{Figures, millijoules};
+use crate::table::{FigureTable, millijoules};
 
-/// One run, a line a figure.
+/// The result of a run, with one line per figure.
 pub(crate) fn of_run(detailed: &DetailedResult) -> String {
     let result = detailed.result;
-    let mut figures = Figures::new();
+    let mut figures = FigureTable::new();
     add_counts(&mut figures, detailed);
     add_device(&mut figures, detailed);
     if result.padding_reads > 0 {
@@ -23,10 +23,10 @@ pub(crate) fn of_run(detailed: &DetailedResult) -> String {
         figures.row("seconds", format!("{seconds:.2}"));
         figures.row("references per second", format!("{rate:.0}"));
     }
-    figures.at_the_right()
+    figures.right_aligned()
 }
 
-fn add_counts(figures: &mut Figures, detailed: &DetailedResult) {
+fn add_counts(figures: &mut FigureTable, detailed: &DetailedResult) {
     let result = detailed.result;
     let unknown = || "unknown".to_string();
     figures.row("trace", result.trace.clone());
@@ -62,7 +62,7 @@ fn add_counts(figures: &mut Figures, detailed: &DetailedResult) {
     );
 }
 
-fn add_device(figures: &mut Figures, detailed: &DetailedResult) {
+fn add_device(figures: &mut FigureTable, detailed: &DetailedResult) {
     let result = detailed.result;
     if let Some(us) = result.cost_us {
         figures.row("time per reference", format!("{us:.2} µs of the device"));

@@ -1,4 +1,4 @@
-//! `ebbpool trace`: its arguments.
+//! Arguments of `ebbpool trace`.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use ebbpool_trace::Format;
 
 use crate::failure::Failure;
-use crate::shared_args::{Reading, RunFormat};
+use crate::shared_args::{ReadArgs, RunFormat};
 
 #[derive(Args)]
 #[command(after_help = TRACE_EXAMPLES)]
@@ -22,7 +22,7 @@ Examples:
 
 #[derive(Subcommand)]
 pub(crate) enum TraceCommand {
-    /// Say what a trace holds
+    /// Describe a trace: its length, pages, writes and locality
     #[command(after_help = "\
 Examples:
   ebbpool trace info my.parquet
@@ -56,24 +56,24 @@ pub(crate) struct InfoArgs {
     /// A trace: a file, - for standard input, or a generator; several with --concat
     #[arg(value_name = "TRACE", required = true)]
     pub(crate) traces: Vec<String>,
-    /// How it is printed
+    /// Output format
     #[arg(long, value_enum, default_value_t = RunFormat::Table)]
     pub(crate) format: RunFormat,
     #[command(flatten)]
-    pub(crate) reading: Reading,
+    pub(crate) reading: ReadArgs,
 }
 
 #[derive(Args)]
 pub(crate) struct ConvertArgs {
     /// FROM: a trace: a file, - for standard input, or a generator; several with --concat.
-    /// TO: the file to write; its name tells format and compression
-    // One list, for clap takes a last argument of its own only where no option stands before it.
+    /// TO: the file to write; its name determines format and compression
+    // One list, because clap accepts a separate last argument only if no option stands before it.
     #[arg(value_name = "FROM… TO", required = true)]
     paths: Vec<String>,
     #[command(flatten)]
     pub(crate) encoding: EncodingArgs,
     #[command(flatten)]
-    pub(crate) reading: Reading,
+    pub(crate) reading: ReadArgs,
 }
 
 impl ConvertArgs {
@@ -93,7 +93,7 @@ pub(crate) struct GenerateArgs {
     /// A generator and its parameters, such as zipf:pages=1000,refs=50000
     #[arg(value_name = "GENERATOR", required_unless_present = "list")]
     pub(crate) generator: Option<String>,
-    /// The file to write; its name tells format and compression
+    /// The file to write; its name determines format and compression
     #[arg(value_name = "OUT", required_unless_present = "list")]
     pub(crate) to: Option<PathBuf>,
     /// List the generators and their parameters
@@ -103,10 +103,10 @@ pub(crate) struct GenerateArgs {
     pub(crate) encoding: EncodingArgs,
 }
 
-/// How a trace is written.
+/// Options for writing a trace.
 #[derive(Args)]
 pub(crate) struct EncodingArgs {
-    /// Format of the output where its name does not tell: native, text, u32 or csv
+    /// Format of the output, if its name does not show it: native, text, u32 or csv
     #[arg(long, value_name = "FORMAT")]
     pub(crate) to_format: Option<Format>,
     /// Zstandard level for native and .zst output

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::harness::Ebbpool;
 
-/// A page written at both ends, two read in between; and a trace with more to decide.
+/// Two traces: one in which a page is written at both ends and two are read in between, and a longer one.
 fn with_traces() -> Ebbpool {
     let ebbpool = Ebbpool::with_no_results();
     ebbpool.file("four.txt", "W 0\nR 1\nR 2\nW 0\n");
@@ -19,7 +19,7 @@ fn with_traces() -> Ebbpool {
 #[test]
 fn a_worked_value() {
     let ebbpool = with_traces();
-    // 1 and 2 share a frame: 3 reads; the page written stays, and is written at the end or not.
+    // Pages 1 and 2 share a frame, which makes 3 reads. The written page stays until the end.
     for (at_end, bill) in [("free", 3.0), ("flush", 3.0 + 8.0)] {
         let args = ["bound", "four.txt", "--frames", "2", "--asymmetry", "8"];
         let answer = ebbpool.json(&[&args[..], &["--at-end", at_end]].concat());
@@ -38,7 +38,7 @@ fn a_worked_value() {
 }
 
 #[test]
-fn lists_are_answered_in_order_with_any_number_of_threads() {
+fn answers_have_the_order_of_the_lists_with_any_number_of_threads() {
     let ebbpool = with_traces();
     let ask = |threads: &str| {
         let mut answers = ebbpool.json(&[
@@ -96,9 +96,9 @@ fn the_schedule_is_run_by_its_policy() {
 }
 
 #[test]
-fn compare_says_how_far_above_the_bound_each_policy_is() {
+fn compare_shows_the_distance_of_each_policy_from_the_bound() {
     let ebbpool = with_traces();
-    let asked = [
+    let args = [
         "compare",
         "more.txt",
         "--frames",
@@ -108,8 +108,8 @@ fn compare_says_how_far_above_the_bound_each_policy_is() {
         "--bound",
     ];
     let policies = ["--policies", "lru,cflru,cost-belady,price-guided"];
-    let asked = [&asked[..], &policies].concat();
-    let table = ebbpool.stdout(&asked);
+    let args = [&args[..], &policies].concat();
+    let table = ebbpool.stdout(&args);
     assert!(
         table.contains("above the least possible bill by at most"),
         "{table}"
@@ -121,9 +121,9 @@ fn compare_says_how_far_above_the_bound_each_policy_is() {
             .count(),
         2
     );
-    // From the cache the second time.
-    assert_eq!(ebbpool.stdout(&asked), table);
-    let rows = ebbpool.json(&asked);
+    // The second answer comes from the store.
+    assert_eq!(ebbpool.stdout(&args), table);
+    let rows = ebbpool.json(&args);
     let rows = rows.as_array().expect("an array");
     assert_eq!(rows.len(), 16);
     for row in rows {
@@ -137,13 +137,13 @@ fn compare_says_how_far_above_the_bound_each_policy_is() {
         assert_eq!(row["lower_bound"], answer["lower_bound"]);
         assert!(row["cost"].as_f64() >= row["lower_bound"].as_f64(), "{row}");
     }
-    let csv = ebbpool.stdout(&[&asked[..], &["--format", "csv"]].concat());
+    let csv = ebbpool.stdout(&[&args[..], &["--format", "csv"]].concat());
     assert!(
         csv.lines()
             .next()
             .is_some_and(|header| header.ends_with(",lower_bound"))
     );
-    let warm = ebbpool.json(&[&asked[..], &["--warmup", "50%"]].concat());
+    let warm = ebbpool.json(&[&args[..], &["--warmup", "50%"]].concat());
     for row in warm.as_array().expect("an array") {
         assert!(row["cost"].as_f64() >= row["lower_bound"].as_f64(), "{row}");
         assert!(row["lower_bound"].as_f64() > Some(0.0), "{row}");
@@ -153,7 +153,7 @@ fn compare_says_how_far_above_the_bound_each_policy_is() {
 }
 
 #[test]
-fn the_report_knows_the_bounds() {
+fn the_report_contains_the_bounds() {
     let ebbpool = with_traces();
     let args = [
         "compare",

@@ -1,4 +1,4 @@
-//! Results of `compare` that are kept between runs.
+//! Tests of results that `compare` stores between runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,13 +6,13 @@ use std::process::Output;
 
 use crate::harness::{Ebbpool, errors, failed, interrupted, wait_until};
 
-/// Standard output, and how many results were known from before.
+/// Standard output, and the number of results from the store.
 fn answered(ebbpool: &Ebbpool, args: &[&str]) -> (String, Option<String>) {
     let output = ebbpool.run(args);
     let notes = errors(&output);
     assert!(output.status.success(), "{notes}");
-    let known = notes.lines().find(|line| line.contains("known"));
-    let number = known.and_then(|line| line.split(' ').find(|word| word.parse::<u64>().is_ok()));
+    let stored = notes.lines().find(|line| line.contains("computed before"));
+    let number = stored.and_then(|line| line.split(' ').find(|word| word.parse::<u64>().is_ok()));
     (text(&output.stdout), number.map(String::from))
 }
 
@@ -21,7 +21,7 @@ fn compare(ebbpool: &Ebbpool, trace: &str, more: &[&str]) -> (String, Option<Str
     answered(ebbpool, &[&args[..], more].concat())
 }
 
-/// As `compare`, with results as JSON and no asymmetries of its own.
+/// As `compare`, with results as JSON and with the asymmetries or the device in `charge`.
 fn charged(ebbpool: &Ebbpool, trace: &str, charge: &[&str]) -> (String, Option<String>) {
     let args = ["compare", trace, "--frames", "5,10%", "--format", "json"];
     let policies = ["--policies", "lru,casa"];
@@ -57,25 +57,29 @@ fn trace(ebbpool: &Ebbpool, name: &str, references: u64) -> String {
 }
 
 #[test]
-fn the_second_time_is_answered_from_the_cache() {
+fn a_second_run_takes_its_results_from_the_store() {
     let ebbpool = Ebbpool::with_no_results();
     let file = trace(&ebbpool, "t.txt", 5000);
     let policies = ["--policies", "lru,casa"];
-    let (first, known) = compare(&ebbpool, &file, &policies);
-    assert_eq!(known, None);
-    let (second, known) = compare(&ebbpool, &file, &policies);
-    assert_eq!((&second, known.as_deref()), (&first, Some("8")));
+    let (first, stored) = compare(&ebbpool, &file, &policies);
+    assert_eq!(stored, None);
+    let (second, stored) = compare(&ebbpool, &file, &policies);
+    assert_eq!((&second, stored.as_deref()), (&first, Some("8")));
 
     let copy = ebbpool.named("other name.txt");
     fs::copy(&file, &copy).expect("a copy");
-    let (_, known) = compare(&ebbpool, &copy, &policies);
-    assert_eq!(known.as_deref(), Some("8"), "what counts is what it holds");
+    let (_, stored) = compare(&ebbpool, &copy, &policies);
+    assert_eq!(
+        stored.as_deref(),
+        Some("8"),
+        "the content of the trace counts, not its name"
+    );
 
     let more = ["--policies", "lru,casa,fifo"];
     assert_eq!(compare(&ebbpool, &file, &more).1.as_deref(), Some("8"));
 
-    let (anew, known) = compare(&ebbpool, &file, &["--policies", "lru,casa", "--no-cache"]);
-    assert_eq!((&anew, known), (&first, None));
+    let (computed, stored) = compare(&ebbpool, &file, &["--policies", "lru,casa", "--no-cache"]);
+    assert_eq!((&computed, stored), (&first, None));
 }
 
 #[test]
@@ -94,8 +98,8 @@ fn other_inputs_have_other_results() {
         ["--at-end", "flush"],
         ["--cluster-size", "2"],
     ] {
-        let (results, known) = of(&other);
-        assert_eq!(known, None, "{other:?}");
+        let (results, stored) = of(&other);
+        assert_eq!(stored, None, "{other:?}");
         // Cluster switches are not in the table.
         assert!(
             results != plain || other[0] == "--cluster-size",
@@ -103,15 +107,15 @@ fn other_inputs_have_other_results() {
         );
     }
     trace(&ebbpool, "t.txt", 5001);
-    let (longer, known) = of(&[]);
-    assert_eq!(known, None);
+    let (longer, stored) = of(&[]);
+    assert_eq!(stored, None);
     assert_ne!(longer, plain);
 }
 
 const FLASH: &str = "flash:slc-mt29f4g08aaa,blocks=32,page_size=2048";
 
 #[test]
-fn results_of_devices_and_changes_are_kept() {
+fn results_of_devices_and_changing_asymmetries_are_stored() {
     let ebbpool = Ebbpool::with_no_results();
     let file = trace(&ebbpool, "t.txt", 5000);
     let steady = format!("{FLASH},precondition=full");
@@ -124,25 +128,25 @@ fn results_of_devices_and_changes_are_kept() {
     ];
     let mut all = Vec::new();
     for (charge, number) in charges {
-        let (first, known) = charged(&ebbpool, &file, charge);
-        assert_eq!(known, None, "{charge:?}");
-        let (second, known) = charged(&ebbpool, &file, charge);
-        assert_eq!(known.as_deref(), Some(number), "{charge:?}");
+        let (first, stored) = charged(&ebbpool, &file, charge);
+        assert_eq!(stored, None, "{charge:?}");
+        let (second, stored) = charged(&ebbpool, &file, charge);
+        assert_eq!(stored.as_deref(), Some(number), "{charge:?}");
         assert_eq!(second, first, "{charge:?}, to the last digit");
-        let (anew, known) = charged(&ebbpool, &file, &[charge, &["--no-cache"]].concat());
-        assert_eq!((anew, known), (first.clone(), None));
+        let (computed, stored) = charged(&ebbpool, &file, &[charge, &["--no-cache"]].concat());
+        assert_eq!((computed, stored), (first.clone(), None));
         all.push(first);
     }
     all.sort_unstable();
     all.dedup();
     assert_eq!(all.len(), charges.len());
-    // One of the list is what it is alone.
-    let (_, known) = charged(&ebbpool, &file, &["--asymmetry", "rm2"]);
-    assert_eq!(known.as_deref(), Some("4"));
+    // A single asymmetry of the list has the same result as in the list.
+    let (_, stored) = charged(&ebbpool, &file, &["--asymmetry", "rm2"]);
+    assert_eq!(stored.as_deref(), Some("4"));
 }
 
 #[test]
-fn what_a_file_of_figures_holds_counts_and_not_its_name() {
+fn the_content_of_a_profile_counts_and_not_its_name() {
     let ebbpool = Ebbpool::with_no_results();
     let file = trace(&ebbpool, "t.txt", 5000);
     let profile = ebbpool.stdout(&["devices", "flash-136", "--format", "toml"]);
@@ -178,20 +182,20 @@ fn what_a_file_of_figures_holds_counts_and_not_its_name() {
         let path = ebbpool.path(name);
         let value = format!("{before}{}{after}", path.display());
         fs::write(&path, one).expect("a file");
-        let (first, known) = charged(&ebbpool, &file, &[flag, &value]);
-        assert_eq!(known, None, "{name}");
+        let (first, stored) = charged(&ebbpool, &file, &[flag, &value]);
+        assert_eq!(stored, None, "{name}");
         fs::write(&path, other).expect("a file");
-        let (second, known) = charged(&ebbpool, &file, &[flag, &value]);
-        assert_eq!(known, None, "{name} has changed");
+        let (second, stored) = charged(&ebbpool, &file, &[flag, &value]);
+        assert_eq!(stored, None, "{name} has changed");
         assert_ne!(first, second, "{name}");
         fs::write(&path, one).expect("a file");
-        let (third, known) = charged(&ebbpool, &file, &[flag, &value]);
-        assert_eq!((third, known.as_deref()), (first, Some("4")), "{name}");
+        let (third, stored) = charged(&ebbpool, &file, &[flag, &value]);
+        assert_eq!((third, stored.as_deref()), (first, Some("4")), "{name}");
     }
 }
 
 #[test]
-fn a_damaged_cache_or_none_at_all_does_no_harm() {
+fn a_damaged_or_missing_store_does_no_harm() {
     let ebbpool = Ebbpool::with_no_results();
     let file = trace(&ebbpool, "t.txt", 5000);
     let (first, _) = compare(&ebbpool, &file, &[]);
@@ -204,7 +208,7 @@ fn a_damaged_cache_or_none_at_all_does_no_harm() {
 }
 
 #[test]
-fn notes_on_bad_lines_are_kept_with_the_results() {
+fn notes_on_bad_lines_are_stored_with_the_results() {
     let ebbpool = Ebbpool::with_no_results();
     ebbpool.file("t.txt", "R 1\nnonsense\nW 2\nR 1\n");
     for _ in 0..2 {
@@ -213,18 +217,18 @@ fn notes_on_bad_lines_are_kept_with_the_results() {
     }
 }
 
-/// The command, interrupted when it has stored its first result.
+/// Runs the command and interrupts it when it has stored its first result.
 #[cfg(unix)]
-fn interrupted_on_its_way(ebbpool: &Ebbpool, args: &[&str]) -> Output {
+fn interrupted_after_a_result(ebbpool: &Ebbpool, args: &[&str]) -> Output {
     let child = ebbpool.command(args).spawn().expect("ebbpool starts");
-    // The size of the trace, facts and notes are three files.
+    // The store first has three files: the size of the trace, its facts and notes.
     wait_until("a result is stored", || files(ebbpool.results()).len() > 3);
     interrupted(child)
 }
 
 #[test]
 #[cfg(unix)]
-fn an_interruption_leaves_the_finished_results_of_a_device() {
+fn finished_results_of_a_device_survive_an_interruption() {
     let ebbpool = Ebbpool::with_no_results();
     let device = String::from("flash:slc-mt29f4g08aaa,blocks=256,precondition=full");
     let args = [
@@ -236,7 +240,7 @@ fn an_interruption_leaves_the_finished_results_of_a_device() {
         "--policies=lru,fifo,clock,cflru",
         "--threads=1",
     ];
-    let output = interrupted_on_its_way(&ebbpool, &args);
+    let output = interrupted_after_a_result(&ebbpool, &args);
     failed(&output, 1, &["interrupted:"]);
     let table = text(&output.stdout);
     assert!(table.contains("so far, on this device"), "{table}");
@@ -244,14 +248,14 @@ fn an_interruption_leaves_the_finished_results_of_a_device() {
     assert!(again.status.success());
     let notes = errors(&again);
     assert!(
-        notes.contains("of 12 results are known from before"),
+        notes.contains("of 12 results were computed before"),
         "{notes}"
     );
 }
 
 #[test]
 #[cfg(unix)]
-fn an_interruption_leaves_the_finished_results() {
+fn finished_results_survive_an_interruption() {
     let ebbpool = Ebbpool::with_no_results();
     let args = [
         "compare",
@@ -260,7 +264,7 @@ fn an_interruption_leaves_the_finished_results() {
         "--asymmetry=32",
         "--threads=1",
     ];
-    let output = interrupted_on_its_way(&ebbpool, &args);
+    let output = interrupted_after_a_result(&ebbpool, &args);
     failed(&output, 1, &["interrupted:"]);
     let table = text(&output.stdout);
     assert!(table.lines().any(|line| line.ends_with("-")), "{table}");

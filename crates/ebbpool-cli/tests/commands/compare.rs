@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::harness::{Ebbpool, SMALL_FLASH, TABLE_2, data_of, errors, sample, succeeded};
 
 #[test]
-fn compare_answers_from_the_sample_alike_with_any_number_of_threads() {
+fn compare_has_the_same_results_with_any_number_of_threads() {
     let ebbpool = Ebbpool::in_repository();
     let args = |threads| {
         ebbpool.stdout(&[
@@ -72,7 +72,7 @@ fn the_table_fits_80_columns_and_ends_in_sentences() {
     assert!(table.trim_end().ends_with(advice), "{table}");
 }
 
-/// Three policies over one trace, priced by hand from the rows.
+/// Compares the advice with a computation from the rows of three policies.
 #[test]
 fn the_advice_is_the_least_mean_bill() {
     let ebbpool = Ebbpool::in_repository();
@@ -134,7 +134,7 @@ fn the_advice_is_the_least_mean_bill() {
     assert!(!one_place.contains("over all"), "{one_place}");
 }
 
-/// What JSON alone says of a result: parts of a device's, and how an asymmetry changes.
+/// The fields that only JSON has: figures of a device, and how an asymmetry changes.
 const OF_JSON_ALONE: [&str; 10] = [
     "asymmetry_changes",
     "device_idle_seconds",
@@ -188,7 +188,8 @@ fn of_parquet(file: fs::File) -> Table {
     (names.collect(), rows.collect())
 }
 
-/// Equal, where 32 is 32.0, and the last bit of a fraction may be lost on the way through its digits.
+/// Compares two values. 32 equals 32.0, and the last bit of a fraction may differ after a conversion to
+/// decimal digits.
 fn is_same(one: &Value, other: &Value) -> bool {
     match (one.as_u64(), other.as_u64(), one.as_f64(), other.as_f64()) {
         (Some(one), Some(other), ..) => one == other,
@@ -202,7 +203,7 @@ fn every_format_holds_all_fields_of_the_same_rows() {
     let ebbpool = Ebbpool::in_scratch();
     ebbpool.file("t.txt", TABLE_2);
     ebbpool.file("a, \"b\".txt", TABLE_2);
-    let mut known = BTreeSet::new();
+    let mut non_null = BTreeSet::new();
     let bounded = [
         "t.txt",
         "--bound",
@@ -271,18 +272,18 @@ fn every_format_holds_all_fields_of_the_same_rows() {
                     );
                 }
                 if !value.is_null() {
-                    known.insert(name.to_string());
+                    non_null.insert(name.to_string());
                 }
             }
         }
     }
-    // How long a policy took is not known where many share a pass.
+    // The time of a policy is unknown if many policies share a pass.
     let unknown = ["references_per_second", "seconds"];
-    assert_eq!(known.len(), 26 - unknown.len(), "{known:?}");
+    assert_eq!(non_null.len(), 26 - unknown.len(), "{non_null:?}");
 }
 
 #[test]
-fn a_report_loads_nothing_and_holds_the_results() {
+fn a_report_loads_no_other_files_and_contains_the_results() {
     let ebbpool = Ebbpool::in_scratch();
     let to = &ebbpool.named("r.html");
     let args = [
@@ -319,7 +320,7 @@ fn a_report_loads_nothing_and_holds_the_results() {
         trace["times"],
         serde_json::json!([1000, 2000, 3000, 4000, 5000])
     );
-    // Lru runs once per size, casa once per size and asymmetry.
+    // LRU runs once per size, CASA once per size and asymmetry.
     assert_eq!(trace["time_lines"].as_array().map(Vec::len), Some(2 + 4));
     let results = trace["results"].as_array().expect("results");
     assert_eq!(results.len(), rows.len());
@@ -342,7 +343,7 @@ fn a_report_loads_nothing_and_holds_the_results() {
 }
 
 #[test]
-fn a_report_that_cannot_be_written_is_known_at_once() {
+fn an_unwritable_report_fails_before_the_simulations() {
     let ebbpool = Ebbpool::in_scratch();
     let to = &ebbpool.named("none/r.html");
     // Simulating this many references would take minutes.
@@ -415,7 +416,7 @@ fn compared(ebbpool: &Ebbpool, charge: &[&str], policies: &str) -> Vec<Value> {
     ebbpool.rows(&all)
 }
 
-/// A result of `run`, without what depends on the machine.
+/// A result of `run`, without the fields that depend on the machine.
 fn run_alike(ebbpool: &Ebbpool, row: &Value, charge: &[&str]) -> Value {
     let frames = row["frames"].to_string();
     let policy = row["policy"].as_str().expect("a name");
@@ -475,7 +476,7 @@ fn compare_spans_asymmetries_that_change() {
 }
 
 #[test]
-fn compare_on_a_flash_device_tells_how_long_it_lives() {
+fn compare_on_a_flash_device_shows_its_relative_lifetime() {
     let ebbpool = Ebbpool::in_repository();
     let charge = ["--device", SMALL_FLASH];
     let rows = compared(&ebbpool, &charge, "fifo,lru,cflru:window=1");
@@ -502,16 +503,16 @@ fn compare_on_a_flash_device_tells_how_long_it_lives() {
     };
     let times = |other: &str| programs(other) / programs("cflru:window=1");
     let with_lru = text("fifo,lru,cflru:window=1");
-    let told = format!(
+    let expected = format!(
         "at 20 % of the database cflru:window=1 makes this device live {:.1} times as long as lru",
         times("lru")
     );
-    assert!(with_lru.contains(&told), "{told} in {with_lru}");
+    assert!(with_lru.contains(&expected), "{expected} in {with_lru}");
     let cell = format!("x{:.2}", times("lru"));
     assert!(with_lru.contains(&cell), "{cell} in {with_lru}");
     let without = text("cflru:window=1,fifo");
-    let told = format!("live {:.1} times as long as fifo", times("fifo"));
-    assert!(without.contains(&told), "{told} in {without}");
+    let expected = format!("live {:.1} times as long as fifo", times("fifo"));
+    assert!(without.contains(&expected), "{expected} in {without}");
     assert!(times("fifo") > times("lru") && times("lru") > 1.1);
 
     let fresh = ["--device", "flash:slc-mt29f4g08aaa,blocks=2048"];
@@ -531,7 +532,7 @@ fn compare_on_a_flash_device_tells_how_long_it_lives() {
 }
 
 #[test]
-fn a_policy_under_which_the_device_fails_wins_nothing() {
+fn a_policy_under_which_the_device_fails_is_never_the_best() {
     let ebbpool = Ebbpool::in_scratch();
     let chip = "name = \"weak\"\npage_bytes = 2048\npages_per_block = 16\nblocks = 64\n\
         read_us = [25.0]\nprogram_us = [220.0]\nerase_us = 1500.0\ntransfer_ns_per_byte = 25.0\n\
@@ -551,7 +552,7 @@ fn a_policy_under_which_the_device_fails_wins_nothing() {
         ];
         ebbpool.stdout(&[&args[..], more].concat())
     };
-    // The device of lru fails early in the trace, so that it has paid for less.
+    // The device of LRU fails early in the trace, so that its bill covers fewer references.
     let table = compare("lru,cflru:window=1", &[]);
     let line = |name: &str| {
         table

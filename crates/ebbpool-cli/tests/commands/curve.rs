@@ -1,4 +1,4 @@
-//! `ebbpool curve` as its users meet it.
+//! Tests of `ebbpool curve`.
 
 use serde_json::Value;
 
@@ -54,7 +54,7 @@ fn a_sample_of_all_pages_equals_compare() {
 }
 
 #[test]
-fn figures_of_samples_come_with_errors_and_lru_without() {
+fn sampled_figures_have_errors_and_lru_is_exact() {
     let ebbpool = Ebbpool::in_repository();
     let rows = ebbpool.rows(&[
         "curve",
@@ -155,7 +155,7 @@ fn clean_pools_stand_beside_runs_of_fd_static() {
 }
 
 #[test]
-fn results_do_not_depend_on_threads_or_on_what_is_known() {
+fn results_do_not_depend_on_threads_or_on_stored_results() {
     let ebbpool = Ebbpool::in_repository();
     let args = |more: &[&'static str]| {
         let args = [
@@ -205,7 +205,7 @@ fn a_report_has_the_curves() {
 }
 
 #[test]
-fn nonsense_is_refused() {
+fn invalid_arguments_are_refused() {
     let ebbpool = Ebbpool::in_repository();
     ebbpool.refused(
         &["curve", TRACE, "--target", "writes 50%"],
@@ -219,7 +219,11 @@ fn nonsense_is_refused() {
         2,
         &["memory size"],
     );
-    ebbpool.refused(&["curve", TRACE, "--baseline", "nobody@3%"], 2, &["nobody"]);
+    ebbpool.refused(
+        &["curve", TRACE, "--baseline", "unknown@3%"],
+        2,
+        &["unknown"],
+    );
     ebbpool.refused(&["curve", TRACE, TRACE], 2, &["--concat"]);
     ebbpool.refused(&["curve", TRACE, "--policies", "cflru-e"], 2, &["--device"]);
     ebbpool.refused(&["curve", TRACE, "--warmup", "60000"], 2, &["--warmup"]);

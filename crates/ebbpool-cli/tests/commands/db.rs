@@ -1,5 +1,5 @@
-//! `ebbpool db` as its users meet it: what was said to be kept is there, and the tree is asked for the
-//! pages that the generator promises.
+//! Tests of `ebbpool db`: acknowledged records survive, and the tree fixes the pages that the generator
+//! predicts.
 #![cfg(unix)]
 
 use std::fs;
@@ -10,15 +10,15 @@ use serde_json::Value;
 
 use crate::harness::{Ebbpool, errors, failed, interrupted, number, succeeded, wait_until};
 
-/// It has failed with this exit code and said all of the words in one line.
-fn said(output: &Output, code: i32, words: &[&str]) {
+/// Asserts that the command failed with this exit code and one line that contains all words.
+fn assert_failed(output: &Output, code: i32, words: &[&str]) {
     failed(output, code, words);
     let message = errors(output);
     assert_eq!(message.trim_end().lines().count(), 1, "{message}");
 }
 
 fn refused(ebbpool: &Ebbpool, args: &[&str], code: i32, words: &[&str]) {
-    said(&ebbpool.run(args), code, words);
+    assert_failed(&ebbpool.run(args), code, words);
 }
 
 #[test]
@@ -42,29 +42,29 @@ fn lines_are_put_and_found_again() {
     );
 
     let put = ebbpool.fed(&["db", "put", "a.db"], b"fig\t5\n\nplum\t6\n");
-    said(&put, 1, &["standard input, line 2", "no tab"]);
+    assert_failed(&put, 1, &["standard input, line 2", "no tab"]);
     assert_eq!(put.stdout, b"ok fig\n");
     assert_eq!(ebbpool.stdout(&["db", "get", "a.db", "fig"]), "5\n");
     refused(&ebbpool, &["db", "get", "a.db", "plum"], 1, &["no key"]);
     let long = [&vec![b'k'; 4000][..], b"\tv\n"].concat();
     let put = ebbpool.fed(&["db", "put", "a.db"], &long);
-    said(&put, 1, &["line 1", "4000 bytes is too long"]);
+    assert_failed(&put, 1, &["line 1", "4000 bytes is too long"]);
     assert_eq!(ebbpool.json(&["db", "check", "a.db"])["keys"], 4);
 }
 
 #[test]
-fn every_durability_keeps_what_was_put_when_it_ends_well_or_at_a_bad_line() {
+fn records_survive_with_every_durability_after_a_success_or_a_bad_line() {
     let ebbpool = Ebbpool::in_scratch();
     for durability in ["none", "buffered", "synced"] {
         let put = ["db", "put", durability, "--durability", durability];
-        said(&ebbpool.fed(&put, b"a\t1\nb\t2\nbad\n"), 1, &["line 3"]);
+        assert_failed(&ebbpool.fed(&put, b"a\t1\nb\t2\nbad\n"), 1, &["line 3"]);
         succeeded(ebbpool.fed(&put, b"c\t3\n"));
         let dumped = ebbpool.stdout(&["db", "dump", durability]);
         assert_eq!(dumped, "a\t1\nb\t2\nc\t3\n");
     }
 }
 
-/// Puts records until it has seen so many `ok`, and kills the process then.
+/// Puts records until it has read this number of `ok` lines, and then kills the process.
 fn killed_after(ebbpool: &Ebbpool, oks: usize) -> Vec<String> {
     let mut child = ebbpool.started(&["db", "put", "k.db", "--frames", "16"]);
     let mut stdin = child.stdin.take().expect("a pipe");
@@ -78,34 +78,38 @@ fn killed_after(ebbpool: &Ebbpool, oks: usize) -> Vec<String> {
     });
     let out = BufReader::new(child.stdout.take().expect("a pipe"));
     let mut lines = out.lines();
-    let mut told = Vec::new();
-    while told.len() < oks {
-        told.push(lines.next().expect("a line").expect("text"));
+    let mut acknowledged = Vec::new();
+    while acknowledged.len() < oks {
+        acknowledged.push(lines.next().expect("a line").expect("text"));
     }
     child.kill().expect("it runs");
     child.wait().expect("an end");
-    told.extend(
+    acknowledged.extend(
         lines
             .map_while(Result::ok)
             .filter(|line| line.len() == "ok key 0000000".len()),
     );
     feeder.join().expect("no panic");
-    told
+    acknowledged
 }
 
 #[test]
-fn what_was_ok_is_there_after_a_kill() {
+fn acknowledged_records_survive_a_kill() {
     let ebbpool = Ebbpool::in_scratch();
     for oks in [1, 300, 1500] {
-        let told = killed_after(&ebbpool, oks);
+        let acknowledged = killed_after(&ebbpool, oks);
         let dumped = ebbpool.stdout(&["db", "dump", "k.db"]);
         let keys: std::collections::HashSet<&str> = dumped
             .lines()
             .filter_map(|line| line.split('\t').next())
             .collect();
-        for line in &told {
+        for line in &acknowledged {
             let key = line.strip_prefix("ok ").expect("an ok");
-            assert!(keys.contains(key), "{key} of {} is lost", told.len());
+            assert!(
+                keys.contains(key),
+                "{key} of {} is lost",
+                acknowledged.len()
+            );
         }
         let checked = ebbpool.json(&["db", "check", "k.db"]);
         assert_eq!(checked["findings"], Value::Array(Vec::new()));
@@ -113,7 +117,7 @@ fn what_was_ok_is_there_after_a_kill() {
 }
 
 #[test]
-fn a_dump_shows_a_part_either_way_round() {
+fn a_dump_shows_a_range_in_both_directions() {
     let ebbpool = Ebbpool::in_scratch();
     succeeded(ebbpool.fed(&["db", "put", "a.db"], b"a\t1\nb\t2\nc\t3\nd\t4\n"));
     let dump = |more: &[&str]| ebbpool.stdout(&[&["db", "dump", "a.db"], more].concat());
@@ -133,11 +137,11 @@ fn a_dump_shows_a_part_either_way_round() {
 }
 
 #[test]
-fn any_bytes_make_the_round_trip_escaped() {
+fn any_bytes_survive_escaping() {
     let ebbpool = Ebbpool::in_scratch();
     let mut lines = String::new();
     for byte in 0..=255u8 {
-        // A value that fills pages of its own, too.
+        // One value is so long that it needs overflow pages.
         let value = format!(r"\x{:02x}", 255 - byte).repeat(1 + usize::from(byte) * 60);
         lines += &format!("\\x{byte:02x}k\t{value}\n");
     }
@@ -176,8 +180,8 @@ fn sorted_lines_are_loaded_and_others_refused() {
         .map(|at| format!("{at:06}\tvalue of {at}\n"))
         .collect();
     fs::write(ebbpool.path("lines.tsv"), &lines).expect("a file");
-    let told = ebbpool.stdout(&["db", "load", "a.db", "--from", "lines.tsv"]);
-    assert!(told.starts_with("a.db: 20000 records in "), "{told}");
+    let output = ebbpool.stdout(&["db", "load", "a.db", "--from", "lines.tsv"]);
+    assert!(output.starts_with("a.db: 20000 records in "), "{output}");
     assert_eq!(ebbpool.stdout(&["db", "dump", "a.db"]), lines);
     refused(
         &ebbpool,
@@ -195,22 +199,22 @@ fn sorted_lines_are_loaded_and_others_refused() {
 
     let load = ["db", "load", "b.db", "--from", "-"];
     let unsorted = ebbpool.fed(&load, b"a\t1\nc\t2\nb\t3\n");
-    said(
+    assert_failed(
         &unsorted,
         1,
         &[
             "standard input, line 3",
-            "the key b comes after c",
+            "the key b follows c",
             "LC_ALL=C sort",
         ],
     );
-    said(
+    assert_failed(
         &ebbpool.fed(&load, b"a\t1\na\t2\n"),
         1,
-        &["line 2", "comes twice"],
+        &["line 2", "occurs twice"],
     );
-    said(&ebbpool.fed(&load, b"a\t1\nb\n"), 1, &["line 2", "no tab"]);
-    // Nothing of these is there.
+    assert_failed(&ebbpool.fed(&load, b"a\t1\nb\n"), 1, &["line 2", "no tab"]);
+    // A failed load leaves the database empty, so another load succeeds.
     succeeded(ebbpool.fed(&load, b"x\t1\n"));
     assert_eq!(ebbpool.stdout(&["db", "dump", "b.db"]), "x\t1\n");
     refused(
@@ -223,7 +227,7 @@ fn sorted_lines_are_loaded_and_others_refused() {
 }
 
 #[test]
-fn the_database_of_the_paper_has_its_shape() {
+fn the_papers_database_has_the_shape_of_the_paper() {
     let ebbpool = Ebbpool::in_scratch();
     ebbpool.stdout(&[
         "db",
@@ -234,13 +238,13 @@ fn the_database_of_the_paper_has_its_shape() {
         "--frames",
         "1MiB",
     ]);
-    let told = ebbpool.json(&["db", "check", "c.db"]);
-    assert_eq!(told["keys"], 50_000);
-    // 7 records of a leaf, 126 leaves of a node.
-    assert_eq!(told["leaves"], 7143);
-    assert_eq!(told["inner_nodes"], 57 + 1);
-    assert_eq!(told["height"], 3);
-    assert_eq!(told["findings"], Value::Array(Vec::new()));
+    let report = ebbpool.json(&["db", "check", "c.db"]);
+    assert_eq!(report["keys"], 50_000);
+    // A leaf has 7 records, an inner node 126 leaves.
+    assert_eq!(report["leaves"], 7143);
+    assert_eq!(report["inner_nodes"], 57 + 1);
+    assert_eq!(report["height"], 3);
+    assert_eq!(report["findings"], Value::Array(Vec::new()));
     let value = ebbpool.stdout(&["db", "get", "c.db", r"\x00\x00\xc3\x4f", "--escape"]);
     assert!(value.len() > 256, "{value}");
     refused(
@@ -281,14 +285,14 @@ fn references(ebbpool: &Ebbpool, trace: &str) -> String {
 }
 
 #[test]
-fn the_tree_is_asked_for_the_pages_that_the_generator_promises() {
+fn the_tree_fixes_the_pages_that_the_generator_predicts() {
     let shapes = [
-        // Records, key, value, page size, fill in per cent, generator's fill.
+        // Records, key bytes, value bytes, page size, fill in per cent, the generator's fill.
         ("20000", "4", "256", "4096", "50%", "0.5"),
         ("9000", "3", "20", "512", "80%", "0.8"),
         ("4000", "8", "90", "512", "40%", "0.4"),
         ("3", "4", "100", "1024", "100%", "1"),
-        // Two allocation maps.
+        // This database needs two allocation maps.
         ("30000", "2", "100", "512", "35%", "0.35"),
     ];
     for (records, key, value, page_size, fill, share) in shapes {
@@ -346,21 +350,25 @@ fn the_tree_is_asked_for_the_pages_that_the_generator_promises() {
                 "--record",
                 "as-fixed.parquet",
             ];
-            let told = ebbpool.json(&[&bench[..], more].concat());
+            let report = ebbpool.json(&[&bench[..], more].concat());
             let spec = format!(
                 "btree:records={records},key={key},value={value},page-size={page_size},fill={share},queries=300,updates=200,scans=15,scan-updates=10,{parameters}"
             );
-            let promised = references(&ebbpool, &spec);
-            let asked = references(&ebbpool, "as-fixed.parquet");
-            assert!(promised.lines().count() > 500);
-            let first = promised
+            let predicted = references(&ebbpool, &spec);
+            let recorded = references(&ebbpool, "as-fixed.parquet");
+            assert!(predicted.lines().count() > 500);
+            let first = predicted
                 .lines()
-                .zip(asked.lines())
+                .zip(recorded.lines())
                 .position(|(a, b)| a != b);
             assert_eq!(first, None, "{spec}");
-            assert_eq!(promised.lines().count(), asked.lines().count(), "{spec}");
-            let fixes = number(&told["hits"]) + number(&told["misses"]);
-            assert_eq!(fixes, asked.lines().count() as u64, "{spec}");
+            assert_eq!(
+                predicted.lines().count(),
+                recorded.lines().count(),
+                "{spec}"
+            );
+            let fixes = number(&report["hits"]) + number(&report["misses"]);
+            assert_eq!(fixes, recorded.lines().count() as u64, "{spec}");
         }
         let checked = ebbpool.json(&["db", "check", "a.db"]);
         assert_eq!(checked["keys"].to_string(), records);
@@ -369,7 +377,7 @@ fn the_tree_is_asked_for_the_pages_that_the_generator_promises() {
 }
 
 #[test]
-fn a_benchmark_tells_what_was_done() {
+fn a_benchmark_reports_its_work() {
     let ebbpool = Ebbpool::in_scratch();
     ebbpool.stdout(&["db", "load", "c.db", "--records", "20000"]);
     let bench = [
@@ -391,53 +399,53 @@ fn a_benchmark_tells_what_was_done() {
         "--policy",
         "cfdc",
     ];
-    let told = ebbpool.json(&bench);
-    assert_eq!(told["workload"], "cfdc");
-    assert_eq!(told["records"], 20_000);
-    assert_eq!(told["frames"], 200);
-    assert_eq!(told["policy"], "cfdc");
-    assert_eq!(told["durability"], "synced");
-    assert_eq!(told["transactions"], 5030);
-    assert_eq!(told["commits"], 2010);
-    assert_eq!(told["not_found"], 0);
-    assert_eq!(told["conflicts"], 0);
-    assert_eq!(told["interrupted"], false);
+    let report = ebbpool.json(&bench);
+    assert_eq!(report["workload"], "cfdc");
+    assert_eq!(report["records"], 20_000);
+    assert_eq!(report["frames"], 200);
+    assert_eq!(report["policy"], "cfdc");
+    assert_eq!(report["durability"], "synced");
+    assert_eq!(report["transactions"], 5030);
+    assert_eq!(report["commits"], 2010);
+    assert_eq!(report["not_found"], 0);
+    assert_eq!(report["conflicts"], 0);
+    assert_eq!(report["interrupted"], false);
     let counts = |kind: &str| {
-        let operations = told["operations"].as_array().expect("an array");
-        let of_kind = operations.iter().find(|told| told["kind"] == kind);
-        let told = of_kind.unwrap_or_else(|| panic!("no {kind}"));
-        let us = |name: &str| told[name].as_f64().expect("a time");
+        let operations = report["operations"].as_array().expect("an array");
+        let of_kind = operations.iter().find(|latency| latency["kind"] == kind);
+        let latency = of_kind.unwrap_or_else(|| panic!("no {kind}"));
+        let us = |name: &str| latency[name].as_f64().expect("a time");
         assert!(us("p50_us") > 0.0 && us("p50_us") <= us("p99_us") && us("p99_us") <= us("max_us"));
-        number(&told["count"])
+        number(&latency["count"])
     };
     let kinds = ["read", "update", "scan", "scan update"].map(counts);
     assert_eq!(kinds, [3000, 2000, 20, 10]);
-    // Every commit is synced; so is the log before pages are written.
-    assert!(number(&told["log_syncs"]) >= 2010, "{told}");
-    // Ranges may end with the last record.
-    let changed = number(&told["bytes_changed"]);
+    // Each commit syncs the log, and so does each write of pages.
+    assert!(number(&report["log_syncs"]) >= 2010, "{report}");
+    // A range may end early, with the last record.
+    let changed = number(&report["bytes_changed"]);
     assert!(
         changed > 2000 * 260 && changed <= (2000 + 10 * 256) * 260,
         "{changed}"
     );
-    let to = &told["bytes_written_to"];
+    let to = &report["bytes_written_to"];
     let parts = ["pages", "log", "double_write"].map(|part| number(&to[part]));
     assert!(parts.iter().all(|&bytes| bytes > 0), "{to}");
-    assert_eq!(number(&told["bytes_written"]), parts.iter().sum::<u64>());
-    let causes = told["pages_written"].as_object().expect("causes");
+    assert_eq!(number(&report["bytes_written"]), parts.iter().sum::<u64>());
+    let causes = report["pages_written"].as_object().expect("causes");
     let pages: u64 = causes.values().map(number).sum();
     assert_eq!(pages * 4096, parts[0]);
-    // An image of each page, and lists.
+    // The double write has an image of each page, and lists.
     assert!(
         parts[2] > parts[0] && parts[2] < 2 * parts[0] + 4096,
         "{to}"
     );
-    let amplification = told["write_amplification"].as_f64().expect("a ratio");
-    let expected = number(&told["bytes_written"]) as f64 / changed as f64;
+    let amplification = report["write_amplification"].as_f64().expect("a ratio");
+    let expected = number(&report["bytes_written"]) as f64 / changed as f64;
     assert!((amplification - expected).abs() < 1e-6);
     let length = fs::metadata(ebbpool.path("c.db")).expect("a file").len();
-    assert_eq!(number(&told["files"]["pages"]), length);
-    assert!(number(&told["files"]["log"]) > 0);
+    assert_eq!(number(&report["files"]["pages"]), length);
+    assert!(number(&report["files"]["log"]) > 0);
     let table = ebbpool.stdout(&bench);
     for word in [
         "transactions per second",
@@ -484,12 +492,14 @@ fn ycsb_runs_on_many_threads() {
             "--frames",
             "128",
         ];
-        let told = ebbpool.json(&bench);
-        assert_eq!(told["transactions"], 3000, "{workload}");
-        assert_eq!(number(&told["records"]), records, "{workload}");
-        let operations = told["operations"].as_array().expect("an array");
-        let inserts = operations.iter().find(|told| told["kind"] == "insert");
-        let inserts = inserts.map_or(0, |told| number(&told["count"]));
+        let report = ebbpool.json(&bench);
+        assert_eq!(report["transactions"], 3000, "{workload}");
+        assert_eq!(number(&report["records"]), records, "{workload}");
+        let operations = report["operations"].as_array().expect("an array");
+        let inserts = operations
+            .iter()
+            .find(|latency| latency["kind"] == "insert");
+        let inserts = inserts.map_or(0, |latency| number(&latency["count"]));
         assert_eq!(
             inserts > 50,
             ["d", "e"].contains(&letter),
@@ -509,19 +519,19 @@ fn ycsb_runs_on_many_threads() {
         "--seconds",
         "0.2",
     ];
-    let told = ebbpool.json(&short);
-    let seconds = told["seconds"].as_f64().expect("a time");
+    let report = ebbpool.json(&short);
+    let seconds = report["seconds"].as_f64().expect("a time");
     assert!(seconds >= 0.2, "{seconds}");
-    assert!(number(&told["transactions"]) > 0);
+    assert!(number(&report["transactions"]) > 0);
 }
 
-/// A call of `db bench`.
+/// The arguments of a call of `db bench`.
 fn bench<'a>(more: &[&'a str]) -> Vec<&'a str> {
     [&["db", "bench"], more].concat()
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_arguments_are_refused() {
     let ebbpool = Ebbpool::in_scratch();
     ebbpool.stdout(&["db", "load", "c.db", "--records", "500"]);
     succeeded(ebbpool.fed(&["db", "put", "t.db"], b"some text\tas key\n"));
@@ -569,7 +579,7 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn damage_is_found_and_named() {
+fn check_finds_and_names_damage() {
     let ebbpool = Ebbpool::in_scratch();
     ebbpool.stdout(&["db", "load", "c.db", "--records", "2000"]);
     let sound = ebbpool.json(&["db", "check", "c.db"]);
@@ -584,13 +594,13 @@ fn damage_is_found_and_named() {
     bytes[40 * 4096 + 1000] ^= 4;
     fs::write(&path, &bytes).expect("a file");
     let output = ebbpool.run(&["db", "check", "c.db"]);
-    said(&output, 1, &["c.db: "]);
+    assert_failed(&output, 1, &["c.db: "]);
     let table = String::from_utf8(output.stdout).expect("text");
     assert!(table.contains("\npage 40: "), "{table}");
     let output = ebbpool.run(&["db", "check", "c.db", "--format", "json"]);
-    let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(told["findings"][0]["page"], 40);
+    assert_eq!(report["findings"][0]["page"], 40);
     refused(
         &ebbpool,
         &["db", "dump", "c.db", "--escape"],
@@ -600,7 +610,7 @@ fn damage_is_found_and_named() {
 }
 
 #[test]
-fn a_log_that_lost_its_end_is_refused_and_shown_read_only() {
+fn a_log_without_its_end_is_refused_but_can_be_opened_read_only() {
     let ebbpool = Ebbpool::in_scratch();
     ebbpool.stdout(&["db", "load", "c.db", "--records", "2000"]);
     let contents = || {
@@ -648,13 +658,13 @@ fn a_log_that_lost_its_end_is_refused_and_shown_read_only() {
     );
     let checked = read_only(&["db", "check", "c.db", "--format", "json"]);
     assert_eq!(checked.status.code(), Some(1));
-    let told: Value = serde_json::from_slice(&checked.stdout).expect("JSON");
-    assert!(told["lost"].as_str().expect("a text").contains("missing"));
+    let report: Value = serde_json::from_slice(&checked.stdout).expect("JSON");
+    assert!(report["lost"].as_str().expect("a text").contains("missing"));
     assert!(contents() == cut, "looking has changed files");
 }
 
 #[test]
-fn a_database_is_open_once() {
+fn only_one_process_can_open_a_database() {
     let ebbpool = Ebbpool::in_scratch();
     let mut child = ebbpool.started(&["db", "put", "a.db"]);
     let mut stdin = child.stdin.take().expect("a pipe");
@@ -673,7 +683,7 @@ fn a_database_is_open_once() {
 }
 
 #[test]
-fn an_interrupt_ends_a_benchmark_with_what_was_measured() {
+fn an_interrupted_benchmark_prints_its_measurements() {
     let ebbpool = Ebbpool::in_scratch();
     ebbpool.stdout(&[
         "db",
@@ -700,20 +710,20 @@ fn an_interrupt_ends_a_benchmark_with_what_was_measured() {
     let length = || fs::metadata(ebbpool.path("y.db.log0")).map_or(0, |file| file.len());
     let before = length();
     let child = ebbpool.command(&bench).spawn().expect("it starts");
-    // Some thirty updates.
+    // The benchmark makes about thirty updates until then.
     wait_until("the log grows", || length() >= before + (64 << 10));
     let output = interrupted(child);
-    said(&output, 1, &["interrupted"]);
-    let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(told["interrupted"], true);
-    assert!(number(&told["transactions"]) > 0);
+    assert_failed(&output, 1, &["interrupted"]);
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["interrupted"], true);
+    assert!(number(&report["transactions"]) > 0);
     let checked = ebbpool.json(&["db", "check", "y.db"]);
     assert_eq!(checked["findings"], Value::Array(Vec::new()));
     assert!(references(&ebbpool, "trace.parquet").lines().count() > 0);
 }
 
 #[test]
-fn an_interrupt_ends_put_while_it_waits() {
+fn an_interrupt_ends_put_while_it_waits_for_input() {
     let ebbpool = Ebbpool::in_scratch();
     let mut child = ebbpool.started(&["db", "put", "a.db"]);
     let mut stdin = child.stdin.take().expect("a pipe");
@@ -722,10 +732,10 @@ fn an_interrupt_ends_put_while_it_waits() {
     let out = child.stdout.as_mut().expect("a pipe");
     out.read_exact(&mut answer).expect("an answer");
     let output = interrupted(child);
-    said(
+    assert_failed(
         &output,
         1,
-        &["interrupted", "1 records were put and are kept"],
+        &["interrupted", "1 records were put and remain"],
     );
     drop(stdin);
     assert_eq!(ebbpool.stdout(&["db", "dump", "a.db"]), "a\t1\n");

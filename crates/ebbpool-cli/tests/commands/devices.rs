@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::harness::{Ebbpool, ROOT, SMALL_FLASH};
 
 #[test]
-fn devices_are_listed_and_told_of_in_80_columns() {
+fn the_list_and_the_details_of_devices_fit_80_columns() {
     let ebbpool = Ebbpool::in_repository();
     let list = ebbpool.stdout(&["devices"]);
     assert!(list.contains("\nflash-136 "), "{list}");
@@ -18,20 +18,20 @@ fn devices_are_listed_and_told_of_in_80_columns() {
         .filter_map(|line| line.split_whitespace().next())
         .collect();
     assert_eq!(names.len(), 43);
-    let told = names.iter().map(|name| ebbpool.stdout(&["devices", name]));
-    for text in std::iter::once(list.clone()).chain(told) {
+    let details = names.iter().map(|name| ebbpool.stdout(&["devices", name]));
+    for text in std::iter::once(list.clone()).chain(details) {
         for line in text.lines() {
             assert!(line.chars().count() <= 80, "{line}");
         }
     }
     let one = ebbpool.stdout(&["devices", "flash-136"]);
-    for words in ["136.2, the one that a policy sees", "TC table 1: 680.4"] {
+    for words in ["136.2, the one that policies use", "TC table 1: 680.4"] {
         assert!(one.contains(words), "{one}");
     }
 }
 
 #[test]
-fn devices_are_told_of_in_json_and_toml() {
+fn devices_are_printed_as_json_and_toml() {
     let ebbpool = Ebbpool::in_scratch();
     let all = ebbpool.json(&["devices"]);
     assert_eq!(all.as_array().map(Vec::len), Some(43));
@@ -49,7 +49,7 @@ fn devices_are_told_of_in_json_and_toml() {
 }
 
 #[test]
-fn a_flash_device_is_replayed_as_theory_says() {
+fn a_replay_on_a_flash_device_agrees_with_theory() {
     let ebbpool = Ebbpool::in_scratch();
     let replay =
         |trace: &str, device: &str| ebbpool.json(&["device", "replay", trace, "--device", device]);
@@ -69,7 +69,7 @@ fn a_flash_device_is_replayed_as_theory_says() {
                 .expect("a count")
     );
     assert!(report["lifetime_days"].is_null() && report["failed"].is_null());
-    // 49.5 mW while the one die works, which is all the time.
+    // The only die works all the time, at 49.5 mW.
     let joules = report["energy"]["total_j"]
         .as_f64()
         .expect("its power is known");
@@ -99,7 +99,7 @@ fn a_flash_device_is_replayed_as_theory_says() {
 }
 
 #[test]
-fn flash_devices_that_cannot_be() {
+fn impossible_flash_devices_are_refused() {
     let ebbpool = Ebbpool::in_scratch();
     let zipf = "zipf:pages=3000,refs=600";
     for (device, words) in [
@@ -126,7 +126,7 @@ fn flash_devices_that_cannot_be() {
 }
 
 #[test]
-fn devices_that_cannot_be_told_of() {
+fn unknown_devices_are_refused() {
     let ebbpool = Ebbpool::in_scratch();
     ebbpool.refused(&["devices", "flsh-136"], 2, &["did you mean 'flash-136'"]);
     ebbpool.refused(

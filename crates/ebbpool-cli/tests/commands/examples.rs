@@ -1,4 +1,4 @@
-//! Commands out of texts, run as their readers would run them.
+//! Finds the commands in documents and help texts, and runs them as a reader would.
 #![cfg(unix)]
 
 use std::fs;
@@ -7,14 +7,14 @@ use std::process::Command;
 
 use crate::harness::{Ebbpool, ROOT, SAMPLES, errors};
 
-/// A command and where it stands, such as `README.md:17`.
-pub struct Told {
-    pub place: String,
+/// A command of a text and its position, such as `README.md:17`.
+pub struct ExampleCommand {
+    pub position: String,
     pub line: String,
 }
 
-/// Makes the files that the texts take for granted: small traces and databases under the names used
-/// there, and the samples.
+/// Creates the files that the texts assume: small traces and databases with the names of the texts, and
+/// the samples.
 pub fn prepare(ebbpool: &Ebbpool) {
     let own = "zipf:pages=2000,refs=120000,write=0.3";
     for name in [
@@ -62,13 +62,12 @@ pub fn prepare(ebbpool: &Ebbpool) {
         .expect("a link to the samples");
 }
 
-/// Runs a command where [`prepare`] has made its files; a failure says where it stands.
+/// Runs a command in the directory that [`prepare`] has filled. A failure names the position.
 ///
-/// So that a test does not take minutes, a `compare` that says nothing of `--frames` is run with
-/// `--frames 3%`, and one that says nothing of `--asymmetry` or `--device` with
-/// `--asymmetry 32`. Files in `/tmp/` are put into the directory.
-pub fn run(told: &Told, ebbpool: &Ebbpool) -> Result<(), String> {
-    let line = cut_down(&told.line);
+/// To keep the test short, a `compare` without `--frames` runs with `--frames 3%`, and one without
+/// `--asymmetry` and `--device` runs with `--asymmetry 32`. Files in `/tmp/` are created in the directory.
+pub fn run(command: &ExampleCommand, ebbpool: &Ebbpool) -> Result<(), String> {
+    let line = cut_down(&command.line);
     let binary = Path::new(env!("CARGO_BIN_EXE_ebbpool"));
     let mut path = binary.parent().expect("a directory").as_os_str().to_owned();
     path.push(":");
@@ -86,7 +85,7 @@ pub fn run(told: &Told, ebbpool: &Ebbpool) -> Result<(), String> {
     }
     Err(format!(
         "{}: `{line}` failed ({}): {}",
-        told.place,
+        command.position,
         output.status,
         errors(&output).trim()
     ))
@@ -114,7 +113,7 @@ pub fn document(name: &str) -> String {
     fs::read_to_string(Path::new(ROOT).join(name)).expect("the document")
 }
 
-/// The files that a Markdown file shows: blocks marked as ```text NAME, with their names.
+/// The files that a Markdown file contains: blocks marked as ```text NAME, with their names.
 pub fn files_of_markdown(text: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut lines = text.lines();
@@ -130,8 +129,8 @@ pub fn files_of_markdown(text: &str) -> Vec<(String, String)> {
 
 /// The command lines in the fenced blocks of a Markdown file: those that begin with `ebbpool`,
 /// `cargo run --release --`, `printf` or `cp`, in blocks marked as nothing, `sh`, `bash` or `console`.
-pub fn of_markdown(name: &str, text: &str) -> Vec<Told> {
-    let mut found: Vec<Told> = Vec::new();
+pub fn of_markdown(name: &str, text: &str) -> Vec<ExampleCommand> {
+    let mut found: Vec<ExampleCommand> = Vec::new();
     let mut fence: Option<bool> = None;
     let mut continued = false;
     for (number, line) in (1..).zip(text.lines()) {
@@ -153,13 +152,13 @@ pub fn of_markdown(name: &str, text: &str) -> Vec<Told> {
             None => (line, false),
         };
         if continued {
-            if let Some(told) = found.last_mut() {
-                told.line.push_str(part);
+            if let Some(last) = found.last_mut() {
+                last.line.push_str(part);
             }
             continued = goes_on;
         } else if let Some(line) = command(part) {
-            found.push(Told {
-                place: format!("{name}:{number}"),
+            found.push(ExampleCommand {
+                position: format!("{name}:{number}"),
                 line,
             });
             continued = goes_on;
@@ -168,25 +167,25 @@ pub fn of_markdown(name: &str, text: &str) -> Vec<Told> {
     found
 }
 
-/// The line as a call of `ebbpool`, if it is one; or as it is, if it makes a file for one.
+/// The line as a call of `ebbpool`; a line that creates a file for one is unchanged. `None` for other lines.
 fn command(line: &str) -> Option<String> {
     if let Some(rest) = line.strip_prefix("cargo run --release --") {
         return Some(format!("ebbpool{rest}"));
     }
-    let known = ["ebbpool", "printf", "cp"];
+    let programs = ["ebbpool", "printf", "cp"];
     let first = line.split(' ').next().unwrap_or(line);
-    known.contains(&first).then(|| line.into())
+    programs.contains(&first).then(|| line.into())
 }
 
 /// The example lines of a help text, without the remark behind two spaces.
-pub fn of_help(command: &str, help: &str) -> Vec<Told> {
+pub fn of_help(command: &str, help: &str) -> Vec<ExampleCommand> {
     let after = help.split("Example").nth(1).unwrap_or("");
     after
         .lines()
         .filter_map(|line| line.strip_prefix("  "))
         .filter(|line| line.starts_with("ebbpool"))
-        .map(|line| Told {
-            place: format!("ebbpool {command}--help"),
+        .map(|line| ExampleCommand {
+            position: format!("ebbpool {command}--help"),
             line: line.split("  ").next().unwrap_or(line).into(),
         })
         .collect()

@@ -1,4 +1,4 @@
-//! What the tests of the command share: where it runs, and what they assert of how it ended.
+//! The harness of the command's tests: it runs the command in a directory and checks how it ended.
 
 use std::fs;
 use std::io::Write;
@@ -10,29 +10,29 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The repository.
+/// The root of the repository.
 pub const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// Where the recorded traces are in the repository.
+/// The directory of the recorded traces in the repository.
 pub const SAMPLES: &str = "crates/ebbpool-trace/traces";
 
-/// FD-Buffer, table 2, with the two references before it as warm-up.
+/// The references of FD-Buffer's table 2, after two references as warm-up.
 pub const TABLE_2: &str =
     "# FD-Buffer, table 2\nR 25\nR 24\nW 1\nW 2\nR 3\nR 4\nR 3\nR 4\nR 3\nW 2\nR 1\n";
 
-/// A device that a short trace wears.
+/// A device that even a short trace wears out in part.
 pub const SMALL_FLASH: &str = "flash:slc-mt29f4g08aaa,blocks=64,page_size=2048,precondition=steady";
 
-/// The command in a directory, with a place for the results that it stores.
+/// The command, with the directory in which it runs and the directory of its stored results.
 pub struct Ebbpool {
     directory: PathBuf,
     results: PathBuf,
-    /// The directories that go when the test ends.
+    /// The temporary directories, removed when the test ends.
     _own: Vec<TempDir>,
 }
 
 impl Ebbpool {
-    /// In the repository, for a test that has no files of its own. All tests share the stored results.
+    /// Runs in the repository, for tests without files. These tests share their stored results.
     pub fn in_repository() -> Self {
         Ebbpool {
             directory: ROOT.into(),
@@ -41,7 +41,7 @@ impl Ebbpool {
         }
     }
 
-    /// In a directory of the test's own.
+    /// Runs in a temporary directory.
     pub fn in_scratch() -> Self {
         let own = scratch();
         Ebbpool {
@@ -51,7 +51,7 @@ impl Ebbpool {
         }
     }
 
-    /// In a directory of the test's own, without results from before.
+    /// Runs in a temporary directory, without stored results.
     pub fn with_no_results() -> Self {
         let mut ebbpool = Ebbpool::in_scratch();
         let own = scratch();
@@ -60,7 +60,7 @@ impl Ebbpool {
         ebbpool
     }
 
-    /// The same in the same directory, with other stored results.
+    /// Runs in the same directory, with another directory for stored results.
     pub fn storing_in(&self, results: PathBuf) -> Self {
         Ebbpool {
             directory: self.directory.clone(),
@@ -73,7 +73,7 @@ impl Ebbpool {
         &self.directory
     }
 
-    /// Where results are stored.
+    /// The directory of stored results.
     pub fn results(&self) -> &Path {
         &self.results
     }
@@ -82,13 +82,13 @@ impl Ebbpool {
         self.directory.join(name)
     }
 
-    /// The same as text, for an argument.
+    /// The path as a text, for an argument.
     pub fn named(&self, name: &str) -> String {
         let path = self.path(name);
         path.to_str().expect("a path in UTF-8").into()
     }
 
-    /// Writes a file; its path is the answer.
+    /// Writes a file and returns its path.
     pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
         fs::write(self.path(name), content).expect("a file is written");
         self.named(name)
@@ -110,7 +110,7 @@ impl Ebbpool {
         names
     }
 
-    /// The command with its output in pipes, not started yet.
+    /// The command with its output in pipes, before its start.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ebbpool"));
         command
@@ -123,7 +123,7 @@ impl Ebbpool {
         command
     }
 
-    /// Starts the command with its standard input in a pipe too.
+    /// Starts the command with its standard input also in a pipe.
     pub fn started(&self, args: &[&str]) -> Child {
         let mut command = self.command(args);
         command
@@ -136,12 +136,12 @@ impl Ebbpool {
         self.command(args).output().expect("ebbpool starts")
     }
 
-    /// Runs it with this on its standard input.
+    /// Runs the command with this standard input.
     pub fn fed(&self, args: &[&str], input: &[u8]) -> Output {
         let mut child = self.started(args);
         let mut stdin = child.stdin.take().expect("a pipe");
         let input = input.to_vec();
-        // A command that refuses its input may end before it has read all of it.
+        // A command that rejects its input may end before it has read everything.
         let feeder = thread::spawn(move || drop(stdin.write_all(&input)));
         let output = child.wait_with_output().expect("an end");
         feeder.join().expect("no panic");
@@ -154,13 +154,13 @@ impl Ebbpool {
         String::from_utf8(output.stdout).expect("text")
     }
 
-    /// What it prints with `--format json`.
+    /// The output of the command with `--format json`.
     pub fn json(&self, args: &[&str]) -> Value {
         let text = self.stdout(&[args, &["--format", "json"]].concat());
         serde_json::from_str(&text).expect("JSON")
     }
 
-    /// The same where that is an array.
+    /// The output of the command with `--format json` as an array.
     pub fn rows(&self, args: &[&str]) -> Vec<Value> {
         match self.json(args) {
             Value::Array(rows) => rows,
@@ -168,13 +168,13 @@ impl Ebbpool {
         }
     }
 
-    /// It fails with this exit code and one error that holds all of the words.
+    /// Asserts that the command fails with this exit code and one error that contains all words.
     pub fn refused(&self, args: &[&str], code: i32, words: &[&str]) {
         failed(&self.run(args), code, words);
     }
 }
 
-/// A directory that is no memory file system, which knows no direct I/O.
+/// A directory outside memory file systems, which have no direct I/O.
 fn scratch() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
 }
@@ -194,7 +194,7 @@ pub fn sample(name: &str) -> String {
     format!("{ROOT}/{SAMPLES}/{name}.parquet")
 }
 
-/// What it said on standard error.
+/// The text on standard error.
 pub fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -205,7 +205,7 @@ pub fn succeeded(output: Output) -> Vec<u8> {
     output.stdout
 }
 
-/// It has failed with this exit code and one error that holds all of the words.
+/// Asserts that the command failed with this exit code and one error that contains all words.
 pub fn failed(output: &Output, code: i32, words: &[&str]) {
     let message = errors(output);
     assert_eq!(output.status.code(), Some(code), "{message}");
@@ -217,14 +217,14 @@ pub fn failed(output: &Output, code: i32, words: &[&str]) {
     }
 }
 
-/// The whole number that JSON has there.
+/// The whole number of a JSON value.
 pub fn number(value: &Value) -> u64 {
     value
         .as_u64()
-        .unwrap_or_else(|| panic!("{value} is no whole number"))
+        .unwrap_or_else(|| panic!("{value} is not a whole number"))
 }
 
-/// Waits for what another process does; fails where that takes longer than on any machine.
+/// Waits for a condition that another process brings about; fails after a time that is enough on any machine.
 pub fn wait_until(what: &str, condition: impl Fn() -> bool) {
     let end = Instant::now() + Duration::from_secs(120);
     while !condition() {
@@ -233,7 +233,7 @@ pub fn wait_until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Ends a command as Ctrl-C does.
+/// Interrupts a command as Ctrl-C does, and waits for its end.
 #[cfg(unix)]
 pub fn interrupted(child: Child) -> Output {
     let killed = Command::new("kill")

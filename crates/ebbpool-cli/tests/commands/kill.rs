@@ -1,7 +1,7 @@
-//! Processes that are killed while they put records: what they said `ok` to is there, and what is there
-//! are the first so many lines that they were given.
+//! Kills processes while they put records. Every record that a process acknowledged with `ok` must survive,
+//! and the surviving records must be a prefix of the input lines.
 //!
-//! `EBBPOOL_KILLS=500` is how many there are to be, `EBBPOOL_KILL_SEED=n` what decides what is put and when.
+//! `EBBPOOL_KILLS=500` sets the number of kills, `EBBPOOL_KILL_SEED=n` the seed of the records and times.
 
 #![cfg(unix)]
 
@@ -20,16 +20,16 @@ fn number(name: &str, otherwise: u64) -> u64 {
     match std::env::var(name) {
         Ok(value) => value
             .parse()
-            .unwrap_or_else(|_| panic!("{name}={value} is no number")),
+            .unwrap_or_else(|_| panic!("{name}={value} is not a number")),
         Err(_) => otherwise,
     }
 }
 
-/// What a process is given: more lines than it lives for.
+/// The input of a process: more lines than it can read before it is killed.
 fn lines(random: &mut fastrand::Rng) -> Vec<(Vec<u8>, Vec<u8>)> {
     let line = |_| {
         let key = format!("key {}", random.u32(..700)).into_bytes();
-        // Some are longer than a page.
+        // Some values are longer than a page.
         let length = match random.u32(..10) {
             0 => random.usize(..9000),
             _ => random.usize(..200),
@@ -40,8 +40,12 @@ fn lines(random: &mut fastrand::Rng) -> Vec<(Vec<u8>, Vec<u8>)> {
     (0..50_000).map(line).collect()
 }
 
-/// Puts lines until it is killed; answers to how many it said `ok`.
-fn killed(ebbpool: &Ebbpool, lines: &[(Vec<u8>, Vec<u8>)], random: &mut fastrand::Rng) -> usize {
+/// Runs a process that puts lines, and kills it. Returns the number of lines that it acknowledged.
+fn put_and_kill(
+    ebbpool: &Ebbpool,
+    lines: &[(Vec<u8>, Vec<u8>)],
+    random: &mut fastrand::Rng,
+) -> usize {
     let durability = if random.bool() { "synced" } else { "buffered" };
     let put = ["db", "put", "k.db", "--frames", "24"];
     let mut child = ebbpool
@@ -52,7 +56,7 @@ fn killed(ebbpool: &Ebbpool, lines: &[(Vec<u8>, Vec<u8>)], random: &mut fastrand
         .expect("ebbpool starts");
     let mut stdin = child.stdin.take().expect("a pipe");
     let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
-    // Otherwise it is killed while it opens the database and recovers, or soon after.
+    // With no `ok` to wait for, the process dies while it opens and recovers the database, or soon after.
     let oks = if random.bool() {
         random.usize(1..60)
     } else {
@@ -68,13 +72,13 @@ fn killed(ebbpool: &Ebbpool, lines: &[(Vec<u8>, Vec<u8>)], random: &mut fastrand
                 }
             }
         });
-        let mut said = stdout.split(b'\n').map_while(Result::ok);
-        let first: Vec<Vec<u8>> = said.by_ref().take(oks).collect();
+        let mut output = stdout.split(b'\n').map_while(Result::ok);
+        let first: Vec<Vec<u8>> = output.by_ref().take(oks).collect();
         std::thread::sleep(after);
         child.kill().expect("it runs");
         child.wait().expect("an end");
-        // A line that was cut off was not said.
-        let oks = first.into_iter().chain(said).zip(lines);
+        // An incomplete line is not an acknowledgement.
+        let oks = first.into_iter().chain(output).zip(lines);
         oks.take_while(|(ok, (key, _))| *ok == [b"ok ", &key[..]].concat())
             .count()
     })
@@ -94,7 +98,7 @@ fn found(ebbpool: &Ebbpool) -> Result<Records, String> {
 }
 
 #[test]
-fn what_was_ok_survives_every_kill_and_lines_are_there_in_order() {
+fn acknowledged_lines_survive_every_kill_and_form_a_prefix() {
     let kills = number("EBBPOOL_KILLS", KILLS);
     let seed = number("EBBPOOL_KILL_SEED", 1);
     let mut random = fastrand::Rng::with_seed(seed);
@@ -103,32 +107,32 @@ fn what_was_ok_survives_every_kill_and_lines_are_there_in_order() {
     let mut all = 0;
     for kill in 0..kills {
         let lines = lines(&mut random);
-        let oks = killed(&ebbpool, &lines, &mut random);
+        let oks = put_and_kill(&ebbpool, &lines, &mut random);
         all += oks;
         let found = match found(&ebbpool) {
             Ok(found) => found,
-            // It was killed before it had made one.
+            // The process died before it had created a database.
             Err(_) if oks == 0 && records.is_empty() => continue,
-            Err(told) => panic!("kill {kill} of seed {seed}: {told}"),
+            Err(error) => panic!("kill {kill} of seed {seed}: {error}"),
         };
         for (key, value) in &lines[..oks] {
             records.insert(key.clone(), value.clone());
         }
-        // What it had done and not yet said may be there too.
+        // Lines that the process committed and had not yet acknowledged may have survived too.
         let mut more = lines[oks..].iter();
         while records != found {
             let (key, value) = more
                 .next()
-                .unwrap_or_else(|| panic!("kill {kill} of seed {seed}: after {oks} oks there are not the first so many lines"));
+                .unwrap_or_else(|| panic!("kill {kill} of seed {seed}: after {oks} oks the records are not a prefix of the lines"));
             records.insert(key.clone(), value.clone());
         }
         let checked = ebbpool.run(&["db", "check", "k.db"]);
-        let told = String::from_utf8_lossy(&checked.stdout).into_owned();
+        let findings = String::from_utf8_lossy(&checked.stdout).into_owned();
         assert!(
             checked.status.success(),
-            "kill {kill} of seed {seed}: {told}"
+            "kill {kill} of seed {seed}: {findings}"
         );
     }
     println!("{kills} kills, {all} oks");
-    assert!(all as u64 > kills, "nearly nothing was put: {all}");
+    assert!(all as u64 > kills, "too few lines were put: {all}");
 }

@@ -1,5 +1,5 @@
-//! The command as its users meet it: results, errors of one line, exit codes, files left alone. A module for
-//! each command, in one program, since each test program takes long to link.
+//! Tests of the command from the outside: results, one-line errors, exit codes, and files that it must not
+//! change. All modules are in one program, because linking a test program takes long.
 
 mod bound;
 mod cache;

@@ -1,4 +1,4 @@
-//! `ebbpool device measure` as its users meet it.
+//! Tests of `ebbpool device measure`.
 #![cfg(unix)]
 
 use std::fs;
@@ -12,7 +12,7 @@ fn measure<'a>(args: &[&'a str]) -> Vec<&'a str> {
     [&["device", "measure"], args].concat()
 }
 
-/// Wrong usage, and what it says.
+/// The message of a call that is refused.
 fn refusal(ebbpool: &Ebbpool, args: &[&str]) -> String {
     let output = ebbpool.run(&measure(args));
     assert_eq!(output.status.code(), Some(2), "{args:?}: {output:?}");
@@ -23,16 +23,16 @@ fn refusal(ebbpool: &Ebbpool, args: &[&str]) -> String {
 const FAST: [&str; 4] = ["--size", "4MiB", "--seconds", "0.005"];
 
 #[test]
-fn a_file_is_made_measured_and_removed() {
+fn a_temporary_file_is_created_measured_and_removed() {
     let ebbpool = Ebbpool::in_scratch();
     for path in [".", "new.dat"] {
         for engine in ["auto", "threads"] {
             let args = [path, "--format", "json", "--engine", engine];
             let text = ebbpool.stdout(&measure(&[&args[..], &FAST].concat()));
-            let told: Value = serde_json::from_str(&text).expect("JSON");
-            assert_eq!(told["path"], path);
-            assert_eq!(told["bytes"], 4 << 20);
-            let measurements = told["measurements"].as_array().expect("an array");
+            let report: Value = serde_json::from_str(&text).expect("JSON");
+            assert_eq!(report["path"], path);
+            assert_eq!(report["bytes"], 4 << 20);
+            let measurements = report["measurements"].as_array().expect("an array");
             assert_eq!(measurements.len(), 36);
             for one in measurements {
                 assert!(one["pages"].as_u64() > Some(0), "{one}");
@@ -40,18 +40,18 @@ fn a_file_is_made_measured_and_removed() {
                 let alone = one["batch"] == 1;
                 assert_eq!(one["p99_us"].is_number(), alone, "{one}");
             }
-            let number = |key: &str| told[key].as_f64().expect(key);
+            let number = |key: &str| report[key].as_f64().expect(key);
             let alpha = number("write_us") / number("read_us");
             assert!((number("alpha") / alpha - 1.0).abs() < 1e-9);
             let depths: Vec<Value> = [1, 2, 4, 8, 16, 32].map(Value::from).into();
-            assert!(depths.contains(&told["k_r"]) && depths.contains(&told["k_w"]));
+            assert!(depths.contains(&report["k_r"]) && depths.contains(&report["k_w"]));
             assert_eq!(ebbpool.names(), [""; 0]);
         }
     }
 }
 
 #[test]
-fn the_table_says_what_was_found_out() {
+fn the_table_shows_the_measurements() {
     let ebbpool = Ebbpool::in_scratch();
     let text = ebbpool.stdout(&measure(&[&["."][..], &FAST].concat()));
     assert!(text.contains("sequential writes"), "{text}");
@@ -62,15 +62,15 @@ fn the_table_says_what_was_found_out() {
 }
 
 #[test]
-fn a_profile_is_read_by_the_lab() {
+fn the_lab_reads_a_written_profile() {
     let ebbpool = Ebbpool::in_scratch();
     let profile = ebbpool.path("My SSD.toml");
     let args = [".", "--profile", "My SSD.toml", "--format", "json"];
     let text = ebbpool.stdout(&measure(&[&args[..], &FAST].concat()));
-    let told: Value = serde_json::from_str(&text).expect("JSON");
+    let report: Value = serde_json::from_str(&text).expect("JSON");
     let read = DeviceProfile::from_file(&profile).expect("a profile");
     assert_eq!(read.name, "my-ssd");
-    let alpha = told["alpha"].as_f64().expect("a number");
+    let alpha = report["alpha"].as_f64().expect("a number");
     assert!((read.policy_asymmetry().ratio() / alpha - 1.0).abs() < 2e-3);
     let run = ["run", "zipf:pages=100,refs=1000", "--policy", "lru"];
     let on_profile = ["--frames", "10", "--device", "./My SSD.toml"];
@@ -78,7 +78,7 @@ fn a_profile_is_read_by_the_lab() {
 }
 
 #[test]
-fn what_exists_is_not_written_to_unless_told() {
+fn existing_files_are_written_only_with_permission() {
     let ebbpool = Ebbpool::in_scratch();
     let content = vec![7; 1 << 20];
     fs::write(ebbpool.path("mine"), &content).expect("a file");
@@ -94,10 +94,10 @@ fn what_exists_is_not_written_to_unless_told() {
         "--format",
         "json",
     ];
-    let told: Value = serde_json::from_str(&ebbpool.stdout(&measure(&args))).expect("JSON");
-    assert_eq!(told["bytes"], 1 << 20);
-    assert!(told["write_us"].is_null() && told["k_w"].is_null());
-    assert!(told["read_us"].is_number() && told["k_r"].is_number());
+    let report: Value = serde_json::from_str(&ebbpool.stdout(&measure(&args))).expect("JSON");
+    assert_eq!(report["bytes"], 1 << 20);
+    assert!(report["write_us"].is_null() && report["k_w"].is_null());
+    assert!(report["read_us"].is_number() && report["k_r"].is_number());
     assert!(same());
     let text = ebbpool.stdout(&measure(&["mine", "--read-only", "--seconds", "0.005"]));
     assert!(!text.contains("write"), "{text}");
@@ -111,7 +111,7 @@ fn what_exists_is_not_written_to_unless_told() {
 }
 
 #[test]
-fn only_what_the_size_says_is_measured() {
+fn only_the_given_size_is_measured() {
     let ebbpool = Ebbpool::in_scratch();
     let file = ebbpool.path("mine");
     fs::write(&file, vec![7; 1 << 20]).expect("a file");
@@ -123,7 +123,7 @@ fn only_what_the_size_says_is_measured() {
 }
 
 #[test]
-fn wrong_usage_is_told_with_a_remedy() {
+fn errors_in_the_arguments_name_a_remedy() {
     let ebbpool = Ebbpool::in_scratch();
     fs::write(ebbpool.path("short"), [1; 100]).expect("a file");
     for (args, said) in [

@@ -1,4 +1,4 @@
-//! `ebbpool policies`, and what policies may ask of the device at hand.
+//! Tests of `ebbpool policies`, and of policies that need information from the device.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::harness::{Ebbpool, ROOT};
 
 const FLASH: &str = "flash:slc-mt29f4g08aaa,blocks=64,pages_per_block=16,rho=0.8,precondition=full";
 
-/// A run of a policy, whose name follows.
+/// The arguments of a run, up to the name of the policy.
 const RUN: [&str; 5] = [
     "run",
     "zipf:pages=700,refs=3000,write=0.5",
@@ -17,7 +17,7 @@ const RUN: [&str; 5] = [
     "--policy",
 ];
 
-/// The policies that are compared, in order.
+/// The compared policies, in order.
 fn compared(ebbpool: &Ebbpool, args: &[&str]) -> Vec<String> {
     let compare = ["compare", RUN[1], "--no-cache", "--frames", "30"];
     let results = ebbpool.rows(&[&compare[..], args].concat());
@@ -39,7 +39,7 @@ fn the_page_on_policies_is_current() {
 }
 
 #[test]
-fn a_policy_is_explained_as_it_is_named() {
+fn a_policy_is_explained_with_its_parameters() {
     let ebbpool = Ebbpool::in_repository();
     for entry in ebbpool_policy::registry::entries() {
         let text = ebbpool.stdout(&["policies", entry.name]);
@@ -71,11 +71,11 @@ fn a_policy_is_explained_as_it_is_named() {
 fn erase_counts_need_a_simulated_device() {
     let ebbpool = Ebbpool::in_repository();
     for policy in ["cflru-e", "dl-cflru-e"] {
-        let asked = [&RUN[..], &[policy]].concat();
-        ebbpool.refused(&asked, 2, &[policy, "plain asymmetry", "--device flash:"]);
-        let on_profile = [&asked[..], &["--device", "nvme-dc-generic"]].concat();
+        let args = [&RUN[..], &[policy]].concat();
+        ebbpool.refused(&args, 2, &[policy, "plain asymmetry", "--device flash:"]);
+        let on_profile = [&args[..], &["--device", "nvme-dc-generic"]].concat();
         ebbpool.refused(&on_profile, 2, &[policy]);
-        let on_flash = [&asked[..], &["--device", FLASH]].concat();
+        let on_flash = [&args[..], &["--device", FLASH]].concat();
         let result = ebbpool.json(&on_flash);
         assert_eq!(result["policy"], policy);
         assert!(result["writes"].as_u64() > Some(0));
@@ -83,7 +83,7 @@ fn erase_counts_need_a_simulated_device() {
 }
 
 #[test]
-fn all_are_those_that_the_device_supports() {
+fn all_stands_for_the_policies_that_the_device_supports() {
     let ebbpool = Ebbpool::in_repository();
     let plain = compared(&ebbpool, &["--policies", "all", "--asymmetry", "8"]);
     let flash = compared(&ebbpool, &["--policies", "all", "--device", FLASH]);
@@ -96,7 +96,7 @@ fn all_are_those_that_the_device_supports() {
 }
 
 #[test]
-fn the_default_are_the_policies_of_the_papers() {
+fn the_default_policies_are_those_of_the_papers() {
     let ebbpool = Ebbpool::in_repository();
     let names = compared(&ebbpool, &["--asymmetry", "8"]);
     let expected =
@@ -105,7 +105,7 @@ fn the_default_are_the_policies_of_the_papers() {
 }
 
 #[test]
-fn clusters_of_the_size_of_an_erase_block() {
+fn clusters_can_have_the_size_of_an_erase_block() {
     let ebbpool = Ebbpool::in_repository();
     let auto = ebbpool.json(&[&RUN[..], &["lru:cluster=auto", "--device", FLASH]].concat());
     assert_eq!(auto["policy"], "lru:cluster=16");
@@ -116,7 +116,7 @@ fn clusters_of_the_size_of_an_erase_block() {
 }
 
 #[test]
-fn padding_is_counted_apart() {
+fn padding_is_counted_separately() {
     let ebbpool = Ebbpool::in_repository();
     let padded = ebbpool.json(&[&RUN[..], &["bplru:block=16,padding=true"]].concat());
     let plain = ebbpool.json(&[&RUN[..], &["bplru:block=16"]].concat());

@@ -1,4 +1,4 @@
-//! `ebbpool replay` as its users meet it: the counts of `run`, on real files that it does not lose.
+//! Tests of `ebbpool replay`: it has the counts of `run`, and it does not destroy foreign files.
 #![cfg(unix)]
 
 use std::fs;
@@ -52,7 +52,7 @@ const COUNTED: [&str; 18] = [
     "device",
 ];
 
-/// Runs both with the same arguments; counts and events must be the same.
+/// Runs `run` and `replay` with the same arguments, and compares their counts and events.
 fn same_as_run(ebbpool: &Ebbpool, shared: &[&str], place: &[&str]) -> Value {
     let run = [&["run", TRACE], shared, &["--events", "run.txt"]].concat();
     let replay = [
@@ -74,7 +74,7 @@ fn same_as_run(ebbpool: &Ebbpool, shared: &[&str], place: &[&str]) -> Value {
 }
 
 #[test]
-fn one_thread_on_a_real_file_counts_what_run_counts() {
+fn one_thread_on_a_real_file_has_the_counts_of_run() {
     let ebbpool = Ebbpool::in_scratch();
     let policies = [
         "lru",
@@ -94,18 +94,21 @@ fn one_thread_on_a_real_file_counts_what_run_counts() {
                 _ => ["--warmup", "0", "--at-end", "free"],
             };
             let place = ["--file", "pages", "--create", "--io", io];
-            let told = same_as_run(&ebbpool, &[&shared[..], &ending].concat(), &place);
-            assert_eq!(told["page_size"], 4096);
+            let result = same_as_run(&ebbpool, &[&shared[..], &ending].concat(), &place);
+            assert_eq!(result["page_size"], 4096);
             assert_eq!(
-                told["bytes_written"],
-                told["writes"].as_u64().expect("writes") * 4096
+                result["bytes_written"],
+                result["writes"].as_u64().expect("writes") * 4096
             );
             assert!(
-                told["verified_pages"].as_u64().expect("some") > 100,
-                "{told}"
+                result["verified_pages"].as_u64().expect("some") > 100,
+                "{result}"
             );
-            assert!(told["read_us"].as_f64().expect("a time") > 0.0, "{told}");
-            let storage = told["storage"].as_str().expect("a description");
+            assert!(
+                result["read_us"].as_f64().expect("a time") > 0.0,
+                "{result}"
+            );
+            let storage = result["storage"].as_str().expect("a description");
             let engine = if io == "uring" { "io_uring" } else { "threads" };
             assert!(storage.contains(engine), "{storage}");
         }
@@ -115,20 +118,20 @@ fn one_thread_on_a_real_file_counts_what_run_counts() {
 }
 
 #[test]
-fn every_other_way_counts_the_same() {
+fn other_storages_and_sizes_have_the_same_counts() {
     let ebbpool = Ebbpool::in_scratch();
     let policy = ["--policy", "cflru", "--frames", "0.6%", "--asymmetry", "32"];
     same_as_run(&ebbpool, &policy, &["--memory"]);
     let small = ["--file", "small", "--create", "--buffered"];
     let sized = [&policy[..], &["--page-size", "512", "--cluster-size", "4"]].concat();
-    let told = same_as_run(&ebbpool, &sized, &small);
-    assert_eq!(told["page_size"], 512);
-    let storage = told["storage"].as_str().expect("a description");
+    let result = same_as_run(&ebbpool, &sized, &small);
+    assert_eq!(result["page_size"], 512);
+    let storage = result["storage"].as_str().expect("a description");
     assert!(storage.contains("buffered"), "{storage}");
 }
 
 #[test]
-fn a_flush_at_the_end_is_counted_and_otherwise_is_not() {
+fn dirty_pages_at_the_end_are_counted_only_with_flush() {
     let ebbpool = Ebbpool::in_scratch();
     let place = [
         "--memory",
@@ -142,7 +145,7 @@ fn a_flush_at_the_end_is_counted_and_otherwise_is_not() {
     let free = ebbpool.json(&[&["replay", TRACE], &place[..]].concat());
     let flush = [&["replay", TRACE, "--at-end", "flush"], &place[..]].concat();
     let flush = ebbpool.json(&flush);
-    let count = |told: &Value, name: &str| told[name].as_u64().expect("a count");
+    let count = |result: &Value, name: &str| result[name].as_u64().expect("a count");
     let left = count(&free, "dirty_left");
     assert!(left > 50, "{left}");
     assert_eq!(count(&flush, "dirty_left"), 0);
@@ -152,7 +155,7 @@ fn a_flush_at_the_end_is_counted_and_otherwise_is_not() {
 }
 
 #[test]
-fn what_is_recorded_is_what_was_replayed() {
+fn the_recorded_trace_equals_the_replayed_one() {
     let ebbpool = Ebbpool::in_scratch();
     let place = [
         "--memory",
@@ -202,9 +205,9 @@ fn what_is_recorded_is_what_was_replayed() {
         assert_eq!(lab[name], first[name], "{name}");
     }
     let threads = [&["replay", TRACE, "--threads", "3"], &place[..], &record].concat();
-    let told = ebbpool.json(&threads);
+    let result = ebbpool.json(&threads);
     let again = ebbpool.json(&["trace", "info", "as-fixed.parquet"]);
-    assert_eq!(again["references"], told["references"]);
+    assert_eq!(again["references"], result["references"]);
     let of_trace: Value = serde_json::from_str(&of_trace).expect("JSON");
     for name in ["references", "writes", "distinct_pages"] {
         assert_eq!(again[name], of_trace[name], "{name}");
@@ -212,7 +215,7 @@ fn what_is_recorded_is_what_was_replayed() {
 }
 
 #[test]
-fn files_of_others_are_left_alone() {
+fn foreign_files_are_not_changed() {
     let ebbpool = Ebbpool::in_scratch();
     let foreign = vec![7u8; 3_000_000];
     fs::write(ebbpool.path("foreign"), &foreign).expect("a file");
@@ -224,7 +227,11 @@ fn files_of_others_are_left_alone() {
         .concat()
     };
     let on = |name: &'static str| replay(&["--file", name]);
-    ebbpool.refused(&on("missing"), 2, &["missing", "is not there", "--create"]);
+    ebbpool.refused(
+        &on("missing"),
+        2,
+        &["missing", "does not exist", "--create"],
+    );
     assert!(!ebbpool.path("missing").exists());
     ebbpool.refused(
         &on("foreign"),
@@ -241,7 +248,7 @@ fn files_of_others_are_left_alone() {
     let device = replay(&["--file", "/dev/null", "--overwrite"]);
     ebbpool.refused(&device, 2, &["error: /dev/null: is neither a file"]);
 
-    // Too short a file and other page sizes are told, and the file is made anew if that is asked for.
+    // A file that is too short or has another page size is refused, or overwritten with `--create`.
     let short = [
         "replay",
         "uniform:pages=64,refs=500",
@@ -259,39 +266,39 @@ fn files_of_others_are_left_alone() {
     ebbpool.refused(&other, 2, &["4096 bytes", "8192"]);
     assert!(fs::read(ebbpool.path("short")).expect("bytes") == before);
     ebbpool.stdout(&[&other[..], &["--create"]].concat());
-    let anew = fs::read(ebbpool.path("short")).expect("bytes");
-    assert_eq!(anew.len(), 64 * 8192);
+    let overwritten = fs::read(ebbpool.path("short")).expect("bytes");
+    assert_eq!(overwritten.len(), 64 * 8192);
 
-    // Pages of a pool that are not a replay's are somebody's too.
+    // A file of a pool that does not belong to a replay is foreign too.
     let mut pool_of_others = before.clone();
     pool_of_others[32..40].fill(b'x');
     fs::write(ebbpool.path("others"), &pool_of_others).expect("a file");
     ebbpool.refused(&on("others"), 2, &["not a file of ebbpool replay"]);
 
-    // One that is damaged is not replayed on.
+    // A damaged file is refused.
     let mut damaged = before;
     let last = damaged.len() - 1;
     damaged[last] ^= 1;
     fs::write(ebbpool.path("damaged"), &damaged).expect("a file");
     let again = [&short[..], &["--file", "damaged"]].concat();
-    ebbpool.refused(&again, 2, &["no whole file", "checksum"]);
+    ebbpool.refused(&again, 2, &["an incomplete file", "checksum"]);
 
-    let anew = replay(&["--file", "foreign", "--overwrite"]);
-    let output = ebbpool.run(&anew);
+    let overwrite = replay(&["--file", "foreign", "--overwrite"]);
+    let output = ebbpool.run(&overwrite);
     let notes = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{notes}");
-    assert!(notes.contains("what was in it is lost"), "{notes}");
+    assert!(notes.contains("its old contents are lost"), "{notes}");
     assert!(on("foreign") == replay(&["--file", "foreign"]));
     ebbpool.stdout(&on("foreign"));
 }
 
 #[test]
-fn wrong_usage_is_told() {
+fn wrong_usage_is_refused() {
     let ebbpool = Ebbpool::in_scratch();
     let on = |more: &[&'static str]| -> Vec<&'static str> {
         [&["replay", TRACE, "--memory", "--frames", "20"], more].concat()
     };
-    ebbpool.refused(&on(&["--policy", "belady"]), 2, &["references to come"]);
+    ebbpool.refused(&on(&["--policy", "belady"]), 2, &["future references"]);
     ebbpool.refused(&on(&["--policies", "lru,belady"]), 2, &["belady"]);
     ebbpool.refused(
         &on(&["--policy", "lru", "--page-size", "3000"]),
@@ -343,33 +350,33 @@ fn several_threads_replay_every_reference() {
         ],
     ] {
         let args = [&["replay", TRACE, "--warmup", "1000"], &place[..], more].concat();
-        let told = ebbpool.json(&args);
-        let count = |name: &str| told[name].as_u64().expect("a count");
+        let result = ebbpool.json(&args);
+        let count = |name: &str| result[name].as_u64().expect("a count");
         let of_trace = ebbpool.json(&["trace", "info", TRACE]);
         let references = of_trace["references"].as_u64().expect("a count");
-        assert_eq!(count("references"), references - 1000, "{told}");
+        assert_eq!(count("references"), references - 1000, "{result}");
         assert_eq!(
             count("hits") + count("misses"),
             count("references"),
-            "{told}"
+            "{result}"
         );
         assert_eq!(
             count("distinct_pages"),
             of_trace["distinct_pages"],
-            "{told}"
+            "{result}"
         );
         assert!(
             count("writes") > 500 && count("cluster_switches") > 300,
-            "{told}"
+            "{result}"
         );
-        assert!(count("verified_pages") > 100, "{told}");
-        assert_eq!(told["threads"], 4);
+        assert!(count("verified_pages") > 100, "{result}");
+        assert_eq!(result["threads"], 4);
         assert!(
-            told["asymmetry"].as_f64().expect("measured") > 0.0,
-            "{told}"
+            result["asymmetry"].as_f64().expect("measured") > 0.0,
+            "{result}"
         );
         let sum = |name: &str| -> u64 {
-            let causes = told[name].as_object().expect("causes").values();
+            let causes = result[name].as_object().expect("causes").values();
             causes.map(|pages| pages.as_u64().expect("a count")).sum()
         };
         assert_eq!(sum("pages_written"), count("writes"));
@@ -393,10 +400,10 @@ fn policies_are_compared_on_the_same_file() {
         "--asymmetry",
         "8",
     ];
-    let told = ebbpool.json(&args);
-    let told = told.as_array().expect("a list");
-    assert_eq!(told.len(), 2);
-    for (told, policy) in told.iter().zip(["lru", "cflru:window=0.5"]) {
+    let results = ebbpool.json(&args);
+    let results = results.as_array().expect("a list");
+    assert_eq!(results.len(), 2);
+    for (result, policy) in results.iter().zip(["lru", "cflru:window=0.5"]) {
         let alone = ebbpool.json(&[
             "run",
             TRACE,
@@ -408,7 +415,7 @@ fn policies_are_compared_on_the_same_file() {
             "8",
         ]);
         for name in ["policy", "reads", "writes", "dirty_left", "cost"] {
-            assert_eq!(told[name], alone[name], "{name} of {policy}");
+            assert_eq!(result[name], alone[name], "{name} of {policy}");
         }
     }
     let table = ebbpool.stdout(&args);
@@ -425,7 +432,7 @@ fn policies_are_compared_on_the_same_file() {
 }
 
 #[test]
-fn an_interrupt_prints_what_was_done_and_leaves_the_file_whole() {
+fn an_interrupted_replay_prints_its_counts_and_leaves_the_file_intact() {
     let ebbpool = Ebbpool::in_scratch();
     let long = "uniform:pages=4000,refs=50000000,write=0.5";
     let replay = [
@@ -446,11 +453,11 @@ fn an_interrupt_prints_what_was_done_and_leaves_the_file_whole() {
     let message = errors(&output);
     assert_eq!(output.status.code(), Some(1), "{message}");
     assert!(message.contains("interrupted after"), "{message}");
-    let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(told["interrupted"], true);
-    let done = number(&told["references"]);
+    let result: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(result["interrupted"], true);
+    let done = number(&result["references"]);
     assert!(done > 1000 && done < 50_000_000, "{done}");
-    assert_eq!(number(&told["hits"]) + number(&told["misses"]), done);
-    assert!(number(&told["verified_pages"]) > 10);
+    assert_eq!(number(&result["hits"]) + number(&result["misses"]), done);
+    assert!(number(&result["verified_pages"]) > 10);
     ebbpool.stdout(&[&replay[..], &short].concat());
 }

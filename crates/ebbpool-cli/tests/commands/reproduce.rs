@@ -1,4 +1,4 @@
-//! `ebbpool reproduce` as its users run it.
+//! Tests of `ebbpool reproduce`.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ fn reproduce<'a>(args: &[&'a str]) -> Vec<&'a str> {
     [&["reproduce"], args].concat()
 }
 
-/// What it prints as JSON.
+/// The JSON output of the command.
 fn experiments(ebbpool: &Ebbpool, args: &[&str]) -> Vec<Value> {
     ebbpool.rows(&reproduce(args))
 }
@@ -29,7 +29,7 @@ fn values(experiment: &Value, policy: &str, metric: &str) -> Vec<f64> {
 }
 
 #[test]
-fn the_list_is_what_the_contract_says() {
+fn the_list_has_the_fields_of_the_contract() {
     let ebbpool = Ebbpool::with_no_results();
     let all = experiments(&ebbpool, &["--list"]);
     let ids: Vec<&str> = all.iter().filter_map(|one| one["id"].as_str()).collect();
@@ -61,7 +61,7 @@ fn the_list_is_what_the_contract_says() {
 }
 
 #[test]
-fn worked_examples_come_out_as_printed() {
+fn worked_examples_have_the_printed_results() {
     let ebbpool = Ebbpool::with_no_results();
     let all = experiments(&ebbpool, &["cikm-table2", "cfdc-fig3"]);
     let table = &all[0];
@@ -103,7 +103,7 @@ fn worked_examples_come_out_as_printed() {
 }
 
 #[test]
-fn a_file_of_ones_own_is_run_and_continued() {
+fn a_users_own_file_is_run_and_continued() {
     let ebbpool = Ebbpool::with_no_results();
     let file = r#"
 id = "mine"
@@ -149,7 +149,7 @@ why = "it knows nothing of costs"
     let args = ["mine.toml", "--policy", "arc,clock", "--jobs", "1"];
     let first = experiments(&ebbpool, &args);
     let experiment = &first[0];
-    // 2 workloads, 2 shares of writes, 3 policies and 2 more.
+    // 2 workloads, 2 shares of writes, 3 policies and 2 additional ones.
     assert_eq!(experiment["points"].as_array().map(Vec::len), Some(20));
     assert_eq!(values(experiment, "arc", "cost").len(), 4);
     assert_eq!(experiment["claims"][0]["verdict"], "does-not");
@@ -164,12 +164,12 @@ why = "it knows nothing of costs"
         assert!(out.join(name).exists(), "{name}");
     }
 
-    // What is known is not computed again, and gives the same.
+    // Stored results are not computed again, and they are equal.
     let again = experiments(&ebbpool, &args);
     assert_eq!(again[0]["results_computed"], 0);
     assert_eq!(again[0]["results_known"].as_u64(), Some(computed));
     assert_eq!(again[0]["points"], experiment["points"]);
-    // One policy more is computed alone, as after an interruption.
+    // For an additional policy only its own results are computed, as after an interruption.
     let more = ["mine.toml", "--policy", "arc,clock,sieve"];
     let more = experiments(&ebbpool, &more);
     assert_eq!(more[0]["results_known"].as_u64(), Some(computed));
@@ -246,12 +246,12 @@ fixed = { policy = "hindsight best", percent = 0 }
         all.find(|point| point["workload"] == workload && point["policy"] == policy)
             .unwrap_or_else(|| panic!("{policy} is missing"))
     };
-    // The mean over the seeds is that of single runs.
+    // The mean over the seeds equals the mean of single runs.
     let alone = |seed: u32| -> f64 {
         let trace = format!("zipf:pages=300,refs=3000,seed={seed}");
         let place = ["--policy", "lru", "--frames", "30", "--asymmetry", "8"];
-        let told = ebbpool.json(&[&["run", &trace], &place[..]].concat());
-        told["cost"].as_f64().expect("a cost")
+        let result = ebbpool.json(&[&["run", &trace], &place[..]].concat());
+        result["cost"].as_f64().expect("a cost")
     };
     let costs = [1, 2, 3].map(alone);
     let mean = costs.iter().sum::<f64>() / 3.0;
@@ -260,8 +260,8 @@ fixed = { policy = "hindsight best", percent = 0 }
     let squares: f64 = costs.iter().map(|cost| (cost - mean).powi(2)).sum();
     // Student's t with 2 degrees of freedom.
     let half = 4.3027 * (squares / 2.0 / 3.0).sqrt();
-    let told = lru["cost_ci95"].as_f64().expect("an interval");
-    assert!((told / half - 1.0).abs() < 1e-3, "{told}, {half}");
+    let interval = lru["cost_ci95"].as_f64().expect("an interval");
+    assert!((interval / half - 1.0).abs() < 1e-3, "{interval}, {half}");
     for policy in ["ebb", "arc", "lower bound"] {
         assert_eq!(of("two days", policy)["seeds"], 3, "{policy}");
         assert_eq!(of("always the same", policy)["seeds"], 1, "{policy}");
@@ -283,7 +283,7 @@ fixed = { policy = "hindsight best", percent = 0 }
         let text = fs::read_to_string(out.join(name)).expect(name);
         assert!(text.contains(says), "{name} has no {says}");
     }
-    // Bounds are kept like all results.
+    // Bounds are stored like all results.
     let again = experiments(&ebbpool, &args);
     assert_eq!(again[0]["results_computed"], 0);
     assert_eq!(again[0]["points"], experiment["points"]);
@@ -292,17 +292,20 @@ fixed = { policy = "hindsight best", percent = 0 }
 #[test]
 fn an_experiment_over_the_samples_needs_no_files() {
     let ebbpool = Ebbpool::with_no_results();
-    let told = ebbpool.stdout(&reproduce(&["cikm-fig2", "--out", "here"]));
-    assert!(told.contains("claims of 1 tables and figures"), "{told}");
-    assert!(told.contains("report: here/index.html"), "{told}");
+    let output = ebbpool.stdout(&reproduce(&["cikm-fig2", "--out", "here"]));
+    assert!(
+        output.contains("claims of 1 tables and figures"),
+        "{output}"
+    );
+    assert!(output.contains("report: here/index.html"), "{output}");
     let csv = ebbpool.text("here/cikm-fig2.csv");
     assert_eq!(csv.lines().count(), 1 + 3 * 3, "{csv}");
 }
 
 #[test]
-fn mistakes_are_told() {
+fn errors_in_experiments_are_reported() {
     let ebbpool = Ebbpool::with_no_results();
-    refused(&ebbpool, &["no-such"], 2, "'no-such' is no experiment");
+    refused(&ebbpool, &["no-such"], 2, "'no-such' is not an experiment");
     refused(&ebbpool, &["no-such.toml"], 1, "no-such.toml: cannot read");
     refused(
         &ebbpool,
@@ -322,7 +325,7 @@ fn mistakes_are_told() {
 id = "broken"
 paper = "own"
 number = "Figure 1"
-title = "a trace that is not there"
+title = "a trace that does not exist"
 basis = "counts"
 [workloads]
 "none" = "no-such-trace.parquet"
@@ -344,13 +347,13 @@ frames = 10
         1,
         "1 of 2 experiments failed",
     );
-    // The other one is there all the same.
+    // The other experiment has its results nevertheless.
     assert!(ebbpool.path("reproduction/cfdc-fig3.csv").exists());
 }
 
 #[cfg(unix)]
 #[test]
-fn a_file_takes_the_place_of_devices() {
+fn a_file_replaces_the_devices() {
     let ebbpool = Ebbpool::with_no_results();
     let timed = r#"
 id = "timed"
@@ -391,7 +394,7 @@ bound = { policy = "LRU", at-most = 1e9 }
         assert_eq!(measured.len(), 2, "{metric}");
         assert!(measured.iter().all(|&value| value > 0.0), "{metric}");
     }
-    // The same counts as in the simulator.
+    // The counts equal those of the simulator.
     let simulated = experiments(&ebbpool, &["timed.toml"]);
     let writes = values(&all[0], "LRU", "writes");
     let mut twice: Vec<f64> = writes.iter().flat_map(|&writes| [writes; 2]).collect();
@@ -400,7 +403,7 @@ bound = { policy = "LRU", at-most = 1e9 }
     simulated.sort_by(f64::total_cmp);
     assert_eq!(simulated, twice);
 
-    ebbpool.file("foreign", "somebody's");
+    ebbpool.file("foreign", "a user's");
     refused(
         &ebbpool,
         &["timed.toml", "--file", "foreign"],
@@ -409,7 +412,7 @@ bound = { policy = "LRU", at-most = 1e9 }
     );
     assert_eq!(
         fs::read(ebbpool.path("foreign")).expect("the file"),
-        b"somebody's"
+        b"a user's"
     );
     refused(
         &ebbpool,

@@ -1,4 +1,4 @@
-//! `ebbpool run`.
+//! Tests of `ebbpool run`.
 
 use serde_json::Value;
 
@@ -85,7 +85,7 @@ fn wrong_usage_is_refused_with_the_remedy() {
 }
 
 #[test]
-fn a_device_is_charged() {
+fn the_bill_is_that_of_the_device() {
     let ebbpool = Ebbpool::in_scratch();
     let trace = ebbpool.file("t.txt", TABLE_2);
     let run = |more: &[&str]| {
@@ -137,7 +137,7 @@ fn a_device_is_charged() {
     let disk = run(&["--device", "hdd1"]);
     assert!(disk["joules_per_reference"].as_f64().expect("joules") > 0.0);
 
-    // Nine references at a thousand a second: 9 ms, for which the disk and the host draw power.
+    // Nine references at a thousand per second take 9 ms, during which the disk and the host draw power.
     let ssd = run(&["--device", "ssd3", "--rate", "1000"]);
     let busy = ssd["cost_us"].as_f64().expect("a time") * 9.0;
     let idle = ssd["device_idle_seconds"].as_f64().expect("a time") * 1e6;
@@ -215,7 +215,7 @@ fn a_device_is_charged() {
 }
 
 #[test]
-fn an_asymmetry_that_changes_is_charged_as_it_changes() {
+fn the_bill_follows_an_asymmetry_that_changes() {
     let ebbpool = Ebbpool::in_scratch();
     let rows = (0..40).map(|at| format!("W {at}\n")).collect::<String>();
     let trace = ebbpool.file("t.txt", rows);
@@ -231,14 +231,14 @@ fn an_asymmetry_that_changes_is_charged_as_it_changes() {
         "--asymmetry",
         &spec,
     ]);
-    // The misses of references 10 to 19 write ten pages at 1, those of 20 to 39 twenty at 10.
+    // The misses of references 10 to 19 write ten pages at R = 1, those of 20 to 39 twenty pages at R = 10.
     assert_eq!(result["writes"], 30);
     assert_eq!(result["cost"], (40.0 + 10.0 + 200.0) / 40.0);
     assert_eq!(result["asymmetry"], 1);
 }
 
 #[test]
-fn a_buffer_on_a_flash_device() {
+fn a_run_on_a_flash_device_reports_its_wear() {
     let ebbpool = Ebbpool::in_repository();
     let zipf = "zipf:pages=3000,refs=60000,write=0.5";
     let run = |policy: &str, device: &[&str]| {

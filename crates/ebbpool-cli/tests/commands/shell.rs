@@ -1,4 +1,4 @@
-//! Completions and manual pages, as a shell and `man` take them.
+//! Tests of completions in a shell, and of manual pages in `man`.
 #![cfg(unix)]
 
 use std::process::Command;
@@ -9,7 +9,7 @@ fn runs(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok()
 }
 
-/// What bash offers for the last of `words`.
+/// The completions that bash offers for the last of `words`.
 fn bash_offers(words: &[&str]) -> Vec<String> {
     let ebbpool = Ebbpool::in_scratch();
     let script = ebbpool.file("ebbpool.bash", ebbpool.stdout(&["completions", "bash"]));
@@ -111,6 +111,6 @@ fn manual_pages_are_written_and_man_shows_them() {
 fn manual_pages_need_a_directory() {
     let ebbpool = Ebbpool::in_scratch();
     for path in [ebbpool.file("file", ""), ebbpool.named("missing")] {
-        ebbpool.refused(&["man", &path], 2, &["is no directory"]);
+        ebbpool.refused(&["man", &path], 2, &["is not a directory"]);
     }
 }

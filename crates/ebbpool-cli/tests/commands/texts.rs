@@ -1,25 +1,27 @@
-//! What README.md, docs/ and `--help` tell readers to type works as it stands there.
+//! Tests that the commands in README.md, docs/ and `--help` work as printed.
 #![cfg(unix)]
 
 use std::fs;
 use std::path::Path;
 
-use crate::examples::{self, Told, document, files_of_markdown, of_markdown};
+use crate::examples::{self, ExampleCommand, document, files_of_markdown, of_markdown};
 use crate::harness::{Ebbpool, ROOT};
 
-/// Runs all commands of one text, in order, in a directory of their own with these files.
-fn run_all(told: &[Told], files: &[(String, String)]) -> Vec<String> {
+/// Runs all commands of one text, in order, in a separate directory with these files.
+fn run_all(commands: &[ExampleCommand], files: &[(String, String)]) -> Vec<String> {
     let ebbpool = Ebbpool::in_scratch();
     examples::prepare(&ebbpool);
     for (name, content) in files {
         ebbpool.file(name, content);
     }
-    told.iter()
-        .filter_map(|told| examples::run(told, &ebbpool).err())
+    commands
+        .iter()
+        .filter_map(|command| examples::run(command, &ebbpool).err())
         .collect()
 }
 
-/// How many lines of a document call the command in a block that is marked as no other language.
+/// The number of lines of a document that call the command, in blocks that are not marked as another
+/// language.
 fn calls_in(text: &str) -> usize {
     let blocks = text.split("\n```").skip(1).step_by(2);
     let shell = blocks.filter_map(|block| {
@@ -49,16 +51,18 @@ fn commands_of_the_documents_work() {
     let mut failures = Vec::new();
     for name in names {
         let text = document(&name);
-        let told = of_markdown(&name, &text);
-        let calls = told.iter().filter(|told| told.line.starts_with("ebbpool "));
+        let commands = of_markdown(&name, &text);
+        let calls = commands
+            .iter()
+            .filter(|command| command.line.starts_with("ebbpool "));
         assert_eq!(calls.count(), calls_in(&text), "commands found in {name}");
-        failures.extend(run_all(&told, &files_of_markdown(&text)));
+        failures.extend(run_all(&commands, &files_of_markdown(&text)));
     }
     assert!(
         failures.is_empty(),
-        "these commands fail; correct them, let `prepare` in tests/commands/examples.rs make the \
-         files they need, show a file in a block marked ```text NAME, or mark a block that is not \
-         to be run as ```text:\n{}",
+        "these commands fail; correct them, let `prepare` in tests/commands/examples.rs create the \
+         files they need, show a file in a block marked ```text NAME, or mark a block that the \
+         test must not run as ```text:\n{}",
         failures.join("\n")
     );
 }
@@ -68,10 +72,10 @@ fn commands_and_files_of_a_document() {
     let text = "Say `ebbpool no`.\nebbpool no\n\n```\nebbpool run a \\\n    --b\n# ebbpool no\nls no\n```\n\
                 ```sh\n$ cargo run --release -- run c\nprintf x > y\n```\n\
                 ```text\nebbpool no\n```\n```text in.csv\n1,2\n3,4\n```\n```console\nebbpool db\n```\n";
-    let told = of_markdown("a.md", text);
-    let found: Vec<(&str, &str)> = told
+    let commands = of_markdown("a.md", text);
+    let found: Vec<(&str, &str)> = commands
         .iter()
-        .map(|told| (&*told.place, &*told.line))
+        .map(|command| (&*command.position, &*command.line))
         .collect();
     assert_eq!(
         found,
@@ -111,18 +115,18 @@ fn every_help_has_examples_that_work() {
         let words: Vec<&str> = path.iter().map(String::as_str).collect();
         let text = ebbpool.stdout(&[&words[..], &["--help"]].concat());
         let name: String = words.iter().flat_map(|word| [word, " "]).collect();
-        let told = examples::of_help(&name, &text);
-        assert!(!told.is_empty(), "ebbpool {name}--help has no example");
-        for told in &told {
+        let commands = examples::of_help(&name, &text);
+        assert!(!commands.is_empty(), "ebbpool {name}--help has no example");
+        for command in &commands {
             let call = format!("ebbpool {}", name.trim());
             assert!(
-                told.line.starts_with(call.trim()),
+                command.line.starts_with(call.trim()),
                 "{}: {}",
-                told.place,
-                told.line
+                command.position,
+                command.line
             );
         }
-        failures.extend(run_all(&told, &[]));
+        failures.extend(run_all(&commands, &[]));
         seen.push([&["ebbpool"], &words[..]].concat().join("-") + ".1");
         paths.extend(subcommands(&text).into_iter().map(|sub| {
             let mut path = path.clone();
@@ -137,7 +141,7 @@ fn every_help_has_examples_that_work() {
     assert_eq!(seen, ebbpool.names());
 }
 
-/// The rows of the only table of docs/billing.md with three columns and numbers in two.
+/// The rows of the table in docs/billing.md that has three columns with numbers in two of them.
 fn billed() -> Vec<(String, f64, f64)> {
     let text = document("docs/billing.md");
     text.lines()
@@ -156,7 +160,7 @@ fn billed() -> Vec<(String, f64, f64)> {
 }
 
 #[test]
-fn the_bill_of_the_example_is_as_told() {
+fn the_bill_of_the_example_agrees_with_the_document() {
     let files = files_of_markdown(&document("docs/billing.md"));
     let shown = |name: &str| {
         let file = files.iter().find(|(file, _)| file == name);

@@ -1,4 +1,4 @@
-//! `ebbpool trace`, and how all commands read traces.
+//! Tests of `ebbpool trace`, and of the options with which all commands read traces.
 
 use std::fs;
 use std::path::Path;
@@ -58,7 +58,7 @@ fn standard_input_is_a_trace() {
     let ebbpool = Ebbpool::in_repository();
     let args = ["--policies", "lru", "--frames", "50%", "--asymmetry", "2"];
     let compare = [&["compare", "-"], &args[..], &["--format", "json"]].concat();
-    // Sizes in per cent need a pass of their own: the pipe is read twice.
+    // Sizes in per cent need an additional pass, so the command reads the pipe twice.
     let output = ebbpool.fed(
         &[&compare[..], &["--trace-format", "text"]].concat(),
         TABLE_2.as_bytes(),
@@ -68,7 +68,7 @@ fn standard_input_is_a_trace() {
     assert_eq!(rows[0]["frames"], 3);
     assert_eq!(rows[0]["references"], 11);
     assert_eq!(rows[0]["trace"], "standard input");
-    // Its magic tells Parquet; what looks like text is told to be a guess.
+    // Parquet is recognised by its magic number; for text a note says that the format is a guess.
     let native = fs::read(sample("pg-tatp")).expect("the sample");
     let output = ebbpool.fed(
         &["trace", "info", "-", "--format", "json", "--limit", "1000"],
@@ -106,9 +106,9 @@ fn standard_input_is_a_trace() {
 }
 
 #[test]
-fn every_command_reads_alike() {
+fn all_commands_read_traces_with_the_same_options() {
     let ebbpool = Ebbpool::in_scratch();
-    // The references of table 2 behind two others, as requests in bytes, in two parts, with dirt.
+    // The references of table 2 after two others, as requests in bytes, in two parts, with a malformed line.
     let mut rows: Vec<String> = vec!["0,1,R".into(), "100,1,W".into()];
     for line in TABLE_2.lines().skip(1) {
         let (op, page) = line.split_once(' ').expect("op and page");
@@ -157,7 +157,7 @@ fn every_command_reads_alike() {
     assert!(output.status.success(), "{notes}");
     assert!(notes.contains("note: left out 1 bad line: "), "{notes}");
     assert_eq!(info(&[to]), info(&[&plain]));
-    // The sample is a trace like any other.
+    // The options also apply to the sample.
     let rows = ebbpool.json(&[
         "compare",
         "--limit",
@@ -277,7 +277,7 @@ fn a_description_fits_80_columns_and_says_the_same_in_json() {
     )));
     let curve = info["lru_hit_ratio"]["points"].as_array().expect("points");
     assert_eq!(curve.len(), 61);
-    // What the curve says is what the simulator counts.
+    // The curve agrees with the simulator's counts.
     let at = &curve[40];
     let frames = at["pages"].to_string();
     let run = ebbpool.json(&["run", trace, "--policy", "lru", "--frames", &frames]);

@@ -1,62 +1,62 @@
-//! What is claimed, and the checks of it.
+//! Claims and their checks.
 
 use serde::Deserialize;
 
 use super::super::metric::Metric;
 use super::super::ordered::{Ordered, Text};
 
-/// What a paper says, in a form that can be checked.
+/// A claim of a paper, in a form that can be checked.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Claim {
-    /// In words.
+    /// The claim in words.
     pub(crate) says: String,
-    /// The paper's figure as printed, where the check does not have it.
+    /// The paper's figure as printed, if the check does not contain it.
     pub(crate) paper: Option<String>,
-    /// The experiment's metric if nothing is said.
+    /// The metric; without it the experiment's metric.
     pub(crate) metric: Option<Metric>,
-    /// Only points with these values; a list means any of them.
+    /// Restricts the points to those with these values; a list allows any of its values.
     #[serde(default, rename = "where")]
     pub(crate) at: Ordered<OneOrMore>,
-    /// Why ours differs, or what to keep in mind.
+    /// Why our result differs, or what a reader should bear in mind.
     pub(crate) why: Option<String>,
     pub(crate) order: Option<Vec<String>>,
-    pub(crate) best: Option<Best>,
-    pub(crate) worst: Option<Best>,
-    pub(crate) improvement: Option<Improvement>,
-    pub(crate) trend: Option<Trend>,
-    pub(crate) peak: Option<Peak>,
-    pub(crate) value: Option<Value>,
-    pub(crate) near: Option<Near>,
-    pub(crate) bound: Option<Bound>,
-    pub(crate) flat: Option<Flat>,
-    pub(crate) best_at: Option<BestAt>,
-    pub(crate) ratio: Option<Ratio>,
-    pub(crate) fixed: Option<Fixed>,
+    pub(crate) best: Option<BestCheck>,
+    pub(crate) worst: Option<BestCheck>,
+    pub(crate) improvement: Option<ImprovementCheck>,
+    pub(crate) trend: Option<TrendCheck>,
+    pub(crate) peak: Option<PeakCheck>,
+    pub(crate) value: Option<ValueCheck>,
+    pub(crate) near: Option<NearCheck>,
+    pub(crate) bound: Option<BoundCheck>,
+    pub(crate) flat: Option<FlatCheck>,
+    pub(crate) best_at: Option<BestAtCheck>,
+    pub(crate) ratio: Option<RatioCheck>,
+    pub(crate) fixed: Option<FixedCheck>,
 }
 
-/// One policy is at least as good as all others, or at most.
+/// One policy is at least as good as all others, or at most as good.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct Best {
+pub(crate) struct BestCheck {
     pub(crate) policy: String,
-    /// The others if not all.
+    /// The other policies; all if empty.
     #[serde(default)]
     pub(crate) against: Vec<String>,
 }
 
-/// One policy is better than another by so many per cent.
+/// One policy is better than another by this many per cent.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct Improvement {
+pub(crate) struct ImprovementCheck {
     pub(crate) of: String,
     pub(crate) over: String,
     pub(crate) percent: Percent,
     #[serde(default)]
-    pub(crate) take: Take,
+    pub(crate) take: PointAggregate,
 }
 
-/// A percentage, or the least and the greatest.
+/// A percentage, or a range of percentages.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(
     untagged,
@@ -67,32 +67,32 @@ pub(crate) enum Percent {
     Range([f64; 2]),
 }
 
-/// Which of a claim's points counts.
+/// How the values of a claim's points are combined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Take {
-    /// "Up to".
+pub(crate) enum PointAggregate {
+    /// The largest value ("up to").
     Most,
-    /// "At least".
+    /// The smallest value ("at least").
     Least,
     #[default]
     Mean,
 }
 
-/// A curve rises or falls.
+/// A curve rises or falls along a parameter.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct Trend {
+pub(crate) struct TrendCheck {
     pub(crate) policy: String,
-    /// Not the metric, but the improvement over this policy.
+    /// The policy whose improvement the curve shows, in place of the metric.
     pub(crate) over: Option<String>,
     pub(crate) along: String,
-    pub(crate) goes: Goes,
+    pub(crate) goes: TrendDirection,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Goes {
+pub(crate) enum TrendDirection {
     Up,
     Down,
 }
@@ -100,7 +100,7 @@ pub(crate) enum Goes {
 /// A curve is highest between its ends.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct Peak {
+pub(crate) struct PeakCheck {
     pub(crate) policy: String,
     pub(crate) over: Option<String>,
     pub(crate) along: String,
@@ -109,7 +109,7 @@ pub(crate) struct Peak {
 /// A policy's metric has this value.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct Value {
+pub(crate) struct ValueCheck {
     pub(crate) policy: String,
     /// Exactly.
     pub(crate) is: Option<f64>,
@@ -117,30 +117,29 @@ pub(crate) struct Value {
     pub(crate) about: Option<f64>,
 }
 
-/// Two policies differ by no more than so many per cent.
+/// Two policies differ by at most this many per cent.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct Near {
+pub(crate) struct NearCheck {
     pub(crate) policy: String,
     pub(crate) to: String,
     pub(crate) percent: f64,
 }
 
-/// A policy is no worse than another by more than so many per cent, or its metric stays within a
-/// limit.
+/// A policy is at most this many per cent worse than another, or its metric stays within a limit.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct Bound {
+pub(crate) struct BoundCheck {
     pub(crate) policy: String,
     pub(crate) over: Option<String>,
     pub(crate) percent: Option<f64>,
     pub(crate) at_most: Option<f64>,
 }
 
-/// A curve changes by no more than so many per cent of its mean.
+/// A curve changes by at most this many per cent of its mean.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct Flat {
+pub(crate) struct FlatCheck {
     pub(crate) policy: String,
     pub(crate) along: String,
     pub(crate) percent: f64,
@@ -149,28 +148,28 @@ pub(crate) struct Flat {
 /// A curve is best at this value.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct BestAt {
+pub(crate) struct BestAtCheck {
     pub(crate) policy: String,
     pub(crate) along: String,
     pub(crate) is: Text,
 }
 
-/// A policy's metric is at most so many times another's.
+/// The ratio of a policy's metric to another policy's has this limit.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct Ratio {
+pub(crate) struct RatioCheck {
     pub(crate) of: String,
     pub(crate) to: String,
     pub(crate) at_most: f64,
     #[serde(default)]
-    pub(crate) take: Over,
+    pub(crate) take: RatioAggregate,
 }
 
-/// What of a claim's ratios counts.
+/// How the ratios of a claim's points are combined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Over {
-    /// Every one.
+pub(crate) enum RatioAggregate {
+    /// Each ratio.
     #[default]
     All,
     /// Their arithmetic mean.
@@ -179,19 +178,19 @@ pub(crate) enum Over {
     GeometricMean,
 }
 
-/// One policy, the same at all points, is better than any other one by so many per cent of the
+/// One policy, the same at all points, is better than any other such policy by this many per cent of the
 /// geometric mean.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct Fixed {
+pub(crate) struct FixedCheck {
     pub(crate) policy: String,
-    /// The others, if not all that are the same policy at all points.
+    /// The other policies; if empty, all that are the same policy at all points.
     #[serde(default)]
     pub(crate) against: Vec<String>,
     pub(crate) percent: f64,
 }
 
-/// A value or some.
+/// A value or a list of values.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged, expecting = "expected a value or a list of values")]
 pub(crate) enum OneOrMore {
@@ -217,22 +216,22 @@ impl OneOrMore {
 pub(crate) enum Check<'a> {
     /// Each is at least as good as the next.
     Order(&'a [String]),
-    Best(&'a Best),
-    Worst(&'a Best),
-    Improvement(&'a Improvement),
-    Trend(&'a Trend),
-    Peak(&'a Peak),
-    Value(&'a Value),
-    Near(&'a Near),
-    Bound(&'a Bound),
-    Flat(&'a Flat),
-    BestAt(&'a BestAt),
-    Ratio(&'a Ratio),
-    Fixed(&'a Fixed),
+    Best(&'a BestCheck),
+    Worst(&'a BestCheck),
+    Improvement(&'a ImprovementCheck),
+    Trend(&'a TrendCheck),
+    Peak(&'a PeakCheck),
+    Value(&'a ValueCheck),
+    Near(&'a NearCheck),
+    Bound(&'a BoundCheck),
+    Flat(&'a FlatCheck),
+    BestAt(&'a BestAtCheck),
+    Ratio(&'a RatioCheck),
+    Fixed(&'a FixedCheck),
 }
 
 impl Claim {
-    /// The check; nothing unless there is exactly one.
+    /// The check; `None` unless there is exactly one.
     pub(crate) fn check(&self) -> Option<Check<'_>> {
         let checks = [
             self.order.as_deref().map(Check::Order),
@@ -249,14 +248,14 @@ impl Claim {
             self.ratio.as_ref().map(Check::Ratio),
             self.fixed.as_ref().map(Check::Fixed),
         ];
-        let mut told = checks.into_iter().flatten();
-        let check = told.next()?;
-        told.next().is_none().then_some(check)
+        let mut given = checks.into_iter().flatten();
+        let check = given.next()?;
+        given.next().is_none().then_some(check)
     }
 }
 
 impl Check<'_> {
-    /// The policies it speaks of.
+    /// The policies of the check.
     pub(crate) fn policies(&self) -> Vec<&str> {
         match self {
             Check::Order(order) => order.iter().map(String::as_str).collect(),
@@ -292,7 +291,7 @@ impl Check<'_> {
         }
     }
 
-    /// What it goes along.
+    /// The parameter along which the check follows a curve.
     pub(crate) fn along(&self) -> Option<&str> {
         match self {
             Check::Trend(it) => Some(&it.along),

@@ -1,4 +1,4 @@
-//! Whether all that a file says fits together, and where it does not.
+//! Checks that the parts of an experiment file are consistent.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -7,13 +7,13 @@ use super::super::contenders;
 use super::super::ordered::Text;
 use super::*;
 
-/// The first place `{name}` of a text.
-fn place(text: &str) -> Option<&str> {
+/// The name of the first placeholder `{name}` of a text.
+fn placeholder(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once('{')?;
     rest.split_once('}').map(|(name, _)| name)
 }
 
-/// A file's text and what it is called, for messages.
+/// A file's text, and its name for messages.
 pub(super) struct Document<'a> {
     pub(super) text: &'a str,
     pub(super) label: &'a str,
@@ -22,43 +22,44 @@ pub(super) struct Document<'a> {
 impl Document<'_> {
     pub(super) fn error(&self, span: Option<Range<usize>>, problem: String) -> FormatError {
         let before = span.and_then(|span| self.text.get(..span.start));
-        let place = match before {
+        let location = match before {
             Some(before) => format!("{}, line {}", self.label, before.matches('\n').count() + 1),
             None => self.label.into(),
         };
-        FormatError { place, problem }
+        FormatError { location, problem }
     }
 
     pub(super) fn check(&self, experiment: &Experiment) -> Result<(), FormatError> {
         let id = experiment.id.get_ref();
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if id.is_empty() || !id.chars().all(plain) {
-            let problem = format!("'{id}' is no id; use lower-case letters, digits and hyphens");
+            let problem =
+                format!("'{id}' is not an id; use lower-case letters, digits and hyphens");
             return Err(self.error(Some(experiment.id.span()), problem));
         }
         self.check_contents(experiment)?;
         self.check_seeds(experiment)?;
         self.check_varied(experiment)?;
-        let known = Known::of(experiment);
+        let names = KnownNames::of(experiment);
         for ranking in &experiment.ranking {
-            let problem = known.wrong_in_ranking(ranking.get_ref());
+            let problem = names.wrong_in_ranking(ranking.get_ref());
             problem.map_or(Ok(()), |it| Err(self.error(Some(ranking.span()), it)))?;
         }
         for figure in &experiment.figure {
-            let problem = known.wrong_in_figure(figure.get_ref());
+            let problem = names.wrong_in_figure(figure.get_ref());
             problem.map_or(Ok(()), |it| Err(self.error(Some(figure.span()), it)))?;
         }
         for claim in &experiment.claim {
-            let problem = known.wrong_in_claim(claim.get_ref());
+            let problem = names.wrong_in_claim(claim.get_ref());
             problem.map_or(Ok(()), |it| Err(self.error(Some(claim.span()), it)))?;
         }
         Ok(())
     }
 
-    /// Whether there is all that its kind needs.
+    /// Checks that the experiment has everything that its kind needs.
     fn check_contents(&self, experiment: &Experiment) -> Result<(), FormatError> {
         let missing = |what: &str| Err(self.error(None, format!("there is no {what}")));
-        if experiment.kind == Kind::Priorities {
+        if experiment.kind == ExperimentKind::Priorities {
             return match experiment.clusters.0.is_empty() {
                 true => missing("[clusters]"),
                 false => Ok(()),
@@ -74,19 +75,19 @@ impl Document<'_> {
             return missing("number of frames; give frames in [setting] or in [vary]");
         }
         for (name, workload) in &experiment.workloads.0 {
-            if !workload.get_ref().is_whole() {
+            if !workload.get_ref().is_complete() {
                 let problem = format!(
-                    "workload '{name}' has to say is, or quick and full, or references, and nothing else"
+                    "workload '{name}' must have is, or quick and full, or references, and nothing else"
                 );
                 return Err(self.error(Some(workload.span()), problem));
             }
         }
         for (name, contender) in &experiment.policies.0 {
-            if let Contender::Chosen(chosen) = contender.get_ref()
-                && (chosen.template().is_none() || chosen.values().is_empty())
+            if let Contender::Group(group) = contender.get_ref()
+                && (group.template().is_none() || group.values().is_empty())
             {
                 let problem = format!(
-                    "policy '{name}' has to say best-of or worst-of, or each-of, and values among which to choose"
+                    "policy '{name}' must have one of best-of, worst-of and each-of, and values in among"
                 );
                 return Err(self.error(Some(contender.span()), problem));
             }
@@ -94,53 +95,55 @@ impl Document<'_> {
         let mut names = HashSet::new();
         let all = contenders::of(experiment).into_iter();
         let twice = all
-            .map(|entrant| entrant.name)
+            .map(|participant| participant.name)
             .find(|name| !names.insert(name.clone()));
         twice.map_or(Ok(()), |name| {
-            let problem = format!("two policies are called '{name}'; leave one out with except");
+            let problem = format!("two policies are called '{name}'; omit one with except");
             Err(self.error(None, problem))
         })
     }
 
-    /// Whether seeds are used, and used as such.
+    /// Checks that the seeds are used, and that seeds are given where they are used.
     fn check_seeds(&self, experiment: &Experiment) -> Result<(), FormatError> {
-        let told = [Scale::Quick, Scale::Full].map(|scale| experiment.seeds(scale));
-        if told.iter().all(|seeds| seeds.is_empty()) {
+        let seeds = [Scale::Quick, Scale::Full].map(|scale| experiment.seeds(scale));
+        if seeds.iter().all(|seeds| seeds.is_empty()) {
             return Ok(());
         }
         let repeated = |seeds: &[Text]| seeds.iter().collect::<HashSet<_>>().len() < seeds.len();
-        let stands = |(text, _): &(String, _)| text.contains(&format!("{{{SEED}}}"));
-        let problem = if told.iter().any(|seeds| seeds.is_empty()) {
+        let is_used = |(text, _): &(String, _)| text.contains(&format!("{{{SEED}}}"));
+        let problem = if seeds.iter().any(|seeds| seeds.is_empty()) {
             "there are seeds at full scale only; give the quick ones in [setting]"
-        } else if told.iter().any(|seeds| repeated(seeds)) {
-            "a seed is told twice"
-        } else if !matches!(experiment.kind, Kind::Sweep | Kind::Timing) {
-            "seeds are of experiments of kind sweep or timing"
+        } else if seeds.iter().any(|seeds| repeated(seeds)) {
+            "a seed occurs twice"
+        } else if !matches!(
+            experiment.kind,
+            ExperimentKind::Sweep | ExperimentKind::Timing
+        ) {
+            "only experiments of kind sweep or timing have seeds"
         } else if experiment.vary.get(SEED).is_some() {
-            "seed varies, and there are seeds; it can be one of them"
-        } else if !texts(experiment).iter().any(stands) {
-            "there are seeds, but {seed} stands nowhere"
+            "seed varies in [vary], and [setting] has seeds; use one of them"
+        } else if !texts(experiment).iter().any(is_used) {
+            "there are seeds, but {seed} is used nowhere"
         } else {
             return Ok(());
         };
         Err(self.error(None, problem.into()))
     }
 
-    /// Whether what varies is used, and what is used varies.
+    /// Checks that every varied parameter is used, and that every placeholder is a varied parameter.
     fn check_varied(&self, experiment: &Experiment) -> Result<(), FormatError> {
         let mut used: HashSet<String> = HashSet::new();
         let names: Vec<&str> = experiment.vary.names().collect();
         for (text, span) in texts(experiment) {
             let mut rest = text.as_str();
-            while let Some(name) = place(rest) {
+            while let Some(name) = placeholder(rest) {
                 let is_seed = name == SEED && !experiment.seeds(Scale::Quick).is_empty();
                 if !name.is_empty() && !is_seed && !names.contains(&name) {
                     let more = match name {
                         SEED => "; give seeds in [setting]",
                         _ => "",
                     };
-                    let problem =
-                        format!("nothing named '{name}' varies, as {{{name}}} says{more}");
+                    let problem = format!("{{{name}}} is used, but '{name}' does not vary{more}");
                     return Err(self.error(span, problem));
                 }
                 used.insert(name.to_string());
@@ -154,7 +157,7 @@ impl Document<'_> {
             } else if !names.contains(&name.as_str()) {
                 format!("{name} varies at full scale only; give its quick values in [vary]")
             } else if !used.contains(name) && !Setting::KEYS.contains(&name.as_str()) {
-                format!("{name} varies, but {{{name}}} stands nowhere")
+                format!("{name} varies, but {{{name}}} is used nowhere")
             } else {
                 continue;
             };
@@ -164,7 +167,7 @@ impl Document<'_> {
     }
 }
 
-/// All texts in which places may be, with where they stand.
+/// All texts that may contain placeholders, with their positions in the file.
 fn texts(experiment: &Experiment) -> Vec<(String, Option<Range<usize>>)> {
     let mut texts = Vec::new();
     for (_, workload) in &experiment.workloads.0 {
@@ -177,43 +180,43 @@ fn texts(experiment: &Experiment) -> Vec<(String, Option<Range<usize>>)> {
     for (_, contender) in &experiment.policies.0 {
         let text = match contender.get_ref() {
             Contender::Policy(text) => Some(text.clone()),
-            Contender::Chosen(chosen) => chosen.template().map(str::to_string),
+            Contender::Group(group) => group.template().map(str::to_string),
         };
         texts.extend(text.map(|text| (text, Some(contender.span()))));
     }
     for setting in [&experiment.setting, &experiment.full.setting] {
-        let told = Setting::KEYS.iter().filter_map(|key| setting.get(key));
-        texts.extend(told.map(|text| (text.to_string(), None)));
+        let values = Setting::KEYS.iter().filter_map(|key| setting.get(key));
+        texts.extend(values.map(|text| (text.to_string(), None)));
     }
     texts
 }
 
-/// What figures and claims may speak of.
-struct Known<'a> {
+/// The names that figures, rankings and claims may use.
+struct KnownNames<'a> {
     policies: Vec<String>,
-    /// Names that stand for the policies of a group.
+    /// The names of groups, which stand for their policies.
     groups: Vec<&'a str>,
     dimensions: Vec<&'a str>,
     experiment: &'a Experiment,
 }
 
-impl<'a> Known<'a> {
+impl<'a> KnownNames<'a> {
     fn of(experiment: &'a Experiment) -> Self {
         let policies = match experiment.kind {
-            Kind::Estimates => ESTIMATORS.map(str::to_string).to_vec(),
-            Kind::Priorities => experiment.clusters.names().map(str::to_string).collect(),
-            Kind::Sweep | Kind::Timing => {
+            ExperimentKind::Estimates => ESTIMATORS.map(str::to_string).to_vec(),
+            ExperimentKind::Priorities => experiment.clusters.names().map(str::to_string).collect(),
+            ExperimentKind::Sweep | ExperimentKind::Timing => {
                 let all = contenders::of(experiment).into_iter();
-                all.map(|entrant| entrant.name).collect()
+                all.map(|participant| participant.name).collect()
             }
         };
         let is_group = |contender: &Contender| match contender {
             Contender::Policy(_) => false,
-            Contender::Chosen(chosen) => chosen.each_of.is_some(),
+            Contender::Group(group) => group.each_of.is_some(),
         };
         let groups = experiment.policies.0.iter();
         let groups = groups.filter(|(_, contender)| is_group(contender.get_ref()));
-        Known {
+        KnownNames {
             policies,
             groups: groups.map(|(name, _)| name.as_str()).collect(),
             dimensions: experiment.dimensions(),
@@ -222,10 +225,10 @@ impl<'a> Known<'a> {
     }
 
     fn wrong_policy<'b>(&self, mut named: impl Iterator<Item = &'b str>) -> Option<String> {
-        let unknown = named.find(|name| !self.policies.iter().any(|known| known == name))?;
+        let unknown = named.find(|name| !self.policies.iter().any(|policy| policy == name))?;
         let all = self.policies.join(", ");
         Some(format!(
-            "there is no policy '{unknown}' here; there are {all}"
+            "there is no policy '{unknown}' here; the policies are {all}"
         ))
     }
 
@@ -237,7 +240,7 @@ impl<'a> Known<'a> {
     fn wrong_dimension<'b>(&self, mut named: impl Iterator<Item = &'b str>) -> Option<String> {
         let unknown = named.find(|name| !self.dimensions.contains(name))?;
         let all = self.dimensions.join(", ");
-        Some(format!("'{unknown}' does not vary here; what does: {all}"))
+        Some(format!("'{unknown}' does not vary here; these do: {all}"))
     }
 
     fn wrong_in_figure(&self, figure: &Figure) -> Option<String> {
@@ -295,13 +298,13 @@ impl<'a> Known<'a> {
             Check::Value(it) if it.is.is_some() == it.about.is_some() => {
                 Some("a value is either exact (is) or rough (about)".into())
             }
-            Check::Bound(Bound {
+            Check::Bound(BoundCheck {
                 over: Some(_),
                 percent: Some(_),
                 at_most: None,
                 ..
             })
-            | Check::Bound(Bound {
+            | Check::Bound(BoundCheck {
                 over: None,
                 percent: None,
                 at_most: Some(_),
@@ -312,28 +315,28 @@ impl<'a> Known<'a> {
                 Some("a ratio is at most a number above 0".into())
             }
             Check::Fixed(it) if !self.experiment.is_fixed(&it.policy) => Some(format!(
-                "'{}' is not the same policy at all points, and no fixed one",
+                "'{}' is not the same policy at all points, so it is not fixed",
                 it.policy
             )),
             Check::Order(order) if order.len() < 2 => {
-                Some("an order has two policies at least".into())
+                Some("an order has at least two policies".into())
             }
             _ => None,
         }
     }
 
-    /// A value that a known dimension does not have.
+    /// A problem with a value that a dimension does not have.
     fn wrong_value(&self, at: &Ordered<OneOrMore>) -> Option<String> {
-        at.0.iter().find_map(|(name, wanted)| {
-            let known = self.values_of(name);
-            let mut wanted = wanted.values().iter();
-            let Text(unknown) = wanted.find(|Text(one)| !known.contains(one))?;
-            let all = known.join(", ");
+        at.0.iter().find_map(|(name, requested)| {
+            let values = self.values_of(name);
+            let mut requested = requested.values().iter();
+            let Text(unknown) = requested.find(|Text(one)| !values.contains(one))?;
+            let all = values.join(", ");
             Some(format!("{name} is never '{unknown}' here; it is {all}"))
         })
     }
 
-    /// The values that a dimension has, quick or full.
+    /// The values of a dimension at both scales.
     fn values_of(&self, name: &str) -> Vec<String> {
         if name == WORKLOAD {
             return self

@@ -41,7 +41,7 @@ fn error(from: &str, to: &str) -> String {
 }
 
 #[test]
-fn a_good_file_is_understood() {
+fn a_valid_file_is_read() {
     let experiment = Experiment::parse(GOOD, "my.toml").unwrap_or_else(|error| panic!("{error}"));
     let values = |scale| {
         let varied = experiment.varied(scale);
@@ -82,18 +82,22 @@ fn unknown_keys_are_refused_with_their_line() {
 }
 
 #[test]
-fn what_does_not_fit_together_is_refused() {
+fn inconsistent_files_are_refused() {
     for (from, to, says) in [
-        ("id = \"mine\"", "id = \"Mine\"", "line 1: 'Mine' is no id"),
+        (
+            "id = \"mine\"",
+            "id = \"Mine\"",
+            "line 1: 'Mine' is not an id",
+        ),
         (
             "write={write}",
             "write={wrote}",
-            "line 8: nothing named 'wrote' varies",
+            "line 8: {wrote} is used, but 'wrote' does not vary",
         ),
         (
             "write={write}",
             "write=0.1",
-            "line 18: write varies, but {write} stands nowhere",
+            "line 18: write varies, but {write} is used nowhere",
         ),
         ("[0.1, 0.5]", "[]", "line 18: write has no values"),
         (
@@ -115,7 +119,7 @@ fn what_does_not_fit_together_is_refused() {
         (
             "order = [\"best static\", \"LRU\"]",
             "order = [\"LRU\"]",
-            "an order has two policies",
+            "an order has at least two policies",
         ),
         (
             "write = 0.3",
@@ -145,12 +149,12 @@ fn what_does_not_fit_together_is_refused() {
         (
             "among = [1, \"50%\"]",
             "among = []",
-            "line 12: policy 'best static' has to say best-of or worst-of",
+            "line 12: policy 'best static' must have one of best-of",
         ),
         (
             "\"one\" = \"zipf:pages=100,refs=1000,write={write}\"",
             "\"one\" = { quick = \"zipf:write={write}\" }",
-            "line 8: workload 'one' has to say is, or quick and full",
+            "line 8: workload 'one' must have is, or quick and full",
         ),
     ] {
         let error = error(from, to);
@@ -159,7 +163,7 @@ fn what_does_not_fit_together_is_refused() {
 }
 
 #[test]
-fn sections_that_are_missing_are_named() {
+fn the_error_names_a_missing_section() {
     let without = |section: &str| {
         let start = GOOD.find(section).expect("the section");
         let end = GOOD[start + 1..]
@@ -174,7 +178,7 @@ fn sections_that_are_missing_are_named() {
 }
 
 #[test]
-fn places_are_filled() {
+fn placeholders_are_replaced() {
     let values = [("a".to_string(), "1".to_string()), ("b".into(), "x".into())];
     assert_eq!(filled("zipf:p={a},q={b},{c}", &values), "zipf:p=1,q=x,{c}");
 }
@@ -224,18 +228,18 @@ ratio = { of = "ebb", to = "hindsight best", at-most = 1.01, take = "mean" }
 "#;
 
 #[test]
-fn seeds_groups_and_families_are_understood() {
+fn seeds_groups_and_families_are_read() {
     let experiment = Experiment::parse(SEEDED, "my.toml").unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(experiment.seeds(Scale::Quick).len(), 3);
     assert_eq!(experiment.seeds(Scale::Full).len(), 4);
-    let wanted = plan::points(&experiment, Scale::Quick, &[]);
+    let planned = plan::points(&experiment, Scale::Quick, &[]);
     let runs = |workload: &str, policy: &str| -> Vec<String> {
-        let mut points = wanted.iter();
+        let mut points = planned.iter();
         let point = points
-            .find(|wanted| wanted.place.workload == workload && wanted.policy == policy)
+            .find(|point| point.place.workload == workload && point.policy == policy)
             .unwrap_or_else(|| panic!("{policy} takes no part"));
-        let cells = point.runs.iter().filter_map(|how| how.cells().next());
-        let traces = cells.map(|cell| &cell.surroundings.trace);
+        let cells = point.runs.iter().filter_map(|run| run.cells().next());
+        let traces = cells.map(|cell| &cell.config.trace);
         traces
             .map(|trace| trace.parts().collect::<Vec<_>>().join(" then "))
             .collect()
@@ -249,39 +253,39 @@ fn seeds_groups_and_families_are_understood() {
         [11, 12, 13].map(|seed| format!("zipf:pages=100,refs=10,seed={seed} then uniform:"))
     );
     assert_eq!(runs("two", "arc").len(), 3);
-    assert!(wanted.iter().all(|wanted| wanted.policy != "fifo"));
-    // Seeds are no dimension, and where there is no chance there is one run.
+    assert!(planned.iter().all(|point| point.policy != "fifo"));
+    // Seeds are no dimension, and a point that does not depend on the seed has one run.
     assert_eq!(experiment.dimensions(), ["workload"]);
     let full = plan::points(&experiment, Scale::Full, &[]);
     let mut of_two = full.iter().filter(|one| one.place.workload == "two");
-    assert!(of_two.all(|wanted| wanted.runs.len() == 1));
+    assert!(of_two.all(|point| point.runs.len() == 1));
     assert!(experiment.is_fixed("ebb") && experiment.is_fixed("window 0.25"));
     assert!(!experiment.is_fixed("hindsight best") && !experiment.is_fixed("lower bound"));
 }
 
 #[test]
-fn mistakes_with_seeds_groups_and_rankings_are_told() {
+fn errors_in_seeds_groups_and_rankings_are_reported() {
     for (from, to, says) in [
         (
             "frames = 10\nseeds = [1, 2, 3]",
             "frames = 10",
             "there are seeds at full scale only",
         ),
-        ("[1, 2, 3]\n", "[1, 2, 2]\n", "a seed is told twice"),
+        ("[1, 2, 3]\n", "[1, 2, 2]\n", "a seed occurs twice"),
         (
             "[setting]",
             "[vary]\nseed = [1, 2]\n\n[setting]",
-            "seed varies, and there are seeds",
+            "seed varies in [vary], and [setting] has seeds",
         ),
         (
             "basis = \"counts\"",
             "basis = \"counts\"\nkind = \"estimates\"",
-            "seeds are of experiments of kind sweep or timing",
+            "only experiments of kind sweep or timing have seeds",
         ),
         (
             "each-of = \"cflru:window={}\"",
             "each-of = \"cflru:window={}\", best-of = \"lru\"",
-            "line 13: policy 'window' has to say best-of or worst-of, or each-of",
+            "line 13: policy 'window' must have one of best-of, worst-of and each-of",
         ),
         (
             "among = \"published\", except",
@@ -291,12 +295,12 @@ fn mistakes_with_seeds_groups_and_rankings_are_told() {
         (
             "[0.25, 0.5]",
             "[0.25], except = [0.25]",
-            "line 13: policy 'window' has to say",
+            "line 13: policy 'window' must have one of",
         ),
         (
             "among = \"published\", except",
             "among = \"online\", except",
-            "two policies are called 'ebb'; leave one out with except",
+            "two policies are called 'ebb'; omit one with except",
         ),
         (
             "ratio-to = \"hindsight best\"",
@@ -331,7 +335,7 @@ fn mistakes_with_seeds_groups_and_rankings_are_told() {
         (
             "full = \"uniform:\"",
             "full = []",
-            "line 9: workload 'two' has to say is, or quick and full",
+            "line 9: workload 'two' must have is, or quick and full",
         ),
     ] {
         assert!(SEEDED.contains(from), "{from}");
@@ -343,7 +347,7 @@ fn mistakes_with_seeds_groups_and_rankings_are_told() {
     let unused = SEEDED.replace("{seed}", "7");
     let error = Experiment::parse(&unused, "my.toml").expect_err("seeds without a place");
     assert!(
-        error.to_string().contains("{seed} stands nowhere"),
+        error.to_string().contains("{seed} is used nowhere"),
         "{error}"
     );
     let nowhere = GOOD.replace("write={write}", "write={write},seed={seed}");

@@ -1,46 +1,51 @@
-//! Claims on how many times as much as another a policy costs, and on policies that stay the same.
+//! Judges claims on the ratio of two policies' costs, and on policies that are the same at all points.
 
-use super::{Bench, Compared, FACTOR, Finding, Verdict, of_share};
-use crate::format::{Fixed, Over, Ratio};
+use super::{ClaimFinding, ClaimJudge, FACTOR, PolicyComparison, Verdict, of_share};
+use crate::format::{FixedCheck, RatioAggregate, RatioCheck};
 use crate::ranking::times_worse;
 use crate::seeds::{self, Estimate};
 
-impl Bench<'_> {
-    pub(super) fn ratio(&self, it: &Ratio) -> Option<Finding> {
+impl ClaimJudge<'_> {
+    pub(super) fn ratio(&self, it: &RatioCheck) -> Option<ClaimFinding> {
         let found = self.compared(&it.of, &it.to, times_worse(self.metric));
         let worst = found
             .iter()
             .max_by(|a, b| a.value().total_cmp(&b.value()))?;
         let samples = || found.iter().map(|one| one.samples.as_slice());
         let (words, mean) = match it.take {
-            Over::All => return self.each(it, &found, worst),
-            Over::Mean => ("mean", seeds::mean_of(samples())?),
-            Over::GeometricMean => ("geometric mean", seeds::geometric_mean(samples())?),
+            RatioAggregate::All => return self.each(it, &found, worst),
+            RatioAggregate::Mean => ("mean", seeds::mean_of(samples())?),
+            RatioAggregate::GeometricMean => ("geometric mean", seeds::geometric_mean(samples())?),
         };
-        Some(Finding {
+        Some(ClaimFinding {
             paper: format!("{words} at most {}", it.at_most),
-            ours: format!("{words} {} of {}", told(mean), found.len()),
+            ours: format!("{words} {} of {}", ratio_text(mean), found.len()),
             verdict: of_limit(it.at_most - 1.0, mean.mean - 1.0),
         })
     }
 
-    /// The ratio at every point.
-    fn each(&self, it: &Ratio, found: &[Compared], worst: &Compared) -> Option<Finding> {
+    /// The finding on the ratio at every point.
+    fn each(
+        &self,
+        it: &RatioCheck,
+        found: &[PolicyComparison],
+        worst: &PolicyComparison,
+    ) -> Option<ClaimFinding> {
         let yes = found.iter().filter(|one| one.value() <= it.at_most).count();
-        Some(Finding {
+        Some(ClaimFinding {
             paper: format!("at most {}", it.at_most),
             ours: format!(
                 "{yes} of {}; up to {} at {}",
                 found.len(),
-                told(worst.mean),
+                ratio_text(worst.mean),
                 worst.place.says()
             ),
             verdict: of_share(yes, found.len())?,
         })
     }
 
-    /// A policy against each of the others, where one has to do at all points.
-    pub(super) fn fixed(&self, it: &Fixed) -> Option<Finding> {
+    /// The finding on a policy against each of the others, if the same policy is used at all points.
+    pub(super) fn fixed(&self, it: &FixedCheck) -> Option<ClaimFinding> {
         let mut rivals = self.expanded(&it.against);
         if rivals.is_empty() {
             for point in self.points {
@@ -70,31 +75,35 @@ impl Bench<'_> {
             mean: 100.0 * (1.0 - next.mean),
             half_width: next.half_width.map(|half| 100.0 * half),
         };
-        Some(Finding {
+        Some(ClaimFinding {
             paper: match it.percent < 0.0 {
                 true => format!("at most {} % worse{next_best}", -it.percent),
                 false => format!("at least {} % better{next_best}", it.percent),
             },
             ours: match better.mean < 0.0 {
-                true => format!("{} worse than {rival}", better.opposite().told(" %")),
-                false => format!("{} better than {rival}", better.told(" %")),
+                true => format!("{} worse than {rival}", better.opposite().text(" %")),
+                false => format!("{} better than {rival}", better.text(" %")),
             },
             verdict: of_limit(-it.percent, -better.mean),
         })
     }
 
-    /// True of a policy that is the same at all points; those of the command line are.
+    /// True for a policy that is the same at all points; policies of the command line always are.
     fn is_one_policy(&self, name: &str) -> bool {
-        self.experiment.is_fixed(name) || !self.experiment.names(name)
+        self.experiment.is_fixed(name) || !self.experiment.has_participant(name)
     }
 }
 
-/// A ratio in words: what is beyond the third digit matters here.
-fn told(ratio: Estimate) -> String {
-    format!("{:.3}{}", ratio.mean, seeds::around(ratio.half_width))
+/// A ratio as a text, with three decimals.
+fn ratio_text(ratio: Estimate) -> String {
+    format!(
+        "{:.3}{}",
+        ratio.mean,
+        seeds::interval_text(ratio.half_width)
+    )
 }
 
-/// What is at most so much: holds; within a factor of two on the same side of nothing; or not.
+/// The verdict on a limit: it holds up to `most`, and in part within a factor of two on the same side of zero.
 fn of_limit(most: f64, ours: f64) -> Verdict {
     let in_part = match most < 0.0 {
         true => most / FACTOR,

@@ -1,7 +1,7 @@
 use super::*;
 use crate::metric::Values;
 
-/// An experiment with two workloads and a size, and that claim about it.
+/// An experiment with two workloads, three sizes and this claim.
 fn experiment(claim: &str) -> Experiment {
     let text = format!(
         r#"
@@ -39,7 +39,7 @@ fn points(metric: Metric, costs: &Costs) -> Vec<Point> {
         for (policy, values) in [("A", a), ("B", b)] {
             for (frames, value) in (1..).zip(values) {
                 points.push(Point {
-                    place: Place {
+                    place: PointCoordinates {
                         workload: workload.to_string(),
                         at: vec![("frames".into(), frames.to_string())],
                     },
@@ -76,7 +76,7 @@ const A_MOSTLY_BETTER: Costs = [
 ];
 
 #[test]
-fn orders_hold_everywhere_mostly_or_not() {
+fn orders_hold_at_all_most_or_few_points() {
     for claim in [r#"order = ["A", "B"]"#, r#"best = { policy = "A" }"#] {
         assert_eq!(verdict(claim, &A_BETTER).0, Verdict::Holds);
         let (mostly, ours) = verdict(claim, &A_MOSTLY_BETTER);
@@ -92,7 +92,7 @@ fn orders_hold_everywhere_mostly_or_not() {
 }
 
 #[test]
-fn where_more_is_better_orders_turn_round() {
+fn orders_are_reversed_for_metrics_where_more_is_better() {
     let claim = r#"metric = "hit-ratio"
 order = ["A", "B"]"#;
     let experiment = experiment(claim);
@@ -138,7 +138,7 @@ improvement = {{ of = "A", over = "B", percent = {percent}, take = "{take}" }}"#
 }
 
 #[test]
-fn a_range_that_should_be_positive_holds_in_part_where_some_of_it_is_not() {
+fn a_positive_range_holds_in_part_if_some_improvements_are_negative() {
     let claim = r#"improvement = { of = "A", over = "B", percent = [1, 30] }"#;
     assert_eq!(verdict(claim, &A_MOSTLY_BETTER).0, Verdict::InPart);
 }
@@ -228,16 +228,19 @@ fn flat_curves_and_best_values() {
 }
 
 #[test]
-fn nothing_to_judge_by_is_unknown() {
+fn a_claim_without_points_is_unknown() {
     let experiment = experiment(r#"order = ["A", "B"]"#);
     let claim = experiment.claims().next().expect("a claim");
     assert_eq!(judge(&experiment, claim, &[]).verdict, Verdict::Unknown);
 }
 
 #[test]
-fn numbers_have_three_digits_or_so() {
-    let told = [0.0, 123456.0, 99.96, 12.34, 1.234, 0.12345, -5.0].map(number);
-    assert_eq!(told, ["0", "123456", "100", "12.3", "1.23", "0.1235", "-5"]);
+fn numbers_have_about_three_digits() {
+    let texts = [0.0, 123456.0, 99.96, 12.34, 1.234, 0.12345, -5.0].map(number);
+    assert_eq!(
+        texts,
+        ["0", "123456", "100", "12.3", "1.23", "0.1235", "-5"]
+    );
 }
 
 /// Points of A and B at three sizes of one workload; A's costs with three seeds, B's with one.
@@ -260,37 +263,37 @@ fn judged(claim: &str, points: &[Point]) -> (Verdict, String) {
 }
 
 #[test]
-fn what_depends_on_chance_is_told_with_its_interval() {
-    let told = |claim: &str| judged(claim, &seeded()).1;
+fn figures_from_several_seeds_have_intervals() {
+    let ours = |claim: &str| judged(claim, &seeded()).1;
     // 8 of 10, 6 of 8 and 4 of 5, each with a deviation of 0.1; t with 2 degrees of freedom 4.303.
     assert_eq!(
-        told(r#"improvement = { of = "A", over = "B", percent = 20, take = "least" }"#),
+        ours(r#"improvement = { of = "A", over = "B", percent = 20, take = "least" }"#),
         "at least 20 ± 2.5 % (one, frames 1)"
     );
     // The means of the seeds are 21.667 -+ 1.417 %.
     assert_eq!(
-        told(r#"improvement = { of = "A", over = "B", percent = 20 }"#),
+        ours(r#"improvement = { of = "A", over = "B", percent = 20 }"#),
         "21.7 ± 3.5 %"
     );
     assert_eq!(
-        told(
+        ours(
             r#"where = { frames = 1 }
 value = { policy = "A", is = 8 }"#
         ),
         "8 ± 0.25"
     );
     assert_eq!(
-        told(r#"order = ["B", "A"]"#),
+        ours(r#"order = ["B", "A"]"#),
         "0 of 3 comparisons; not B before A at one, frames 1, which is 20 ± 2.5 % better"
     );
     assert_eq!(
-        told(
+        ours(
             r#"where = { frames = [1, 2] }
 ratio = { of = "A", to = "B", at-most = 0.9 }"#
         ),
         "2 of 2; up to 0.800 ± 0.025 at one, frames 1"
     );
-    // Without chance nothing is said of it.
+    // Figures from a single seed have no interval.
     let plain = judged(
         r#"where = { workload = "one" }
 improvement = { of = "A", over = "B", percent = 20 }"#,
@@ -318,13 +321,13 @@ fn ratios_are_limits() {
     assert_eq!(ours, "4 of 6; up to 1.125 at two, frames 2");
     assert_eq!(ratio(1.13, "all").0, Verdict::Holds);
     assert_eq!(ratio(0.79, "all").0, Verdict::DoesNot);
-    // A mean above 1 that may be above 1 by less.
+    // The mean is further above 1 than the limit allows.
     let worse = r#"ratio = { of = "B", to = "A", at-most = 1.1, take = "mean" }"#;
     assert_eq!(verdict(worse, &A_MOSTLY_BETTER).0, Verdict::InPart);
 }
 
 #[test]
-fn where_more_is_better_ratios_turn_round() {
+fn ratios_are_reversed_for_metrics_where_more_is_better() {
     let claim = r#"metric = "hit-ratio"
 ratio = { of = "A", to = "B", at-most = 1 }"#;
     let points = points(Metric::HitRatio, &A_BETTER);
@@ -336,7 +339,7 @@ ratio = { of = "A", to = "B", at-most = 1 }"#;
 #[test]
 fn a_fixed_policy_is_compared_with_the_next_best() {
     let mut points = points(Metric::Cost, &A_BETTER);
-    // C is half as good as B everywhere, D is A by another name.
+    // C costs twice as much as B everywhere, D is A with another name.
     for (name, factor, spec, like) in [("C", 2.0, "C", "B"), ("D", 1.0, "A", "A")] {
         let like: Vec<Point> = points
             .iter()

@@ -1,8 +1,8 @@
-//! Curves as the report shows them: a comparison over many sizes, and what is known besides.
+//! Converts curves for the report: into a comparison over many sizes with additional data.
 
 use ebbpool_sim::{Counts, Row};
 
-use super::{CurveStudy, Figure};
+use super::{CurveStudy, TargetFigure};
 use crate::compare::{Comparison, share_of};
 use crate::pricing::Pricing;
 use crate::report::{CellErrors, Curve, Limit};
@@ -38,8 +38,8 @@ pub(super) fn comparison(study: CurveStudy) -> Comparison {
     curve.limit = study.answer.as_ref().map(|answer| {
         let figure = answer.target.figure;
         let per_reference = match figure {
-            Figure::Bill => 1.0,
-            Figure::Reads | Figure::Writes => references as f64,
+            TargetFigure::Bill => 1.0,
+            TargetFigure::Reads | TargetFigure::Writes => references as f64,
         };
         Limit {
             figure: figure.name(),

@@ -1,4 +1,4 @@
-//! What policies do against memory size, and how much memory a target takes.
+//! Reads, writes and bill against memory size, and the memory that a target needs.
 
 mod in_report;
 mod rows;
@@ -23,42 +23,42 @@ use crate::policy_selection::{BASELINE, PolicySelection};
 use crate::pricing::Capabilities;
 
 pub use rows::CurveRow;
-pub use target::{Figure, NotATarget, Target};
+pub use target::{NotATarget, Target, TargetFigure};
 
-/// Without sizes there are so many at most, each half of the next.
+/// The most sizes for a request without sizes; each size is half of the next.
 const MOST_SIZES: usize = 16;
 
-/// The fewest frames among them.
+/// The smallest of these sizes.
 const FEWEST_FRAMES: u64 = 4;
 
-/// Curves that a caller asks for.
+/// A request for curves.
 #[derive(Clone, Debug)]
 pub struct CurveRequest {
     /// The policies.
     pub policies: PolicySelection,
-    /// Memory sizes; without any, all pages that are referenced, half of them, and so on.
+    /// Memory sizes; if empty, all referenced pages, half of them, a quarter, and so on.
     pub sizes: Vec<MemorySize>,
     /// R.
     pub asymmetry: Asymmetry,
-    /// Share of the pages to sample at large sizes, above 0 and at most 1, which is exact; 1 %, or what comes to
-    /// 16,384 pages, where none is stated.
+    /// Share of the pages to sample at large sizes, above 0 and up to 1, which is exact. `None` stands for
+    /// 1 %, or the share that gives 16,384 pages.
     pub sample: Option<f64>,
-    /// The smallest memory for this is looked for.
+    /// The target whose smallest memory the lab finds.
     pub target: Option<Target>,
-    /// What the target is less than: a policy and its memory.
+    /// The policy and its memory that a relative target refers to.
     pub baseline: (String, MemorySize),
-    /// fd-static with so much memory: every size of its clean pool.
+    /// The memory of fd-static for which the lab varies the size of the clean pool.
     pub clean_pools: Option<MemorySize>,
-    /// References at the start that count nothing.
+    /// References at the start that are replayed but not counted.
     pub warmup: Warmup,
-    /// Whether pages that are dirty at the end are written and counted.
+    /// Whether the pages that are dirty at the end are written and counted.
     pub at_end: AtEnd,
-    /// Whether a report will be made, which shows what the trace is like.
+    /// Whether the answer is for a report, which also describes the trace.
     pub for_report: bool,
 }
 
 impl CurveRequest {
-    /// Curves of these policies at this asymmetry.
+    /// A request for the curves of these policies at this asymmetry.
     pub fn new(policies: PolicySelection, asymmetry: Asymmetry) -> Self {
         CurveRequest {
             policies,
@@ -75,20 +75,20 @@ impl CurveRequest {
     }
 }
 
-/// What policies do against memory size, over one trace.
+/// Curves of policies over one trace.
 #[derive(Debug)]
 pub struct CurveStudy {
-    /// The trace, as it was named.
+    /// The name of the trace in the request.
     pub label: String,
     /// Its metadata.
     pub metadata: Metadata,
-    /// What a pass has learned of it.
+    /// The facts that a pass over the trace has counted.
     pub facts: TraceFacts,
-    /// References at the start that count nothing.
+    /// References at the start that are replayed but not counted.
     pub warmup: u64,
     /// LRU at every size.
     pub lru: LruCurve,
-    /// The share of the pages that is sampled at sizes large enough.
+    /// The share of the pages that is sampled at large sizes.
     pub rate: f64,
     /// The pages that memory sizes are shares of.
     pub pages: u64,
@@ -98,37 +98,37 @@ pub struct CurveStudy {
     pub policies: Vec<PolicySpec>,
     /// Memory sizes in frames, ascending.
     pub sizes: Vec<u64>,
-    /// Of each policy, size by size.
+    /// The estimates of each policy, size by size.
     pub estimates: Vec<Vec<Estimate>>,
-    /// How much memory the target takes, if there is one.
+    /// The memory that the target needs, if the request has one.
     pub answer: Option<TargetAnswer>,
-    /// fd-static by its clean pool, if asked for.
-    pub clean_pools: Option<CleanPools>,
-    /// For a report: what the references are like.
+    /// fd-static by its clean pool, if the request asks for it.
+    pub clean_pools: Option<CleanPoolCurve>,
+    /// For a report: the description of the references.
     pub info: Option<Info>,
 }
 
-/// How much memory a target takes.
+/// The memory that a target needs.
 #[derive(Debug)]
 pub struct TargetAnswer {
     /// The target.
     pub target: Target,
-    /// The policy that it is less than.
+    /// The policy that the target refers to.
     pub baseline: PolicySpec,
     /// That policy's memory, in frames.
     pub baseline_frames: u64,
-    /// The most that there may be of the target's figure.
+    /// The largest allowed value of the target's figure.
     pub limit: f64,
-    /// Of each policy; nothing where no memory is enough.
+    /// The smallest memory of each policy; `None` if no memory is enough.
     pub smallest: Vec<Option<Smallest>>,
 }
 
 /// fd-static with a number of frames, by its clean pool.
 #[derive(Debug)]
-pub struct CleanPools {
+pub struct CleanPoolCurve {
     /// Frames.
     pub frames: u64,
-    /// By the size of the clean pool, ascending.
+    /// The results by the size of the clean pool, ascending.
     pub pools: Vec<SplitPool>,
 }
 
@@ -137,9 +137,9 @@ pub struct CleanPools {
 pub struct SplitPool {
     /// Clean pages.
     pub clean: u64,
-    /// By Two-Stack.
+    /// The traffic that Two-Stack estimates.
     pub estimated: Traffic,
-    /// In a run.
+    /// The traffic of a run.
     pub run: Estimate,
 }
 
@@ -159,14 +159,14 @@ impl CurveStudy {
         format!("{frames} frames ({})", self.share(frames))
     }
 
-    /// The trace in a line.
+    /// A line that describes the trace.
     pub fn title(&self) -> String {
         let name = self.metadata.name.as_deref().unwrap_or(&self.label);
         crate::compare::title(name, self.facts, &self.metadata)
     }
 
-    /// The results, one for each policy and size, then for each policy at the smallest memory that the target
-    /// takes, then for clean pools.
+    /// The results as rows: one for each policy and size, then one for each policy at the smallest memory for
+    /// the target, then one for each clean pool.
     pub fn rows(&self) -> Vec<CurveRow> {
         rows::of_study(self)
     }
@@ -176,7 +176,7 @@ impl CurveStudy {
         sentence::of_study(self)
     }
 
-    /// As a report shows it: a comparison over many sizes, and what is known besides.
+    /// The study in the form for a report: a comparison over many sizes, with additional data.
     pub fn into_comparison(self) -> Comparison {
         in_report::comparison(self)
     }
@@ -187,8 +187,8 @@ impl Lab<'_> {
     ///
     /// # Errors
     ///
-    /// If the request makes no sense, the trace cannot be read, or the caller stops; what is done by then is
-    /// kept.
+    /// If the request is invalid, the trace cannot be read, or the caller stops. Finished results remain in
+    /// the store.
     pub fn curve(&self, source: &Source, request: &CurveRequest) -> Result<CurveStudy, LabError> {
         let capabilities = Capabilities::default();
         let policies = request.policies.resolve(&capabilities)?;
@@ -211,17 +211,17 @@ impl Lab<'_> {
             sample: request.sample,
         };
         let work = |what: &str| format!("{}: {what}", source.label());
-        let mut curves = self.watched(&work("lru at every size"), |progress| {
+        let mut curves = self.with_progress(&work("lru at every size"), |progress| {
             Curves::new(source, &*store, &options, progress)
         })?;
         self.notes(curves.notes());
         let sizes = sizes(request, &curves);
-        let estimates = self.watched(&work("sizes"), |progress| {
-            let wanted = policies
+        let estimates = self.with_progress(&work("sizes"), |progress| {
+            let cells = policies
                 .iter()
                 .flat_map(|policy| sizes.iter().map(move |&frames| (policy, frames)));
-            let wanted: Vec<(&PolicySpec, u64)> = wanted.collect();
-            curves.at(&wanted, progress)
+            let cells: Vec<(&PolicySpec, u64)> = cells.collect();
+            curves.at(&cells, progress)
         })?;
         let estimates = estimates.chunks(sizes.len()).map(<[Estimate]>::to_vec);
         let mut study = CurveStudy {
@@ -242,24 +242,24 @@ impl Lab<'_> {
         };
         if let Some(target) = request.target {
             let frames = curves.frames(request.baseline.1.size);
-            study.answer = Some(self.watched(&work("target"), |progress| {
+            study.answer = Some(self.with_progress(&work("target"), |progress| {
                 answer(&study, &mut curves, target, baseline, frames, progress)
             })?);
         }
         if let Some(size) = &request.clean_pools {
             let frames = curves.frames(size.size);
-            study.clean_pools = Some(self.watched(&work("clean pools"), |progress| {
+            study.clean_pools = Some(self.with_progress(&work("clean pools"), |progress| {
                 clean_pools(&study, &mut curves, frames, progress)
             })?);
         }
         if request.for_report {
-            study.info = self.info_kept(source, &*store)?;
+            study.info = self.stored_info(source, &*store)?;
         }
         Ok(study)
     }
 }
 
-/// The sizes asked for, ascending; without any, all pages, half of them, and so on.
+/// The sizes of the request, ascending; if it has none, all pages, half of them, a quarter, and so on.
 fn sizes(request: &CurveRequest, curves: &Curves) -> Vec<u64> {
     let sizes = request.sizes.iter();
     let mut sizes: Vec<u64> = sizes.map(|size| curves.frames(size.size)).collect();
@@ -289,8 +289,8 @@ fn answer(
     let references = study.lru.references();
     let figure = |traffic| target.figure.of(traffic, references, study.asymmetry);
     let limit = target.limit(figure(estimate.traffic));
-    let does = |traffic| figure(traffic) <= limit;
-    let smallest = curves.smallest(&study.policies, &study.sizes, does, progress)?;
+    let is_enough = |traffic| figure(traffic) <= limit;
+    let smallest = curves.smallest(&study.policies, &study.sizes, is_enough, progress)?;
     Ok(TargetAnswer {
         target,
         baseline,
@@ -300,16 +300,16 @@ fn answer(
     })
 }
 
-/// The clean pools that are shown, in per cent of the frames, beside the one with the least bill.
+/// The clean pools to show, in per cent of the frames, beside the one with the least bill.
 const CLEAN_POOLS: [u64; 10] = [1, 2, 5, 10, 25, 50, 75, 90, 95, 99];
 
-/// Every clean pool by Two-Stack, and those that are shown in runs of fd-static too.
+/// The clean pools to show: their estimates by Two-Stack, and runs of fd-static.
 fn clean_pools(
     study: &CurveStudy,
     curves: &mut Curves,
     frames: u64,
     progress: &Progress,
-) -> Result<CleanPools, SimError> {
+) -> Result<CleanPoolCurve, SimError> {
     let all = curves.clean_pools(frames, progress)?;
     let bill = |pool: &CleanPool| study.bill(pool.traffic);
     let best = all.iter().min_by(|a, b| bill(a).total_cmp(&bill(b)));
@@ -327,14 +327,14 @@ fn clean_pools(
             Some((pool, policy.parse().ok()?))
         })
         .collect();
-    let wanted: Vec<_> = pools.iter().map(|(_, policy)| (policy, frames)).collect();
-    let runs = curves.at(&wanted, progress)?;
+    let cells: Vec<_> = pools.iter().map(|(_, policy)| (policy, frames)).collect();
+    let runs = curves.at(&cells, progress)?;
     let pools = pools.iter().zip(runs).map(|((pool, _), run)| SplitPool {
         clean: pool.clean,
         estimated: pool.traffic,
         run,
     });
-    Ok(CleanPools {
+    Ok(CleanPoolCurve {
         frames,
         pools: pools.collect(),
     })

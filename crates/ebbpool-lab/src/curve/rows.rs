@@ -1,4 +1,4 @@
-//! Curves as results.
+//! Curves as rows of results.
 
 use ebbpool_sim::{Estimate, PageSample, Smallest, Traffic};
 
@@ -7,58 +7,58 @@ use crate::numbers::Number;
 use crate::schema::result_row;
 
 result_row! {
-    /// One policy with one memory size on a curve; fields that a comparison has too mean the same.
+    /// One policy with one memory size on a curve; fields that a comparison also has mean the same.
     pub struct CurveRow {
-        /// The trace, as it was named.
+        /// The name of the trace in the request.
         trace: String [""],
         /// The policy in canonical spelling.
         policy: String [""],
-        /// Memory.
+        /// Frames of the buffer.
         frames: u64 ["pages"],
-        /// Bytes of a page, where the trace states them.
+        /// Bytes of a page, if the trace states them.
         page_size: Option<u64> ["bytes"],
         /// R, the cost of a page write in page reads.
         asymmetry: Number ["page reads"],
-        /// References that count.
+        /// Counted references, that is, without the warm-up.
         references: u64 ["references"],
-        /// References at the start that count nothing.
+        /// References at the start that are replayed but not counted.
         warmup: u64 ["references"],
         /// Distinct pages of the trace, warm-up included.
         distinct_pages: u64 ["pages"],
         /// References that found their page in memory.
         hits: u64 ["references"],
-        /// References that did not.
+        /// References that did not find their page in memory.
         misses: u64 ["references"],
         /// Page reads.
         reads: u64 ["pages"],
         /// Page writes.
         writes: u64 ["pages"],
-        /// Bytes read, where the page size is known.
+        /// Bytes read, if the page size is known.
         bytes_read: Option<u64> ["bytes"],
-        /// Bytes written, where the page size is known.
+        /// Bytes written, if the page size is known.
         bytes_written: Option<u64> ["bytes"],
-        /// Pages that are dirty at the end and were not written.
+        /// Pages that are dirty at the end and not written.
         dirty_left: u64 ["pages"],
         /// Hits over references.
         hit_ratio: f64 [""],
-        /// The bill of a reference.
+        /// The bill per reference.
         cost: f64 ["page reads per reference"],
-        /// `exact`, `sampled`, or `two-stack`, whose errors are those against a run of fd-static.
+        /// `exact`, `sampled`, or `two-stack`; the errors of `two-stack` are relative to a run of fd-static.
         method: &'static str [""],
-        /// The share of the pages that was sampled; 1 where the figures are exact.
+        /// The share of the pages that was sampled; 1 if the figures are exact.
         sampled: Number [""],
-        /// How far off the cost may be, as a share of it; 0 where it is exact.
+        /// The error of the cost, as a share of it; 0 if the cost is exact.
         error: Option<f64> [""],
-        /// The same of the reads.
+        /// The error of the reads, as a share of them.
         error_reads: Option<f64> [""],
-        /// The same of the writes.
+        /// The error of the writes, as a share of them.
         error_writes: Option<f64> [""],
-        /// The target for which this is the smallest memory.
+        /// The target for which `frames` is the smallest memory.
         target: Option<String> [""],
     }
 }
 
-/// The policies at all sizes, then at the smallest memory that a target takes, then clean pools.
+/// The rows of the policies at all sizes, then at the smallest memory for a target, then of clean pools.
 pub(super) fn of_study(study: &CurveStudy) -> Vec<CurveRow> {
     let mut rows = Vec::new();
     for (policy, estimates) in study.policies.iter().zip(&study.estimates) {
@@ -83,7 +83,7 @@ pub(super) fn of_study(study: &CurveStudy) -> Vec<CurveRow> {
     let pools = split.flat_map(|split| split.pools.iter().map(|pool| (split.frames, pool)));
     for (frames, pool) in pools {
         let policy = format!("fd-static:clean={}", pool.clean);
-        let off = |figure: &dyn Fn(Traffic) -> f64| {
+        let error = |figure: &dyn Fn(Traffic) -> f64| {
             let run = figure(pool.run.traffic);
             (run > 0.0).then(|| (figure(pool.estimated) / run - 1.0).abs())
         };
@@ -94,9 +94,9 @@ pub(super) fn of_study(study: &CurveStudy) -> Vec<CurveRow> {
         };
         rows.push(CurveRow {
             method: "two-stack",
-            error: off(&|traffic| study.bill(traffic)),
-            error_reads: off(&|traffic| traffic.reads as f64),
-            error_writes: off(&|traffic| traffic.writes as f64),
+            error: error(&|traffic| study.bill(traffic)),
+            error_reads: error(&|traffic| traffic.reads as f64),
+            error_writes: error(&|traffic| traffic.writes as f64),
             ..row(study, &policy, frames, &estimate, None)
         });
     }
@@ -114,7 +114,7 @@ fn row(
     let page_size = study.metadata.page_size;
     let bytes = |pages: u64| page_size.map(|size| pages.saturating_mul(size));
     let traffic = estimate.traffic;
-    // Chance may make a sample say more misses than there are references.
+    // A sample may by chance estimate more misses than references.
     let hits = references.saturating_sub(traffic.reads);
     let errors = estimate.errors;
     CurveRow {

@@ -1,4 +1,4 @@
-//! Curves in a sentence.
+//! The answer of a curve study in a sentence.
 
 use ebbpool_sim::Smallest;
 
@@ -12,7 +12,8 @@ pub(super) fn of_study(study: &CurveStudy) -> String {
     }
 }
 
-/// What the next frames would bring, where nothing was asked for: LRU is known at every size.
+/// The effect of twice the memory on LRU's bill, for a request without a target. LRU's bill is known at
+/// every size.
 fn of_doubling(study: &CurveStudy) -> String {
     let lru = &study.lru;
     let now = study.sizes[study.sizes.len() / 2];
@@ -36,7 +37,7 @@ fn of_answer(study: &CurveStudy, answer: &TargetAnswer) -> String {
         }
     }
     needs.sort_by_key(|(smallest, _)| smallest.frames);
-    let wanted = match answer.target.is_relative() {
+    let target = match answer.target.is_relative() {
         true => format!(
             "{} against {} with {}",
             answer.target,
@@ -65,5 +66,5 @@ fn of_answer(study: &CurveStudy, answer: &TargetAnswer) -> String {
         .map(String::as_str)
         .filter(|p| !p.is_empty())
         .collect();
-    format!("{wanted}: {}", parts.join("; "))
+    format!("{target}: {}", parts.join("; "))
 }

@@ -1,4 +1,4 @@
-//! A figure and how much of it there may be: the target that memory is to be found for.
+//! Targets: a figure and its largest allowed value, for which the lab finds the smallest memory.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,73 +6,73 @@ use std::str::FromStr;
 use ebbpool_cost::{Asymmetry, Decimal};
 use ebbpool_sim::Traffic;
 
-/// A figure that costs something.
+/// The figure that a target limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Figure {
+pub enum TargetFigure {
     /// Page reads.
     Reads,
     /// Page writes.
     Writes,
-    /// Page reads per reference, a write as so many as R.
+    /// The bill per reference in page reads; a write costs R of them.
     Bill,
 }
 
-impl Figure {
-    /// The figure of some traffic over so many references.
+impl TargetFigure {
+    /// The figure of some traffic over this number of references.
     pub fn of(self, traffic: Traffic, references: u64, asymmetry: Asymmetry) -> f64 {
         match self {
-            Figure::Reads => traffic.reads as f64,
-            Figure::Writes => traffic.writes as f64,
-            Figure::Bill => asymmetry.bill(traffic.reads, traffic.writes) / references as f64,
+            TargetFigure::Reads => traffic.reads as f64,
+            TargetFigure::Writes => traffic.writes as f64,
+            TargetFigure::Bill => asymmetry.bill(traffic.reads, traffic.writes) / references as f64,
         }
     }
 
-    /// Its name, as it is asked for.
+    /// The name of the figure in a target's spelling.
     pub fn name(self) -> &'static str {
         match self {
-            Figure::Reads => "reads",
-            Figure::Writes => "writes",
-            Figure::Bill => "bill",
+            TargetFigure::Reads => "reads",
+            TargetFigure::Writes => "writes",
+            TargetFigure::Bill => "bill",
         }
     }
 }
 
-/// How much of it there may be.
+/// The limit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Amount {
-    /// This share less than the baseline has.
+enum TargetLimit {
+    /// This share less than the baseline's figure.
     Less(Decimal),
-    /// So many pages; of a bill, page reads per reference.
+    /// At most this number of pages; of a bill, page reads per reference.
     AtMost(f64),
 }
 
-/// A figure and how much of it there may be.
+/// A figure and its largest allowed value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Target {
     /// The figure.
-    pub figure: Figure,
-    amount: Amount,
+    pub figure: TargetFigure,
+    amount: TargetLimit,
 }
 
 impl Target {
-    /// True if it means something only beside a baseline.
+    /// True if the target is relative to a baseline.
     pub fn is_relative(&self) -> bool {
-        matches!(self.amount, Amount::Less(_))
+        matches!(self.amount, TargetLimit::Less(_))
     }
 
-    /// The most that there may be, where the baseline has so much.
+    /// The largest allowed value, given the baseline's value.
     pub fn limit(&self, baseline: f64) -> f64 {
         match self.amount {
-            Amount::Less(share) => baseline * (1.0 - share.to_f64()),
-            Amount::AtMost(most) => most,
+            TargetLimit::Less(share) => baseline * (1.0 - share.to_f64()),
+            TargetLimit::AtMost(most) => most,
         }
     }
 }
 
-/// Not the spelling of a target.
+/// The error for a text that is not a target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{0}' is no target; give reads, writes or bill, and how much less than the baseline's it is to be, such as 'writes -50%', or how much at most, such as 'bill 1.5'"
+    "'{0}' is not a target; give reads, writes or bill, and the share by which it is less than the baseline's, such as 'writes -50%', or a limit, such as 'bill 1.5'"
 )]
 pub struct NotATarget(String);
 
@@ -86,9 +86,9 @@ impl FromStr for Target {
             return Err(refused());
         };
         let figure = match figure {
-            "reads" => Figure::Reads,
-            "writes" => Figure::Writes,
-            "bill" => Figure::Bill,
+            "reads" => TargetFigure::Reads,
+            "writes" => TargetFigure::Writes,
+            "bill" => TargetFigure::Bill,
             _ => return Err(refused()),
         };
         let less = amount
@@ -100,10 +100,10 @@ impl FromStr for Target {
                 if share.is_zero() || share.exceeds_one() {
                     return Err(refused());
                 }
-                Amount::Less(share)
+                TargetLimit::Less(share)
             }
             None => match amount.parse::<f64>() {
-                Ok(most) if most.is_finite() && most >= 0.0 => Amount::AtMost(most),
+                Ok(most) if most.is_finite() && most >= 0.0 => TargetLimit::AtMost(most),
                 _ => return Err(refused()),
             },
         };
@@ -115,8 +115,8 @@ impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.figure.name();
         match self.amount {
-            Amount::Less(share) => write!(f, "{name} -{}", share.percent()),
-            Amount::AtMost(most) => write!(f, "{name} {most}"),
+            TargetLimit::Less(share) => write!(f, "{name} -{}", share.percent()),
+            TargetLimit::AtMost(most) => write!(f, "{name} {most}"),
         }
     }
 }
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_targets_are_refused() {
         for text in [
             "",
             "writes",
@@ -172,8 +172,8 @@ mod tests {
             dirty_left: 1,
         };
         let asymmetry = "4".parse().expect("an asymmetry");
-        assert_eq!(Figure::Bill.of(traffic, 20, asymmetry), 1.5);
-        assert_eq!(Figure::Reads.of(traffic, 20, asymmetry), 10.0);
-        assert_eq!(Figure::Writes.of(traffic, 20, asymmetry), 5.0);
+        assert_eq!(TargetFigure::Bill.of(traffic, 20, asymmetry), 1.5);
+        assert_eq!(TargetFigure::Reads.of(traffic, 20, asymmetry), 10.0);
+        assert_eq!(TargetFigure::Writes.of(traffic, 20, asymmetry), 5.0);
     }
 }

@@ -1,4 +1,4 @@
-//! A trace through a pool, by one thread or several.
+//! Sends a trace through a pool, on one thread or several.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
@@ -10,88 +10,88 @@ use ebbpool_trace::{Batch, Reader};
 use super::{ReplayError, page};
 use crate::error::LabError;
 
-/// References that a thread takes at a time.
+/// The number of references that a thread receives at a time.
 const PIECE: usize = 256;
 
-/// Pieces that may wait for each thread: little is left to be done after Ctrl-C.
+/// Pieces that may wait for each thread. The number is small so that little work remains after Ctrl-C.
 const QUEUE: usize = 4;
 
-/// References that are decoded at a time.
+/// References that the feeder decodes at a time.
 const BATCH: usize = 1 << 16;
 
-/// What to do with each reference.
+/// The pool that the threads use, and the marks for its pages.
 #[derive(Clone, Copy)]
-pub(super) struct Work<'a> {
+pub(super) struct ReplayPool<'a> {
     pub(super) pool: &'a Pool,
     pub(super) page_size: usize,
-    /// Tells this run's writes from those before.
+    /// Distinguishes the writes of this run from earlier ones.
     pub(super) run: u64,
 }
 
-/// What has been replayed.
+/// The counts of a replay.
 #[derive(Default)]
-pub(super) struct Played {
+pub(super) struct ReplayCounts {
     /// References, warm-up included.
     pub(super) references: u64,
     pub(super) distinct_pages: u64,
-    /// Of the counted references.
+    /// Cluster switches of the counted references.
     pub(super) cluster_switches: u64,
-    /// Writes of each page, as far as they are to be verified.
+    /// The number of writes of each page; empty if the replay does not verify them.
     pub(super) writes: Vec<u32>,
     pub(super) interrupted: bool,
 }
 
-enum Message {
+enum FeedMessage {
     References(Vec<(u64, bool)>),
-    /// To be answered when everything before is done.
+    /// Requests an answer when the thread has finished all earlier messages.
     AllDone(mpsc::Sender<()>),
 }
 
-/// Sends pieces of the trace to the threads, in turn.
+/// Sends pieces of the trace to the threads in turn.
 struct Feeder<'a> {
-    threads: &'a [SyncSender<Message>],
+    threads: &'a [SyncSender<FeedMessage>],
     next: usize,
     piece: Vec<(u64, bool)>,
 }
 
-/// A thread has failed, and says itself why.
-struct Gone;
+/// A thread has failed. Its own result has the reason.
+struct ThreadFailed;
 
-/// What the feeder has to know.
-pub(super) struct Course<'a> {
-    /// Set by the caller to stop.
+/// The options of the feeder.
+pub(super) struct FeedOptions<'a> {
+    /// The caller sets it to stop the replay.
     pub(super) stop: &'a AtomicBool,
     pub(super) threads: u16,
     pub(super) warmup: u64,
     pub(super) cluster_size: u64,
-    /// Pages of the file.
+    /// The number of pages of the file.
     pub(super) pages: u64,
     pub(super) verify: bool,
 }
 
-/// Replays; `counting` is called once the warm-up is over, while nothing else happens.
+/// Replays the trace. It calls `counting` at the end of the warm-up, when no thread has work.
 pub(super) fn drive(
-    work: Work<'_>,
-    course: &Course,
+    replay: ReplayPool<'_>,
+    options: &FeedOptions,
     reader: &mut Reader,
     counting: impl FnOnce(),
-) -> Result<Played, LabError> {
-    let mut played = Played::new(course)?;
-    let mut seen = Seen::new(course.pages)?;
+) -> Result<ReplayCounts, LabError> {
+    let mut counts = ReplayCounts::new(options)?;
+    let mut referenced = PageBitmap::new(options.pages)?;
     thread::scope(|scope| {
         let mut senders = Vec::new();
         let mut threads = Vec::new();
-        for _ in 0..course.threads {
+        for _ in 0..options.threads {
             let (sender, receiver) = mpsc::sync_channel(QUEUE);
             senders.push(sender);
-            threads.push(scope.spawn(move || serve(work, receiver)));
+            threads.push(scope.spawn(move || serve(replay, receiver)));
         }
         let mut feeder = Feeder {
             threads: &senders,
             next: 0,
             piece: Vec::with_capacity(PIECE),
         };
-        let fed = feeder.feed(course, reader, &mut seen, &mut played, counting);
+        let fed = feeder.feed(options, reader, &mut referenced, &mut counts, counting);
         drop(senders);
         for thread in threads {
             match thread.join() {
@@ -101,54 +101,54 @@ pub(super) fn drive(
         }
         fed
     })?;
-    played.distinct_pages = seen.count;
-    Ok(played)
+    counts.distinct_pages = referenced.count;
+    Ok(counts)
 }
 
-fn serve(work: Work<'_>, messages: Receiver<Message>) -> Result<(), Error> {
+fn serve(replay: ReplayPool<'_>, messages: Receiver<FeedMessage>) -> Result<(), Error> {
     for message in messages {
         match message {
-            Message::References(references) => {
+            FeedMessage::References(references) => {
                 for (number, write) in references {
                     if write {
-                        let mut fixed = work.pool.fix_write(number)?;
-                        page::write(&mut fixed, work.page_size, work.run);
+                        let mut fixed = replay.pool.fix_write(number)?;
+                        page::write(&mut fixed, replay.page_size, replay.run);
                     } else {
-                        let fixed = work.pool.fix_read(number)?;
-                        std::hint::black_box(page::writes(&fixed, work.run));
+                        let fixed = replay.pool.fix_read(number)?;
+                        std::hint::black_box(page::writes(&fixed, replay.run));
                     }
                 }
             }
-            // Whoever asked may have given up.
-            Message::AllDone(done) => _ = done.send(()),
+            // The feeder may have stopped waiting.
+            FeedMessage::AllDone(done) => _ = done.send(()),
         }
     }
     Ok(())
 }
 
-impl Played {
-    fn new(course: &Course) -> Result<Self, LabError> {
-        let pages = if course.verify { course.pages } else { 0 };
-        Ok(Played {
+impl ReplayCounts {
+    fn new(options: &FeedOptions) -> Result<Self, LabError> {
+        let pages = if options.verify { options.pages } else { 0 };
+        Ok(ReplayCounts {
             writes: zeros(pages)?,
-            ..Played::default()
+            ..ReplayCounts::default()
         })
     }
 }
 
-/// Which pages have been referenced.
-struct Seen {
+/// The set of referenced pages.
+struct PageBitmap {
     bits: Vec<u64>,
     count: u64,
 }
 
-impl Seen {
+impl PageBitmap {
     fn new(pages: u64) -> Result<Self, LabError> {
         let bits = zeros(pages.div_ceil(64))?;
-        Ok(Seen { bits, count: 0 })
+        Ok(PageBitmap { bits, count: 0 })
     }
 
-    fn note(&mut self, page: u64) {
+    fn insert(&mut self, page: u64) {
         let Some(word) = self.bits.get_mut((page / 64) as usize) else {
             return;
         };
@@ -159,10 +159,10 @@ impl Seen {
 }
 
 fn zeros<T: Clone + Default>(count: u64) -> Result<Vec<T>, ReplayError> {
-    let none = || ReplayError::TooManyPages(count);
-    let count = usize::try_from(count).map_err(|_| none())?;
+    let no_memory = || ReplayError::TooManyPages(count);
+    let count = usize::try_from(count).map_err(|_| no_memory())?;
     let mut zeros = Vec::new();
-    zeros.try_reserve_exact(count).map_err(|_| none())?;
+    zeros.try_reserve_exact(count).map_err(|_| no_memory())?;
     zeros.resize(count, T::default());
     Ok(zeros)
 }
@@ -170,10 +170,10 @@ fn zeros<T: Clone + Default>(count: u64) -> Result<Vec<T>, ReplayError> {
 impl Feeder<'_> {
     fn feed(
         &mut self,
-        course: &Course,
+        options: &FeedOptions,
         reader: &mut Reader,
-        seen: &mut Seen,
-        played: &mut Played,
+        referenced: &mut PageBitmap,
+        counts: &mut ReplayCounts,
         counting: impl FnOnce(),
     ) -> Result<(), LabError> {
         let mut counting = Some(counting);
@@ -182,7 +182,7 @@ impl Feeder<'_> {
         loop {
             let more = reader.next_batch(&mut batch, BATCH)?;
             for (page, write) in batch.iter() {
-                if played.references == course.warmup
+                if counts.references == options.warmup
                     && let Some(counting) = counting.take()
                 {
                     if self.wait_for_all().is_err() {
@@ -190,59 +190,61 @@ impl Feeder<'_> {
                     }
                     counting();
                 }
-                played.references += 1;
-                seen.note(page);
-                if write && let Some(writes) = played.writes.get_mut(page as usize) {
+                counts.references += 1;
+                referenced.insert(page);
+                if write && let Some(writes) = counts.writes.get_mut(page as usize) {
                     *writes = writes.wrapping_add(1);
                 }
                 if counting.is_none() {
-                    let cluster = page / course.cluster_size;
+                    let cluster = page / options.cluster_size;
                     let switches = last_cluster.replace(cluster) != Some(cluster);
-                    played.cluster_switches += u64::from(switches);
+                    counts.cluster_switches += u64::from(switches);
                 }
                 self.piece.push((page, write));
                 if self.piece.len() == PIECE {
                     if self.send().is_err() {
                         return Ok(());
                     }
-                    if course.stop.load(Ordering::Relaxed) {
-                        played.interrupted = true;
+                    if options.stop.load(Ordering::Relaxed) {
+                        counts.interrupted = true;
                         break;
                     }
                 }
             }
-            if !more || played.interrupted {
+            if !more || counts.interrupted {
                 break;
             }
         }
-        // A thread that has failed says so when it is joined.
+        // If a thread has failed, joining it returns the error.
         let _ = self.wait_for_all();
         Ok(())
     }
 
-    /// Sends what has gathered to the next thread, who may have to be waited for.
-    fn send(&mut self) -> Result<(), Gone> {
+    /// Sends the current piece to the next thread, and waits if the thread's queue is full.
+    fn send(&mut self) -> Result<(), ThreadFailed> {
         if self.piece.is_empty() {
             return Ok(());
         }
         let piece = std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE));
         let thread = &self.threads[self.next];
         self.next = (self.next + 1) % self.threads.len();
-        thread.send(Message::References(piece)).map_err(|_| Gone)
+        thread
+            .send(FeedMessage::References(piece))
+            .map_err(|_| ThreadFailed)
     }
 
-    fn wait_for_all(&mut self) -> Result<(), Gone> {
+    fn wait_for_all(&mut self) -> Result<(), ThreadFailed> {
         self.send()?;
         let (sender, answers) = mpsc::channel();
         for thread in self.threads {
             thread
-                .send(Message::AllDone(sender.clone()))
-                .map_err(|_| Gone)?;
+                .send(FeedMessage::AllDone(sender.clone()))
+                .map_err(|_| ThreadFailed)?;
         }
         drop(sender);
         match answers.iter().count() == self.threads.len() {
             true => Ok(()),
-            false => Err(Gone),
+            false => Err(ThreadFailed),
         }
     }
 }

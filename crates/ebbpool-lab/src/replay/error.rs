@@ -1,4 +1,4 @@
-//! Why a trace cannot be replayed.
+//! Errors of a replay.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use bytesize::ByteSize;
 use ebbpool::storage::OpenError;
 
-/// The smallest pages that a replay has use for.
+/// The smallest page size of a replay.
 pub(super) const LEAST_PAGE_SIZE: usize = 512;
 
-/// Why a trace cannot be replayed. Front ends say by which argument of theirs it is mended.
+/// Why a trace cannot be replayed. Front ends add the argument that corrects the request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplayError {
@@ -24,17 +24,17 @@ pub enum ReplayError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What was to be done.
+        /// The operation that failed.
         what: &'static str,
         /// Why not.
         source: io::Error,
     },
-    /// The caller stopped while the file was made.
-    #[error("interrupted while {0} was made; it is of no use so far")]
+    /// The caller stopped during the creation of the file.
+    #[error("interrupted during the creation of {0}, which is unusable so far")]
     NotMade(PathBuf),
     /// The caller stopped.
     #[error(
-        "interrupted after {done} of {all} references, of which {warmup} are the warm-up; every page is whole"
+        "interrupted after {done} of {all} references, {warmup} of them warm-up; every page is intact"
     )]
     Interrupted {
         /// References replayed.
@@ -46,26 +46,26 @@ pub enum ReplayError {
     },
     /// The storage acknowledged a write that it does not have.
     #[error(
-        "{path}: page {page} was written {expected} times and holds what was written {found} times; the storage loses writes"
+        "{path}: page {page} was written {expected} times and contains {found} of the writes; the storage loses writes"
     )]
     Lost {
         /// The file.
         path: String,
         /// The page.
         page: u64,
-        /// What it holds.
+        /// The number of writes that it contains.
         found: u64,
-        /// What was written.
+        /// The number of writes.
         expected: u32,
     },
     /// An offline policy.
     #[error(
-        "{0} needs to know the references to come, and a pool does not; only a simulation can run it"
+        "{0} needs to know future references, which a pool does not; only a simulation can run it"
     )]
     Offline(String),
-    /// Pages that a pool cannot have.
+    /// A page size that a pool cannot have.
     #[error(
-        "pages of {0} bytes cannot be replayed; they are a power of two from {LEAST_PAGE_SIZE} up"
+        "pages of {0} bytes cannot be replayed; the page size must be a power of two and at least {LEAST_PAGE_SIZE}"
     )]
     PageSize(u64),
     /// A page number that no file can have.
@@ -76,46 +76,46 @@ pub enum ReplayError {
         /// The page.
         page: u64,
     },
-    /// Too many pages for memory.
-    #[error("the trace's pages take {}, too much for memory; number its pages from 0", ByteSize(*.0))]
+    /// The pages do not fit into memory.
+    #[error("the trace's pages need {}, too much for memory; number its pages from 0", ByteSize(*.0))]
     TooLarge(u64),
     /// Too many pages to count.
-    #[error("there is no memory to keep note of {0} pages; number the pages of the trace from 0")]
+    #[error("there is not enough memory to count {0} pages; number the pages of the trace from 0")]
     TooManyPages(u64),
-    /// The file is not there, and was not to be made.
-    #[error("{}: is not there; made anew it would have {}", path.display(), ByteSize(*.bytes))]
+    /// The file does not exist, and the request does not create it.
+    #[error("{}: does not exist; it would have {}", path.display(), ByteSize(*.bytes))]
     Missing {
         /// The file.
         path: PathBuf,
-        /// The bytes that it will have.
+        /// The size that it would have.
         bytes: u64,
     },
-    /// The file is empty, and was not to be made.
+    /// The file is empty, and the request does not create it.
     #[error("{}: is empty", .0.display())]
     Empty(PathBuf),
-    /// The file is of another replay.
+    /// The file belongs to another replay.
     #[error("{}: {why}; name another file", path.display())]
     OtherTrace {
         /// The file.
         path: PathBuf,
-        /// How it can be told.
+        /// The difference that identifies it.
         why: String,
     },
-    /// The file is of something else.
+    /// The file does not belong to a replay.
     #[error("{}: {why}; name another file", path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
-        /// How it can be told.
+        /// The difference that identifies it.
         why: String,
     },
-    /// The caller's user does not want to lose what is in the file.
-    #[error("{} is left as it is", .0.display())]
+    /// The caller's user does not want to lose the contents of the file.
+    #[error("{} is unchanged", .0.display())]
     LeftAlone(PathBuf),
 }
 
 impl ReplayError {
-    /// True where another request may succeed, and nothing has failed.
+    /// True if the request is wrong, so that a corrected one may succeed.
     pub fn is_request(&self) -> bool {
         match self {
             ReplayError::Open(error) => matches!(

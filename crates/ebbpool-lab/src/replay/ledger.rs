@@ -1,4 +1,4 @@
-//! What is written, in order: events in a file, and cluster switches.
+//! Tracks the writes of a replay in order: it records events in a file and counts cluster switches.
 
 use std::io::{self, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,28 +9,28 @@ use ebbpool_trace::output::OutputFile;
 
 use crate::error::LabError;
 
-/// Hears of write-backs from the pool as they are decided, and from the storage as they happen.
+/// Receives write-backs from the pool when it decides on them, and from the storage when it performs them.
 ///
-/// With one thread and nothing in the background both are the same writes, and the order of the
-/// decisions is the simulator's. Otherwise only the storage hears of all.
+/// With one thread and no background work both sequences have the same writes, and the order of the
+/// decisions is that of the simulator. Otherwise only the storage sees all writes.
 pub(super) struct Ledger {
     decisions_count: bool,
-    state: Mutex<State>,
+    state: Mutex<LedgerState>,
 }
 
-struct State {
+struct LedgerState {
     events: Option<OutputFile>,
     failure: Option<io::Error>,
     cluster_size: u64,
     last_cluster: Option<u64>,
     cluster_switches: u64,
-    phase: Phase,
+    phase: LedgerPhase,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum LedgerPhase {
     Running,
-    /// What is dirty at the end is written, which nobody decides.
+    /// The final checkpoint writes the dirty pages; these writes are not decisions of the policy.
     Flushing,
     Closed,
 }
@@ -43,42 +43,42 @@ impl Ledger {
     ) -> Self {
         Ledger {
             decisions_count,
-            state: Mutex::new(State {
+            state: Mutex::new(LedgerState {
                 events,
                 failure: None,
                 cluster_size,
                 last_cluster: None,
                 cluster_switches: 0,
-                phase: Phase::Running,
+                phase: LedgerPhase::Running,
             }),
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LedgerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True if the pool need tell its decisions.
-    pub(super) fn wants_decisions(&self) -> bool {
+    /// True if the pool has to report its decisions.
+    pub(super) fn needs_decisions(&self) -> bool {
         self.decisions_count || self.state().events.is_some()
     }
 
-    /// The warm-up is over.
-    pub(super) fn counting(&self) {
+    /// Starts the counting, at the end of the warm-up.
+    pub(super) fn start_counting(&self) {
         let mut state = self.state();
         state.last_cluster = None;
         state.cluster_switches = 0;
         state.event(format_args!("# counted from here"));
     }
 
-    /// The pool has decided something.
-    pub(super) fn decided(&self, event: Event) {
+    /// Takes a decision of the pool.
+    pub(super) fn record_decision(&self, event: Event) {
         let mut state = self.state();
         match event {
             Event::Write(page) => {
                 state.event(format_args!("write {page}"));
                 if self.decisions_count {
-                    state.written(page);
+                    state.count_write(page);
                 }
             }
             Event::Evict(page) => state.event(format_args!("evict {page}")),
@@ -86,33 +86,33 @@ impl Ledger {
         }
     }
 
-    /// The storage is to write pages.
-    pub(super) fn stored(&self, pages: impl Iterator<Item = u64>) {
+    /// Takes the pages that the storage is about to write.
+    pub(super) fn storage_writes(&self, pages: impl Iterator<Item = u64>) {
         let mut state = self.state();
         match state.phase {
-            Phase::Running if self.decisions_count => {}
-            Phase::Running => pages.for_each(|page| state.written(page)),
-            Phase::Flushing => pages.for_each(|page| {
+            LedgerPhase::Running if self.decisions_count => {}
+            LedgerPhase::Running => pages.for_each(|page| state.count_write(page)),
+            LedgerPhase::Flushing => pages.for_each(|page| {
                 state.event(format_args!("write {page}"));
-                state.written(page);
+                state.count_write(page);
             }),
-            Phase::Closed => {}
+            LedgerPhase::Closed => {}
         }
     }
 
-    /// From now on what is dirty is written.
-    pub(super) fn flushing(&self) {
-        self.state().phase = Phase::Flushing;
+    /// Starts the final checkpoint, which writes the dirty pages.
+    pub(super) fn start_flush(&self) {
+        self.state().phase = LedgerPhase::Flushing;
     }
 
-    /// Hears of nothing any more, and answers the cluster switches.
+    /// Ends the recording and returns the number of cluster switches.
     ///
     /// # Errors
     ///
     /// If the events could not be written.
     pub(super) fn close(&self) -> Result<u64, LabError> {
         let mut state = self.state();
-        state.phase = Phase::Closed;
+        state.phase = LedgerPhase::Closed;
         if let Some(source) = state.failure.take() {
             let what = "the events";
             return Err(SimError::Output { what, source }.into());
@@ -124,7 +124,7 @@ impl Ledger {
     }
 }
 
-impl State {
+impl LedgerState {
     fn event(&mut self, text: std::fmt::Arguments<'_>) {
         if self.failure.is_none()
             && let Some(events) = &mut self.events
@@ -134,7 +134,7 @@ impl State {
         }
     }
 
-    fn written(&mut self, page: u64) {
+    fn count_write(&mut self, page: u64) {
         let cluster = page / self.cluster_size;
         let switches = self.last_cluster.replace(cluster) != Some(cluster);
         self.cluster_switches += u64::from(switches);

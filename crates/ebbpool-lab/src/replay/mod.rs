@@ -1,4 +1,4 @@
-//! A trace through the pool, on memory or on a real file.
+//! Runs a trace through the pool, in memory or on a real file.
 
 mod drive;
 mod error;
@@ -29,48 +29,48 @@ use crate::lab::Lab;
 use crate::numbers::Number;
 use crate::pricing::Capabilities;
 use crate::run_result::{RunResult, TraceSummary};
-use drive::{Course, Played, Work};
+use drive::{FeedOptions, ReplayCounts, ReplayPool};
 use error::LEAST_PAGE_SIZE;
 use ledger::Ledger;
-use survey::Survey;
-use target_file::{Extent, PageStore};
-use watched::{Meter, Watched};
+use survey::TraceSurvey;
+use target_file::{PageExtent, PageStore};
+use watched::{Meter, MeterReading, MeteredStorage};
 
 pub use error::ReplayError;
 pub use recording::FixRecorder;
 pub use request::{ReplayFile, ReplayRequest, ReplayStorage};
-pub use result::{LatencyQuantiles, PoolActivity, ReplayResult, Waits};
+pub use result::{LatencyQuantiles, PoolActivity, ReplayResult, WaitCounts};
 
-/// Pages of a trace that does not say how long its pages are.
-const USUAL_PAGE_SIZE: u64 = 4096;
+/// The page size for a trace that does not state one.
+const DEFAULT_PAGE_SIZE: u64 = 4096;
 
-/// Pages with numbers below this are found without hashing.
+/// The pool finds pages with numbers below this limit without hashing.
 const MOST_DENSE_PAGES: u64 = 1 << 26;
 
-/// Pages that are verified at the end, at most.
+/// The most pages that a replay verifies at the end.
 const MOST_VERIFIED: usize = 1000;
 
-/// Frames for that.
+/// The frames of the pool that verifies.
 const FRAMES_TO_VERIFY: u32 = 16;
 
-/// How often the caller is shown what the pool does.
-const SHOWN_EVERY: Duration = Duration::from_millis(200);
+/// The time between two reports of the pool's statistics to the caller.
+const REPORT_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Files that a replay of one policy writes besides.
+/// Additional files that a replay of one policy writes.
 #[derive(Clone, Debug, Default)]
 pub struct ReplayOutputs {
     /// Write-backs and evictions, in order, a line each.
     pub events: Option<PathBuf>,
-    /// The references as the pool was asked for them, in the native format.
+    /// The page references to the pool, in their order, as a trace in the native format.
     pub references: Option<PathBuf>,
 }
 
-/// The results of several policies, up to the one that failed.
+/// The results of several policies, up to the first that failed.
 #[derive(Debug)]
 pub struct ReplayStudy {
     /// The results, in the order of the policies.
     pub results: Vec<ReplayResult>,
-    /// Why the next policy has none.
+    /// Why the next policy has no result.
     pub failure: Option<LabError>,
     references: u64,
     warmup: u64,
@@ -81,7 +81,7 @@ impl ReplayStudy {
     ///
     /// # Errors
     ///
-    /// Why a policy has none, and [`ReplayError::Interrupted`].
+    /// The reason why a policy has no result, or [`ReplayError::Interrupted`].
     pub fn into_result(self) -> Result<Vec<ReplayResult>, LabError> {
         match (self.failure, self.results.last()) {
             (Some(failure), _) => Err(failure),
@@ -101,7 +101,7 @@ impl Lab<'_> {
     ///
     /// # Errors
     ///
-    /// If the request makes no sense, the trace cannot be read, or the first policy has no result.
+    /// If the request is invalid, the trace cannot be read, or the first policy has no result.
     pub fn replay(
         &self,
         source: &Source,
@@ -111,7 +111,7 @@ impl Lab<'_> {
         let policies = policies_of(request)?;
         let survey = survey::survey(self, request, source)?;
         let page_size = page_size(request, &survey.metadata)?;
-        let extent = Extent {
+        let extent = PageExtent {
             page_size,
             pages: survey.pages,
         };
@@ -126,7 +126,7 @@ impl Lab<'_> {
         };
         let recorder = outputs.references.as_ref();
         let recorder = recorder.map(|path| FixRecorder::create(path, &metadata));
-        let mut replay = Replay {
+        let mut replay = ReplaySession {
             lab: self,
             request,
             source,
@@ -140,9 +140,9 @@ impl Lab<'_> {
         let mut results = Vec::new();
         let mut failure = None;
         for policy in &policies {
-            match replay.with(policy) {
+            match replay.replay_policy(policy) {
                 Ok(result) => results.push(result),
-                // What others have done is an answer all the same.
+                // The results of earlier policies are an answer even if a later policy fails.
                 Err(error) if results.is_empty() => return Err(error),
                 Err(error) => failure = Some(error),
             }
@@ -161,7 +161,7 @@ impl Lab<'_> {
     }
 }
 
-/// The policies asked for, which a pool can have.
+/// The policies of the request; an error if a pool cannot run one of them.
 fn policies_of(request: &ReplayRequest) -> Result<Vec<PolicySpec>, LabError> {
     let specs = request.policies.resolve(&Capabilities::default())?;
     match specs.iter().find(|spec| !spec.online()) {
@@ -172,54 +172,54 @@ fn policies_of(request: &ReplayRequest) -> Result<Vec<PolicySpec>, LabError> {
 
 fn page_size(request: &ReplayRequest, metadata: &Metadata) -> Result<usize, ReplayError> {
     let given = request.page_size.or(metadata.page_size);
-    let size = given.unwrap_or(USUAL_PAGE_SIZE);
+    let size = given.unwrap_or(DEFAULT_PAGE_SIZE);
     let usable = usize::try_from(size).ok();
     usable
         .filter(|size| size.is_power_of_two() && *size >= LEAST_PAGE_SIZE)
         .ok_or(ReplayError::PageSize(size))
 }
 
-/// Tells the writes of this replay from those of others.
-fn this_run() -> u64 {
+/// A number that distinguishes the writes of this replay from those of others.
+fn run_number() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     now.map_or(1, |now| now.as_nanos() as u64).max(1)
 }
 
-struct Replay<'a> {
+struct ReplaySession<'a> {
     lab: &'a Lab<'a>,
     request: &'a ReplayRequest,
     source: &'a Source,
-    survey: &'a Survey,
+    survey: &'a TraceSurvey,
     metadata: Metadata,
-    extent: Extent,
+    extent: PageExtent,
     recorder: Option<FixRecorder>,
     events: Option<OutputFile>,
     store: PageStore<'a>,
 }
 
-/// What is known when the counting begins.
-struct Start {
+/// The state when the counting begins.
+struct CountingStart {
     stats: Stats,
-    meter: watched::Reading,
+    meter: MeterReading,
     at: Instant,
 }
 
-impl Replay<'_> {
-    /// One policy, in a pool of its own.
-    fn with(&mut self, policy: &PolicySpec) -> Result<ReplayResult, LabError> {
+impl ReplaySession<'_> {
+    /// Replays one policy, in a pool of its own.
+    fn replay_policy(&mut self, policy: &PolicySpec) -> Result<ReplayResult, LabError> {
         let request = self.request;
         let alone = request.threads == 1 && !request.background && request.read_ahead == 0;
         let ledger = Arc::new(Ledger::new(self.events.take(), request.cluster_size, alone));
         let meter = Arc::new(Meter::default());
         let storage = self.store.open()?;
         let pool = self.pool(policy, Arc::clone(&storage), &ledger, &meter)?;
-        let run = this_run();
+        let run = run_number();
         let opened = Instant::now();
-        let (played, start) = self.play(policy, &pool, run, &ledger, &meter)?;
+        let (counts, start) = self.play(policy, &pool, run, &ledger, &meter)?;
         let dirty_left = match request.at_end {
             AtEnd::Free => pool.stats().dirty,
             AtEnd::Flush => {
-                ledger.flushing();
+                ledger.start_flush();
                 pool.checkpoint().map_err(ReplayError::Pool)?;
                 0
             }
@@ -230,24 +230,24 @@ impl Replay<'_> {
         let cluster_switches = ledger.close()?;
         pool.close()
             .map_err(|(_, error)| ReplayError::Pool(error))?;
-        let described = self.describe(&*storage);
+        let description = self.describe(&*storage);
         drop(storage);
         if let Some(recorder) = &self.recorder {
             recorder.finish()?;
         }
         let verified_pages = match request.verify {
-            true => Some(self.verify(&played, run)?),
+            true => Some(self.verify(&counts, run)?),
             false => None,
         };
         let Some(start) = start else {
             return Err(ReplayError::Interrupted {
-                done: played.references,
+                done: counts.references,
                 all: self.survey.references,
                 warmup: self.survey.warmup,
             }
             .into());
         };
-        let outcome = Outcome {
+        let measurements = PolicyMeasurements {
             activity: PoolActivity::between(&start.stats, &stats),
             measured: measured.since(start.meter),
             dirty_left: dirty_left.into(),
@@ -255,11 +255,11 @@ impl Replay<'_> {
             seconds: (ended - opened).as_secs_f64(),
             real_seconds: (ended - start.at).as_secs_f64(),
         };
-        let result = self.result(policy, &played, &outcome);
-        let interrupted = played.interrupted;
-        Ok(outcome.into_result(
+        let result = self.result(policy, &counts, &measurements);
+        let interrupted = counts.interrupted;
+        Ok(measurements.into_result(
             result,
-            described,
+            description,
             request,
             &stats,
             verified_pages,
@@ -267,8 +267,8 @@ impl Replay<'_> {
         ))
     }
 
-    /// Sends the trace through the pool; nothing is known of the start of the counting if the caller stops
-    /// during the warm-up.
+    /// Sends the trace through the pool. The start of the counting is `None` if the caller stops during the
+    /// warm-up.
     fn play(
         &self,
         policy: &PolicySpec,
@@ -276,13 +276,13 @@ impl Replay<'_> {
         run: u64,
         ledger: &Ledger,
         meter: &Meter,
-    ) -> Result<(Played, Option<Start>), LabError> {
-        let work = Work {
+    ) -> Result<(ReplayCounts, Option<CountingStart>), LabError> {
+        let replay = ReplayPool {
             pool,
             page_size: self.extent.page_size,
             run,
         };
-        let course = Course {
+        let options = FeedOptions {
             stop: self.lab.events.stop(),
             threads: self.request.threads,
             warmup: self.survey.warmup,
@@ -292,30 +292,30 @@ impl Replay<'_> {
         };
         let mut reader = self.source.open()?;
         let mut start = None;
-        let played = std::thread::scope(|scope| {
+        let counts = std::thread::scope(|scope| {
             let (end, ended) = mpsc::channel::<()>();
             scope.spawn(|| {
                 let ended = ended;
-                self.show(policy, pool, &ended);
+                self.report_activity(policy, pool, &ended);
             });
-            let played = drive::drive(work, &course, &mut reader, || {
-                ledger.counting();
-                start = Some(Start {
+            let counts = drive::drive(replay, &options, &mut reader, || {
+                ledger.start_counting();
+                start = Some(CountingStart {
                     stats: pool.stats(),
                     meter: meter.reading(),
                     at: Instant::now(),
                 });
             });
             drop(end);
-            played
+            counts
         })?;
-        Ok((played, start))
+        Ok((counts, start))
     }
 
-    /// Shows the caller what the pool does, until the other end of the channel is dropped.
-    fn show(&self, policy: &PolicySpec, pool: &Pool, end: &Receiver<()>) {
+    /// Reports the pool's statistics to the caller until `play` drops the other end of the channel.
+    fn report_activity(&self, policy: &PolicySpec, pool: &Pool, end: &Receiver<()>) {
         let policy = policy.to_string();
-        while let Err(RecvTimeoutError::Timeout) = end.recv_timeout(SHOWN_EVERY) {
+        while let Err(RecvTimeoutError::Timeout) = end.recv_timeout(REPORT_INTERVAL) {
             let all = self.survey.references;
             self.lab.events.replaying(&policy, all, &pool.stats());
         }
@@ -338,13 +338,13 @@ impl Replay<'_> {
     ) -> Result<Pool, ReplayError> {
         let request = self.request;
         let pages = self.extent.pages;
-        let storage = Watched::new(storage, pages, Arc::clone(ledger), Arc::clone(meter));
+        let storage = MeteredStorage::new(storage, pages, Arc::clone(ledger), Arc::clone(meter));
         let mut options = PoolOptions::new(self.survey.pool_frames)
             .policy(&policy.to_string())
             .map_err(ReplayError::Pool)?
             .background(request.background || request.read_ahead > 0)
             .read_ahead(request.read_ahead)
-            // The counts are those of `run`.
+            // With exact hits the counts are those of `Lab::run`.
             .exact_hits(true)
             .dense_pages(self.extent.pages.min(MOST_DENSE_PAGES) as usize);
         if !request.background {
@@ -353,9 +353,9 @@ impl Replay<'_> {
         if let Some(asymmetry) = request.asymmetry {
             options = options.fixed_costs(OperationCosts::from(asymmetry));
         }
-        if ledger.wants_decisions() {
+        if ledger.needs_decisions() {
             let ledger = Arc::clone(ledger);
-            options = options.on_event(move |event| ledger.decided(event));
+            options = options.on_event(move |event| ledger.record_decision(event));
         }
         if let Some(recorder) = &self.recorder {
             options = options.on_fix(recorder.sink());
@@ -363,15 +363,15 @@ impl Replay<'_> {
         options.open(storage).map_err(ReplayError::Pool)
     }
 
-    /// Reads a sample of the pages that were written, as a new pool finds them in storage.
-    fn verify(&self, played: &Played, run: u64) -> Result<u64, ReplayError> {
-        let written = played.writes.iter().filter(|&&writes| writes > 0).count();
+    /// Verifies a sample of the written pages: reads them from the storage with a new pool.
+    fn verify(&self, counts: &ReplayCounts, run: u64) -> Result<u64, ReplayError> {
+        let written = counts.writes.iter().filter(|&&writes| writes > 0).count();
         let every = written.div_ceil(MOST_VERIFIED).max(1);
         let pool = PoolOptions::new(FRAMES_TO_VERIFY)
             .background(false)
             .open(self.store.open()?)
             .map_err(ReplayError::Pool)?;
-        let pages = played.writes.iter().zip(0u64..);
+        let pages = counts.writes.iter().zip(0u64..);
         let pages = pages.filter(|&(&writes, _)| writes > 0).step_by(every);
         let mut verified = 0;
         for (&expected, page) in pages {
@@ -391,27 +391,32 @@ impl Replay<'_> {
         Ok(verified)
     }
 
-    fn result(&self, policy: &PolicySpec, played: &Played, outcome: &Outcome) -> RunResult {
-        let Outcome {
+    fn result(
+        &self,
+        policy: &PolicySpec,
+        replayed: &ReplayCounts,
+        measurements: &PolicyMeasurements,
+    ) -> RunResult {
+        let PolicyMeasurements {
             activity, measured, ..
-        } = outcome;
+        } = measurements;
         let of_trace = TraceSummary {
             label: self.source.label(),
             metadata: &self.metadata,
             facts: TraceFacts {
-                references: played.references,
-                distinct_pages: played.distinct_pages,
-                cluster_switches: played.cluster_switches,
+                references: replayed.references,
+                distinct_pages: replayed.distinct_pages,
+                cluster_switches: replayed.cluster_switches,
             },
             warmup: self.survey.warmup,
         };
         let counts = Counts {
-            references: played.references - self.survey.warmup,
+            references: replayed.references - self.survey.warmup,
             misses: activity.misses,
             padding_reads: activity.padding_reads(),
             writes: activity.writes(),
-            dirty_left: outcome.dirty_left,
-            cluster_switches: outcome.cluster_switches,
+            dirty_left: measurements.dirty_left,
+            cluster_switches: measurements.cluster_switches,
         };
         let frames = self.survey.frames;
         let asymmetry = self.request.asymmetry.unwrap_or(PAPERS_BASE);
@@ -428,24 +433,24 @@ impl Replay<'_> {
             result.cost = cost / result.references as f64;
         }
         result.cost_us = Some(measured.total_us() / result.references as f64);
-        result.seconds = Some(outcome.seconds);
-        result.references_per_second = Some(played.references as f64 / outcome.seconds);
+        result.seconds = Some(measurements.seconds);
+        result.references_per_second = Some(replayed.references as f64 / measurements.seconds);
         result
     }
 }
 
-/// What was measured of one policy.
-struct Outcome {
+/// The measurements of one policy.
+struct PolicyMeasurements {
     activity: PoolActivity,
-    measured: watched::Reading,
+    measured: MeterReading,
     dirty_left: u64,
     cluster_switches: u64,
     seconds: f64,
     real_seconds: f64,
 }
 
-impl Outcome {
-    /// All that a caller is given.
+impl PolicyMeasurements {
+    /// The result for the caller.
     fn into_result(
         self,
         result: RunResult,
@@ -455,7 +460,7 @@ impl Outcome {
         verified_pages: Option<u64>,
         interrupted: bool,
     ) -> ReplayResult {
-        let Outcome {
+        let PolicyMeasurements {
             activity, measured, ..
         } = self;
         ReplayResult {

@@ -1,4 +1,4 @@
-//! What a replay writes into pages: a mark by which its files are known, and a counter.
+//! The contents that a replay writes into pages: a mark that identifies its files, and a counter.
 
 use std::ops::Range;
 
@@ -9,21 +9,21 @@ const WRITES: Range<usize> = 24..32;
 
 const MARK_BYTES: [u8; 8] = *b"ebbreply";
 
-/// Bytes of a page's payload that a replay looks at.
+/// The number of bytes of a page's payload that a replay uses.
 pub(super) const BYTES: usize = 32;
 
-/// Makes a page of zeros one of a replay.
+/// Marks a page of zeros as a page of a replay.
 pub(super) fn mark(payload: &mut [u8], page_size: usize) {
     payload[MARK].copy_from_slice(&MARK_BYTES);
     payload[PAGE_SIZE].copy_from_slice(&(page_size as u64).to_le_bytes());
 }
 
-/// The size of the file's pages, if a replay wrote this one.
+/// The size of the file's pages, if a replay wrote this page.
 pub(super) fn page_size(payload: &[u8]) -> Option<u64> {
     (payload.len() >= BYTES && payload[MARK] == MARK_BYTES).then(|| number(&payload[PAGE_SIZE]))
 }
 
-/// Changes a page: one write more in this run.
+/// Changes a page: increments its counter of writes in this run.
 pub(super) fn write(payload: &mut [u8], page_size: usize, run: u64) {
     let before = writes(payload, run);
     if before == 0 {
@@ -33,7 +33,7 @@ pub(super) fn write(payload: &mut [u8], page_size: usize, run: u64) {
     payload[WRITES].copy_from_slice(&(before + 1).to_le_bytes());
 }
 
-/// Writes of the page in this run so far.
+/// The number of writes of the page in this run so far.
 pub(super) fn writes(payload: &[u8], run: u64) -> u64 {
     match page_size(payload).is_some() && number(&payload[RUN]) == run {
         true => number(&payload[WRITES]),

@@ -1,31 +1,31 @@
-//! The reference string of the running pool, written as a trace.
+//! Records the reference string of a running pool as a trace.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ebbpool_trace::{Batch, Format, Metadata, TraceError, Writer, Written};
 
-/// References that are written at a time.
+/// References in one write to the trace.
 const BATCH: usize = 1 << 16;
 
-/// Shared with the pool, which tells of each fix.
+/// Records each fix of a pool.
 #[derive(Clone)]
-pub struct FixRecorder(Arc<Mutex<Option<Open>>>);
+pub struct FixRecorder(Arc<Mutex<Option<OpenTrace>>>);
 
-struct Open {
+struct OpenTrace {
     writer: Writer,
     batch: Batch,
     failure: Option<TraceError>,
 }
 
 impl FixRecorder {
-    /// A trace in the native format.
+    /// Creates a trace in the native format.
     ///
     /// # Errors
     ///
-    /// If the file cannot be made.
+    /// If the file cannot be created.
     pub fn create(path: &Path, metadata: &Metadata) -> Result<Self, TraceError> {
-        let open = Open {
+        let open = OpenTrace {
             writer: Writer::create(path, Format::Native, metadata)?,
             batch: Batch::with_capacity(BATCH),
             failure: None,
@@ -33,7 +33,7 @@ impl FixRecorder {
         Ok(FixRecorder(Arc::new(Mutex::new(Some(open)))))
     }
 
-    /// What the pool calls for each fix.
+    /// The callback that the pool calls for each fix.
     pub fn sink(&self) -> impl FnMut(u64, bool) + Send + 'static {
         let shared = Arc::clone(&self.0);
         move |page, write| {
@@ -47,7 +47,7 @@ impl FixRecorder {
         }
     }
 
-    /// Puts the file in place.
+    /// Ends the recording and moves the file to its final path. `None` if it has ended before.
     ///
     /// # Errors
     ///
@@ -65,7 +65,7 @@ impl FixRecorder {
     }
 }
 
-impl Open {
+impl OpenTrace {
     fn write(&mut self) {
         if self.failure.is_none() && !self.batch.is_empty() {
             self.failure = self.writer.write(&self.batch).err();

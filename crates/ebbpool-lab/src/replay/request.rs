@@ -1,4 +1,4 @@
-//! A replay that a caller asks for.
+//! Requests for a replay.
 
 use std::path::PathBuf;
 
@@ -10,34 +10,34 @@ use crate::memory_size::MemorySize;
 use crate::policy_selection::PolicySelection;
 use crate::run::CLUSTER_SIZE;
 
-/// Where the pages are kept.
+/// The storage of the pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ReplayStorage {
-    /// In memory.
+    /// Memory.
     #[default]
     Memory,
-    /// In a file, or on a block device.
+    /// A file or a block device.
     File(ReplayFile),
 }
 
-/// A file that holds the pages: one that an earlier replay made, or a new one.
+/// A file for the pages: one that an earlier replay created, or a new one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplayFile {
     /// The file or block device.
     pub path: PathBuf,
-    /// Make the file if it is not there, or if an earlier replay made it for a smaller trace or pages of another
-    /// size.
+    /// Create the file if it does not exist, or if an earlier replay created it for a smaller trace or another
+    /// page size.
     pub create: bool,
-    /// Make the file anew, whatever is in it.
+    /// Overwrite the file, whatever it contains.
     pub overwrite: bool,
-    /// How I/O is given to the system.
+    /// How to pass I/O to the system.
     pub engine: Engine,
-    /// Past the kernel's page cache.
+    /// Bypass the kernel's page cache.
     pub direct: bool,
 }
 
 impl ReplayFile {
-    /// A file that an earlier replay made, with direct I/O.
+    /// A file that an earlier replay created, with direct I/O.
     pub fn existing(path: impl Into<PathBuf>) -> Self {
         ReplayFile {
             path: path.into(),
@@ -49,32 +49,32 @@ impl ReplayFile {
     }
 }
 
-/// A trace through the pool.
+/// A request to run a trace through the pool.
 #[derive(Clone, Debug)]
 pub struct ReplayRequest {
-    /// The policies, one after the other in pools of their own.
+    /// The policies, which run one after the other, each in its own pool.
     pub policies: PolicySelection,
-    /// Memory.
+    /// The memory size.
     pub size: MemorySize,
-    /// Where the pages are kept.
+    /// The storage of the pages.
     pub storage: ReplayStorage,
-    /// Bytes of a page; those of the trace, or 4,096, where none are stated.
+    /// Bytes of a page; `None` stands for those of the trace, or 4,096 if the trace states none.
     pub page_size: Option<u64>,
-    /// R, as policies are given it and the bill is counted; as measured where none is stated.
+    /// R for the policies and for the bill; `None` stands for the measured R.
     pub asymmetry: Option<Asymmetry>,
     /// Threads that fix pages; with more than one the counts vary from run to run.
     pub threads: u16,
-    /// Whether the pool's own thread writes dirty pages before they have to make room.
+    /// Whether the pool's background thread writes dirty pages before their eviction.
     pub background: bool,
-    /// Pages to read ahead of sequential references at most.
+    /// The most pages to read ahead of sequential references.
     pub read_ahead: u32,
-    /// References at the start that count nothing.
+    /// References at the start that are replayed but not counted.
     pub warmup: Warmup,
-    /// Whether pages that are dirty at the end are written and counted.
+    /// Whether the pages that are dirty at the end are written and counted.
     pub at_end: AtEnd,
     /// Pages per cluster when cluster switches are counted.
     pub cluster_size: u64,
-    /// Whether a sample of the pages is read at the end, to see that it holds what was written.
+    /// Whether the replay verifies a sample of the written pages at the end.
     pub verify: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The result of a replay: the fields of a run, and what was measured besides.
+//! The result of a replay: the fields of a run, and additional measurements.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,67 +8,67 @@ use serde::Serialize;
 
 use crate::run_result::RunResult;
 
-/// One policy's replay: the fields of a run, and what was measured besides.
+/// The replay of one policy: the fields of a run, and additional measurements.
 #[derive(Debug, Serialize)]
 pub struct ReplayResult {
     /// The fields of a run.
     #[serde(flatten)]
     pub result: RunResult,
-    /// What the pages were kept in.
+    /// The storage of the pages.
     pub storage: String,
     /// Threads that fixed pages.
     pub threads: u16,
-    /// Time from the first counted reference to the last, and to the end of the flush if there is one.
+    /// Time from the first counted reference to the last, or to the end of the flush if there is one.
     pub real_seconds: f64,
     /// Pages read for each cause, read-ahead and padding included.
     pub pages_read: BTreeMap<&'static str, u64>,
     /// Pages written for each cause.
     pub pages_written: BTreeMap<&'static str, u64>,
-    /// Calls of the storage that wrote.
+    /// Write calls to the storage.
     pub write_calls: u64,
     /// Syncs of the storage.
     pub syncs: u64,
-    /// Time that a page read took on average, in µs.
+    /// Average time of a page read, in µs.
     pub read_us: Option<f64>,
-    /// Time that a page write took on average, in µs.
+    /// Average time of a page write, in µs.
     pub write_us: Option<f64>,
-    /// The second in units of the first.
+    /// `write_us` over `read_us`.
     pub measured_asymmetry: Option<f64>,
-    /// Of calls that read, of one page or several, since the pool was opened.
+    /// Latencies of read calls, of one page or several, since the pool was opened.
     pub read_latency_us: Option<LatencyQuantiles>,
-    /// Of calls that wrote.
+    /// Latencies of write calls.
     pub write_latency_us: Option<LatencyQuantiles>,
-    /// Of syncs.
+    /// Latencies of syncs.
     pub sync_latency_us: Option<LatencyQuantiles>,
-    /// How often a fix waited.
-    pub waits: Waits,
-    /// Fixes for writing that were held up because too many pages were dirty.
+    /// The number of waits of fixes.
+    pub waits: WaitCounts,
+    /// Fixes for writing that the pool throttled because too many pages were dirty.
     pub delays: u64,
-    /// How long they were held up together.
+    /// The total time of throttling.
     pub delayed_seconds: f64,
-    /// Pages that were read again at the end and held what was written; null if none were to be.
+    /// Pages that the verification at the end has read and found correct; null without verification.
     pub verified_pages: Option<u64>,
-    /// Only a part of the trace was replayed.
+    /// True if only a part of the trace was replayed.
     pub interrupted: bool,
 }
 
-/// How long calls took, in µs.
+/// Quantiles of the latency of calls, in µs.
 #[derive(Debug, Serialize)]
 pub struct LatencyQuantiles {
-    /// Half of them at most.
+    /// Half of the calls took at most this long.
     pub median: u64,
-    /// 99 % of them at most.
+    /// 99 % of the calls took at most this long.
     pub p99: u64,
     /// The longest.
     pub most: u64,
 }
 
-/// How often a fix waited.
+/// The number of waits of fixes, by their reason.
 #[derive(Debug, Serialize)]
-pub struct Waits {
+pub struct WaitCounts {
     /// For a latch.
     pub latch: u64,
-    /// For a page that was on its way to storage.
+    /// For a page that the pool was writing.
     pub write: u64,
     /// For a frame.
     pub frame: u64,
@@ -86,22 +86,22 @@ impl LatencyQuantiles {
     }
 }
 
-/// What a pool did between two moments.
+/// The activity of a pool between two moments.
 #[derive(Debug)]
 pub struct PoolActivity {
-    /// Fixes that had to read their page, or to wait for it.
+    /// Fixes that had to read their page, or had to wait for it.
     pub misses: u64,
     pages_read: [u64; ReadCause::ALL.len()],
     pages_written: [u64; WriteCause::ALL.len()],
-    /// Calls of the storage that wrote.
+    /// Write calls to the storage.
     pub write_calls: u64,
     /// Syncs of the storage.
     pub syncs: u64,
-    /// How often a fix waited.
-    pub waits: Waits,
-    /// Fixes for writing that were held up because too many pages were dirty.
+    /// The number of waits of fixes.
+    pub waits: WaitCounts,
+    /// Fixes for writing that the pool throttled because too many pages were dirty.
     pub delays: u64,
-    /// How long they were held up together.
+    /// The total time of throttling.
     pub delayed: Duration,
 }
 
@@ -122,7 +122,7 @@ impl PoolActivity {
             pages_written,
             write_calls: after.write_calls - before.write_calls,
             syncs: after.syncs - before.syncs,
-            waits: Waits {
+            waits: WaitCounts {
                 latch: after.waits_for_latches - before.waits_for_latches,
                 write: after.waits_for_writes - before.waits_for_writes,
                 frame: after.waits_for_frames - before.waits_for_frames,
@@ -132,12 +132,12 @@ impl PoolActivity {
         }
     }
 
-    /// Pages read but for padding, which `run` counts apart.
+    /// Pages read, without padding, which `Lab::run` counts separately.
     pub fn reads(&self) -> u64 {
         self.pages_read.iter().sum::<u64>() - self.padding_reads()
     }
 
-    /// Pages read only because their block was written whole.
+    /// Pages read only because the policy writes whole blocks.
     pub fn padding_reads(&self) -> u64 {
         self.pages_read[ReadCause::Padding as usize]
     }

@@ -1,4 +1,4 @@
-//! A first pass over the trace: how long it is, and which pages the file must have.
+//! A first pass over the trace, which determines its length and the pages that the file needs.
 
 use ebbpool_sim::{SimError, Size};
 use ebbpool_trace::{Metadata, Source};
@@ -8,18 +8,18 @@ use super::{ReplayError, ReplayRequest};
 use crate::error::LabError;
 use crate::lab::Lab;
 
-/// Policies over more frames are given no more than there are pages, as in the simulator.
-const FRAMES_TAKEN_ON_TRUST: u64 = 1 << 20;
+/// Requests for more frames than this are limited to the number of distinct pages, as in the simulator.
+const MOST_UNCHECKED_FRAMES: u64 = 1 << 20;
 
-/// What must be known before the replay begins.
-pub(super) struct Survey {
+/// The facts that a replay needs before it begins.
+pub(super) struct TraceSurvey {
     pub(super) metadata: Metadata,
     pub(super) references: u64,
-    /// Pages that the file must have.
+    /// The number of pages that the file needs.
     pub(super) pages: u64,
-    /// Frames as asked for.
+    /// The frames of the request.
     pub(super) frames: u64,
-    /// Frames of the pool.
+    /// The frames of the pool.
     pub(super) pool_frames: u32,
     pub(super) warmup: u64,
 }
@@ -29,13 +29,13 @@ pub(super) fn survey(
     lab: &Lab,
     request: &ReplayRequest,
     source: &Source,
-) -> Result<Survey, LabError> {
+) -> Result<TraceSurvey, LabError> {
     let mut reader = source.open()?;
     lab.notes(reader.notes());
     let metadata = reader.metadata().clone();
     let stated = metadata.database_pages;
     let counts_pages = match request.size.size {
-        Size::Frames(frames) => frames > FRAMES_TAKEN_ON_TRUST,
+        Size::Frames(frames) => frames > MOST_UNCHECKED_FRAMES,
         Size::Share(_) => true,
     };
     let mut distinct = HashSet::new();
@@ -55,7 +55,7 @@ pub(super) fn survey(
     };
     let distinct = distinct.len() as u64;
     let frames = request.size.size.frames_of(stated.unwrap_or(distinct));
-    let in_pool = match frames > FRAMES_TAKEN_ON_TRUST {
+    let in_pool = match frames > MOST_UNCHECKED_FRAMES {
         true => frames.min(distinct),
         false => frames,
     };
@@ -74,7 +74,7 @@ pub(super) fn survey(
             trace: trace(),
             page: highest,
         })?;
-    Ok(Survey {
+    Ok(TraceSurvey {
         metadata,
         references,
         pages: pages.max(stated.unwrap_or(0)),

@@ -1,4 +1,4 @@
-//! The file that pages are kept in: ours, made anew, or refused.
+//! The file for the pages of a replay: finds a usable one, creates it, or refuses a foreign one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -13,46 +13,46 @@ use ebbpool::{HEADER_BYTES, PoolOptions};
 use tempfile::TempPath;
 
 use super::{ReplayError, ReplayFile, ReplayStorage, page};
-use crate::events::Events;
+use crate::events::LabEvents;
 
-/// Memory for the pages that are written together when a file is made.
-const FILLED_TOGETHER: usize = 64 << 20;
+/// Memory for the pages that are written together when a file is created.
+const FILL_MEMORY: usize = 64 << 20;
 
-/// Pages in one call of the storage then.
+/// Pages in one call of the storage when a file is created.
 const BATCH: u32 = 256;
 
-/// What is kept in memory may not be larger: a page number that is wrong by far would end in the
-/// system's killing whatever it likes.
+/// The most memory for pages. Without this limit a wrong page number could exhaust the memory, and the
+/// system would kill arbitrary processes.
 const MOST_MEMORY: u64 = 64 << 30;
 
-/// The work of making a file, in reports of progress.
-const MAKING: &str = "making the file";
+/// The name of the creation of a file in reports of progress.
+const CREATING: &str = "creating the file";
 
-/// What pages the file is to have.
+/// The page size and the number of pages that the file needs.
 #[derive(Clone, Copy)]
-pub(super) struct Extent {
+pub(super) struct PageExtent {
     pub(super) page_size: usize,
     pub(super) pages: u64,
 }
 
-impl Extent {
+impl PageExtent {
     fn bytes(self) -> u64 {
         self.pages.saturating_mul(self.page_size as u64)
     }
 }
 
-/// Where the pages are kept between one pool and the next.
+/// The storage of the pages between one pool and the next.
 pub(super) enum PageStore<'a> {
     Memory(Arc<MemoryStorage>),
     File(TargetFile<'a>),
 }
 
 impl<'a> PageStore<'a> {
-    /// Finds or makes it.
+    /// Finds or creates the storage.
     pub(super) fn find(
         storage: &'a ReplayStorage,
-        extent: Extent,
-        events: &'a dyn Events,
+        extent: PageExtent,
+        events: &'a dyn LabEvents,
     ) -> Result<Self, ReplayError> {
         let ReplayStorage::File(file) = storage else {
             return in_memory(extent).map(PageStore::Memory);
@@ -67,7 +67,8 @@ impl<'a> PageStore<'a> {
         Ok(PageStore::File(target))
     }
 
-    /// The storage for one pool: files are opened for each, since memory is registered once.
+    /// The storage for one pool. Each pool opens the file anew, because an open file can register memory only
+    /// once.
     pub(super) fn open(&self) -> Result<Arc<dyn Storage>, ReplayError> {
         Ok(match self {
             PageStore::Memory(storage) => Arc::<MemoryStorage>::clone(storage),
@@ -75,7 +76,7 @@ impl<'a> PageStore<'a> {
         })
     }
 
-    /// What it is called in messages.
+    /// The name for messages.
     pub(super) fn label(&self) -> String {
         match self {
             PageStore::Memory(_) => "memory".into(),
@@ -84,7 +85,7 @@ impl<'a> PageStore<'a> {
     }
 }
 
-fn in_memory(extent: Extent) -> Result<Arc<MemoryStorage>, ReplayError> {
+fn in_memory(extent: PageExtent) -> Result<Arc<MemoryStorage>, ReplayError> {
     let too_large = || ReplayError::TooLarge(extent.bytes());
     if extent.bytes() > MOST_MEMORY {
         return Err(too_large());
@@ -94,56 +95,56 @@ fn in_memory(extent: Extent) -> Result<Arc<MemoryStorage>, ReplayError> {
     Ok(Arc::new(storage))
 }
 
-/// Why a file that exists cannot be used as it is.
-enum Unfit {
-    /// A replay made it, for a trace of another kind: nothing in it is missed.
-    Other(ReplayError),
+/// Why an existing file cannot be used without changes.
+enum UnusableFile {
+    /// An earlier replay created it for another trace, so its contents can be overwritten.
+    OtherTrace(ReplayError),
     Refused(ReplayError),
 }
 
-impl From<ReplayError> for Unfit {
+impl From<ReplayError> for UnusableFile {
     fn from(error: ReplayError) -> Self {
-        Unfit::Refused(error)
+        UnusableFile::Refused(error)
     }
 }
 
-impl From<Unfit> for ReplayError {
-    fn from(unfit: Unfit) -> Self {
-        match unfit {
-            Unfit::Other(error) | Unfit::Refused(error) => error,
+impl From<UnusableFile> for ReplayError {
+    fn from(unusable: UnusableFile) -> Self {
+        match unusable {
+            UnusableFile::OtherTrace(error) | UnusableFile::Refused(error) => error,
         }
     }
 }
 
-/// A file, or a block device.
+/// A file or a block device.
 pub(super) struct TargetFile<'a> {
     file: &'a ReplayFile,
     path: &'a Path,
-    extent: Extent,
-    events: &'a dyn Events,
+    extent: PageExtent,
+    events: &'a dyn LabEvents,
 }
 
 impl TargetFile<'_> {
     fn prepare(&self) -> Result<(), ReplayError> {
         let found = match fs::metadata(self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return self.make(),
-            found => found.map_err(|error| self.failed("look at it", error))?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return self.create(),
+            found => found.map_err(|error| self.failed("inspect it", error))?,
         };
         if !found.is_file() && !found.file_type().is_block_device() {
             return Err(ReplayError::Open(OpenError::NotAFile(self.path.into())));
         }
-        let nothing_in_it = found.is_file() && found.len() == 0;
-        if self.file.overwrite || (self.file.create && nothing_in_it) {
-            if !nothing_in_it {
+        let is_empty = found.is_file() && found.len() == 0;
+        if self.file.overwrite || (self.file.create && is_empty) {
+            if !is_empty {
                 self.permit()?;
             }
-            return self.make_anew(found.is_file());
+            return self.overwrite(found.is_file());
         }
-        if nothing_in_it {
+        if is_empty {
             return Err(ReplayError::Empty(self.path.into()));
         }
-        match self.existing() {
-            Err(Unfit::Other(_)) if self.file.create => self.make_anew(found.is_file()),
+        match self.check_existing() {
+            Err(UnusableFile::OtherTrace(_)) if self.file.create => self.overwrite(found.is_file()),
             existing => Ok(existing?),
         }
     }
@@ -164,17 +165,17 @@ impl TargetFile<'_> {
         ReplayError::Io { path, what, source }
     }
 
-    /// A file that is not there; it is removed if it cannot be finished.
-    fn make(&self) -> Result<(), ReplayError> {
+    /// Creates a file that does not exist; removes it again if it cannot be finished.
+    fn create(&self) -> Result<(), ReplayError> {
         if !self.file.create && !self.file.overwrite {
             return Err(ReplayError::Missing {
                 path: self.path.into(),
                 bytes: self.extent.bytes(),
             });
         }
-        let made = File::create_new(self.path)
+        let created = File::create_new(self.path)
             .and_then(|_| TempPath::try_from_path(std::path::absolute(self.path)?));
-        let unfinished = made.map_err(|error| self.failed("make it", error))?;
+        let unfinished = created.map_err(|error| self.failed("create it", error))?;
         self.fill()?;
         unfinished
             .keep()
@@ -182,8 +183,8 @@ impl TargetFile<'_> {
         Ok(())
     }
 
-    fn make_anew(&self, is_file: bool) -> Result<(), ReplayError> {
-        // Refused where another process has it.
+    fn overwrite(&self, is_file: bool) -> Result<(), ReplayError> {
+        // This fails if another process uses the file.
         drop(self.storage()?);
         if is_file {
             let emptied = OpenOptions::new()
@@ -195,7 +196,7 @@ impl TargetFile<'_> {
         self.fill()
     }
 
-    /// The caller says whether what is there may be lost.
+    /// Asks the caller whether the contents may be lost.
     fn permit(&self) -> Result<(), ReplayError> {
         match self.events.may_overwrite(self.path) {
             true => Ok(()),
@@ -203,14 +204,14 @@ impl TargetFile<'_> {
         }
     }
 
-    /// Writes every page, since a device is not asked for what was never written.
+    /// Writes every page, because reading a page that was never written does not access the device.
     fn fill(&self) -> Result<(), ReplayError> {
-        let Extent { page_size, pages } = self.extent;
+        let PageExtent { page_size, pages } = self.extent;
         let storage = Arc::new(self.storage()?);
         storage
             .grow(pages)
-            .map_err(|error| self.failed("make it as long as the trace needs", error))?;
-        let frames = (FILLED_TOGETHER / page_size).max(16);
+            .map_err(|error| self.failed("extend it to the pages of the trace", error))?;
+        let frames = (FILL_MEMORY / page_size).max(16);
         let frames = u64::try_from(frames).map_or(pages, |frames| frames.min(pages));
         let pool = PoolOptions::new(u32::try_from(frames).unwrap_or(u32::MAX).max(1))
             .policy("fifo")
@@ -220,7 +221,7 @@ impl TargetFile<'_> {
             .batch(BATCH)
             .open(Arc::clone(&storage))
             .map_err(ReplayError::Pool)?;
-        // The first page, by which the file is known, comes last.
+        // The first page, which identifies the file, is written last.
         let mut pages_to_write = (1..pages).chain([0]).peekable();
         while pages_to_write.peek().is_some() {
             if self.events.stop().load(Ordering::Relaxed) {
@@ -231,34 +232,34 @@ impl TargetFile<'_> {
                 page::mark(&mut new, page_size);
                 if number > 0 {
                     let share = number as f64 / pages as f64;
-                    self.events.progress(MAKING, share);
+                    self.events.progress(CREATING, share);
                 }
             }
             pool.checkpoint().map_err(ReplayError::Pool)?;
         }
-        self.events.progress(MAKING, 1.0);
+        self.events.progress(CREATING, 1.0);
         Ok(())
     }
 
-    /// A file that a replay made, and nothing else.
-    fn existing(&self) -> Result<(), Unfit> {
-        let Extent { page_size, pages } = self.extent;
-        let not_ours = |why: &str| {
-            Unfit::Refused(ReplayError::Foreign {
+    /// Checks that an existing file belongs to a replay and fits the trace.
+    fn check_existing(&self) -> Result<(), UnusableFile> {
+        let PageExtent { page_size, pages } = self.extent;
+        let foreign = |why: &str| {
+            UnusableFile::Refused(ReplayError::Foreign {
                 path: self.path.into(),
                 why: why.into(),
             })
         };
         let other = |why: String| {
-            Unfit::Other(ReplayError::OtherTrace {
+            UnusableFile::OtherTrace(ReplayError::OtherTrace {
                 path: self.path.into(),
                 why,
             })
         };
         let found = self.first_bytes()?;
-        let ours = found.get(HEADER_BYTES..).and_then(page::page_size);
-        match ours {
-            None => return Err(not_ours("exists, and is not a file of ebbpool replay")),
+        let page_bytes = found.get(HEADER_BYTES..).and_then(page::page_size);
+        match page_bytes {
+            None => return Err(foreign("exists, and is not a file of ebbpool replay")),
             Some(found) if found != page_size as u64 => {
                 return Err(other(format!(
                     "has pages of {found} bytes, and the trace's have {page_size}"
@@ -266,20 +267,23 @@ impl TargetFile<'_> {
             }
             Some(_) => {}
         }
-        let storage = Arc::new(self.storage().map_err(Unfit::Refused)?);
-        let there = storage
+        let storage = Arc::new(self.storage().map_err(UnusableFile::Refused)?);
+        let existing = storage
             .pages()
-            .map_err(|error| self.failed("find out its length", error))?;
-        if there < pages {
+            .map_err(|error| self.failed("determine its length", error))?;
+        if existing < pages {
             return Err(other(format!(
-                "has {there} pages, and the trace needs {pages}"
+                "has {existing} pages, and the trace needs {pages}"
             )));
         }
-        self.look_into(&storage)
-            .map_err(|error| not_ours(&format!("is no whole file of ebbpool replay ({error})")))
+        self.check_pages(&storage).map_err(|error| {
+            foreign(&format!(
+                "is an incomplete file of ebbpool replay ({error})"
+            ))
+        })
     }
 
-    /// As many bytes as tell whose file it is; fewer where it is shorter.
+    /// The first bytes, which show whether the file belongs to a replay; fewer if the file is shorter.
     fn first_bytes(&self) -> Result<Vec<u8>, ReplayError> {
         let mut bytes = Vec::new();
         let limit = (HEADER_BYTES + page::BYTES) as u64;
@@ -288,8 +292,8 @@ impl TargetFile<'_> {
         Ok(bytes)
     }
 
-    /// Reads some pages as the pool does, which checks them.
-    fn look_into(&self, storage: &Arc<FileStorage>) -> Result<(), String> {
+    /// Reads some pages through a pool, which checks them.
+    fn check_pages(&self, storage: &Arc<FileStorage>) -> Result<(), String> {
         let pool = PoolOptions::new(1)
             .background(false)
             .open(Arc::clone(storage))
@@ -298,7 +302,7 @@ impl TargetFile<'_> {
         for number in [0, last / 2, last] {
             let fixed = pool.fix_read(number).map_err(|error| error.to_string())?;
             if page::page_size(&fixed).is_none() {
-                return Err(format!("page {number} is of something else"));
+                return Err(format!("page {number} does not belong to a replay"));
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! A storage that is watched: how long its calls take, and which pages are written.
+//! A storage that measures its calls and reports written pages to the ledger.
 
 use std::io;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use ebbpool_cost::{OperationCosts, Unit};
 
 use super::ledger::Ledger;
 
-/// Measures, whatever costs the pool is told.
-pub(super) struct Watched {
+/// Wraps a storage. It measures the calls, independently of the costs that the pool assumes.
+pub(super) struct MeteredStorage {
     storage: Arc<dyn Storage>,
-    /// Pages that the trace's database has; the file may be longer.
+    /// The number of pages of the trace's database; the file may be longer.
     pages: u64,
     ledger: Arc<Ledger>,
     meter: Arc<Meter>,
 }
 
-/// Time spent in calls of the storage, and the pages that they moved.
+/// The time spent in calls of the storage, and the pages that they transferred.
 #[derive(Default)]
 pub(super) struct Meter {
     pages_read: AtomicU64,
@@ -29,9 +29,9 @@ pub(super) struct Meter {
     write_ns: AtomicU64,
 }
 
-/// What a meter says at one moment.
+/// The values of a meter at one moment.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Reading {
+pub(super) struct MeterReading {
     pages_read: u64,
     read_ns: u64,
     pages_written: u64,
@@ -39,9 +39,9 @@ pub(super) struct Reading {
 }
 
 impl Meter {
-    pub(super) fn reading(&self) -> Reading {
+    pub(super) fn reading(&self) -> MeterReading {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Reading {
+        MeterReading {
             pages_read: get(&self.pages_read),
             read_ns: get(&self.read_ns),
             pages_written: get(&self.pages_written),
@@ -50,28 +50,28 @@ impl Meter {
     }
 }
 
-impl Reading {
-    /// What was added since.
-    pub(super) fn since(self, before: Reading) -> Reading {
-        Reading {
-            pages_read: self.pages_read - before.pages_read,
-            read_ns: self.read_ns - before.read_ns,
-            pages_written: self.pages_written - before.pages_written,
-            write_ns: self.write_ns - before.write_ns,
+impl MeterReading {
+    /// The difference to an earlier reading.
+    pub(super) fn since(self, earlier: MeterReading) -> MeterReading {
+        MeterReading {
+            pages_read: self.pages_read - earlier.pages_read,
+            read_ns: self.read_ns - earlier.read_ns,
+            pages_written: self.pages_written - earlier.pages_written,
+            write_ns: self.write_ns - earlier.write_ns,
         }
     }
 
-    /// Microseconds that a page read took on average; nothing where none was read.
+    /// The average time of a page read in µs; `None` if no page was read.
     pub(super) fn read_us(self) -> Option<f64> {
         average(self.read_ns, self.pages_read)
     }
 
-    /// Microseconds that a page write took on average; nothing where none was written.
+    /// The average time of a page write in µs; `None` if no page was written.
     pub(super) fn write_us(self) -> Option<f64> {
         average(self.write_ns, self.pages_written)
     }
 
-    /// The cost of a page write in page reads, where it can be told.
+    /// The cost of a page write in page reads; `None` if one of the two was not measured.
     pub(super) fn asymmetry(self) -> Option<f64> {
         let read = self.read_us().filter(|&us| us > 0.0)?;
         Some(self.write_us()? / read)
@@ -87,20 +87,20 @@ fn average(ns: u64, pages: u64) -> Option<f64> {
     (pages > 0).then(|| ns as f64 / 1e3 / pages as f64)
 }
 
-fn add(pages: &AtomicU64, count: usize, time: &AtomicU64, took: Duration) {
+fn add(pages: &AtomicU64, count: usize, time: &AtomicU64, elapsed: Duration) {
     pages.fetch_add(count as u64, Ordering::Relaxed);
-    let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+    let ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
     time.fetch_add(ns, Ordering::Relaxed);
 }
 
-impl Watched {
+impl MeteredStorage {
     pub(super) fn new(
         storage: Arc<dyn Storage>,
         pages: u64,
         ledger: Arc<Ledger>,
         meter: Arc<Meter>,
     ) -> Self {
-        Watched {
+        MeteredStorage {
             storage,
             pages,
             ledger,
@@ -109,7 +109,7 @@ impl Watched {
     }
 }
 
-impl Storage for Watched {
+impl Storage for MeteredStorage {
     fn page_size(&self) -> usize {
         self.storage.page_size()
     }
@@ -135,7 +135,8 @@ impl Storage for Watched {
     }
 
     fn write(&self, writes: &mut [Write<'_>]) -> Option<f64> {
-        self.ledger.stored(writes.iter().map(|write| write.page));
+        self.ledger
+            .storage_writes(writes.iter().map(|write| write.page));
         let start = Instant::now();
         let cost = self.storage.write(writes);
         let Meter {

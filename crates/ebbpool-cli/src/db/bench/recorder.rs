@@ -1,4 +1,4 @@
-//! The reference string of the workload, without what was fixed before it.
+//! Records the reference string of the workload, without the fixes before it.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -8,13 +8,13 @@ use ebbpool_trace::{Metadata, TraceError};
 
 type Sink = Box<dyn FnMut(u64, bool) + Send>;
 
-/// Shared with the pool, which tells of each fix from the start.
+/// A recorder that the pool calls for each fix. It records nothing before `begin`.
 #[derive(Clone, Default)]
 pub(super) struct Recorder(Arc<OnceLock<(FixRecorder, Mutex<Sink>)>>);
 
 impl Recorder {
-    /// What the pool is to tell of a fix. The first page is no part of the workload: only checkpoints fix
-    /// it.
+    /// The callback for the pool. It ignores the first page, which is not part of the workload: only
+    /// checkpoints fix it.
     pub(super) fn sink(&self) -> impl FnMut(u64, bool) + Send + 'static {
         let shared = Arc::clone(&self.0);
         move |page, write| {
@@ -26,16 +26,16 @@ impl Recorder {
         }
     }
 
-    /// From now on fixes are written.
+    /// Starts the recording into this file.
     pub(super) fn begin(&self, file: &Path, metadata: &Metadata) -> Result<(), TraceError> {
         let recording = FixRecorder::create(file, metadata)?;
         let sink: Sink = Box::new(recording.sink());
-        // There is one beginning.
+        // `begin` is called once, so the cell is empty.
         let _ = self.0.set((recording, Mutex::new(sink)));
         Ok(())
     }
 
-    /// Puts the file in place; nothing more is written.
+    /// Ends the recording and moves the file to its final path.
     pub(super) fn finish(&self) -> Result<(), TraceError> {
         match self.0.get() {
             Some((recording, _)) => recording.finish().map(|_| ()),

@@ -1,4 +1,4 @@
-//! Threads that do what the workload says.
+//! Threads that run the operations of a workload.
 
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,27 +10,27 @@ use ebbpool_btree::{Database, Error, Transaction};
 use ebbpool_trace::workload::{Operation, fill_value};
 use hdrhistogram::Histogram;
 
+use super::loaded_records::LoadedRecords;
 use super::operations::Operations;
-use super::subject::Subject;
-use super::told::Latency;
+use super::report::Latency;
 use crate::db::error::DbError;
 use crate::progress::{self, STOP};
 
-/// The longest operation that is told from longer ones.
+/// The longest latency that the histogram resolves; longer operations count as this long.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// How often the bar is moved.
-const EVERY: Duration = Duration::from_millis(200);
+/// The time between two updates of the progress bar.
+const BAR_INTERVAL: Duration = Duration::from_millis(200);
 
-/// How the workload is done.
-pub(super) struct Course<'a> {
+/// The parameters of a run of the workload.
+pub(super) struct WorkloadRun<'a> {
     pub(super) threads: u16,
     pub(super) limit: Option<Duration>,
     pub(super) seed: u64,
-    pub(super) subject: &'a Subject,
+    pub(super) loaded: &'a LoadedRecords,
 }
 
-/// Kinds of operations, as they are told.
+/// The names of the kinds of operations in the report.
 const KINDS: [&str; 6] = [
     "read",
     "update",
@@ -51,44 +51,44 @@ fn kind(operation: Operation) -> usize {
     }
 }
 
-/// What was done.
+/// The result of a run of the workload.
 #[derive(Debug, Default)]
-pub(super) struct Done {
-    /// Nanoseconds of each operation, of each kind.
-    took: [Option<Histogram<u64>>; KINDS.len()],
-    /// Bytes of keys and values that got another value.
+pub(super) struct WorkloadResult {
+    /// The latencies in nanoseconds, for each kind of operation.
+    latencies: [Option<Histogram<u64>>; KINDS.len()],
+    /// Bytes of the changed keys and values.
     pub(super) bytes_changed: u64,
-    /// Reads of records that were not there (yet).
+    /// Reads of records that did not exist, or not yet.
     pub(super) not_found: u64,
-    /// Transactions that were done anew, since another one had a key.
+    /// Transactions that a thread repeated because another transaction had locked a key.
     pub(super) conflicts: u64,
     pub(super) seconds: f64,
     pub(super) interrupted: bool,
 }
 
-impl Done {
+impl WorkloadResult {
     pub(super) fn transactions(&self) -> u64 {
-        self.took.iter().flatten().map(Histogram::len).sum()
+        self.latencies.iter().flatten().map(Histogram::len).sum()
     }
 
     pub(super) fn latencies(&self) -> Vec<Latency> {
-        let kinds = KINDS.into_iter().zip(&self.took);
-        let latency = |(kind, took): (_, &Option<Histogram<u64>>)| {
-            let took = took.as_ref()?;
+        let kinds = KINDS.into_iter().zip(&self.latencies);
+        let latency = |(kind, histogram): (_, &Option<Histogram<u64>>)| {
+            let histogram = histogram.as_ref()?;
             let us = |ns: u64| ns as f64 / 1000.0;
             Some(Latency {
                 kind,
-                count: took.len(),
-                p50_us: us(took.value_at_quantile(0.5)),
-                p99_us: us(took.value_at_quantile(0.99)),
-                max_us: us(took.max()),
+                count: histogram.len(),
+                p50_us: us(histogram.value_at_quantile(0.5)),
+                p99_us: us(histogram.value_at_quantile(0.99)),
+                max_us: us(histogram.max()),
             })
         };
         kinds.filter_map(latency).collect()
     }
 
-    fn note(&mut self, operation: Operation, took: Duration) {
-        let slot = &mut self.took[kind(operation)];
+    fn record(&mut self, operation: Operation, elapsed: Duration) {
+        let slot = &mut self.latencies[kind(operation)];
         let histogram = match slot {
             Some(histogram) => histogram,
             None => match Histogram::new_with_bounds(1, LONGEST.as_nanos() as u64, 3) {
@@ -96,14 +96,14 @@ impl Done {
                 Err(_) => return,
             },
         };
-        let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
         histogram.saturating_record(ns.max(1));
     }
 
-    fn add(&mut self, other: Done) {
-        for (ours, theirs) in self.took.iter_mut().zip(other.took) {
+    fn add(&mut self, other: WorkloadResult) {
+        for (ours, theirs) in self.latencies.iter_mut().zip(other.latencies) {
             match (ours, theirs) {
-                // They have the same bounds, so that nothing is refused.
+                // Both histograms have the same bounds, so `add` cannot fail.
                 (Some(ours), Some(theirs)) => ours.add(&theirs).unwrap_or_default(),
                 (ours, theirs) => *ours = ours.take().or(theirs),
             }
@@ -114,25 +114,25 @@ impl Done {
     }
 }
 
-/// Does the operations, each as a transaction.
-pub(super) fn work(
+/// Runs the operations on several threads, each operation as a transaction.
+pub(super) fn run_workload(
     database: &Database,
     operations: Operations,
-    course: &Course<'_>,
-) -> Result<Done, DbError> {
+    run: &WorkloadRun<'_>,
+) -> Result<WorkloadResult, DbError> {
     let start = Instant::now();
-    let shared = Shared {
+    let shared = SharedState {
         database,
-        course,
-        until: course.limit.and_then(|limit| start.checked_add(limit)),
-        operations: Mutex::new(operations.each),
-        count: AtomicU64::new(0),
+        run,
+        deadline: run.limit.and_then(|limit| start.checked_add(limit)),
+        operations: Mutex::new(operations.iterator),
+        begun: AtomicU64::new(0),
         failed: AtomicBool::new(false),
     };
-    let all = operations.all;
-    let mut done = std::thread::scope(|scope| {
+    let count = operations.count;
+    let mut result = std::thread::scope(|scope| {
         let shared = &shared;
-        let threads = (0..course.threads).map(|thread| {
+        let threads = (0..run.threads).map(|thread| {
             scope.spawn(move || {
                 let outcome = Worker::new(shared, thread).run();
                 shared.failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
@@ -141,55 +141,58 @@ pub(super) fn work(
         });
         let threads: Vec<_> = threads.collect();
         let (end, ended) = mpsc::channel::<()>();
-        scope.spawn(move || shared.show(all, start, &ended));
-        let mut done = Done::default();
+        scope.spawn(move || shared.show_progress(count, start, &ended));
+        let mut result = WorkloadResult::default();
         let mut failure = None;
         for thread in threads {
             match thread.join() {
-                Ok(Ok(part)) => done.add(part),
+                Ok(Ok(part)) => result.add(part),
                 Ok(Err(error)) => failure = failure.or(Some(error)),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
         drop(end);
-        failure.map_or(Ok(done), Err)
+        failure.map_or(Ok(result), Err)
     })?;
-    done.seconds = start.elapsed().as_secs_f64();
-    done.interrupted = STOP.load(Ordering::Relaxed);
-    Ok(done)
+    result.seconds = start.elapsed().as_secs_f64();
+    result.interrupted = STOP.load(Ordering::Relaxed);
+    Ok(result)
 }
 
-struct Shared<'a> {
+/// The state that all workers share.
+struct SharedState<'a> {
     database: &'a Database,
-    course: &'a Course<'a>,
-    until: Option<Instant>,
+    run: &'a WorkloadRun<'a>,
+    deadline: Option<Instant>,
     operations: Mutex<Box<dyn Iterator<Item = Operation> + Send>>,
-    /// Operations begun.
-    count: AtomicU64,
+    /// The number of operations begun.
+    begun: AtomicU64,
     failed: AtomicBool,
 }
 
-impl Shared<'_> {
+impl SharedState<'_> {
     fn next(&self) -> Option<Operation> {
-        let over = self.until.is_some_and(|until| Instant::now() >= until);
-        if over || STOP.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed) {
+        let expired = self
+            .deadline
+            .is_some_and(|deadline| Instant::now() >= deadline);
+        if expired || STOP.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed) {
             return None;
         }
         let mut operations = self
             .operations
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        self.count.fetch_add(1, Ordering::Relaxed);
+        self.begun.fetch_add(1, Ordering::Relaxed);
         operations.next()
     }
 
-    /// Moves a bar until somebody drops the other end of the channel.
-    fn show(&self, all: Option<u64>, start: Instant, end: &mpsc::Receiver<()>) {
+    /// Updates the progress bar until the caller drops the other end of the channel.
+    fn show_progress(&self, count: Option<u64>, start: Instant, end: &mpsc::Receiver<()>) {
         let bar = progress::bar("working");
-        while let Err(RecvTimeoutError::Timeout) = end.recv_timeout(EVERY) {
-            let count = self.count.load(Ordering::Relaxed);
-            let by_count = all.map_or(0.0, |all| count as f64 / all.max(1) as f64);
-            let by_time = self.course.limit.map_or(0.0, |limit| {
+        while let Err(RecvTimeoutError::Timeout) = end.recv_timeout(BAR_INTERVAL) {
+            let begun = self.begun.load(Ordering::Relaxed);
+            let by_count = count.map_or(0.0, |count| begun as f64 / count.max(1) as f64);
+            let by_time = self.run.limit.map_or(0.0, |limit| {
                 start.elapsed().as_secs_f64() / limit.as_secs_f64()
             });
             progress::set(&bar, by_count.max(by_time).min(1.0));
@@ -198,42 +201,42 @@ impl Shared<'_> {
     }
 }
 
-/// One thread's part.
+/// The state of one thread.
 struct Worker<'a> {
-    shared: &'a Shared<'a>,
-    /// Another one for each value that is written.
+    shared: &'a SharedState<'a>,
+    /// The seed of the next value to write; each value has its own.
     seed: u64,
     value: Vec<u8>,
-    done: Done,
+    result: WorkloadResult,
 }
 
 impl<'a> Worker<'a> {
-    fn new(shared: &'a Shared<'a>, thread: u16) -> Self {
-        let Course { subject, seed, .. } = shared.course;
+    fn new(shared: &'a SharedState<'a>, thread: u16) -> Self {
+        let WorkloadRun { loaded, seed, .. } = shared.run;
         Worker {
             shared,
             seed: seed.rotate_left(32) ^ (u64::from(thread) << 48),
-            value: vec![0; subject.value],
-            done: Done::default(),
+            value: vec![0; loaded.value_bytes],
+            result: WorkloadResult::default(),
         }
     }
 
-    fn run(mut self) -> Result<Done, Error> {
+    fn run(mut self) -> Result<WorkloadResult, Error> {
         while let Some(operation) = self.shared.next() {
             let start = Instant::now();
-            // Whoever waits for a key that another one has tries again, as clients do.
+            // If another transaction holds a key, the thread repeats its own, as clients do.
             while let Err(error) = self.operate(operation) {
                 if !matches!(error, Error::Conflict { .. }) {
                     return Err(error);
                 }
-                self.done.conflicts += 1;
+                self.result.conflicts += 1;
                 if STOP.load(Ordering::Relaxed) {
-                    return Ok(self.done);
+                    return Ok(self.result);
                 }
             }
-            self.done.note(operation, start.elapsed());
+            self.result.record(operation, start.elapsed());
         }
-        Ok(self.done)
+        Ok(self.result)
     }
 
     fn operate(&mut self, operation: Operation) -> Result<(), Error> {
@@ -241,13 +244,13 @@ impl<'a> Worker<'a> {
         match operation {
             Operation::Read { record } => {
                 let found = database.get(&self.key(record))?.is_some();
-                self.done.not_found += u64::from(!found);
+                self.result.not_found += u64::from(!found);
             }
             Operation::Update { record } | Operation::Insert { record } => {
                 let key = self.key(record);
-                self.renew();
+                self.next_value();
                 database.put(&key, &self.value)?;
-                self.changed(key.len(), 1);
+                self.count_changed(key.len(), 1);
             }
             Operation::ReadModifyWrite { record } => {
                 let key = self.key(record);
@@ -255,12 +258,12 @@ impl<'a> Worker<'a> {
                 match transaction.get_for_update(&key)? {
                     Some(found) => {
                         self.value.resize(found.len(), 0);
-                        self.renew();
+                        self.next_value();
                         transaction.put(&key, &self.value)?;
                         transaction.commit()?;
-                        self.changed(key.len(), 1);
+                        self.count_changed(key.len(), 1);
                     }
-                    None => self.done.not_found += 1,
+                    None => self.result.not_found += 1,
                 }
             }
             Operation::Scan { first, records } => self.scan(first, records)?,
@@ -295,21 +298,21 @@ impl<'a> Worker<'a> {
             Some(value)
         })?;
         transaction.commit()?;
-        self.changed(key.len(), updated);
+        self.count_changed(key.len(), updated);
         Ok(())
     }
 
     fn key(&self, record: u64) -> Vec<u8> {
-        self.shared.course.subject.keys.key(record)
+        self.shared.run.loaded.keys.key(record)
     }
 
-    /// Another value.
-    fn renew(&mut self) {
+    /// Fills the buffer with the next value.
+    fn next_value(&mut self) {
         fill(&mut self.value, &mut self.seed);
     }
 
-    fn changed(&mut self, key: usize, records: u64) {
-        self.done.bytes_changed += (key + self.value.len()) as u64 * records;
+    fn count_changed(&mut self, key: usize, records: u64) {
+        self.result.bytes_changed += (key + self.value.len()) as u64 * records;
     }
 }
 

@@ -1,16 +1,16 @@
-//! What a device did with a trace.
+//! The result of a trace on a simulated device.
 
 use ebbpool_device::flash::Report;
 use serde::Serialize;
 
-/// What the device counted, and what follows from a rate of writing.
+/// The device's counts, and the figures that follow from a rate of writes.
 #[derive(Serialize)]
-pub(crate) struct Replayed {
+pub(crate) struct DeviceReplayResult {
     #[serde(flatten)]
     pub(crate) report: Report,
-    /// Energy for each reference, where the chip's power is known.
+    /// Energy per reference, if the chip's power is known.
     pub(crate) joules_per_reference: Option<f64>,
-    /// Days until the device is worn out, if a rate was given.
+    /// Days until the device is worn out, if the user gives a rate.
     pub(crate) lifetime_days: Option<f64>,
     /// Why the device failed before the trace ended.
     pub(crate) failed: Option<String>,

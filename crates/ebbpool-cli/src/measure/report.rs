@@ -1,4 +1,4 @@
-//! What follows from the measurements, and how it is told.
+//! The figures that follow from the measurements, and their output.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,27 +7,28 @@ use std::path::Path;
 use bytesize::ByteSize;
 use serde::Serialize;
 
-use super::bench::{Load, Measured, Operation, Order};
+use super::bench::{Load, Measurement, Operation, Order};
 use crate::table;
 
-/// Throughput counts as saturated from this share of the best one on: more would be noise.
+/// Throughput counts as saturated at this share of the best throughput; a larger share would measure
+/// noise.
 const SATURATED: f64 = 0.9;
 
-/// All that was found out.
+/// The results of all measurements, and the figures that follow from them.
 #[derive(Serialize)]
-pub(crate) struct Told {
+pub(crate) struct MeasureReport {
     pub(crate) path: String,
-    /// Engine, direct or buffered.
+    /// The engine, and whether I/O was direct or buffered.
     pub(crate) storage: String,
     pub(crate) direct: bool,
     pub(crate) page_size: usize,
-    /// Bytes of what was measured.
+    /// The number of bytes measured.
     pub(crate) bytes: u64,
-    /// Time for each measurement.
+    /// The time of each measurement.
     pub(crate) seconds: f64,
-    /// A random read of a page, one at a time.
+    /// Time of a random read of a page, one at a time.
     pub(crate) read_us: Option<f64>,
-    /// A random write of a page, one at a time.
+    /// Time of a random write of a page, one at a time.
     pub(crate) write_us: Option<f64>,
     /// `write_us` / `read_us`.
     pub(crate) alpha: Option<f64>,
@@ -35,15 +36,15 @@ pub(crate) struct Told {
     pub(crate) k_r: Option<u32>,
     /// The same for random writes.
     pub(crate) k_w: Option<u32>,
-    /// Random reads a second at best.
+    /// The best throughput of random reads per second.
     pub(crate) read_iops: Option<f64>,
-    /// Random writes a second at best.
+    /// The best throughput of random writes per second.
     pub(crate) write_iops: Option<f64>,
-    pub(crate) measurements: Vec<Measured>,
+    pub(crate) measurements: Vec<Measurement>,
 }
 
-impl Told {
-    /// Fills in what follows from the measurements.
+impl MeasureReport {
+    /// Computes the figures that follow from the measurements.
     pub(super) fn conclude(mut self) -> Self {
         let us = |operation| Some(self.at(operation, Order::Random, 1)?.us_per_page);
         let (read_us, write_us) = (us(Operation::Read), us(Operation::Write));
@@ -56,23 +57,23 @@ impl Told {
         self
     }
 
-    /// Of all queue depths, from the smallest on.
-    fn by_depth(&self, operation: Operation, order: Order) -> Vec<&Measured> {
-        let wanted = |load: &Load| {
+    /// The measurements at all queue depths, from the smallest depth on.
+    fn by_depth(&self, operation: Operation, order: Order) -> Vec<&Measurement> {
+        let matches = |load: &Load| {
             load.operation == operation
                 && load.order == order
                 && (load.batch.is_none() || load.queue_depth == 1)
         };
         let all = self.measurements.iter();
-        all.filter(|measured| wanted(&measured.load)).collect()
+        all.filter(|measured| matches(&measured.load)).collect()
     }
 
-    fn at(&self, operation: Operation, order: Order, depth: u32) -> Option<&Measured> {
+    fn at(&self, operation: Operation, order: Order, depth: u32) -> Option<&Measurement> {
         let all = self.by_depth(operation, order);
         all.into_iter().find(|one| one.load.queue_depth == depth)
     }
 
-    fn batch(&self, operation: Operation, batch: u32) -> Option<&Measured> {
+    fn batch(&self, operation: Operation, batch: u32) -> Option<&Measurement> {
         self.measurements.iter().find(|one| {
             one.load.operation == operation
                 && one.load.batch == Some(batch)
@@ -80,7 +81,7 @@ impl Told {
         })
     }
 
-    /// For people.
+    /// The report as tables and sentences.
     pub(super) fn to_table(&self) -> String {
         let mut text = format!(
             "{}: {} in pages of {} bytes; {}\n\n",
@@ -176,9 +177,9 @@ impl Told {
         text
     }
 
-    /// A device profile, if reads and writes were measured.
-    pub(super) fn to_profile(&self, file: &Path) -> Option<Profile> {
-        let figure = |value: f64, what: &str| Figure {
+    /// A device profile, if the report has reads and writes.
+    pub(super) fn to_profile(&self, file: &Path) -> Option<MeasuredProfile> {
+        let figure = |value: f64, what: &str| MeasuredFigure {
             value: rounded(value),
             basis: "measured",
             source: format!("ebbpool device measure: {what}"),
@@ -199,8 +200,8 @@ impl Told {
                 figure(self.write_iops?, "random, best queue depth"),
             ),
         ]);
-        Some(Profile {
-            name: name(file),
+        Some(MeasuredProfile {
+            name: profile_name(file),
             about: format!("{}, as measured", self.path),
             medium: match self.read_us? > SLOW_READ_US {
                 true => "hdd",
@@ -209,7 +210,7 @@ impl Told {
             page_size: self.page_size,
             asymmetry: "qd1",
             caveat: format!(
-                "Each figure is of {} s on {}, by {}: a device that has not settled by then writes slower in the long run.",
+                "Each figure was measured for {} s on {}, by {}: a device that has not settled by then writes slower in the long run.",
                 self.seconds,
                 ByteSize(self.bytes),
                 self.storage
@@ -219,26 +220,26 @@ impl Told {
     }
 }
 
-/// No flash takes longer for a page, and no disk arm moves in less.
+/// The limit between flash and disks: no flash reads a page this slowly, and no disk arm moves this fast.
 const SLOW_READ_US: f64 = 2000.0;
 
 /// The smallest queue depth that is good enough, and the best throughput.
-fn saturation(by_depth: &[&Measured]) -> Option<(u32, f64)> {
+fn saturation(by_depth: &[&Measurement]) -> Option<(u32, f64)> {
     let rates = by_depth.iter().map(|one| one.pages_per_second);
     let best = rates.fold(0.0, f64::max);
-    let enough = |one: &&&Measured| one.pages_per_second >= SATURATED * best;
-    let first = by_depth.iter().find(enough)?;
+    let saturated = |one: &&&Measurement| one.pages_per_second >= SATURATED * best;
+    let first = by_depth.iter().find(saturated)?;
     Some((first.load.queue_depth, best))
 }
 
-/// To four significant digits: a measurement knows no more.
+/// Rounds to four significant digits; a measurement is not more precise.
 fn rounded(value: f64) -> f64 {
     let scale = 10f64.powi(3 - value.abs().max(1e-9).log10().floor() as i32);
     (value * scale).round() / scale
 }
 
-/// A profile's name out of a file's.
-fn name(file: &Path) -> String {
+/// The profile's name, derived from the file's name.
+fn profile_name(file: &Path) -> String {
     let stem = file.file_stem().map(|stem| stem.to_string_lossy());
     let stem = stem.unwrap_or_default().to_ascii_lowercase();
     let plain = |c: char| match c {
@@ -252,20 +253,20 @@ fn name(file: &Path) -> String {
     }
 }
 
-/// As `DeviceProfile::from_file` reads it.
+/// A device profile in the form that `DeviceProfile::from_file` reads.
 #[derive(Serialize)]
-pub(super) struct Profile {
+pub(super) struct MeasuredProfile {
     name: String,
     about: String,
     medium: &'static str,
     page_size: usize,
     asymmetry: &'static str,
     caveat: String,
-    figures: BTreeMap<&'static str, Figure>,
+    figures: BTreeMap<&'static str, MeasuredFigure>,
 }
 
 #[derive(Serialize)]
-struct Figure {
+struct MeasuredFigure {
     value: f64,
     basis: &'static str,
     source: String,
@@ -275,8 +276,8 @@ struct Figure {
 mod tests {
     use super::*;
 
-    fn measured(operation: Operation, depth: u32, pages_per_second: f64) -> Measured {
-        Measured {
+    fn measured(operation: Operation, depth: u32, pages_per_second: f64) -> Measurement {
+        Measurement {
             load: Load {
                 operation,
                 order: Order::Random,
@@ -293,7 +294,7 @@ mod tests {
         }
     }
 
-    fn told() -> Told {
+    fn report() -> MeasureReport {
         let reads = [10e3, 20e3, 40e3, 80e3, 89e3, 88e3];
         let writes = [5e3, 9e3, 9.5e3, 8e3, 8e3, 8e3];
         let of = |operation, rates: [f64; 6]| {
@@ -302,7 +303,7 @@ mod tests {
                 .zip(rates)
                 .map(move |(depth, rate)| measured(operation, depth, rate))
         };
-        Told {
+        MeasureReport {
             path: "/dev/x".into(),
             storage: "threads".into(),
             direct: true,
@@ -324,16 +325,19 @@ mod tests {
     }
 
     #[test]
-    fn alpha_is_of_one_at_a_time_and_k_where_throughput_stops_growing() {
-        let told = told();
-        assert_eq!((told.read_us, told.write_us), (Some(100.0), Some(200.0)));
-        assert_eq!(told.alpha, Some(2.0));
-        assert_eq!((told.k_r, told.read_iops), (Some(16), Some(89e3)));
-        assert_eq!((told.k_w, told.write_iops), (Some(2), Some(9.5e3)));
+    fn alpha_compares_single_operations_and_k_is_where_throughput_saturates() {
+        let report = report();
+        assert_eq!(
+            (report.read_us, report.write_us),
+            (Some(100.0), Some(200.0))
+        );
+        assert_eq!(report.alpha, Some(2.0));
+        assert_eq!((report.k_r, report.read_iops), (Some(16), Some(89e3)));
+        assert_eq!((report.k_w, report.write_iops), (Some(2), Some(9.5e3)));
     }
 
     #[test]
-    fn names_are_those_that_a_profile_may_have() {
+    fn profile_names_have_only_allowed_characters() {
         for (file, expected) in [
             ("my-ssd.toml", "my-ssd"),
             ("/tmp/My SSD (2).toml", "my-ssd--2"),
@@ -341,12 +345,12 @@ mod tests {
             ("...", ".."),
             ("_.toml", "measured"),
         ] {
-            assert_eq!(name(Path::new(file)), expected, "{file}");
+            assert_eq!(profile_name(Path::new(file)), expected, "{file}");
         }
     }
 
     #[test]
-    fn figures_have_four_digits() {
+    fn figures_have_four_significant_digits() {
         assert_eq!(rounded(123_456.7), 123_500.0);
         assert_eq!(rounded(0.123_456), 0.1235);
         assert_eq!(rounded(89.5), 89.5);

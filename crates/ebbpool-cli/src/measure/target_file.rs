@@ -1,4 +1,5 @@
-//! What is measured: something that exists, and may have to be asked for, or a file that is made.
+//! The file or device to measure: an existing one, for which the user may have to give permission, or a
+//! temporary file.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, IsTerminal, Write};
@@ -12,29 +13,30 @@ use super::args::MeasureArgs;
 use super::error::MeasureError;
 use crate::failure::Failure;
 
-const USUAL_SIZE: u64 = 1 << 30;
+const DEFAULT_SIZE: u64 = 1 << 30;
 
-/// Blocks of file metadata are of so many bytes, whatever the device's are.
+/// Bytes of a block in file metadata, whatever the device's block size is.
 const STAT_BLOCK: u64 = 512;
 
-pub(super) struct Subject {
+/// The file or device to measure.
+pub(super) struct TargetFile {
     pub(super) path: PathBuf,
-    /// Set for a file that was made: it is removed when this is dropped.
+    /// Set for a file that the command created; dropping it removes the file.
     temporary: Option<TempPath>,
-    /// How many bytes are to be measured; nothing for all.
+    /// The number of bytes to measure; `None` for all.
     pub(super) size: Option<u64>,
     pub(super) notes: Vec<String>,
 }
 
-impl Subject {
-    /// Finds or makes it, and asks before anything is lost.
+impl TargetFile {
+    /// Finds or creates the file, and asks the user before data is lost.
     pub(super) fn find(args: &MeasureArgs) -> Result<Self, Failure> {
         let path = &args.path;
         match fs::metadata(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => make(args),
-            Ok(found) if found.is_dir() => make_in(args),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => create(args),
+            Ok(found) if found.is_dir() => create_in(args),
             Ok(found) => existing(args, &found),
-            Err(source) => Err(failed(path, "look at it", source)),
+            Err(source) => Err(failed(path, "inspect it", source)),
         }
     }
 
@@ -51,43 +53,43 @@ fn failed(path: &Path, what: &'static str, source: io::Error) -> Failure {
 fn refuse_reading_nothing(args: &MeasureArgs) -> Result<(), Failure> {
     match args.read_only {
         true => Err(Failure::Usage(format!(
-            "{}: there is no file to be read; name one that exists, or leave --read-only out",
+            "{}: there is no file to read; name one that exists, or omit --read-only",
             args.path.display()
         ))),
         false => Ok(()),
     }
 }
 
-fn made(args: &MeasureArgs, temporary: TempPath) -> Subject {
-    Subject {
+fn temporary_target(args: &MeasureArgs, temporary: TempPath) -> TargetFile {
+    TargetFile {
         path: temporary.to_path_buf(),
         temporary: Some(temporary),
-        size: Some(args.size.map_or(USUAL_SIZE, |size| size.as_u64())),
+        size: Some(args.size.map_or(DEFAULT_SIZE, |size| size.as_u64())),
         notes: Vec::new(),
     }
 }
 
-fn make(args: &MeasureArgs) -> Result<Subject, Failure> {
+fn create(args: &MeasureArgs) -> Result<TargetFile, Failure> {
     refuse_reading_nothing(args)?;
     let path = &args.path;
     let make = File::create_new(path).and_then(|_| {
-        // Its directory may be left by then, and a relative path would mean another file.
+        // The path is absolute, because the process may change its directory before it removes the file.
         TempPath::try_from_path(std::path::absolute(path)?)
     });
-    let temporary = make.map_err(|source| failed(path, "make it", source))?;
-    Ok(made(args, temporary))
+    let temporary = make.map_err(|source| failed(path, "create it", source))?;
+    Ok(temporary_target(args, temporary))
 }
 
-fn make_in(args: &MeasureArgs) -> Result<Subject, Failure> {
+fn create_in(args: &MeasureArgs) -> Result<TargetFile, Failure> {
     refuse_reading_nothing(args)?;
     let file = tempfile::Builder::new()
         .prefix(".ebbpool-measure-")
         .tempfile_in(&args.path)
-        .map_err(|source| failed(&args.path, "make a file in it", source))?;
-    Ok(made(args, file.into_temp_path()))
+        .map_err(|source| failed(&args.path, "create a file in it", source))?;
+    Ok(temporary_target(args, file.into_temp_path()))
 }
 
-fn existing(args: &MeasureArgs, found: &Metadata) -> Result<Subject, Failure> {
+fn existing(args: &MeasureArgs, found: &Metadata) -> Result<TargetFile, Failure> {
     let path = &args.path;
     let is_device = found.file_type().is_block_device();
     if !args.read_only && (is_device || found.is_file()) {
@@ -100,11 +102,11 @@ fn existing(args: &MeasureArgs, found: &Metadata) -> Result<Subject, Failure> {
     let mut notes = Vec::new();
     if found.is_file() && found.blocks().saturating_mul(STAT_BLOCK) < found.len() / 10 * 9 {
         notes.push(format!(
-            "{} has holes, and a device is not asked for what is in a hole",
+            "{} has holes, and reading a hole does not access the device",
             path.display()
         ));
     }
-    Ok(Subject {
+    Ok(TargetFile {
         path: path.clone(),
         temporary: None,
         size: args.size.map(|size| size.as_u64()),
@@ -112,7 +114,7 @@ fn existing(args: &MeasureArgs, found: &Metadata) -> Result<Subject, Failure> {
     })
 }
 
-/// Asks whether what is there may be lost.
+/// Asks the user whether the contents may be lost.
 fn permit(path: &Path, what: &str, yes: bool) -> Result<(), Failure> {
     if yes {
         return Ok(());
@@ -120,13 +122,13 @@ fn permit(path: &Path, what: &str, yes: bool) -> Result<(), Failure> {
     let path = path.display();
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Err(Failure::Usage(format!(
-            "{path} {what}, and measuring writes destroys what is in it; say --yes if it may be lost, or --read-only"
+            "{path} {what}, and measuring writes destroys its contents; give --yes if they may be lost, or --read-only"
         )));
     }
     let mut errors = io::stderr();
     write!(
         errors,
-        "{path} {what}. Measuring writes destroys what is in it. Go on? [y/N] "
+        "{path} {what}. Measuring writes destroys its contents. Go on? [y/N] "
     )?;
     errors.flush()?;
     let mut answer = String::new();
@@ -134,7 +136,7 @@ fn permit(path: &Path, what: &str, yes: bool) -> Result<(), Failure> {
     match answer.trim().to_ascii_lowercase().as_str() {
         "y" | "yes" => Ok(()),
         _ => Err(Failure::Usage(format!(
-            "{path} is left as it is; --read-only measures without writing"
+            "{path} is unchanged; --read-only measures without writing"
         ))),
     }
 }

@@ -1,4 +1,4 @@
-//! What a workload finds in the database.
+//! Finds the records in the database that a workload was loaded for.
 
 use ebbpool_btree::Database;
 use ebbpool_trace::workload::Keys;
@@ -7,17 +7,17 @@ use crate::db::args::{BenchArgs, WorkloadArg};
 use crate::db::error::DbError;
 use crate::db::lines::shown;
 
-/// The records that were loaded.
+/// The records that `ebbpool db load` wrote for a workload.
 #[derive(Debug)]
-pub(super) struct Subject {
+pub(super) struct LoadedRecords {
     pub(super) keys: Keys,
     pub(super) records: u64,
     /// Bytes of a value.
-    pub(super) value: usize,
+    pub(super) value_bytes: usize,
 }
 
-impl Subject {
-    /// Looks for the records of a workload.
+impl LoadedRecords {
+    /// Finds the records of a workload, or reports why the database has none.
     pub(super) fn find(args: &BenchArgs, database: &Database) -> Result<Self, DbError> {
         let refuse = |why: String| DbError::OtherWorkload {
             path: args.path.clone(),
@@ -50,15 +50,15 @@ impl Subject {
             Keys::Numbers(_) => numbered(database, keys)?,
             Keys::Hashed => Some(hashed(database, keys)?),
         };
-        Ok(Subject {
+        Ok(LoadedRecords {
             keys,
-            records: records.ok_or_else(|| refuse("its last key is no number".into()))?,
-            value: value.len(),
+            records: records.ok_or_else(|| refuse("its last key is not a number".into()))?,
+            value_bytes: value.len(),
         })
     }
 }
 
-/// Records with the numbers from 0 on: the last one tells how many.
+/// The number of records whose keys are the numbers from 0: the last key determines it.
 fn numbered(database: &Database, keys: Keys) -> Result<Option<u64>, DbError> {
     let mut range = database.range::<[u8; 0]>(..).expecting(1);
     let last = range.next_back().transpose()?;
@@ -66,20 +66,20 @@ fn numbered(database: &Database, keys: Keys) -> Result<Option<u64>, DbError> {
     Ok(number.and_then(|number| number.checked_add(1)))
 }
 
-/// Records whose keys do not tell their order: the first number that none has is looked for, since
-/// numbers follow each other.
+/// The number of records whose keys are hashed numbers. The numbers are consecutive, so a binary search
+/// finds the first number without a record.
 fn hashed(database: &Database, keys: Keys) -> Result<u64, DbError> {
-    let there = |record: u64| database.get(&keys.key(record)).map(|value| value.is_some());
-    let (mut some, mut none) = (0, 1);
-    while none < u64::MAX / 2 && there(none)? {
-        (some, none) = (none, none * 2);
+    let exists = |record: u64| database.get(&keys.key(record)).map(|value| value.is_some());
+    let (mut present, mut absent) = (0, 1);
+    while absent < u64::MAX / 2 && exists(absent)? {
+        (present, absent) = (absent, absent * 2);
     }
-    while none - some > 1 {
-        let middle = some + (none - some) / 2;
-        match there(middle)? {
-            true => some = middle,
-            false => none = middle,
+    while absent - present > 1 {
+        let middle = present + (absent - present) / 2;
+        match exists(middle)? {
+            true => present = middle,
+            false => absent = middle,
         }
     }
-    Ok(none)
+    Ok(absent)
 }

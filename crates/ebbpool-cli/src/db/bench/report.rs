@@ -1,4 +1,4 @@
-//! What came of a workload.
+//! The report on a workload.
 
 use std::collections::BTreeMap;
 
@@ -7,34 +7,34 @@ use serde::Serialize;
 
 use crate::table;
 
-/// All that is told.
+/// The results of a benchmark, as the command prints them.
 #[derive(Serialize)]
-pub(super) struct Told {
+pub(super) struct BenchReport {
     pub(super) path: String,
     pub(super) workload: &'static str,
     /// Records at the start.
     pub(super) records: u64,
     pub(super) page_size: u64,
     pub(super) frames: u32,
-    /// Null for the pool's own.
+    /// The policy as the user names it, or the pool's default.
     pub(super) policy: String,
     pub(super) threads: u16,
     pub(super) durability: &'static str,
     pub(super) transactions: u64,
-    /// Time from the first transaction to the last.
+    /// Seconds from the first transaction to the last.
     pub(super) seconds: f64,
     pub(super) transactions_per_second: f64,
     pub(super) operations: Vec<Latency>,
-    /// Reads of records that were not there, or not yet.
+    /// Reads of records that did not exist, or not yet.
     pub(super) not_found: u64,
-    /// Transactions that were tried again, since another had a key.
+    /// Transactions that a thread repeated because another transaction had locked a key.
     pub(super) conflicts: u64,
     pub(super) commits: u64,
-    /// Fixes of the workload.
+    /// Fixes of the workload that found their page in the pool.
     pub(super) hits: u64,
     pub(super) misses: u64,
     pub(super) hit_ratio: f64,
-    /// Pages that were dirty at the end, and written by a last checkpoint. It is part of all that follows.
+    /// Pages that were dirty at the end. A last checkpoint writes them; all figures below include it.
     pub(super) dirty_left: u32,
     pub(super) pages_read: BTreeMap<&'static str, u64>,
     pub(super) pages_written: BTreeMap<&'static str, u64>,
@@ -43,17 +43,17 @@ pub(super) struct Told {
     pub(super) last_checkpoint_seconds: f64,
     pub(super) bytes_read: u64,
     pub(super) bytes_written: u64,
-    pub(super) bytes_written_to: Bytes,
-    /// Keys and values that got another value.
+    pub(super) bytes_written_to: WrittenBytes,
+    /// Bytes of the changed keys and values.
     pub(super) bytes_changed: u64,
-    /// Bytes written for each byte changed; null if none was.
+    /// Bytes written per byte changed; null if the workload changed none.
     pub(super) write_amplification: Option<f64>,
-    /// Lengths at the end.
-    pub(super) files: Files,
+    /// Lengths of the files at the end.
+    pub(super) files: FileSizes,
     pub(super) interrupted: bool,
 }
 
-/// How long operations of a kind took, in µs.
+/// The latency of one kind of operation, in µs.
 #[derive(Serialize)]
 pub(super) struct Latency {
     pub(super) kind: &'static str,
@@ -63,39 +63,39 @@ pub(super) struct Latency {
     pub(super) max_us: f64,
 }
 
-/// Bytes written.
+/// Bytes written, by destination.
 #[derive(Clone, Copy, Serialize)]
-pub(super) struct Bytes {
+pub(super) struct WrittenBytes {
     pub(super) pages: u64,
     pub(super) log: u64,
-    /// Images of pages that were about to be overwritten.
+    /// Images of pages, written before the pages are overwritten.
     pub(super) double_write: u64,
 }
 
 /// Bytes of the database's files.
 #[derive(Clone, Copy, Default, Serialize)]
-pub(super) struct Files {
+pub(super) struct FileSizes {
     pub(super) pages: u64,
     pub(super) log: u64,
     pub(super) double_write: u64,
 }
 
-impl Bytes {
+impl WrittenBytes {
     pub(super) fn all(&self) -> u64 {
         self.pages + self.log + self.double_write
     }
 }
 
-impl Told {
-    pub(super) fn with_files(self, files: Files) -> Self {
-        Told { files, ..self }
+impl BenchReport {
+    pub(super) fn with_files(self, files: FileSizes) -> Self {
+        BenchReport { files, ..self }
     }
 
     pub(super) fn interrupted(&self) -> bool {
         self.interrupted
     }
 
-    /// As a table for people.
+    /// The report as a table.
     pub(super) fn to_table(&self) -> String {
         let mut table = table::plain();
         let mut row = |name: &str, value: String| {
