@@ -41,15 +41,15 @@ def fio(file, arguments, depth):
     job = ["--name=reads", f"--filename={file}", "--rw=randread", "--bs=4k", "--direct=1"]
     # As ebbpool does: any page may come at any time, without a map of those that have.
     job += ["--norandommap", "--randrepeat=0", "--time_based", f"--runtime={arguments.seconds}"]
-    told = run(["fio", "--output-format=json", *job, *FIO[arguments.engine](depth)])
-    return json.loads(told)["jobs"][0]["read"]["iops"]
+    output = run(["fio", "--output-format=json", *job, *FIO[arguments.engine](depth)])
+    return json.loads(output)["jobs"][0]["read"]["iops"]
 
 
 def ebbpool(file, arguments):
     """Reads a second by queue depth."""
     flags = ["--read-only", "--format", "json", "--engine", arguments.engine]
-    told = run([EBBPOOL, "device", "measure", file, *flags, "--seconds", str(arguments.seconds)])
-    measured = json.loads(told)
+    output = run([EBBPOOL, "device", "measure", file, *flags, "--seconds", str(arguments.seconds)])
+    measured = json.loads(output)
     if not measured["direct"]:
         sys.exit(f"no direct I/O here: {measured['storage']}")
     wanted = lambda row: row["order"] == "random" and (row["batch"] is None or row["queue_depth"] == 1)

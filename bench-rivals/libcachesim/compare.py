@@ -35,8 +35,8 @@ SPEED_FRAMES = 100_000
 MEMORY_TRACE = "uniform:pages=2000000,refs=4000000,write=0.3"
 MEMORY_FRAMES = (500_000, 1_000_000)
 
-# 2 to the power of this many buckets: libCacheSim is fastest with it here. It begins with 24 unless
-# told, and is slower by a third then.
+# 2 to the power of this many buckets: libCacheSim is fastest with it here. Its default is 24,
+# with which it is slower by a third.
 HASH_POWER = 20
 
 READER_ALONE = "reader alone"

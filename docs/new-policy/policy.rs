@@ -3,7 +3,7 @@
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, Memory, PolicySpec};
+use crate::spec::{CLUSTER, Entry, MemoryUse, PolicySpec};
 
 const CLEAN: usize = 0;
 const DIRTY: usize = 1;
@@ -22,7 +22,7 @@ impl Build for CleanFirst {
         summary: "Evicts the least recently used clean page, and a dirty one only where all are dirty.",
         how: "A clean and a dirty list, both LRU. A hit moves the page to the recent end of its list; a write moves it to the dirty list. The victim is the LRU page of the clean list, or of the dirty list if the clean one is empty.",
         when: "It writes least as long as dirty pages leave room for clean ones, and reads far too much once they do not. It is the example of CONTRIBUTING.md, and evicts the same victims as cflru:window=1 unless pages are cleaned from outside.",
-        memory: Memory::of(9),
+        memory: MemoryUse::of(9),
         source: "CONTRIBUTING.md",
         online: true,
         looks_at_costs: false,
@@ -73,11 +73,11 @@ impl Policy for CleanFirst {
     fn victim<F: Fn(Frame) -> bool>(
         &mut self,
         _incoming: Option<(Page, Access)>,
-        may_go: F,
+        may_evict: F,
     ) -> Option<Frame> {
         self.lists
-            .find_from_lru(CLEAN, &may_go)
-            .or_else(|| self.lists.find_from_lru(DIRTY, &may_go))
+            .find_from_lru(CLEAN, &may_evict)
+            .or_else(|| self.lists.find_from_lru(DIRTY, &may_evict))
     }
 
     #[inline]

@@ -1,4 +1,4 @@
-"""Chromium without a window, and what the page's tests ask of it."""
+"""Chromium without a window, and the questions of the page's tests."""
 
 import json
 import os
@@ -60,7 +60,7 @@ return [...document.querySelectorAll(".chart > svg")].map((picture) => {
 # load no picture, so that the picture comes as bytes.
 COUNT_PIXELS = """
 const [picture, hue, done] = arguments;
-const wanted = hue === null ? null : (() => {
+const colourOfHue = hue === null ? null : (() => {
   const line = [...document.querySelectorAll("#legend .entry")]
     .find((entry) => entry.textContent === hue).querySelector("line");
   return getComputedStyle(line).stroke.match(/\\d+/g).map(Number);
@@ -77,7 +77,7 @@ createImageBitmap(new Blob([bytes], { type: "image/png" })).then((bitmap) => {
     let pixels = 0;
     for (let at = 0; at < data.length; at += 4) {
       const is = (colour) => colour.every((part, index) => data[at + index] === part);
-      pixels += wanted === null ? !is([...background]) : is(wanted);
+      pixels += colourOfHue === null ? !is([...background]) : is(colourOfHue);
     }
     return pixels;
   }));
@@ -147,7 +147,7 @@ class Browser:
         return [entry["message"] for entry in self.driver.get_log("browser")]
 
     def requests(self):
-        """The addresses asked for since the page was opened, apart from the page itself."""
+        """The addresses requested since the page was opened, apart from the page itself."""
         addresses = []
         for entry in self.driver.get_log("performance"):
             message = json.loads(entry["message"])["message"]

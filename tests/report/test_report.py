@@ -192,7 +192,7 @@ class ReportTest(unittest.TestCase):
     def test_pointing_shows_the_numbers(self):
         browser = self.browser
         browser.open(self.sample)
-        for index, wanted in [(0, 4), (3, 4), (4, 6)]:
+        for index, points in [(0, 4), (3, 4), (4, 6)]:
             chart = browser.find(".chart")[index]
             browser.run("arguments[0].scrollIntoView({ block: 'center' })", chart)
             browser.settle()
@@ -204,9 +204,9 @@ class ReportTest(unittest.TestCase):
                     browser.move(box["x"] + box["width"] * step / 40, box["y"] + box["height"] * height)
                     if not browser.run("return arguments[0].querySelector('.tip').hidden", chart):
                         seen.add(self.check_tip())
-                if len(seen) >= wanted:
+                if len(seen) >= points:
                     break
-            self.assertGreaterEqual(len(seen), wanted, f"points found in chart {index}")
+            self.assertGreaterEqual(len(seen), points, f"points found in chart {index}")
         browser.away()
         self.assertFalse(any(tip.is_displayed() for tip in browser.find(".tip")))
         self.quiet()
@@ -380,12 +380,12 @@ class ReportTest(unittest.TestCase):
         expected = {(row["policy"], row["frames"], row["asymmetry"]): row for row in self.results}
         self.assertEqual(len(rows), len(expected))
         for row in rows:
-            known = expected[row["policy"], int(row["frames"]), int(row["asymmetry"])]
-            self.assertEqual(int(row["reads"]), known["reads"])
-            self.assertEqual(int(row["writes"]), known["writes"])
-            self.assertEqual(int(row["dirty_left"]), known["dirty_left"])
-            self.assertEqual(float(row["cost"]), known["cost"])
-            self.assertAlmostEqual(float(row["hit_ratio"]), known["hit_ratio"], places=12)
+            result = expected[row["policy"], int(row["frames"]), int(row["asymmetry"])]
+            self.assertEqual(int(row["reads"]), result["reads"])
+            self.assertEqual(int(row["writes"]), result["writes"])
+            self.assertEqual(int(row["dirty_left"]), result["dirty_left"])
+            self.assertEqual(float(row["cost"]), result["cost"])
+            self.assertAlmostEqual(float(row["hit_ratio"]), result["hit_ratio"], places=12)
 
     def test_copying_yields_the_csv_with_and_without_a_clipboard_interface(self):
         browser = self.browser
@@ -536,10 +536,10 @@ class ReportTest(unittest.TestCase):
             trace = data["traces"][0]
             lru = trace["policies"].index("lru")
             chosen = trace["sizes"].index(next(size for size in trace["sizes"] if size["text"] == "3%"))
-            kept = [result for at, result in enumerate(trace["results"]) if at % 3 and result[0] != lru]
+            results = [result for at, result in enumerate(trace["results"]) if at % 3 and result[0] != lru]
             # Nothing at all at one size and asymmetry; no time line for some.
-            kept = [result for result in kept if (result[1], result[2]) != (0, 0)]
-            trace["results"] = [[*result[:6], None if at % 5 == 0 else result[6]] for at, result in enumerate(kept)]
+            results = [result for result in results if (result[1], result[2]) != (0, 0)]
+            trace["results"] = [[*result[:6], None if at % 5 == 0 else result[6]] for at, result in enumerate(results)]
             trace["results"] = [result for result in trace["results"] if (result[1], result[2]) != (chosen, 1)]
 
         def empty(data):
@@ -594,10 +594,10 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(len(browser.find(".chart")), 1 + 1 + 4 + 2 + 2)
         self.drawn()
         times = rows["lru", 90]["programs"] / rows["cflru:window=1", 90]["programs"]
-        told = [answer.text for answer in browser.find(".answer")]
-        self.assertTrue(told[0].startswith("On this device and with 3 % of the database "), told)
+        answers = [answer.text for answer in browser.find(".answer")]
+        self.assertTrue(answers[0].startswith("On this device and with 3 % of the database "), answers)
         expected = f"cflru:window=1 makes this device live {times:.1f} times as long as lru"
-        self.assertIn(expected, told[1])
+        self.assertIn(expected, answers[1])
         wear = self.section("Wear and lifetime")
         heads = [head.text.replace("\n", " ") for head in wear.find_elements("css selector", ".wear thead th")]
         shown = {}
@@ -615,8 +615,8 @@ class ReportTest(unittest.TestCase):
                 ("blocks erased", "erases"),
             ):
                 self.assertEqual(figures[head], f"{row[field]:,}", (policy, head))
-            known = row["write_amplification"]
-            self.assertEqual(figures["write amplification"], "–" if known is None else f"{known:.3f}")
+            amplification = row["write_amplification"]
+            self.assertEqual(figures["write amplification"], "–" if amplification is None else f"{amplification:.3f}")
             life = rows["lru", 90]["programs"] / row["programs"]
             self.assertEqual(figures["life of the device"], f"× {life:.2f}")
         # Another memory size is another table.
@@ -683,9 +683,9 @@ class ReportTest(unittest.TestCase):
         saved_rows = list(csv.DictReader(io.StringIO(saved.read_text())))
         self.assertEqual(len(saved_rows), len(rows))
         for row in saved_rows:
-            known = rows[row["policy"], int(row["frames"])]
-            self.assertAlmostEqual(float(row["cost_us"]) / known["cost_us"], 1, places=12)
-            self.assertEqual(float(row["joules_per_reference"]), known["joules_per_reference"])
+            result = rows[row["policy"], int(row["frames"])]
+            self.assertAlmostEqual(float(row["cost_us"]) / result["cost_us"], 1, places=12)
+            self.assertEqual(float(row["joules_per_reference"]), result["joules_per_reference"])
         saved.unlink()
         self.quiet()
 
@@ -752,11 +752,11 @@ class ReportTest(unittest.TestCase):
         ]
         expected = [row for row in self.results if row["asymmetry"] == 1]
         self.assertEqual(len(rows), len(expected))
-        known = {(row["policy"], written_bill(row["cost"]), f"{row['writes']:,}") for row in expected}
-        self.assertEqual({(row[0], row[3], row[5]) for row in rows}, known)
+        cells = {(row["policy"], written_bill(row["cost"]), f"{row['writes']:,}") for row in expected}
+        self.assertEqual({(row[0], row[3], row[5]) for row in rows}, cells)
         self.quiet()
 
-    def test_curves_tell_lru_at_every_size_and_errors_of_others(self):
+    def test_curves_show_lru_at_every_size_and_errors_of_others(self):
         path, results = report(
             self.folder.name,
             "curve",
@@ -790,9 +790,9 @@ class ReportTest(unittest.TestCase):
         self.assertGreater(len(lru), 100)
         self.assertEqual({row[3] for row in lru}, {"exact"})
         sampled = [row for row in results if row["method"] == "sampled" and row["target"] is None]
-        told = {(row[1], row[3]) for row in rows if row[0] == "cflru" and row[3] != "exact"}
+        shown = {(row[1], row[3]) for row in rows if row[0] == "cflru" and row[3] != "exact"}
         expected = {(f"{row['frames']:,} frames", f"± {100 * row['error_writes']:.1f} %") for row in sampled}
-        self.assertEqual(told, expected)
+        self.assertEqual(shown, expected)
         self.quiet()
 
 

@@ -47,7 +47,7 @@ struct Workload {
     operations: Box<dyn Iterator<Item = Operation>>,
     keys: Keys,
     value: usize,
-    /// How full leaves are at the start, where the engine can be told.
+    /// How full leaves are at the start, if the engine has an option for it.
     fill: f64,
 }
 

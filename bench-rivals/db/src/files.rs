@@ -18,7 +18,7 @@ pub fn length(directory: &Path) -> Result<u64, Failure> {
     Ok(bytes)
 }
 
-/// Bytes that the device of a directory has been made to write so far, by whomever: nothing else may be at
+/// Bytes that the device of a directory has written so far for all processes: nothing else may be at
 /// work. What the kernel says of a process (`write_bytes` of proc(5)) counts pages that become dirty,
 /// and was up to fifty times of this for redb.
 pub fn written(directory: &Path) -> Result<u64, Failure> {
@@ -26,8 +26,8 @@ pub fn written(directory: &Path) -> Result<u64, Failure> {
     let device = fs::metadata(directory)?.dev();
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let path = format!("/sys/dev/block/{major}:{minor}/stat");
-    let told = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
-    let sectors = told.split_whitespace().nth(SECTORS_WRITTEN);
+    let stat = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+    let sectors = stat.split_whitespace().nth(SECTORS_WRITTEN);
     let sectors: u64 = sectors
         .ok_or(format!("{path} has too few numbers"))?
         .parse()?;

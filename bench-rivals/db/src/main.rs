@@ -83,8 +83,8 @@ fn measure(
         }
     };
     child("load")?;
-    let told = child("work")?;
-    let measured = Measured::read(&told, files::length(&directory)?)?;
+    let output = child("work")?;
+    let measured = Measured::read(&output, files::length(&directory)?)?;
     fs::remove_dir_all(&directory)?;
     Ok(measured)
 }

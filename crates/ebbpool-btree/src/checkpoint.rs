@@ -187,7 +187,7 @@ impl Checkpointer {
                 thread_inner.checkpoint_automatically();
             }
         });
-        let thread = thread.map_err(|source| ebbpool::Error::Storage {
+        let thread = thread.map_err(|source| ebbpool::PoolError::Storage {
             what: "the thread for checkpoints cannot be started",
             source,
         })?;

@@ -137,7 +137,7 @@ impl DatabaseFiles {
 
     /// Converts an error of the pool into one of the database. If the images of pages are another
     /// database's, the error names the file that they are in.
-    pub(crate) fn foreign_area(&self) -> impl Fn(ebbpool::Error) -> DatabaseError + use<> {
+    pub(crate) fn foreign_area(&self) -> impl Fn(ebbpool::PoolError) -> DatabaseError + use<> {
         let path = self.path.clone();
         let area = match &self.pages {
             #[cfg(unix)]
@@ -147,7 +147,7 @@ impl DatabaseFiles {
                 .map_or_else(String::new, |area| area.describe()),
         };
         move |error| match error {
-            ebbpool::Error::ForeignArea {
+            ebbpool::PoolError::ForeignArea {
                 found, expected, ..
             } => DatabaseError::NotADatabase {
                 path: path.clone(),
@@ -225,7 +225,7 @@ impl DatabaseHead {
     }
 
     fn of_storage(pages: &dyn Storage) -> Result<Self, DatabaseError> {
-        let failed = |source| ebbpool::Error::Read { page: META, source };
+        let failed = |source| ebbpool::PoolError::Read { page: META, source };
         let bytes = first_page(pages).map_err(failed)?;
         let count = pages.pages().map_err(failed)?;
         let length = count.saturating_mul(pages.page_size() as u64);
@@ -271,7 +271,7 @@ pub(crate) fn retire(
     area: Arc<dyn Storage>,
     pages: &dyn Storage,
     identity: u64,
-) -> Result<(), ebbpool::Error> {
+) -> Result<(), ebbpool::PoolError> {
     let images = DoubleWriteArea::open(Box::new(area), 0, identity)?;
     images.retire(pages, PageFormat::Checked).map(drop)
 }

@@ -15,7 +15,7 @@ pub enum DatabaseError {
     Options(String),
     /// An error of the buffer pool.
     #[error(transparent)]
-    Pool(#[from] ebbpool::Error),
+    Pool(#[from] ebbpool::PoolError),
     /// The page's checksum is right, but its content does not belong there.
     #[error("page {page} is damaged: {what}")]
     Corrupt {

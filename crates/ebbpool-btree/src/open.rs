@@ -87,7 +87,7 @@ fn open_for_changes(
     pool: PoolOptions,
     double_write: bool,
     identity: u64,
-    foreign: &dyn Fn(ebbpool::Error) -> DatabaseError,
+    foreign: &dyn Fn(ebbpool::PoolError) -> DatabaseError,
 ) -> Result<Pool, DatabaseError> {
     let pages =
         pages.ok_or_else(|| DatabaseError::Options("there is no storage of pages".into()))?;
@@ -108,11 +108,11 @@ fn open_to_read(
     page_size: usize,
     wal: &Wal,
     identity: u64,
-    foreign: &dyn Fn(ebbpool::Error) -> DatabaseError,
+    foreign: &dyn Fn(ebbpool::PoolError) -> DatabaseError,
 ) -> Result<Arc<OverlayPages>, DatabaseError> {
     let overlaid = |base| {
         let overlay = OverlayPages::new(base, page_size, wal.end_lsn());
-        let overlay = overlay.map_err(|source| ebbpool::Error::Storage {
+        let overlay = overlay.map_err(|source| ebbpool::PoolError::Storage {
             what: "the storage cannot say how long it is",
             source,
         });

@@ -260,9 +260,9 @@ pub(crate) fn is_page_size(bytes: usize) -> bool {
     bytes.is_power_of_two() && (LEAST_PAGE..=LARGEST_PAGE).contains(&bytes)
 }
 
-fn from_pool_error(error: ebbpool::Error) -> DatabaseError {
+fn from_pool_error(error: ebbpool::PoolError) -> DatabaseError {
     match error {
-        ebbpool::Error::Options(why) => DatabaseError::Options(why),
+        ebbpool::PoolError::Options(why) => DatabaseError::Options(why),
         error => DatabaseError::Pool(error),
     }
 }

@@ -315,9 +315,9 @@ fn redo(
 }
 
 /// Converts the error of a page that is ahead of the log into an error about the log.
-fn as_cut_log(error: ebbpool::Error) -> DatabaseError {
+fn as_cut_log(error: ebbpool::PoolError) -> DatabaseError {
     match error {
-        ebbpool::Error::Damaged {
+        ebbpool::PoolError::Damaged {
             damage: Damage::Ahead { found, end },
             ..
         } => DatabaseError::LogCut {

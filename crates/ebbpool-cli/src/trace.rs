@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use ebbpool_sim::SimError;
-use ebbpool_trace::stats::{Collector, Hottest, Info};
+use ebbpool_trace::stats::{Collector, Hottest, TraceStatistics};
 use ebbpool_trace::{Batch, Format, Metadata, ReadOptions, Reader, Source, Writer, generators};
 use serde::Serialize;
 
@@ -36,7 +36,7 @@ struct TraceDescription {
     page_size: Option<u64>,
     database_pages: Option<u64>,
     #[serde(flatten)]
-    info: Info,
+    info: TraceStatistics,
 }
 
 fn info(args: &InfoArgs) -> Result<(), Failure> {
@@ -81,7 +81,7 @@ fn formats(source: &Source) -> Result<Option<String>, Failure> {
 }
 
 /// Reads a trace to its end and computes its figures.
-pub(crate) fn figures(mut reader: Reader, label: &str) -> Result<Info, Failure> {
+pub(crate) fn figures(mut reader: Reader, label: &str) -> Result<TraceStatistics, Failure> {
     let mut collector = Collector::new();
     for_each_batch(&mut reader, label, |batch| collector.add(batch))?;
     Ok(collector.info(reader.metadata().database_pages))
@@ -187,7 +187,7 @@ fn of_hottest(hottest: &Hottest) -> (&'static str, String) {
 }
 
 /// Charts of LRU's hit ratio and of the pages' popularity.
-fn curves(info: &Info, database_pages: Option<u64>) -> String {
+fn curves(info: &TraceStatistics, database_pages: Option<u64>) -> String {
     let mut text = String::new();
     if info.references > 0 {
         let what = match database_pages {

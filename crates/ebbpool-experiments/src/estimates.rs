@@ -2,7 +2,9 @@
 //! (FD-Buffer CIKM, table 4; TC, table 5).
 
 use ebbpool_policy::{Access, PoolEstimator};
-use ebbpool_sim::{Cell as SimCell, Observer, Options, Progress, Sample, SimError, simulate_one};
+use ebbpool_sim::{
+    Cell as SimCell, Observer, Progress, Sample, SimError, SimOptions, simulate_one,
+};
 use ebbpool_trace::{Batch, Source};
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
@@ -183,9 +185,9 @@ impl Runner<'_> {
             report: &|_| {},
             stop: self.events.stop(),
         };
-        let options = Options {
+        let options = SimOptions {
             threads: self.threads(),
-            ..Options::default()
+            ..SimOptions::default()
         };
         let (_, _, windows) =
             simulate_one(source, cell, &options, &progress, WindowObserver::default())?;

@@ -40,9 +40,7 @@ pub(crate) fn write_figures(
             1 => format!("{id}.svg"),
             _ => format!("{id}-{}.svg", at + 1),
         };
-        let drawn = chart::draw(&done.experiment, figure, &done.points);
-        let drawn = drawn.map_err(|error| failed(&name, error.to_string()))?;
-        if let Some(picture) = drawn {
+        if let Some(picture) = chart::draw(&done.experiment, figure, &done.points) {
             write(out, &name, picture.as_bytes())?;
             let title = figure
                 .title

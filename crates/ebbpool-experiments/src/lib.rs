@@ -25,7 +25,6 @@ mod runner;
 mod seeds;
 mod shipped;
 mod study;
-mod style;
 mod traces;
 mod verdict;
 

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use ebbpool_sim::bound::{Question, RecordedTrace, solve_all};
-use ebbpool_sim::{AtEnd, Progress, Resolved, SimError, Store};
+use ebbpool_sim::bound::{BoundQuestion, RecordedTrace, solve_all};
+use ebbpool_sim::{AtEnd, Progress, ResolvedSweep, SimError, Store};
 use serde::{Deserialize, Serialize};
 
 use super::metric::{Metric, Values};
@@ -26,13 +26,13 @@ struct StoredBound {
 /// A bound that an experiment needs.
 struct BoundQuery {
     cell: Cell,
-    question: Question,
+    question: BoundQuestion,
     stored: Option<StoredBound>,
 }
 
 impl BoundQuery {
     fn key(&self) -> String {
-        let Question {
+        let BoundQuestion {
             frames,
             asymmetry,
             at_end,
@@ -51,7 +51,7 @@ impl Runner<'_> {
     fn bounds_of(
         &self,
         group: &CellGroup,
-        resolved: &Resolved,
+        resolved: &ResolvedSweep,
         store: &dyn Store,
     ) -> Result<Vec<BoundQuery>, ExperimentError> {
         let config = &group.config;
@@ -67,7 +67,7 @@ impl Runner<'_> {
                         frames: size.clone(),
                         asymmetry: ratio.clone(),
                     },
-                    question: Question {
+                    question: BoundQuestion {
                         frames,
                         asymmetry: pricing.asymmetry.ratio(),
                         at_end,
@@ -114,7 +114,8 @@ impl Runner<'_> {
             stop: self.events.stop(),
         };
         let trace = RecordedTrace::read(&source, &quiet)?;
-        let questions: Vec<Question> = new.iter().map(|query| query.question.clone()).collect();
+        let questions: Vec<BoundQuestion> =
+            new.iter().map(|query| query.question.clone()).collect();
         let work = trace.references() as f64 * questions.len() as f64 * PASSES;
         let report = self.progress_report(work);
         let progress = Progress {

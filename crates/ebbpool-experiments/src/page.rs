@@ -1,16 +1,17 @@
 //! The report: verdicts first, then each table and figure.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use ebbpool_lab::report::html::{document, style_sheet};
+use maud::{Markup, html};
 
 use super::data;
 use super::format::{Contender, Paper, Workload};
 use super::metric::Metric;
 use super::ordered::Text;
 use super::point::Point;
-use super::ranking::{self, Ranked};
+use super::ranking::{self, RankingTable};
 use super::seeds;
 use super::study::ExperimentResult;
-use super::verdict::{Judged, Verdict};
+use super::verdict::{JudgedClaim, Verdict};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -22,7 +23,7 @@ fn of_papers(all: &[ExperimentResult]) -> bool {
     all.iter().all(|done| done.experiment.paper.is_published())
 }
 
-/// What the column is called that has what the claim says in figures.
+/// The name of the column with the figures that a claim states.
 pub fn claimed(all: &[ExperimentResult]) -> &'static str {
     match of_papers(all) {
         true => "paper",
@@ -41,27 +42,17 @@ fn title(all: &[ExperimentResult]) -> &'static str {
 
 /// The page.
 pub(crate) fn index(all: &[ExperimentResult]) -> String {
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                title { (title(all)) }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                h1 { (title(all)) }
-                p { (summary(all)) }
-                (verdicts(all))
-                @for done in all { (section(done)) }
-            }
-        }
+    let title = title(all);
+    let body = html! {
+        h1 { (title) }
+        p { (summary(all)) }
+        (verdicts(all))
+        @for done in all { (section(done)) }
     };
-    page.into_string()
+    document(title, None, &style_sheet(STYLE), body)
 }
 
-/// How many claims came to what.
+/// The number of claims by their verdict, in a sentence.
 pub fn summary(all: &[ExperimentResult]) -> String {
     let count = |verdict: Verdict| {
         let judged = all.iter().flat_map(|done| &done.judged);
@@ -119,7 +110,7 @@ fn verdicts(all: &[ExperimentResult]) -> Markup {
     }
 }
 
-fn cells(judged: &Judged) -> Markup {
+fn cells(judged: &JudgedClaim) -> Markup {
     html! {
         td { (judged.says) }
         td { (judged.paper) }
@@ -168,7 +159,7 @@ fn section(done: &ExperimentResult) -> Markup {
     }
 }
 
-fn ranking(done: &ExperimentResult, at: usize, ranked: &Ranked) -> Markup {
+fn ranking(done: &ExperimentResult, at: usize, ranked: &RankingTable) -> Markup {
     let file = super::files::ranking_file(done.experiment.id(), at, done.ranked.len());
     html! {
         table.points {
@@ -184,11 +175,23 @@ fn ranking(done: &ExperimentResult, at: usize, ranked: &Ranked) -> Markup {
 
 /// What was run.
 fn set_up(done: &ExperimentResult) -> Markup {
-    let experiment = &done.experiment;
-    let workloads: Vec<(String, String)> = experiment
-        .workloads
-        .0
-        .iter()
+    html! {
+        details {
+            summary { "What was run" }
+            dl {
+                @for (name, spec) in workloads(done).into_iter().chain(policies(done)) {
+                    dt { (name) } dd { code { (spec) } }
+                }
+                @for (name, value) in settings(done) { dt { (name) } dd { (value) } }
+            }
+        }
+    }
+}
+
+/// The names of the workloads, and what generates or records them.
+fn workloads(done: &ExperimentResult) -> Vec<(String, String)> {
+    let workloads = done.experiment.workloads.0.iter();
+    workloads
         .filter_map(|(name, workload): &(String, toml::Spanned<Workload>)| {
             let trace = workload.get_ref().at(done.scale)?;
             let limit = trace
@@ -200,11 +203,16 @@ fn set_up(done: &ExperimentResult) -> Markup {
                 format!("{}{}", parts.join(", then "), limit.unwrap_or_default()),
             ))
         })
-        .collect();
-    let policies = experiment.policies.0.iter().map(|(name, contender)| {
+        .collect()
+}
+
+/// The names of the policies, and their specifications.
+fn policies(done: &ExperimentResult) -> Vec<(String, String)> {
+    let policies = done.experiment.policies.0.iter();
+    let specified = policies.map(|(name, contender)| {
         let spec = match contender.get_ref() {
             Contender::Policy(spec) => spec.clone(),
-            Contender::Chosen(chosen) => {
+            Contender::Group(chosen) => {
                 let which = match (&chosen.best_of, &chosen.worst_of) {
                     (Some(_), _) => "the best of",
                     (None, Some(_)) => "the worst of",
@@ -219,10 +227,16 @@ fn set_up(done: &ExperimentResult) -> Markup {
         };
         (name.clone(), spec)
     });
+    specified.collect()
+}
+
+/// What is the same for all points, what varies, and the seeds.
+fn settings(done: &ExperimentResult) -> Vec<(String, String)> {
+    let experiment = &done.experiment;
     let settings = super::format::Setting::KEYS.iter().filter_map(|key| {
-        let told = experiment.setting(key, done.scale)?;
+        let value = experiment.setting(key, done.scale)?;
         let varies = experiment.vary.get(key).is_some();
-        (!varies).then(|| (key.to_string(), told.to_string()))
+        (!varies).then(|| (key.to_string(), value.to_string()))
     });
     let varied = experiment.varied(done.scale).map(|(name, values)| {
         let values: Vec<&str> = values.iter().map(|text| text.0.as_str()).collect();
@@ -234,46 +248,37 @@ fn set_up(done: &ExperimentResult) -> Markup {
         .map(|Text(seed)| seed.as_str())
         .collect();
     let seeds = (!seeds.is_empty()).then(|| ("seeds".to_string(), seeds.join(", ")));
-    html! {
-        details {
-            summary { "What was run" }
-            dl {
-                @for (name, spec) in workloads { dt { (name) } dd { code { (spec) } } }
-                @for (name, spec) in policies { dt { (name) } dd { code { (spec) } } }
-                @for (name, value) in settings.chain(varied).chain(seeds) { dt { (name) } dd { (value) } }
-            }
-        }
-    }
+    settings.chain(varied).chain(seeds).collect()
 }
 
-/// The points with what the experiment is about.
+/// The points, with the metrics that the experiment is about.
 fn table(done: &ExperimentResult) -> Markup {
     let experiment = &done.experiment;
-    let mut wanted: Vec<Metric> = vec![experiment.metric];
+    let mut metrics: Vec<Metric> = vec![experiment.metric];
     let claimed = experiment.claims().filter_map(|claim| claim.metric);
     let drawn = experiment.figures().filter_map(|figure| figure.y);
     for metric in claimed.chain(drawn) {
-        if !wanted.contains(&metric) {
-            wanted.push(metric);
+        if !metrics.contains(&metric) {
+            metrics.push(metric);
         }
     }
-    let known = data::metrics(&done.points);
-    wanted.retain(|metric| known.contains(metric));
+    let measured = data::metrics(&done.points);
+    metrics.retain(|metric| measured.contains(metric));
     let dimensions = experiment.dimensions();
     let value = |point: &Point, metric: Metric| {
         point
             .value(metric)
             .map_or_else(String::new, |value| match value.fract() == 0.0 {
                 true => value.to_string(),
-                false => seeds::told(value, point.half_width(metric), ""),
+                false => seeds::value_text(value, point.half_width(metric), ""),
             })
     };
     html! {
-        table.points {
+        div.scroll { table.points {
             thead { tr {
                 @for name in &dimensions { th { (name) } }
                 th { "policy" }
-                @for metric in &wanted { th { (metric.label()) } }
+                @for metric in &metrics { th { (metric.label()) } }
             } }
             tbody { @for point in &done.points { tr {
                 @for name in &dimensions { td { (point.get(name).unwrap_or_default()) } }
@@ -281,9 +286,9 @@ fn table(done: &ExperimentResult) -> Markup {
                     (point.policy)
                     @if let Some(chosen) = &point.chosen { " (" (chosen) ")" }
                 }
-                @for metric in &wanted { td.number { (value(point, *metric)) } }
+                @for metric in &metrics { td.number { (value(point, *metric)) } }
             } } }
-        }
+        } }
     }
 }
 

@@ -11,8 +11,8 @@ use ebbpool_lab::{
 };
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{
-    AtEnd, Cell as SimCell, DeviceOutcome, Moment, NoObserver, NoStore, Options, Progress,
-    Resolved, Row, SimError, Size, Store, Sweep, Swept, Warmup, simulate_one,
+    AtEnd, Cell as SimCell, DeviceOutcome, Moment, NoObserver, NoStore, Progress, ResolvedSweep,
+    SimError, SimOptions, Size, Store, Sweep, SweepResult, SweepRow, Warmup, simulate_one,
 };
 use ebbpool_trace::{Batch, Source};
 
@@ -193,7 +193,7 @@ impl<'a> Runner<'a> {
             device: first.device.clone(),
         };
         let swept = self.sweep(&sweep, &source, group.cells())?;
-        let Swept {
+        let SweepResult {
             rows,
             resolved,
             facts,
@@ -262,7 +262,7 @@ impl<'a> Runner<'a> {
         sweep: &Sweep,
         source: &Source,
         cells: usize,
-    ) -> Result<Swept, ExperimentError> {
+    ) -> Result<SweepResult, ExperimentError> {
         let store = self.store(source);
         let report = self.progress_report(self.references(source)? * cells as f64);
         let progress = Progress {
@@ -281,12 +281,12 @@ impl<'a> Runner<'a> {
         Ok(swept)
     }
 
-    pub(crate) fn options(&self, config: &RunConfig) -> Result<Options, ExperimentError> {
-        Ok(Options {
+    pub(crate) fn options(&self, config: &RunConfig) -> Result<SimOptions, ExperimentError> {
+        Ok(SimOptions {
             at_end: at_end(&config.at_end)?,
             cluster_size: cluster_size(&config.cluster_size)?,
             threads: self.threads(),
-            ..Options::default()
+            ..SimOptions::default()
         })
     }
 
@@ -315,7 +315,7 @@ impl<'a> Runner<'a> {
                 frames: result.frames,
                 asymmetry: result.asymmetry,
             };
-            let options = Options {
+            let options = SimOptions {
                 threads: 1,
                 ..self.options(config)?
             };
@@ -396,7 +396,7 @@ impl<'a> Runner<'a> {
         &self,
         group: &CellGroup,
         source: &Source,
-    ) -> Result<Resolved, ExperimentError> {
+    ) -> Result<ResolvedSweep, ExperimentError> {
         let config = &group.config;
         let sweep = Sweep {
             policies: Vec::new(),
@@ -552,7 +552,7 @@ pub(crate) fn warmup(text: &str) -> Result<Warmup, ExperimentError> {
 }
 
 /// The result of a cell from a row of the sweep.
-fn measured(trace: &TraceSummary, spec: &str, pricing: &Pricing, row: &Row) -> CellResult {
+fn measured(trace: &TraceSummary, spec: &str, pricing: &Pricing, row: &SweepRow) -> CellResult {
     let asymmetry = pricing.asymmetry;
     let mut result = RunResult::new(trace, spec.into(), row.frames, asymmetry, &row.counts);
     if let Some(device) = &row.device {

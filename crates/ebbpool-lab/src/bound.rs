@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use ebbpool_cost::Asymmetry;
 use ebbpool_sim::AtEnd;
-use ebbpool_sim::bound::{Bound, Question, RecordedTrace, solve_all};
+use ebbpool_sim::bound::{Bound, BoundQuestion, RecordedTrace, solve_all};
 use ebbpool_trace::Source;
 
 use crate::error::LabError;
@@ -68,7 +68,7 @@ result_row! {
 }
 
 impl BoundResult {
-    fn new(trace: &str, reading: f64, question: &Question, bound: &Bound) -> Self {
+    fn new(trace: &str, reading: f64, question: &BoundQuestion, bound: &Bound) -> Self {
         let references = bound.references as f64;
         BoundResult {
             trace: trace.into(),
@@ -112,14 +112,14 @@ impl Lab<'_> {
             let reading = start.elapsed().as_secs_f64();
             let pages = database_pages.unwrap_or(trace.distinct_pages());
             let questions = request.asymmetries.iter().flat_map(|asymmetry| {
-                request.sizes.iter().map(|size| Question {
+                request.sizes.iter().map(|size| BoundQuestion {
                     frames: size.size.frames_of(pages),
                     asymmetry: asymmetry.ratio(),
                     at_end: request.at_end,
                     warmup: 0,
                 })
             });
-            let questions: Vec<Question> = questions.collect();
+            let questions: Vec<BoundQuestion> = questions.collect();
             let bounds = solve_all(&trace, &questions, self.threads(), progress)?;
             let answers = questions.iter().zip(&bounds);
             let answer =

@@ -2,9 +2,11 @@
 
 use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_policy::PolicySpec;
-use ebbpool_sim::bound::{Question, RecordedTrace, solve_all};
-use ebbpool_sim::{Progress, Resolved, Row, SimError, Store, Sweep, Swept, TraceFacts};
-use ebbpool_trace::stats::Info;
+use ebbpool_sim::bound::{BoundQuestion, RecordedTrace, solve_all};
+use ebbpool_sim::{
+    Progress, ResolvedSweep, SimError, Store, Sweep, SweepResult, SweepRow, TraceFacts,
+};
+use ebbpool_trace::stats::TraceStatistics;
 use ebbpool_trace::{Metadata, Source};
 
 use crate::error::{LabError, RequestError};
@@ -120,7 +122,7 @@ pub struct Comparison {
     /// The prices.
     pub pricings: Vec<Pricing>,
     /// The finished results; `asymmetry` is an index into the prices.
-    pub rows: Vec<Row>,
+    pub rows: Vec<SweepRow>,
     /// For each price, each policy, each size: the result, or `None` if an interruption has prevented it.
     pub results: Vec<Option<RunResult>>,
     /// If the request asks for it, the bill per reference that no policy can undercut: for each price, each
@@ -129,7 +131,7 @@ pub struct Comparison {
     /// True if the caller stopped before all results were finished.
     pub interrupted: bool,
     /// For a report: the description of the references.
-    pub info: Option<Info>,
+    pub info: Option<TraceStatistics>,
     /// For a report of curves: the additional data.
     pub(crate) curve: Option<report::Curve>,
 }
@@ -263,11 +265,11 @@ impl Lab<'_> {
         policies: &[PolicySpec],
         pricings: Vec<Pricing>,
         source: &Source,
-        swept: Swept,
+        swept: SweepResult,
         bounds: Option<Vec<f64>>,
-        info: Option<Info>,
+        info: Option<TraceStatistics>,
     ) -> Comparison {
-        let Swept {
+        let SweepResult {
             rows,
             resolved,
             facts,
@@ -335,21 +337,21 @@ impl Lab<'_> {
         &self,
         request: &CompareRequest,
         pricings: &[Pricing],
-        resolved: &Resolved,
+        resolved: &ResolvedSweep,
         source: &Source,
         store: &dyn Store,
     ) -> Result<Option<Vec<f64>>, LabError> {
         let questions = pricings.iter().flat_map(|pricing| {
-            resolved.frames.iter().map(|&frames| Question {
+            resolved.frames.iter().map(|&frames| BoundQuestion {
                 frames,
                 asymmetry: pricing.asymmetry.ratio(),
                 at_end: request.counting.at_end,
                 warmup: resolved.warmup,
             })
         });
-        let questions: Vec<Question> = questions.collect();
-        let key = |question: &Question| format!("bound {question:?}");
-        let from_store = |question: &Question| -> Option<f64> {
+        let questions: Vec<BoundQuestion> = questions.collect();
+        let key = |question: &BoundQuestion| format!("bound {question:?}");
+        let from_store = |question: &BoundQuestion| -> Option<f64> {
             serde_json::from_slice(&store.get(&key(question))?).ok()
         };
         let mut bounds: Vec<Option<f64>> = questions.iter().map(from_store).collect();
@@ -359,7 +361,7 @@ impl Lab<'_> {
         if missing.is_empty() {
             return Ok(bounds.into_iter().collect());
         }
-        let open: Vec<Question> = missing.iter().map(|&at| questions[at].clone()).collect();
+        let open: Vec<BoundQuestion> = missing.iter().map(|&at| questions[at].clone()).collect();
         let solved = self.with_progress(source.label(), |progress| {
             let trace = RecordedTrace::read(source, progress)?;
             solve_all(&trace, &open, self.threads(), progress)
@@ -389,9 +391,9 @@ impl Lab<'_> {
         pricings: &[Pricing],
         source: &Source,
         store: &dyn Store,
-    ) -> Result<Swept, SimError> {
+    ) -> Result<SweepResult, SimError> {
         let parts = parts(pricings);
-        let mut all: Option<Swept> = None;
+        let mut all: Option<SweepResult> = None;
         for (done, part) in parts.iter().enumerate() {
             let report = |share: f64| {
                 let share = (done as f64 + share) / parts.len() as f64;
@@ -428,15 +430,15 @@ impl Lab<'_> {
 }
 
 /// Adds the rows of a sweep over one group of prices.
-fn add_part(all: &mut Option<Swept>, swept: Swept, part: &[usize]) {
-    let rows = swept.rows.into_iter().map(|row| Row {
+fn add_part(all: &mut Option<SweepResult>, swept: SweepResult, part: &[usize]) {
+    let rows = swept.rows.into_iter().map(|row| SweepRow {
         asymmetry: part[row.asymmetry],
         ..row
     });
     match all {
         None => {
             let rows = rows.collect();
-            *all = Some(Swept { rows, ..swept });
+            *all = Some(SweepResult { rows, ..swept });
         }
         Some(all) => {
             all.rows.extend(rows);

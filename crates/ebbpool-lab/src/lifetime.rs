@@ -8,45 +8,45 @@
 
 use std::cmp::Ordering;
 
-use ebbpool_device::flash::Report;
-use ebbpool_sim::Row;
+use ebbpool_device::flash::FlashReport;
+use ebbpool_sim::SweepRow;
 
 use crate::compare::Comparison;
 use crate::policy_selection::BASELINE;
 
 /// The flash model's report in a result.
-pub fn report(row: &Row) -> Option<&Report> {
+pub fn report(row: &SweepRow) -> Option<&FlashReport> {
     row.device.as_ref()?.flash.as_ref()
 }
 
-fn failed(row: &Row) -> Option<&str> {
+fn failed(row: &SweepRow) -> Option<&str> {
     row.device.as_ref()?.failed.as_deref()
 }
 
 /// Pages programmed per counted reference; `None` for a device that failed, because it refused its last
 /// requests.
-fn programs_per_reference(row: &Row) -> Option<f64> {
+fn programs_per_reference(row: &SweepRow) -> Option<f64> {
     let programs = report(row).filter(|_| failed(row).is_none())?.programs;
     Some(programs as f64 / row.counts.references as f64)
 }
 
-fn by_programs(a: &&Row, b: &&Row) -> Ordering {
+fn by_programs(a: &&SweepRow, b: &&SweepRow) -> Ordering {
     let [a, b] = [a, b].map(|row| programs_per_reference(row).unwrap_or(f64::INFINITY));
     a.total_cmp(&b)
 }
 
 /// The results of a flash device with one memory size.
 struct LifetimeComparison<'a> {
-    rows: Vec<&'a Row>,
+    rows: Vec<&'a SweepRow>,
     /// The result that the others are compared with: that of the baseline policy, or, if the request does
     /// not have this policy, the one with the most programmed pages. `None` if there is no such result
     /// yet.
-    reference: Option<&'a Row>,
+    reference: Option<&'a SweepRow>,
 }
 
 impl<'a> LifetimeComparison<'a> {
     fn of(comparison: &'a Comparison, size: usize) -> Self {
-        let rows: Vec<&Row> = comparison
+        let rows: Vec<&SweepRow> = comparison
             .rows
             .iter()
             .filter(|row| row.size == size && report(row).is_some())
@@ -67,7 +67,7 @@ impl<'a> LifetimeComparison<'a> {
 
     /// The lifetime of a result's device in units of the reference's lifetime; `None` if one of the two
     /// devices failed or programmed no page.
-    fn relative_lifetime(&self, row: &Row) -> Option<f64> {
+    fn relative_lifetime(&self, row: &SweepRow) -> Option<f64> {
         let reference =
             programs_per_reference(self.reference?).filter(|programs| *programs > 0.0)?;
         let own = programs_per_reference(row).filter(|programs| *programs > 0.0)?;
@@ -99,7 +99,7 @@ pub fn compared_with(comparison: &Comparison) -> &'static str {
 /// text calls this size `memory`. `None` if there is no flash device.
 pub fn sentence(comparison: &Comparison, size: usize, memory: &str) -> Option<String> {
     let lifetimes = LifetimeComparison::of(comparison, size);
-    let name = |row: &Row| comparison.policies[row.policy].as_str();
+    let name = |row: &SweepRow| comparison.policies[row.policy].as_str();
     // If every device failed, the first result explains why.
     let first = lifetimes.reference.or(lifetimes.rows.first().copied())?;
     if let Some(failed) = failed(first) {

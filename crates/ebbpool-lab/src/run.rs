@@ -7,9 +7,9 @@ use ebbpool_device::AnyDevice;
 use ebbpool_device::arrivals::Rate;
 use ebbpool_policy::Foresight;
 use ebbpool_sim::{
-    AtEnd, Cell, Counts, DeviceAtStart, DeviceOutcome, Events as EventList, NoObserver, Observer,
-    OnDevice, Options, Progress, Recorder, Scan, Series, SimError, Size, TraceFacts, Warmup, scan,
-    simulate_one,
+    AtEnd, Cell, Counts, DeviceAtStart, DeviceObserver, DeviceOutcome, EventLog as EventList,
+    NoObserver, Observer, Progress, Recorder, Series, SimError, SimOptions, Size, TraceFacts,
+    TraceScan, Warmup, scan, simulate_one,
 };
 use ebbpool_trace::{Metadata, Source};
 
@@ -48,8 +48,8 @@ impl Default for CountingRules {
 }
 
 impl CountingRules {
-    pub(crate) fn options(&self, threads: usize) -> Options {
-        Options {
+    pub(crate) fn options(&self, threads: usize) -> SimOptions {
+        SimOptions {
             warmup: 0,
             at_end: self.at_end,
             cluster_size: self.cluster_size,
@@ -158,7 +158,7 @@ impl Lab<'_> {
                 frames,
                 asymmetry: pricing.asymmetry.ratio(),
             };
-            let options = Options {
+            let options = SimOptions {
                 warmup,
                 ..request.counting.options(1)
             };
@@ -213,7 +213,7 @@ fn extent(
     let needs_length = matches!(warmup, Warmup::Share(_)) && stated.is_none();
     let scanned = match needs_pages || needs_length {
         true => scan(source, Foresight::Nothing, progress)?,
-        false => Scan::default(),
+        false => TraceScan::default(),
     };
     let pages = metadata.database_pages.unwrap_or(scanned.distinct_pages);
     let references = stated.unwrap_or(scanned.references);
@@ -224,7 +224,7 @@ fn extent(
 struct RunParameters<'a> {
     source: &'a Source,
     cell: &'a Cell,
-    options: &'a Options,
+    options: &'a SimOptions,
     progress: &'a Progress<'a>,
     device: Option<&'a AnyDevice>,
 }
@@ -242,7 +242,7 @@ impl RunParameters<'_> {
         } = self;
         match device {
             Some(device) => {
-                let served = OnDevice::new((*device).clone(), options.rate, observer);
+                let served = DeviceObserver::new((*device).clone(), options.rate, observer);
                 let (counts, facts, served) =
                     simulate_one(source, cell, options, progress, served)?;
                 let (outcome, observer) = served.finish();

@@ -1,7 +1,7 @@
 //! Describes the references of a trace.
 
 use ebbpool_sim::{SimError, Store};
-use ebbpool_trace::stats::{Collector, Info};
+use ebbpool_trace::stats::{Collector, TraceStatistics};
 use ebbpool_trace::{Batch, Reader, Source};
 
 use crate::error::LabError;
@@ -16,7 +16,7 @@ impl Lab<'_> {
     /// # Errors
     ///
     /// If the trace cannot be read, or the caller stops.
-    pub fn describe(&self, source: &Source) -> Result<Info, LabError> {
+    pub fn describe(&self, source: &Source) -> Result<TraceStatistics, LabError> {
         let reader = source.open()?;
         self.notes(reader.notes());
         let info = self.figures(reader, source.label())?;
@@ -24,7 +24,7 @@ impl Lab<'_> {
         Ok(info)
     }
 
-    fn figures(&self, mut reader: Reader, label: &str) -> Result<Info, LabError> {
+    fn figures(&self, mut reader: Reader, label: &str) -> Result<TraceStatistics, LabError> {
         let mut collector = Collector::new();
         self.for_each_batch(&mut reader, label, |batch| collector.add(batch))?;
         Ok(collector.info(reader.metadata().database_pages))
@@ -59,7 +59,7 @@ impl Lab<'_> {
         &self,
         source: &Source,
         store: &dyn Store,
-    ) -> Result<Option<Info>, LabError> {
+    ) -> Result<Option<TraceStatistics>, LabError> {
         const KEY: &str = "trace info";
         let stored = store.get(KEY);
         if let Some(info) = stored.and_then(|json| serde_json::from_slice(&json).ok()) {

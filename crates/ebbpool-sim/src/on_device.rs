@@ -3,7 +3,7 @@
 use ebbpool_cost::{OperationCosts, Unit};
 use ebbpool_device::arrivals::{Arrivals, Rate};
 use ebbpool_device::energy::Energy;
-use ebbpool_device::flash::{ConfigError, FlashConfig, Report};
+use ebbpool_device::flash::{ConfigError, FlashConfig, FlashReport};
 use ebbpool_device::{AnyDevice, Device, DeviceFailed, DeviceReport, FlashDevice};
 use ebbpool_policy::Costs;
 use serde::{Deserialize, Serialize};
@@ -126,7 +126,7 @@ pub struct DeviceOutcome {
     /// are not known.
     pub energy: Option<Energy>,
     /// The internal operations of a simulated flash device.
-    pub flash: Option<Report>,
+    pub flash: Option<FlashReport>,
     /// Why the device failed, and the simulation ended early.
     pub failed: Option<String>,
 }

@@ -9,7 +9,7 @@ use ebbpool::{PoolOptions, ReplacementEvent};
 use ebbpool_cost::{Asymmetry, OperationCosts, Unit};
 use ebbpool_device::{AnyDevice, Device, DeviceProfile, PlainDevice};
 use ebbpool_policy::{PolicySpec, registry};
-use ebbpool_sim::{Cell, Observer, OnDevice, Options, Progress, Sample, simulate_one};
+use ebbpool_sim::{Cell, DeviceObserver, Observer, Progress, Sample, SimOptions, simulate_one};
 use ebbpool_trace::{Batch, Source};
 
 const ZIPF_PAGES: u64 = 600;
@@ -80,7 +80,7 @@ fn simulated_on(
         frames: frames.into(),
         asymmetry: 8.0,
     };
-    let options = Options::default();
+    let options = SimOptions::default();
     let recorded = RecordedEvents::default();
     let (counts, recorded) = match device {
         None => {
@@ -89,7 +89,7 @@ fn simulated_on(
             (counts, recorded)
         }
         Some(device) => {
-            let served = OnDevice::new(device.clone(), None, recorded);
+            let served = DeviceObserver::new(device.clone(), None, recorded);
             let run = simulate_one(&trace(), &cell, &options, &progress, served);
             let (counts, _, served) = run.expect("a simulation");
             (counts, served.finish().1)

@@ -3,7 +3,7 @@
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
-use ebbpool_btree::{Database, Error, Options};
+use ebbpool_btree::{Database, DatabaseError, DatabaseOptions};
 
 use super::{Engine, Records};
 use crate::Failure;
@@ -17,13 +17,13 @@ fn path(directory: &Path) -> PathBuf {
     directory.join("tree.db")
 }
 
-fn options(cache: u64) -> Options {
-    Options::new(u32::try_from(cache / PAGE).unwrap_or(u32::MAX))
+fn options(cache: u64) -> DatabaseOptions {
+    DatabaseOptions::new(u32::try_from(cache / PAGE).unwrap_or(u32::MAX))
 }
 
 pub fn load(directory: &Path, cache: u64, fill: f64, records: Records) -> Result<(), Failure> {
     let mut database = options(cache).open(path(directory))?;
-    database.load(records.map(Ok::<_, Error>), fill)?;
+    database.load(records.map(Ok::<_, DatabaseError>), fill)?;
     Ok(database.close()?)
 }
 

@@ -26,17 +26,17 @@ pub trait Engine {
     /// Reads a key and gives it a value, in one transaction.
     fn read_and_put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure>;
 
-    /// Reads so many records from a key on.
+    /// Reads `count` records from a key on.
     fn scan(&mut self, from: &[u8], count: u64) -> Result<u64, Failure>;
 
-    /// Gives so many records from a key on this value, which is as long as theirs, in one transaction.
+    /// Replaces the values of `count` records from a key on by this one, which has the same length, in one transaction.
     fn update_scan(&mut self, from: &[u8], count: u64, value: &[u8]) -> Result<u64, Failure>;
 
     /// Closes it in good order.
     fn close(self: Box<Self>) -> Result<(), Failure>;
 }
 
-/// Fills a new database; leaves to a share of `fill` where the engine can be told.
+/// Fills a new database; leaves to a share of `fill` if the engine has an option for it.
 pub fn load(
     name: &str,
     directory: &Path,

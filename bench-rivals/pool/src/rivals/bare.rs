@@ -80,7 +80,7 @@ impl Rival for PinnedMap {
         "hashbrown, pinned".into()
     }
     fn promises(&self) -> &'static str {
-        "pin, reference bit; nobody may insert"
+        "pin, reference bit; no inserts"
     }
     fn serve(&self, references: &[u32]) -> u64 {
         sum(references, |page| {

@@ -55,7 +55,7 @@ fn touch(memory: &[u8], frame: u32, page: u32) -> u64 {
     word(memory, frame as usize * PAGE_SIZE + place(page))
 }
 
-/// Sums what `find` tells of each page.
+/// Sums the results of `find` for all pages.
 #[inline]
 fn sum(references: &[u32], find: impl Fn(u32) -> u64) -> u64 {
     let words = references.iter().map(|&page| find(page));

@@ -82,7 +82,7 @@ pub(super) fn all(pages: u32) -> Result<Vec<Box<dyn Rival>>, Box<dyn Error>> {
             }
             for (how, way) in [
                 ("read fix", Way::Read),
-                ("read fix, asked for before", Way::ReadAsked),
+                ("read fix, prefetched", Way::ReadAsked),
                 ("write fix", Way::Write),
                 ("optimistic read", Way::Optimistic),
             ] {
@@ -140,7 +140,7 @@ impl Rival for Fixed {
         match self.way {
             Way::Read | Way::ReadAsked => "replacement, pin, shared latch",
             Way::Write => "replacement, pin, exclusive latch, dirty",
-            Way::Optimistic => "consistent copy; the policy is not told",
+            Way::Optimistic => "consistent copy; not reported to the policy",
         }
     }
     fn serve(&self, references: &[u32]) -> u64 {

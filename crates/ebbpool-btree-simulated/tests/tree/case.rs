@@ -3,7 +3,7 @@
 use ebbpool_btree_simulated::Durability;
 use ebbpool_simulation::Random;
 
-use crate::disk::Troubles;
+use crate::disk::FaultRates;
 
 const POLICIES: [&str; 9] = [
     "lru",
@@ -101,7 +101,7 @@ pub struct Life {
     pub crash_at: Option<u64>,
     pub crash_seed: u64,
     pub closes: bool,
-    pub troubles: Troubles,
+    pub fault_rates: FaultRates,
     pub load: Option<Load>,
     pub load_afterwards: Option<Load>,
     /// By client.
@@ -196,7 +196,7 @@ impl Case {
             crash_at: (crashes && random.one_in(2)).then(|| 1 + random.below(120)),
             crash_seed: random.any(),
             closes: random.one_in(2),
-            troubles: troubles(random, calm),
+            fault_rates: fault_rates(random, calm),
             load: random.one_in(2).then(|| load(random, false)),
             load_afterwards: (self.kind != CaseKind::CutLog && random.one_in(4))
                 .then(|| load(random, true)),
@@ -277,23 +277,23 @@ fn length(random: &mut Random, most: usize) -> usize {
     random.below(most as u64 + 1) as usize
 }
 
-fn troubles(random: &mut Random, calm: bool) -> Troubles {
-    let mut troubles = Troubles {
+fn fault_rates(random: &mut Random, calm: bool) -> FaultRates {
+    let mut fault_rates = FaultRates {
         slow: random.pick(&[0, 20, 200]),
         reorder: random.pick(&[0, 2]),
-        ..Troubles::default()
+        ..FaultRates::default()
     };
     if !calm && random.one_in(2) {
         let often = random.pick(&[10, 40, 200]);
         match random.below(7) {
-            0 => troubles.read_error = often,
-            1 => troubles.write_error = often,
-            2 => troubles.torn = often,
-            3 => troubles.flipped = often,
-            4 => troubles.sync_error = often,
-            5 => troubles.panics = often,
-            _ => troubles.log_error = often,
+            0 => fault_rates.read_error = often,
+            1 => fault_rates.write_error = often,
+            2 => fault_rates.torn = often,
+            3 => fault_rates.flipped = often,
+            4 => fault_rates.sync_error = often,
+            5 => fault_rates.panics = often,
+            _ => fault_rates.log_error = often,
         }
     }
-    troubles
+    fault_rates
 }

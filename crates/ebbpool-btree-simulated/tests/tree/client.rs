@@ -10,7 +10,7 @@ use ebbpool_btree_simulated::{Database, DatabaseError, Durability, Transaction};
 use ebbpool_simulation::thread;
 
 use crate::case::{Case, Ending, Operation, Step};
-use crate::disk::Mishaps;
+use crate::disk::FaultLog;
 use crate::model::{Effects, Model, Records, Value};
 
 /// Why a thread or a life ends before its script.
@@ -29,7 +29,7 @@ pub struct Client {
     pub database: Arc<Database>,
     pub model: Arc<Model>,
     pub disk: FaultyDisk,
-    pub mishaps: Arc<Mishaps>,
+    pub faults: Arc<FaultLog>,
 }
 
 pub fn says_power_off(error: &DatabaseError) -> bool {
@@ -62,10 +62,10 @@ impl Client {
             "the power is said to be off, and is not: {error}"
         );
         let set = |flag: &AtomicBool| flag.load(Ordering::SeqCst);
-        use ebbpool::Error as Pool;
+        use ebbpool::PoolError as Pool;
         let allowed = match error {
             DatabaseError::Conflict { .. } => true,
-            DatabaseError::Pool(Pool::Poisoned { .. }) => set(&self.mishaps.sync_failed),
+            DatabaseError::Pool(Pool::Poisoned { .. }) => set(&self.faults.sync_failed),
             DatabaseError::Pool(
                 Pool::Read { .. }
                 | Pool::Write { .. }
@@ -74,9 +74,9 @@ impl Client {
                 | Pool::Storage { .. },
             )
             | DatabaseError::Log { .. }
-            | DatabaseError::Broken(_) => set(&self.mishaps.any),
+            | DatabaseError::Broken(_) => set(&self.faults.any),
             DatabaseError::Pool(Pool::Damaged { .. }) | DatabaseError::Corrupt { .. } => {
-                set(&self.mishaps.flipped)
+                set(&self.faults.flipped)
             }
             _ => false,
         };

@@ -8,7 +8,7 @@ use ebbpool::storage::FaultyDisk;
 use ebbpool_simulation::{random, thread};
 
 use crate::case::Case;
-use crate::disk::{Mishaps, Troubles};
+use crate::disk::{FaultLog, FaultRates};
 use crate::life::World;
 use crate::model::{Model, Tally};
 
@@ -20,11 +20,11 @@ pub fn a_writer_among_readers_of_a_long_value(case: &Arc<Case>) -> Tally {
         disk: FaultyDisk::new(case.seed),
         model: Arc::<Model>::default(),
     };
-    let slow = Troubles {
+    let slow = FaultRates {
         slow: 200,
-        ..Troubles::default()
+        ..FaultRates::default()
     };
-    let parts = world.parts(&world.disk, slow, &Arc::new(Mishaps::default()));
+    let parts = world.parts(&world.disk, slow, &Arc::new(FaultLog::default()));
     let options = world.options(false);
     let options = options.pool(|pool| pool.patience(Duration::from_millis(300)));
     let database = options.open_on(parts).expect("nothing goes wrong");

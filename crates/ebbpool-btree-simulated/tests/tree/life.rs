@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use ebbpool::storage::{Fault, FaultyDisk, FaultyFile, Operation, page_lsn};
+use ebbpool::storage::{DiskOperation, Fault, FaultyDisk, FaultyFile, page_lsn};
 use ebbpool_btree_simulated::{
     Database, DatabaseError, DatabaseOptions, DatabaseParts, Durability, LogFile,
 };
@@ -13,7 +13,7 @@ use ebbpool_simulation::{random, thread};
 
 use crate::case::{Case, CaseKind, Life, Load};
 use crate::client::{Client, ScriptedPanic, StopReason};
-use crate::disk::{Mishaps, Troubled, Troubles};
+use crate::disk::{FaultLog, FaultRates, FaultyFileStorage};
 use crate::model::{Effects, Model, Records, Tally, Value};
 
 /// The state that the lives of a run share.
@@ -50,8 +50,8 @@ pub fn run(case: &Arc<Case>) -> Tally {
 /// A slow file of the log, whose syncs fail.
 struct TroubledLog {
     file: FaultyFile,
-    troubles: Troubles,
-    mishaps: Arc<Mishaps>,
+    fault_rates: FaultRates,
+    faults: Arc<FaultLog>,
 }
 
 impl LogFile for TroubledLog {
@@ -64,7 +64,7 @@ impl LogFile for TroubledLog {
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
-        self.troubles.pause();
+        self.fault_rates.pause();
         self.file.write_at(offset, bytes)
     }
 
@@ -73,14 +73,14 @@ impl LogFile for TroubledLog {
     }
 
     fn sync(&self) -> std::io::Result<()> {
-        let often = self.troubles.log_error;
-        let fails = often > 0 && random().is_multiple_of(often) && self.mishaps.happens();
-        self.troubles.pause();
+        let often = self.fault_rates.log_error;
+        let fails = often > 0 && random().is_multiple_of(often) && self.faults.happens();
+        self.fault_rates.pause();
         if fails {
             return Err(std::io::Error::from_raw_os_error(ebbpool::storage::EIO));
         }
         let outcome = self.file.sync();
-        self.troubles.pause();
+        self.fault_rates.pause();
         outcome
     }
 }
@@ -121,24 +121,24 @@ impl World {
     pub fn parts(
         &self,
         disk: &FaultyDisk,
-        troubles: Troubles,
-        mishaps: &Arc<Mishaps>,
+        fault_rates: FaultRates,
+        faults: &Arc<FaultLog>,
     ) -> DatabaseParts {
-        let pages = |name: &'static str| Troubled {
+        let pages = |name: &'static str| FaultyFileStorage {
             disk: disk.clone(),
             name,
             inner: disk.pages(name, self.case.page_size),
-            troubles,
-            mishaps: Arc::clone(mishaps),
+            fault_rates,
+            faults: Arc::clone(faults),
             lost: Arc::new(|_| {}),
-            places: None,
+            page_map: None,
             in_flight: Mutex::default(),
         };
         let log = |name| -> Box<dyn LogFile> {
             Box::new(TroubledLog {
                 file: disk.bytes(name),
-                troubles,
-                mishaps: Arc::clone(mishaps),
+                fault_rates,
+                faults: Arc::clone(faults),
             })
         };
         DatabaseParts {
@@ -153,15 +153,15 @@ impl World {
     fn succeeds<T>(&self, what: &str, outcome: Result<T, DatabaseError>) -> Result<T, StopReason> {
         outcome.map_err(|error| match error {
             _ if self.disk.is_off() => StopReason::PowerOff,
-            DatabaseError::Pool(ebbpool::Error::Damaged { .. }) if !self.case.double_write => {
+            DatabaseError::Pool(ebbpool::PoolError::Damaged { .. }) if !self.case.double_write => {
                 StopReason::Reported
             }
             error => panic!("{what}: {error}"),
         })
     }
 
-    fn open(&self, life: &Life, mishaps: &Arc<Mishaps>) -> Result<Database, StopReason> {
-        let parts = self.parts(&self.disk, life.troubles, mishaps);
+    fn open(&self, life: &Life, faults: &Arc<FaultLog>) -> Result<Database, StopReason> {
+        let parts = self.parts(&self.disk, life.fault_rates, faults);
         let opened = self.options(life.background).open_on(parts);
         let database = self.succeeds("the database is opened", opened)?;
         self.disk.watch(&database.log(), page_lsn);
@@ -192,16 +192,16 @@ impl World {
 
     fn live(&self, life: &Life) -> Result<(), StopReason> {
         if let Some(at) = life.crash_at {
-            let crash = Fault::crash(Operation::Change, life.crash_seed);
+            let crash = Fault::crash(DiskOperation::Change, life.crash_seed);
             self.disk.inject(crash.nth(at));
         }
-        let mishaps = Arc::new(Mishaps::default());
-        let mut database = self.open(life, &mishaps)?;
+        let faults = Arc::new(FaultLog::default());
+        let mut database = self.open(life, &faults)?;
         self.judge(&mut database)?;
         if let Some(load) = life.load {
             self.load(&mut database, load)?;
         }
-        mishaps.armed.store(true, Ordering::SeqCst);
+        faults.armed.store(true, Ordering::SeqCst);
         let database = Arc::new(database);
         let clients = life.scripts.iter().enumerate().map(|(number, script)| {
             let client = Client {
@@ -209,7 +209,7 @@ impl World {
                 database: Arc::clone(&database),
                 model: Arc::clone(&self.model),
                 disk: self.disk.clone(),
-                mishaps: Arc::clone(&mishaps),
+                faults: Arc::clone(&faults),
             };
             let script = script.clone();
             let named = thread::Builder::new().name(format!("client {number}"));
@@ -220,8 +220,8 @@ impl World {
         for client in clients {
             client.join().expect("a panic ends the run");
         }
-        mishaps.armed.store(false, Ordering::SeqCst);
-        let count = mishaps.count.load(Ordering::SeqCst);
+        faults.armed.store(false, Ordering::SeqCst);
+        let count = faults.count.load(Ordering::SeqCst);
         self.model.state().tally.faults += count;
         let mut database = Arc::into_inner(database).expect("all clients have ended");
         if self.disk.is_off() {
@@ -342,11 +342,11 @@ impl World {
         file.set_len(cut).map_err(|_| StopReason::PowerOff)?;
         file.sync().map_err(|_| StopReason::PowerOff)?;
         self.model.state().tally.cut += 1;
-        let mishaps = Arc::new(Mishaps::default());
-        let calm = Troubles::default();
+        let faults = Arc::new(FaultLog::default());
+        let calm = FaultRates::default();
         let open = || {
             self.options(false)
-                .open_on(self.parts(&disk, calm, &mishaps))
+                .open_on(self.parts(&disk, calm, &faults))
         };
         let Ok(database) = open() else {
             self.model.state().tally.cut_refused += 1;
@@ -394,8 +394,8 @@ impl World {
     }
 
     fn last_look(&self) -> Result<(), StopReason> {
-        let mishaps = Arc::new(Mishaps::default());
-        let parts = self.parts(&self.disk, Troubles::default(), &mishaps);
+        let faults = Arc::new(FaultLog::default());
+        let parts = self.parts(&self.disk, FaultRates::default(), &faults);
         let opened = self.options(false).open_on(parts);
         let mut database = self.succeeds("the database is opened for the last time", opened)?;
         self.judge(&mut database)?;

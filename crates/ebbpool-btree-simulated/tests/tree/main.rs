@@ -18,7 +18,7 @@ mod model;
 
 use std::sync::Arc;
 
-use ebbpool_simulation::{Failure, Outcome, Simulation};
+use ebbpool_simulation::{Failure, Simulation, SimulationOutcome};
 
 use case::{Case, CaseKind, Step};
 use harness::Scenario;
@@ -31,7 +31,7 @@ impl Scenario for Case {
         Case::new(seed)
     }
 
-    fn run(&self, simulation: &Simulation) -> Result<Outcome<Tally>, Failure> {
+    fn run(&self, simulation: &Simulation) -> Result<SimulationOutcome<Tally>, Failure> {
         let case = Arc::new(self.clone());
         simulation.run(move || match case.kind {
             CaseKind::General | CaseKind::CutLog => life::run(&case),

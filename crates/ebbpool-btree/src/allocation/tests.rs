@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ebbpool::Log;
-use ebbpool::storage::{ENOSPC, Fault, FaultyDisk, Operation};
+use ebbpool::storage::{DiskOperation, ENOSPC, Fault, FaultyDisk};
 use parking_lot::Mutex;
 
 use super::fixture::{PAGE_SIZE, change, create, free, open, take};
@@ -130,17 +130,21 @@ fn a_full_disk_takes_nothing() {
         }
         let (before, end) = (used(&tree), tree.wal.end_lsn());
         for _ in 0..3 {
-            disk.inject(Fault::failing(Operation::Resize, ENOSPC).of("data"));
+            disk.inject(Fault::failing(DiskOperation::Resize, ENOSPC).of("data"));
             let error = take(&tree).unwrap_err();
             assert!(
-                matches!(error, DatabaseError::Pool(ebbpool::Error::Grow { .. })),
+                matches!(error, DatabaseError::Pool(ebbpool::PoolError::Grow { .. })),
                 "{error}"
             );
             disk.heal();
         }
         if room == 2 {
             // The fault hits the second of two pages, the new map.
-            disk.inject(Fault::failing(Operation::Resize, ENOSPC).of("data").nth(2));
+            disk.inject(
+                Fault::failing(DiskOperation::Resize, ENOSPC)
+                    .of("data")
+                    .nth(2),
+            );
             take(&tree).unwrap_err();
             disk.heal();
         }
@@ -156,7 +160,7 @@ fn a_failing_log_takes_nothing() {
     let disk = FaultyDisk::new(1);
     let tree = create(&disk, 20).unwrap();
     use_up_to(&tree, SPAN);
-    disk.inject(Fault::failing(Operation::Sync, ENOSPC).of("log0"));
+    disk.inject(Fault::failing(DiskOperation::Sync, ENOSPC).of("log0"));
     // The new map's record would have to be durable.
     let error = take(&tree).unwrap_err();
     assert!(matches!(error, DatabaseError::Log { .. }), "{error}");
@@ -295,7 +299,7 @@ fn after_a_crash_the_maps_are_those_of_the_log() {
     for seed in 0..20 {
         for k in 1..=changes {
             let (disk, tree) = before(seed);
-            disk.inject(Fault::crash(Operation::Change, seed).nth(k));
+            disk.inject(Fault::crash(DiskOperation::Change, seed).nth(k));
             assert_eq!(script(&tree).is_err(), disk.is_off());
             drop(tree);
             disk.crash(seed);

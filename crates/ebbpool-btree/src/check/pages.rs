@@ -1,6 +1,6 @@
 //! The pages during a check: findings about them, which are in use, and which were reached.
 
-use ebbpool::{HEADER_BYTES, Lsn, Pool, ReadGuard, Scan};
+use ebbpool::{HEADER_BYTES, Lsn, Pool, PoolScan, ReadGuard};
 use fixedbitset::FixedBitSet;
 
 use super::{CheckFinding, CheckReport};
@@ -19,7 +19,7 @@ pub(super) struct PageCheck<'t> {
     count: u64,
     /// Where the log ends.
     end: Lsn,
-    scan: Scan,
+    scan: PoolScan,
     used: FixedBitSet,
     reached: FixedBitSet,
     /// By index, maps that could not be read.
@@ -43,7 +43,7 @@ impl<'t> PageCheck<'t> {
             maps,
             count,
             end: tree.wal.end_lsn(),
-            scan: Scan::new(),
+            scan: PoolScan::new(),
             used: FixedBitSet::with_capacity(bits),
             reached: FixedBitSet::with_capacity(bits),
             unreadable_maps: FixedBitSet::with_capacity(map_bits),
@@ -68,10 +68,10 @@ impl<'t> PageCheck<'t> {
         match outcome {
             Ok(value) => return Ok(Some(value)),
             Err(DatabaseError::Corrupt { page, what }) => self.add_finding(page, what),
-            Err(DatabaseError::Pool(ebbpool::Error::Damaged { page, damage })) => {
+            Err(DatabaseError::Pool(ebbpool::PoolError::Damaged { page, damage })) => {
                 self.add_finding(page, damage.to_string());
             }
-            Err(DatabaseError::Pool(ebbpool::Error::Read { page, source })) => {
+            Err(DatabaseError::Pool(ebbpool::PoolError::Read { page, source })) => {
                 self.add_finding(page, format!("it cannot be read: {source}"));
             }
             Err(error) => return Err(error),

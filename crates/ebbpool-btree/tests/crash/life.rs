@@ -53,7 +53,7 @@ fn end(setting: &Setting, error: &DatabaseError) -> EndCause {
         source = inner.source();
     }
     match error {
-        DatabaseError::Pool(ebbpool::Error::Damaged { .. }) if !setting.double_write => {
+        DatabaseError::Pool(ebbpool::PoolError::Damaged { .. }) if !setting.double_write => {
             EndCause::Reported
         }
         error => EndCause::Wrong(format!("{error}")),

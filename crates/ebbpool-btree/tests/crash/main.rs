@@ -13,7 +13,7 @@ mod threads;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ebbpool::storage::{Fault, FaultyDisk, Operation};
+use ebbpool::storage::{DiskOperation, Fault, FaultyDisk};
 
 use chance::Chance;
 use life::{EndCause, Life, Tally};
@@ -105,7 +105,7 @@ impl Case {
         for life in 0..=LATER_LIVES {
             let crash_seed = chance.seed();
             if life < LATER_LIVES {
-                disk.inject(Fault::crash(Operation::Change, crash_seed).nth(at));
+                disk.inject(Fault::crash(DiskOperation::Change, crash_seed).nth(at));
             }
             match self.live(&disk, &mut model, tally, &self.script)? {
                 LifeOutcome::Reported => {

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ebbpool::storage::{Fault, FaultyDisk, Operation, page_lsn};
+use ebbpool::storage::{DiskOperation, Fault, FaultyDisk, page_lsn};
 use ebbpool_btree::{Database, DatabaseError, DatabaseOptions, DatabaseParts, Durability};
 
 use crate::chance::Chance;
@@ -148,10 +148,10 @@ fn case(seed: u64) -> Result<u64, String> {
         ..Setting::new(&mut chance)
     };
     let disk = FaultyDisk::new(seed);
-    disk.inject(Fault::crash(Operation::Change, seed).nth(20 + chance.below(250)));
+    disk.inject(Fault::crash(DiskOperation::Change, seed).nth(20 + chance.below(250)));
     // Lets threads run while another one writes.
     disk.observe(|io| {
-        if io.operation != Operation::Read {
+        if io.operation != DiskOperation::Read {
             std::thread::yield_now();
         }
     });

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use ebbpool::storage::{EIO, Fault, FaultyDisk, Operation};
+use ebbpool::storage::{DiskOperation, EIO, Fault, FaultyDisk};
 use ebbpool_btree::{Database, DatabaseError};
 
 use crate::parts::{all, open, options, parts};
@@ -45,9 +45,9 @@ fn reopened(disk: &FaultyDisk, database: Database) -> Database {
 #[test]
 fn a_commit_that_cannot_be_synced_is_undecided_until_the_database_is_reopened() {
     let faults: [fn() -> Fault; 3] = [
-        || Fault::failing(Operation::Sync, EIO),
+        || Fault::failing(DiskOperation::Sync, EIO),
         || Fault::sync_that_drops(EIO),
-        || Fault::failing(Operation::Write, EIO),
+        || Fault::failing(DiskOperation::Write, EIO),
     ];
     for (fault, crash) in faults.into_iter().zip([false, true, false]) {
         let disk = FaultyDisk::new(3);
@@ -101,7 +101,7 @@ fn a_rollback_that_fails_is_done_when_the_database_is_reopened() {
     // The leaves are no longer in memory.
     assert_eq!(database.range(key(955)..).count(), 45);
     disk.inject(
-        Fault::failing(Operation::Read, EIO)
+        Fault::failing(DiskOperation::Read, EIO)
             .of("data")
             .nth(5)
             .forever(),
@@ -122,7 +122,7 @@ fn an_operation_that_cannot_be_undone_ends_its_transaction() {
     let mut one = database.begin();
     one.put(&key(5), b"dirty").unwrap();
     for log in ["log0", "log1"] {
-        disk.inject(Fault::failing(Operation::Sync, EIO).of(log));
+        disk.inject(Fault::failing(DiskOperation::Sync, EIO).of(log));
     }
     // The value takes more pages than there are frames: some are written meanwhile, and the log before them.
     assert!(is_broken(one.put(&key(300), &[1; 20_000])));
@@ -146,7 +146,7 @@ fn pages_that_cannot_be_freed_after_a_commit_are_freed_when_the_database_is_reop
     // The allocation map is no longer in memory.
     assert_eq!(database.range(..key(900)).count(), 900);
     disk.inject(
-        Fault::failing(Operation::Read, EIO)
+        Fault::failing(DiskOperation::Read, EIO)
             .at_page(1)
             .of("data")
             .forever(),
@@ -164,7 +164,11 @@ fn a_failed_automatic_checkpoint_is_reported_by_the_next_call() {
     let disk = FaultyDisk::new(0);
     let database = filled(&disk);
     let taken = database.stats().checkpoints;
-    disk.inject(Fault::failing(Operation::Sync, EIO).of("data").forever());
+    disk.inject(
+        Fault::failing(DiskOperation::Sync, EIO)
+            .of("data")
+            .forever(),
+    );
     // The puts before the first checkpoint, and the one that takes it, do not fail.
     let put = |number: &u32| database.put(&key(*number), &[8; 50]);
     let count = (0..1000).take_while(|number| put(number).is_ok()).count();

@@ -5,7 +5,7 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use ebbpool::storage::{Fault, FaultyDisk, Operation};
+use ebbpool::storage::{DiskOperation, Fault, FaultyDisk};
 use ebbpool_btree::{Database, DatabaseError, DatabaseOptions, Durability};
 use tempfile::TempDir;
 use xxhash_rust::xxh3::xxh3_64;
@@ -615,7 +615,7 @@ fn a_database_is_created_whole_or_not_at_all() {
     for nth in 1.. {
         for seed in 0..10 {
             let disk = FaultyDisk::new(seed);
-            disk.inject(Fault::crash(Operation::Change, seed).nth(nth));
+            disk.inject(Fault::crash(DiskOperation::Change, seed).nth(nth));
             let outcome = parts::open(&disk);
             if outcome.is_ok() && !disk.is_off() {
                 assert!(nth > 8, "{nth}");

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use ebbpool::storage::{FaultyDisk, Operation};
+use ebbpool::storage::{DiskOperation, FaultyDisk};
 use ebbpool_btree::{Database, DatabaseError};
 
 use crate::parts::{all, options, parts};
@@ -155,7 +155,7 @@ fn a_scan_does_not_miss_a_key_that_is_restored_behind_it() {
         assert_eq!(database.range(key(500)..).count(), 500);
         let (one, reads) = (Mutex::new(Some(one)), AtomicU32::new(0));
         disk.observe(move |io| {
-            let read = io.file == "data" && io.operation == Operation::Read;
+            let read = io.file == "data" && io.operation == DiskOperation::Read;
             if read && reads.fetch_add(1, Ordering::SeqCst) + 1 == nth {
                 let one = one.lock().unwrap().take();
                 one.expect("the first time")

@@ -304,7 +304,7 @@ fn a_page_that_is_ahead_of_the_log_is_never_shown() {
                 let report = database.check().unwrap();
                 let found = report.findings.iter().any(|it| it.page == page as u64);
                 match contents(&database) {
-                    Err(DatabaseError::Pool(ebbpool::Error::Damaged { page: at, damage })) => {
+                    Err(DatabaseError::Pool(ebbpool::PoolError::Damaged { page: at, damage })) => {
                         assert!(at == page as u64 && found, "{damage}");
                         assert!(matches!(damage, ebbpool::Damage::Ahead { .. }), "{damage}");
                         reported += 1;

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ebbpool::storage::{EIO, Fault, FaultyDisk, Operation};
+use ebbpool::storage::{DiskOperation, EIO, Fault, FaultyDisk};
 use ebbpool_btree::{Database, DatabaseError, Durability, Transaction};
 use proptest::prelude::*;
 
@@ -205,7 +205,7 @@ impl Run {
         let mut transaction = database.begin();
         for (op, fault) in &step.ops {
             if let Some((write, nth)) = fault {
-                let on = [Operation::Read, Operation::Write][usize::from(*write)];
+                let on = [DiskOperation::Read, DiskOperation::Write][usize::from(*write)];
                 self.disk
                     .inject(Fault::failing(on, EIO).of("data").nth(*nth));
             }
@@ -307,7 +307,7 @@ proptest! {
         let records: Vec<_> = numbers.iter().map(|&number| record(number)).collect();
         let there = records.len();
         if let Some((nth, seed)) = crash {
-            disk.inject(Fault::crash(Operation::Change, seed).nth(nth));
+            disk.inject(Fault::crash(DiskOperation::Change, seed).nth(nth));
         }
         let outcome = database.load(
             records.iter().enumerate().map(|(at, record)| match fails_at {
@@ -453,7 +453,7 @@ fn pages_may_be_freed_during_a_checkpoint() {
         }
         let (other, begun) = (Arc::downgrade(&database), AtomicBool::new(false));
         disk.observe(move |io| {
-            let of_data = io.file == "data" && io.operation == Operation::Write;
+            let of_data = io.file == "data" && io.operation == DiskOperation::Write;
             if !of_data || begun.swap(true, Ordering::SeqCst) {
                 return;
             }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
-use ebbpool::storage::{Fault, FaultyDisk, Operation};
+use ebbpool::storage::{DiskOperation, Fault, FaultyDisk};
 use ebbpool_btree::{Database, DatabaseError, DatabaseOptions, Durability};
 
 use crate::parts::{all, options, parts};
@@ -198,7 +198,7 @@ fn the_power_fails_while_threads_write() {
             .unwrap();
         opened(&database);
         database.checkpoint().unwrap();
-        disk.inject(Fault::crash(Operation::Change, round).nth(20 + round * 37));
+        disk.inject(Fault::crash(DiskOperation::Change, round).nth(20 + round * 37));
         let done: Vec<AtomicU64> = (0..3).map(|_| AtomicU64::new(0)).collect();
         thread::scope(|threads| {
             for (thread, done) in done.iter().enumerate() {
@@ -270,7 +270,7 @@ fn a_leaf_can_be_changed_while_one_of_its_long_values_is_read() {
         database.put(b"b", b"1").unwrap();
         let (beside, count) = (Arc::clone(&database), AtomicU64::new(0));
         disk.observe(move |io| {
-            let of_pages = io.file == "data" && io.operation == Operation::Read;
+            let of_pages = io.file == "data" && io.operation == DiskOperation::Read;
             if of_pages && count.fetch_add(1, Ordering::Relaxed) == 20 {
                 let database = Arc::clone(&beside);
                 let put = thread::spawn(move || database.put(b"b", b"2"));

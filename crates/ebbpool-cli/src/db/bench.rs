@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use ebbpool_btree::{Database, DatabaseStats, Error};
+use ebbpool_btree::{Database, DatabaseError, DatabaseStats};
 use ebbpool_lab::replay::PoolActivity;
 use ebbpool_trace::Metadata;
 
@@ -30,7 +30,7 @@ pub(super) fn bench(args: &BenchArgs) -> Result<(), DbError> {
         let workload = args.workload.name();
         let problem =
             format!("{workload} has no {option}; --help lists the options of each workload");
-        return Err(Error::Options(problem).into());
+        return Err(DatabaseError::Options(problem).into());
     }
     let path = &args.path;
     let recorder = args.record.as_ref().map(|_| Recorder::default());

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use ebbpool_btree::Report;
+use ebbpool_btree::CheckReport;
 use serde::Serialize;
 
 use super::args::CheckArgs;
@@ -65,7 +65,7 @@ fn print(output: &CheckOutput, format: RunFormat) -> io::Result<()> {
 }
 
 impl CheckOutput {
-    fn of(report: Report, lost: Option<String>, args: &CheckArgs, page_size: usize) -> Self {
+    fn of(report: CheckReport, lost: Option<String>, args: &CheckArgs, page_size: usize) -> Self {
         let findings = report.findings.into_iter().map(|finding| PageFinding {
             page: finding.page,
             what: finding.what,

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use ebbpool_btree::{Database, Error, Range};
+use ebbpool_btree::{Database, DatabaseError, RecordRange};
 
 use super::args::DumpArgs;
 use super::error::DbError;
@@ -40,7 +40,7 @@ pub(super) fn dump(args: &DumpArgs) -> Result<(), DbError> {
 /// Reads a key from the command line.
 pub(super) fn argument(name: &str, text: &[u8], form: LineForm) -> Result<Vec<u8>, DbError> {
     let key = form.read(text);
-    key.map_err(|problem| DbError::Database(Error::Options(format!("{name}: {problem}"))))
+    key.map_err(|problem| DbError::Database(DatabaseError::Options(format!("{name}: {problem}"))))
 }
 
 fn print(
@@ -51,7 +51,7 @@ fn print(
     path: &Path,
 ) -> Result<(), DbError> {
     let mut range = database.range(bounds);
-    let next = |range: &mut Range<'_>| match reverse {
+    let next = |range: &mut RecordRange<'_>| match reverse {
         true => range.next_back(),
         false => range.next(),
     };

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ebbpool_btree::Error;
+use ebbpool_btree::DatabaseError;
 use ebbpool_trace::TraceError;
 use ebbpool_trace::workload::WorkloadError;
 
@@ -11,9 +11,12 @@ use ebbpool_trace::workload::WorkloadError;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DbError {
     #[error(transparent)]
-    Database(#[from] Error),
+    Database(#[from] DatabaseError),
     #[error("{path}: {source}")]
-    At { path: PathBuf, source: Error },
+    At {
+        path: PathBuf,
+        source: DatabaseError,
+    },
     #[error("{file}, line {line}: {problem}")]
     Line {
         file: String,
@@ -67,7 +70,7 @@ impl DbError {
     pub(super) fn is_usage(&self) -> bool {
         match self {
             DbError::Database(error) | DbError::At { source: error, .. } => {
-                matches!(error, Error::Options(_))
+                matches!(error, DatabaseError::Options(_))
             }
             DbError::Workload(error) => !matches!(error, WorkloadError::Memory(_)),
             DbError::Trace(error) => error.is_usage(),
@@ -76,14 +79,14 @@ impl DbError {
     }
 
     /// Adds the database's path to errors whose message does not contain it.
-    pub(super) fn at(path: &Path) -> impl Fn(Error) -> DbError {
+    pub(super) fn at(path: &Path) -> impl Fn(DatabaseError) -> DbError {
         move |error| match error {
-            Error::NotADatabase { .. }
-            | Error::Newer { .. }
-            | Error::Locked { .. }
-            | Error::File { .. }
-            | Error::Options(_) => DbError::Database(error),
-            Error::LogCut { end, durable } => {
+            DatabaseError::NotADatabase { .. }
+            | DatabaseError::Newer { .. }
+            | DatabaseError::Locked { .. }
+            | DatabaseError::File { .. }
+            | DatabaseError::Options(_) => DbError::Database(error),
+            DatabaseError::LogCut { end, durable } => {
                 let missing = durable.saturating_sub(end);
                 let what = format!(
                     "the log ends at byte {end}, but it was durable up to byte {durable}: {missing} bytes \
@@ -92,7 +95,7 @@ impl DbError {
                 let path = path.into();
                 DbError::LostLog { path, what }
             }
-            Error::LogDamaged { position, durable } => {
+            DatabaseError::LogDamaged { position, durable } => {
                 let what = format!(
                     "the log is damaged at byte {position}, but it was durable up to byte {durable}: the rest is lost"
                 );

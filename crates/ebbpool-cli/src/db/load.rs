@@ -79,7 +79,7 @@ fn of_workload<'b>(
         && bytes != 8
     {
         let problem = "keys of ycsb have 8 bytes; omit --key-bytes";
-        return Err(ebbpool_btree::Error::Options(problem.into()).into());
+        return Err(ebbpool_btree::DatabaseError::Options(problem.into()).into());
     }
     keys.suffice(records)?;
     let numbers: Box<dyn Iterator<Item = u64>> = match keys {

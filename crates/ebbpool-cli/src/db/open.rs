@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use ebbpool_btree::{Database, Options};
+use ebbpool_btree::{Database, DatabaseOptions};
 
 use super::args::{FramesArg, OpenArgs};
 use super::error::DbError;
@@ -12,8 +12,8 @@ use super::error::DbError;
 const FEW: u32 = 64;
 
 impl OpenArgs {
-    /// Options for a database with pages of this size.
-    pub(super) fn options(&self, page_size: usize) -> Result<Options, DbError> {
+    /// DatabaseOptions for a database with pages of this size.
+    pub(super) fn options(&self, page_size: usize) -> Result<DatabaseOptions, DbError> {
         let frames = match self.frames {
             FramesArg::Frames(frames) => frames,
             FramesArg::Bytes(bytes) => {
@@ -21,16 +21,20 @@ impl OpenArgs {
                 u32::try_from(frames).unwrap_or(u32::MAX)
             }
         };
-        let options = Options::new(frames);
+        let options = DatabaseOptions::new(frames);
         match &self.policy {
             Some(policy) => Ok(options.policy(policy)?),
             None => Ok(options),
         }
     }
 
-    /// Options for an existing database. If the frames are given in bytes, this opens the database to read
+    /// DatabaseOptions for an existing database. If the frames are given in bytes, this opens the database to read
     /// its page size.
-    pub(super) fn options_of(&self, path: &Path, read_only: bool) -> Result<Options, DbError> {
+    pub(super) fn options_of(
+        &self,
+        path: &Path,
+        read_only: bool,
+    ) -> Result<DatabaseOptions, DbError> {
         let page_size = match self.frames {
             FramesArg::Frames(_) => 0,
             FramesArg::Bytes(_) => {
@@ -45,13 +49,13 @@ impl OpenArgs {
 }
 
 /// Opens an existing database.
-pub(super) fn existing(path: &Path, options: Options) -> Result<Database, DbError> {
+pub(super) fn existing(path: &Path, options: DatabaseOptions) -> Result<Database, DbError> {
     options.create(false).open(path).map_err(DbError::at(path))
 }
 
 /// Opens an existing database for a single access.
 pub(super) fn open_briefly(path: &Path, read_only: bool) -> Result<Database, DbError> {
-    existing(path, Options::new(FEW).read_only(read_only))
+    existing(path, DatabaseOptions::new(FEW).read_only(read_only))
 }
 
 /// Closes a database and returns the outcome of the work, or the first error. If a database that was

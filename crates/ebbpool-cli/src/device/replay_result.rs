@@ -1,13 +1,13 @@
 //! The result of a trace on a simulated device.
 
-use ebbpool_device::flash::Report;
+use ebbpool_device::flash::FlashReport;
 use serde::Serialize;
 
 /// The device's counts, and the figures that follow from a rate of writes.
 #[derive(Serialize)]
 pub(crate) struct DeviceReplayResult {
     #[serde(flatten)]
-    pub(crate) report: Report,
+    pub(crate) report: FlashReport,
     /// Energy per reference, if the chip's power is known.
     pub(crate) joules_per_reference: Option<f64>,
     /// Days until the device is worn out, if the user gives a rate.

@@ -1,6 +1,6 @@
 //! The result of a trace on a simulated device, as a table.
 
-use ebbpool_device::flash::Report;
+use ebbpool_device::flash::FlashReport;
 
 use super::replay_result::DeviceReplayResult;
 use crate::table::{FigureTable, millijoules};
@@ -26,7 +26,7 @@ pub(crate) fn of_replay(result: &DeviceReplayResult) -> String {
     figures.left_aligned()
 }
 
-fn add_requests(figures: &mut FigureTable, report: &Report) {
+fn add_requests(figures: &mut FigureTable, report: &FlashReport) {
     figures.row("device", report.device.clone());
     figures.row(
         "logical pages",
@@ -59,7 +59,7 @@ fn add_requests(figures: &mut FigureTable, report: &Report) {
     );
 }
 
-fn add_wear(figures: &mut FigureTable, report: &Report) {
+fn add_wear(figures: &mut FigureTable, report: &FlashReport) {
     figures.row("erases", report.erases.to_string());
     figures.row(
         "write amplification",

@@ -257,7 +257,7 @@ fn the_papers_database_has_the_shape_of_the_paper() {
         &ebbpool,
         &["db", "load", "d.db", "--records", "300", "--key-bytes", "1"],
         2,
-        &["keys of 1 bytes tell 256 records apart"],
+        &["keys of 1 bytes distinguish 256 records"],
     );
     refused(
         &ebbpool,

@@ -1,6 +1,6 @@
 //! Converts curves for the report: into a comparison over many sizes with additional data.
 
-use ebbpool_sim::{Counts, Row};
+use ebbpool_sim::{Counts, SweepRow};
 
 use super::{CurveStudy, TargetFigure};
 use crate::compare::{Comparison, share_of};
@@ -18,7 +18,7 @@ pub(super) fn comparison(study: CurveStudy) -> Comparison {
             curve
                 .errors
                 .extend(errors.map(|errors| CellErrors::of(policy, size, errors)));
-            rows.push(Row {
+            rows.push(SweepRow {
                 policy,
                 size,
                 asymmetry: 0,

@@ -8,10 +8,10 @@ mod target;
 use ebbpool_cost::Asymmetry;
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{
-    AtEnd, CleanPool, CurveOptions, Curves, Estimate, LruCurve, Options, Progress, SimError,
-    Smallest, TraceFacts, Traffic, Warmup,
+    AtEnd, CleanPool, CurveOptions, Curves, Estimate, LruCurve, Progress, SimError, SimOptions,
+    SmallestMemory, TraceFacts, Traffic, Warmup,
 };
-use ebbpool_trace::stats::Info;
+use ebbpool_trace::stats::TraceStatistics;
 use ebbpool_trace::{Metadata, Source};
 
 use crate::compare::Comparison;
@@ -105,7 +105,7 @@ pub struct CurveStudy {
     /// fd-static by its clean pool, if the request asks for it.
     pub clean_pools: Option<CleanPoolCurve>,
     /// For a report: the description of the references.
-    pub info: Option<Info>,
+    pub info: Option<TraceStatistics>,
 }
 
 /// The memory that a target needs.
@@ -120,7 +120,7 @@ pub struct TargetAnswer {
     /// The largest allowed value of the target's figure.
     pub limit: f64,
     /// The smallest memory of each policy; `None` if no memory is enough.
-    pub smallest: Vec<Option<Smallest>>,
+    pub smallest: Vec<Option<SmallestMemory>>,
 }
 
 /// fd-static with a number of frames, by its clean pool.
@@ -202,10 +202,10 @@ impl Lab<'_> {
         let store = self.store(source);
         let options = CurveOptions {
             warmup: request.warmup,
-            options: Options {
+            options: SimOptions {
                 at_end: request.at_end,
                 threads: self.threads(),
-                ..Options::default()
+                ..SimOptions::default()
             },
             asymmetry: request.asymmetry.ratio(),
             sample: request.sample,

@@ -1,6 +1,6 @@
 //! Curves as rows of results.
 
-use ebbpool_sim::{Estimate, PageSample, Smallest, Traffic};
+use ebbpool_sim::{Estimate, PageSample, SmallestMemory, Traffic};
 
 use super::CurveStudy;
 use crate::numbers::Number;
@@ -69,7 +69,7 @@ pub(super) fn of_study(study: &CurveStudy) -> Vec<CurveRow> {
     }
     if let Some(answer) = &study.answer {
         for (policy, smallest) in study.policies.iter().zip(&answer.smallest) {
-            if let Some(Smallest {
+            if let Some(SmallestMemory {
                 frames, estimate, ..
             }) = smallest
             {

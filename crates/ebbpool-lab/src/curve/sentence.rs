@@ -1,6 +1,6 @@
 //! The answer of a curve study in a sentence.
 
-use ebbpool_sim::Smallest;
+use ebbpool_sim::SmallestMemory;
 
 use super::{CurveStudy, TargetAnswer};
 use crate::numbers::less_or_more;
@@ -28,7 +28,7 @@ fn of_doubling(study: &CurveStudy) -> String {
 }
 
 fn of_answer(study: &CurveStudy, answer: &TargetAnswer) -> String {
-    let mut needs: Vec<(&Smallest, String)> = Vec::new();
+    let mut needs: Vec<(&SmallestMemory, String)> = Vec::new();
     let mut never: Vec<String> = Vec::new();
     for (policy, smallest) in study.policies.iter().zip(&answer.smallest) {
         match smallest {

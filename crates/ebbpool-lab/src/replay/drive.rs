@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
 
-use ebbpool::{Error, Pool};
+use ebbpool::{Pool, PoolError};
 use ebbpool_trace::{Batch, Reader};
 
 use super::{ReplayError, page};
@@ -105,7 +105,7 @@ pub(super) fn drive(
     Ok(counts)
 }
 
-fn serve(replay: ReplayPool<'_>, messages: Receiver<FeedMessage>) -> Result<(), Error> {
+fn serve(replay: ReplayPool<'_>, messages: Receiver<FeedMessage>) -> Result<(), PoolError> {
     for message in messages {
         match message {
             FeedMessage::References(references) => {

@@ -18,7 +18,7 @@ pub enum ReplayError {
     Open(#[from] OpenError),
     /// The pool failed.
     #[error(transparent)]
-    Pool(#[from] ebbpool::Error),
+    Pool(#[from] ebbpool::PoolError),
     /// The file failed.
     #[error("{path}: cannot {what}: {source}")]
     Io {
@@ -122,7 +122,7 @@ impl ReplayError {
                 error,
                 OpenError::PageSize(_) | OpenError::NotAFile(_) | OpenError::Uring(_)
             ),
-            ReplayError::Pool(error) => matches!(error, ebbpool::Error::Options(_)),
+            ReplayError::Pool(error) => matches!(error, ebbpool::PoolError::Options(_)),
             ReplayError::Io { .. }
             | ReplayError::NotMade(_)
             | ReplayError::Interrupted { .. }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ebbpool::Event;
+use ebbpool::ReplacementEvent;
 use ebbpool_sim::SimError;
 use ebbpool_trace::output::OutputFile;
 
@@ -72,16 +72,16 @@ impl Ledger {
     }
 
     /// Takes a decision of the pool.
-    pub(super) fn record_decision(&self, event: Event) {
+    pub(super) fn record_decision(&self, event: ReplacementEvent) {
         let mut state = self.state();
         match event {
-            Event::Write(page) => {
+            ReplacementEvent::Write(page) => {
                 state.event(format_args!("write {page}"));
                 if self.decisions_count {
                     state.count_write(page);
                 }
             }
-            Event::Evict(page) => state.event(format_args!("evict {page}")),
+            ReplacementEvent::Evict(page) => state.event(format_args!("evict {page}")),
             _ => {}
         }
     }

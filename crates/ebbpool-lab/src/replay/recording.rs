@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ebbpool_trace::{Batch, Format, Metadata, TraceError, Writer, Written};
+use ebbpool_trace::{Batch, Format, Metadata, TraceError, Writer, WrittenTrace};
 
 /// References in one write to the trace.
 const BATCH: usize = 1 << 16;
@@ -52,7 +52,7 @@ impl FixRecorder {
     /// # Errors
     ///
     /// If it cannot be written.
-    pub fn finish(&self) -> Result<Option<Written>, TraceError> {
+    pub fn finish(&self) -> Result<Option<WrittenTrace>, TraceError> {
         let open = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(mut open) = open else {
             return Ok(None);

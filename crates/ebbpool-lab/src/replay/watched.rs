@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use ebbpool::Memory;
+use ebbpool::FrameMemory;
 use ebbpool::storage::{Read, Storage, Write};
 use ebbpool_cost::{OperationCosts, Unit};
 
@@ -152,7 +152,7 @@ impl Storage for MeteredStorage {
         self.storage.sync()
     }
 
-    fn register(&self, memory: &Arc<Memory>) {
+    fn register(&self, memory: &Arc<FrameMemory>) {
         self.storage.register(memory);
     }
 

@@ -1,9 +1,9 @@
-//! What a report knows of curves besides the results at the sizes that were run.
+//! Curves of a report: LRU at every size, and the errors of sampled results.
 
 use ebbpool_sim::{Errors, LruCurve};
 use serde::Serialize;
 
-/// Points of LRU's curve, which is known at every size, in the report.
+/// The number of points of LRU's curve in the report.
 const MOST_POINTS: u32 = 200;
 
 /// Curves against memory size.
@@ -18,19 +18,19 @@ pub(crate) struct Curve {
     pub(crate) limit: Option<Limit>,
 }
 
-/// How far off a result of a sample may be: policy and size (as indices), and the errors of bill,
+/// The possible error of a sampled result: policy and size (as indices), and the errors of bill,
 /// reads and writes as shares.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct CellErrors(usize, usize, Option<f64>, Option<f64>, Option<f64>);
 
-/// What a target allows.
+/// The limit that a target sets.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Limit {
     /// `bill`, `reads` or `writes`.
     pub(crate) figure: &'static str,
     /// Per reference.
     pub(crate) most: f64,
-    /// The target as it was asked for.
+    /// The target as the user spelled it.
     pub(crate) text: String,
 }
 

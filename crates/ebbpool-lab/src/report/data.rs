@@ -1,9 +1,9 @@
-//! What a report knows: the results, as small as plain JSON makes them.
+//! The data of a report, in as few characters as plain JSON allows.
 
 use std::sync::Arc;
 
-use ebbpool_sim::{DeviceOutcome, Moment, Row, TimeLine};
-use ebbpool_trace::stats::Info;
+use ebbpool_sim::{DeviceOutcome, Moment, SweepRow, TimeLine};
+use ebbpool_trace::stats::TraceStatistics;
 use serde::Serialize;
 
 use crate::advice::{advice, memory, sentence, usual_size};
@@ -13,12 +13,16 @@ use crate::numbers::Number;
 use crate::policy_selection::BASELINE;
 use crate::pricing::{BillUnit, Pricing};
 use crate::report::Curve;
+use crate::report::chart::{LAYOUT, Layout, Mark, marks_of};
 
-/// All that the page's script is given.
+/// The data that the page's script reads.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     version: &'static str,
     baseline: &'static str,
+    layout: Layout,
+    /// The marks of the policies of all traces.
+    marks: Vec<Mark>,
     traces: Vec<Trace>,
 }
 
@@ -27,7 +31,7 @@ struct Trace {
     name: String,
     /// The answer in a sentence.
     sentence: String,
-    /// Which policy to take whatever size and asymmetry it will be.
+    /// The policy that is best over all sizes and asymmetries together.
     advice: Option<String>,
     /// What a memory size in per cent is a share of.
     share_of: &'static str,
@@ -37,25 +41,28 @@ struct Trace {
     database_pages: Option<u64>,
     page_size: Option<u64>,
     policies: Vec<String>,
+    /// Of each policy, the index of its mark.
+    marks: Vec<usize>,
     sizes: Vec<MemorySize>,
     /// R, at the beginning where it changes.
     asymmetries: Vec<Number>,
-    /// The asymmetries as they were spelled.
+    /// The asymmetries as the user spelled them.
     labels: Vec<String>,
-    /// What bills are told in.
+    /// The unit of bills.
     measure: BillUnit,
-    /// The device that was pricingd, by name.
+    /// The device that served the requests, by name.
     device: Option<String>,
-    /// Of a flash device: which policy lets it live longest, and whose device that is compared with.
+    /// The policy under which a flash device lives longest, in a sentence.
     lifetime: Option<String>,
+    /// The policy that lives of the device are compared with.
     compared_with: &'static str,
     results: Vec<Cell>,
-    /// If known, what no policy can undercut, per reference: for each asymmetry, each size.
+    /// The least possible bills per reference, if they were computed: for each asymmetry, each size.
     #[serde(skip_serializing_if = "Option::is_none")]
     bounds: Option<Vec<f64>>,
-    /// What the references are like, if they were looked at.
-    nature: Option<Info>,
-    /// Of `ebbpool curve`.
+    /// Statistics of the references, unless the run was interrupted before.
+    nature: Option<TraceStatistics>,
+    /// The curves of `ebbpool curve`.
     curve: Option<Curve>,
     /// References served at each point of the time lines.
     times: Vec<u64>,
@@ -64,13 +71,13 @@ struct Trace {
 
 #[derive(Debug, Serialize)]
 struct MemorySize {
-    /// As it was asked for.
+    /// The size as the user spelled it.
     text: String,
     frames: u64,
 }
 
 /// Policy, size, asymmetry (as indices), reads, writes, dirty pages left, time line (as index), and
-/// what a device has to say, or an asymmetry that changes.
+/// what a device measured, or an asymmetry that changes.
 #[derive(Debug, Serialize)]
 struct Cell(
     usize,
@@ -85,9 +92,9 @@ struct Cell(
 
 #[derive(Debug, Serialize)]
 struct Served {
-    /// References that were counted, fewer than of others if the device failed.
+    /// References that were counted: fewer than for other policies if the device failed.
     references: u64,
-    /// Page reads per reference, of them writes.
+    /// Page reads per reference, and the part of them that writes cost.
     bill: f64,
     write_bill: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -98,7 +105,7 @@ struct Served {
     wear: Option<Wear>,
 }
 
-/// What a simulated flash device did inside.
+/// What happened inside a simulated flash device.
 #[derive(Debug, Serialize)]
 struct Wear {
     programs: u64,
@@ -107,12 +114,12 @@ struct Wear {
     not_steady: Option<String>,
     /// References until the device is worn out, if all are as those counted.
     lifetime_references: Option<f64>,
-    /// The device's life in that of the policy compared with, by erases.
+    /// The device's life as a multiple of that under the policy compared with, by erases.
     life: Option<f64>,
 }
 
 impl Served {
-    fn of(row: &Row, did: &DeviceOutcome, pricing: &Pricing, life: Option<f64>) -> Self {
+    fn of(row: &SweepRow, did: &DeviceOutcome, pricing: &Pricing, life: Option<f64>) -> Self {
         let references = row.counts.references;
         let per_reference = |cost: f64| pricing.in_page_reads(cost) / references as f64;
         Served {
@@ -148,7 +155,7 @@ struct Changes {
     dirty: Vec<i64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     target: Vec<i64>,
-    /// What a device pricingd, in thousandths of a page read.
+    /// What a device charged, in thousandths of a page read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     bill: Vec<i64>,
 }
@@ -192,28 +199,40 @@ impl Changes {
 
 impl Report {
     pub(crate) fn of(comparisons: &[Comparison]) -> Self {
+        let mut policies: Vec<&str> = Vec::new();
+        for policy in comparisons
+            .iter()
+            .flat_map(|comparison| &comparison.policies)
+        {
+            if !policies.contains(&policy.as_str()) {
+                policies.push(policy);
+            }
+        }
+        let trace = |comparison| Trace::of(comparison, &policies);
         Report {
             version: env!("CARGO_PKG_VERSION"),
             baseline: BASELINE,
-            traces: comparisons.iter().map(Trace::of).collect(),
+            layout: LAYOUT,
+            marks: marks_of(&policies),
+            traces: comparisons.iter().map(trace).collect(),
         }
     }
 }
 
 /// The results, and the time lines that they refer to by index, each once.
 fn cells(comparison: &Comparison) -> (Vec<Cell>, Vec<(&Arc<TimeLine>, &Pricing)>) {
-    let mut kept: Vec<(&Arc<TimeLine>, &Pricing)> = Vec::new();
+    let mut lines: Vec<(&Arc<TimeLine>, &Pricing)> = Vec::new();
     let mut results = Vec::new();
-    for (row, life) in comparison.rows.iter().zip(lifetime::lives(comparison)) {
+    for (row, life) in comparison.rows.iter().zip(lifetime::lifetimes(comparison)) {
         let pricing = &comparison.pricings[row.asymmetry];
         let did = row.device.as_ref();
-        // After a failure the moments are not those of the others.
+        // After a failure a time line has other moments than those of the other results.
         let whole = did.is_none_or(|did| did.failed.is_none());
         let line = row.time_line.as_ref().filter(|_| whole).map(|line| {
-            let known = kept.iter().position(|(other, _)| Arc::ptr_eq(other, line));
-            known.unwrap_or_else(|| {
-                kept.push((line, pricing));
-                kept.len() - 1
+            let earlier = lines.iter().position(|(other, _)| Arc::ptr_eq(other, line));
+            earlier.unwrap_or_else(|| {
+                lines.push((line, pricing));
+                lines.len() - 1
             })
         });
         results.push(Cell(
@@ -227,14 +246,15 @@ fn cells(comparison: &Comparison) -> (Vec<Cell>, Vec<(&Arc<TimeLine>, &Pricing)>
             did.map(|did| Served::of(row, did, pricing, life)),
         ));
     }
-    (results, kept)
+    (results, lines)
 }
 
 impl Trace {
-    fn of(comparison: &Comparison) -> Self {
-        let (results, kept) = cells(comparison);
+    /// `policies` are those of all traces, in the order of their marks.
+    fn of(comparison: &Comparison, policies: &[&str]) -> Self {
+        let (results, lines) = cells(comparison);
         // All cells see the same references, so their moments are the same.
-        let times = kept.first().map_or_else(Vec::new, |(line, _)| {
+        let times = lines.first().map_or_else(Vec::new, |(line, _)| {
             line.moments().map(|moment| moment.references).collect()
         });
         let sizes = comparison.sizes.iter().zip(&comparison.frames);
@@ -256,6 +276,11 @@ impl Trace {
             database_pages: comparison.database_pages,
             page_size: comparison.page_size,
             policies: comparison.policies.clone(),
+            marks: comparison
+                .policies
+                .iter()
+                .filter_map(|policy| policies.iter().position(|other| other == policy))
+                .collect(),
             sizes: sizes
                 .map(|(text, &frames)| MemorySize {
                     text: text.clone(),
@@ -282,7 +307,7 @@ impl Trace {
             nature: comparison.info.clone(),
             curve: comparison.curve.clone(),
             times,
-            time_lines: kept
+            time_lines: lines
                 .iter()
                 .map(|(line, pricing)| Changes::of(line, pricing))
                 .collect(),
@@ -298,7 +323,7 @@ pub(super) mod tests {
     use super::*;
 
     /// A comparison of one policy with one memory size, both called `name` where it matters.
-    fn comparison(name: &str, pricings: Vec<Pricing>, rows: Vec<Row>) -> Comparison {
+    fn comparison(name: &str, pricings: Vec<Pricing>, rows: Vec<SweepRow>) -> Comparison {
         Comparison {
             name: name.into(),
             title: name.into(),
@@ -364,10 +389,10 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_shared_time_line_is_kept_once() {
+    fn a_shared_time_line_is_written_once() {
         let (shared, own) = (line(|_| None), line(|_| Some(1.0)));
         let lines = [Some(&shared), Some(&own), Some(&shared), None];
-        let row = |(asymmetry, line): (usize, &Option<&Arc<TimeLine>>)| Row {
+        let row = |(asymmetry, line): (usize, &Option<&Arc<TimeLine>>)| SweepRow {
             policy: 0,
             size: 0,
             asymmetry,
@@ -377,7 +402,7 @@ pub(super) mod tests {
             device: None,
         };
         let rows = lines.iter().enumerate().map(row).collect();
-        let trace = Trace::of(&comparison("lru", vec![plain(); 4], rows));
+        let trace = Trace::of(&comparison("lru", vec![plain(); 4], rows), &["lru"]);
         let lines: Vec<_> = trace.results.iter().map(|result| result.6).collect();
         assert_eq!(lines, [Some(0), Some(1), Some(0), None]);
         assert_eq!(trace.time_lines.len(), 2);

@@ -1,13 +1,19 @@
 //! The report: one HTML page with the results and the script that draws them, and nothing to load.
+//!
+//! The charts' looks, for the report and for the pictures of experiments, are in [`chart`]; what both kinds of pages
+//! share is in [`html`].
 
+pub mod chart;
 mod curves;
 mod data;
+pub mod html;
 
 use std::io::Write;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ebbpool_trace::output::OutputFile;
+use maud::{Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
 use crate::compare::Comparison;
@@ -15,23 +21,16 @@ use crate::error::LabError;
 
 pub(crate) use curves::{CellErrors, Curve, Limit};
 
-/// The page, with a name in double braces for each thing to be put in.
-const PAGE: &str = include_str!("page.html");
-
 const STYLE: &str = include_str!("report.css");
 
-/// One function around all parts keeps their names to themselves. To add a section, write its file,
-/// name it here, and in `SECTIONS` of main.js.
-const SCRIPT: &str = concat!(
-    "(() => {\n\"use strict\";\n",
+/// The parts of the script. To add a section, write its file, name it here, and in `SECTIONS` of main.js.
+const SCRIPTS: [&str; 17] = [
     include_str!("script/elements.js"),
     include_str!("script/numbers.js"),
-    include_str!("script/axes.js"),
     include_str!("script/results.js"),
     include_str!("script/view.js"),
-    include_str!("script/marks.js"),
+    chart::SCRIPT,
     include_str!("script/legend.js"),
-    include_str!("script/chart.js"),
     include_str!("script/facts.js"),
     include_str!("script/best.js"),
     include_str!("script/ranking.js"),
@@ -43,8 +42,15 @@ const SCRIPT: &str = concat!(
     include_str!("script/nature.js"),
     include_str!("script/table.js"),
     include_str!("script/main.js"),
-    "})();\n",
-);
+];
+
+/// What the page says below the results.
+const COUNTED: &str = "A reference to a page that is not in memory is one page read. A dirty page that leaves memory \
+    is one page write. The bill is (reads + R × writes) / references; where a device was charged, what the device \
+    took for its requests.";
+
+/// What the page says where scripts are not allowed.
+const NO_SCRIPT: &str = "This page draws its charts with a script. Please allow scripts for this file; it loads nothing.";
 
 /// Writes the page and puts it in its place.
 ///
@@ -69,34 +75,46 @@ pub fn write(mut out: OutputFile, comparisons: &[Comparison]) -> Result<(), LabE
 /// If the results cannot be made JSON.
 pub fn page(comparisons: &[Comparison]) -> Result<String, std::io::Error> {
     let results = embedded(&data::Report::of(comparisons))?;
+    let style = html::style_sheet(STYLE);
+    let script = script();
     let policy = format!(
         "default-src 'none'; script-src '{}'; style-src '{}'; base-uri 'none'; form-action 'none'",
-        hash(SCRIPT),
-        hash(STYLE),
+        hash(&script),
+        hash(&style),
     );
-    let mut page = String::with_capacity(PAGE.len() + results.len() + (1 << 17));
-    let mut rest = PAGE;
-    // What is put in is not searched again, so nothing in it is taken for a place.
-    while let Some((before, place, after)) = next_place(rest) {
-        page.push_str(before);
-        page.push_str(match place {
-            "content-security-policy" => &policy,
-            "style" => STYLE,
-            "script" => SCRIPT,
-            "results" => &results,
-            _ => "",
-        });
-        rest = after;
-    }
-    page.push_str(rest);
-    Ok(page)
+    let body = body(&results, &script);
+    Ok(html::document(
+        "Ebbpool report",
+        Some(&policy),
+        &style,
+        body,
+    ))
 }
 
-/// Splits a text at its first `{{place}}`: what is before, the place's name, what is after.
-fn next_place(text: &str) -> Option<(&str, &str, &str)> {
-    let (before, rest) = text.split_once("{{")?;
-    let (place, after) = rest.split_once("}}")?;
-    Some((before, place, after))
+/// One function around all parts keeps their names to themselves.
+fn script() -> String {
+    format!("(() => {{\n\"use strict\";\n{}}})();\n", SCRIPTS.concat())
+}
+
+/// The frame that the script fills.
+fn body(results: &str, script: &str) -> Markup {
+    html! {
+        a.skip href="#results" { "Skip to the results" }
+        header.top {
+            h1 { "Ebbpool " span { "report" } }
+            p #contents {}
+            button #appearance type="button" {}
+        }
+        noscript { p { (NO_SCRIPT) } }
+        div.page {
+            aside #legend aria-label="Policies" {}
+            main #results tabindex="-1" {}
+        }
+        footer { p { (COUNTED) } }
+        div #announcer.unseen role="status" aria-live="polite" {}
+        script type="application/json" id="data" { (PreEscaped(results)) }
+        script { (PreEscaped(script)) }
+    }
 }
 
 /// JSON that no name of a trace or policy can end: in JSON `<` stands in strings only, and may be
@@ -115,20 +133,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_place_of_the_page_is_filled_once() {
-        let mut places = Vec::new();
-        let mut rest = PAGE;
-        while let Some((_, place, after)) = next_place(rest) {
-            places.push(place);
-            rest = after;
-        }
-        places.sort_unstable();
-        assert_eq!(
-            places,
-            ["content-security-policy", "results", "script", "style"]
-        );
+    fn the_page_has_all_parts_once() {
         let page = page(&[]).expect("a page");
-        assert!(page.contains(SCRIPT) && page.contains(STYLE));
+        let style = html::style_sheet(STYLE);
+        for part in [
+            &script(),
+            &style,
+            "<main id=\"results\"",
+            "<aside id=\"legend\"",
+        ] {
+            assert_eq!(page.matches(part).count(), 1);
+        }
+        for text in [&script(), &style] {
+            assert!(page.contains(&format!("'{}'", hash(text))));
+        }
     }
 
     #[test]
@@ -142,9 +160,9 @@ mod tests {
 
     #[test]
     fn no_part_of_the_page_ends_its_element() {
-        assert!(!SCRIPT.to_lowercase().contains("</script"));
-        assert!(!SCRIPT.contains("<!--"));
-        assert!(!STYLE.to_lowercase().contains("</style"));
+        assert!(!script().to_lowercase().contains("</script"));
+        assert!(!script().contains("<!--"));
+        assert!(!html::style_sheet(STYLE).to_lowercase().contains("</style"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use ebbpool::storage::{EIO, ENOSPC, Fault, FaultyDisk, Operation};
+use ebbpool::storage::{DiskOperation, EIO, ENOSPC, Fault, FaultyDisk};
 
 use super::*;
 
@@ -115,9 +115,9 @@ fn a_record_that_is_too_long_is_refused_and_later_ones_are_appended() {
 #[test]
 fn nothing_is_logged_after_a_write_or_a_sync_that_failed() {
     for fault in [
-        Fault::failing(Operation::Write, ENOSPC),
+        Fault::failing(DiskOperation::Write, ENOSPC),
         Fault::torn_write(EIO),
-        Fault::failing(Operation::Sync, EIO),
+        Fault::failing(DiskOperation::Sync, EIO),
         Fault::sync_that_drops(EIO),
     ] {
         let disk = FaultyDisk::new(0);

@@ -1,6 +1,6 @@
 //! The power fails at every change of a script, and syncs fail and drop the data that they should sync.
 
-use ebbpool::storage::{EIO, Fault, FaultyDisk, Operation, PowerOff};
+use ebbpool::storage::{DiskOperation, EIO, Fault, FaultyDisk, PowerOff};
 
 use super::*;
 
@@ -92,7 +92,7 @@ fn after_a_crash_at_any_moment_the_log_has_a_prefix_with_all_synced_records() {
         for moment in 1..=moments {
             for seed in 0..12 {
                 let disk = FaultyDisk::new(seed);
-                disk.inject(Fault::crash(Operation::Change, seed).nth(moment));
+                disk.inject(Fault::crash(DiskOperation::Change, seed).nth(moment));
                 let mut history = LogHistory::default();
                 history.play(&disk, play).unwrap_err();
                 disk.restart();
@@ -123,12 +123,12 @@ fn opening_may_be_interrupted_by_crashes() {
     let mut interrupted = 0;
     for seed in 0..600 {
         let disk = FaultyDisk::new(seed);
-        disk.inject(Fault::crash(Operation::Change, seed).nth(8 + seed % 20));
+        disk.inject(Fault::crash(DiskOperation::Change, seed).nth(8 + seed % 20));
         let mut history = LogHistory::default();
         history.play(&disk, seed).unwrap_err();
         for moment in 1..=2 {
             disk.restart();
-            disk.inject(Fault::crash(Operation::Change, seed + moment).nth(moment));
+            disk.inject(Fault::crash(DiskOperation::Change, seed + moment).nth(moment));
             match open(&disk, TURN) {
                 Ok(wal) => drop(history.check(&wal)),
                 Err(error) => {

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-use ebbpool::storage::{EIO, Fault, FaultyDisk, FaultyFile, Operation};
+use ebbpool::storage::{DiskOperation, EIO, Fault, FaultyDisk, FaultyFile};
 use parking_lot::{Condvar, Mutex};
 
 use super::*;
@@ -103,7 +103,7 @@ fn threads_that_wait_for_another_ones_sync_share_the_next_sync() {
 #[test]
 fn all_threads_that_wait_for_a_failing_sync_get_its_error() {
     let disk = FaultyDisk::new(0);
-    let fault = Fault::failing(Operation::Sync, EIO);
+    let fault = Fault::failing(DiskOperation::Sync, EIO);
     let (wal, outcomes) = all_commit_at_once(&disk, Some(fault));
     let failed =
         |outcome: &Result<(), DatabaseError>| matches!(outcome, Err(DatabaseError::Log { .. }));

@@ -179,12 +179,12 @@ fn an_old_copy_of_one_file_is_detected() {
 
 #[test]
 fn the_log_takes_no_more_after_a_failed_write_of_a_witness() {
-    use ebbpool::storage::{EIO, Fault, Operation};
+    use ebbpool::storage::{DiskOperation, EIO, Fault};
 
     let disk = FaultyDisk::new(0);
     let wal = create(&disk, TURN).unwrap();
     append(&wal, &update(1, b"key")).unwrap();
-    disk.inject(Fault::failing(Operation::Write, EIO).of("log1"));
+    disk.inject(Fault::failing(DiskOperation::Write, EIO).of("log1"));
     assert!(matches!(
         wal.sync(wal.end_lsn()),
         Err(DatabaseError::Log { .. })

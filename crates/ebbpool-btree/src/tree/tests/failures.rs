@@ -1,6 +1,6 @@
 //! Failing storage and log: an operation either succeeds or changes nothing.
 
-use ebbpool::storage::{EIO, ENOSPC, Fault, Operation};
+use ebbpool::storage::{DiskOperation, EIO, ENOSPC, Fault};
 
 use super::fixture::{Fixture, TransactionLogger, put};
 use crate::error::DatabaseError;
@@ -37,7 +37,7 @@ fn a_full_disk_leaves_the_tree_as_it_was() {
         let mut random = fastrand::Rng::with_seed(length as u64);
         for _ in 0..20 {
             fixture.disk.inject(
-                Fault::failing(Operation::Resize, ENOSPC)
+                Fault::failing(DiskOperation::Resize, ENOSPC)
                     .of("data")
                     .forever(),
             );
@@ -66,8 +66,8 @@ fn failing_reads_and_writes_change_nothing() {
     let mut failed = 0;
     for _ in 0..600 {
         let operation = match random.bool() {
-            true => Operation::Read,
-            false => Operation::Write,
+            true => DiskOperation::Read,
+            false => DiskOperation::Write,
         };
         fixture.disk.inject(
             Fault::failing(operation, EIO)
@@ -106,9 +106,11 @@ fn a_failing_log_changes_nothing() {
     }
     let pages = fixture.tree.pool.allocate().unwrap().page();
     fixture.tree.pool.free(pages).unwrap();
-    fixture
-        .disk
-        .inject(Fault::failing(Operation::Write, EIO).of("log0").forever());
+    fixture.disk.inject(
+        Fault::failing(DiskOperation::Write, EIO)
+            .of("log0")
+            .forever(),
+    );
     fixture.tree.wal.write().unwrap_err();
     for number in 0..200 {
         let logger = &mut TransactionLogger::default();

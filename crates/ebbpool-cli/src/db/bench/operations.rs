@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use ebbpool_trace::workload::{Cfdc, Mix, Operation, Ycsb};
+use ebbpool_trace::workload::{CfdcWorkload, Mix, WorkloadOperation, Ycsb};
 
 use super::loaded_records::LoadedRecords;
 use crate::db::args::BenchArgs;
@@ -10,7 +10,7 @@ use crate::db::error::DbError;
 
 /// The operations of a workload in their order.
 pub(super) struct Operations {
-    pub(super) iterator: Box<dyn Iterator<Item = Operation> + Send>,
+    pub(super) iterator: Box<dyn Iterator<Item = WorkloadOperation> + Send>,
     /// The number of operations; `None` for an endless workload.
     pub(super) count: Option<u64>,
 }
@@ -40,9 +40,9 @@ pub(super) fn operations(args: &BenchArgs, loaded: &LoadedRecords) -> Result<Ope
     }
 }
 
-fn cfdc(args: &BenchArgs, records: u64) -> Cfdc {
-    let default = Cfdc::default();
-    let workload = Cfdc {
+fn cfdc(args: &BenchArgs, records: u64) -> CfdcWorkload {
+    let default = CfdcWorkload::default();
+    let workload = CfdcWorkload {
         records,
         queries: args.queries.unwrap_or(default.queries),
         updates: args.updates.unwrap_or(default.updates),

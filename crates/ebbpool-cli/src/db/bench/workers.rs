@@ -6,8 +6,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use ebbpool_btree::{Database, Error, Transaction};
-use ebbpool_trace::workload::{Operation, fill_value};
+use ebbpool_btree::{Database, DatabaseError, Transaction};
+use ebbpool_trace::workload::{WorkloadOperation, fill_value};
 use hdrhistogram::Histogram;
 
 use super::loaded_records::LoadedRecords;
@@ -40,14 +40,14 @@ const KINDS: [&str; 6] = [
     "scan update",
 ];
 
-fn kind(operation: Operation) -> usize {
+fn kind(operation: WorkloadOperation) -> usize {
     match operation {
-        Operation::Read { .. } => 0,
-        Operation::Update { .. } => 1,
-        Operation::ReadModifyWrite { .. } => 2,
-        Operation::Insert { .. } => 3,
-        Operation::Scan { .. } => 4,
-        Operation::UpdateScan { .. } => 5,
+        WorkloadOperation::Read { .. } => 0,
+        WorkloadOperation::Update { .. } => 1,
+        WorkloadOperation::ReadModifyWrite { .. } => 2,
+        WorkloadOperation::Insert { .. } => 3,
+        WorkloadOperation::Scan { .. } => 4,
+        WorkloadOperation::UpdateScan { .. } => 5,
     }
 }
 
@@ -87,7 +87,7 @@ impl WorkloadResult {
         kinds.filter_map(latency).collect()
     }
 
-    fn record(&mut self, operation: Operation, elapsed: Duration) {
+    fn record(&mut self, operation: WorkloadOperation, elapsed: Duration) {
         let slot = &mut self.latencies[kind(operation)];
         let histogram = match slot {
             Some(histogram) => histogram,
@@ -164,14 +164,14 @@ struct SharedState<'a> {
     database: &'a Database,
     run: &'a WorkloadRun<'a>,
     deadline: Option<Instant>,
-    operations: Mutex<Box<dyn Iterator<Item = Operation> + Send>>,
+    operations: Mutex<Box<dyn Iterator<Item = WorkloadOperation> + Send>>,
     /// The number of operations begun.
     begun: AtomicU64,
     failed: AtomicBool,
 }
 
 impl SharedState<'_> {
-    fn next(&self) -> Option<Operation> {
+    fn next(&self) -> Option<WorkloadOperation> {
         let expired = self
             .deadline
             .is_some_and(|deadline| Instant::now() >= deadline);
@@ -221,12 +221,12 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn run(mut self) -> Result<WorkloadResult, Error> {
+    fn run(mut self) -> Result<WorkloadResult, DatabaseError> {
         while let Some(operation) = self.shared.next() {
             let start = Instant::now();
             // If another transaction holds a key, the thread repeats its own, as clients do.
             while let Err(error) = self.operate(operation) {
-                if !matches!(error, Error::Conflict { .. }) {
+                if !matches!(error, DatabaseError::Conflict { .. }) {
                     return Err(error);
                 }
                 self.result.conflicts += 1;
@@ -239,20 +239,20 @@ impl<'a> Worker<'a> {
         Ok(self.result)
     }
 
-    fn operate(&mut self, operation: Operation) -> Result<(), Error> {
+    fn operate(&mut self, operation: WorkloadOperation) -> Result<(), DatabaseError> {
         let database = self.shared.database;
         match operation {
-            Operation::Read { record } => {
+            WorkloadOperation::Read { record } => {
                 let found = database.get(&self.key(record))?.is_some();
                 self.result.not_found += u64::from(!found);
             }
-            Operation::Update { record } | Operation::Insert { record } => {
+            WorkloadOperation::Update { record } | WorkloadOperation::Insert { record } => {
                 let key = self.key(record);
                 self.next_value();
                 database.put(&key, &self.value)?;
                 self.count_changed(key.len(), 1);
             }
-            Operation::ReadModifyWrite { record } => {
+            WorkloadOperation::ReadModifyWrite { record } => {
                 let key = self.key(record);
                 let mut transaction = database.begin();
                 match transaction.get_for_update(&key)? {
@@ -266,15 +266,15 @@ impl<'a> Worker<'a> {
                     None => self.result.not_found += 1,
                 }
             }
-            Operation::Scan { first, records } => self.scan(first, records)?,
-            Operation::UpdateScan { first, records } => {
+            WorkloadOperation::Scan { first, records } => self.scan(first, records)?,
+            WorkloadOperation::UpdateScan { first, records } => {
                 self.update_scan(database.begin(), first, records)?;
             }
         }
         Ok(())
     }
 
-    fn scan(&self, first: u64, records: u64) -> Result<(), Error> {
+    fn scan(&self, first: u64, records: u64) -> Result<(), DatabaseError> {
         let count = usize::try_from(records).unwrap_or(usize::MAX);
         let from = (Bound::Included(self.key(first)), Bound::Unbounded);
         let range = self.shared.database.range(from).expecting(count);
@@ -289,7 +289,7 @@ impl<'a> Worker<'a> {
         mut transaction: Transaction<'_>,
         first: u64,
         records: u64,
-    ) -> Result<(), Error> {
+    ) -> Result<(), DatabaseError> {
         let key = self.key(first);
         let seed = &mut self.seed;
         let updated = transaction.update_range(&key, records, |_, old| {

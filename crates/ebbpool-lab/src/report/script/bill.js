@@ -56,7 +56,7 @@ function billSection(choice) {
     {
       name: trace.title,
       label: trace.unit,
-      value: (cell) => (cell.bill === null ? null : trace.told(cell.bill)),
+      value: (cell) => (cell.bill === null ? null : trace.inUnit(cell.bill)),
     },
   ];
   if (trace.hasBaseline && trace.policies.length > 1) {
@@ -82,7 +82,7 @@ function billSection(choice) {
       const place = trace.device ?? trace.place(asymmetry);
       const bounds = trace.sizesInOrder
         .filter((size) => mode === modes[0] && trace.bound(size, asymmetry) !== null)
-        .map((size) => ({ x: trace.sizes[size].frames, y: trace.told(trace.bound(size, asymmetry)) }));
+        .map((size) => ({ x: trace.sizes[size].frames, y: trace.inUnit(trace.bound(size, asymmetry)) }));
       return memoryChart(choice, asymmetry, mode.value, {
         levels: () => bounds.map((point) => point.y),
         under: (plot) => shadeOutOfReach(plot, bounds),

@@ -1,5 +1,5 @@
-// Bill, reads and writes against memory where `ebbpool curve` asked: lru at every size, the other
-// policies at those that were run.
+// Bill, reads and writes against memory for `ebbpool curve`: lru at every size, the other policies at
+// the sizes that were run.
 
 function curveSection(choice) {
   const { trace } = choice;

@@ -26,7 +26,7 @@ const SECTIONS = [
   },
   {
     title: "Bill, reads and writes against memory",
-    lead: "Lower is better. lru is known at every size; the other policies were run at some, with a sample of the pages where a point tells an error.",
+    lead: "Lower is better. lru is known at every size; the other policies were run at some, with a sample of the pages where a point gives an error.",
     applies: (trace) => trace.curve !== null,
     make: curveSection,
   },
@@ -53,7 +53,7 @@ const SECTIONS = [
   {
     title: "Over time",
     lead: (trace) =>
-      `What the references of each interval cost, and the clean pages kept, at the chosen memory size${trace.device === null ? " and R" : ""}.`,
+      `What the references of each interval cost, and the clean pages in memory, at the chosen memory size${trace.device === null ? " and R" : ""}.`,
     applies: (trace) => trace.curve === null,
     make: timeSection,
   },

@@ -5,13 +5,7 @@ const NONE = "–";
 const written = {
   count: (value) => value.toLocaleString("en-US"),
   bill: (value) => (value < 10 ? value.toFixed(4) : value.toFixed(2)),
-  // Numbers of about three digits, for axes and lines of equal bill.
-  short: (value) => {
-    if (value >= 1e6) return `${+(value / 1e6).toPrecision(3)} M`;
-    if (value >= 1e4) return `${+(value / 1e3).toPrecision(3)} k`;
-    if (value >= 1e3) return written.count(Math.round(value));
-    return String(+value.toPrecision(4)).replace("-", "−");
-  },
+  short: shortText,
   share: (value) => `${(100 * value).toFixed(1)} %`,
   // A saving of 0.04 % is neither a saving nor a loss.
   saving: (value) => {

@@ -16,7 +16,7 @@ function rankingSection(choice) {
       };
       const writes = cell.writeBill;
       const reads = cell.bill - writes;
-      const split = [reads, writes].map((bill) => written.bill(trace.told(bill)));
+      const split = [reads, writes].map((bill) => written.bill(trace.inUnit(bill)));
       return element(
         "tr",
         { on: { pointerenter: () => view.point(cell.policy), pointerleave: () => view.point(null) } },

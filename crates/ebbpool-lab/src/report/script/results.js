@@ -58,8 +58,8 @@ class Trace {
     return [...this.#cells.values()];
   }
 
-  /** A bill in what bills of this trace are told in. */
-  told(bill) {
+  /** A bill in the unit of this trace. */
+  inUnit(bill) {
     return bill * this.measure.factor;
   }
 
@@ -134,16 +134,16 @@ const figures = {
   reads: (cell) => written.count(cell.reads),
   writes: (cell) => written.count(cell.writes),
   hitRatio: (cell) => 1 - cell.reads / cell.references,
-  bill: (cell) => (cell.bill === null ? "failed" : written.bill(cell.trace.told(cell.bill))),
+  bill: (cell) => (cell.bill === null ? "failed" : written.bill(cell.trace.inUnit(cell.bill))),
   energy: (cell) => (cell.joules === null ? NONE : `${written.bill(1e3 * cell.joules)} mJ`),
   erases: (cell) => (cell.wear === null ? NONE : written.count(cell.wear.erases)),
   amplification: (cell) => {
-    const known = cell.wear?.write_amplification ?? null;
-    return known === null ? NONE : known.toFixed(3);
+    const amplification = cell.wear?.write_amplification ?? null;
+    return amplification === null ? NONE : amplification.toFixed(3);
   },
   life: (cell) => {
-    const known = cell.wear?.life ?? null;
-    return known === null ? NONE : `× ${known.toFixed(2)}`;
+    const life = cell.wear?.life ?? null;
+    return life === null ? NONE : `× ${life.toFixed(2)}`;
   },
 };
 

@@ -1,12 +1,12 @@
 // All results in a table that sorts by each column and leaves as CSV.
 
-const known = (text) => (value) => (value === null ? NONE : text(value));
+const orNone = (text) => (value) => (value === null ? NONE : text(value));
 
 // A device's bill in its own unit, with the name that `--format json` has for it.
 const BILLS = {
   bill: { csv: "cost", of: (bill) => bill },
-  time: { csv: "cost_us", of: (bill, trace) => trace.told(bill) },
-  price: { csv: "dollars_per_reference", of: (bill, trace) => trace.told(bill) / 1e6 },
+  time: { csv: "cost_us", of: (bill, trace) => trace.inUnit(bill) },
+  price: { csv: "dollars_per_reference", of: (bill, trace) => trace.inUnit(bill) / 1e6 },
 };
 
 /** What is read, what is sorted by, and what the CSV holds; CSV names are those of the results as
@@ -14,7 +14,7 @@ const BILLS = {
 function columnsOf(traces) {
   const { measure } = traces[0] ?? { measure: { name: "bill", unit: "page reads" } };
   const bill = BILLS[measure.name];
-  const extra = (name, csv, value, text) => ({ name, csv, value, text: (cell) => known(text)(value(cell)) });
+  const extra = (name, csv, value, text) => ({ name, csv, value, text: (cell) => orNone(text)(value(cell)) });
   const extras = [
     extra("energy, mJ", "joules_per_reference", (cell) => cell.joules, (joules) => written.bill(1e3 * joules)),
     extra("blocks erased", "erases", (cell) => cell.wear?.erases ?? null, written.count),

@@ -1,4 +1,4 @@
-// How the bill came about over the trace, and how many clean pages each policy kept.
+// How the bill came about over the trace, and how many clean pages each policy holds.
 
 const MOST_INTERVALS = 50;
 
@@ -24,7 +24,7 @@ function timeSection(choice) {
       const cost = line.bill === undefined
         ? since(line.reads, at) + cell.ratio * since(line.writes, at)
         : since(line.bill, at) / 1e3;
-      points.push({ x: trace.times[at], y: trace.told(cost) / (trace.times[at] - begin(at)), cell, at });
+      points.push({ x: trace.times[at], y: trace.inUnit(cost) / (trace.times[at] - begin(at)), cell, at });
     }
     return points;
   };
@@ -70,7 +70,7 @@ function timeSection(choice) {
       const share = written.share(point.y / frames(point.cell));
       return [
         ["after references", written.count(point.x)],
-        [dashed ? "clean pages wanted" : "clean pages", `${written.count(point.y)} (${share} of memory)`],
+        [dashed ? "target of clean pages" : "clean pages", `${written.count(point.y)} (${share} of memory)`],
       ];
     },
     columns: [
@@ -91,7 +91,7 @@ function timeSection(choice) {
         },
       },
     });
-    controls.append(element("label", {}, box, " Clean pages only of policies that want a number of them (dotted)"));
+    controls.append(element("label", {}, box, " Only policies with a target for clean pages (dotted)"));
   }
   return [controls, element("div", { class: "charts" }, bill.element, clean.element)];
 }

@@ -33,8 +33,8 @@ function tradeOffSection(choice) {
     if (!trace.isConstant(choice.asymmetry)) return {};
     const { low: [left, bottom], high: [right, top] } = plot;
     const { ratio } = choice;
-    const ends = [left + ratio * bottom, right + ratio * top].map((bill) => trace.told(bill));
-    const bills = linearTicks(...ends, 9).map((told) => told / trace.measure.factor);
+    const ends = [left + ratio * bottom, right + ratio * top].map((bill) => trace.inUnit(bill));
+    const bills = linearTicks(...ends, 9).map((amount) => amount / trace.measure.factor);
     const shapes = [];
     const taken = [];
     const texts = [];
@@ -44,8 +44,8 @@ function tradeOffSection(choice) {
       const [x0, y0] = [plot.x(start[0]), plot.y(start[1])];
       const [x1, y1] = [plot.x(end[0]), plot.y(end[1])];
       shapes.push(drawing("path", { class: "contour", d: `M${x0} ${y0}L${x1} ${y1}` }));
-      const told = written.short(trace.told(bill));
-      const text = trace.device === null ? `bill ${told}` : `${told} ${trace.measure.unit}`;
+      const amount = written.short(trace.inUnit(bill));
+      const text = trace.device === null ? `bill ${amount}` : `${amount} ${trace.measure.unit}`;
       const width = textWidth(text);
       const slope = (y1 - y0) / (x1 - x0);
       // Where the line enters the chart or leaves it, whichever is free; else it goes without.

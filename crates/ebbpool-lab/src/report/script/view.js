@@ -16,26 +16,26 @@ class View extends EventTarget {
 
   toggle(policy) {
     if (!this.hidden.delete(policy)) this.hidden.add(policy);
-    this.tell("policies");
+    this.notify("policies");
   }
 
   showAll() {
     this.hidden.clear();
-    this.tell("policies");
+    this.notify("policies");
   }
 
   pin(policy) {
     this.pinned = this.pinned === policy ? null : policy;
-    this.tell("mark");
+    this.notify("mark");
   }
 
   point(policy) {
     if (this.pointed === policy) return;
     this.pointed = policy;
-    this.tell("mark");
+    this.notify("mark");
   }
 
-  tell(event) {
+  notify(event) {
     this.dispatchEvent(new Event(event));
   }
 
@@ -99,12 +99,12 @@ class Choice extends EventTarget {
       (at) => this.choose(this.size, at),
     );
     const chosen = element("p", { class: "on-paper" });
-    const tell = () => {
+    const describe = () => {
       const size = written.memory(trace.sizes[this.size]);
       chosen.textContent = `At ${size}${trace.device === null ? ` and ${trace.place(this.asymmetry)}` : ""}`;
     };
-    this.addEventListener("choice", tell);
-    tell();
+    this.addEventListener("choice", describe);
+    describe();
     return element("div", { class: "controls" }, memory, trace.device === null ? asymmetry : null, chosen);
   }
 }

@@ -63,8 +63,8 @@ const LIFETIME_SCALES = [
 ];
 
 function lifetimeScale(trace) {
-  const known = trace.cells.map((cell) => cell.wear?.lifetime_references ?? 0);
-  const most = known.reduce((a, b) => Math.max(a, b), 0);
+  const lifetimes = trace.cells.map((cell) => cell.wear?.lifetime_references ?? 0);
+  const most = lifetimes.reduce((a, b) => Math.max(a, b), 0);
   return LIFETIME_SCALES.find(({ of }) => most >= of) ?? LIFETIME_SCALES.at(-1);
 }
 

@@ -1,20 +1,12 @@
 // A chart: axes, lines, marks and texts. Points are reached by pointer and by arrow keys.
 
-// The style sheet gives the texts of charts the same font.
-const FONT = "12px system-ui, sans-serif";
-const LINE_HEIGHT = 14;
-const LABEL_SIZE = 20;
-const TOP = 10;
-const RIGHT = 16;
-// The least distance of ticks in pixels; a short axis has a few all the same.
-const TICK_WIDTH = 64;
-const TICK_HEIGHT = 38;
-const FEW_TICKS = 4;
+const { layout } = report;
 const REACH = 28;
 const charts = new Set();
 
 const ruler = document.createElement("canvas").getContext("2d");
-ruler.font = FONT;
+// The style sheet gives the texts of charts the same font.
+ruler.font = `${layout.font}px system-ui, sans-serif`;
 
 function textWidth(text) {
   return ruler.measureText(text).width;
@@ -146,16 +138,16 @@ class Chart {
     const { xTicks, xLog, xUnit = "", yUnit = "", xLabel, yLabel, under } = this.#options;
     const [width, height] = [this.#width, this.#height];
     const rows = xTicks ? Math.max(1, ...xTicks.map(({ text }) => text.split("\n").length)) : 1;
-    const bottom = height - (xLabel ? LABEL_SIZE : 0) - rows * LINE_HEIGHT - 10;
+    const bottom = height - (xLabel ? layout.label : 0) - rows * layout.line - 10;
     const [[lowX, lowY], [highX, highY]] = [this.#low, this.#high];
-    const ticksY = linearTicks(lowY, highY, Math.floor((bottom - TOP) / TICK_HEIGHT));
+    const ticksY = linearTicks(lowY, highY, Math.floor((bottom - layout.top) / layout.tick_height));
     const textsY = tickTexts(ticksY).map((text) => text + yUnit);
-    const left = (yLabel ? LABEL_SIZE : 0) + Math.ceil(Math.max(...textsY.map(textWidth), 16)) + 10;
-    const right = width - RIGHT;
+    const left = (yLabel ? layout.label : 0) + Math.ceil(Math.max(...textsY.map(textWidth), 16)) + 10;
+    const right = width - layout.right;
     const x = scaleOf({ low: lowX, high: highX, isLog: xLog }, 0, right - left);
-    const y = scaleOf({ low: lowY, high: highY }, bottom - TOP, 0);
-    this.#plot = { x, y, width: right - left, height: bottom - TOP, low: this.#low, high: this.#high, left };
-    const most = Math.max(FEW_TICKS, Math.floor((right - left) / TICK_WIDTH));
+    const y = scaleOf({ low: lowY, high: highY }, bottom - layout.top, 0);
+    this.#plot = { x, y, width: right - left, height: bottom - layout.top, low: this.#low, high: this.#high, left };
+    const most = Math.max(layout.few_ticks, Math.floor((right - left) / layout.tick_width));
     const round = () => {
       const ticks = xLog ? logTicks(lowX, highX, most) : linearTicks(lowX, highX, most);
       const texts = xLog ? ticks.map(written.short) : tickTexts(ticks);
@@ -163,7 +155,7 @@ class Chart {
     };
     const ticksX = xTicks ?? round();
     const grid = [
-      ...ticksX.map(({ at }) => `M${x(at)} 0V${bottom - TOP}`),
+      ...ticksX.map(({ at }) => `M${x(at)} 0V${bottom - layout.top}`),
       ...ticksY.map((at) => `M0 ${y(at)}H${right - left}`),
     ];
     const text = (anchor, atX, atY, content) =>
@@ -175,19 +167,19 @@ class Chart {
     this.#picture.setAttribute("width", width);
     this.#picture.setAttribute("height", height);
     this.#picture.replaceChildren(
-      ...ticksY.map((at, index) => text("end", left - 8, TOP + y(at) + 4, textsY[index])),
+      ...ticksY.map((at, index) => text("end", left - 8, layout.top + y(at) + 4, textsY[index])),
       ...this.#textsThatFit(ticksX).flatMap(({ at, text: lines }) =>
-        lines.map((line, row) => text("middle", at, bottom + 4 + LINE_HEIGHT * (row + 1), line))),
+        lines.map((line, row) => text("middle", at, bottom + 4 + layout.line * (row + 1), line))),
       ...(xLabel ? [text("middle", (left + right) / 2, height - 5, xLabel)] : []),
-      ...(yLabel ? [this.#sideways(yLabel, 12, (TOP + bottom) / 2)] : []),
+      ...(yLabel ? [this.#sideways(yLabel, 12, (layout.top + bottom) / 2)] : []),
       drawing(
         "g",
-        { transform: `translate(${left} ${TOP})` },
+        { transform: `translate(${left} ${layout.top})` },
         drawing("path", { class: "grid", d: grid.join("") }),
         // A picture in the picture, which cuts off what goes beyond the axes.
-        drawing("svg", { width: right - left, height: bottom - TOP }, ...shapes),
-        drawing("path", { class: "rule", d: `M0 0V${bottom - TOP}H${right - left}` }),
-        drawing("rect", { class: "over", width: right - left, height: bottom - TOP }),
+        drawing("svg", { width: right - left, height: bottom - layout.top }, ...shapes),
+        drawing("path", { class: "rule", d: `M0 0V${bottom - layout.top}H${right - left}` }),
+        drawing("rect", { class: "over", width: right - left, height: bottom - layout.top }),
         this.#group,
         ...texts.map(({ text, x, y }) => drawing("text", { class: "rimmed", x, y: y + 4 }, text)),
         this.#cursor,
@@ -219,13 +211,13 @@ class Chart {
   }
 
   #line(line) {
-    const { hue, dash = [], outline, hollow } = marks.get(line.policy) ?? line;
+    const { hue, dash = null, outline, hollow } = marks.get(line.policy) ?? line;
     const places = line.points.map((point) => this.#place(point).map((at) => at.toFixed(1)).join(" "));
     const { x, height } = this.#plot;
     const parts = [drawing("path", {
-      class: line.dashed ? "course wanted" : "course",
+      class: line.dashed ? "course target" : "course",
       d: `M${places.join("L")}`,
-      "stroke-dasharray": line.dashed ? "1.5 3" : dash.join(" "),
+      "stroke-dasharray": line.dashed ? "1.5 3" : dash,
     })];
     if (line.area) {
       const [first, last] = [line.points[0], line.points.at(-1)];
@@ -233,10 +225,11 @@ class Chart {
     }
     if (outline !== undefined && !line.dashed) {
       // On a long line a shape here and there will do; lines start theirs at different places.
-      const step = line.points.length > 30 ? Math.ceil(line.points.length / 7) : 1;
-      const first = (3 * policies.indexOf(line.policy)) % step;
+      const { marked_points: most, marks: some, stagger } = layout;
+      const step = line.points.length > most ? Math.ceil(line.points.length / some) : 1;
+      const first = (stagger * policies.indexOf(line.policy)) % step;
       for (let at = first; at < line.points.length; at += step) {
-        const radius = (this.#options.emphasised?.(line.points[at]) ?? true) ? 4 : 2.4;
+        const radius = layout.mark * ((this.#options.emphasised?.(line.points[at]) ?? true) ? 1 : 0.6);
         parts.push(drawing("path", {
           class: hollow ? "hollow" : "full",
           d: outline,
@@ -252,7 +245,7 @@ class Chart {
 
   #hover(event) {
     const box = this.#picture.getBoundingClientRect();
-    const [x, y] = [event.clientX - box.left - this.#plot.left, event.clientY - box.top - TOP];
+    const [x, y] = [event.clientX - box.left - this.#plot.left, event.clientY - box.top - layout.top];
     let nearest = null;
     let distance = REACH * REACH;
     for (const line of this.lines) {
@@ -284,10 +277,10 @@ class Chart {
     this.#tip.hidden = false;
     const [x, y] = this.#place(at.point);
     for (const [name, value] of [["cx", x], ["cy", y], ["visibility", "visible"]]) this.#cursor.setAttribute(name, value);
-    const [left, top] = [x + this.#plot.left, y + TOP];
+    const [left, top] = [x + this.#plot.left, y + layout.top];
     const { offsetWidth: width, offsetHeight: height } = this.#tip;
     const aside = left + 16 + width <= this.#width ? left + 16 : left - 16 - width;
-    // Where neither side has room the box goes below, lest it hide its point.
+    // Where neither side has room the box goes below, so that it does not hide its point.
     const below = Math.max(0, Math.min(left - width / 2, this.#width - width));
     this.#tip.style.left = `${aside >= 0 ? aside : below}px`;
     this.#tip.style.top = `${aside >= 0 ? Math.max(0, top - height / 2) : top + 16}px`;
@@ -315,8 +308,8 @@ class Chart {
     const next = this.#at === null ? { line: this.lines[0], index: 0 } : this.#step(event.key);
     const at = { line: next.line, point: next.line.points[next.index] };
     const lines = this.#go(at);
-    const who = at.line.policy === undefined ? "" : `${at.line.policy}: `;
-    announce(who + lines.map(([name, value]) => `${name} ${value}`).join(", "));
+    const policy = at.line.policy === undefined ? "" : `${at.line.policy}: `;
+    announce(policy + lines.map(([name, value]) => `${name} ${value}`).join(", "));
   }
 
   #step(key) {
@@ -352,7 +345,7 @@ class Chart {
     const rows = this.lines.flatMap((line) =>
       line.points.map((point) => {
         const texts = columns.map(([, text]) => text(point));
-        const first = hasPolicies ? (line.dashed ? `${line.policy}, wanted` : line.policy) : texts.shift();
+        const first = hasPolicies ? (line.dashed ? `${line.policy}, target` : line.policy) : texts.shift();
         return element(
           "tr",
           {},

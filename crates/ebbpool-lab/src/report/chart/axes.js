@@ -1,9 +1,10 @@
-// Scales and ticks of axes: from numbers to places, ticks and texts, with no element of the page.
+// Scales and ticks of axes: from numbers to positions, ticks and texts, with no element of the page. axes.rs has
+// the same for pictures; both compute the cases of axes.json.
 
 // An end of an axis may miss a tick by what the end's own computation rounded.
 const SLACK = 1e-9;
 
-/** Where a value lies on an axis that runs from `low` at `from` to `high` at `to`. */
+/** Maps the values of an axis to positions. It runs from `low` at `from` to `high` at `to`. */
 function scaleOf({ low, high, isLog = false }, from, to) {
   const along = isLog ? Math.log : (value) => value;
   const factor = (to - from) / (along(high) - along(low));
@@ -54,7 +55,7 @@ function logTicks(low, high, most) {
 
 const MOST_DECIMALS = 6;
 
-/** The texts of a linear axis' ticks: one unit for all of them, and as many decimals. */
+/** The texts of a linear axis' ticks: one unit for all of them, and the same number of decimals. */
 function tickTexts(ticks) {
   const size = Math.max(...ticks.map(Math.abs));
   const [unit, name] = size >= 1e6 ? [1e6, " M"] : size >= 1e4 ? [1e3, " k"] : [1, ""];
@@ -69,4 +70,12 @@ function tickTexts(ticks) {
   const format = { minimumFractionDigits: decimals, maximumFractionDigits: decimals };
   const text = (tick) => `${(tick / unit).toLocaleString("en-US", format)}${name}`.replace("-", "−");
   return ticks.map((tick) => (tick === 0 ? "0" : text(tick)));
+}
+
+/** A number of about three digits: for logarithmic axes and single values. */
+function shortText(value) {
+  if (value >= 1e6) return `${+(value / 1e6).toPrecision(3)} M`;
+  if (value >= 1e4) return `${+(value / 1e3).toPrecision(3)} k`;
+  if (value >= 1e3) return Math.round(value).toLocaleString("en-US");
+  return String(+value.toPrecision(4)).replaceAll("-", "−");
 }
