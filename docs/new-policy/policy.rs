@@ -3,7 +3,7 @@
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, MemoryUse, PolicySpec};
+use crate::spec::{CLUSTER, Entry, MemoryUse};
 
 const CLEAN: usize = 0;
 const DIRTY: usize = 1;
@@ -15,6 +15,8 @@ pub struct CleanFirst {
 }
 
 impl Build for CleanFirst {
+    type Config = ();
+
     const ENTRY: Entry = Entry {
         name: "clean-first",
         aliases: &[],
@@ -30,7 +32,7 @@ impl Build for CleanFirst {
     };
     const WRITE_CLUSTERING: bool = true;
 
-    fn build(_spec: &PolicySpec, frames: u32) -> Self {
+    fn new(_config: (), frames: u32) -> Self {
         CleanFirst {
             lists: Lists::new(frames),
             dirty: vec![false; frames as usize],

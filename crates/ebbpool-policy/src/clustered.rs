@@ -5,7 +5,16 @@ use std::sync::Arc;
 
 use crate::clusters::{Clusters, PriorityUpdate};
 use crate::lists::Lists;
-use crate::policy::{Access, Costs, Frame, Gauges, Ghost, NextUse, Page, Policy};
+use crate::parameters::parameters;
+use crate::policy::{Access, Costs, Frame, Gauges, Ghost, NextUse, Page, Policy, forward};
+use crate::spec::CLUSTER;
+
+parameters! {
+    /// The parameters of [`Clustered`], which the registry lays over policies that have them.
+    pub struct ClusteredConfig {
+        cluster: Option<u64> = CLUSTER,
+    }
+}
 
 /// A policy whose dirty victims are replaced by the next page of a victim cluster, so that
 /// consecutive writes fall close together.
@@ -34,6 +43,12 @@ impl<P: Policy> Clustered<P> {
 }
 
 impl<P: Policy> Policy for Clustered<P> {
+    forward! {
+        self.policy:
+        wants_every_hit, left_out, miss, prefetch, prefetch_ghost, also_leaving, padding, refused,
+        remember, write_with, costs, asks_erase_counts, erase_count, next_use, prices, gauges
+    }
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         self.policy.hit(frame, access);
@@ -43,29 +58,6 @@ impl<P: Policy> Policy for Clustered<P> {
             }
             self.clusters.enter(&mut self.lists, frame);
         }
-    }
-
-    fn wants_every_hit(&self) -> bool {
-        self.policy.wants_every_hit()
-    }
-
-    fn left_out(&mut self, hits: u64) {
-        self.policy.left_out(hits);
-    }
-
-    #[inline]
-    fn miss(&mut self, page: Page, ghost: Option<Ghost>, access: Access) {
-        self.policy.miss(page, ghost, access);
-    }
-
-    #[inline]
-    fn prefetch(&self, frame: Frame) {
-        self.policy.prefetch(frame);
-    }
-
-    #[inline]
-    fn prefetch_ghost(&self, ghost: Ghost) {
-        self.policy.prefetch_ghost(ghost);
     }
 
     #[inline]
@@ -82,14 +74,6 @@ impl<P: Policy> Policy for Clustered<P> {
         }
     }
 
-    fn also_leaving(&self, victim: Frame, evictions: &mut Vec<Frame>) {
-        self.policy.also_leaving(victim, evictions);
-    }
-
-    fn padding(&self, victim: Frame) -> Option<NonZeroU64> {
-        self.policy.padding(victim)
-    }
-
     #[inline]
     fn admit(&mut self, frame: Frame, page: Page, access: Access) {
         self.policy.admit(frame, page, access);
@@ -98,15 +82,6 @@ impl<P: Policy> Policy for Clustered<P> {
         if access.is_write() {
             self.clusters.enter(&mut self.lists, frame);
         }
-    }
-
-    fn refused(&mut self) -> Option<Ghost> {
-        self.policy.refused()
-    }
-
-    #[inline]
-    fn remember(&mut self, frame: Frame) -> Option<Ghost> {
-        self.policy.remember(frame)
     }
 
     #[inline]
@@ -122,33 +97,5 @@ impl<P: Policy> Policy for Clustered<P> {
         if std::mem::take(&mut self.dirty[frame as usize]) {
             self.clusters.leave(&mut self.lists, frame);
         }
-    }
-
-    fn write_with(&self, victim: Frame, max: usize, together: &mut Vec<Frame>) {
-        self.policy.write_with(victim, max, together);
-    }
-
-    fn costs(&mut self, costs: Costs) {
-        self.policy.costs(costs);
-    }
-
-    fn asks_erase_counts(&self) -> bool {
-        self.policy.asks_erase_counts()
-    }
-
-    fn erase_count(&mut self, frame: Frame, erases: u32) {
-        self.policy.erase_count(frame, erases);
-    }
-
-    fn next_use(&mut self, next: NextUse) {
-        self.policy.next_use(next);
-    }
-
-    fn prices(&mut self, prices: Arc<[f64]>) {
-        self.policy.prices(prices);
-    }
-
-    fn gauges(&self) -> Gauges {
-        self.policy.gauges()
     }
 }

@@ -3,18 +3,24 @@
 
 use crate::heap::IndexedHeap;
 use crate::lists::Lists;
+use crate::parameters::words;
 use crate::policy::{Frame, Page};
 use crate::slots::Slots;
 
 /// When cluster priorities are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PriorityUpdate {
+pub enum PriorityUpdate {
     /// When a page enters a cluster and when a hit removes one; priorities do not change in
     /// between.
     Entry,
     /// All priorities, whenever a victim cluster is chosen.
     Now,
 }
+
+words!(PriorityUpdate {
+    "entry" => PriorityUpdate::Entry,
+    "now" => PriorityUpdate::Now,
+});
 
 /// Dirty frames grouped by cluster number = page / size, each cluster in order of entry.
 ///

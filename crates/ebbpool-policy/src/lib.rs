@@ -15,16 +15,18 @@ mod ghosts;
 mod heap;
 mod lists;
 mod miniature;
-mod policies;
+mod parameters;
+pub mod policies;
 mod policy;
 pub mod registry;
 mod slots;
 mod spec;
 
 pub use clean_pools::{CleanPools, PoolEstimator, PoolTraffic};
-pub use clustered::Clustered;
+pub use clustered::{Clustered, ClusteredConfig};
 pub use clusters::priority as cluster_priority;
 pub use lists::Lists;
+pub use parameters::{PolicyConfig, ShareOrPages};
 pub use policy::{
     Access, Costs, DynPolicy, Foresight, Frame, Gauges, Ghost, MOST_GHOSTS, NextUse, Page, Policy,
 };

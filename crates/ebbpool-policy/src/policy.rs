@@ -216,122 +216,83 @@ pub trait Policy: Send {
     }
 }
 
-/// [`Policy`] behind dynamic dispatch, for drivers that choose one at run time.
-pub trait DynPolicy {
-    /// See [`Policy::hit`].
-    fn hit(&mut self, frame: Frame, access: Access);
-    /// See [`Policy::wants_every_hit`].
-    fn wants_every_hit(&self) -> bool;
-    /// See [`Policy::left_out`].
-    fn left_out(&mut self, hits: u64);
-    /// See [`Policy::miss`].
-    fn miss(&mut self, page: Page, ghost: Option<Ghost>, access: Access);
-    /// See [`Policy::prefetch`].
-    fn prefetch(&self, frame: Frame);
-    /// See [`Policy::prefetch_ghost`].
-    fn prefetch_ghost(&self, ghost: Ghost);
-    /// See [`Policy::victim`].
-    fn victim(
-        &mut self,
-        incoming: Option<(Page, Access)>,
-        may_evict: &dyn Fn(Frame) -> bool,
-    ) -> Option<Frame>;
-    /// See [`Policy::also_leaving`].
-    fn also_leaving(&self, victim: Frame, evictions: &mut Vec<Frame>);
-    /// See [`Policy::padding`].
-    fn padding(&self, victim: Frame) -> Option<NonZeroU64>;
-    /// See [`Policy::admit`].
-    fn admit(&mut self, frame: Frame, page: Page, access: Access);
-    /// See [`Policy::refused`].
-    fn refused(&mut self) -> Option<Ghost>;
-    /// See [`Policy::remember`].
-    fn remember(&mut self, frame: Frame) -> Option<Ghost>;
-    /// See [`Policy::evicted`].
-    fn evicted(&mut self, frame: Frame);
-    /// See [`Policy::cleaned`].
-    fn cleaned(&mut self, frame: Frame);
-    /// See [`Policy::write_with`].
-    fn write_with(&self, victim: Frame, max: usize, together: &mut Vec<Frame>);
-    /// See [`Policy::costs`].
-    fn costs(&mut self, costs: Costs);
-    /// See [`Policy::asks_erase_counts`].
-    fn asks_erase_counts(&self) -> bool;
-    /// See [`Policy::erase_count`].
-    fn erase_count(&mut self, frame: Frame, erases: u32);
-    /// See [`Policy::next_use`].
-    fn next_use(&mut self, next: NextUse);
-    /// See [`Policy::prices`].
-    fn prices(&mut self, prices: Arc<[f64]>);
-    /// See [`Policy::gauges`].
-    fn gauges(&self) -> Gauges;
+/// Makes, from the signatures of [`Policy`]'s methods, the trait [`DynPolicy`] with its
+/// implementation, and the macro `forward`. `victim` is apart, because its closure has another type
+/// in the two traits.
+///
+/// The first argument is a dollar sign, for the macro's own variables.
+macro_rules! dispatch {
+    ($dollar:tt $self:ident $(
+        fn $method:ident(&$($mutable:ident)?; $($argument:ident: $type:ty),*) $(-> $result:ty)?;
+    )+) => {
+        /// [`Policy`] behind dynamic dispatch, for drivers that choose one at run time.
+        pub trait DynPolicy {
+            /// See [`Policy::victim`].
+            fn victim(
+                &mut self,
+                incoming: Option<(Page, Access)>,
+                may_evict: &dyn Fn(Frame) -> bool,
+            ) -> Option<Frame>;
+            $(
+                #[doc = concat!("See [`Policy::", stringify!($method), "`].")]
+                fn $method(&$($mutable)? $self, $($argument: $type),*) $(-> $result)?;
+            )+
+        }
+
+        impl<P: Policy> DynPolicy for P {
+            fn victim(
+                &mut self,
+                incoming: Option<(Page, Access)>,
+                may_evict: &dyn Fn(Frame) -> bool,
+            ) -> Option<Frame> {
+                Policy::victim(self, incoming, may_evict)
+            }
+            $(
+                fn $method(&$($mutable)? $self, $($argument: $type),*) $(-> $result)? {
+                    Policy::$method($self, $($argument),*)
+                }
+            )+
+        }
+
+        /// Implements methods of [`Policy`] for a wrapper by calls to the policy in a field of it:
+        /// `forward!(self.policy: left_out, miss);`.
+        macro_rules! forward {
+            ($dollar this:ident.$dollar policy:ident:
+                $dollar($dollar method:ident),+ $dollar(,)?) => {
+                $dollar($crate::policy::forward! {
+                    @$dollar method $dollar this $dollar policy
+                })+
+            };
+            $((@$method $dollar this:ident $dollar policy:ident) => {
+                #[inline]
+                fn $method(&$($mutable)? $dollar this, $($argument: $type),*) $(-> $result)? {
+                    $dollar this.$dollar policy.$method($($argument),*)
+                }
+            };)+
+        }
+        pub(crate) use forward;
+    };
 }
 
-impl<P: Policy> DynPolicy for P {
-    fn hit(&mut self, frame: Frame, access: Access) {
-        Policy::hit(self, frame, access);
-    }
-    fn wants_every_hit(&self) -> bool {
-        Policy::wants_every_hit(self)
-    }
-    fn left_out(&mut self, hits: u64) {
-        Policy::left_out(self, hits);
-    }
-    fn miss(&mut self, page: Page, ghost: Option<Ghost>, access: Access) {
-        Policy::miss(self, page, ghost, access);
-    }
-    fn prefetch(&self, frame: Frame) {
-        Policy::prefetch(self, frame);
-    }
-    fn prefetch_ghost(&self, ghost: Ghost) {
-        Policy::prefetch_ghost(self, ghost);
-    }
-    fn victim(
-        &mut self,
-        incoming: Option<(Page, Access)>,
-        may_evict: &dyn Fn(Frame) -> bool,
-    ) -> Option<Frame> {
-        Policy::victim(self, incoming, may_evict)
-    }
-    fn also_leaving(&self, victim: Frame, evictions: &mut Vec<Frame>) {
-        Policy::also_leaving(self, victim, evictions);
-    }
-    fn padding(&self, victim: Frame) -> Option<NonZeroU64> {
-        Policy::padding(self, victim)
-    }
-    fn admit(&mut self, frame: Frame, page: Page, access: Access) {
-        Policy::admit(self, frame, page, access);
-    }
-    fn refused(&mut self) -> Option<Ghost> {
-        Policy::refused(self)
-    }
-    fn remember(&mut self, frame: Frame) -> Option<Ghost> {
-        Policy::remember(self, frame)
-    }
-    fn evicted(&mut self, frame: Frame) {
-        Policy::evicted(self, frame);
-    }
-    fn cleaned(&mut self, frame: Frame) {
-        Policy::cleaned(self, frame);
-    }
-    fn write_with(&self, victim: Frame, max: usize, together: &mut Vec<Frame>) {
-        Policy::write_with(self, victim, max, together);
-    }
-    fn costs(&mut self, costs: Costs) {
-        Policy::costs(self, costs);
-    }
-    fn asks_erase_counts(&self) -> bool {
-        Policy::asks_erase_counts(self)
-    }
-    fn erase_count(&mut self, frame: Frame, erases: u32) {
-        Policy::erase_count(self, frame, erases);
-    }
-    fn next_use(&mut self, next: NextUse) {
-        Policy::next_use(self, next);
-    }
-    fn prices(&mut self, prices: Arc<[f64]>) {
-        Policy::prices(self, prices);
-    }
-    fn gauges(&self) -> Gauges {
-        Policy::gauges(self)
-    }
+dispatch! { $ self
+    fn hit(&mut; frame: Frame, access: Access);
+    fn wants_every_hit(&;) -> bool;
+    fn left_out(&mut; hits: u64);
+    fn miss(&mut; page: Page, ghost: Option<Ghost>, access: Access);
+    fn prefetch(&; frame: Frame);
+    fn prefetch_ghost(&; ghost: Ghost);
+    fn also_leaving(&; victim: Frame, evictions: &mut Vec<Frame>);
+    fn padding(&; victim: Frame) -> Option<NonZeroU64>;
+    fn admit(&mut; frame: Frame, page: Page, access: Access);
+    fn refused(&mut;) -> Option<Ghost>;
+    fn remember(&mut; frame: Frame) -> Option<Ghost>;
+    fn evicted(&mut; frame: Frame);
+    fn cleaned(&mut; frame: Frame);
+    fn write_with(&; victim: Frame, max: usize, together: &mut Vec<Frame>);
+    fn costs(&mut; costs: Costs);
+    fn asks_erase_counts(&;) -> bool;
+    fn erase_count(&mut; frame: Frame, erases: u32);
+    fn next_use(&mut; next: NextUse);
+    fn prices(&mut; prices: Arc<[f64]>);
+    fn gauges(&;) -> Gauges;
 }

@@ -1,12 +1,16 @@
 //! All policies by name: one line each.
 
-use crate::clustered::Clustered;
+use crate::clustered::{Clustered, ClusteredConfig};
+use crate::parameters::PolicyConfig;
 use crate::policies;
 use crate::policy::{DynPolicy, Foresight, Policy};
 use crate::spec::{Entry, PolicySpec};
 
 /// A policy the registry can build.
 pub trait Build: Policy + Sized + 'static {
+    /// The values of the policy's parameters.
+    type Config: PolicyConfig;
+
     /// The policy's description of itself.
     const ENTRY: Entry;
 
@@ -16,8 +20,9 @@ pub trait Build: Policy + Sized + 'static {
     /// How much of the future it requires.
     const FORESIGHT: Foresight = Foresight::Nothing;
 
-    /// The policy over `frames` frames, which are at least one. `spec` is of this entry.
-    fn build(spec: &PolicySpec, frames: u32) -> Self;
+    /// The policy over `frames` frames, which are at least one. The values of `config` are in the
+    /// ranges that [`ENTRY`](Self::ENTRY) states.
+    fn new(config: Self::Config, frames: u32) -> Self;
 }
 
 /// Receives a policy as a concrete type, to be called without dynamic dispatch.
@@ -51,6 +56,12 @@ macro_rules! registry {
                 return build::<policies::$module::$policy, V>(spec, frames, visitor);
             })*
             unreachable!("a PolicySpec refers to an entry of the registry")
+        }
+
+        #[cfg(test)]
+        #[test]
+        fn every_config_is_made_from_its_entry() {
+            $(tests::assert_config_of::<policies::$module::$policy>();)*
         }
     };
 }
@@ -107,13 +118,14 @@ pub fn foresight(spec: &PolicySpec) -> Foresight {
 }
 
 fn build<P: Build, V: Visitor>(spec: &PolicySpec, frames: u32, visitor: V) -> V::Out {
-    let policy = P::build(spec, frames);
-    match spec.whole("cluster") {
-        Some(size) if P::WRITE_CLUSTERING && size > 0 => {
-            visitor.visit(Clustered::new(policy, frames, size))
-        }
-        _ => visitor.visit(policy),
+    let policy = P::new(P::Config::from_spec(spec), frames);
+    if P::WRITE_CLUSTERING
+        && let Some(size) = ClusteredConfig::from_spec(spec).cluster
+        && size > 0
+    {
+        return visitor.visit(Clustered::new(policy, frames, size));
     }
+    visitor.visit(policy)
 }
 
 /// The policy of `spec` over `frames` frames (at least one), behind dynamic dispatch.
@@ -126,4 +138,26 @@ pub fn boxed(spec: &PolicySpec, frames: u32) -> Box<dyn DynPolicy + Send> {
         }
     }
     visit(spec, frames, Boxed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{ParameterKind, Value};
+
+    /// The default config is that of the policy's name alone, and the least and largest numbers fit
+    /// the types of their fields.
+    pub(super) fn assert_config_of<P: Build>() {
+        let spec: PolicySpec = P::ENTRY.name.parse().expect("a policy");
+        assert_eq!(P::Config::default(), P::Config::from_spec(&spec));
+        for largest in [false, true] {
+            let end = spec.clone().with_values(&|param, _| match param.kind {
+                ParameterKind::Whole { min, max, .. } => {
+                    Some(Value::Whole(if largest { max } else { min }))
+                }
+                _ => None,
+            });
+            let _ = P::Config::from_spec(&end);
+        }
+    }
 }

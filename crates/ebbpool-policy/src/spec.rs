@@ -90,6 +90,13 @@ pub struct Param {
     pub about: &'static str,
 }
 
+impl Param {
+    /// The value where none is given; `None` if the parameter does not take its own default.
+    pub(crate) fn default_value(&self) -> Option<Value> {
+        self.kind.parse(self.default).ok()
+    }
+}
+
 /// The values a parameter takes.
 #[derive(Debug)]
 pub enum ParameterKind {
@@ -414,8 +421,8 @@ impl PolicySpec {
     /// `entry` with all parameters at their defaults.
     pub fn of(entry: &'static Entry) -> Self {
         let default = |param: &Param| {
-            let value = param.kind.parse(param.default);
-            debug_assert!(value.is_ok(), "{}: {}", entry.name, param.name);
+            let value = param.default_value();
+            debug_assert!(value.is_some(), "{}: {}", entry.name, param.name);
             value.unwrap_or(Value::Whole(0))
         };
         PolicySpec {
@@ -455,24 +462,6 @@ impl PolicySpec {
     /// True if the policy, or one that it wraps, requires erase counts.
     pub fn asks_erase_counts(&self) -> bool {
         self.entry.asks_erase_counts || self.wrapped().any(PolicySpec::asks_erase_counts)
-    }
-
-    /// The exact share of `frames` that a parameter stands for; 0 if there is none.
-    pub(crate) fn share_of(&self, name: &str, frames: u32) -> u32 {
-        let pages = match self.value(name) {
-            Some(Value::Decimal(share)) => share.floor_of(u64::from(frames)),
-            Some(Value::Whole(pages)) => pages,
-            _ => 0,
-        };
-        u32::try_from(pages).unwrap_or(u32::MAX)
-    }
-
-    /// A whole-number parameter; `None` if it is a word or missing.
-    pub(crate) fn whole(&self, name: &str) -> Option<u64> {
-        match self.value(name) {
-            Some(Value::Whole(number)) => Some(number),
-            _ => None,
-        }
     }
 
     /// True if the parameter has this word.

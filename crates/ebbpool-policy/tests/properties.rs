@@ -14,7 +14,7 @@ mod policy {
     pub use ebbpool_policy::{Access, Frame, Page, Policy};
 }
 mod spec {
-    pub use ebbpool_policy::{CLUSTER, Entry, MemoryUse, PolicySpec};
+    pub use ebbpool_policy::{CLUSTER, Entry, MemoryUse};
 }
 
 use std::collections::BTreeSet;
@@ -46,7 +46,7 @@ fn tested_policies() -> Vec<TestedPolicy> {
     static CLEAN_FIRST: Entry = CleanFirst::ENTRY;
     let example = TestedPolicy {
         entry: &CLEAN_FIRST,
-        build: |spec, frames| Box::new(CleanFirst::build(spec, frames)),
+        build: |_, frames| Box::new(CleanFirst::new((), frames)),
         registered: false,
     };
     let registered = registry::entries().iter().map(|entry| TestedPolicy {

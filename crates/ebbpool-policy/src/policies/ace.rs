@@ -3,12 +3,12 @@
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use crate::policy::{Access, Costs, DynPolicy, Frame, Gauges, Ghost, NextUse, Page, Policy};
+use crate::parameters::{parameters, whole};
+use crate::policy::{
+    Access, Costs, DynPolicy, Frame, Gauges, Ghost, NextUse, Page, Policy, forward,
+};
 use crate::registry::{self, Build};
-use crate::spec::{Entry, MemoryUse, Param, ParameterKind, PolicySpec, Value};
-
-/// The policy that is wrapped if none is named.
-const DEFAULT: &str = "lru";
+use crate::spec::{Entry, MemoryUse, ParameterKind, PolicySpec};
 
 /// Any policy, whose dirty victims are written together with the dirty pages that it would evict
 /// next.
@@ -33,28 +33,29 @@ enum State {
     Named,
 }
 
+parameters! {
+    /// The parameters of [`Ace`].
+    pub struct AceConfig {
+        policy: PolicySpec = {
+            kind: ParameterKind::Policy,
+            default: "lru",
+            about: "the policy that chooses the victims",
+        },
+        batch: u64 = {
+            kind: whole(1, 256),
+            default: "8",
+            about: "pages written at the same time, the victim included: what the device can do at once",
+        },
+    }
+}
+
 impl Build for Ace {
+    type Config = AceConfig;
+
     const ENTRY: Entry = Entry {
         name: "ace",
         aliases: &[],
-        params: &[
-            Param {
-                name: "policy",
-                kind: ParameterKind::Policy,
-                default: DEFAULT,
-                about: "the policy that chooses the victims",
-            },
-            Param {
-                name: "batch",
-                kind: ParameterKind::Whole {
-                    min: 1,
-                    max: 256,
-                    or: None,
-                },
-                default: "8",
-                about: "pages written at the same time, the victim included: what the device can do at once",
-            },
-        ],
+        params: AceConfig::PARAMS,
         summary: "Any policy, whose dirty victims are written in one concurrent batch with the dirty pages that it would evict next.",
         how: "The wrapped policy chooses the victim. If the victim is dirty, the policy names the dirty, unpinned pages that it would evict next, until the batch is full. The batch is written at once, the victim is evicted, and the others stay, clean. Flags and positions that the wrapped policy changes in its searches stay changed. The bill counts each page written as one write, so here a batch costs the sum of its pages; ACE is made for a device that writes several pages at the same time. Evicting more than one page and reading ahead, which the paper also describes, are left out. A block that bplru writes whole is a batch by itself. A policy that itself wraps one cannot be wrapped.",
         when: "Use it on a device that writes several pages in the time of one (Papon and Athanassoulis). The bill counts page by page and shows the price of batching: pages written early may be written again before their eviction. Around lru that price is small; around a policy that clings to dirty pages, such as ccf-lru, the clean pages that batches leave save reads.",
@@ -65,15 +66,10 @@ impl Build for Ace {
         asks_erase_counts: false,
     };
 
-    fn build(spec: &PolicySpec, frames: u32) -> Self {
-        let policy = match spec.value("policy") {
-            Some(Value::Policy(wrapped)) => registry::boxed(&wrapped, frames),
-            _ => unreachable!("a parameter of kind Policy has a policy as value"),
-        };
-        let batch = spec.whole("batch").unwrap_or(1);
-        let others = batch.saturating_sub(1).min(u64::from(frames)) as usize;
+    fn new(config: AceConfig, frames: u32) -> Self {
+        let others = config.batch.saturating_sub(1).min(u64::from(frames)) as usize;
         Ace {
-            policy,
+            policy: registry::boxed(&config.policy, frames),
             states: vec![State::Clean; frames as usize],
             batch: Vec::with_capacity(others),
             others,
@@ -107,35 +103,18 @@ impl Ace {
 }
 
 impl Policy for Ace {
+    forward! {
+        self.policy:
+        wants_every_hit, left_out, miss, prefetch, prefetch_ghost, also_leaving, padding, refused,
+        remember, costs, asks_erase_counts, erase_count, next_use, prices, gauges
+    }
+
     #[inline]
     fn hit(&mut self, frame: Frame, access: Access) {
         if access.is_write() {
             self.states[frame as usize] = State::Dirty;
         }
         self.policy.hit(frame, access);
-    }
-
-    fn wants_every_hit(&self) -> bool {
-        self.policy.wants_every_hit()
-    }
-
-    fn left_out(&mut self, hits: u64) {
-        self.policy.left_out(hits);
-    }
-
-    #[inline]
-    fn miss(&mut self, page: Page, ghost: Option<Ghost>, access: Access) {
-        self.policy.miss(page, ghost, access);
-    }
-
-    #[inline]
-    fn prefetch(&self, frame: Frame) {
-        self.policy.prefetch(frame);
-    }
-
-    #[inline]
-    fn prefetch_ghost(&self, ghost: Ghost) {
-        self.policy.prefetch_ghost(ghost);
     }
 
     #[inline]
@@ -153,14 +132,6 @@ impl Policy for Ace {
         Some(victim)
     }
 
-    fn also_leaving(&self, victim: Frame, evictions: &mut Vec<Frame>) {
-        self.policy.also_leaving(victim, evictions);
-    }
-
-    fn padding(&self, victim: Frame) -> Option<NonZeroU64> {
-        self.policy.padding(victim)
-    }
-
     #[inline]
     fn admit(&mut self, frame: Frame, page: Page, access: Access) {
         self.states[frame as usize] = match access {
@@ -168,15 +139,6 @@ impl Policy for Ace {
             Access::Write => State::Dirty,
         };
         self.policy.admit(frame, page, access);
-    }
-
-    fn refused(&mut self) -> Option<Ghost> {
-        self.policy.refused()
-    }
-
-    #[inline]
-    fn remember(&mut self, frame: Frame) -> Option<Ghost> {
-        self.policy.remember(frame)
     }
 
     #[inline]
@@ -195,29 +157,5 @@ impl Policy for Ace {
             self.policy.write_with(victim, max, together);
         }
         together.extend(self.batch.iter().take(max));
-    }
-
-    fn costs(&mut self, costs: Costs) {
-        self.policy.costs(costs);
-    }
-
-    fn asks_erase_counts(&self) -> bool {
-        self.policy.asks_erase_counts()
-    }
-
-    fn erase_count(&mut self, frame: Frame, erases: u32) {
-        self.policy.erase_count(frame, erases);
-    }
-
-    fn next_use(&mut self, next: NextUse) {
-        self.policy.next_use(next);
-    }
-
-    fn prices(&mut self, prices: Arc<[f64]>) {
-        self.policy.prices(prices);
-    }
-
-    fn gauges(&self) -> Gauges {
-        self.policy.gauges()
     }
 }

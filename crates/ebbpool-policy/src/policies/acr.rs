@@ -5,9 +5,10 @@ use std::hint::black_box;
 use ebbpool_cost::Decimal;
 
 use crate::lists::Lists;
+use crate::parameters::{one_of, parameters, words};
 use crate::policy::{Access, Costs, Frame, Gauges, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse, Param, ParameterKind, PolicySpec, Value};
+use crate::spec::{Entry, MemoryUse, ParameterKind};
 
 const CLEAN: usize = 0;
 const DIRTY: usize = 1;
@@ -46,24 +47,46 @@ pub struct Acr {
     references: u64,
 }
 
+/// The costs that count as the cost of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CountedCosts {
+    /// The cost that the list's references would have without a buffer.
+    Logical,
+    /// The cost that they had.
+    Physical,
+    /// The sum of the two.
+    Both,
+}
+
+words!(CountedCosts {
+    "logical" => CountedCosts::Logical,
+    "physical" => CountedCosts::Physical,
+    "both" => CountedCosts::Both,
+});
+
+parameters! {
+    /// The parameters of [`Acr`].
+    pub struct AcrConfig {
+        top: Decimal = {
+            kind: ParameterKind::Share,
+            default: "0.5",
+            about: "share of each list above the position at which new pages enter",
+        },
+        cost: CountedCosts = {
+            kind: one_of::<CountedCosts>(),
+            default: "both",
+            about: "the cost of a list: the cost that its references would have without a buffer, the cost that they had, or the sum",
+        },
+    }
+}
+
 impl Build for Acr {
+    type Config = AcrConfig;
+
     const ENTRY: Entry = Entry {
         name: "acr",
         aliases: &[],
-        params: &[
-            Param {
-                name: "top",
-                kind: ParameterKind::Share,
-                default: "0.5",
-                about: "share of each list above the position at which new pages enter",
-            },
-            Param {
-                name: "cost",
-                kind: ParameterKind::Word(&["logical", "physical", "both"]),
-                default: "both",
-                about: "the cost of a list: the cost that its references would have without a buffer, the cost that they had, or the sum",
-            },
-        ],
+        params: AcrConfig::PARAMS,
         summary: "A clean and a dirty LRU list that share the frames in proportion to their I/O costs; new pages enter in the middle.",
         how: "A clean and a dirty list, each divided into a top and a bottom. A page read in enters the recent end of the bottom; a hit moves a page to the recent end of the top, of the dirty list if it is or becomes dirty; pages of a top beyond its share move to the bottom. The cost of a list is logical (a read of one of its pages counts 1, a write R), physical (a miss counts 1 for the list that the page enters, a write-back R for the dirty list) or both; it is halved every 8 x frames references. Victims are from the clean list while its share of the frames is larger than its share of the cost, else from the dirty one. A reconstruction: the paper's abstract names three heuristics without their formulas.",
         when: "Use it where writes cost much more than reads and the workload is not known in advance: it adapts both to R and to the workload, and it is among the policies that save most against lru on database traces at a large R. Where a write costs as much as a read it can cost a little more than lru. Source: Tang and Meng, who publish the heuristics without formulas.",
@@ -74,17 +97,13 @@ impl Build for Acr {
         asks_erase_counts: false,
     };
 
-    fn build(spec: &PolicySpec, frames: u32) -> Self {
-        let top = match spec.value("top") {
-            Some(Value::Decimal(top)) => top,
-            _ => unreachable!("a share is a fraction"),
-        };
+    fn new(config: AcrConfig, frames: u32) -> Self {
         Acr {
             lists: Lists::new(frames),
             list_of: vec![0; frames as usize],
-            top,
-            counts_logical: !spec.is("cost", "physical"),
-            counts_physical: !spec.is("cost", "logical"),
+            top: config.top,
+            counts_logical: config.cost != CountedCosts::Physical,
+            counts_physical: config.cost != CountedCosts::Logical,
             cost: [0.0; 2],
             frames,
             asymmetry: Costs::default().asymmetry(),

@@ -1,9 +1,12 @@
 //! Adaptive double LRU.
 
+use ebbpool_cost::Decimal;
+
 use crate::lists::{CleanCursor, Lists, second_chance};
+use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, MemoryUse, Param, ParameterKind, PolicySpec};
+use crate::spec::{CLUSTER, Entry, MemoryUse, ParameterKind};
 
 const COLD: usize = 0;
 const HOT: usize = 1;
@@ -27,19 +30,25 @@ struct Tags {
     referenced: bool,
 }
 
+parameters! {
+    /// The parameters of [`AdLru`].
+    pub struct AdLruConfig {
+        min_lc: Decimal = {
+            kind: ParameterKind::Share,
+            default: "0.1",
+            about: "least share of the frames that the cold queue has",
+        },
+        ..CLUSTER,
+    }
+}
+
 impl Build for AdLru {
+    type Config = AdLruConfig;
+
     const ENTRY: Entry = Entry {
         name: "ad-lru",
         aliases: &[],
-        params: &[
-            Param {
-                name: "min_lc",
-                kind: ParameterKind::Share,
-                default: "0.1",
-                about: "least share of the frames that the cold queue has",
-            },
-            CLUSTER,
-        ],
+        params: AdLruConfig::PARAMS,
         summary: "A cold and a hot LRU queue; evicts from the cold one while it is large enough, clean pages first.",
         how: "A cold queue for pages referenced once and a hot queue for the others, both LRU, and a reference bit per page, set on admission and on hits. A hit moves the page to the recent end of the hot queue. The victim is from the cold queue while that holds more than its least share or the hot queue is empty, else from the hot one. In that queue the clean page nearest the LRU end is evicted; if all are dirty, second chance by the bits finds the victim.",
         when: "Use it only where a write costs very much more than a read. It loses badly where reads count, because the cold queue fills with dirty pages until each newcomer is the next victim. AD-LRU reports the best hit ratio and the fewest writes on its own Zipf traces (figures 6 and 9); database traces do not confirm the hit ratio.",
@@ -51,12 +60,12 @@ impl Build for AdLru {
     };
     const WRITE_CLUSTERING: bool = true;
 
-    fn build(spec: &PolicySpec, frames: u32) -> Self {
+    fn new(config: AdLruConfig, frames: u32) -> Self {
         AdLru {
             queues: Lists::new(frames),
             clean: Default::default(),
             tags: vec![Tags::default(); frames as usize],
-            min_cold: spec.share_of("min_lc", frames),
+            min_cold: share_of(config.min_lc, frames),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::directory::{Directory, T1, T2};
 use crate::policy::{Access, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse, PolicySpec};
+use crate::spec::{Entry, MemoryUse};
 
 /// Two LRU lists, of pages referenced once and more often, whose sizes follow the pages missed soon
 /// after their eviction.
@@ -16,6 +16,8 @@ pub struct Arc {
 }
 
 impl Build for Arc {
+    type Config = ();
+
     const ENTRY: Entry = Entry {
         name: "arc",
         aliases: &[],
@@ -30,7 +32,7 @@ impl Build for Arc {
         asks_erase_counts: false,
     };
 
-    fn build(_spec: &PolicySpec, frames: u32) -> Self {
+    fn new(_config: (), frames: u32) -> Self {
         Arc {
             directory: Directory::new(frames),
         }

@@ -6,7 +6,7 @@ use prefetch_index::prefetch_index;
 
 use crate::policy::{Access, Foresight, Frame, NextUse, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse, PolicySpec};
+use crate::spec::{Entry, MemoryUse};
 
 /// Stand for the next use of a page that has none. The position of a next use is below both, and
 /// not 0.
@@ -39,6 +39,8 @@ pub struct Belady {
 }
 
 impl Build for Belady {
+    type Config = ();
+
     const ENTRY: Entry = Entry {
         name: "belady",
         aliases: &[],
@@ -55,7 +57,7 @@ impl Build for Belady {
 
     const FORESIGHT: Foresight = Foresight::References;
 
-    fn build(_spec: &PolicySpec, frames: u32) -> Self {
+    fn new(_config: (), frames: u32) -> Self {
         let count = frames as usize;
         let most = (count / 4).max(16);
         Belady {

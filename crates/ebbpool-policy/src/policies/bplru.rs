@@ -4,9 +4,10 @@ use std::num::NonZeroU64;
 
 use crate::blocks::Blocks;
 use crate::lists::Lists;
+use crate::parameters::{one_of, parameters};
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{BLOCK, Entry, MemoryUse, Param, ParameterKind, PolicySpec};
+use crate::spec::{BLOCK, Entry, MemoryUse};
 
 /// Evicts the least recently used erase block as a whole; blocks written in sequence are evicted
 /// first.
@@ -26,19 +27,25 @@ pub struct Bplru {
 #[derive(Default)]
 struct InSequence(u32);
 
+parameters! {
+    /// The parameters of [`Bplru`].
+    pub struct BplruConfig {
+        block: u64 = BLOCK,
+        padding: bool = {
+            kind: one_of::<bool>(),
+            default: "false",
+            about: "whether the missing pages of a block are read, so that it is written whole",
+        },
+    }
+}
+
 impl Build for Bplru {
+    type Config = BplruConfig;
+
     const ENTRY: Entry = Entry {
         name: "bplru",
         aliases: &[],
-        params: &[
-            BLOCK,
-            Param {
-                name: "padding",
-                kind: ParameterKind::Word(&["false", "true"]),
-                default: "false",
-                about: "whether the missing pages of a block are read, so that it is written whole",
-            },
-        ],
+        params: BplruConfig::PARAMS,
         summary: "LRU by erase block that evicts whole blocks, those written in sequence first.",
         how: "Resident pages are grouped by erase block; a hit or an admission makes the page's block the most recent, except that a block whose pages have been written one after another, from its first to its last and no other in between, becomes the least recent (LRU compensation). The least recently used block is evicted: all its pages in the order of admission, the dirty ones written. With padding=true a block with a dirty page is written whole: its missing pages are read first, which padding_reads counts apart from the bill's reads, then all its pages are written in order of page number. Choices: reads do not break a sequence; a block's sequence starts over when pages of it are evicted.",
         when: "Use it for the buffer inside a drive that maps by blocks, for which Kim and Ahn designed it: under such a mapping it takes less device time than lru. Under the plain cost model it is close to lru, sometimes dearer. Padding pays only where blocks are evicted nearly complete; elsewhere it multiplies the pages written.",
@@ -49,13 +56,13 @@ impl Build for Bplru {
         asks_erase_counts: false,
     };
 
-    fn build(spec: &PolicySpec, frames: u32) -> Self {
-        let size = spec.whole("block").unwrap_or(1);
+    fn new(config: BplruConfig, frames: u32) -> Self {
+        let size = config.block;
         Bplru {
             blocks: Blocks::new(frames, size),
             // A block has at most MAX_PAGES pages.
             size: size as u32,
-            padding: NonZeroU64::new(size).filter(|_| spec.is("padding", "true")),
+            padding: NonZeroU64::new(size).filter(|_| config.padding),
             recency: Lists::new(frames),
             offsets: vec![0; frames as usize],
         }

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use super::directory::{Directory, T1, T2};
 use crate::policy::{Access, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse, PolicySpec};
+use crate::spec::{Entry, MemoryUse};
 
 /// ARC with clocks in place of the two LRU lists.
 ///
@@ -18,6 +18,8 @@ pub struct Car {
 }
 
 impl Build for Car {
+    type Config = ();
+
     const ENTRY: Entry = Entry {
         name: "car",
         aliases: &[],
@@ -32,7 +34,7 @@ impl Build for Car {
         asks_erase_counts: false,
     };
 
-    fn build(_spec: &PolicySpec, frames: u32) -> Self {
+    fn new(_config: (), frames: u32) -> Self {
         Car {
             directory: Directory::new(frames),
             referenced: vec![false; frames as usize],

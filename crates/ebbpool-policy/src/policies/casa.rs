@@ -3,7 +3,7 @@
 use crate::lists::Lists;
 use crate::policy::{Access, Costs, Frame, Gauges, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, MemoryUse, PolicySpec};
+use crate::spec::{CLUSTER, Entry, MemoryUse};
 
 const CLEAN: usize = 0;
 const DIRTY: usize = 1;
@@ -22,6 +22,8 @@ pub struct Casa {
 }
 
 impl Build for Casa {
+    type Config = ();
+
     const ENTRY: Entry = Entry {
         name: "casa",
         aliases: &[],
@@ -37,7 +39,7 @@ impl Build for Casa {
     };
     const WRITE_CLUSTERING: bool = true;
 
-    fn build(_spec: &PolicySpec, frames: u32) -> Self {
+    fn new(_config: (), frames: u32) -> Self {
         let mut casa = Casa {
             lists: Lists::new(frames),
             dirty: vec![false; frames as usize],

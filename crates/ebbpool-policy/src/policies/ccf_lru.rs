@@ -3,7 +3,7 @@
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, MemoryUse, PolicySpec};
+use crate::spec::{CLUSTER, Entry, MemoryUse};
 
 const COLD_CLEAN: usize = 0;
 const MIXED: usize = 1;
@@ -29,6 +29,8 @@ impl Tags {
 }
 
 impl Build for CcfLru {
+    type Config = ();
+
     const ENTRY: Entry = Entry {
         name: "ccf-lru",
         aliases: &[],
@@ -44,7 +46,7 @@ impl Build for CcfLru {
     };
     const WRITE_CLUSTERING: bool = true;
 
-    fn build(_spec: &PolicySpec, frames: u32) -> Self {
+    fn new(_config: (), frames: u32) -> Self {
         CcfLru {
             lists: Lists::new(frames),
             tags: vec![Tags::default(); frames as usize],

@@ -2,11 +2,15 @@
 
 use std::hint::black_box;
 
-use crate::clusters::{Clusters, PriorityUpdate};
+use ebbpool_cost::Decimal;
+
+use crate::clusters::Clusters;
+pub use crate::clusters::PriorityUpdate;
 use crate::lists::Lists;
+use crate::parameters::{one_of, parameters, share_of};
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, MAX_PAGES, MemoryUse, Param, ParameterKind, PolicySpec, WINDOW};
+use crate::spec::{Entry, MAX_PAGES, MemoryUse, ParameterKind, WINDOW};
 
 const WORKING: usize = 0;
 /// The list of the clean pages of the priority region.
@@ -31,29 +35,34 @@ struct Tags {
     dirty: bool,
 }
 
+parameters! {
+    /// The parameters of [`Cfdc`].
+    pub struct CfdcConfig {
+        window: Decimal = WINDOW,
+        cluster: Option<u64> = {
+            kind: ParameterKind::Whole {
+                min: 0,
+                max: MAX_PAGES,
+                or: Some("auto"),
+            },
+            default: "64",
+            about: "pages per cluster; 0 keeps the dirty pages in one LRU list (then it is cflru)",
+        },
+        keys: PriorityUpdate = {
+            kind: one_of::<PriorityUpdate>(),
+            default: "entry",
+            about: "when cluster priorities are computed: as pages enter and leave, or all anew when a victim is chosen",
+        },
+    }
+}
+
 impl Build for Cfdc {
+    type Config = CfdcConfig;
+
     const ENTRY: Entry = Entry {
         name: "cfdc",
         aliases: &[],
-        params: &[
-            WINDOW,
-            Param {
-                name: "cluster",
-                kind: ParameterKind::Whole {
-                    min: 0,
-                    max: MAX_PAGES,
-                    or: Some("auto"),
-                },
-                default: "64",
-                about: "pages per cluster; 0 keeps the dirty pages in one LRU list (then it is cflru)",
-            },
-            Param {
-                name: "keys",
-                kind: ParameterKind::Word(&["entry", "now"]),
-                default: "entry",
-                about: "when cluster priorities are computed: as pages enter and leave, or all anew when a victim is chosen",
-            },
-        ],
+        params: CfdcConfig::PARAMS,
         summary: "CFLRU's two regions, with clean pages first and dirty ones in clusters of neighbouring pages, evicted cluster by cluster.",
         how: "A working region, an LRU list, and a priority region that receives the pages that the working region pushes out: clean ones into an LRU list, dirty ones into clusters of neighbouring page numbers. A hit in the priority region moves the page back to the working region. The least recent clean page is evicted first; then the dirty pages of the cluster of lowest priority, in order of entry, until it is empty. A cluster's priority is low if it is large, sequential and has not been hit for long.",
         when: "Use it where the device rewards writes that lie close together: PPE and CFDC measure the shortest times on their disks and SSDs, with fewer cluster switches than cflru. In page counts alone it stays behind cflru, and in small memory it can cost more than lru. Compare cluster_switches in the results as well as the bill.",
@@ -64,17 +73,12 @@ impl Build for Cfdc {
         asks_erase_counts: false,
     };
 
-    fn build(spec: &PolicySpec, frames: u32) -> Self {
-        let keys = if spec.is("keys", "now") {
-            PriorityUpdate::Now
-        } else {
-            PriorityUpdate::Entry
-        };
-        let size = spec.whole("cluster").filter(|&size| size > 0);
+    fn new(config: CfdcConfig, frames: u32) -> Self {
+        let size = config.cluster.filter(|&size| size > 0);
         Cfdc {
             lists: Lists::new(frames),
-            working_size: frames - spec.share_of("window", frames).min(frames),
-            clusters: size.map(|size| Clusters::new(frames, size, keys)),
+            working_size: frames - share_of(config.window, frames).min(frames),
+            clusters: size.map(|size| Clusters::new(frames, size, config.keys)),
             tags: vec![Tags::default(); frames as usize],
         }
     }

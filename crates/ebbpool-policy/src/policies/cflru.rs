@@ -1,20 +1,33 @@
 //! Clean-first LRU.
 
+use ebbpool_cost::Decimal;
+
 use super::regions::CleanFirst;
+use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, MemoryUse, PolicySpec, WINDOW};
+use crate::spec::{CLUSTER, Entry, MemoryUse, WINDOW};
 
 /// LRU that prefers a clean page within the window at the LRU end.
 pub struct Cflru {
     regions: CleanFirst,
 }
 
+parameters! {
+    /// The parameters of [`Cflru`].
+    pub struct CflruConfig {
+        window: Decimal = WINDOW,
+        ..CLUSTER,
+    }
+}
+
 impl Build for Cflru {
+    type Config = CflruConfig;
+
     const ENTRY: Entry = Entry {
         name: "cflru",
         aliases: &[],
-        params: &[WINDOW, CLUSTER],
+        params: CflruConfig::PARAMS,
         summary: "LRU that evicts the least recent clean page of a window at the LRU end, and a dirty one only where the window has no clean page.",
         how: "One LRU list. The window is the share of it nearest the LRU end. The clean page of the window nearest that end is evicted; where the window holds no clean page, the page at the LRU end, which is dirty then. A hit moves the page to the recent end. So clean pages are evicted earlier and dirty ones stay longer, the more so the wider the window.",
         when: "Use it in place of lru as R grows (Park et al.). It loses a little where writes are cheap and memory is small. The window must suit the workload and the asymmetry: FD-Buffer (figure 3) finds bad windows up to 18 % dearer than lru. AD-LRU adds that it ignores how often pages are used.",
@@ -26,9 +39,9 @@ impl Build for Cflru {
     };
     const WRITE_CLUSTERING: bool = true;
 
-    fn build(spec: &PolicySpec, frames: u32) -> Self {
+    fn new(config: CflruConfig, frames: u32) -> Self {
         Cflru {
-            regions: CleanFirst::new(frames, spec.share_of("window", frames)),
+            regions: CleanFirst::new(frames, share_of(config.window, frames)),
         }
     }
 }

@@ -1,9 +1,12 @@
 //! Clean-first LRU that spares pages written often.
 
+use ebbpool_cost::Decimal;
+
 use super::regions::CleanThenLeast;
+use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse, PolicySpec, WINDOW};
+use crate::spec::{Entry, MemoryUse, WINDOW};
 
 /// As CFLRU, but where the window has no clean page, its least written page is evicted.
 pub struct CflruC {
@@ -11,11 +14,20 @@ pub struct CflruC {
     regions: CleanThenLeast,
 }
 
+parameters! {
+    /// The parameters of [`CflruC`].
+    pub struct CflruCConfig {
+        window: Decimal = WINDOW,
+    }
+}
+
 impl Build for CflruC {
+    type Config = CflruCConfig;
+
     const ENTRY: Entry = Entry {
         name: "cflru-c",
         aliases: &[],
-        params: &[WINDOW],
+        params: CflruCConfig::PARAMS,
         summary: "CFLRU in which, where the window has no clean page, its least often written page is evicted.",
         how: "As cflru: the clean page of the window nearest the LRU end is evicted. Where the window, which has at least one page, holds no clean page, its dirty page with the fewest writes since its admission or last write-back is evicted; among equals the one nearest the LRU end.",
         when: "Use it in place of cflru where few pages receive most of the writes. Where writes are spread evenly, counting them gains nothing. AD-LRU notes that it, too, ignores how often clean pages are used. It needs an ordered tree over the window's dirty pages.",
@@ -26,9 +38,9 @@ impl Build for CflruC {
         asks_erase_counts: false,
     };
 
-    fn build(spec: &PolicySpec, frames: u32) -> Self {
+    fn new(config: CflruCConfig, frames: u32) -> Self {
         CflruC {
-            regions: CleanThenLeast::new(frames, spec.share_of("window", frames)),
+            regions: CleanThenLeast::new(frames, share_of(config.window, frames)),
         }
     }
 }

@@ -1,9 +1,12 @@
 //! Clean-first LRU that spares worn erase blocks.
 
+use ebbpool_cost::Decimal;
+
 use super::regions::CleanThenLeast;
+use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse, PolicySpec, WINDOW};
+use crate::spec::{Entry, MemoryUse, WINDOW};
 
 /// As CFLRU, but where the window has no clean page, the page whose erase block was erased least is
 /// evicted.
@@ -12,11 +15,20 @@ pub struct CflruE {
     regions: CleanThenLeast,
 }
 
+parameters! {
+    /// The parameters of [`CflruE`].
+    pub struct CflruEConfig {
+        window: Decimal = WINDOW,
+    }
+}
+
 impl Build for CflruE {
+    type Config = CflruEConfig;
+
     const ENTRY: Entry = Entry {
         name: "cflru-e",
         aliases: &[],
-        params: &[WINDOW],
+        params: CflruEConfig::PARAMS,
         summary: "CFLRU in which, where the window has no clean page, the page on the least worn erase block is evicted.",
         how: "As cflru: the clean page of the window nearest the LRU end is evicted. Where the window, which has at least one page, holds no clean page, its dirty page whose erase block was erased least often is evicted; among equals the one nearest the LRU end. The device reports the erase counts; a page that no block holds counts as never erased.",
         when: "Use it on a simulated flash device that maps by blocks, where merges leave worn blocks with the pages that are written often: there it saves more device time than cflru and cflru-c. With a page map a block holds pages of all kinds, so that its wear says little about them, and cflru-c is better.",
@@ -27,9 +39,9 @@ impl Build for CflruE {
         asks_erase_counts: true,
     };
 
-    fn build(spec: &PolicySpec, frames: u32) -> Self {
+    fn new(config: CflruEConfig, frames: u32) -> Self {
         CflruE {
-            regions: CleanThenLeast::new(frames, spec.share_of("window", frames)),
+            regions: CleanThenLeast::new(frames, share_of(config.window, frames)),
         }
     }
 }

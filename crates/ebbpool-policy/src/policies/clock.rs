@@ -3,7 +3,7 @@
 use crate::lists::{Lists, second_chance};
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, MemoryUse, PolicySpec};
+use crate::spec::{CLUSTER, Entry, MemoryUse};
 
 /// FIFO with a reference bit that gives a page another round.
 ///
@@ -15,6 +15,8 @@ pub struct Clock {
 }
 
 impl Build for Clock {
+    type Config = ();
+
     const ENTRY: Entry = Entry {
         name: "clock",
         aliases: &[],
@@ -30,7 +32,7 @@ impl Build for Clock {
     };
     const WRITE_CLUSTERING: bool = true;
 
-    fn build(_spec: &PolicySpec, frames: u32) -> Self {
+    fn new(_config: (), frames: u32) -> Self {
         Clock {
             lists: Lists::new(frames),
             referenced: vec![false; frames as usize],

@@ -3,7 +3,7 @@
 use crate::heap::IndexedHeap;
 use crate::policy::{Access, Costs, Foresight, Frame, NextUse, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse, PolicySpec};
+use crate::spec::{Entry, MemoryUse};
 
 /// A position reversed, so that a heap of least keys yields the farthest.
 type Farthest = u64;
@@ -41,6 +41,8 @@ pub struct CostBelady {
 }
 
 impl Build for CostBelady {
+    type Config = ();
+
     const ENTRY: Entry = Entry {
         name: "cost-belady",
         aliases: &[],
@@ -57,7 +59,7 @@ impl Build for CostBelady {
 
     const FORESIGHT: Foresight = Foresight::Writes;
 
-    fn build(_spec: &PolicySpec, frames: u32) -> Self {
+    fn new(_config: (), frames: u32) -> Self {
         let count = frames as usize;
         CostBelady {
             write_saving: 1.0 + Costs::default().asymmetry(),

@@ -4,7 +4,7 @@ use crate::heap::IndexedHeap;
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse, PolicySpec};
+use crate::spec::{Entry, MemoryUse};
 
 const CLEAN: usize = 0;
 /// The MRU half of the dirty list.
@@ -24,6 +24,8 @@ pub struct DlCflruE {
 }
 
 impl Build for DlCflruE {
+    type Config = ();
+
     const ENTRY: Entry = Entry {
         name: "dl-cflru-e",
         aliases: &[],
@@ -38,7 +40,7 @@ impl Build for DlCflruE {
         asks_erase_counts: true,
     };
 
-    fn build(_spec: &PolicySpec, frames: u32) -> Self {
+    fn new(_config: (), frames: u32) -> Self {
         DlCflruE {
             lists: Lists::new(frames),
             list_of: vec![0; frames as usize],

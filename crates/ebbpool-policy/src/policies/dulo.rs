@@ -3,9 +3,10 @@
 use prefetch_index::prefetch_index;
 
 use crate::lists::Lists;
+use crate::parameters::{ShareOrPages, parameters};
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse, Param, ParameterKind, PolicySpec};
+use crate::spec::{Entry, MemoryUse, ParameterKind};
 
 /// A sequence has at most this many pages, so that there is a list for each size.
 const LONGEST: usize = 64;
@@ -39,24 +40,29 @@ pub struct Dulo {
     sorted: Vec<Frame>,
 }
 
+parameters! {
+    /// The parameters of [`Dulo`].
+    pub struct DuloConfig {
+        correlation: ShareOrPages = {
+            kind: ParameterKind::ShareOrPages,
+            default: "5%",
+            about: "size of the correlation buffer, which every page referenced enters",
+        },
+        bank: ShareOrPages = {
+            kind: ParameterKind::ShareOrPages,
+            default: "10%",
+            about: "size of the sequencing bank, at least one page",
+        },
+    }
+}
+
 impl Build for Dulo {
+    type Config = DuloConfig;
+
     const ENTRY: Entry = Entry {
         name: "dulo",
         aliases: &[],
-        params: &[
-            Param {
-                name: "correlation",
-                kind: ParameterKind::ShareOrPages,
-                default: "5%",
-                about: "size of the correlation buffer, which every page referenced enters",
-            },
-            Param {
-                name: "bank",
-                kind: ParameterKind::ShareOrPages,
-                default: "10%",
-                about: "size of the sequencing bank, at least one page",
-            },
-        ],
+        params: DuloConfig::PARAMS,
         summary: "Sequences of neighbouring pages in place of pages: long ones are evicted first, single pages stay.",
         how: "Every page referenced enters the correlation buffer, an LRU list; pages beyond its size move on to the sequencing bank. When the bank is full its pages are sorted, and runs of consecutive page numbers, cut at 64 pages, become sequences of value H = L + 1/pages in the evicting section. The first page of the sequence with the least H is evicted, among equals that of the longest and then of the oldest, and L becomes its H. A hit removes a page from its sequence. Without sequences the bank's oldest page is evicted, then the correlation buffer's. Whether a page is dirty makes no difference. A reconstruction: the paper's block table, which checks whether neighbours were referenced together before, is left out.",
         when: "Use it on disks, where reading neighbours costs little more than reading one page (Jiang et al.). The bill here charges every page read alike, so it shows only the price of that: a little more than lru, and more with a larger bank. CFDC, which keeps dirty neighbours together so that they are written together, takes it as an example.",
@@ -67,8 +73,8 @@ impl Build for Dulo {
         asks_erase_counts: false,
     };
 
-    fn build(spec: &PolicySpec, frames: u32) -> Self {
-        let bank_size = spec.share_of("bank", frames).max(1);
+    fn new(config: DuloConfig, frames: u32) -> Self {
+        let bank_size = config.bank.of(frames).max(1);
         Dulo {
             lists: Lists::new(frames),
             list_of: vec![0; frames as usize],
@@ -76,7 +82,7 @@ impl Build for Dulo {
             values: vec![0.0; frames as usize],
             inflation: 0.0,
             sizes: 0,
-            correlation_size: spec.share_of("correlation", frames),
+            correlation_size: config.correlation.of(frames),
             bank_size,
             sorted: Vec::with_capacity(bank_size.min(frames) as usize),
         }

@@ -2,9 +2,10 @@
 
 use crate::blocks::Blocks;
 use crate::heap::IndexedHeap;
+use crate::parameters::parameters;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{BLOCK, Entry, MemoryUse, PolicySpec};
+use crate::spec::{BLOCK, Entry, MemoryUse};
 
 /// Evicts whole erase blocks, the one with the most resident pages first.
 pub struct Fab {
@@ -20,11 +21,20 @@ pub struct Fab {
 #[derive(Default)]
 struct LastUsed(u64);
 
+parameters! {
+    /// The parameters of [`Fab`].
+    pub struct FabConfig {
+        block: u64 = BLOCK,
+    }
+}
+
 impl Build for Fab {
+    type Config = FabConfig;
+
     const ENTRY: Entry = Entry {
         name: "fab",
         aliases: &[],
-        params: &[BLOCK],
+        params: FabConfig::PARAMS,
         summary: "LRU by erase block that evicts the block with the most resident pages as a whole.",
         how: "Resident pages are grouped by erase block; a hit or an admission makes the page's block the most recent. The block with the most resident pages is evicted, among equals the least recently used: all its pages in the order of admission, the dirty ones written.",
         when: "Use it for devices that map by blocks and merge them, for which Jo et al. designed it: there it takes less device time than lru. Under the plain cost model it evicts too much at a time and is much dearer than lru.",
@@ -35,9 +45,9 @@ impl Build for Fab {
         asks_erase_counts: false,
     };
 
-    fn build(spec: &PolicySpec, frames: u32) -> Self {
+    fn new(config: FabConfig, frames: u32) -> Self {
         Fab {
-            blocks: Blocks::new(frames, spec.whole("block").unwrap_or(1)),
+            blocks: Blocks::new(frames, config.block),
             order: IndexedHeap::growing(),
             references: 0,
         }

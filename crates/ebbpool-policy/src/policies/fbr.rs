@@ -2,10 +2,13 @@
 
 use std::hint::black_box;
 
+use ebbpool_cost::Decimal;
+
 use crate::lists::Lists;
+use crate::parameters::{parameters, share_of, whole};
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse, Param, ParameterKind, PolicySpec};
+use crate::spec::{Entry, MemoryUse, ParameterKind};
 
 const NEW: usize = 0;
 const MIDDLE: usize = 1;
@@ -37,34 +40,34 @@ pub struct Fbr {
     cmax: u64,
 }
 
+parameters! {
+    /// The parameters of [`Fbr`].
+    pub struct FbrConfig {
+        new: Decimal = {
+            kind: ParameterKind::Share,
+            default: "0.25",
+            about: "share of the frames, at the MRU end, in which references do not count",
+        },
+        old: Decimal = {
+            kind: ParameterKind::Share,
+            default: "0.5",
+            about: "share of the frames, at the LRU end, in which victims are looked for",
+        },
+        cmax: u64 = {
+            kind: whole(2, 1000),
+            default: "32",
+            about: "the average count above which all counts are halved",
+        },
+    }
+}
+
 impl Build for Fbr {
+    type Config = FbrConfig;
+
     const ENTRY: Entry = Entry {
         name: "fbr",
         aliases: &[],
-        params: &[
-            Param {
-                name: "new",
-                kind: ParameterKind::Share,
-                default: "0.25",
-                about: "share of the frames, at the MRU end, in which references do not count",
-            },
-            Param {
-                name: "old",
-                kind: ParameterKind::Share,
-                default: "0.5",
-                about: "share of the frames, at the LRU end, in which victims are looked for",
-            },
-            Param {
-                name: "cmax",
-                kind: ParameterKind::Whole {
-                    min: 2,
-                    max: 1000,
-                    or: None,
-                },
-                default: "32",
-                about: "the average count above which all counts are halved",
-            },
-        ],
+        params: FbrConfig::PARAMS,
         summary: "Evicts the least often used page among the least recent; references in quick succession count once.",
         how: "One LRU list, of which the recent end is the new section and the other end the old one, and a count per page, 1 on admission. A hit moves the page to the recent end and, unless the page was in the new section, adds 1 to its count. The page of the old section with the least count is evicted, of equals the least recently used. When the average count exceeds cmax, all counts are halved, rounded up.",
         when: "Use it where pages are referenced in bursts, since a burst counts once (Robinson and Devarakonda). On database traces it is among the best of the policies that ignore writes. A hit costs constant time, but now and then it halves all counts. It ignores whether pages are dirty.",
@@ -75,9 +78,9 @@ impl Build for Fbr {
         asks_erase_counts: false,
     };
 
-    fn build(spec: &PolicySpec, frames: u32) -> Self {
-        let new_size = spec.share_of("new", frames);
-        let old_size = spec.share_of("old", frames).min(frames - new_size);
+    fn new(config: FbrConfig, frames: u32) -> Self {
+        let new_size = share_of(config.new, frames);
+        let old_size = share_of(config.old, frames).min(frames - new_size);
         Fbr {
             sections: Lists::new(frames),
             section_of: vec![0; frames as usize],
@@ -88,7 +91,7 @@ impl Build for Fbr {
             middle_size: frames - new_size - old_size,
             sum_of_counts: 0,
             pages: 0,
-            cmax: spec.whole("cmax").unwrap_or(32),
+            cmax: config.cmax,
         }
     }
 }
@@ -265,8 +268,12 @@ mod tests {
 
     #[test]
     fn counts_beyond_the_last_chain_are_compared() {
-        let spec: PolicySpec = "fbr:new=0,old=1,cmax=1000".parse().expect("a policy");
-        let mut fbr = Fbr::build(&spec, 3);
+        let config = FbrConfig {
+            new: Decimal::new(0, 0),
+            old: Decimal::new(1, 0),
+            cmax: 1000,
+        };
+        let mut fbr = Fbr::new(config, 3);
         for (frame, hits) in [(0, 299), (1, 279), (2, 289)] {
             fbr.admit(frame, u64::from(frame), Access::Read);
             (0..hits).for_each(|_| fbr.hit(frame, Access::Read));

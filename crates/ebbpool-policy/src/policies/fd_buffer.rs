@@ -1,13 +1,16 @@
 //! FD-Buffer: clean and dirty pools whose sizes a cost model adapts.
 
+use ebbpool_cost::Decimal;
 use prefetch_index::prefetch_index;
 
-use super::pools::{PoolPolicy, Pools};
-use super::two_stack::{CostForm, TwoStack};
-use crate::ghosts::GhostList;
+pub use super::pools::PoolPolicy;
+use super::pools::Pools;
+pub use super::two_stack::CostForm;
+use super::two_stack::TwoStack;
+use crate::parameters::{one_of, parameters, whole};
 use crate::policy::{Access, Costs, Frame, Gauges, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, MAX_PAGES, MemoryUse, Param, ParameterKind, PolicySpec, Value};
+use crate::spec::{CLUSTER, Entry, MAX_PAGES, MemoryUse, ParameterKind};
 
 /// Modelled computing time of the policy advisor per frame, in microseconds (`interval=auto`).
 const ADVISOR_US_PER_FRAME: f64 = 0.002;
@@ -34,51 +37,49 @@ enum Window {
     },
 }
 
+parameters! {
+    /// The parameters of [`FdBuffer`].
+    pub struct FdBufferConfig {
+        interval: Option<u64> = {
+            kind: ParameterKind::Whole {
+                min: 1,
+                max: 1_000_000_000,
+                or: Some("auto"),
+            },
+            default: "5000",
+            about: "references between two runs of the policy advisor; auto: as many as justify its computing time",
+        },
+        group: u64 = {
+            kind: whole(1, MAX_PAGES),
+            default: "1",
+            about: "pages per group in which stack distances are rounded; 1 is exact (the papers: 64)",
+        },
+        ..CLUSTER,
+        cost: CostForm = {
+            kind: one_of::<CostForm>(),
+            default: "paper",
+            about: "the cost formula: as printed, or the exact one for disjoint pools",
+        },
+        q: Decimal = {
+            kind: ParameterKind::Percent,
+            default: "1%",
+            about: "the advisor's share of the I/O time, with interval=auto",
+        },
+        pools: PoolPolicy = {
+            kind: one_of::<PoolPolicy>(),
+            default: "lru",
+            about: "the policy inside each pool; estimation stays LRU's",
+        },
+    }
+}
+
 impl Build for FdBuffer {
+    type Config = FdBufferConfig;
+
     const ENTRY: Entry = Entry {
         name: "fd-buffer",
         aliases: &[("fd-exact", "cost=exact")],
-        params: &[
-            Param {
-                name: "interval",
-                kind: ParameterKind::Whole {
-                    min: 1,
-                    max: 1_000_000_000,
-                    or: Some("auto"),
-                },
-                default: "5000",
-                about: "references between two runs of the policy advisor; auto: as many as justify its computing time",
-            },
-            Param {
-                name: "group",
-                kind: ParameterKind::Whole {
-                    min: 1,
-                    max: MAX_PAGES,
-                    or: None,
-                },
-                default: "1",
-                about: "pages per group in which stack distances are rounded; 1 is exact (the papers: 64)",
-            },
-            CLUSTER,
-            Param {
-                name: "cost",
-                kind: ParameterKind::Word(&["paper", "exact"]),
-                default: "paper",
-                about: "the cost formula: as printed, or the exact one for disjoint pools",
-            },
-            Param {
-                name: "q",
-                kind: ParameterKind::Percent,
-                default: "1%",
-                about: "the advisor's share of the I/O time, with interval=auto",
-            },
-            Param {
-                name: "pools",
-                kind: ParameterKind::Word(&["lru", "2q", "clock"]),
-                default: "lru",
-                about: "the policy inside each pool; estimation stays LRU's",
-            },
-        ],
+        params: FdBufferConfig::PARAMS,
         summary: "A clean and a dirty pool whose sizes follow a cost model fed by Two-Stack estimates of the misses at every size.",
         how: "The two pools of fd-static, but the policy advisor sets the clean pool's target anew every interval. Two LRU stacks of page numbers, one of pages read and one of pages written, yield for each reference the least pool size at which it would have been a hit. From these counts the advisor computes for every split of the frames what the interval would have cost, and takes the cheapest. cost=paper weighs the estimates by the formula as printed, cost=exact (fd-exact) by the one that holds for disjoint pools.",
         when: "Use it where the split between clean and dirty pages has to adapt to the costs and to the workload: it follows the costs that the driver reports and has no window to choose. It loses in memory that is small for the workload, and it takes more time and memory than most policies; group=64 makes it cheaper. FD-Buffer reports up to 21 % less than lru on its benchmarks (figure 3), FD-Buffer TC 15 to 18 % less than casa on average (figures 2 and 3, with write clustering).",
@@ -90,33 +91,17 @@ impl Build for FdBuffer {
     };
     const WRITE_CLUSTERING: bool = true;
 
-    fn build(spec: &PolicySpec, frames: u32) -> Self {
-        let pool_policy = if spec.is("pools", "clock") {
-            PoolPolicy::Clock
-        } else if spec.is("pools", "2q") {
-            let ghosts = || GhostList::new(frames / 2 + 1);
-            PoolPolicy::TwoQ(Box::new([ghosts(), ghosts()]))
-        } else {
-            PoolPolicy::Lru
-        };
-        let q = match spec.value("q") {
-            Some(Value::Decimal(q)) => q.to_f64(),
-            _ => 1.0,
-        };
+    fn new(config: FdBufferConfig, frames: u32) -> Self {
         FdBuffer {
-            pools: Pools::new(frames, frames / 2, pool_policy),
-            estimator: TwoStack::new(frames, spec.whole("group").unwrap_or(1)),
+            pools: Pools::new(frames, frames / 2, config.pools),
+            estimator: TwoStack::new(frames, config.group),
             pages: vec![0; frames as usize],
-            form: if spec.is("cost", "exact") {
-                CostForm::Exact
-            } else {
-                CostForm::Paper
-            },
-            window: match spec.whole("interval") {
+            form: config.cost,
+            window: match config.interval {
                 Some(references) => Window::References(references),
                 None => Window::IoCost {
                     spent: 0.0,
-                    worth_us: f64::from(frames) * ADVISOR_US_PER_FRAME / q,
+                    worth_us: f64::from(frames) * ADVISOR_US_PER_FRAME / config.q.to_f64(),
                 },
             },
             costs: Costs::default(),

@@ -1,28 +1,35 @@
 //! FD-Buffer with a clean pool of fixed size.
 
 use super::pools::{PoolPolicy, Pools};
+use crate::parameters::{ShareOrPages, parameters};
 use crate::policy::{Access, Frame, Gauges, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, MemoryUse, Param, ParameterKind, PolicySpec};
+use crate::spec::{CLUSTER, Entry, MemoryUse, ParameterKind};
 
 /// A clean and a dirty pool, both LRU, of fixed target sizes.
 pub struct FdStatic {
     pools: Pools,
 }
 
+parameters! {
+    /// The parameters of [`FdStatic`].
+    pub struct FdStaticConfig {
+        clean: ShareOrPages = {
+            kind: ParameterKind::ShareOrPages,
+            default: "50%",
+            about: "target size of the clean pool",
+        },
+        ..CLUSTER,
+    }
+}
+
 impl Build for FdStatic {
+    type Config = FdStaticConfig;
+
     const ENTRY: Entry = Entry {
         name: "fd-static",
         aliases: &[],
-        params: &[
-            Param {
-                name: "clean",
-                kind: ParameterKind::ShareOrPages,
-                default: "50%",
-                about: "target size of the clean pool",
-            },
-            CLUSTER,
-        ],
+        params: FdStaticConfig::PARAMS,
         summary: "A clean and a dirty LRU pool of fixed target sizes.",
         how: "A clean and a dirty pool, both LRU, with fixed target sizes. A hit moves the page within its pool; a write to a clean page moves it to the dirty pool. The victim of a miss for reading is from the dirty pool if that exceeds its target, of a miss for writing from the clean pool if that exceeds its own; otherwise from the other pool.",
         when: "Use it to see what a fixed split would yield, or where split and asymmetry are known and do not change. It is as good as its target: a bad one makes it dearer than lru. FD-Buffer (figure 2) finds best clean shares from 1.5 % to 50 % on its benchmarks.",
@@ -34,9 +41,9 @@ impl Build for FdStatic {
     };
     const WRITE_CLUSTERING: bool = true;
 
-    fn build(spec: &PolicySpec, frames: u32) -> Self {
+    fn new(config: FdStaticConfig, frames: u32) -> Self {
         FdStatic {
-            pools: Pools::new(frames, spec.share_of("clean", frames), PoolPolicy::Lru),
+            pools: Pools::new(frames, config.clean.of(frames), PoolPolicy::Lru),
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, MemoryUse, PolicySpec};
+use crate::spec::{CLUSTER, Entry, MemoryUse};
 
 /// Evicts the page that was admitted first; a hit changes nothing.
 pub struct Fifo {
@@ -11,6 +11,8 @@ pub struct Fifo {
 }
 
 impl Build for Fifo {
+    type Config = ();
+
     const ENTRY: Entry = Entry {
         name: "fifo",
         aliases: &[],
@@ -26,7 +28,7 @@ impl Build for Fifo {
     };
     const WRITE_CLUSTERING: bool = true;
 
-    fn build(_spec: &PolicySpec, frames: u32) -> Self {
+    fn new(_config: (), frames: u32) -> Self {
         Fifo {
             lists: Lists::new(frames),
         }

@@ -3,9 +3,10 @@
 use prefetch_index::prefetch_index;
 
 use crate::lists::{Lists, second_chance};
+use crate::parameters::{parameters, whole};
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse, Param, ParameterKind, PolicySpec};
+use crate::spec::{Entry, MemoryUse};
 
 /// FIFO with a counter per page, each unit of which gives the page another round.
 ///
@@ -17,32 +18,29 @@ pub struct Gclock {
     max: u8,
 }
 
+parameters! {
+    /// The parameters of [`Gclock`].
+    pub struct GclockConfig {
+        init: u8 = {
+            kind: whole(0, u8::MAX as u64),
+            default: "1",
+            about: "the counter of a page just admitted, at most max",
+        },
+        max: u8 = {
+            kind: whole(1, u8::MAX as u64),
+            default: "5",
+            about: "where a page's counter stops growing",
+        },
+    }
+}
+
 impl Build for Gclock {
+    type Config = GclockConfig;
+
     const ENTRY: Entry = Entry {
         name: "gclock",
         aliases: &[],
-        params: &[
-            Param {
-                name: "init",
-                kind: ParameterKind::Whole {
-                    min: 0,
-                    max: u8::MAX as u64,
-                    or: None,
-                },
-                default: "1",
-                about: "the counter of a page just admitted, at most max",
-            },
-            Param {
-                name: "max",
-                kind: ParameterKind::Whole {
-                    min: 1,
-                    max: u8::MAX as u64,
-                    or: None,
-                },
-                default: "5",
-                about: "where a page's counter stops growing",
-            },
-        ],
+        params: GclockConfig::PARAMS,
         summary: "FIFO in which a page gets as many more rounds as it had recent references, up to a limit.",
         how: "A queue in order of admission with a counter per page, init on admission. A hit adds 1 up to max and moves nothing. The search for a victim starts at the oldest page: one whose counter is above 0 loses 1 and moves to the back, the first at 0 is evicted. With the defaults it is PostgreSQL's clock sweep; init=0,max=1 is clock.",
         when: "Use it where a hit must be as cheap as clock's and pages used often are to be distinguished from pages used once; it usually saves more than clock. In small memory the counters say little. With init=0, where a page must be hit to get a second round, it often saves more. A search may pass a page up to max times. It ignores whether pages are dirty.",
@@ -53,17 +51,12 @@ impl Build for Gclock {
         asks_erase_counts: false,
     };
 
-    fn build(spec: &PolicySpec, frames: u32) -> Self {
-        let counter = |name| {
-            let whole = spec.whole(name).unwrap_or(1);
-            u8::try_from(whole).unwrap_or(u8::MAX)
-        };
-        let max = counter("max");
+    fn new(config: GclockConfig, frames: u32) -> Self {
         Gclock {
             lists: Lists::new(frames),
             counters: vec![0; frames as usize],
-            init: counter("init").min(max),
-            max,
+            init: config.init.min(config.max),
+            max: config.max,
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::ghost_queues::GhostQueues;
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Gauges, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse, PolicySpec};
+use crate::spec::{Entry, MemoryUse};
 
 const CLEAN: usize = 0;
 const DIRTY: usize = 1;
@@ -49,6 +49,8 @@ enum MissedPage {
 }
 
 impl Build for HArc {
+    type Config = ();
+
     const ENTRY: Entry = Entry {
         name: "h-arc",
         aliases: &[],
@@ -63,7 +65,7 @@ impl Build for HArc {
         asks_erase_counts: false,
     };
 
-    fn build(_spec: &PolicySpec, frames: u32) -> Self {
+    fn new(_config: (), frames: u32) -> Self {
         HArc {
             lists: Lists::new(frames),
             list_of: vec![0; frames as usize],

@@ -1,11 +1,13 @@
 //! LIRS with write sequence reordering.
 
+use ebbpool_cost::Decimal;
 use prefetch_index::prefetch_index;
 
 use super::recency_sets::{HIR, RecencySets};
+use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse, PolicySpec};
+use crate::spec::{Entry, MemoryUse};
 
 /// LIRS in which a dirty page not yet marked as cold gets another round.
 ///
@@ -24,11 +26,20 @@ struct Writes {
     cold: bool,
 }
 
+parameters! {
+    /// The parameters of [`LirsWsr`].
+    pub struct LirsWsrConfig {
+        hir: Decimal = HIR,
+    }
+}
+
 impl Build for LirsWsr {
+    type Config = LirsWsrConfig;
+
     const ENTRY: Entry = Entry {
         name: "lirs-wsr",
         aliases: &[],
-        params: &[HIR],
+        params: LirsWsrConfig::PARAMS,
         summary: "LIRS in which a dirty page about to be evicted is first marked as cold and moved to the top of the stack.",
         how: "The stack and the queue of lirs, and a cold flag per page. When the next victim is dirty and does not have the flag, it gets it and becomes an LIR page on top of the stack; the LIR page at the bottom moves to the end of the queue, and the search continues. A clean page, or a dirty one with the flag, is evicted. A write clears the flag, a read does not. Reconstructed from descriptions of the paper, which do not specify all of this.",
         when: "Use it where lirs is good and writes cost much more than reads: it then saves more than lirs. It pays with reads, since a dirty page displaces an LIR page however seldom it is used, which AD-LRU (section 2) criticises; in small memory at a small R it is dearer than lru.",
@@ -39,9 +50,9 @@ impl Build for LirsWsr {
         asks_erase_counts: false,
     };
 
-    fn build(spec: &PolicySpec, frames: u32) -> Self {
+    fn new(config: LirsWsrConfig, frames: u32) -> Self {
         LirsWsr {
-            sets: RecencySets::new(frames, spec.share_of("hir", frames)),
+            sets: RecencySets::new(frames, share_of(config.hir, frames)),
             writes: vec![Writes::default(); frames as usize],
         }
     }

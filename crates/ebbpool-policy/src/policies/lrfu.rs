@@ -1,9 +1,12 @@
 //! Least recently/frequently used.
 
+use ebbpool_cost::Decimal;
+
 use crate::heap::IndexedHeap;
+use crate::parameters::parameters;
 use crate::policy::{Access, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse, Param, ParameterKind, PolicySpec, Value};
+use crate::spec::{Entry, MemoryUse, ParameterKind};
 
 /// Evicts the page with the least sum of its references, each weighted by its age.
 ///
@@ -20,16 +23,24 @@ pub struct Lrfu {
     order: IndexedHeap<(f64, u64)>,
 }
 
-impl Build for Lrfu {
-    const ENTRY: Entry = Entry {
-        name: "lrfu",
-        aliases: &[],
-        params: &[Param {
-            name: "lambda",
+parameters! {
+    /// The parameters of [`Lrfu`].
+    pub struct LrfuConfig {
+        lambda: Decimal = {
             kind: ParameterKind::Share,
             default: "0.001",
             about: "how fast references fade: they count half after 1/lambda references; 0 is LFU, 1 is LRU",
-        }],
+        },
+    }
+}
+
+impl Build for Lrfu {
+    type Config = LrfuConfig;
+
+    const ENTRY: Entry = Entry {
+        name: "lrfu",
+        aliases: &[],
+        params: LrfuConfig::PARAMS,
         summary: "Evicts the page with the least sum of past references, each counting less the older it is.",
         how: "Each page has a value, the sum of its references since its admission, of which one that is x references old counts (1/2)^(lambda x). The page with the least value is evicted, of equals the least recently used. Nothing is stored about evicted pages. Pages are in a heap by log2(value) + lambda x now, which does not change with time.",
         when: "Use it to study the range between lru and lfu: all depends on lambda (Lee et al.). With the default, references fade within a few thousand, so that it is close to lru in memory of more frames. A smaller lambda helps where the same pages stay popular and hurts badly where pages used often once are not used again. A hit costs O(log m), an exponential and a logarithm.",
@@ -40,13 +51,9 @@ impl Build for Lrfu {
         asks_erase_counts: false,
     };
 
-    fn build(spec: &PolicySpec, frames: u32) -> Self {
-        let lambda = match spec.value("lambda") {
-            Some(Value::Decimal(lambda)) => lambda.to_f64(),
-            _ => 0.0,
-        };
+    fn new(config: LrfuConfig, frames: u32) -> Self {
         Lrfu {
-            lambda,
+            lambda: config.lambda.to_f64(),
             now: 0,
             order: IndexedHeap::new(frames, frames),
         }

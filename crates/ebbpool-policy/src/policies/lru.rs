@@ -3,7 +3,7 @@
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, MemoryUse, PolicySpec};
+use crate::spec::{CLUSTER, Entry, MemoryUse};
 
 /// Evicts the page whose last reference is oldest.
 pub struct Lru {
@@ -11,6 +11,8 @@ pub struct Lru {
 }
 
 impl Build for Lru {
+    type Config = ();
+
     const ENTRY: Entry = Entry {
         name: "lru",
         aliases: &[],
@@ -26,7 +28,7 @@ impl Build for Lru {
     };
     const WRITE_CLUSTERING: bool = true;
 
-    fn build(_spec: &PolicySpec, frames: u32) -> Self {
+    fn new(_config: (), frames: u32) -> Self {
         Lru {
             lists: Lists::new(frames),
         }

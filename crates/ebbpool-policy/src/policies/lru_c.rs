@@ -1,9 +1,10 @@
 //! LRU-C.
 
 use crate::lists::Lists;
+use crate::parameters::{parameters, whole};
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, MAX_PAGES, MemoryUse, Param, ParameterKind, PolicySpec};
+use crate::spec::{Entry, MAX_PAGES, MemoryUse};
 
 const LIST: usize = 0;
 
@@ -30,20 +31,24 @@ struct Tags {
     passed: bool,
 }
 
+parameters! {
+    /// The parameters of [`LruC`].
+    pub struct LruCConfig {
+        batch: u64 = {
+            kind: whole(0, MAX_PAGES),
+            default: "64",
+            about: "dirty pages that the cleaner writes at a time; 0 is no cleaner",
+        },
+    }
+}
+
 impl Build for LruC {
+    type Config = LruCConfig;
+
     const ENTRY: Entry = Entry {
         name: "lru-c",
         aliases: &[],
-        params: &[Param {
-            name: "batch",
-            kind: ParameterKind::Whole {
-                min: 0,
-                max: MAX_PAGES,
-                or: None,
-            },
-            default: "64",
-            about: "dirty pages that the cleaner writes at a time; 0 is no cleaner",
-        }],
+        params: LruCConfig::PARAMS,
         summary: "LRU that evicts the clean page nearest the LRU end, while a cleaner writes the dirty ones passed over in batches.",
         how: "One LRU list and a pointer to its least recently used clean page, which is evicted in place of a dirty page at the end; without clean pages the page at the end is evicted. A dirty page counts as passed from when the pointer moves past it until it is referenced again or written. When a victim is chosen and at least a batch of pages has been passed, the batch nearest the LRU end is written; the pages stay, clean, and a dirty victim is one of them. batch=0 is cflru:window=1. A reconstruction: the paper's abstract does not specify when its cleaner writes, and here it follows the references.",
         when: "Use it where a reader must never wait for a write, which the bill does not show: the cleaner writes the pages that lru would have written, only earlier, so that the bill is close to that of lru. Without the cleaner it saves writes at a large R and is much dearer than lru at a small one. The paper reports three times the throughput of MySQL on flash.",
@@ -54,8 +59,8 @@ impl Build for LruC {
         asks_erase_counts: false,
     };
 
-    fn build(spec: &PolicySpec, frames: u32) -> Self {
-        let batch = spec.whole("batch").unwrap_or(0);
+    fn new(config: LruCConfig, frames: u32) -> Self {
+        let batch = config.batch;
         LruC {
             lists: Lists::new(frames),
             tags: vec![Tags::default(); frames as usize],

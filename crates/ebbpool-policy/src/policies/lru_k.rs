@@ -3,9 +3,10 @@
 use std::hint::black_box;
 
 use crate::heap::IndexedHeap;
+use crate::parameters::{parameters, whole};
 use crate::policy::{Access, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse, Param, ParameterKind, PolicySpec};
+use crate::spec::{Entry, MemoryUse};
 
 /// Orders pages with k references behind all pages that have fewer.
 const HAS_K: u64 = 1 << 63;
@@ -71,20 +72,24 @@ impl Histories {
     }
 }
 
+parameters! {
+    /// The parameters of [`LruK`].
+    pub struct LruKConfig {
+        k: usize = {
+            kind: whole(1, 16),
+            default: "2",
+            about: "the reference that counts, from the last one backwards; 1 is lru",
+        },
+    }
+}
+
 impl Build for LruK {
+    type Config = LruKConfig;
+
     const ENTRY: Entry = Entry {
         name: "lru-k",
         aliases: &[],
-        params: &[Param {
-            name: "k",
-            kind: ParameterKind::Whole {
-                min: 1,
-                max: 16,
-                or: None,
-            },
-            default: "2",
-            about: "the reference that counts, from the last one backwards; 1 is lru",
-        }],
+        params: LruKConfig::PARAMS,
         summary: "Evicts the page whose k-th last reference is oldest; pages with fewer references are evicted first.",
         how: "For each page the times of its last k references. The page whose k-th last reference is oldest is evicted; before it all pages that have fewer than k, the least recently used of them first. Every reference counts, also one that follows another closely (the correlated reference period is 0). The times of evicted pages are stored for as many evictions as there are frames, so that a page missed again keeps its history.",
         when: "Use it where references to a page are independent of each other (O'Neil, O'Neil and Weikum). It loses where a page is referenced several times in quick succession and then left alone, since with a correlated reference period of 0 that makes it hot. A hit costs O(log m). It ignores whether pages are dirty.",
@@ -95,8 +100,8 @@ impl Build for LruK {
         asks_erase_counts: false,
     };
 
-    fn build(spec: &PolicySpec, frames: u32) -> Self {
-        let k = spec.whole("k").unwrap_or(2) as usize;
+    fn new(config: LruKConfig, frames: u32) -> Self {
+        let k = config.k;
         LruK {
             now: 0,
             resident: Histories::new(frames, k),

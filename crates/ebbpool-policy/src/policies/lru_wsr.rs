@@ -3,7 +3,7 @@
 use crate::lists::{Lists, second_chance};
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{CLUSTER, Entry, MemoryUse, PolicySpec};
+use crate::spec::{CLUSTER, Entry, MemoryUse};
 
 /// LRU in which a dirty page not yet marked as cold gets one more round.
 pub struct LruWsr {
@@ -13,6 +13,8 @@ pub struct LruWsr {
 }
 
 impl Build for LruWsr {
+    type Config = ();
+
     const ENTRY: Entry = Entry {
         name: "lru-wsr",
         aliases: &[],
@@ -28,7 +30,7 @@ impl Build for LruWsr {
     };
     const WRITE_CLUSTERING: bool = true;
 
-    fn build(_spec: &PolicySpec, frames: u32) -> Self {
+    fn new(_config: (), frames: u32) -> Self {
         LruWsr {
             lists: Lists::new(frames),
             dirty: vec![false; frames as usize],

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use crate::lists::Lists;
 use crate::policy::{Access, Costs, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse, PolicySpec};
+use crate::spec::{Entry, MemoryUse};
 
 /// Queues, in the order in which they yield the victim among equal weights: cold clean, hot clean,
 /// cold dirty, hot dirty.
@@ -56,6 +56,8 @@ const READ: usize = 0;
 const WRITE: usize = 1;
 
 impl Build for OperationAware {
+    type Config = ();
+
     const ENTRY: Entry = Entry {
         name: "for",
         aliases: &[],
@@ -70,7 +72,7 @@ impl Build for OperationAware {
         asks_erase_counts: false,
     };
 
-    fn build(_spec: &PolicySpec, frames: u32) -> Self {
+    fn new(_config: (), frames: u32) -> Self {
         OperationAware {
             queues: Lists::new(frames),
             tags: vec![Tags::default(); frames as usize],

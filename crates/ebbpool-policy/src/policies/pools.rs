@@ -5,6 +5,7 @@ use prefetch_index::prefetch_index;
 use super::two_q;
 use crate::ghosts::GhostList;
 use crate::lists::{Lists, second_chance};
+use crate::parameters::words;
 use crate::policy::{Access, Frame, Page};
 
 const CLEAN: usize = 0;
@@ -15,13 +16,38 @@ const IN: usize = 0;
 const MAIN: usize = 1;
 
 /// The policy inside each pool.
-pub(crate) enum PoolPolicy {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PoolPolicy {
     /// Least recently used.
     Lru,
+    /// 2Q, sized by the pool's target: A1in a quarter of it, A1out half as many page numbers.
+    TwoQ,
     /// FIFO with a reference bit, clear on entry.
     Clock,
-    /// 2Q, sized by the pool's target: A1in a quarter of it, A1out half as many page numbers.
+}
+
+words!(PoolPolicy {
+    "lru" => PoolPolicy::Lru,
+    "2q" => PoolPolicy::TwoQ,
+    "clock" => PoolPolicy::Clock,
+});
+
+/// A pool policy with the ghosts that it needs, a list for each pool.
+enum PoolOrder {
+    Lru,
     TwoQ(Box<[GhostList; 2]>),
+    Clock,
+}
+
+impl PoolOrder {
+    fn new(pool_policy: PoolPolicy, frames: u32) -> Self {
+        let ghosts = || GhostList::new(frames / 2 + 1);
+        match pool_policy {
+            PoolPolicy::Lru => PoolOrder::Lru,
+            PoolPolicy::TwoQ => PoolOrder::TwoQ(Box::new([ghosts(), ghosts()])),
+            PoolPolicy::Clock => PoolOrder::Clock,
+        }
+    }
 }
 
 /// The two pools and the target size of the clean one.
@@ -29,7 +55,7 @@ pub(crate) struct Pools {
     lists: Lists<4>,
     frames: u32,
     target: u32,
-    pool_policy: PoolPolicy,
+    order: PoolOrder,
     pages: Vec<Page>,
     tags: Vec<Tags>,
 }
@@ -56,12 +82,12 @@ fn list(pool: usize, part: usize) -> usize {
 impl Pools {
     /// Empty pools over `frames` frames; `target` is limited to 1 to `frames`.
     pub(crate) fn new(frames: u32, target: u32, pool_policy: PoolPolicy) -> Self {
-        let knows_pages = matches!(pool_policy, PoolPolicy::TwoQ(_));
+        let knows_pages = pool_policy == PoolPolicy::TwoQ;
         Pools {
             lists: Lists::new(frames),
             frames,
             target: target.clamp(1, frames),
-            pool_policy,
+            order: PoolOrder::new(pool_policy, frames),
             pages: vec![0; if knows_pages { frames as usize } else { 0 }],
             tags: vec![Tags::default(); frames as usize],
         }
@@ -95,17 +121,17 @@ impl Pools {
             self.move_to(DIRTY, frame);
             return;
         }
-        match &self.pool_policy {
-            PoolPolicy::Lru => self.lists.move_to_mru(tags.list(), frame),
-            PoolPolicy::Clock => self.tags[frame as usize].referenced = true,
-            PoolPolicy::TwoQ(_) if tags.main => self.lists.move_to_mru(tags.list(), frame),
-            PoolPolicy::TwoQ(_) => {}
+        match &self.order {
+            PoolOrder::Lru => self.lists.move_to_mru(tags.list(), frame),
+            PoolOrder::Clock => self.tags[frame as usize].referenced = true,
+            PoolOrder::TwoQ(_) if tags.main => self.lists.move_to_mru(tags.list(), frame),
+            PoolOrder::TwoQ(_) => {}
         }
     }
 
     #[inline]
     pub(crate) fn admit(&mut self, frame: Frame, page: Page, access: Access) {
-        if let PoolPolicy::TwoQ(_) = self.pool_policy {
+        if let PoolOrder::TwoQ(_) = self.order {
             self.pages[frame as usize] = page;
         }
         self.enter(usize::from(access.is_write()), frame);
@@ -124,7 +150,7 @@ impl Pools {
         self.lists.remove(tags.list(), frame);
         let pool = usize::from(tags.dirty);
         let most = self.size_of(pool) / 2;
-        if let PoolPolicy::TwoQ(ghosts) = &mut self.pool_policy
+        if let PoolOrder::TwoQ(ghosts) = &mut self.order
             && !tags.main
         {
             ghosts[pool].put(self.pages[frame as usize], most);
@@ -169,15 +195,15 @@ impl Pools {
     #[inline]
     fn victim_of(&mut self, pool: usize, may_evict: impl Fn(Frame) -> bool) -> Option<Frame> {
         let (newcomers, main) = (list(pool, IN), list(pool, MAIN));
-        match &self.pool_policy {
-            PoolPolicy::Lru => self.lists.find_from_lru(newcomers, may_evict),
-            PoolPolicy::Clock => {
+        match &self.order {
+            PoolOrder::Lru => self.lists.find_from_lru(newcomers, may_evict),
+            PoolOrder::Clock => {
                 let tags = &mut self.tags;
                 second_chance(&mut self.lists, newcomers, may_evict, |frame| {
                     std::mem::take(&mut tags[frame as usize].referenced)
                 })
             }
-            PoolPolicy::TwoQ(_) => {
+            PoolOrder::TwoQ(_) => {
                 let kin = self.size_of(pool) / 4;
                 two_q::victim(&self.lists, newcomers, main, kin, may_evict)
             }
@@ -192,8 +218,8 @@ impl Pools {
 
     #[inline]
     fn enter(&mut self, pool: usize, frame: Frame) {
-        let main = match &mut self.pool_policy {
-            PoolPolicy::TwoQ(ghosts) => ghosts[pool].take(self.pages[frame as usize]),
+        let main = match &mut self.order {
+            PoolOrder::TwoQ(ghosts) => ghosts[pool].take(self.pages[frame as usize]),
             _ => false,
         };
         let tags = Tags {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::heap::IndexedHeap;
 use crate::policy::{Access, Costs, Foresight, Frame, NextUse, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse, PolicySpec};
+use crate::spec::{Entry, MemoryUse};
 
 /// The order of eviction: the least value, the farthest of equals, the lowest page number.
 type Key = (f64, u64, Page);
@@ -27,6 +27,8 @@ pub struct PriceGuided {
 }
 
 impl Build for PriceGuided {
+    type Config = ();
+
     const ENTRY: Entry = Entry {
         name: "price-guided",
         aliases: &[],
@@ -43,7 +45,7 @@ impl Build for PriceGuided {
 
     const FORESIGHT: Foresight = Foresight::Prices;
 
-    fn build(_spec: &PolicySpec, frames: u32) -> Self {
+    fn new(_config: (), frames: u32) -> Self {
         PriceGuided {
             asymmetry: Costs::default().asymmetry(),
             prices: Arc::new([]),

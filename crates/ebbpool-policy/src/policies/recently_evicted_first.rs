@@ -2,11 +2,14 @@
 
 use std::hint::black_box;
 
+use ebbpool_cost::Decimal;
+
 use crate::blocks::Blocks;
 use crate::heap::IndexedHeap;
+use crate::parameters::{parameters, share_of, whole};
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{BLOCK, Entry, MemoryUse, Param, ParameterKind, PolicySpec, WINDOW};
+use crate::spec::{BLOCK, Entry, MemoryUse, WINDOW};
 
 /// The list of the pages that are not in the window.
 const WORKING: usize = 0;
@@ -34,24 +37,26 @@ pub struct Ref {
 #[derive(Default)]
 struct IsVictim(bool);
 
+parameters! {
+    /// The parameters of [`Ref`].
+    pub struct RefConfig {
+        window: Decimal = WINDOW,
+        block: u64 = BLOCK,
+        victims: usize = {
+            kind: whole(1, 1024),
+            default: "4",
+            about: "the most victim blocks at a time",
+        },
+    }
+}
+
 impl Build for Ref {
+    type Config = RefConfig;
+
     const ENTRY: Entry = Entry {
         name: "ref",
         aliases: &[],
-        params: &[
-            WINDOW,
-            BLOCK,
-            Param {
-                name: "victims",
-                kind: ParameterKind::Whole {
-                    min: 1,
-                    max: 1024,
-                    or: None,
-                },
-                default: "4",
-                about: "the most victim blocks at a time",
-            },
-        ],
+        params: RefConfig::PARAMS,
         summary: "LRU that evicts from a few victim blocks, those with the most pages in a window at the LRU end.",
         how: "One LRU list, whose window is the share nearest the LRU end, at least one page. The erase blocks with the most pages in the window, a few of them, are the victim blocks; of their pages in the window the one nearest the LRU end is evicted. Only when no victim block has a page in the window any more is the set chosen anew. Clean and dirty pages count alike.",
         when: "Use it for devices that map by blocks and keep log blocks, where writes that share few erase blocks save merges (Seo and Shin). The plain cost model has no merges, so that the bill shows only the price of that, which is usually a little more than lru. PPE (figure 3) finds more faults and more flushes than with lru as well.",
@@ -62,10 +67,10 @@ impl Build for Ref {
         asks_erase_counts: false,
     };
 
-    fn build(spec: &PolicySpec, frames: u32) -> Self {
-        let most_victims = spec.whole("victims").unwrap_or(1) as usize;
-        let block = spec.whole("block").unwrap_or(1);
-        let window = spec.share_of("window", frames).max(1);
+    fn new(config: RefConfig, frames: u32) -> Self {
+        let most_victims = config.victims;
+        let block = config.block;
+        let window = share_of(config.window, frames).max(1);
         Ref {
             blocks: Blocks::new(frames, block),
             working_size: frames - window.min(frames),

@@ -2,11 +2,14 @@
 
 use std::hint::black_box;
 
+use ebbpool_cost::Decimal;
+
 use crate::ghost_queues::GhostQueues;
 use crate::lists::{Lists, second_chance};
+use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse, Param, ParameterKind, PolicySpec};
+use crate::spec::{Entry, MemoryUse, ParameterKind};
 
 const SMALL: usize = 0;
 const MAIN: usize = 1;
@@ -53,16 +56,24 @@ impl Slot {
     }
 }
 
-impl Build for S3Fifo {
-    const ENTRY: Entry = Entry {
-        name: "s3-fifo",
-        aliases: &[],
-        params: &[Param {
-            name: "small",
+parameters! {
+    /// The parameters of [`S3Fifo`].
+    pub struct S3FifoConfig {
+        small: Decimal = {
             kind: ParameterKind::Share,
             default: "0.1",
             about: "share of the frames for the queue of newcomers",
-        }],
+        },
+    }
+}
+
+impl Build for S3Fifo {
+    type Config = S3FifoConfig;
+
+    const ENTRY: Entry = Entry {
+        name: "s3-fifo",
+        aliases: &[],
+        params: S3FifoConfig::PARAMS,
         summary: "A small FIFO that lets only pages hit twice into the main FIFO, and a FIFO of the pages evicted from it.",
         how: "Newcomers enter the small queue, a tenth of the frames, or the main queue if they are among the pages evicted last from the small queue; of these as many page numbers are remembered as the main queue has frames. A hit adds 1 to the page's counter, up to 3, and moves nothing. If the main queue is longer than its share, or the small one is empty, the victim is from the main queue: its oldest page loses 1 and moves to the back until one is at 0. Else the victim is from the small queue: its oldest page moves to the main queue if it was hit twice, with its counter at 0, and is evicted otherwise. Until the first eviction, newcomers enter the main queue once the small one is full, as in the authors' later implementation.",
         when: "Use it where a hit must be cheap, since a hit moves nothing (Yang et al.). On database traces it is among the best of the policies that ignore writes. It loses in memory that is small for the workload, where newcomers leave the small queue before their second hit.",
@@ -73,8 +84,8 @@ impl Build for S3Fifo {
         asks_erase_counts: false,
     };
 
-    fn build(spec: &PolicySpec, frames: u32) -> Self {
-        let small_size = spec.share_of("small", frames).min(frames);
+    fn new(config: S3FifoConfig, frames: u32) -> Self {
+        let small_size = share_of(config.small, frames).min(frames);
         let main_size = frames - small_size;
         S3Fifo {
             lists: Lists::new(frames),

@@ -3,7 +3,7 @@
 use crate::lists::Lists;
 use crate::policy::{Access, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse, PolicySpec};
+use crate::spec::{Entry, MemoryUse};
 
 /// FIFO in which no page moves, with a hand that spares the pages hit since it last passed.
 pub struct Sieve {
@@ -14,6 +14,8 @@ pub struct Sieve {
 }
 
 impl Build for Sieve {
+    type Config = ();
+
     const ENTRY: Entry = Entry {
         name: "sieve",
         aliases: &[],
@@ -28,7 +30,7 @@ impl Build for Sieve {
         asks_erase_counts: false,
     };
 
-    fn build(_spec: &PolicySpec, frames: u32) -> Self {
+    fn new(_config: (), frames: u32) -> Self {
         Sieve {
             lists: Lists::new(frames),
             visited: vec![false; frames as usize],

@@ -2,11 +2,14 @@
 
 use std::hint::black_box;
 
+use ebbpool_cost::Decimal;
+
 use crate::ghost_queues::GhostQueues;
 use crate::lists::Lists;
+use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse, Param, ParameterKind, PolicySpec};
+use crate::spec::{Entry, MemoryUse, ParameterKind};
 
 const A1_IN: usize = 0;
 const AM: usize = 1;
@@ -30,24 +33,29 @@ pub struct TwoQ {
     missed: Option<Ghost>,
 }
 
+parameters! {
+    /// The parameters of [`TwoQ`].
+    pub struct TwoQConfig {
+        kin: Decimal = {
+            kind: ParameterKind::Share,
+            default: "0.25",
+            about: "share of the frames above which A1in, the FIFO of new pages, yields the victims",
+        },
+        kout: Decimal = {
+            kind: ParameterKind::Share,
+            default: "0.5",
+            about: "page numbers remembered of pages evicted from A1in, as a share of the frames",
+        },
+    }
+}
+
 impl Build for TwoQ {
+    type Config = TwoQConfig;
+
     const ENTRY: Entry = Entry {
         name: "2q",
         aliases: &[],
-        params: &[
-            Param {
-                name: "kin",
-                kind: ParameterKind::Share,
-                default: "0.25",
-                about: "share of the frames above which A1in, the FIFO of new pages, yields the victims",
-            },
-            Param {
-                name: "kout",
-                kind: ParameterKind::Share,
-                default: "0.5",
-                about: "page numbers remembered of pages evicted from A1in, as a share of the frames",
-            },
-        ],
+        params: TwoQConfig::PARAMS,
         summary: "New pages pass a FIFO; only pages missed again soon after their eviction from it enter the LRU list.",
         how: "A page read in enters A1in, a FIFO, in which a hit changes nothing. A1out remembers the numbers of the pages evicted last from A1in. A page found there when it is missed enters Am, an LRU list. The victim is from A1in as long as that holds more than its share, else from Am. So a scan passes through A1in and leaves Am alone.",
         when: "Use it where scans and pages used in one burst must not displace the pages in use (Johnson and Shasha). Where nothing distinguishes one page from another it loses a little. Its shares are fixed, so that it falls behind arc as memory grows. It ignores whether pages are dirty.",
@@ -58,15 +66,15 @@ impl Build for TwoQ {
         asks_erase_counts: false,
     };
 
-    fn build(spec: &PolicySpec, frames: u32) -> Self {
-        let kout = spec.share_of("kout", frames);
+    fn new(config: TwoQConfig, frames: u32) -> Self {
+        let kout = share_of(config.kout, frames);
         TwoQ {
             lists: Lists::new(frames),
             in_am: vec![false; frames as usize],
             pages: vec![0; frames as usize],
             // A page enters A1out before the oldest leaves it.
             a1_out: GhostQueues::new(kout + 1),
-            kin: spec.share_of("kin", frames),
+            kin: share_of(config.kin, frames),
             kout,
             missed: None,
         }

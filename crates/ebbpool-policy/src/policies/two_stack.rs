@@ -4,17 +4,23 @@
 use prefetch_index::prefetch_index;
 
 use crate::distances::DistanceStack;
+use crate::parameters::words;
 use crate::policy::{Access, Frame, Ghost, Page};
 
 /// Which form of the average I/O cost the advisor minimises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CostForm {
+pub enum CostForm {
     /// Pc x Pd x (1 + Pdw x R), as printed (FD-Buffer, equation 4).
     Paper,
     /// (Pc + Pd - 1) + Pdw x R x the share of writes: the pools are disjoint, and there is one
     /// write-back per write that misses the dirty pool.
     Exact,
 }
+
+words!(CostForm {
+    "paper" => CostForm::Paper,
+    "exact" => CostForm::Exact,
+});
 
 /// Mattson's stack for two pools that exchange pages.
 ///

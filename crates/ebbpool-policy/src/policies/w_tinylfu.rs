@@ -2,11 +2,14 @@
 
 use std::hint::black_box;
 
+use ebbpool_cost::Decimal;
+
 use super::frequency_sketch::{FrequencySketch, SketchKey};
 use crate::lists::Lists;
+use crate::parameters::{parameters, share_of};
 use crate::policy::{Access, Frame, Ghost, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse, Param, ParameterKind, PolicySpec};
+use crate::spec::{Entry, MemoryUse, ParameterKind};
 
 const WINDOW: usize = 0;
 const PROBATION: usize = 1;
@@ -34,24 +37,29 @@ pub struct WTinyLfu {
     protected_size: u32,
 }
 
+parameters! {
+    /// The parameters of [`WTinyLfu`].
+    pub struct WTinyLfuConfig {
+        window: Decimal = {
+            kind: ParameterKind::Share,
+            default: "0.01",
+            about: "share of the frames, at least one, for the window of newcomers",
+        },
+        protected: Decimal = {
+            kind: ParameterKind::Share,
+            default: "0.8",
+            about: "share of the other frames for pages hit again",
+        },
+    }
+}
+
 impl Build for WTinyLfu {
+    type Config = WTinyLfuConfig;
+
     const ENTRY: Entry = Entry {
         name: "w-tinylfu",
         aliases: &[],
-        params: &[
-            Param {
-                name: "window",
-                kind: ParameterKind::Share,
-                default: "0.01",
-                about: "share of the frames, at least one, for the window of newcomers",
-            },
-            Param {
-                name: "protected",
-                kind: ParameterKind::Share,
-                default: "0.8",
-                about: "share of the other frames for pages hit again",
-            },
-        ],
+        params: WTinyLfuConfig::PARAMS,
         summary: "A small LRU window, then a segmented LRU that only pages referenced more often than its own last one may enter.",
         how: "A page enters the window, an LRU list of a hundredth of the frames. When the buffer is full, the window's last page and the main part's last one are compared: the one referenced less often is evicted, the window's if they are equal; the window's moves to the main part if it wins. The main part is two LRU lists: a hit on probation moves a page to the protected list, four fifths of it, whose last page falls back to probation. Victims are from probation first. How often a page was referenced recently, resident or not, is estimated by a count-min sketch with four rows of 4-bit counters, of which only the lowest are raised; after ten references per frame all are halved.",
         when: "Use it where the same pages stay popular (Einziger et al.): there it saves more than most policies at every R. It loses where newcomers are used again soon and then no more, most of all in small memory, where the window has few pages. It ignores whether pages are dirty.",
@@ -62,15 +70,15 @@ impl Build for WTinyLfu {
         asks_erase_counts: false,
     };
 
-    fn build(spec: &PolicySpec, frames: u32) -> Self {
-        let window_size = spec.share_of("window", frames).clamp(1, frames);
+    fn new(config: WTinyLfuConfig, frames: u32) -> Self {
+        let window_size = share_of(config.window, frames).clamp(1, frames);
         WTinyLfu {
             lists: Lists::new(frames),
             list_of: vec![0; frames as usize],
             keys: vec![SketchKey::default(); frames as usize],
             sketch: FrequencySketch::new(frames),
             window_size,
-            protected_size: spec.share_of("protected", frames - window_size),
+            protected_size: share_of(config.protected, frames - window_size),
         }
     }
 }

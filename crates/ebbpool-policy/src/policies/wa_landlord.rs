@@ -5,7 +5,7 @@ use std::hint::black_box;
 use crate::lists::Lists;
 use crate::policy::{Access, Costs, Frame, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse, PolicySpec};
+use crate::spec::{Entry, MemoryUse};
 
 /// The list of pages with credit for a read; the other list has those with credit for a read and a
 /// write. Each is in order of grant.
@@ -31,6 +31,8 @@ pub struct WaLandlord {
 }
 
 impl Build for WaLandlord {
+    type Config = ();
+
     const ENTRY: Entry = Entry {
         name: "wa-landlord",
         aliases: &[],
@@ -45,7 +47,7 @@ impl Build for WaLandlord {
         asks_erase_counts: false,
     };
 
-    fn build(_spec: &PolicySpec, frames: u32) -> Self {
+    fn new(_config: (), frames: u32) -> Self {
         WaLandlord {
             lists: Lists::new(frames),
             has_write_credit: vec![false; frames as usize],

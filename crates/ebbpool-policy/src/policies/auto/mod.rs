@@ -6,12 +6,15 @@ mod sampled_pages;
 
 use std::num::NonZeroU64;
 
+use ebbpool_cost::Decimal;
+
 use self::bills::{Bills, SwitchRule};
 use self::miniature::Miniature;
 use self::sampled_pages::{SampleNumber, SampledPages};
+use crate::parameters::{parameters, share_of, whole};
 use crate::policy::{Access, Costs, DynPolicy, Frame, Gauges, Ghost, Page, Policy};
 use crate::registry::{self, Build};
-use crate::spec::{Entry, MemoryUse, Param, ParameterKind, PolicySpec};
+use crate::spec::{Entry, MemoryUse, ParameterKind, PolicySpec};
 
 /// Pages handed over at each miss after a switch. A buffer of m frames is handed over within m / 8
 /// misses.
@@ -135,64 +138,49 @@ impl IssuedGhosts {
     }
 }
 
+parameters! {
+    /// The parameters of [`Auto`].
+    pub struct AutoConfig {
+        experts: Vec<PolicySpec> = {
+            kind: ParameterKind::Policies { most: 8 },
+            default: "(ebb,w-tinylfu,s3-fifo,h-arc)",
+            about: "the policies to choose from; the first is active at the beginning",
+        },
+        sample: Decimal = {
+            kind: ParameterKind::Percent,
+            default: "6.25%",
+            about: "share of the pages, and of the frames, on which all experts are tried",
+        },
+        fewest: u64 = {
+            kind: whole(1, u32::MAX as u64),
+            default: "512",
+            about: "the least number of frames of a miniature, whatever share of the frames that is",
+        },
+        window: u32 = {
+            kind: whole(1, 1_000_000),
+            default: "256",
+            about: "misses per frame in which a lead fades to 1/e",
+        },
+        lead: u32 = {
+            kind: whole(0, 1_000_000),
+            default: "150",
+            about: "the saving that makes another expert active, in per cent of the bill of one miss per frame",
+        },
+        patience: u32 = {
+            kind: whole(0, 1_000_000),
+            default: "1",
+            about: "misses per frame, at the beginning and after a switch, without another switch",
+        },
+    }
+}
+
 impl Build for Auto {
+    type Config = AutoConfig;
+
     const ENTRY: Entry = Entry {
         name: "auto",
         aliases: &[],
-        params: &[
-            Param {
-                name: "experts",
-                kind: ParameterKind::Policies { most: 8 },
-                default: "(ebb,w-tinylfu,s3-fifo,h-arc)",
-                about: "the policies to choose from; the first is active at the beginning",
-            },
-            Param {
-                name: "sample",
-                kind: ParameterKind::Percent,
-                default: "6.25%",
-                about: "share of the pages, and of the frames, on which all experts are tried",
-            },
-            Param {
-                name: "fewest",
-                kind: ParameterKind::Whole {
-                    min: 1,
-                    max: u32::MAX as u64,
-                    or: None,
-                },
-                default: "512",
-                about: "the least number of frames of a miniature, whatever share of the frames that is",
-            },
-            Param {
-                name: "window",
-                kind: ParameterKind::Whole {
-                    min: 1,
-                    max: 1_000_000,
-                    or: None,
-                },
-                default: "256",
-                about: "misses per frame in which a lead fades to 1/e",
-            },
-            Param {
-                name: "lead",
-                kind: ParameterKind::Whole {
-                    min: 0,
-                    max: 1_000_000,
-                    or: None,
-                },
-                default: "150",
-                about: "the saving that makes another expert active, in per cent of the bill of one miss per frame",
-            },
-            Param {
-                name: "patience",
-                kind: ParameterKind::Whole {
-                    min: 0,
-                    max: 1_000_000,
-                    or: None,
-                },
-                default: "1",
-                about: "misses per frame, at the beginning and after a switch, without another switch",
-            },
-        ],
+        params: AutoConfig::PARAMS,
         summary: "Tries several policies on a sample of the pages, and lets the one that is cheapest there manage the frames.",
         how: "Each expert also manages a buffer in miniature: a sixteenth of the frames, but at least 512, and that share of the pages, chosen by a hash of their numbers. Whenever the miniature of the active expert has missed once per frame of its own a round ends, and the reads and writes by which every other expert stayed below it are added to that expert's lead, at current costs; leads fade to 1/e in 256 rounds, and one that falls below 0 starts again from 0. An expert that has saved the bill of one and a half rounds becomes the active one, but not in the first round nor in the one after a switch; a switch ends all leads. A switch evicts no page: at each miss the previously active expert gives up the eight pages that it would evict next, and the new one admits them, clean or dirty as they are. Experts that are not active keep what they have learned, but learn nothing of the frames. Pages that the driver writes back count as writes in each miniature in which they are dirty. fd-buffer cannot be scaled down, so with it the sample is all pages.",
         when: "Use it where no single policy is known to suit the workload, runs are long, and some expert may be clearly better than the first. It stays close to its best expert, but not below it: finding out costs some misses per frame, once for every change of the best expert, and short runs pay for that in full. So put first the expert that is expected to be best. It takes the time and the memory of all its experts: all of them are set up over all frames, and below some thousand frames the sample is most of the pages.",
@@ -203,23 +191,22 @@ impl Build for Auto {
         asks_erase_counts: false,
     };
 
-    fn build(spec: &PolicySpec, frames: u32) -> Self {
-        let whole = |name| spec.whole(name).unwrap_or(1);
-        let experts: Vec<&PolicySpec> = spec.wrapped().collect();
-        let part = frames_of_a_miniature(spec, frames);
-        let grain = spec.grain();
-        let miniature = |(number, expert): (usize, &&PolicySpec)| {
+    fn new(config: AutoConfig, frames: u32) -> Self {
+        let grain = grain_of(&config.experts);
+        let part = frames_of_a_miniature(&config, grain, frames);
+        let experts = config.experts;
+        let miniature = |(number, expert): (usize, &PolicySpec)| {
             let expert = match part == frames {
-                true => (*expert).clone(),
+                true => expert.clone(),
                 false => expert.in_miniature(f64::from(part) / f64::from(frames)),
             };
             Miniature::new(number, registry::boxed(&expert, part), part)
         };
         let rule = SwitchRule {
             round: part,
-            window: whole("window") as f64,
-            lead: whole("lead") as f64 / 100.0,
-            patience: whole("patience") as u32,
+            window: f64::from(config.window),
+            lead: f64::from(config.lead) / 100.0,
+            patience: config.patience,
         };
         let vacant = FrameState {
             page: 0,
@@ -249,17 +236,21 @@ impl Build for Auto {
     }
 }
 
+/// The number of neighbouring pages that an expert treats as a unit.
+fn grain_of(experts: &[PolicySpec]) -> u64 {
+    experts.iter().map(PolicySpec::grain).max().unwrap_or(1)
+}
+
 /// The frames of a miniature: the sample's share, but enough of them; all frames if an expert
 /// cannot be scaled down.
-fn frames_of_a_miniature(spec: &PolicySpec, frames: u32) -> u32 {
-    if spec.measures_windows() {
+fn frames_of_a_miniature(config: &AutoConfig, grain: u64, frames: u32) -> u32 {
+    if config.experts.iter().any(PolicySpec::measures_windows) {
         return frames;
     }
     // A miniature of a few blocks varies as randomly as one of a few pages.
-    let fewest = spec.whole("fewest").unwrap_or(1);
-    let fewest = fewest.saturating_mul(spec.grain().isqrt());
+    let fewest = config.fewest.saturating_mul(grain.isqrt());
     let fewest = u32::try_from(fewest).unwrap_or(u32::MAX);
-    spec.share_of("sample", frames).max(fewest).min(frames)
+    share_of(config.sample, frames).max(fewest).min(frames)
 }
 
 impl Auto {

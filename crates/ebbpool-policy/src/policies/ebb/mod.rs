@@ -21,7 +21,7 @@
 //!
 //! *What it costs.* A hit touches one record of 32 bytes and a few kilobytes of tables. A miss
 //! compares 8 candidates and 32 frames, looks up a ghost or a count, and sometimes learns one
-//! class. Nothing is allocated after `build`.
+//! class. Nothing is allocated after `new`.
 
 mod ages;
 mod candidates;
@@ -34,6 +34,7 @@ mod learned;
 
 use std::ops::Range;
 
+use ebbpool_cost::Decimal;
 use prefetch_index::prefetch_index;
 
 use self::candidates::{Candidates, MOST as MOST_CANDIDATES, PageValue};
@@ -42,9 +43,10 @@ use self::forgotten_counts::ForgottenCounts;
 use self::ghosts::Ghosts;
 use self::history::{CANDIDATE, DIRTY, History, PageRecord, RESIDENT};
 use self::learned::{LearningConfig, WaitStatistics};
+use crate::parameters::{parameters, share_of, whole};
 use crate::policy::{Access, Costs, Frame, Ghost, MOST_GHOSTS, Page, Policy};
 use crate::registry::Build;
-use crate::spec::{Entry, MemoryUse, Param, ParameterKind, PolicySpec, Value};
+use crate::spec::{Entry, MemoryUse, ParameterKind};
 
 /// The policy ebb, which the module describes.
 ///
@@ -74,76 +76,69 @@ fn asymmetry(costs: Costs) -> f32 {
     (costs.asymmetry() as f32).min(f32::MAX)
 }
 
-const fn whole(min: u64, max: u64) -> ParameterKind {
-    ParameterKind::Whole { min, max, or: None }
+parameters! {
+    /// The parameters of [`Ebb`].
+    pub struct EbbConfig {
+        ghosts: Decimal = {
+            kind: ParameterKind::Share,
+            default: "1",
+            about: "pages remembered after their eviction, as a share of the frames",
+        },
+        gmin: Decimal = {
+            kind: ParameterKind::Share,
+            default: "0.5",
+            about: "share of the ghosts that is for pages evicted dirty",
+        },
+        long_gone: u64 = {
+            kind: whole(0, 16),
+            default: "2",
+            about: "counts stored of pages without a ghost, per frame",
+        },
+        half_life: u32 = {
+            kind: whole(1, 1_000_000),
+            default: "100",
+            about: "turns in which a count halves; a turn is the number of references in which as many pages are missed as there are frames",
+        },
+        corr: Decimal = {
+            kind: ParameterKind::Share,
+            default: "0.02",
+            about: "share of a turn in which references to a page count once",
+        },
+        memory: u32 = {
+            kind: whole(1, 1_000_000),
+            default: "100",
+            about: "misses per frame in which what was learned fades to 1/e",
+        },
+        trust_events: u32 = {
+            kind: whole(1, 1_000_000),
+            default: "4",
+            about: "events of a class before its own rate outweighs the usual one",
+        },
+        trust_pages: u32 = {
+            kind: whole(1, 1_000_000),
+            default: "4",
+            about: "pages of a class at an age before its own rate at that age outweighs the usual one",
+        },
+        pool: usize = {
+            kind: whole(1, MOST_CANDIDATES as u64),
+            default: "8",
+            about: "frames that stay candidates from one victim to the next",
+        },
+        looks: u32 = {
+            kind: whole(1, 1024),
+            default: "32",
+            about: "frames compared for each victim besides the candidates",
+        },
+    }
 }
 
 impl Build for Ebb {
+    type Config = EbbConfig;
+
     const ENTRY: Entry = Entry {
         name: "ebb",
         aliases: &[],
-        params: &[
-            Param {
-                name: "ghosts",
-                kind: ParameterKind::Share,
-                default: "1",
-                about: "pages remembered after their eviction, as a share of the frames",
-            },
-            Param {
-                name: "gmin",
-                kind: ParameterKind::Share,
-                default: "0.5",
-                about: "share of the ghosts that is for pages evicted dirty",
-            },
-            Param {
-                name: "long_gone",
-                kind: whole(0, 16),
-                default: "2",
-                about: "counts stored of pages without a ghost, per frame",
-            },
-            Param {
-                name: "half_life",
-                kind: whole(1, 1_000_000),
-                default: "100",
-                about: "turns in which a count halves; a turn is the number of references in which as many pages are missed as there are frames",
-            },
-            Param {
-                name: "corr",
-                kind: ParameterKind::Share,
-                default: "0.02",
-                about: "share of a turn in which references to a page count once",
-            },
-            Param {
-                name: "memory",
-                kind: whole(1, 1_000_000),
-                default: "100",
-                about: "misses per frame in which what was learned fades to 1/e",
-            },
-            Param {
-                name: "trust_events",
-                kind: whole(1, 1_000_000),
-                default: "4",
-                about: "events of a class before its own rate outweighs the usual one",
-            },
-            Param {
-                name: "trust_pages",
-                kind: whole(1, 1_000_000),
-                default: "4",
-                about: "pages of a class at an age before its own rate at that age outweighs the usual one",
-            },
-            Param {
-                name: "pool",
-                kind: whole(1, MOST_CANDIDATES as u64),
-                default: "8",
-                about: "frames that stay candidates from one victim to the next",
-            },
-            Param {
-                name: "looks",
-                kind: whole(1, 1024),
-                default: "32",
-                about: "frames compared for each victim besides the candidates",
-            },
-        ],
+        params: EbbConfig::PARAMS,
         summary: "Learns how soon pages of a given history are used and written again, and keeps those that save most by staying.",
         how: "The record of a page, resident or a ghost, has the times of its last reference and write and faded counts of both, stored as logarithms; references close together count once. The counts make classes, two to a doubling. For each class ebb learns how long pages waited for their next reference, and in tables of their own for their next write, in buckets of half a doubling, where pages whose ghost was forgotten count as observed up to then; a class with few observations is taken to be like the others, more or less often referenced. From this follows the density at each age: the highest rate of events per reference that keeping the page can yield, if it is evicted at the best moment. The value of a page is its density of references plus, if it is dirty, R times its density of writes. The victim is the page of least value of 8 candidates and the next 32 frames in turn, of equals the longest unreferenced; the 8 least stay candidates. Half of the ghosts are for pages evicted dirty. Counts of pages without a ghost are stored in 4 bytes each, found by hashing the page's number at a miss without a ghost and when a ghost is forgotten, never at a hit. A class is learned anew at a miss, in rounds of 64 misses at first and of half a miss per frame later. Nothing is random.",
         when: "Use it where no policy is known to suit the workload: it learns the workload and follows R, and on most workloads it costs no more than the best other online policy. Take another where a page's neighbours predict its use better than its own past does (policies by blocks, such as bplru), where writes cost much more than reads and go to the pages that are read most (h-arc), and where computing time counts, since a miss takes more of it than with other policies. It needs some thousand misses to learn.",
@@ -154,29 +149,24 @@ impl Build for Ebb {
         asks_erase_counts: false,
     };
 
-    fn build(spec: &PolicySpec, frames: u32) -> Self {
-        let whole = |name| spec.whole(name).unwrap_or(1);
-        let correlated = match spec.value("corr") {
-            Some(Value::Decimal(share)) => share.to_f64(),
-            _ => 0.0,
-        };
-        let most_ghosts = spec.share_of("ghosts", frames).min(MOST_GHOSTS);
-        let config = LearningConfig {
-            half_life: whole("half_life") as f64,
-            correlated,
-            memory: whole("memory") as f64,
+    fn new(config: EbbConfig, frames: u32) -> Self {
+        let most_ghosts = share_of(config.ghosts, frames).min(MOST_GHOSTS);
+        let learning = LearningConfig {
+            half_life: f64::from(config.half_life),
+            correlated: config.corr.to_f64(),
+            memory: f64::from(config.memory),
             prior: PriorWeight {
-                events: whole("trust_events") as f64,
-                pages: whole("trust_pages") as f64,
+                events: f64::from(config.trust_events),
+                pages: f64::from(config.trust_pages),
             },
         };
         Ebb {
             residents: vec![PageRecord::default(); frames as usize],
-            ghosts: Ghosts::new(most_ghosts, spec.share_of("gmin", most_ghosts)),
-            forgotten_counts: ForgottenCounts::new(whole("long_gone") * u64::from(frames), frames),
-            learned: WaitStatistics::new(config, frames),
-            candidates: Candidates::new(whole("pool") as usize),
-            looks: (whole("looks") as u32).min(frames),
+            ghosts: Ghosts::new(most_ghosts, share_of(config.gmin, most_ghosts)),
+            forgotten_counts: ForgottenCounts::new(config.long_gone * u64::from(frames), frames),
+            learned: WaitStatistics::new(learning, frames),
+            candidates: Candidates::new(config.pool),
+            looks: config.looks.min(frames),
             hand: 0,
             incoming: None,
             now: 0,
