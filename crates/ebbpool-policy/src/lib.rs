@@ -10,6 +10,7 @@ mod clean_pools;
 mod clustered;
 mod clusters;
 mod distances;
+mod driver;
 mod ghost_queues;
 mod ghosts;
 mod heap;
@@ -25,6 +26,7 @@ mod spec;
 pub use clean_pools::{CleanPools, PoolEstimator, PoolTraffic};
 pub use clustered::{Clustered, ClusteredConfig};
 pub use clusters::priority as cluster_priority;
+pub use driver::{Companions, Driver, miss};
 pub use lists::Lists;
 pub use parameters::{PolicyConfig, ShareOrPages};
 pub use policy::{

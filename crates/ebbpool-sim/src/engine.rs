@@ -6,7 +6,9 @@ use hashbrown::HashMap;
 use prefetch_index::prefetch_index;
 use serde::{Deserialize, Serialize};
 
-use ebbpool_policy::{Access, Costs, Frame, Ghost, MOST_GHOSTS, NextUse, Policy};
+use ebbpool_policy::{
+    Access, Companions, Costs, Driver, Frame, Ghost, MOST_GHOSTS, NextUse, Policy,
+};
 
 use crate::future::Future;
 use crate::observer::{Observer, SAMPLE_EVERY, Sample};
@@ -116,8 +118,7 @@ pub(crate) struct Engine<P, O> {
     table: Vec<PageEntry>,
     /// Dense page number << 1 | dirty of the page in each frame.
     occupants: Vec<u32>,
-    evictions: Vec<Frame>,
-    together: Vec<Frame>,
+    companions: Companions,
     free: Vec<Frame>,
     /// The frames of resident pages by page number, for policies that ask for erase counts.
     frame_of: HashMap<u64, Frame>,
@@ -152,8 +153,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             observer,
             table: Vec::new(),
             occupants: Vec::with_capacity(setup.frames as usize),
-            evictions: Vec::new(),
-            together: Vec::new(),
+            companions: Companions::default(),
             free: Vec::new(),
             frame_of: HashMap::new(),
             moved: Vec::new(),
@@ -211,45 +211,17 @@ impl<P: Policy, O: Observer> Engine<P, O> {
 
     #[inline]
     fn miss(&mut self, reference: u32, ghost: Option<Ghost>, access: Access, pages: &[u64]) {
-        let id = reference >> 1;
-        let page = pages[id as usize];
+        let page = pages[(reference >> 1) as usize];
         self.counts.misses += 1;
-        self.policy.miss(page, ghost, access);
-        let frame = if self.occupants.len() < self.setup.frames as usize {
-            self.occupants.push(reference);
-            self.occupants.len() as u32 - 1
-        } else if let Some(frame) = self.free.pop() {
-            frame
-        } else {
-            if self.policy.asks_erase_counts() {
-                self.report_moved();
-            }
-            let Some(victim) = self.policy.victim(Some((page, access)), |_| true) else {
-                debug_assert!(false, "nothing is pinned, so there is a victim");
-                return;
-            };
-            self.write_together(victim, pages);
-            let mut evictions = std::mem::take(&mut self.evictions);
-            self.policy.also_leaving(victim, &mut evictions);
-            if let Some(block) = self.policy.padding(victim) {
-                self.write_whole(block.get(), victim, &evictions, pages);
-            }
-            self.evict(victim, pages);
-            for frame in evictions.drain(..).filter(|&frame| frame != victim) {
-                self.evict(frame, pages);
-                self.free.push(frame);
-            }
-            self.evictions = evictions;
-            victim
+        let mut driver = MissDriver {
+            engine: self,
+            reference,
+            pages,
         };
-        if O::LISTENS {
-            self.observer.read(page);
-        }
-        self.occupants[frame as usize] = reference;
-        self.dirty += u64::from(reference & 1);
-        self.table[id as usize] = PageEntry::resident(frame);
-        self.policy.admit(frame, page, access);
-        if self.policy.asks_erase_counts() {
+        let frame = ebbpool_policy::miss(&mut driver, page, ghost, access);
+        if self.policy.asks_erase_counts()
+            && let Some(frame) = frame
+        {
             self.frame_of.insert(page, frame);
             self.policy
                 .erase_count(frame, self.observer.erases_of(page));
@@ -314,23 +286,6 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         if self.policy.asks_erase_counts() {
             self.frame_of.remove(&pages[id as usize]);
         }
-    }
-
-    /// Writes the pages that the policy names to be written together with `victim`, and `victim`
-    /// first.
-    #[inline]
-    fn write_together(&mut self, victim: Frame, pages: &[u64]) {
-        let mut together = std::mem::take(&mut self.together);
-        self.policy
-            .write_with(victim, self.setup.frames as usize, &mut together);
-        if !together.is_empty() {
-            self.write_back(victim, pages);
-        }
-        for frame in together.drain(..) {
-            self.write_back(frame, pages);
-            self.policy.cleaned(frame);
-        }
-        self.together = together;
     }
 
     /// Writes the page in `frame` if it is dirty.
@@ -455,6 +410,92 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         } else {
             self.serve_all::<true>(chunk, range);
         }
+    }
+}
+
+/// Serves one miss of a run.
+struct MissDriver<'e, P, O> {
+    engine: &'e mut Engine<P, O>,
+    /// The reference that misses: dense page number << 1 | write.
+    reference: u32,
+    /// Page numbers by dense page number.
+    pages: &'e [u64],
+}
+
+impl<P: Policy, O: Observer> Driver for MissDriver<'_, P, O> {
+    type Policy = P;
+
+    #[inline]
+    fn policy(&mut self) -> &mut P {
+        &mut self.engine.policy
+    }
+
+    #[inline]
+    fn companions(&mut self) -> &mut Companions {
+        &mut self.engine.companions
+    }
+
+    #[inline]
+    fn empty_frame(&mut self) -> Option<Frame> {
+        let occupants = &mut self.engine.occupants;
+        if occupants.len() < self.engine.setup.frames as usize {
+            occupants.push(self.reference);
+            return Some(occupants.len() as u32 - 1);
+        }
+        self.engine.free.pop()
+    }
+
+    #[inline]
+    fn claim_victim(&mut self, incoming: (u64, Access)) -> Option<Frame> {
+        if self.engine.policy.asks_erase_counts() {
+            self.engine.report_moved();
+        }
+        Policy::victim(&mut self.engine.policy, Some(incoming), |_| true)
+    }
+
+    #[inline]
+    fn most_together(&self) -> usize {
+        self.engine.setup.frames as usize
+    }
+
+    #[inline]
+    fn write_together(&mut self, victim: Frame, together: &[Frame]) {
+        self.engine.write_back(victim, self.pages);
+        for &frame in together {
+            self.engine.write_back(frame, self.pages);
+            self.engine.policy.cleaned(frame);
+        }
+    }
+
+    #[cold]
+    fn write_block(&mut self, block: u64, victim: Frame, others: &[Frame]) {
+        self.engine.write_whole(block, victim, others, self.pages);
+    }
+
+    #[inline]
+    fn evict(&mut self, frame: Frame) {
+        self.engine.evict(frame, self.pages);
+    }
+
+    #[inline]
+    fn free(&mut self, frame: Frame) {
+        self.engine.free.push(frame);
+    }
+
+    #[inline]
+    fn admit(&mut self, frame: Frame, page: u64, access: Access) {
+        let engine = &mut *self.engine;
+        if O::LISTENS {
+            engine.observer.read(page);
+        }
+        engine.occupants[frame as usize] = self.reference;
+        engine.dirty += u64::from(self.reference & 1);
+        engine.table[(self.reference >> 1) as usize] = PageEntry::resident(frame);
+        engine.policy.admit(frame, page, access);
+    }
+
+    fn refuse(&mut self, _page: u64, _ghost: Option<Ghost>) {
+        debug_assert!(false, "nothing is pinned, so there is a victim");
     }
 }
 

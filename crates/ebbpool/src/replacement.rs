@@ -17,7 +17,7 @@
 
 use std::cell::Cell;
 
-use ebbpool_policy::{Access, DynPolicy, Frame, Gauges};
+use ebbpool_policy::{Access, Companions, Driver, DynPolicy, Frame, Gauges, Ghost};
 use hashbrown::HashSet;
 
 use crate::contained::contained;
@@ -108,7 +108,7 @@ pub(crate) struct Replacement {
     listener: Option<Listener>,
     costs_reported_at: u64,
     epochs: Epochs,
-    scratch: Vec<Frame>,
+    companions: Companions,
     /// The number of evictions that were undone because the page could not be written.
     undone_evictions: u64,
 }
@@ -158,7 +158,7 @@ impl Replacement {
                 misses: 0,
                 length: 0,
             },
-            scratch: Vec::new(),
+            companions: Companions::default(),
             undone_evictions: 0,
         }
     }
@@ -305,28 +305,24 @@ impl Replacement {
         if self.evicting.contains(&page) {
             return FetchPlan::BeingEvicted;
         }
-        self.policy.miss(page, self.ghosts.get(page), access);
+        let ghost = self.ghosts.get(page);
         self.epochs.misses = self.epochs.misses.saturating_add(1);
-        let admission = match self.empty_frame(frames) {
-            Some(frame) => Some(Admission {
-                page,
-                frame,
-                replaced: None,
-                also_evicted: Vec::new(),
-                cluster: Vec::new(),
-                padding: Vec::new(),
-            }),
-            None => self.replace(page, access, preferred, pool),
+        let mut driver = MissDriver {
+            replacement: self,
+            pool,
+            preferred,
+            claimed: None,
+            victim: None,
+            also_evicted: Vec::new(),
+            evicted: 0,
+            cluster: Vec::new(),
+            block: None,
         };
-        let Some(mut admission) = admission else {
-            let ghost = self.policy.refused();
-            self.ghosts.set(page, ghost);
-            return FetchPlan::AllPinned;
-        };
-        admission.frame.begin_load(page);
-        table.insert(page, admission.frame.frame(), frames);
-        self.report_admitted(admission.frame.frame(), page, access);
-        FetchPlan::Admit(Box::new(admission))
+        ebbpool_policy::miss(&mut driver, page, ghost, access);
+        match driver.into_admission(page) {
+            Some(admission) => FetchPlan::Admit(Box::new(admission)),
+            None => FetchPlan::AllPinned,
+        }
     }
 
     fn empty_frame<'f>(&mut self, frames: &'f Frames) -> Option<ClaimedFrame<'f>> {
@@ -337,61 +333,6 @@ impl Replacement {
             self.free.pop()?
         };
         frames.claim(frame)
-    }
-
-    fn replace<'f>(
-        &mut self,
-        page: u64,
-        access: Access,
-        preferred: Option<Frame>,
-        pool: PoolView<'f>,
-    ) -> Option<Admission<'f>> {
-        let PoolView { frames, table, .. } = pool;
-        let (claimed, dirty) = preferred
-            .and_then(|frame| frames.claim_victim(frame))
-            .or_else(|| self.claim_victim(Some((page, access)), frames))?;
-        let victim = claimed.frame();
-        let mut old = eviction(claimed, dirty, frames);
-        let cluster = self.latch_cluster(victim, frames);
-        if !cluster.is_empty() {
-            if old.dirty {
-                self.notify(ReplacementEvent::Write(old.page));
-            }
-            for latch in &cluster {
-                self.notify(ReplacementEvent::Write(latch.page()));
-                self.report_cleaned(latch.frame());
-            }
-        }
-        let mut others = Vec::new();
-        let mut evicted_frames = std::mem::take(&mut self.scratch);
-        self.policy.also_leaving(victim, &mut evicted_frames);
-        for frame in evicted_frames.drain(..).filter(|&frame| frame != victim) {
-            if let Some((claimed, dirty)) = frames.claim_victim(frame) {
-                others.push(eviction(claimed, dirty, frames));
-            }
-        }
-        self.scratch = evicted_frames;
-        let block = self.block_written_whole(victim, &mut old, &mut others, pool);
-        let writes_reported = block.is_some();
-        self.evict(&old, writes_reported || !cluster.is_empty(), table, frames);
-        for other in &others {
-            self.evict(other, writes_reported, table, frames);
-        }
-        let (padding, staying) = block.unwrap_or_default();
-        let cluster = cluster.into_iter().chain(staying).collect();
-        Some(Admission {
-            page,
-            replaced: Some(ReplacedPage {
-                page: old.page,
-                dirty: old.dirty,
-                lsn: old.lsn,
-                first_lsn: old.first_lsn,
-            }),
-            frame: old.frame,
-            also_evicted: others,
-            cluster,
-            padding,
-        })
     }
 
     /// Asks the policy for a victim and latches it.
@@ -419,33 +360,21 @@ impl Replacement {
         }
     }
 
-    /// Latches the dirty pages that are best written with the victim.
-    fn latch_cluster<'f>(&mut self, victim: Frame, frames: &'f Frames) -> Vec<SharedLatch<'f>> {
-        let mut suggested = std::mem::take(&mut self.scratch);
-        self.policy
-            .write_with(victim, frames.count() as usize, &mut suggested);
-        let latched = suggested.drain(..).filter_map(|frame| {
-            let (latch, _) = frames.share(frame, false).ok()?;
-            (frames.state(frame) == FrameState::Dirty).then_some(latch)
-        });
-        let latched = latched.collect();
-        self.scratch = suggested;
-        latched
-    }
-
-    /// If the policy wants the victim's block written whole: returns the non-resident pages of the block, and latches
-    /// of its dirty pages that stay resident. All evicted pages are marked to be written then.
-    fn block_written_whole<'f>(
+    /// Prepares to write the victim's block of `block` pages whole, unless every evicted page is clean: returns the
+    /// non-resident pages of the block, and latches of its dirty pages that stay resident. All evicted pages are
+    /// marked to be written then.
+    fn prepare_block<'f>(
         &mut self,
-        victim: Frame,
+        block: u64,
         old: &mut Eviction<'f>,
         others: &mut [Eviction<'f>],
         pool: PoolView<'f>,
     ) -> Option<(Vec<u64>, Vec<SharedLatch<'f>>)> {
-        let dirty = old.dirty || others.iter().any(|other| other.dirty);
-        let block = self.policy.padding(victim).filter(|_| dirty)?;
-        let first = old.page / block.get() * block.get();
-        let end = first.saturating_add(block.get()).min(pool.pages);
+        if !old.dirty && !others.iter().any(|other| other.dirty) {
+            return None;
+        }
+        let first = old.page / block * block;
+        let end = first.saturating_add(block).min(pool.pages);
         let (mut missing, mut staying) = (Vec::new(), Vec::new());
         let mut written: Vec<u64> = others.iter().map(|other| other.page).collect();
         written.push(old.page);
@@ -610,6 +539,149 @@ impl Replacement {
         let mut listed = HashSet::new();
         dirty.retain(|&frame| listed.insert(frame));
         dirty
+    }
+}
+
+/// Plans the admission of one page: claims the frames that the policy names, and does no I/O.
+struct MissDriver<'r, 'f> {
+    replacement: &'r mut Replacement,
+    pool: PoolView<'f>,
+    /// A frame to take in place of the policy's victim, if its page can be evicted.
+    preferred: Option<Frame>,
+    /// The frame that the page is admitted to, where it was empty.
+    claimed: Option<ClaimedFrame<'f>>,
+    victim: Option<Eviction<'f>>,
+    also_evicted: Vec<Eviction<'f>>,
+    /// The number of evictions that were reported, the victim's first.
+    evicted: usize,
+    /// Dirty pages that are written with the victim and stay resident.
+    cluster: Vec<SharedLatch<'f>>,
+    /// Where the victim's block is written whole: its non-resident pages, and latches of its dirty pages that stay.
+    block: Option<(Vec<u64>, Vec<SharedLatch<'f>>)>,
+}
+
+impl<'f> MissDriver<'_, 'f> {
+    /// The work that is left to do, if there is a frame for the page.
+    fn into_admission(self, page: u64) -> Option<Admission<'f>> {
+        let replaced = self.victim.as_ref().map(|victim| ReplacedPage {
+            page: victim.page,
+            dirty: victim.dirty,
+            lsn: victim.lsn,
+            first_lsn: victim.first_lsn,
+        });
+        let (padding, staying) = self.block.unwrap_or_default();
+        Some(Admission {
+            page,
+            frame: self.claimed.or(self.victim.map(|victim| victim.frame))?,
+            replaced,
+            also_evicted: self.also_evicted,
+            cluster: self.cluster.into_iter().chain(staying).collect(),
+            padding,
+        })
+    }
+}
+
+impl Driver for MissDriver<'_, '_> {
+    type Policy = dyn DynPolicy + Send;
+
+    fn policy(&mut self) -> &mut Self::Policy {
+        &mut *self.replacement.policy
+    }
+
+    fn companions(&mut self) -> &mut Companions {
+        &mut self.replacement.companions
+    }
+
+    fn empty_frame(&mut self) -> Option<Frame> {
+        self.claimed = self.replacement.empty_frame(self.pool.frames);
+        self.claimed.as_ref().map(ClaimedFrame::frame)
+    }
+
+    fn claim_victim(&mut self, incoming: (u64, Access)) -> Option<Frame> {
+        let frames = self.pool.frames;
+        let (claimed, dirty) = self
+            .preferred
+            .and_then(|frame| frames.claim_victim(frame))
+            .or_else(|| self.replacement.claim_victim(Some(incoming), frames))?;
+        let victim = claimed.frame();
+        self.victim = Some(eviction(claimed, dirty, frames));
+        Some(victim)
+    }
+
+    fn most_together(&self) -> usize {
+        self.pool.frames.count() as usize
+    }
+
+    fn write_together(&mut self, _victim: Frame, together: &[Frame]) {
+        let frames = self.pool.frames;
+        let latched = together.iter().filter_map(|&frame| {
+            let (latch, _) = frames.share(frame, false).ok()?;
+            (frames.state(frame) == FrameState::Dirty).then_some(latch)
+        });
+        self.cluster = latched.collect();
+        if let (Some(victim), false) = (&self.victim, self.cluster.is_empty())
+            && victim.dirty
+        {
+            self.replacement
+                .notify(ReplacementEvent::Write(victim.page));
+        }
+        for latch in &self.cluster {
+            self.replacement
+                .notify(ReplacementEvent::Write(latch.page()));
+            self.replacement.report_cleaned(latch.frame());
+        }
+    }
+
+    fn claim(&mut self, frame: Frame) -> bool {
+        let frames = self.pool.frames;
+        let claimed = frames.claim_victim(frame);
+        let claimed = claimed.map(|(claimed, dirty)| eviction(claimed, dirty, frames));
+        let evictable = claimed.is_some();
+        self.also_evicted.extend(claimed);
+        evictable
+    }
+
+    fn write_block(&mut self, block: u64, _victim: Frame, _others: &[Frame]) {
+        if let Some(victim) = &mut self.victim {
+            let others = &mut self.also_evicted;
+            self.block = self
+                .replacement
+                .prepare_block(block, victim, others, self.pool);
+        }
+    }
+
+    fn evict(&mut self, _frame: Frame) {
+        let write_reported = self.block.is_some();
+        let PoolView { frames, table, .. } = self.pool;
+        let (page, write_reported) = match self.evicted {
+            0 => (
+                self.victim.as_ref(),
+                write_reported || !self.cluster.is_empty(),
+            ),
+            // They are evicted in the order in which they were claimed.
+            nth => (self.also_evicted.get(nth - 1), write_reported),
+        };
+        if let Some(page) = page {
+            self.replacement.evict(page, write_reported, table, frames);
+        }
+        self.evicted += 1;
+    }
+
+    /// The frame is free once its page is written.
+    fn free(&mut self, _frame: Frame) {}
+
+    fn admit(&mut self, frame: Frame, page: u64, access: Access) {
+        let PoolView { frames, table, .. } = self.pool;
+        let victim = self.victim.as_mut().map(|victim| &mut victim.frame);
+        if let Some(claimed) = self.claimed.as_mut().or(victim) {
+            claimed.begin_load(page);
+        }
+        table.insert(page, frame, frames);
+        self.replacement.report_admitted(frame, page, access);
+    }
+
+    fn refuse(&mut self, page: u64, ghost: Option<Ghost>) {
+        self.replacement.ghosts.set(page, ghost);
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::bills::Traffic;
 use super::sampled_pages::{PageLocation, SampleNumber, SampledPages};
-use crate::policy::{Access, Costs, DynPolicy, Frame};
+use crate::driver::{Companions, Driver, miss};
+use crate::policy::{Access, Costs, DynPolicy, Frame, Ghost, Page};
 
 /// A buffer of few frames under a policy, without page contents: it only counts the reads and
 /// writes that it would do.
@@ -14,21 +15,18 @@ pub(super) struct Miniature {
     occupants: Vec<u32>,
     frames: u32,
     free: Vec<Frame>,
-    evictions: Vec<Frame>,
-    together: Vec<Frame>,
+    companions: Companions,
 }
 
 impl Miniature {
     pub(super) fn new(number: usize, policy: Box<dyn DynPolicy + Send>, frames: u32) -> Self {
-        let room = || Vec::with_capacity(frames as usize);
         Miniature {
             number,
             policy,
             occupants: Vec::with_capacity(frames as usize),
             frames,
-            free: room(),
-            evictions: room(),
-            together: room(),
+            free: Vec::with_capacity(frames as usize),
+            companions: Companions::with_capacity(frames as usize),
         }
     }
 
@@ -53,14 +51,13 @@ impl Miniature {
             PageLocation::Out(ghost) => {
                 let page = pages.page(sampled);
                 traffic.reads += 1;
-                self.policy.miss(page, ghost, access);
-                let Some(frame) = self.make_room(sampled, access, pages, traffic) else {
-                    debug_assert!(false, "nothing is pinned, so there is a victim");
-                    return;
+                let mut driver = MissDriver {
+                    miniature: self,
+                    sampled,
+                    pages,
+                    traffic,
                 };
-                self.occupants[frame as usize] = sampled << 1 | u32::from(access.is_write());
-                pages.admitted(sampled, self.number, frame);
-                self.policy.admit(frame, page, access);
+                miss(&mut driver, page, ghost, access);
             }
         }
     }
@@ -81,39 +78,6 @@ impl Miniature {
         }
     }
 
-    /// Returns an empty frame, after an eviction if there is none.
-    fn make_room(
-        &mut self,
-        sampled: SampleNumber,
-        access: Access,
-        pages: &mut SampledPages,
-        traffic: &mut Traffic,
-    ) -> Option<Frame> {
-        if self.occupants.len() < self.frames as usize {
-            self.occupants.push(0);
-            return Some(self.occupants.len() as u32 - 1);
-        }
-        if let Some(frame) = self.free.pop() {
-            return Some(frame);
-        }
-        let incoming = Some((pages.page(sampled), access));
-        let victim = self.policy.victim(incoming, &|_| true)?;
-        self.write_together(victim, traffic);
-        let mut evictions = std::mem::take(&mut self.evictions);
-        evictions.clear();
-        self.policy.also_leaving(victim, &mut evictions);
-        if let Some(block) = self.policy.padding(victim) {
-            self.write_whole(block.get(), victim, &evictions, traffic);
-        }
-        self.evict(victim, pages, traffic);
-        for &frame in evictions.iter().filter(|&&frame| frame != victim) {
-            self.evict(frame, pages, traffic);
-            self.free.push(frame);
-        }
-        self.evictions = evictions;
-        Some(victim)
-    }
-
     /// Writes the page in `frame` if it is dirty; true if it was.
     fn write_back(&mut self, frame: Frame, traffic: &mut Traffic) -> bool {
         let occupant = &mut self.occupants[frame as usize];
@@ -124,45 +88,88 @@ impl Miniature {
         traffic.writes += 1;
         true
     }
+}
 
-    /// Writes the pages that the policy names to be written together with `victim`, and `victim`
-    /// too.
-    fn write_together(&mut self, victim: Frame, traffic: &mut Traffic) {
-        let mut together = std::mem::take(&mut self.together);
-        together.clear();
-        self.policy
-            .write_with(victim, self.frames as usize, &mut together);
-        for &frame in &together {
-            self.write_back(frame, traffic);
-            self.policy.cleaned(frame);
-        }
-        self.together = together;
+/// Serves one miss of a miniature.
+struct MissDriver<'m> {
+    miniature: &'m mut Miniature,
+    /// The page that is missed.
+    sampled: SampleNumber,
+    pages: &'m mut SampledPages,
+    traffic: &'m mut Traffic,
+}
+
+impl Driver for MissDriver<'_> {
+    type Policy = dyn DynPolicy + Send;
+
+    fn policy(&mut self) -> &mut Self::Policy {
+        &mut *self.miniature.policy
     }
 
-    /// Writes the whole block if any evicted page of it is dirty, and reads its missing pages
-    /// first.
-    fn write_whole(
-        &mut self,
-        block: u64,
-        victim: Frame,
-        evictions: &[Frame],
-        traffic: &mut Traffic,
-    ) {
-        let all = || evictions.iter().chain([&victim]);
-        if all().any(|&frame| self.occupants[frame as usize] & 1 == 1) {
+    fn companions(&mut self) -> &mut Companions {
+        &mut self.miniature.companions
+    }
+
+    fn empty_frame(&mut self) -> Option<Frame> {
+        let Miniature {
+            occupants, frames, ..
+        } = self.miniature;
+        if occupants.len() < *frames as usize {
+            occupants.push(0);
+            return Some(occupants.len() as u32 - 1);
+        }
+        self.miniature.free.pop()
+    }
+
+    fn claim_victim(&mut self, incoming: (Page, Access)) -> Option<Frame> {
+        self.policy().victim(Some(incoming), &|_| true)
+    }
+
+    fn most_together(&self) -> usize {
+        self.miniature.frames as usize
+    }
+
+    fn write_together(&mut self, victim: Frame, together: &[Frame]) {
+        self.miniature.write_back(victim, self.traffic);
+        for &frame in together {
+            self.miniature.write_back(frame, self.traffic);
+            self.policy().cleaned(frame);
+        }
+    }
+
+    fn write_block(&mut self, block: u64, victim: Frame, others: &[Frame]) {
+        let occupants = &mut self.miniature.occupants;
+        let all = || others.iter().chain([&victim]);
+        if all().any(|&frame| occupants[frame as usize] & 1 == 1) {
             for &frame in all() {
-                self.occupants[frame as usize] &= !1;
+                occupants[frame as usize] &= !1;
             }
-            traffic.reads += block.saturating_sub(1 + evictions.len() as u64);
-            traffic.writes += block;
+            self.traffic.reads += block.saturating_sub(1 + others.len() as u64);
+            self.traffic.writes += block;
         }
     }
 
-    fn evict(&mut self, frame: Frame, pages: &mut SampledPages, traffic: &mut Traffic) {
-        let ghost = self.policy.remember(frame);
-        self.write_back(frame, traffic);
-        self.policy.evicted(frame);
-        let sampled = self.occupants[frame as usize] >> 1;
-        pages.evicted(sampled, self.number, ghost);
+    fn evict(&mut self, frame: Frame) {
+        let ghost = self.policy().remember(frame);
+        self.miniature.write_back(frame, self.traffic);
+        self.policy().evicted(frame);
+        let sampled = self.miniature.occupants[frame as usize] >> 1;
+        self.pages.evicted(sampled, self.miniature.number, ghost);
+    }
+
+    fn free(&mut self, frame: Frame) {
+        self.miniature.free.push(frame);
+    }
+
+    fn admit(&mut self, frame: Frame, page: Page, access: Access) {
+        let occupant = self.sampled << 1 | u32::from(access.is_write());
+        self.miniature.occupants[frame as usize] = occupant;
+        self.pages
+            .admitted(self.sampled, self.miniature.number, frame);
+        self.policy().admit(frame, page, access);
+    }
+
+    fn refuse(&mut self, _page: Page, _ghost: Option<Ghost>) {
+        debug_assert!(false, "nothing is pinned, so there is a victim");
     }
 }
