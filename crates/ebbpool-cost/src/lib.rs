@@ -20,6 +20,9 @@ pub use nearest::{did_you_mean, nearest};
 pub use one_line::one_line;
 pub use policy_costs::Costs;
 
+/// The version of this crate, which is part of the keys of stored results.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// Compiles the example of the package's page.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -17,6 +17,9 @@ pub use device::{AnyDevice, ChangingDevice, Device, DeviceFailed, DeviceReport, 
 pub use flash_device::FlashDevice;
 pub use profiles::{AsymmetryKind, DeviceProfile, ProfileError};
 
+/// The version of this crate, which is part of the keys of stored results.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// Compiles the example of the package's page.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -10,9 +10,23 @@ use ebbpool_trace::Source;
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
-/// The identity of the code that computes results: its version and a digest of its sources. The digest is
-/// needed because results change during the development of a policy, while the version does not.
-const CODE: &str = concat!(env!("CARGO_PKG_VERSION"), " ", env!("EBBPOOL_SOURCES"));
+/// The digest of the sources of the crates that determine results. It is needed because results change during the
+/// development of a policy, while versions do not. A build from a registry has no such sources beside it, and only the
+/// versions distinguish its results.
+const SOURCES: &str = env!("EBBPOOL_SOURCES");
+
+/// The versions of the crates that determine results. A registry may combine different ones.
+fn versions() -> String {
+    let versions = [
+        ebbpool_cost::VERSION,
+        ebbpool_policy::VERSION,
+        ebbpool_device::VERSION,
+        ebbpool_trace::VERSION,
+        ebbpool_sim::VERSION,
+        env!("CARGO_PKG_VERSION"),
+    ];
+    versions.join(",")
+}
 
 /// A directory that stores results.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +55,7 @@ impl ResultDirectory {
         let trace: String = trace.iter().map(|byte| format!("{byte:02x}")).collect();
         Some(TraceResults {
             directory: self.0.clone(),
-            prefix: format!("{trace} {CODE} "),
+            prefix: format!("{trace} {} {SOURCES} ", versions()),
         })
     }
 }
@@ -94,13 +108,13 @@ mod tests {
         let (trace, code) = ("00112233445566778899aabbccddeeff".repeat(2), "0".repeat(32));
         TraceResults {
             directory: directory.into(),
-            prefix: format!("{trace} 0.1.0 {code} "),
+            prefix: format!("{trace} {} {code} ", ["0.1.0"; 6].join(",")),
         }
     }
 
     const KEY: &str = "facts warmup=100 cluster=16";
     const VALUE: &[u8] = br#"{"references":2000,"distinct_pages":40,"cluster_switches":1250}"#;
-    const FILE: &str = "59/5c055aeac0ac931c180f3bfea8e36aa0e77a5bc8b537e307aae047c7187944";
+    const FILE: &str = "da/ea69ad9e959586ecfd39760ecc1b8a8faaf118d719049c21f810f75d9b275f";
 
     fn golden() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/results")

@@ -37,6 +37,9 @@ pub use spec::{
     Value, WINDOW, split_list,
 };
 
+/// The version of this crate, which is part of the keys of stored results.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// Compiles the example of the package's page.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -34,3 +34,6 @@ pub use stream::{
 };
 pub use sweep::{ResolvedSweep, Size, Sweep, SweepResult, SweepRow, Warmup};
 pub use time_line::{MOST_POINTS, Moment, TimeLine};
+
+/// The version of this crate, which is part of the keys of stored results.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

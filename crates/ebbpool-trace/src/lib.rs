@@ -53,6 +53,9 @@ pub use reference::{Batch, Metadata};
 pub use source::{ReadOptions, Reader, Source};
 pub use writer::{Writer, WrittenTrace};
 
+/// The version of this crate, which is part of the keys of stored results.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// Compiles the example of the package's page.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
