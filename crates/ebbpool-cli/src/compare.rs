@@ -6,6 +6,7 @@ pub(crate) mod table;
 use std::io::{self, IsTerminal, Write};
 
 use ebbpool_lab::{Comparison, DetailedResult, RunResult, report, schema};
+use ebbpool_trace::Source;
 use ebbpool_trace::output::OutputFile;
 
 use crate::failure::Failure;
@@ -24,6 +25,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
         true => vec![results::sample(&args.common.reading.options())],
         false => args.common.reading.sources(&args.traces)?,
     };
+    Source::refuse_overwriting(&sources, args.report.clone())?;
     let console = Console::default();
     let lab = results::lab(&console, args.common.threads.count(), !args.no_cache);
     // The report file is created first: an unwritable path must not waste the simulations.

@@ -4,8 +4,10 @@ pub(crate) mod args;
 mod table;
 
 use std::io::{self, Write};
+use std::slice;
 
 use ebbpool_lab::{CurveStudy, report, schema};
+use ebbpool_trace::Source;
 use ebbpool_trace::output::OutputFile;
 
 use crate::failure::Failure;
@@ -18,6 +20,7 @@ pub(crate) fn curve(args: &CurveArgs) -> Result<(), Failure> {
         true => results::sample(&args.reading.options()),
         false => args.reading.source(&args.traces)?,
     };
+    Source::refuse_overwriting(slice::from_ref(&source), args.report.clone())?;
     let console = Console::default();
     let lab = results::lab(&console, args.threads.count(), !args.no_cache);
     // The report file is created first: an unwritable path must not waste the simulations.

@@ -4,9 +4,11 @@ pub(crate) mod args;
 mod table;
 
 use std::io::{self, Write};
+use std::slice;
 
 use ebbpool_lab::replay::{ReplayOutputs, ReplayResult};
 use ebbpool_lab::schema;
+use ebbpool_trace::Source;
 
 use crate::failure::Failure;
 use crate::progress::Console;
@@ -16,6 +18,9 @@ use args::PoolReplayArgs;
 
 pub(crate) fn replay(args: &PoolReplayArgs) -> Result<(), Failure> {
     let source = args.reading.source(&args.traces)?;
+    let outputs = [&args.file, &args.events, &args.record];
+    let outputs = outputs.into_iter().flatten().cloned();
+    Source::refuse_overwriting(slice::from_ref(&source), outputs)?;
     let console = Console::default();
     let lab = results::lab(&console, None, false);
     let outputs = ReplayOutputs {

@@ -4,9 +4,11 @@ pub(crate) mod args;
 mod table;
 
 use std::io::{self, Write};
+use std::slice;
 
 use ebbpool_device::DeviceFailed;
 use ebbpool_lab::{RunRecording, schema};
+use ebbpool_trace::Source;
 use ebbpool_trace::output::OutputFile;
 
 use crate::failure::Failure;
@@ -18,6 +20,8 @@ use args::RunArgs;
 pub(crate) fn run(args: &RunArgs) -> Result<(), Failure> {
     let request = args.request()?;
     let source = args.common.reading.source(&args.traces)?;
+    let outputs = [&args.events, &args.series].into_iter().flatten();
+    Source::refuse_overwriting(slice::from_ref(&source), outputs.cloned())?;
     let console = Console::default();
     let lab = results::lab(&console, args.common.threads.count(), false);
     let recording = RunRecording {

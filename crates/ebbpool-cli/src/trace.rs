@@ -4,6 +4,7 @@ pub(crate) mod args;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
+use std::slice;
 use std::sync::atomic::Ordering;
 
 use ebbpool_sim::SimError;
@@ -210,13 +211,17 @@ fn curves(info: &TraceStatistics, database_pages: Option<u64>) -> String {
 
 fn convert(args: &ConvertArgs) -> Result<(), Failure> {
     let (from, to) = args.paths()?;
+    let to = output_path(to);
     let format = format_of(to, &args.encoding)?;
     let source = args.reading.source(from)?;
+    let outputs = [Some(to.to_owned()), format.sidecar(to)];
+    Source::refuse_overwriting(slice::from_ref(&source), outputs.into_iter().flatten())?;
     write(&source, to, format, args.encoding.level)
 }
 
 fn generate(args: &GenerateArgs) -> Result<(), Failure> {
     if let (Some(generator), Some(to)) = (&args.generator, &args.to) {
+        let to = output_path(to);
         let format = format_of(to, &args.encoding)?;
         let source = Source::generator(generator, &ReadOptions::default())?;
         return write(&source, to, format, args.encoding.level);
@@ -239,6 +244,17 @@ fn generate(args: &GenerateArgs) -> Result<(), Failure> {
     }
     io::stdout().write_all(text.as_bytes())?;
     Ok(())
+}
+
+/// The path of standard output.
+const STANDARD_OUTPUT: &str = "/dev/stdout";
+
+/// The path to write to, where `-` stands for standard output.
+fn output_path(named: &Path) -> &Path {
+    match named == Path::new("-") {
+        true => Path::new(STANDARD_OUTPUT),
+        false => named,
+    }
 }
 
 /// The format of an output file, given by an option or by its name.
@@ -269,12 +285,16 @@ fn write(source: &Source, to: &Path, format: Format, level: Option<i32>) -> Resu
     for_each_batch(&mut reader, source.label(), |batch| writer.write(batch))?;
     let written = writer.finish()?;
     progress::report_notes(&source.late_notes());
-    writeln!(
-        io::stdout(),
+    let summary = format!(
         "{}: {} references, {} bytes",
         to.display(),
         written.references,
         written.bytes
-    )?;
+    );
+    // On standard output the summary would be part of the trace.
+    match to == Path::new(STANDARD_OUTPUT) {
+        true => progress::report_notes(&[summary]),
+        false => writeln!(io::stdout(), "{summary}")?,
+    }
     Ok(())
 }

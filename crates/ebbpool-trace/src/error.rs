@@ -261,6 +261,32 @@ pub enum TraceError {
         /// The range.
         expected: String,
     },
+    /// A file whose name and content disagree.
+    #[error(
+        "{file}: its name says {name}, but its content is {content}; rename it, or name the format with --trace-format"
+    )]
+    Misnamed {
+        /// The file as the user named it.
+        file: String,
+        /// The format or compression of its name.
+        name: &'static str,
+        /// What it holds.
+        content: &'static str,
+    },
+    /// An output that would replace a file that the command reads.
+    #[error("{file} is read by this command, which would overwrite it; write to another file")]
+    OutputIsInput {
+        /// The output as the user named it.
+        file: String,
+    },
+    /// Two outputs that are one file.
+    #[error("{first} and {second} are the same file; write to two files")]
+    OutputsCollide {
+        /// The output named first.
+        first: String,
+        /// The output named second.
+        second: String,
+    },
     /// A generator whose tables do not fit into memory.
     #[error("{spec}: not enough memory for tables of {pages} pages; choose fewer pages")]
     Memory {
@@ -309,6 +335,8 @@ impl TraceError {
                 | TraceError::SplitTooLarge { .. }
                 | TraceError::StandardInputTaken
                 | TraceError::NotGenerator { .. }
+                | TraceError::OutputIsInput { .. }
+                | TraceError::OutputsCollide { .. }
                 | TraceError::Workload {
                     source: WorkloadError::Keys { .. } | WorkloadError::Operations,
                     ..

@@ -108,6 +108,50 @@ impl Write for OutputFile {
     }
 }
 
+/// Refuses outputs that would replace an input of the same command, or each other. A file is the same under another
+/// spelling of its path and through symbolic and hard links; pipes and devices are never refused.
+///
+/// # Errors
+///
+/// [`TraceError::OutputIsInput`] and [`TraceError::OutputsCollide`].
+pub fn refuse_overwriting(inputs: &[PathBuf], outputs: &[PathBuf]) -> Result<(), TraceError> {
+    let label = |path: &PathBuf| one_line(&path.to_string_lossy());
+    for (at, output) in outputs.iter().enumerate() {
+        if inputs.iter().any(|input| same_file(input, output)) {
+            return Err(TraceError::OutputIsInput {
+                file: label(output),
+            });
+        }
+        if let Some(other) = outputs[..at].iter().find(|other| same_file(other, output)) {
+            return Err(TraceError::OutputsCollide {
+                first: label(other),
+                second: label(output),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// True if both paths lead to one regular file, which need not exist yet.
+fn same_file(a: &Path, b: &Path) -> bool {
+    let [Some(a), Some(b)] = [a, b].map(|path| resolve(path).ok().flatten()) else {
+        return false;
+    };
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        if let [Ok(a), Ok(b)] = [&a, &b].map(fs::metadata) {
+            return (a.dev(), a.ino()) == (b.dev(), b.ino());
+        }
+    }
+    let absolute = |path: &Path| {
+        let directory = path.parent().filter(|parent| *parent != Path::new(""));
+        let directory = fs::canonicalize(directory.unwrap_or(Path::new("."))).ok()?;
+        Some(directory.join(path.file_name()?))
+    };
+    absolute(&a).is_some_and(|a| absolute(&b) == Some(a))
+}
+
 impl Output {
     fn open(path: &Path) -> io::Result<Output> {
         let Some(target) = resolve(path)? else {

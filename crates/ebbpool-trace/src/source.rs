@@ -190,6 +190,37 @@ impl Source {
         &self.0.label
     }
 
+    /// The files that the trace is read from: those that the user named, and the metadata files beside them.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let mut files = Vec::new();
+        for part in &self.0.parts {
+            let PartOrigin::StoredTrace(stored) = &part.origin else {
+                continue;
+            };
+            let Some(path) = stored.path() else {
+                continue;
+            };
+            files.push(path.to_owned());
+            let format = self.0.options.format.or_else(|| Format::of_name(path));
+            files.extend(format.and_then(|format| format.sidecar(path)));
+        }
+        files
+    }
+
+    /// Refuses outputs that would replace a file of these traces, or each other, before anything is read.
+    ///
+    /// # Errors
+    ///
+    /// As [`refuse_overwriting`](crate::output::refuse_overwriting).
+    pub fn refuse_overwriting(
+        sources: &[Source],
+        outputs: impl IntoIterator<Item = PathBuf>,
+    ) -> Result<(), TraceError> {
+        let inputs: Vec<PathBuf> = sources.iter().flat_map(Source::files).collect();
+        let outputs: Vec<PathBuf> = outputs.into_iter().collect();
+        crate::output::refuse_overwriting(&inputs, &outputs)
+    }
+
     /// Starts reading from the first reference.
     ///
     /// # Errors

@@ -130,6 +130,11 @@ impl Stream {
         self.path.as_deref()
     }
 
+    /// The compression of the stored bytes.
+    pub(crate) fn codec(&self) -> Option<Codec> {
+        self.codec
+    }
+
     /// Decompressed length in bytes, where it is known beforehand.
     pub(crate) fn length(&self) -> Option<u64> {
         self.codec.is_none().then_some(self.total)

@@ -609,3 +609,72 @@ fn a_base_is_decoded_by_the_options_and_not_cut() {
     assert_eq!(read_from(&source, 7).unwrap().len(), 30);
     assert!(source.late_notes()[0].contains("left out 1 bad line"));
 }
+
+/// Words take any bytes, so a web page in place of a trace would be simulated as references.
+#[test]
+fn a_name_that_disagrees_with_the_content_is_an_error() {
+    let scratch = Scratch::new();
+    let page =
+        b"<!DOCTYPE html>\n<html><body><h1>404: this file was not found</h1></body></html>\n";
+    let plain = ReadOptions::default();
+    let words = |count: u32| -> Vec<u8> { (0..count).flat_map(u32::to_le_bytes).collect() };
+    for (name, content, named, found) in [
+        ("x.u32.zst", page.to_vec(), "zstd", "not compressed"),
+        ("x.txt.gz", page.to_vec(), "gzip", "not compressed"),
+        ("x.u32", page.to_vec(), "u32", "text"),
+        ("x.oracleGeneral", page.to_vec(), "oracleGeneral", "text"),
+        ("y.u32.gz", words(20), "gzip", "not compressed"),
+        (
+            "z.u32.gz",
+            zstd::encode_all(&words(20)[..], 1).unwrap(),
+            "gzip",
+            "zstd",
+        ),
+    ] {
+        let message = refusal(&scratch.file(name, content), &plain);
+        let expected = format!("its name says {named}, but its content is {found}");
+        assert!(message.contains(&expected), "{message}");
+    }
+    // The user's word for the format stands, and compressed bytes need no name.
+    let forced = ReadOptions {
+        format: Some(Format::U32),
+        ..ReadOptions::default()
+    };
+    assert_eq!(
+        read(&scratch.file("t.u32", b"abcdefgh"), &forced)
+            .unwrap()
+            .len(),
+        2
+    );
+    let unnamed = scratch.file("v.u32", zstd::encode_all(&words(20)[..], 1).unwrap());
+    assert_eq!(read(&unnamed, &plain).unwrap().len(), 20);
+}
+
+#[test]
+fn an_msr_trace_whose_first_line_is_damaged_is_not_a_csv() {
+    let scratch = Scratch::new();
+    let lines = "128166372003061629,hm,0,Wri\n\
+                 128166372016382155,hm,0,Read,8192,4096,100\n\
+                 128166372026382245,hm,0,Write,4096,4096,100\n";
+    let path = scratch.file("hm.csv", lines);
+    let message = refusal(&path, &options("", 4096));
+    assert!(
+        message.contains("hm.csv, line 1:") && message.contains("Hostname"),
+        "{message}"
+    );
+    let skipping = ReadOptions {
+        bad_lines: 1,
+        ..options("", 4096)
+    };
+    assert_eq!(
+        read(&path, &skipping).unwrap(),
+        batch(&[(2, false), (1, true)])
+    );
+    // A line of column names makes a CSV.
+    let named = scratch.file(
+        "named.csv",
+        format!("time,host,disk,op,page,size,response\n{}", &lines[28..]),
+    );
+    let source = Source::parse_with(&named, &ReadOptions::default()).unwrap();
+    assert_eq!(source.formats().unwrap(), [Some(Format::Csv)]);
+}

@@ -9,11 +9,13 @@ mod workers;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::time::{Duration, Instant};
 
 use ebbpool_btree::{Database, DatabaseError, DatabaseStats};
 use ebbpool_lab::replay::PoolActivity;
 use ebbpool_trace::Metadata;
+use ebbpool_trace::output::refuse_overwriting;
 
 use super::args::BenchArgs;
 use super::error::DbError;
@@ -33,6 +35,11 @@ pub(super) fn bench(args: &BenchArgs) -> Result<(), DbError> {
         return Err(DatabaseError::Options(problem).into());
     }
     let path = &args.path;
+    if let Some(record) = &args.record {
+        let suffixes = ["", ".log0", ".log1", ".torn"];
+        let files = suffixes.map(|suffix| file_of(path, suffix));
+        refuse_overwriting(&files, slice::from_ref(record))?;
+    }
     let recorder = args.record.as_ref().map(|_| Recorder::default());
     let mut options = args.open.options_of(path, false)?;
     options = options.durability(args.durability.into());

@@ -66,7 +66,7 @@ pub(crate) struct InfoArgs {
 #[derive(Args)]
 pub(crate) struct ConvertArgs {
     /// FROM: a trace: a file, - for standard input, or a generator; several with --concat.
-    /// TO: the file to write; its name determines format and compression
+    /// TO: the file to write, its name determines format and compression; or - for standard output, with --to-format
     // One list, because clap accepts a separate last argument only if no option stands before it.
     #[arg(value_name = "FROM… TO", required = true)]
     paths: Vec<String>,
@@ -93,7 +93,7 @@ pub(crate) struct GenerateArgs {
     /// A generator and its parameters, such as zipf:pages=1000,refs=50000
     #[arg(value_name = "GENERATOR", required_unless_present = "list")]
     pub(crate) generator: Option<String>,
-    /// The file to write; its name determines format and compression
+    /// The file to write, its name determines format and compression; or - for standard output, with --to-format
     #[arg(value_name = "OUT", required_unless_present = "list")]
     pub(crate) to: Option<PathBuf>,
     /// List the generators and their parameters

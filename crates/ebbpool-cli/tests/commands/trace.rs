@@ -285,3 +285,96 @@ fn a_description_fits_80_columns_and_says_the_same_in_json() {
     assert_eq!(at["percent"], 10.0);
     ebbpool.stdout(&["trace", "info", "zipf:refs=0"]);
 }
+
+/// Every output that is an input, by its path, another spelling or a link, is refused before anything is read.
+#[test]
+#[cfg(unix)]
+fn an_output_never_replaces_an_input_or_another_output() {
+    let ebbpool = Ebbpool::in_scratch();
+    let trace = ebbpool.file("t.txt", TABLE_2);
+    let words = ebbpool.named("c.u32");
+    ebbpool.stdout(&["trace", "convert", &trace, &words]);
+    let sidecar = ebbpool.file("c.json", r#"{"page_size": 4096}"#);
+    let link = ebbpool.named("link.html");
+    std::os::unix::fs::symlink(&trace, &link).expect("a link");
+    let hard = ebbpool.named("hard.html");
+    fs::hard_link(&trace, &hard).expect("a link");
+    let spelled = ebbpool.named("./t.txt");
+    let before = fs::read(&trace).expect("the trace");
+    let sizes = ["--frames", "3"];
+    let memory = ["--policy", "lru", "--frames", "3"];
+    let refused = |args: &[&str], named: &str| {
+        ebbpool.refused(args, 2, &[named, "would overwrite it"]);
+    };
+    for report in [&trace, &spelled, &link, &hard] {
+        refused(
+            &[&["compare", &trace, "--report", report], &sizes[..]].concat(),
+            report,
+        );
+        refused(&["curve", &trace, "--report", report], report);
+        refused(
+            &[&["run", &trace, "--events", report], &memory[..]].concat(),
+            report,
+        );
+        refused(
+            &[&["run", &trace, "--series", report], &memory[..]].concat(),
+            report,
+        );
+        refused(
+            &["trace", "convert", &trace, report, "--to-format", "u32"],
+            report,
+        );
+    }
+    refused(
+        &[&["run", &words, "--events", &sidecar], &memory[..]].concat(),
+        "c.json",
+    );
+    let pages = ebbpool.named("pages");
+    let replay = [
+        "replay",
+        &trace,
+        "--file",
+        &pages,
+        "--create",
+        "--page-size",
+        "4096",
+    ];
+    refused(
+        &[&replay[..], &memory, &["--record", &trace]].concat(),
+        "t.txt",
+    );
+    refused(
+        &[&replay[..], &memory, &["--events", &trace]].concat(),
+        "t.txt",
+    );
+    let both = ["--events", "e", "--series", "./e"];
+    ebbpool.refused(
+        &[&["run", &trace], &memory[..], &both].concat(),
+        2,
+        &["e and ./e are the same file"],
+    );
+    ebbpool.refused(
+        &[&replay[..], &memory, &["--record", &pages]].concat(),
+        2,
+        &["are the same file"],
+    );
+    assert_eq!(fs::read(&trace).expect("the trace"), before);
+    assert!(!Path::new(&pages).exists());
+    // A device is not a file that can be lost.
+    let nowhere = ["--events", "/dev/null", "--series", "/dev/null"];
+    ebbpool.stdout(&[&["run", &trace], &memory[..], &nowhere].concat());
+}
+
+#[test]
+#[cfg(unix)]
+fn a_trace_is_written_to_standard_output() {
+    let ebbpool = Ebbpool::in_scratch();
+    let trace = ebbpool.file("t.txt", TABLE_2);
+    let text = ebbpool.stdout(&["trace", "convert", &trace, "-", "--to-format", "text"]);
+    assert_eq!(
+        text.lines().filter(|line| !line.starts_with('#')).count(),
+        11
+    );
+    assert!(!Path::new(&ebbpool.named("-")).exists());
+    ebbpool.refused(&["trace", "convert", &trace, "-"], 2, &["--to-format"]);
+}

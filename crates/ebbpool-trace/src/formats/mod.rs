@@ -217,7 +217,7 @@ impl Format {
     }
 
     /// The file beside a trace that holds its metadata; `None` if the format has none.
-    pub(crate) fn sidecar(self, trace: &Path) -> Option<std::path::PathBuf> {
+    pub fn sidecar(self, trace: &Path) -> Option<std::path::PathBuf> {
         match self {
             Format::U32 => u32::sidecar(trace),
             _ => None,
@@ -244,7 +244,16 @@ impl Format {
         const HEAD: usize = 1 << 13;
         let label = stream.label().to_owned();
         let named = stream.path().and_then(Format::of_name);
+        let compressed = stream.path().and_then(|path| Codec::of_name(path).0);
+        let actual = stream.codec();
         let head = stream.head(HEAD)?;
+        if let Some(compressed) = compressed.filter(|_| actual != compressed && !head.is_empty()) {
+            return Err(TraceError::Misnamed {
+                file: label,
+                name: compressed.name(),
+                content: actual.map_or("not compressed", Codec::name),
+            });
+        }
         let by_content = |test: fn(Format, &[u8]) -> bool| {
             Format::ALL
                 .iter()
@@ -257,7 +266,19 @@ impl Format {
             });
             return Ok((format, note));
         }
-        if let Some(format) = requested.or(named) {
+        if let Some(format) = requested {
+            return Ok((format, None));
+        }
+        if let Some(format) = named {
+            // Words and records take any bytes, so text would become references to pages that do not exist.
+            let records = matches!(format, Format::U32 | Format::OracleGeneral);
+            if records && is_text(head) {
+                return Err(TraceError::Misnamed {
+                    file: label,
+                    name: format.name(),
+                    content: "text",
+                });
+            }
             return Ok((format, None));
         }
         if head.is_empty() {
@@ -279,6 +300,12 @@ impl Format {
             formats: Format::list(),
         })
     }
+}
+
+/// True if the bytes are lines of printable characters.
+fn is_text(head: &[u8]) -> bool {
+    let printable = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
+    !head.is_empty() && head.iter().all(printable)
 }
 
 /// Names of the formats for which `which` is true.

@@ -51,9 +51,25 @@ fn magic(head: &[u8]) -> bool {
         volumes: Volumes { page_size: SECTOR },
         hosts: Names::default(),
     };
-    whole_lines(head)
-        .next()
-        .is_some_and(|first| line.request(first).is_ok())
+    let mut lines = whole_lines(head);
+    let Some(first) = lines.next() else {
+        return false;
+    };
+    if line.request(first).is_ok() {
+        return true;
+    }
+    // A damaged first line does not make the file a CSV, unlike a line of column names.
+    let next: Vec<&[u8]> = lines.take(3).collect();
+    let requests = next.iter().all(|next| line.request(next).is_ok());
+    next.len() > 1 && requests && !names_columns(first)
+}
+
+/// True if every field of a line begins as a name does.
+fn names_columns(line: &[u8]) -> bool {
+    line.split(|&byte| byte == b',').all(|field| {
+        let field = field.trim_ascii();
+        field.first().is_some_and(u8::is_ascii_alphabetic)
+    })
 }
 
 impl ParseLine for LineParser {
