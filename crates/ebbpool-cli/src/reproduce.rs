@@ -3,7 +3,7 @@
 pub(crate) mod args;
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -111,6 +111,7 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<(), Failure> {
     let request = StudyRequest {
         policies: policies.collect::<Result<_, _>>()?,
         file: args.file(),
+        rerun: command,
         ..StudyRequest::new(with_devices(selected, args), scale, &args.out)
     };
     let all = request.experiments.len();
@@ -138,6 +139,19 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<(), Failure> {
             error: format!("{failed} of {all} experiments failed; the lines above say why").into(),
         }),
     }
+}
+
+/// The command that runs an experiment again.
+fn command(experiment: &str, scale: Scale, file: Option<&Path>) -> String {
+    let full = match scale {
+        Scale::Full => " --full",
+        Scale::Quick => "",
+    };
+    let file = match file {
+        Some(file) => format!(" --file {}", file.display()),
+        None => String::new(),
+    };
+    format!("ebbpool reproduce {experiment}{full}{file}")
 }
 
 /// The experiments to run. If a file replaces the devices and the user names no experiment, these are the

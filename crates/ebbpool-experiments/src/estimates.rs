@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::format::ESTIMATORS;
 use super::metric::{Metric, Values};
-use super::plan::Cell;
+use super::plan::{Cell, CellPolicy};
 use super::runner::{self, CellGroup, CellResult, Runner};
 use crate::error::ExperimentError;
 
@@ -129,12 +129,18 @@ impl Runner<'_> {
         let source = self.traces.source(&config.trace)?;
         let resolved = self.resolved(&CellGroup::of(cell), &source)?;
         let frames = resolved.frames.first().copied().unwrap_or(1);
-        let pricing = runner::pricing_of(config, cell.asymmetry.as_deref(), &resolved.metadata)?;
-        let spec = pricing.capabilities.policy(&cell.policy)?;
+        let pricing = runner::pricing_of(config, cell.asymmetry.as_ref(), &resolved.metadata)?;
+        let unsuitable = |policy: &str| {
+            ExperimentError::Invalid(format!(
+                "estimates need the policy fd-buffer with interval=5000, and this policy is {policy}"
+            ))
+        };
+        let spec = match &cell.policy {
+            CellPolicy::Policy(policy) => runner::supported(policy.get(), &pricing.capabilities)?,
+            CellPolicy::Pseudo(pseudo) => return Err(unsuitable(pseudo.name())),
+        };
         if spec.entry().name != "fd-buffer" || spec.spelled("interval").as_deref() != Some("5000") {
-            return Err(ExperimentError::Invalid(format!(
-                "estimates need the policy fd-buffer with interval=5000, and this policy is {spec}"
-            )));
+            return Err(unsuitable(&spec.to_string()));
         }
         let sim_cell = SimCell {
             policy: spec.clone(),

@@ -10,6 +10,7 @@ use self::document::Document;
 use super::contenders::{self, CandidateValues, PolicyChoice};
 use super::metric::Metric;
 use super::ordered::{Ordered, Text};
+use super::plan::PseudoPolicy;
 
 pub(crate) use claims::*;
 
@@ -540,7 +541,7 @@ impl Experiment {
     /// True for a policy that is the same at all points, and neither the best of several nor a bound.
     pub(crate) fn is_fixed(&self, policy: &str) -> bool {
         contenders::of(self).iter().any(|participant| {
-            let is_policy = matches!(&participant.choice, PolicyChoice::One(one) if !super::runner::is_pseudo_policy(one));
+            let is_policy = matches!(&participant.choice, PolicyChoice::One(one) if PseudoPolicy::named(one).is_none());
             participant.name == policy && is_policy
         })
     }

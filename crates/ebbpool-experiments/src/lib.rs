@@ -16,6 +16,7 @@ mod metric;
 mod optimum;
 mod ordered;
 mod page;
+mod parsed;
 mod plan;
 mod point;
 mod ranking;

@@ -7,12 +7,9 @@ use ebbpool_sim::{AtEnd, Progress, ResolvedSweep, SimError, Store};
 use serde::{Deserialize, Serialize};
 
 use super::metric::{Metric, Values};
-use super::plan::Cell;
+use super::plan::{Cell, CellPolicy, PseudoPolicy};
 use super::runner::{CellGroup, CellResult, Runner, pricing_of};
 use crate::error::ExperimentError;
-
-/// The name of the pseudo-policy for the lower bound of `ebbpool bound`.
-pub(crate) const LOWER_BOUND: &str = "lower-bound";
 
 /// The approximate time of a bound, in simulations of one policy.
 pub(crate) const PASSES: f64 = 200.0;
@@ -55,15 +52,15 @@ impl Runner<'_> {
         store: &dyn Store,
     ) -> Result<Vec<BoundQuery>, ExperimentError> {
         let config = &group.config;
-        let at_end = self.options(config)?.at_end;
+        let at_end = *config.at_end.get();
         let mut queries = Vec::new();
         for (size, &frames) in group.frames.iter().zip(&resolved.frames) {
             for ratio in &group.asymmetries {
-                let pricing = pricing_of(config, ratio.as_deref(), &resolved.metadata)?;
+                let pricing = pricing_of(config, ratio.as_ref(), &resolved.metadata)?;
                 let mut query = BoundQuery {
                     cell: Cell {
                         config: config.clone(),
-                        policy: LOWER_BOUND.into(),
+                        policy: CellPolicy::Pseudo(PseudoPolicy::LowerBound),
                         frames: size.clone(),
                         asymmetry: ratio.clone(),
                     },
@@ -91,7 +88,8 @@ impl Runner<'_> {
         let config = &group.config;
         if config.device.is_some() || config.changing.is_some() {
             return Err(ExperimentError::Invalid(format!(
-                "the lower bound needs a constant asymmetry; omit '{LOWER_BOUND}', or device and changing asymmetries"
+                "the lower bound needs a constant asymmetry; omit '{}', or device and changing asymmetries",
+                PseudoPolicy::LowerBound.name()
             )));
         }
         let source = self.traces.source(&config.trace)?;
@@ -149,7 +147,7 @@ fn put(query: &BoundQuery, bound: Option<StoredBound>, measured: &mut HashMap<Ce
     };
     let result = CellResult {
         values: Values::from([(Metric::Cost, cost)]),
-        spec: LOWER_BOUND.into(),
+        spec: PseudoPolicy::LowerBound.name().into(),
         frames: query.question.frames,
         asymmetry: query.question.asymmetry,
         read_cost: 1.0,

@@ -153,7 +153,7 @@ fn section(done: &ExperimentResult) -> Markup {
                 @if done.has_moments {
                     ", " a href={ (id) "-over-time.csv" } { (id) "-over-time.csv" }
                 }
-                ". Again: " code { (done.command()) }
+                ". Again: " code { (done.rerun) }
             }
         }
     }

@@ -1,29 +1,146 @@
-//! Plans the simulations of an experiment.
+//! Plans the simulations of an experiment. Every text of the experiment is parsed here, once.
+
+#[cfg(unix)]
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use ebbpool_device::changing::AsymmetrySpec;
+use ebbpool_lab::{MemorySize, PricingRequest, parse_warmup};
+use ebbpool_policy::PolicySpec;
+use ebbpool_sim::{AtEnd, Warmup};
 
 use super::contenders::{self, Participant, PolicyChoice};
 use super::format::{Experiment, ExperimentKind, SEED, Scale, Setting, Trace, filled};
 use super::ordered::Text;
+use super::parsed::Parsed;
+#[cfg(unix)]
+use super::real;
+use crate::error::ExperimentError;
 
 /// One simulation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cell {
     pub(crate) config: RunConfig,
-    pub(crate) policy: String,
-    pub(crate) frames: String,
+    pub(crate) policy: CellPolicy,
+    pub(crate) frames: Parsed<MemorySize>,
     /// A constant asymmetry; an asymmetry that changes is part of the config.
-    pub(crate) asymmetry: Option<String>,
+    pub(crate) asymmetry: Option<Parsed<AsymmetrySpec>>,
 }
 
 /// The parameters that simulations must share to run in one pass over a trace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RunConfig {
     pub(crate) trace: Trace,
-    pub(crate) device: Option<String>,
+    pub(crate) device: Option<RunDevice>,
     /// An asymmetry that changes.
-    pub(crate) changing: Option<String>,
-    pub(crate) warmup: String,
-    pub(crate) at_end: String,
-    pub(crate) cluster_size: String,
+    pub(crate) changing: Option<Parsed<AsymmetrySpec>>,
+    pub(crate) warmup: Parsed<Warmup>,
+    pub(crate) at_end: Parsed<AtEnd>,
+    pub(crate) cluster_size: Parsed<u64>,
+}
+
+/// The policy of a simulation, or a bound that takes its place.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum CellPolicy {
+    Policy(Parsed<PolicySpec>),
+    Pseudo(PseudoPolicy),
+}
+
+/// A bound that takes the place of a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum PseudoPolicy {
+    /// The cheapest of all schedules.
+    Optimum,
+    /// The lower bound that no policy can undercut.
+    LowerBound,
+}
+
+/// The device that serves the runs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum RunDevice {
+    /// A device model: its name, the path of a profile, or a simulated device.
+    Model(String),
+    /// A real file or block device.
+    #[cfg(unix)]
+    File(PathBuf),
+}
+
+impl PseudoPolicy {
+    const ALL: [PseudoPolicy; 2] = [PseudoPolicy::Optimum, PseudoPolicy::LowerBound];
+
+    /// The name in experiments.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            PseudoPolicy::Optimum => "optimum",
+            PseudoPolicy::LowerBound => "lower-bound",
+        }
+    }
+
+    /// The pseudo-policy of that name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|pseudo| pseudo.name() == name)
+    }
+}
+
+impl CellPolicy {
+    fn parse(text: &str) -> Result<Self, ExperimentError> {
+        match PseudoPolicy::named(text) {
+            Some(pseudo) => Ok(CellPolicy::Pseudo(pseudo)),
+            None => Ok(CellPolicy::Policy(Parsed::new(text, str::parse)?)),
+        }
+    }
+}
+
+impl RunDevice {
+    fn new(text: String) -> Self {
+        #[cfg(unix)]
+        if let Some(file) = text.strip_prefix(real::PREFIX) {
+            return RunDevice::File(file.into());
+        }
+        RunDevice::Model(text)
+    }
+}
+
+impl RunConfig {
+    /// The real file on which the cells run, if there is one.
+    #[cfg(unix)]
+    pub(crate) fn file(&self) -> Option<&Path> {
+        match &self.device {
+            Some(RunDevice::File(file)) => Some(file),
+            _ => None,
+        }
+    }
+
+    /// True if the cells run on a real file, and not in the simulator.
+    pub(crate) fn is_on_file(&self) -> bool {
+        #[cfg(unix)]
+        return self.file().is_some();
+        #[cfg(not(unix))]
+        false
+    }
+
+    /// The request for the prices of the cells with this config. `asymmetry` is that of the cells.
+    pub(crate) fn pricing(
+        &self,
+        asymmetry: Option<&Parsed<AsymmetrySpec>>,
+    ) -> Result<PricingRequest, ExperimentError> {
+        // A device has its own asymmetry.
+        let asymmetry = asymmetry.filter(|_| self.device.is_none());
+        let asymmetry = self.changing.as_ref().or(asymmetry);
+        let device = match &self.device {
+            None => None,
+            Some(RunDevice::Model(name)) => Some(name.as_str()),
+            #[cfg(unix)]
+            Some(RunDevice::File(file)) => {
+                return Err(ExperimentError::Invalid(format!(
+                    "{} has no price of its own, so it can only serve simulations that run on it",
+                    file.display()
+                )));
+            }
+        };
+        let asymmetry = asymmetry.map(|spec| spec.get().clone());
+        Ok(PricingRequest::new(asymmetry, device)?)
+    }
 }
 
 /// A point of an experiment before its measurement.
@@ -92,50 +209,63 @@ fn combinations(experiment: &Experiment, scale: Scale) -> Vec<Vec<(String, Strin
 }
 
 /// The points of an experiment, with these additional policies.
-pub(crate) fn points(experiment: &Experiment, scale: Scale, extra: &[String]) -> Vec<PlannedPoint> {
+///
+/// # Errors
+///
+/// If a value of a parameter or a policy is invalid.
+pub(crate) fn points(
+    experiment: &Experiment,
+    scale: Scale,
+    extra: &[PolicySpec],
+) -> Result<Vec<PlannedPoint>, ExperimentError> {
     let mut points = Vec::new();
     if experiment.kind == ExperimentKind::Priorities {
-        return points;
+        return Ok(points);
     }
-    let extra = extra.iter().map(|policy| Participant {
-        name: policy.clone(),
-        value: None,
-        choice: PolicyChoice::One(policy.clone()),
-    });
-    let participants: Vec<Participant> = contenders::of(experiment)
-        .into_iter()
-        .chain(extra)
-        .collect();
+    let participants = contenders::of(experiment);
     for (workload, spec) in &experiment.workloads.0 {
         let Some(trace) = spec.get_ref().at(scale) else {
             continue;
         };
         for at in combinations(experiment, scale) {
             let seeded = seeded(experiment, scale, &at);
-            let configured: Vec<ConfiguredRun> = seeded
+            let configured = seeded
                 .iter()
                 .map(|at| ConfiguredRun::new(experiment, scale, &trace, at))
-                .collect();
-            for participant in &participants {
-                let mut runs: Vec<RunSelection> = configured
-                    .iter()
-                    .map(|run| run.selection(&participant.choice))
-                    .collect();
+                .collect::<Result<Vec<_>, _>>()?;
+            let point = |policy: String, value: Option<String>, mut runs: Vec<RunSelection>| {
                 // If the run does not depend on the seed, all seeds give the same run.
                 runs.dedup();
-                points.push(PlannedPoint {
+                PlannedPoint {
                     place: PointCoordinates {
                         workload: workload.clone(),
                         at: at.clone(),
                     },
-                    policy: participant.name.clone(),
-                    value: participant.value.clone(),
+                    policy,
+                    value,
                     runs,
+                }
+            };
+            for Participant {
+                name,
+                value,
+                choice,
+            } in &participants
+            {
+                let runs = configured.iter().map(|run| run.selection(choice));
+                let runs = runs.collect::<Result<_, _>>()?;
+                points.push(point(name.clone(), value.clone(), runs));
+            }
+            for policy in extra {
+                let runs = configured.iter().map(|run| {
+                    let policy = CellPolicy::Policy(policy.clone().into());
+                    RunSelection::Plain(Box::new(run.cell(policy)))
                 });
+                points.push(point(policy.to_string(), None, runs.collect()));
             }
         }
     }
-    points
+    Ok(points)
 }
 
 /// The values of a point, once with each seed; unchanged if there are no seeds.
@@ -158,8 +288,8 @@ fn seeded(
 /// The parameters of the simulations for one combination of values.
 struct ConfiguredRun<'a> {
     config: RunConfig,
-    frames: String,
-    asymmetry: Option<String>,
+    frames: Parsed<MemorySize>,
+    asymmetry: Option<Parsed<AsymmetrySpec>>,
     at: &'a [(String, String)],
 }
 
@@ -169,7 +299,7 @@ impl<'a> ConfiguredRun<'a> {
         scale: Scale,
         trace: &Trace,
         at: &'a [(String, String)],
-    ) -> Self {
+    ) -> Result<Self, ExperimentError> {
         let get = |key: &str| -> Option<String> {
             debug_assert!(Setting::KEYS.contains(&key));
             let varied = at.iter().find(|(name, _)| name == key);
@@ -180,41 +310,175 @@ impl<'a> ConfiguredRun<'a> {
         let or = |key: &str, default: &str| get(key).unwrap_or_else(|| default.into());
         let asymmetry = get("asymmetry");
         let is_constant = |text: &String| text.parse::<f64>().is_ok();
-        ConfiguredRun {
+        let parsed = |asymmetry: Option<String>| {
+            let spec = asymmetry.map(|text| Parsed::new(&text, valid::<AsymmetrySpec>));
+            spec.transpose()
+        };
+        let device = get("device").filter(|device| device != "none");
+        let run = ConfiguredRun {
             config: RunConfig {
                 trace: trace.filled(at),
-                device: get("device").filter(|device| device != "none"),
-                changing: asymmetry.clone().filter(|text| !is_constant(text)),
-                warmup: or("warmup", "0"),
-                at_end: or("at-end", "free"),
-                cluster_size: or("cluster-size", "16"),
+                device: device.map(RunDevice::new),
+                changing: parsed(asymmetry.clone().filter(|text| !is_constant(text)))?,
+                warmup: Parsed::new(&or("warmup", "0"), warmup)?,
+                at_end: Parsed::new(&or("at-end", "free"), at_end)?,
+                cluster_size: Parsed::new(&or("cluster-size", "16"), cluster_size)?,
             },
-            frames: or("frames", ""),
-            asymmetry: asymmetry.filter(is_constant),
+            frames: Parsed::new(&or("frames", ""), valid)?,
+            asymmetry: parsed(asymmetry.filter(is_constant))?,
             at,
+        };
+        if !run.config.is_on_file() {
+            run.config.pricing(run.asymmetry.as_ref())?;
         }
+        Ok(run)
     }
 
-    fn selection(&self, choice: &PolicyChoice) -> RunSelection {
+    fn selection(&self, choice: &PolicyChoice) -> Result<RunSelection, ExperimentError> {
+        let cell = |policy: &str| -> Result<Cell, ExperimentError> {
+            Ok(self.cell(CellPolicy::parse(&filled(policy, self.at))?))
+        };
         let cells = |several: &[(String, String)]| {
             let cells = several
                 .iter()
-                .map(|(value, policy)| (value.clone(), self.cell(policy)));
-            cells.collect()
+                .map(|(value, policy)| Ok((value.clone(), cell(policy)?)));
+            cells.collect::<Result<Vec<_>, ExperimentError>>()
         };
-        match choice {
-            PolicyChoice::One(policy) => RunSelection::Plain(Box::new(self.cell(policy))),
-            PolicyChoice::BestOf(several) => RunSelection::Best(cells(several)),
-            PolicyChoice::WorstOf(several) => RunSelection::Worst(cells(several)),
-        }
+        Ok(match choice {
+            PolicyChoice::One(policy) => RunSelection::Plain(Box::new(cell(policy)?)),
+            PolicyChoice::BestOf(several) => RunSelection::Best(cells(several)?),
+            PolicyChoice::WorstOf(several) => RunSelection::Worst(cells(several)?),
+        })
     }
 
-    fn cell(&self, policy: &str) -> Cell {
+    fn cell(&self, policy: CellPolicy) -> Cell {
         Cell {
             config: self.config.clone(),
-            policy: filled(policy, self.at),
+            policy,
             frames: self.frames.clone(),
             asymmetry: self.asymmetry.clone(),
+        }
+    }
+}
+
+/// Parses a text whose error says what is wrong.
+fn valid<T: FromStr<Err: ToString>>(text: &str) -> Result<T, ExperimentError> {
+    text.parse().map_err(invalid)
+}
+
+fn invalid(error: impl ToString) -> ExperimentError {
+    ExperimentError::Invalid(error.to_string())
+}
+
+fn warmup(text: &str) -> Result<Warmup, ExperimentError> {
+    parse_warmup(text).map_err(invalid)
+}
+
+fn cluster_size(text: &str) -> Result<u64, ExperimentError> {
+    let size = text.parse().ok().filter(|&size| size > 0);
+    size.ok_or_else(|| {
+        invalid(format_args!(
+            "'{text}' is not a cluster-size; give a number of pages, at least 1"
+        ))
+    })
+}
+
+fn at_end(text: &str) -> Result<AtEnd, ExperimentError> {
+    match text {
+        "free" => Ok(AtEnd::Free),
+        "flush" => Ok(AtEnd::Flush),
+        _ => Err(invalid(format_args!(
+            "at-end is '{text}', but must be free or flush"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &str = r#"id = "mine"
+paper = "own"
+number = "Table 1"
+title = "a title"
+basis = "counts"
+
+[workloads]
+"uniform" = "uniform:pages=100,refs=1000"
+
+[policies]
+"policy" = "cflru:window={window}"
+"bound" = "lower-bound"
+
+[setting]
+frames = "{size}%"
+asymmetry = 8
+warmup = "10%"
+at-end = "flush"
+cluster-size = 4
+
+[vary]
+size = [5, 10]
+window = [0.25]
+"#;
+
+    fn planned(from: &str, to: &str) -> Result<Vec<PlannedPoint>, String> {
+        assert!(SMALL.contains(from), "{from}");
+        let experiment = Experiment::parse(&SMALL.replacen(from, to, 1), "my.toml")
+            .unwrap_or_else(|error| panic!("{error}"));
+        let extra = ["lru".parse().expect("a policy")];
+        points(&experiment, Scale::Quick, &extra).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_plan_has_typed_cells_in_the_order_of_the_file() {
+        let points = planned("", "").unwrap_or_else(|error| panic!("{error}"));
+        let names: Vec<&str> = points.iter().map(|point| point.policy.as_str()).collect();
+        assert_eq!(names, ["policy", "bound", "lru", "policy", "bound", "lru"]);
+        let cells: Vec<&Cell> = points
+            .iter()
+            .flat_map(|point| &point.runs)
+            .flat_map(RunSelection::cells)
+            .collect();
+        let config = &cells[0].config;
+        assert!(cells.iter().all(|cell| cell.config == *config));
+        assert_eq!(*config.at_end.get(), AtEnd::Flush);
+        assert_eq!(*config.cluster_size.get(), 4);
+        assert_eq!(config.warmup.get().references_of(1000), 100);
+        assert_eq!((&config.device, &config.changing), (&None, &None));
+        assert_eq!(
+            cells[1].policy,
+            CellPolicy::Pseudo(PseudoPolicy::LowerBound)
+        );
+        let frames = |cell: &Cell| cell.frames.get().size.frames_of(100);
+        assert_eq!((frames(cells[0]), frames(cells[3])), (5, 10));
+        assert_ne!(cells[0], cells[3]);
+        assert_eq!(cells[0].asymmetry, cells[3].asymmetry);
+    }
+
+    #[test]
+    fn an_invalid_value_is_an_error_of_the_plan() {
+        for (from, to, says) in [
+            ("[0.25]", "[2.5]", "2.5"),
+            ("\"lower-bound\"", "\"lruu\"", "unknown policy 'lruu'"),
+            ("5, 10", "0, 10", "'0%' is not a memory size"),
+            ("= 8", "= -8", "'-8' is not an asymmetry"),
+            ("= 8", "= \"rm3\"", "'rm3' is not an asymmetry"),
+            (
+                "asymmetry = 8",
+                "asymmetry = \"rm1\"\ndevice = \"flash:slc-hp2014\"",
+                "the asymmetry of a simulated device follows from its model",
+            ),
+            ("\"10%\"", "\"110%\"", "'110%' is not a warm-up"),
+            ("\"flush\"", "\"flash\"", "at-end is 'flash'"),
+            (
+                "cluster-size = 4",
+                "cluster-size = 0",
+                "'0' is not a cluster-size",
+            ),
+        ] {
+            let error = planned(from, to).expect_err(to);
+            assert!(error.contains(says), "{to}: {error}");
         }
     }
 }

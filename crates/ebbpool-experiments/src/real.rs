@@ -3,17 +3,17 @@
 use std::path::Path;
 
 use ebbpool_lab::replay::{ReplayFile, ReplayOutputs, ReplayRequest, ReplayResult, ReplayStorage};
-use ebbpool_lab::{Lab, MemorySize, PolicySelection, Settings};
+use ebbpool_lab::{Lab, PolicySelection, Settings};
 
 use super::format::{Experiment, Scale};
 use super::metric::{Metric, Values};
 use super::ordered::Text;
-use super::plan::{Cell, RunConfig};
-use super::runner::{self, CellResult, Runner};
+use super::plan::{Cell, CellPolicy};
+use super::runner::{CellResult, Runner};
 use crate::error::ExperimentError;
 
 /// The prefix of a device that is a file.
-const PREFIX: &str = "file:";
+pub(super) const PREFIX: &str = "file:";
 
 /// The most references that a quick run replays, because a real device takes real time.
 const QUICK_REFERENCES: u64 = 100_000;
@@ -56,11 +56,6 @@ pub(super) fn replace_devices(experiment: &mut Experiment, file: &Path) -> bool 
     has_device
 }
 
-/// The file that replaces the device, if there is one.
-pub(super) fn file_of(config: &RunConfig) -> Option<&str> {
-    config.device.as_deref()?.strip_prefix(PREFIX)
-}
-
 /// Shortens the trace of a quick run.
 pub(super) fn shorten(cell: &mut Cell, scale: Scale) {
     if scale == Scale::Quick {
@@ -73,25 +68,33 @@ pub(super) fn shorten(cell: &mut Cell, scale: Scale) {
 ///
 /// # Errors
 ///
-/// The errors of `ebbpool replay`.
+/// The errors of a replay, and [`ExperimentError::Invalid`] for a pseudo-policy.
 pub(super) fn measure(
     runner: &Runner,
     cell: &Cell,
-    file: &str,
+    file: &Path,
     source: &ebbpool_trace::Source,
 ) -> Result<CellResult, ExperimentError> {
     let config = &cell.config;
-    let size = cell.frames.parse::<MemorySize>();
-    let size = size.map_err(|error| ExperimentError::Invalid(error.to_string()))?;
+    let policy = match &cell.policy {
+        CellPolicy::Policy(policy) => policy.get().to_string(),
+        CellPolicy::Pseudo(pseudo) => {
+            return Err(ExperimentError::Invalid(format!(
+                "'{}' is no policy, so it cannot run on {}; omit it",
+                pseudo.name(),
+                file.display()
+            )));
+        }
+    };
     let request = ReplayRequest {
         storage: ReplayStorage::File(ReplayFile {
             create: true,
             ..ReplayFile::existing(file)
         }),
-        warmup: runner::warmup(&config.warmup)?,
-        at_end: runner::at_end(&config.at_end)?,
-        cluster_size: runner::cluster_size(&config.cluster_size)?,
-        ..ReplayRequest::new(PolicySelection::one(&cell.policy), size)
+        warmup: *config.warmup.get(),
+        at_end: *config.at_end.get(),
+        cluster_size: *config.cluster_size.get(),
+        ..ReplayRequest::new(PolicySelection::one(&policy), cell.frames.get().clone())
     };
     let lab = Lab::new(Settings::default(), runner.events);
     let study = lab.replay(source, &request, &ReplayOutputs::default())?;

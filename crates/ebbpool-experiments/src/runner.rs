@@ -2,44 +2,40 @@
 
 use std::cell::{Cell as Counter, RefCell};
 use std::collections::HashMap;
+#[cfg(unix)]
+use std::path::Path;
 use std::time::Instant;
 
 use ebbpool_cost::Unit;
 use ebbpool_device::changing::AsymmetrySpec;
-use ebbpool_lab::{
-    MemorySize, Pricing, PricingRequest, RunResult, Settings, TraceSummary, parse_warmup,
-};
+use ebbpool_lab::{Capabilities, MemorySize, Pricing, RunResult, Settings, TraceSummary};
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{
-    AtEnd, Cell as SimCell, DeviceOutcome, Moment, NoObserver, NoStore, Progress, ResolvedSweep,
-    SimError, SimOptions, Size, Store, Sweep, SweepResult, SweepRow, Warmup, simulate_one,
+    Cell as SimCell, DeviceOutcome, Moment, NoObserver, NoStore, Progress, ResolvedSweep, SimError,
+    SimOptions, Size, Store, Sweep, SweepResult, SweepRow, simulate_one,
 };
 use ebbpool_trace::{Batch, Source};
 
 use super::listener::Listener;
-use super::lower::{self, LOWER_BOUND};
+use super::lower;
 use super::metric::{Metric, Values};
 use super::optimum;
-use super::plan::{Cell, RunConfig};
+use super::parsed::Parsed;
+use super::plan::{Cell, CellPolicy, PseudoPolicy, RunConfig};
 #[cfg(unix)]
 use super::real;
 use super::traces::Traces;
 use crate::error::ExperimentError;
-
-/// The name of the pseudo-policy for the cheapest of all schedules.
-pub(crate) const OPTIMUM: &str = "optimum";
-
-/// True for a name that takes the place of a policy and is none.
-pub(crate) fn is_pseudo_policy(policy: &str) -> bool {
-    [OPTIMUM, LOWER_BOUND].contains(&policy)
-}
 
 /// The result of one simulation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CellResult {
     pub(crate) values: Values,
     pub(crate) moments: Vec<Moment>,
+    /// The policy in canonical spelling, or the name of what takes its place.
     pub(crate) spec: String,
+    /// The policy, if the simulator computed the result.
+    pub(crate) simulated: Option<PolicySpec>,
     pub(crate) frames: u64,
     /// The initial cost of a write for the policies, in page reads.
     pub(crate) asymmetry: f64,
@@ -65,9 +61,15 @@ pub(crate) struct Runner<'a> {
 /// Cells that run in one pass over a trace.
 pub(crate) struct CellGroup {
     pub(crate) config: RunConfig,
-    policies: Vec<String>,
-    pub(crate) frames: Vec<String>,
-    pub(crate) asymmetries: Vec<Option<String>>,
+    policies: GroupPolicies,
+    pub(crate) frames: Vec<Parsed<MemorySize>>,
+    pub(crate) asymmetries: Vec<Option<Parsed<AsymmetrySpec>>>,
+}
+
+/// The policies of a group of cells, or the bound that takes their place.
+enum GroupPolicies {
+    Policies(Vec<Parsed<PolicySpec>>),
+    Pseudo(PseudoPolicy),
 }
 
 impl<'a> Runner<'a> {
@@ -118,9 +120,9 @@ impl<'a> Runner<'a> {
         let mut work = 0.0;
         for group in groups(cells) {
             let source = self.traces.source(&group.config.trace)?;
-            let passes = match group.policies == [LOWER_BOUND] {
-                true => lower::PASSES,
-                false => 1.0,
+            let passes = match group.policies {
+                GroupPolicies::Pseudo(PseudoPolicy::LowerBound) => lower::PASSES,
+                _ => 1.0,
             };
             work += self.references(&source)? * group.cells() as f64 * passes;
         }
@@ -142,16 +144,20 @@ impl<'a> Runner<'a> {
         let mut measured = HashMap::new();
         for group in groups(cells) {
             #[cfg(unix)]
-            if let Some(file) = real::file_of(&group.config) {
+            if let Some(file) = group.config.file() {
                 self.run_on_file(&group, file, &mut measured)?;
                 continue;
             }
-            if group.policies == [OPTIMUM] {
-                self.run_optimum(&group, &mut measured)?;
-            } else if group.policies == [LOWER_BOUND] {
-                self.run_lower_bound(&group, &mut measured)?;
-            } else {
-                self.run_group(&group, time_lines, &mut measured)?;
+            match &group.policies {
+                GroupPolicies::Policies(policies) => {
+                    self.run_group(&group, policies, time_lines, &mut measured)?;
+                }
+                GroupPolicies::Pseudo(PseudoPolicy::Optimum) => {
+                    self.run_optimum(&group, &mut measured)?;
+                }
+                GroupPolicies::Pseudo(PseudoPolicy::LowerBound) => {
+                    self.run_lower_bound(&group, &mut measured)?;
+                }
             }
         }
         Ok(measured)
@@ -160,6 +166,7 @@ impl<'a> Runner<'a> {
     fn run_group(
         &self,
         group: &CellGroup,
+        policies: &[Parsed<PolicySpec>],
         time_lines: bool,
         measured: &mut HashMap<Cell, CellResult>,
     ) -> Result<(), ExperimentError> {
@@ -169,26 +176,21 @@ impl<'a> Runner<'a> {
         let pricings = group
             .asymmetries
             .iter()
-            .map(|asymmetry| pricing_of(config, asymmetry.as_deref(), &metadata))
+            .map(|asymmetry| pricing_of(config, asymmetry.as_ref(), &metadata))
             .collect::<Result<Vec<_>, _>>()?;
         let Some(first) = pricings.first() else {
             return Ok(());
         };
-        let specs = group
-            .policies
+        let specs = policies
             .iter()
-            .map(|policy| first.capabilities.policy(policy))
+            .map(|policy| supported(policy.get(), &first.capabilities))
             .collect::<Result<Vec<PolicySpec>, _>>()?;
         let sweep = Sweep {
             policies: specs.clone(),
-            sizes: group
-                .frames
-                .iter()
-                .map(|text| size(text))
-                .collect::<Result<_, _>>()?,
+            sizes: group.sizes(),
             asymmetries: pricings.iter().map(|pricing| pricing.asymmetry).collect(),
-            warmup: warmup(&config.warmup)?,
-            options: self.options(config)?,
+            warmup: *config.warmup.get(),
+            options: self.options(config),
             time_lines,
             device: first.device.clone(),
         };
@@ -207,8 +209,8 @@ impl<'a> Runner<'a> {
                 facts,
                 warmup: resolved.warmup,
             };
-            let spec = specs[row.policy].to_string();
-            let result = self::measured(&of_trace, &spec, pricing, &row);
+            let spec = &specs[row.policy];
+            let result = self::measured(&of_trace, spec, pricing, &row);
             if let Some(failed) = &result.failed {
                 self.note(format!(
                     "{spec} with {} frames: {failed}; its figures end there",
@@ -217,7 +219,7 @@ impl<'a> Runner<'a> {
             }
             let cell = Cell {
                 config: config.clone(),
-                policy: group.policies[row.policy].clone(),
+                policy: CellPolicy::Policy(policies[row.policy].clone()),
                 frames: group.frames[row.size].clone(),
                 asymmetry: group.asymmetries[row.asymmetry].clone(),
             };
@@ -231,7 +233,7 @@ impl<'a> Runner<'a> {
     fn run_on_file(
         &self,
         group: &CellGroup,
-        file: &str,
+        file: &Path,
         measured: &mut HashMap<Cell, CellResult>,
     ) -> Result<(), ExperimentError> {
         let source = self.traces.source(&group.config.trace)?;
@@ -281,16 +283,17 @@ impl<'a> Runner<'a> {
         Ok(swept)
     }
 
-    pub(crate) fn options(&self, config: &RunConfig) -> Result<SimOptions, ExperimentError> {
-        Ok(SimOptions {
-            at_end: at_end(&config.at_end)?,
-            cluster_size: cluster_size(&config.cluster_size)?,
+    pub(crate) fn options(&self, config: &RunConfig) -> SimOptions {
+        SimOptions {
+            at_end: *config.at_end.get(),
+            cluster_size: *config.cluster_size.get(),
             threads: self.threads(),
             ..SimOptions::default()
-        })
+        }
     }
 
-    /// Runs each cell once more, alone and on one thread, and adds its computing time to the results.
+    /// Runs each simulated cell once more, alone and on one thread, and adds its computing time to the results.
+    /// The time on a real file already includes computing.
     pub(crate) fn time(
         &self,
         measured: &mut HashMap<Cell, CellResult>,
@@ -300,24 +303,19 @@ impl<'a> Runner<'a> {
             stop: self.events.stop(),
         };
         for (cell, result) in measured {
-            if is_pseudo_policy(&cell.policy) {
+            let Some(policy) = result.simulated.clone() else {
                 continue;
-            }
+            };
             let config = &cell.config;
-            #[cfg(unix)]
-            if real::file_of(config).is_some() {
-                // The time on a real file already includes computing.
-                continue;
-            }
             let source = self.traces.source(&config.trace)?;
             let sim_cell = SimCell {
-                policy: result.spec.parse()?,
+                policy,
                 frames: result.frames,
                 asymmetry: result.asymmetry,
             };
             let options = SimOptions {
                 threads: 1,
-                ..self.options(config)?
+                ..self.options(config)
             };
             let start = Instant::now();
             let (_, facts, NoObserver) =
@@ -342,10 +340,9 @@ impl<'a> Runner<'a> {
         let source = self.traces.source(&config.trace)?;
         let references = references_of(&source)?;
         let resolved = self.resolved(group, &source)?;
-        for (frames_text, &frames) in group.frames.iter().zip(&resolved.frames) {
-            for asymmetry_text in &group.asymmetries {
-                let asymmetry =
-                    pricing_of(config, asymmetry_text.as_deref(), &resolved.metadata)?.asymmetry;
+        for (size, &frames) in group.frames.iter().zip(&resolved.frames) {
+            for request in &group.asymmetries {
+                let asymmetry = pricing_of(config, request.as_ref(), &resolved.metadata)?.asymmetry;
                 let skipped = usize::try_from(resolved.warmup).unwrap_or(usize::MAX);
                 let bill = optimum::cheapest(
                     &references,
@@ -373,13 +370,13 @@ impl<'a> Runner<'a> {
                 ]);
                 let cell = Cell {
                     config: config.clone(),
-                    policy: OPTIMUM.into(),
-                    frames: frames_text.clone(),
-                    asymmetry: asymmetry_text.clone(),
+                    policy: CellPolicy::Pseudo(PseudoPolicy::Optimum),
+                    frames: size.clone(),
+                    asymmetry: request.clone(),
                 };
                 let result = CellResult {
                     values,
-                    spec: OPTIMUM.into(),
+                    spec: PseudoPolicy::Optimum.name().into(),
                     frames,
                     asymmetry: asymmetry.ratio(),
                     read_cost: 1.0,
@@ -400,14 +397,10 @@ impl<'a> Runner<'a> {
         let config = &group.config;
         let sweep = Sweep {
             policies: Vec::new(),
-            sizes: group
-                .frames
-                .iter()
-                .map(|text| size(text))
-                .collect::<Result<_, _>>()?,
+            sizes: group.sizes(),
             asymmetries: Vec::new(),
-            warmup: warmup(&config.warmup)?,
-            options: self.options(config)?,
+            warmup: *config.warmup.get(),
+            options: self.options(config),
             time_lines: false,
             device: None,
         };
@@ -417,14 +410,25 @@ impl<'a> Runner<'a> {
 
 impl CellGroup {
     fn cells(&self) -> usize {
-        self.policies.len() * self.frames.len() * self.asymmetries.len()
+        self.policies.count() * self.frames.len() * self.asymmetries.len()
+    }
+
+    fn sizes(&self) -> Vec<Size> {
+        self.frames.iter().map(|frames| frames.get().size).collect()
     }
 
     /// All cells of the group.
     #[cfg(unix)]
     fn all(&self) -> impl Iterator<Item = Cell> {
-        self.policies.iter().flat_map(move |policy| {
+        let policies: Vec<CellPolicy> = match &self.policies {
+            GroupPolicies::Policies(policies) => {
+                policies.iter().cloned().map(CellPolicy::Policy).collect()
+            }
+            GroupPolicies::Pseudo(pseudo) => vec![CellPolicy::Pseudo(*pseudo)],
+        };
+        policies.into_iter().flat_map(move |policy| {
             self.frames.iter().flat_map(move |frames| {
+                let policy = policy.clone();
                 self.asymmetries.iter().map(move |asymmetry| Cell {
                     config: self.config.clone(),
                     policy: policy.clone(),
@@ -439,9 +443,21 @@ impl CellGroup {
     pub(crate) fn of(cell: &Cell) -> Self {
         CellGroup {
             config: cell.config.clone(),
-            policies: vec![cell.policy.clone()],
+            policies: match &cell.policy {
+                CellPolicy::Policy(policy) => GroupPolicies::Policies(vec![policy.clone()]),
+                CellPolicy::Pseudo(pseudo) => GroupPolicies::Pseudo(*pseudo),
+            },
             frames: vec![cell.frames.clone()],
             asymmetries: vec![cell.asymmetry.clone()],
+        }
+    }
+}
+
+impl GroupPolicies {
+    fn count(&self) -> usize {
+        match self {
+            GroupPolicies::Policies(policies) => policies.len(),
+            GroupPolicies::Pseudo(_) => 1,
         }
     }
 }
@@ -470,9 +486,9 @@ fn push_new<T: PartialEq + Clone>(all: &mut Vec<T>, one: &T) {
 /// order is that of the first cell of each group.
 fn groups(cells: &[Cell]) -> Vec<CellGroup> {
     let mut of_policies: Vec<CellGroup> = Vec::new();
-    let mut group_of: HashMap<(&RunConfig, &str), usize> = HashMap::new();
+    let mut group_of: HashMap<(&RunConfig, &CellPolicy), usize> = HashMap::new();
     for cell in cells {
-        let key = (&cell.config, cell.policy.as_str());
+        let key = (&cell.config, &cell.policy);
         let at = *group_of.entry(key).or_insert(of_policies.len());
         if at == of_policies.len() {
             of_policies.push(CellGroup::of(cell));
@@ -483,78 +499,58 @@ fn groups(cells: &[Cell]) -> Vec<CellGroup> {
     }
     let mut groups: Vec<CellGroup> = Vec::new();
     for group in of_policies {
-        let alone =
-            |group: &CellGroup| group.policies.iter().any(|policy| is_pseudo_policy(policy));
-        let same = groups.iter_mut().find(|other| {
-            other.config == group.config
-                && other.frames == group.frames
-                && other.asymmetries == group.asymmetries
-                && !alone(&group)
-                && !alone(other)
-        });
+        let GroupPolicies::Policies(policies) = &group.policies else {
+            groups.push(group);
+            continue;
+        };
+        let same = groups
+            .iter_mut()
+            .find_map(|other| match &mut other.policies {
+                GroupPolicies::Policies(same)
+                    if other.config == group.config
+                        && other.frames == group.frames
+                        && other.asymmetries == group.asymmetries =>
+                {
+                    Some(same)
+                }
+                _ => None,
+            });
         match same {
-            Some(same) => same.policies.extend(group.policies),
+            Some(same) => same.extend(policies.iter().cloned()),
             None => groups.push(group),
         }
     }
     groups
 }
 
-/// The pricing of the cells with this config.
+/// The pricing of the cells with this config and asymmetry.
 pub(crate) fn pricing_of(
     config: &RunConfig,
-    asymmetry: Option<&str>,
+    asymmetry: Option<&Parsed<AsymmetrySpec>>,
     trace: &ebbpool_trace::Metadata,
 ) -> Result<Pricing, ExperimentError> {
-    // A device has its own asymmetry.
-    let text = match (&config.changing, &config.device) {
-        (Some(changing), _) => Some(changing.as_str()),
-        (None, Some(_)) => None,
-        (None, None) => asymmetry,
-    };
-    let spec = text
-        .map(|text| text.parse::<AsymmetrySpec>())
-        .transpose()
-        .map_err(|error| ExperimentError::Invalid(error.to_string()))?;
-    let request = PricingRequest::new(spec, config.device.as_deref())?;
-    let pricing = Pricing::new(&request, trace)?;
-    Ok(pricing)
+    Ok(Pricing::new(&config.pricing(asymmetry)?, trace)?)
 }
 
-pub(crate) fn size(text: &str) -> Result<Size, ExperimentError> {
-    let size = text.parse::<MemorySize>();
-    size.map(|size| size.size)
-        .map_err(|error| ExperimentError::Invalid(error.to_string()))
-}
-
-pub(crate) fn cluster_size(text: &str) -> Result<u64, ExperimentError> {
-    let size = text.parse().ok().filter(|&size| size > 0);
-    let wrong = || {
-        ExperimentError::Invalid(format!(
-            "'{text}' is not a cluster-size; give a number of pages, at least 1"
-        ))
-    };
-    size.ok_or_else(wrong)
-}
-
-pub(crate) fn at_end(text: &str) -> Result<AtEnd, ExperimentError> {
-    match text {
-        "free" => Ok(AtEnd::Free),
-        "flush" => Ok(AtEnd::Flush),
-        _ => Err(ExperimentError::Invalid(format!(
-            "at-end is '{text}', but must be free or flush"
-        ))),
-    }
-}
-
-pub(crate) fn warmup(text: &str) -> Result<Warmup, ExperimentError> {
-    parse_warmup(text).map_err(|error| ExperimentError::Invalid(error.to_string()))
+/// The policy on a device with these capabilities, or an error if the device lacks information that the policy
+/// needs.
+pub(crate) fn supported(
+    policy: &PolicySpec,
+    capabilities: &Capabilities,
+) -> Result<PolicySpec, ExperimentError> {
+    Ok(capabilities.policy(&policy.to_string())?)
 }
 
 /// The result of a cell from a row of the sweep.
-fn measured(trace: &TraceSummary, spec: &str, pricing: &Pricing, row: &SweepRow) -> CellResult {
+fn measured(
+    trace: &TraceSummary,
+    policy: &PolicySpec,
+    pricing: &Pricing,
+    row: &SweepRow,
+) -> CellResult {
     let asymmetry = pricing.asymmetry;
-    let mut result = RunResult::new(trace, spec.into(), row.frames, asymmetry, &row.counts);
+    let spec = policy.to_string();
+    let mut result = RunResult::new(trace, spec.clone(), row.frames, asymmetry, &row.counts);
     if let Some(device) = &row.device {
         result.charge_device(pricing, device);
     }
@@ -576,7 +572,8 @@ fn measured(trace: &TraceSummary, spec: &str, pricing: &Pricing, row: &SweepRow)
     CellResult {
         values,
         moments,
-        spec: spec.into(),
+        spec,
+        simulated: Some(policy.clone()),
         frames: row.frames,
         asymmetry: asymmetry.ratio(),
         read_cost: 1.0 / pricing.in_page_reads(1.0),

@@ -28,10 +28,8 @@ use crate::verdict::{self, JudgedClaim, Verdict};
 #[derive(Debug)]
 pub struct ExperimentResult {
     pub(crate) experiment: Experiment,
-    /// The name in the request.
-    pub(crate) name: String,
-    /// The file that replaced the devices.
-    pub(crate) file: Option<PathBuf>,
+    /// How to run the experiment again.
+    pub(crate) rerun: String,
     pub(crate) scale: Scale,
     pub(crate) points: Vec<Point>,
     pub(crate) judged: Vec<JudgedClaim>,
@@ -75,19 +73,6 @@ impl ExperimentResult {
     pub(crate) fn rankings(&self) -> impl Iterator<Item = &RankingTable> {
         self.ranked.iter()
     }
-
-    /// The command that runs the experiment again.
-    pub(crate) fn command(&self) -> String {
-        let full = match self.scale {
-            Scale::Full => " --full",
-            Scale::Quick => "",
-        };
-        let file = match &self.file {
-            Some(file) => format!(" --file {}", file.display()),
-            None => String::new(),
-        };
-        format!("ebbpool reproduce {}{full}{file}", self.name)
-    }
 }
 
 /// A request to run experiments.
@@ -103,6 +88,18 @@ pub struct StudyRequest {
     pub out: PathBuf,
     /// A file or block device that replaces the device models.
     pub file: Option<PathBuf>,
+    /// Returns the text of the report that says how to run an experiment again, such as a command. Its parameters
+    /// are the name of the experiment in the request, the scale, and the file that replaces the device models.
+    pub rerun: fn(&str, Scale, Option<&Path>) -> String,
+}
+
+/// The experiment, the scale and the file in words, for callers that have no command.
+fn rerun_in_words(name: &str, scale: Scale, file: Option<&Path>) -> String {
+    let file = match file {
+        Some(file) => format!(" on {}", file.display()),
+        None => String::new(),
+    };
+    format!("{name} at {} scale{file}", scale.name())
 }
 
 impl StudyRequest {
@@ -118,6 +115,7 @@ impl StudyRequest {
             policies: Vec::new(),
             out: out.into(),
             file: None,
+            rerun: rerun_in_words,
         }
     }
 }
@@ -137,6 +135,12 @@ pub struct StudyOutcome {
 struct PlannedExperiment {
     experiment: Experiment,
     name: String,
+    /// An error is reported when the turn of the experiment comes.
+    plan: Result<Plan, ExperimentError>,
+}
+
+/// The points of an experiment, and their simulations, each once.
+struct Plan {
     points: Vec<PlannedPoint>,
     cells: Vec<Cell>,
 }
@@ -216,15 +220,14 @@ fn read(file: &str) -> Result<Experiment, ExperimentError> {
 }
 
 fn plan_of(
-    name: String,
-    experiment: Experiment,
+    experiment: &Experiment,
     scale: Scale,
-    extra: &[String],
-) -> PlannedExperiment {
-    let own: Vec<String> = contenders::of(&experiment)
+    extra: &[PolicySpec],
+) -> Result<Plan, ExperimentError> {
+    let own: Vec<PolicySpec> = contenders::of(experiment)
         .into_iter()
         .filter_map(|participant| match participant.choice {
-            PolicyChoice::One(policy) => Some(policy.parse::<PolicySpec>().ok()?.to_string()),
+            PolicyChoice::One(policy) => policy.parse().ok(),
             PolicyChoice::BestOf(_) | PolicyChoice::WorstOf(_) => None,
         })
         .collect();
@@ -232,19 +235,19 @@ fn plan_of(
         experiment.kind,
         ExperimentKind::Sweep | ExperimentKind::Timing
     );
-    let extra: Vec<String> = extra
+    let extra: Vec<PolicySpec> = extra
         .iter()
         .filter(|policy| takes_more && !own.contains(policy))
         .cloned()
         .collect();
-    let mut points = plan::points(&experiment, scale, &extra);
+    let mut points = plan::points(experiment, scale, &extra)?;
     #[cfg(unix)]
     for cell in points
         .iter_mut()
         .flat_map(|point| &mut point.runs)
         .flat_map(RunSelection::cells_mut)
     {
-        if real::file_of(&cell.config).is_some() {
+        if cell.config.is_on_file() {
             real::shorten(cell, scale);
         }
     }
@@ -261,12 +264,7 @@ fn plan_of(
             cells.push(cell.clone());
         }
     }
-    PlannedExperiment {
-        name,
-        points,
-        cells,
-        experiment,
-    }
+    Ok(Plan { points, cells })
 }
 
 /// Runs experiments and writes their report.
@@ -286,10 +284,13 @@ pub fn run(
         Some(file) => on_file(experiments, file)?,
         None => experiments,
     };
-    let policies: Vec<String> = request.policies.iter().map(ToString::to_string).collect();
     let planned: Vec<PlannedExperiment> = experiments
         .into_iter()
-        .map(|(name, experiment)| plan_of(name, experiment, request.scale, &policies))
+        .map(|(name, experiment)| PlannedExperiment {
+            plan: plan_of(&experiment, request.scale, &request.policies),
+            name,
+            experiment,
+        })
         .collect();
     let outcome = run_all(settings, listener, planned, request);
     files::write_index(&outcome.results, &request.out)?;
@@ -331,10 +332,11 @@ fn run_all(
         failed: 0,
         interrupted: false,
     };
-    // A trace that cannot be opened counts as no work here; its experiment reports the error.
+    // An invalid plan or a trace that cannot be opened counts as no work here; its experiment reports the error.
+    let work_of = |plan: &Plan| runner.work(&plan.cells).unwrap_or(0.0);
     let each: Vec<u64> = planned
         .iter()
-        .map(|planned| (runner.work(&planned.cells).unwrap_or(0.0) / 1e3) as u64)
+        .map(|planned| (planned.plan.as_ref().map_or(0.0, work_of) / 1e3) as u64)
         .collect();
     work.all.store(each.iter().sum(), Ordering::Relaxed);
     let stopped = || listener.stop().load(Ordering::Relaxed);
@@ -383,9 +385,12 @@ fn run_one(
     let PlannedExperiment {
         experiment,
         name,
+        plan,
+    } = planned;
+    let Plan {
         points: planned_points,
         cells,
-    } = planned;
+    } = plan?;
     let points = match experiment.kind {
         ExperimentKind::Priorities => priorities(&experiment),
         ExperimentKind::Estimates => estimates(runner, &planned_points)?,
@@ -410,8 +415,7 @@ fn run_one(
     let mut done = ExperimentResult {
         has_moments: points.iter().any(|point| !point.moments.is_empty()),
         experiment,
-        name,
-        file: request.file.clone(),
+        rerun: (request.rerun)(&name, request.scale, request.file.as_deref()),
         scale: request.scale,
         points,
         judged,
@@ -565,6 +569,17 @@ mod tests {
         assert_eq!(
             ids(&["ebb-cells", "cikm-table2"], false),
             ["ebb-cells", "cikm-table2"]
+        );
+    }
+
+    #[test]
+    fn without_a_command_the_report_names_experiment_scale_and_file() {
+        let rerun = StudyRequest::new(Vec::new(), Scale::Quick, "out").rerun;
+        let file = Some(Path::new("pages"));
+        assert_eq!(rerun("mine", Scale::Quick, None), "mine at quick scale");
+        assert_eq!(
+            rerun("mine", Scale::Full, file),
+            "mine at full scale on pages"
         );
     }
 }

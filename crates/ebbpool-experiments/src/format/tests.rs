@@ -232,7 +232,11 @@ fn seeds_groups_and_families_are_read() {
     let experiment = Experiment::parse(SEEDED, "my.toml").unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(experiment.seeds(Scale::Quick).len(), 3);
     assert_eq!(experiment.seeds(Scale::Full).len(), 4);
-    let planned = plan::points(&experiment, Scale::Quick, &[]);
+    let points = |scale| {
+        let points = plan::points(&experiment, scale, &[]);
+        points.unwrap_or_else(|error| panic!("{error}"))
+    };
+    let planned = points(Scale::Quick);
     let runs = |workload: &str, policy: &str| -> Vec<String> {
         let mut points = planned.iter();
         let point = points
@@ -256,7 +260,7 @@ fn seeds_groups_and_families_are_read() {
     assert!(planned.iter().all(|point| point.policy != "fifo"));
     // Seeds are no dimension, and a point that does not depend on the seed has one run.
     assert_eq!(experiment.dimensions(), ["workload"]);
-    let full = plan::points(&experiment, Scale::Full, &[]);
+    let full = points(Scale::Full);
     let mut of_two = full.iter().filter(|one| one.place.workload == "two");
     assert!(of_two.all(|point| point.runs.len() == 1));
     assert!(experiment.is_fixed("ebb") && experiment.is_fixed("window 0.25"));
