@@ -146,9 +146,14 @@ impl FlashDevice {
         database_pages: Option<u64>,
     ) -> Result<Self, ConfigError> {
         let stated = Self::stated_costs(config, page_bytes, database_pages)?;
+        let layout = Layout::new(page_bytes, config.page_bytes.into())?;
+        let mut flash = Flash::observed(config, MoveRecorder::default())?;
+        if let (Layout::Shares(_), Some(bytes)) = (layout, page_bytes) {
+            flash.set_host_bytes_per_write(bytes);
+        }
         Ok(FlashDevice {
-            flash: Flash::observed(config, MoveRecorder::default())?,
-            layout: Layout::new(page_bytes, config.page_bytes.into())?,
+            flash,
+            layout,
             stated,
             measured: MeasuredCosts::default(),
             reads: 0,
@@ -311,12 +316,45 @@ mod tests {
         assert_eq!(device.report().bill().amount, 0.0);
     }
 
+    /// The host's bytes are those of its own pages, and a lifetime counts the same bytes.
+    #[test]
+    fn a_lifetime_is_in_bytes_that_the_host_writes() {
+        let report = |page_bytes| {
+            let keys = "page_size=8192,bus=ignore,precondition=steady";
+            let mut device = device(keys, Some(page_bytes));
+            let share = 8192 / page_bytes;
+            let mut random = 1_u64;
+            for _ in 0..200_000 {
+                random = random.wrapping_mul(6364136223846793005).wrapping_add(1);
+                // The same pages of the device, whatever the size of the host's pages.
+                let page = (random >> 33) % (device.pages() / share) * share;
+                device.write(page).expect("it lasts");
+            }
+            device.flash_report()
+        };
+        let [whole, half] = [report(8192), report(4096)];
+        assert_eq!(whole.programs, half.programs);
+        assert_eq!(whole.host_bytes, 2 * half.host_bytes);
+        assert_eq!(whole.write_amplification, half.write_amplification);
+        assert_eq!(whole.byte_write_amplification, whole.write_amplification);
+        let lifetimes = [&whole, &half].map(|report| report.lifetime_host_bytes.expect("steady"));
+        assert!(
+            (lifetimes[0] / lifetimes[1] - 2.0).abs() < 1e-9,
+            "{lifetimes:?}"
+        );
+        // Both devices end after the same number of programs, so after the same time at the same rate of requests.
+        let days = [&whole, &half].map(|report| report.lifetime_days(report.host_bytes as f64));
+        assert!((days[0].expect("days") / days[1].expect("days") - 1.0).abs() < 1e-9);
+    }
+
     #[test]
     fn small_pages_share_one() {
         let mut device = device("page_size=4096,bus=ignore", Some(1024));
         assert_eq!(device.write(3), Ok(220.0));
         assert_eq!(device.write(4), Ok(220.0));
         assert_eq!(device.flash_report().mapped_pages, 2);
+        let report = device.flash_report();
+        assert_eq!((report.host_writes, report.host_bytes), (2, 2048));
         let config: FlashConfig = "flash:slc-mt29f4g08aaa".parse().expect("a device");
         let error = FlashDevice::new(&config, Some(3000), None).expect_err("no multiple");
         assert!(error.to_string().contains("page_size=3000"), "{error}");
@@ -328,7 +366,7 @@ mod tests {
         let pages = device.flash.logical_pages();
         let at_first = device.costs().ratio();
         let mut page = 1;
-        for _ in 0..40_000 {
+        for _ in 0..200_000 {
             page = (page * 48_271) % 2_147_483_647;
             device.read(page % pages).expect("room");
             device.write(page % pages).expect("room");

@@ -106,10 +106,14 @@ pub struct FlashFigures {
     pub erases: u64,
     /// Pages programmed over pages that the host wrote, in a steady state.
     pub write_amplification: Option<f64>,
+    /// Bytes programmed over bytes that the host wrote, in a steady state.
+    pub byte_write_amplification: Option<f64>,
     /// Why there is no write amplification.
     pub not_steady: Option<String>,
     /// Bytes that the host can write until the device is worn out.
     pub lifetime_host_bytes: Option<f64>,
+    /// What the lifetime assumes of the wear's spread, if the run is too short to measure it.
+    pub lifetime_assumes: Option<String>,
 }
 
 impl<'a> DetailedResult<'a> {
@@ -132,8 +136,10 @@ impl<'a> DetailedResult<'a> {
                 programs: report.programs,
                 erases: report.erases,
                 write_amplification: report.write_amplification,
+                byte_write_amplification: report.byte_write_amplification,
                 not_steady: report.not_steady.clone(),
                 lifetime_host_bytes: report.lifetime_host_bytes,
+                lifetime_assumes: report.lifetime_assumes.clone(),
             }),
             dollars_per_reference: dollars.map(|bill| bill.amount / result.references as f64),
         }

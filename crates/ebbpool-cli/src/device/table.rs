@@ -19,6 +19,9 @@ pub(crate) fn of_replay(result: &DeviceReplayResult) -> String {
             "lifetime",
             format!("{:.3} TB written by the host{days}", bytes / 1e12),
         );
+        if let Some(assumption) = &report.lifetime_assumes {
+            figures.row("  assumes", assumption.clone());
+        }
     }
     if let Some(failed) = &result.failed {
         figures.row("failed", failed.clone());
@@ -64,7 +67,12 @@ fn add_wear(figures: &mut FigureTable, report: &FlashReport) {
     figures.row(
         "write amplification",
         match (report.write_amplification, &report.not_steady) {
-            (Some(amplification), _) => format!("{amplification:.3}"),
+            (Some(amplification), _) => match report.byte_write_amplification {
+                Some(bytes) if bytes > amplification => {
+                    format!("{amplification:.3} by pages, {bytes:.3} by bytes")
+                }
+                _ => format!("{amplification:.3}"),
+            },
             (None, Some(reason)) => format!("not known: {reason}"),
             (None, None) => "not known".into(),
         },

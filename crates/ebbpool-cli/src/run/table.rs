@@ -90,12 +90,20 @@ fn add_device(figures: &mut FigureTable, detailed: &DetailedResult) {
         figures.row(
             "write amplification",
             match inside.write_amplification {
-                Some(amplification) => format!("{amplification:.3}"),
+                Some(amplification) => match inside.byte_write_amplification {
+                    Some(bytes) if bytes > amplification => {
+                        format!("{amplification:.3} by pages, {bytes:.3} by bytes")
+                    }
+                    _ => format!("{amplification:.3}"),
+                },
                 None => "not steady yet".into(),
             },
         );
         if let Some(bytes) = inside.lifetime_host_bytes {
             figures.row("lifetime", format!("{:.3} TB", bytes / 1e12));
+            if let Some(assumption) = &inside.lifetime_assumes {
+                figures.row("  assumes", assumption.clone());
+            }
         }
     }
 }

@@ -135,13 +135,15 @@ fn the_advice_is_the_least_mean_bill() {
 }
 
 /// The fields that only JSON has: figures of a device, and how an asymmetry changes.
-const OF_JSON_ALONE: [&str; 10] = [
+const OF_JSON_ALONE: [&str; 12] = [
     "asymmetry_changes",
+    "byte_write_amplification",
     "device_idle_seconds",
     "dollars_per_reference",
     "energy",
     "erases",
     "host_writes",
+    "lifetime_assumes",
     "lifetime_host_bytes",
     "not_steady",
     "programs",

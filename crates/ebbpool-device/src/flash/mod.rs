@@ -196,6 +196,8 @@ pub struct Flash<O: NandObserver = ()> {
     host_reads: u64,
     host_writes: u64,
     host_trims: u64,
+    /// Bytes that the host writes with each page: fewer than the page has where the host's pages are smaller.
+    host_bytes_per_write: u64,
     /// Host writes before the counters were last reset, for the report of a failure.
     writes_before: u64,
     busy_before: u64,
@@ -231,6 +233,7 @@ impl<O: NandObserver> Flash<O> {
             host_reads: 0,
             host_writes: 0,
             host_trims: 0,
+            host_bytes_per_write: config.page_bytes.into(),
             writes_before: 0,
             busy_before: 0,
             worked_before: DieNanos::default(),
@@ -315,7 +318,7 @@ impl<O: NandObserver> Flash<O> {
             0 => DeviceError::Full { host_writes },
             bad_blocks => DeviceError::WornOut {
                 host_writes,
-                host_bytes: host_writes * u64::from(self.config.page_bytes),
+                host_bytes: host_writes * self.host_bytes_per_write,
                 bad_blocks,
                 blocks: self.config.blocks,
             },
@@ -406,6 +409,12 @@ impl<O: NandObserver> Flash<O> {
         self.layer.page_of::<O>(self.checked(page).ok()?)
     }
 
+    /// Sets the number of bytes that the host writes with each page, at most the page's size. The device programs the
+    /// page whole all the same.
+    pub fn set_host_bytes_per_write(&mut self, bytes: u64) {
+        self.host_bytes_per_write = bytes.min(self.config.page_bytes.into());
+    }
+
     /// Sets the counters to zero, as at the end of a warm-up; content and wear stay.
     pub fn reset_counters(&mut self) {
         self.writes_before += self.host_writes;
@@ -475,8 +484,11 @@ impl<O: NandObserver> Flash<O> {
         let wear = WearReport::of(self.nand.wear().all(), self.nand.wear().bad_blocks());
         let settled = self.settled();
         let write_amplification = settled.as_ref().ok().copied();
-        let chip_bytes = self.nand.geometry().pages() as f64 * page_bytes as f64;
-        let endurance = f64::from(self.nand.wear().endurance());
+        let host_bytes = self.host_writes * self.host_bytes_per_write;
+        let page_share = self.host_bytes_per_write as f64 / page_bytes as f64;
+        let programs_in_a_lifetime = self.nand.geometry().pages() as f64
+            * f64::from(self.nand.wear().endurance())
+            * wear.lifetime_evenness();
         let busy = self.nand.clock().done() - self.busy_before;
         let seconds = |nanos: u64| nanos as f64 / 1e9;
         let (device_seconds, idle_seconds) = (seconds(busy), seconds(self.idle_nanos));
@@ -489,7 +501,7 @@ impl<O: NandObserver> Flash<O> {
             host_reads: self.host_reads,
             host_writes: self.host_writes,
             host_trims: self.host_trims,
-            host_bytes: self.host_writes * page_bytes,
+            host_bytes,
             programs: self.nand.programs().total(),
             programs_by_cause: self.nand.programs(),
             reads: self.nand.reads().total(),
@@ -501,8 +513,13 @@ impl<O: NandObserver> Flash<O> {
             not_steady: settled.err(),
             predicted_write_amplification: self.predicted(rho_eff),
             occupancy: self.occupancy(),
-            lifetime_host_bytes: write_amplification
-                .map(|amplification| chip_bytes * endurance * wear.evenness / amplification),
+            byte_write_amplification: write_amplification
+                .map(|amplification| amplification / page_share),
+            lifetime_host_bytes: write_amplification.map(|amplification| {
+                programs_in_a_lifetime / amplification * self.host_bytes_per_write as f64
+            }),
+            lifetime_assumes: write_amplification
+                .and_then(|_| wear.lifetime_assumption(config.wear)),
             wear,
             device_seconds,
             idle_seconds,

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ftl::Merges;
 use super::nand::CountsByCause;
+use super::wear::WearLevelling;
 use crate::energy::{ChipEnergy, DieSeconds};
 
 /// Counts since the last `Flash::reset_counters`; wear is since the device was new.
@@ -26,7 +27,7 @@ pub struct FlashReport {
     pub host_writes: u64,
     /// Pages trimmed by the host.
     pub host_trims: u64,
-    /// Bytes written by the host.
+    /// Bytes written by the host: its own pages, also where they are smaller than the device's.
     pub host_bytes: u64,
     /// Pages programmed.
     pub programs: u64,
@@ -42,8 +43,11 @@ pub struct FlashReport {
     pub erases_by_cause: CountsByCause,
     /// Merges of log and replacement blocks, by kind.
     pub merges: Merges,
-    /// Programs per host write in steady state; `None` before it.
+    /// Pages programmed per page that the host writes, in steady state; `None` before it.
     pub write_amplification: Option<f64>,
+    /// Bytes programmed per byte that the host writes, in steady state; more than `write_amplification` where the
+    /// host's pages are smaller than the device's.
+    pub byte_write_amplification: Option<f64>,
     /// Why there is no write amplification.
     pub not_steady: Option<String>,
     /// What theory predicts for uniformly random overwrites at `rho_eff`; `None` where there is no
@@ -53,9 +57,12 @@ pub struct FlashReport {
     pub occupancy: Vec<u64>,
     /// Wear of all blocks.
     pub wear: WearReport,
-    /// Bytes the host can write in a lifetime: blocks x pages x bytes x endurance x evenness / write
-    /// amplification; `None` before steady state.
+    /// Bytes the host can write in a lifetime: blocks x pages x bytes x endurance x evenness / bytes programmed per
+    /// host byte; `None` before steady state. The evenness is that of [`WearReport`] where the run is long enough to
+    /// measure it, else 1.
     pub lifetime_host_bytes: Option<f64>,
+    /// What the lifetime assumes of the wear's spread; `None` where the run measured it, or without a lifetime.
+    pub lifetime_assumes: Option<String>,
     /// Time that requests took, in seconds.
     pub device_seconds: f64,
     /// Time without a request, in seconds: 0 unless the caller reports idle time with `Flash::idle`.
@@ -78,6 +85,10 @@ impl FlashReport {
     }
 }
 
+/// The mean number of erases per block from which on the spread of the wear says something about the device. With
+/// fewer, the most erased block is ahead by chance: with a mean of 5 the evenness of even wear is about 0.6.
+const ERASES_TO_MEASURE_SPREAD: f64 = 100.0;
+
 /// Erases per block since the device was new or preconditioned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WearReport {
@@ -98,6 +109,33 @@ pub struct WearReport {
 }
 
 impl WearReport {
+    fn spread_is_measured(&self) -> bool {
+        self.mean >= ERASES_TO_MEASURE_SPREAD
+    }
+
+    /// The evenness by which a lifetime is shortened: the measured one, or 1 where the run is too short to measure it.
+    pub(super) fn lifetime_evenness(&self) -> f64 {
+        match self.spread_is_measured() {
+            true => self.evenness,
+            false => 1.0,
+        }
+    }
+
+    /// What a lifetime assumes where the run is too short to measure the spread.
+    pub(super) fn lifetime_assumption(&self, levelling: WearLevelling) -> Option<String> {
+        let device = match levelling {
+            WearLevelling::None => "although this device has no wear levelling",
+            WearLevelling::Dynamic => "which dynamic wear levelling does for data that change",
+            WearLevelling::Static(_) => "which static wear levelling does",
+        };
+        (!self.spread_is_measured()).then(|| {
+            format!(
+                "all blocks wear evenly, {device}; {:.1} erases a block are too few to measure it",
+                self.mean
+            )
+        })
+    }
+
     pub(super) fn of(erases: &[u32], bad_blocks: u32) -> Self {
         let count = erases.len().max(1) as f64;
         let mean = erases.iter().map(|&n| f64::from(n)).sum::<f64>() / count;
@@ -230,6 +268,17 @@ mod tests {
         );
         assert_eq!(times.max_us, 2000.0);
         assert_eq!(TimeRecorder::new().times(), RequestTimes::default());
+    }
+
+    #[test]
+    fn a_lifetime_follows_the_spread_only_where_it_is_measured() {
+        let few = WearReport::of(&[2, 4, 4, 6], 0);
+        assert_eq!(few.lifetime_evenness(), 1.0);
+        let assumed = few.lifetime_assumption(WearLevelling::Dynamic);
+        assert!(assumed.is_some_and(|text| text.contains("4.0 erases a block")));
+        let many = WearReport::of(&[200, 400, 400, 600], 0);
+        assert_eq!(many.lifetime_evenness(), 400.0 / 600.0);
+        assert_eq!(many.lifetime_assumption(WearLevelling::None), None);
     }
 
     #[test]
