@@ -80,8 +80,12 @@ impl Listener for ExperimentConsole {
 
 fn summary_of(result: &ExperimentResult) -> String {
     let (computed, stored) = result.results();
+    let apart = match result.of_computing_time() {
+        0 => String::new(),
+        varying => format!("; {varying} of computing time, which vary"),
+    };
     format!(
-        "{} hold, {} in part, {} not; {computed} results computed, {stored} stored, {:.1} s",
+        "{} hold, {} in part, {} not{apart}; {computed} results computed, {stored} stored, {:.1} s",
         result.count(Verdict::Holds),
         result.count(Verdict::InPart),
         result.count(Verdict::DoesNot),
@@ -220,7 +224,7 @@ fn print(all: &[ExperimentResult], args: &ReproduceArgs) -> io::Result<()> {
                         &judged.says,
                         &judged.paper,
                         &judged.ours,
-                        judged.verdict.says(),
+                        &judged.verdict_text(),
                     ]);
                 }
             }

@@ -3,6 +3,7 @@
 use std::num::NonZeroU64;
 
 use clap::{Args, ValueEnum};
+use ebbpool_cost::spec;
 use ebbpool_device::arrivals::Rate;
 use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_lab::{CountingRules, parse_warmup};
@@ -160,6 +161,13 @@ impl std::str::FromStr for AsymmetryList {
         let items = split_list(text);
         if items.is_empty() {
             return Err("no asymmetry is named; give some, such as 8,32 or rm1:base=25".into());
+        }
+        let parts = spec::parts(text).unwrap_or_default();
+        if let Some(empty) = parts.iter().position(|part| part.is_empty()) {
+            return Err(format!(
+                "item {} of '{text}' is empty; give an asymmetry there, or remove the comma",
+                empty + 1
+            ));
         }
         let parse = |item: &String| item.parse::<AsymmetrySpec>();
         let specs: Result<_, _> = items.iter().map(parse).collect();

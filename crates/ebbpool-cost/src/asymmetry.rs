@@ -70,9 +70,13 @@ impl FromStr for Asymmetry {
     }
 }
 
+/// With an exponent below 0.0001 and from 10^15 on, so that no number fills a line with zeros.
 impl fmt::Display for Asymmetry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        match self.0 == 0.0 || (1e-4..1e15).contains(&self.0) {
+            true => fmt::Display::fmt(&self.0, f),
+            false => fmt::LowerExp::fmt(&self.0, f),
+        }
     }
 }
 
@@ -85,6 +89,22 @@ mod tests {
         let asymmetry: Asymmetry = "32".parse().expect("a number");
         assert_eq!(asymmetry.bill(8, 1), 40.0);
         assert_eq!(asymmetry.to_string(), "32");
+    }
+
+    #[test]
+    fn extreme_numbers_are_printed_with_an_exponent_and_read_again() {
+        for (text, printed) in [
+            ("0", "0"),
+            ("0.0001", "0.0001"),
+            ("0.000000001", "1e-9"),
+            ("2.5e-300", "2.5e-300"),
+            ("1e14", "100000000000000"),
+            ("1e300", "1e300"),
+        ] {
+            let asymmetry: Asymmetry = text.parse().expect("a number");
+            assert_eq!(asymmetry.to_string(), printed);
+            assert_eq!(printed.parse(), Ok(asymmetry));
+        }
     }
 
     #[test]

@@ -30,10 +30,12 @@ pub enum ExperimentError {
         error: io::Error,
     },
     /// No experiment has that name.
-    #[error("'{id}' is not an experiment; give your own file by its path, such as ./my.toml")]
+    #[error("'{id}' is not an experiment{hint}; give your own file by its path, such as ./my.toml")]
     Unknown {
         /// The name.
         id: String,
+        /// A similar name, or nothing.
+        hint: String,
     },
     /// The request replaces devices by a file, and the experiment has no device.
     #[error("'{id}' has no device that a file could replace")]

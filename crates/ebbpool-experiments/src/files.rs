@@ -8,6 +8,7 @@ use std::path::Path;
 use ebbpool_trace::output::OutputFile;
 
 use crate::error::ExperimentError;
+use crate::parts::{IndexPart, IndexParts};
 use crate::study::ExperimentResult;
 use crate::{chart, data, page};
 
@@ -18,10 +19,22 @@ pub(crate) fn make_directory(out: &Path) -> Result<(), ExperimentError> {
     })
 }
 
-/// Writes the page with all results, and a Markdown file with the verdicts.
-pub(crate) fn write_index(all: &[ExperimentResult], out: &Path) -> Result<(), ExperimentError> {
-    write(out, "index.html", page::index(all).as_bytes())?;
-    write(out, "verdicts.md", page::markdown(all).as_bytes())
+/// Writes the page with all results in the directory, and a Markdown file with the verdicts.
+pub(crate) fn write_index(out: &Path) -> Result<(), ExperimentError> {
+    let all = IndexParts::read(out)?;
+    write(out, "index.html", page::index(&all).as_bytes())?;
+    write(out, "verdicts.md", page::markdown(&all.parts).as_bytes())
+}
+
+/// Writes the part of the index about an experiment. It replaces the part of an earlier run.
+pub(crate) fn write_part(done: &ExperimentResult, out: &Path) -> Result<(), ExperimentError> {
+    let part = IndexPart::new(done);
+    let path = || out.join(part.name()).display().to_string();
+    let content = serde_json::to_vec(&part).map_err(|error| ExperimentError::File {
+        path: path(),
+        source: error.into(),
+    })?;
+    write(out, &part.name(), &content)
 }
 
 /// Writes the figures and the data of an experiment.

@@ -286,7 +286,8 @@ impl Workload {
 }
 
 /// The scale at which an experiment runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Scale {
     /// Every part of an experiment at a small scale: short traces, few sizes.
     Quick,

@@ -17,6 +17,7 @@ mod optimum;
 mod ordered;
 mod page;
 mod parsed;
+mod parts;
 mod plan;
 mod point;
 mod ranking;

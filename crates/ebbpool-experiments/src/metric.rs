@@ -120,6 +120,11 @@ impl Metric {
         )
     }
 
+    /// True if the metric is computing time, which varies from run to run.
+    pub(crate) fn is_computing_time(self) -> bool {
+        matches!(self, Metric::ComputingNs | Metric::ComputingShare)
+    }
+
     /// True if the metric needs the state of the buffer over time.
     pub(crate) fn needs_time_line(self) -> bool {
         matches!(

@@ -1,14 +1,15 @@
 //! The report: verdicts first, then each table and figure.
 
 use ebbpool_lab::report::html::{document, style_sheet};
-use maud::{Markup, html};
+use maud::{Markup, PreEscaped, html};
 
 use super::data;
-use super::format::{Contender, Paper, Workload};
+use super::format::{Contender, Paper, Scale, Workload};
 use super::metric::Metric;
 use super::ordered::Text;
+use super::parts::{IndexPart, IndexParts};
 use super::point::Point;
-use super::ranking::{self, RankingTable};
+use super::ranking::RankingTable;
 use super::seeds;
 use super::study::ExperimentResult;
 use super::verdict::{JudgedClaim, Verdict};
@@ -18,44 +19,82 @@ const STYLE: &str = include_str!("page.css");
 /// Points beyond which a table says less than the figure.
 const MOST_ROWS: usize = 40;
 
-/// True if all are of papers.
-fn of_papers(all: &[ExperimentResult]) -> bool {
-    all.iter().all(|done| done.experiment.paper.is_published())
-}
-
 /// The name of the column with the figures that a claim states.
 pub fn claimed(all: &[ExperimentResult]) -> &'static str {
-    match of_papers(all) {
+    claimed_in(all.iter().map(|done| done.experiment.paper))
+}
+
+fn claimed_in(mut papers: impl Iterator<Item = Paper>) -> &'static str {
+    match papers.all(Paper::is_published) {
         true => "paper",
         false => "claimed",
     }
 }
 
-fn title(all: &[ExperimentResult]) -> &'static str {
-    let of_ebb = |done: &ExperimentResult| done.experiment.paper == Paper::Ebb;
-    match all {
-        [_, ..] if all.iter().all(of_ebb) => "ebb, studied",
-        _ if of_papers(all) => "The papers, reproduced",
+fn papers(parts: &[IndexPart]) -> impl Iterator<Item = Paper> {
+    parts.iter().map(|part| part.paper)
+}
+
+fn title(parts: &[IndexPart]) -> &'static str {
+    match parts {
+        [_, ..] if papers(parts).all(|paper| paper == Paper::Ebb) => "ebb, studied",
+        _ if papers(parts).all(Paper::is_published) => "The papers, reproduced",
         _ => "Experiments",
     }
 }
 
 /// The page.
-pub(crate) fn index(all: &[ExperimentResult]) -> String {
-    let title = title(all);
+pub(crate) fn index(all: &IndexParts) -> String {
+    let parts = &all.parts;
+    let title = title(parts);
     let body = html! {
         h1 { (title) }
-        p { (summary(all)) }
-        (verdicts(all))
-        @for done in all { (section(done)) }
+        p { (summary_of_parts(parts)) }
+        @for name in &all.unreadable {
+            p.small { "Left out: " code { (name) } " is not of this version; run the experiment again." }
+        }
+        (verdicts(parts))
+        @for part in parts { (PreEscaped(&part.section)) }
     };
     document(title, None, &style_sheet(STYLE), body)
 }
 
 /// The number of claims by their verdict, in a sentence.
 pub fn summary(all: &[ExperimentResult]) -> String {
+    let judged = all.iter().flat_map(|done| &done.judged);
+    totals(judged, all.len(), &runs(all.iter().map(|done| done.scale)))
+}
+
+fn summary_of_parts(parts: &[IndexPart]) -> String {
+    let mut runs = runs(parts.iter().map(|part| part.scale));
+    let on_file = parts.iter().filter(|part| part.file.is_some()).count();
+    if on_file > 0 {
+        runs.push_str(&format!(", {on_file} of them on a file"));
+    }
+    let judged = parts.iter().flat_map(|part| &part.judged);
+    totals(judged, parts.len(), &runs)
+}
+
+/// The scales of the runs.
+fn runs(scales: impl Iterator<Item = Scale>) -> String {
+    let (full, quick): (Vec<Scale>, _) = scales.partition(|scale| *scale == Scale::Full);
+    match (quick.len(), full.len()) {
+        (_, 0) => "quick runs".into(),
+        (0, _) => "full runs".into(),
+        (quick, full) => format!("{quick} quick and {full} full runs"),
+    }
+}
+
+/// The totals of the verdicts in a sentence. Verdicts on computing time, which vary from run to run, are
+/// counted apart.
+fn totals<'a>(
+    judged: impl Iterator<Item = &'a JudgedClaim>,
+    experiments: usize,
+    runs: &str,
+) -> String {
+    let (varying, judged): (Vec<_>, Vec<_>) = judged.partition(|judged| judged.computing_time);
     let count = |verdict: Verdict| {
-        let judged = all.iter().flat_map(|done| &done.judged);
+        let judged = judged.iter();
         judged.filter(|judged| judged.verdict == verdict).count()
     };
     let [holds, part, not, unknown] = [
@@ -65,20 +104,35 @@ pub fn summary(all: &[ExperimentResult]) -> String {
         Verdict::Unknown,
     ]
     .map(count);
-    let scale = all.first().map_or("quick", |done| done.scale.name());
-    let rest = match unknown {
+    let unknown = match unknown {
         0 => String::new(),
         unknown => format!(", {unknown} cannot be judged"),
     };
+    let apart = match varying.len() {
+        0 => String::new(),
+        varying => format!("; {varying} of computing time, which vary"),
+    };
     format!(
-        "{} claims of {} tables and figures, {scale} runs: {holds} hold, {part} hold in part, {not} do not{rest}.",
-        holds + part + not + unknown,
-        all.len()
+        "{} claims of {experiments} tables and figures, {runs}: {holds} hold, {part} hold in part, {not} do not{unknown}{apart}.",
+        judged.len() + varying.len(),
     )
 }
 
-fn class(verdict: Verdict) -> &'static str {
-    match verdict {
+/// Marks a run whose scale is not that of all others, and a run on a file.
+fn mark(part: &IndexPart, parts: &[IndexPart]) -> String {
+    let mixed = parts.iter().any(|other| other.scale != part.scale);
+    let scale = mixed.then(|| part.scale.name().to_string());
+    let file = part.file.as_ref().map(|file| format!("on {file}"));
+    let marks: Vec<String> = scale.into_iter().chain(file).collect();
+    match marks.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", marks.join(", ")),
+    }
+}
+
+fn class(judged: &JudgedClaim) -> &'static str {
+    match judged.verdict {
+        _ if judged.computing_time => "unknown",
         Verdict::Holds => "holds",
         Verdict::InPart => "part",
         Verdict::DoesNot => "not",
@@ -86,20 +140,19 @@ fn class(verdict: Verdict) -> &'static str {
     }
 }
 
-fn verdicts(all: &[ExperimentResult]) -> Markup {
+fn verdicts(parts: &[IndexPart]) -> Markup {
     html! {
         table.verdicts {
             thead { tr {
-                th { "where" } th { "claim" } th { (claimed(all)) } th { "ours" } th { "verdict" } th { "why we think so" }
+                th { "where" } th { "claim" } th { (claimed_in(papers(parts))) } th { "ours" } th { "verdict" } th { "why we think so" }
             } }
             tbody {
-                @for done in all { @for (at, judged) in done.judged.iter().enumerate() {
+                @for part in parts { @for (at, judged) in part.judged.iter().enumerate() {
                     tr {
                         td {
                             @if at == 0 {
-                                a href={ "#" (done.experiment.id()) } {
-                                    (done.experiment.paper.name()) " " (done.experiment.number)
-                                }
+                                a href={ "#" (part.id) } { (part.paper.name()) " " (part.number) }
+                                (mark(part, parts))
                             }
                         }
                         (cells(judged))
@@ -115,12 +168,13 @@ fn cells(judged: &JudgedClaim) -> Markup {
         td { (judged.says) }
         td { (judged.paper) }
         td { (judged.ours) }
-        td class=(class(judged.verdict)) { (judged.verdict.says()) }
+        td class=(class(judged)) { (judged.verdict_text()) }
         td { (judged.why.as_deref().unwrap_or_default()) }
     }
 }
 
-fn section(done: &ExperimentResult) -> Markup {
+/// The section about an experiment.
+pub(crate) fn section(done: &ExperimentResult) -> Markup {
     let experiment = &done.experiment;
     let id = experiment.id();
     html! {
@@ -129,6 +183,9 @@ fn section(done: &ExperimentResult) -> Markup {
             p.small {
                 (experiment.paper.citation())
                 @if experiment.paper.is_published() { ". Ours: " (experiment.basis.says()) }
+                ". "
+                @match done.scale { Scale::Quick => "Quick run", Scale::Full => "Full run" }
+                @if let Some(file) = &done.file { " on " code { (file.display()) } }
                 "."
             }
             @if let Some(note) = &experiment.note { p { (note) } }
@@ -293,35 +350,35 @@ fn table(done: &ExperimentResult) -> Markup {
 }
 
 /// The verdicts as a table in Markdown.
-pub(crate) fn markdown(all: &[ExperimentResult]) -> String {
+pub(crate) fn markdown(parts: &[IndexPart]) -> String {
     let cell = |text: &str| text.replace('|', "\\|").replace(['\n', '\r'], " ");
     let mut text = format!(
         "{}\n\n| where | claim | {} | ours | verdict | why we think so |\n| --- | --- | --- | --- | --- | --- |\n",
-        summary(all),
-        claimed(all)
+        summary_of_parts(parts),
+        claimed_in(papers(parts))
     );
-    for done in all {
-        for judged in &done.judged {
+    for part in parts {
+        for judged in &part.judged {
             let row = [
-                format!("`{}`", done.experiment.id()),
+                format!("`{}`{}", part.id, cell(&mark(part, parts))),
                 cell(&judged.says),
                 cell(&judged.paper),
                 cell(&judged.ours),
-                judged.verdict.says().into(),
+                judged.verdict_text(),
                 cell(judged.why.as_deref().unwrap_or_default()),
             ];
             text.push_str(&format!("| {} |\n", row.join(" | ")));
         }
     }
-    for (done, ranked) in ranking::of_all(all) {
-        let heads: Vec<String> = ranked.heads().iter().map(|head| cell(head)).collect();
+    for ranked in parts.iter().flat_map(|part| &part.rankings) {
+        let heads: Vec<String> = ranked.heads.iter().map(|head| cell(head)).collect();
         let rule = vec!["---"; heads.len()].join(" | ");
-        let heading = cell(&ranking::heading(done, ranked));
         text.push_str(&format!(
-            "\n{heading}\n\n| {} |\n| {rule} |\n",
+            "\n{}\n\n| {} |\n| {rule} |\n",
+            cell(&ranked.heading),
             heads.join(" | ")
         ));
-        for cells in ranked.cells() {
+        for cells in &ranked.cells {
             let cells: Vec<String> = cells.iter().map(|text| cell(text)).collect();
             text.push_str(&format!("| {} |\n", cells.join(" | ")));
         }

@@ -74,6 +74,15 @@ experiments! {
     "ebb/ebb-ablations",
 }
 
+/// The place of an experiment in the list, behind all others if it does not ship with Ebbpool.
+pub(crate) fn position(id: &str) -> usize {
+    let is = |(file, _): &(&str, &str)| {
+        let (_, name) = file.rsplit_once('/').unwrap_or(("", file));
+        name.strip_suffix(".toml") == Some(id)
+    };
+    EXPERIMENTS.iter().position(is).unwrap_or(usize::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::{BTreeSet, HashSet};

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use ebbpool_cost::did_you_mean;
 use ebbpool_lab::Settings;
 use ebbpool_policy::{PolicySpec, cluster_priority};
 
@@ -31,6 +32,8 @@ pub struct ExperimentResult {
     /// How to run the experiment again.
     pub(crate) rerun: String,
     pub(crate) scale: Scale,
+    /// The file or block device that replaced the device models.
+    pub(crate) file: Option<PathBuf>,
     pub(crate) points: Vec<Point>,
     pub(crate) judged: Vec<JudgedClaim>,
     pub(crate) ranked: Vec<RankingTable>,
@@ -54,10 +57,16 @@ impl ExperimentResult {
         &self.judged
     }
 
-    /// The number of claims with this verdict.
+    /// The number of claims with this verdict, without those about computing time.
     pub fn count(&self, verdict: Verdict) -> usize {
-        let judged = self.judged.iter();
+        let judged = self.judged.iter().filter(|judged| !judged.computing_time);
         judged.filter(|judged| judged.verdict == verdict).count()
+    }
+
+    /// The number of claims about computing time, whose verdicts vary from run to run.
+    pub fn of_computing_time(&self) -> usize {
+        let judged = self.judged.iter();
+        judged.filter(|judged| judged.computing_time).count()
     }
 
     /// The numbers of computed results and of results from the store.
@@ -180,7 +189,14 @@ pub fn select(
             }
         }
         if selected.len() == before && selected.iter().all(|(other, _)| other != id) {
-            return Err(ExperimentError::Unknown { id: id.clone() });
+            let papers = shipped
+                .iter()
+                .filter_map(|(name, _)| name.split('-').next());
+            let names = shipped.iter().map(|(name, _)| name.as_str()).chain(papers);
+            return Err(ExperimentError::Unknown {
+                hint: did_you_mean(id, names),
+                id: id.clone(),
+            });
         }
     }
     Ok(selected)
@@ -267,7 +283,7 @@ fn plan_of(
     Ok(Plan { points, cells })
 }
 
-/// Runs experiments and writes their report.
+/// Runs experiments, writes their results, and makes the report of all results in the directory.
 ///
 /// # Errors
 ///
@@ -293,7 +309,7 @@ pub fn run(
         })
         .collect();
     let outcome = run_all(settings, listener, planned, request);
-    files::write_index(&outcome.results, &request.out)?;
+    files::write_index(&request.out)?;
     Ok(outcome)
 }
 
@@ -417,6 +433,7 @@ fn run_one(
         experiment,
         rerun: (request.rerun)(&name, request.scale, request.file.as_deref()),
         scale: request.scale,
+        file: request.file.clone(),
         points,
         judged,
         ranked,
@@ -427,6 +444,7 @@ fn run_one(
         computed: runner.computed.get() - computed,
     };
     files::write_figures(&mut done, &request.out)?;
+    files::write_part(&done, &request.out)?;
     Ok(done)
 }
 

@@ -3,7 +3,7 @@
 mod ratios;
 
 use ebbpool_sim::Moment;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::contenders;
 use super::format::{
@@ -18,7 +18,7 @@ use super::point::Point;
 use super::seeds::{self, Estimate};
 
 /// The verdict on a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// It holds.
@@ -44,7 +44,7 @@ impl Verdict {
 }
 
 /// A claim, and the verdict from our results.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[non_exhaustive]
 pub struct JudgedClaim {
     /// The claim.
@@ -57,6 +57,19 @@ pub struct JudgedClaim {
     pub verdict: Verdict,
     /// Why it does not hold, as far as known.
     pub why: Option<String>,
+    /// True if the claim is about computing time. Such verdicts vary from run to run and are counted apart.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub computing_time: bool,
+}
+
+impl JudgedClaim {
+    /// The verdict in words, marked if it varies from run to run.
+    pub fn verdict_text(&self) -> String {
+        match self.computing_time {
+            true => format!("{} (varies)", self.verdict.says()),
+            false => self.verdict.says().into(),
+        }
+    }
 }
 
 /// Relative differences up to this share count as equality.
@@ -116,6 +129,7 @@ pub(crate) fn judge(experiment: &Experiment, claim: &Claim, points: &[Point]) ->
         ours,
         verdict,
         why: claim.why.clone(),
+        computing_time: metric.is_computing_time(),
     }
 }
 

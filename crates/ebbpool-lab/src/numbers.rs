@@ -16,17 +16,40 @@ impl Serialize for Number {
     }
 }
 
-/// A number to three decimals, without trailing zeros.
+/// A number to three decimals, without trailing zeros. A number that would become 0 or have more than 15
+/// digits has an exponent.
 pub fn rounded(number: f64) -> String {
-    ((number * 1e3).round() / 1e3).to_string()
+    let rounded = (number * 1e3).round() / 1e3;
+    if (rounded == 0.0 && number != 0.0) || number.abs() >= 1e15 {
+        scientific(number)
+    } else {
+        rounded.to_string()
+    }
 }
 
-/// A bill per reference, with four decimals below 10 and two from there on.
+/// A number with four significant digits and an exponent, such as `1e300`.
+fn scientific(number: f64) -> String {
+    let text = format!("{number:.3e}");
+    match text.split_once('e') {
+        Some((mantissa, exponent)) if mantissa.contains('.') => {
+            let mantissa = mantissa.trim_end_matches('0').trim_end_matches('.');
+            format!("{mantissa}e{exponent}")
+        }
+        _ => text,
+    }
+}
+
+/// A bill per reference, with four decimals below 10 and two from there on, and with an exponent from a
+/// thousand million on.
 pub fn digits(bill: f64) -> String {
-    if bill < 10.0 {
-        format!("{bill:.4}")
-    } else {
-        format!("{bill:.2}")
+    decimals(bill, if bill < 10.0 { 4 } else { 2 })
+}
+
+/// A number with this many decimals, and with an exponent from a thousand million on.
+pub fn decimals(number: f64, places: usize) -> String {
+    match number.abs() >= 1e9 {
+        true => scientific(number),
+        false => format!("{number:.places$}"),
     }
 }
 
@@ -48,5 +71,34 @@ pub fn less_or_more(value: f64, baseline: f64) -> String {
         Some(saved) if saved > 0.0 => format!("{saved} % less"),
         Some(saved) if saved < 0.0 => format!("{} % more", -saved),
         _ => "no less".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extreme_numbers_have_an_exponent() {
+        for (number, text) in [
+            (0.0, "0"),
+            (32.0, "32"),
+            (0.2, "0.2"),
+            (0.0006, "0.001"),
+            (1e-9, "1e-9"),
+            (1.234_56e-7, "1.235e-7"),
+            (1e14, "100000000000000"),
+            (1e300, "1e300"),
+        ] {
+            assert_eq!(rounded(number), text);
+        }
+        for (bill, text) in [
+            (0.0, "0.0000"),
+            (12.3, "12.30"),
+            (999_999_999.0, "999999999.00"),
+            (9.13e298, "9.13e298"),
+        ] {
+            assert_eq!(digits(bill), text);
+        }
     }
 }

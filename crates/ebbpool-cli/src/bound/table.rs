@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use ebbpool_lab::BoundResult;
-use ebbpool_lab::numbers::rounded;
+use ebbpool_lab::numbers::{decimals, rounded};
 
 use crate::table::{add_row, finish, plain};
 
@@ -38,10 +38,10 @@ pub(crate) fn of_bounds(bounds: &[BoundResult]) -> String {
         let cells = vec![
             rounded(bound.asymmetry.0),
             bound.frames.to_string(),
-            format!("{:.6}", bound.lower_bound),
+            decimals(bound.lower_bound, 6),
             bound
                 .heuristic
-                .map_or_else(unknown, |bill| format!("{bill:.6}")),
+                .map_or_else(unknown, |bill| decimals(bill, 6)),
             bound.heuristic_policy.map_or_else(unknown, String::from),
             bound
                 .gap

@@ -20,7 +20,7 @@ pub(super) fn of_study(study: &CurveStudy) -> String {
     );
     let bill = format!(
         "bill per reference in page reads, R = {}",
-        study.asymmetry.ratio()
+        rounded(study.asymmetry.ratio())
     );
     text.push_str(&table(study, TargetFigure::Bill, &bill, |errors| {
         errors.cost

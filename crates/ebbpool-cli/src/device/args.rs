@@ -42,8 +42,8 @@ pub(crate) struct ReplayArgs {
     /// frontiers wl log_blocks bus precondition; PROFILE is a chip's name or a TOML file
     #[arg(long, value_name = "flash:…")]
     pub(crate) device: FlashConfig,
-    /// Bytes that the host writes per day, to compute the lifetime in days
-    #[arg(long, value_name = "BYTES")]
+    /// Bytes that the host writes per day, above 0, to compute the lifetime in days
+    #[arg(long, value_name = "BYTES", allow_negative_numbers = true, value_parser = bytes_per_day)]
     pub(crate) bytes_per_day: Option<f64>,
     /// References per second that arrive at the device, which draws its idle power in between
     /// [default: each arrives when the previous one is served]
@@ -54,4 +54,12 @@ pub(crate) struct ReplayArgs {
     pub(crate) format: RunFormat,
     #[command(flatten)]
     pub(crate) reading: ReadArgs,
+}
+
+/// Reads the bytes per day: a finite number above 0.
+fn bytes_per_day(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(bytes) if bytes.is_finite() && bytes > 0.0 => Ok(bytes),
+        _ => Err("give the bytes per day, a finite number above 0, such as 1e9".into()),
+    }
 }

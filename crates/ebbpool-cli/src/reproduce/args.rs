@@ -32,7 +32,7 @@ pub(crate) struct ReproduceArgs {
     /// Simulations to run at the same time [default: all cores]; the results do not depend on it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
-    /// Directory for the report: index.html, and a picture and a CSV for each figure
+    /// Directory for the report: index.html of all results in it, and a picture and a CSV for each figure
     #[arg(long, value_name = "DIR", default_value = "reproduction")]
     pub(crate) out: PathBuf,
     /// Compute everything again, and store no result for the next time

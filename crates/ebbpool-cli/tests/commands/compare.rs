@@ -387,6 +387,46 @@ fn bad_files_are_refused_by_name() {
 }
 
 #[test]
+fn extreme_asymmetries_are_printed_with_an_exponent() {
+    let ebbpool = Ebbpool::in_scratch();
+    let zipf = "zipf:pages=300,refs=6000,write=0.5";
+    let at = [
+        "--frames",
+        "10%",
+        "--asymmetry",
+        "1e300,1e-9",
+        "--policies",
+        "lru,ebb",
+    ];
+    let compared = ebbpool.stdout(&[&["compare", zipf], &at[..]].concat());
+    for label in ["R = 1e300 ", "R = 1e-9 "] {
+        assert!(compared.contains(label), "no {label}: {compared}");
+    }
+    let run = [
+        "run",
+        zipf,
+        "--frames",
+        "30",
+        "--policy",
+        "lru",
+        "--asymmetry",
+    ];
+    let curve = ["curve", zipf, "--policies", "lru", "--asymmetry"];
+    let bound = ["bound", zipf, "--frames", "30", "--asymmetry"];
+    for command in [&run[..], &curve, &bound] {
+        for ratio in ["1e300", "1e-9"] {
+            let text = ebbpool.stdout(&[command, &[ratio]].concat());
+            assert!(text.contains(ratio), "{command:?}: {text}");
+            let longest = text.lines().map(|line| line.chars().count()).max();
+            assert!(
+                longest.is_some_and(|most| most < 160),
+                "{command:?}: {text}"
+            );
+        }
+    }
+}
+
+#[test]
 fn extreme_pages_and_sizes_are_fine() {
     let ebbpool = Ebbpool::in_scratch();
     let trace = ebbpool.file(

@@ -110,6 +110,10 @@ fn impossible_flash_devices_are_refused() {
             "pages_per_block",
         ),
         ("flash:none", "slc-mt29f4g08aaa"),
+        (
+            "flash:slc-mt29f4g08aaa,blocks=100000000000",
+            "at most 268435456",
+        ),
     ] {
         ebbpool.refused(&["device", "replay", zipf, "--device", device], 2, &[words]);
         let run = [
@@ -123,6 +127,17 @@ fn impossible_flash_devices_are_refused() {
         1,
         &["beyond the device's", "blocks=1953128 is the least"],
     );
+}
+
+#[test]
+fn bytes_per_day_that_are_no_rate_are_refused() {
+    let ebbpool = Ebbpool::in_scratch();
+    for bytes in ["-5", "nan", "0", "inf"] {
+        let replay = ["device", "replay", "zipf:pages=30,refs=60"];
+        let on = ["--device", SMALL_FLASH, "--bytes-per-day", bytes];
+        let words = ["--bytes-per-day", "a finite number above 0"];
+        ebbpool.refused(&[&replay[..], &on].concat(), 2, &words);
+    }
 }
 
 #[test]

@@ -4,7 +4,9 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::harness::Ebbpool;
+use crate::harness::{Ebbpool, errors, succeeded};
+#[cfg(unix)]
+use crate::harness::{failed, interrupted, wait_until};
 
 fn reproduce<'a>(args: &[&'a str]) -> Vec<&'a str> {
     [&["reproduce"], args].concat()
@@ -99,7 +101,136 @@ fn worked_examples_have_the_printed_results() {
         assert!(text.starts_with(begins), "{name}");
     }
     let left: Vec<_> = fs::read_dir(&out).expect("the report").collect();
-    assert_eq!(left.len(), 5, "nothing else is left behind");
+    // Beside these files, a part of the index for each experiment.
+    assert_eq!(left.len(), 7, "nothing else is left behind");
+}
+
+/// The ids of the sections of the page, in their order.
+fn sections(page: &str) -> Vec<&str> {
+    let sections = page.split("<section id=\"").skip(1);
+    sections
+        .filter_map(|section| section.split('"').next())
+        .collect()
+}
+
+#[test]
+fn the_index_has_all_results_in_the_directory() {
+    let ebbpool = Ebbpool::with_no_results();
+    ebbpool.stdout(&reproduce(&["cfdc-fig3", "cikm-table2"]));
+    let page = ebbpool.text("reproduction/index.html");
+    assert_eq!(sections(&page), ["cikm-table2", "cfdc-fig3"]);
+    let both = ebbpool.text("reproduction/verdicts.md");
+
+    // A later run replaces its own part, and the terminal shows its own claims.
+    let output = ebbpool.stdout(&reproduce(&["cfdc-fig3"]));
+    assert!(
+        output.contains("claims of 1 tables and figures"),
+        "{output}"
+    );
+    assert_eq!(ebbpool.text("reproduction/index.html"), page);
+    assert_eq!(ebbpool.text("reproduction/verdicts.md"), both);
+
+    // A run at the other scale is marked.
+    ebbpool.stdout(&reproduce(&["cfdc-priority", "--full"]));
+    let page = ebbpool.text("reproduction/index.html");
+    assert_eq!(
+        sections(&page),
+        ["cikm-table2", "cfdc-fig3", "cfdc-priority"]
+    );
+    assert!(page.contains("Full run.") && page.contains("Quick run."));
+    let verdicts = ebbpool.text("reproduction/verdicts.md");
+    for part in [
+        "of 3 tables and figures, 2 quick and 1 full runs:",
+        "| `cikm-table2` (quick) |",
+        "| `cfdc-priority` (full) |",
+    ] {
+        assert!(verdicts.contains(part), "no {part}: {verdicts}");
+    }
+
+    // A file that is no part is named and not used.
+    ebbpool.file("reproduction/cikm-fig2.part.json", "{}");
+    ebbpool.stdout(&reproduce(&["cfdc-fig3"]));
+    let page = ebbpool.text("reproduction/index.html");
+    assert_eq!(sections(&page).len(), 3);
+    assert!(page.contains("cikm-fig2.part.json"));
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_run_leaves_the_earlier_results_in_the_index() {
+    let ebbpool = Ebbpool::with_no_results();
+    ebbpool.stdout(&reproduce(&["cikm-table2", "cfdc-fig3"]));
+    let long = r#"
+id = "long"
+paper = "own"
+number = "Figure 1"
+title = "a long run"
+basis = "counts"
+[workloads]
+"Zipf" = "zipf:pages=200000,refs=2000000000"
+[policies]
+"LRU" = "lru"
+[setting]
+frames = 1000
+"#;
+    ebbpool.file("long.toml", long);
+    let child = ebbpool.started(&reproduce(&["cfdc-priority", "long.toml"]));
+    let part = ebbpool.path("reproduction/cfdc-priority.part.json");
+    wait_until("the first experiment", || part.exists());
+    let output = interrupted(child);
+    failed(&output, 1, &["interrupted:"]);
+    let page = ebbpool.text("reproduction/index.html");
+    assert_eq!(
+        sections(&page),
+        ["cikm-table2", "cfdc-fig3", "cfdc-priority"]
+    );
+}
+
+#[test]
+fn verdicts_on_computing_time_are_counted_apart() {
+    let ebbpool = Ebbpool::with_no_results();
+    let file = r#"
+id = "timed"
+paper = "own"
+number = "Table 1"
+title = "computing time"
+basis = "counts"
+kind = "timing"
+[workloads]
+"Zipf" = "zipf:pages=300,refs=3000"
+[policies]
+"LRU" = "lru"
+"FIFO" = "fifo"
+[setting]
+frames = 30
+[[claim]]
+says = "a reference takes less than a second"
+metric = "computing-ns"
+bound = { policy = "LRU", at-most = 1e9 }
+[[claim]]
+says = "a reference takes no time"
+metric = "computing-ns"
+bound = { policy = "LRU", at-most = 0 }
+[[claim]]
+says = "a miss costs a read at least"
+bound = { policy = "LRU", at-most = 100 }
+"#;
+    ebbpool.file("timed.toml", file);
+    let sentence = "3 claims of 1 tables and figures, quick runs: 1 hold, 0 hold in part, 0 do not; 2 of computing time, which vary.";
+    let output = ebbpool.run(&reproduce(&["timed.toml"]));
+    let says = errors(&output);
+    let line = "1 hold, 0 in part, 0 not; 2 of computing time, which vary;";
+    assert!(says.contains(line), "{says}");
+    let text = String::from_utf8(succeeded(output)).expect("text");
+    let verdicts = ebbpool.text("reproduction/verdicts.md");
+    let page = ebbpool.text("reproduction/index.html");
+    for text in [&text, &verdicts, &page] {
+        assert!(text.contains(sentence), "{text}");
+        assert!(text.contains("does not hold (varies)"), "{text}");
+    }
+    let claims = &experiments(&ebbpool, &["timed.toml"])[0]["claims"];
+    assert_eq!(claims[0]["computing_time"], true, "{claims}");
+    assert!(claims[2]["computing_time"].is_null(), "{claims}");
 }
 
 #[test]
@@ -306,6 +437,14 @@ fn an_experiment_over_the_samples_needs_no_files() {
 fn errors_in_experiments_are_reported() {
     let ebbpool = Ebbpool::with_no_results();
     refused(&ebbpool, &["no-such"], 2, "'no-such' is not an experiment");
+    for (id, nearest) in [
+        ("cikm-table22", "cikm-table2"),
+        ("CFDC-FIG4", "cfdc-fig4"),
+        ("ckim", "cikm"),
+    ] {
+        let suggestion = format!("(did you mean '{nearest}'?)");
+        refused(&ebbpool, &[id], 2, &suggestion);
+    }
     refused(&ebbpool, &["no-such.toml"], 1, "no-such.toml: cannot read");
     refused(
         &ebbpool,
@@ -389,6 +528,9 @@ bound = { policy = "LRU", at-most = 1e9 }
     let claims = all[0]["claims"].as_array().expect("claims");
     assert_eq!(claims.len(), 1, "{claims:?}");
     assert_eq!(claims[0]["verdict"], "holds", "{claims:?}");
+    let verdicts = ebbpool.text("reproduction/verdicts.md");
+    assert!(verdicts.contains("| `timed` (on pages) |"), "{verdicts}");
+    assert!(verdicts.contains("quick runs, 1 of them on a file:"));
     for metric in ["us_per_write", "seconds", "cost_us", "reads", "writes"] {
         let measured = values(&all[0], "CFDC", metric);
         assert_eq!(measured.len(), 2, "{metric}");

@@ -68,6 +68,7 @@ fn wrong_usage_is_refused_with_the_remedy() {
         [&run[..], &[frames, "--policy", policy]].concat()
     };
     ebbpool.refused(&with("10", "lur"), 2, &["did you mean 'lru'?"]);
+    ebbpool.refused(&with("10", "LRU"), 2, &["did you mean 'lru'?"]);
     ebbpool.refused(&with("10", "cflru:windwo=1"), 2, &["window", "0 to 1"]);
     ebbpool.refused(&with("10", "cflru:window=2"), 2, &["0 to 1"]);
     ebbpool.refused(&with("10", "lru:cluster=auto"), 2, &["cluster=64"]);
@@ -75,6 +76,15 @@ fn wrong_usage_is_refused_with_the_remedy() {
     ebbpool.refused(&with("0%", "lru"), 2, &["above 0"]);
     ebbpool.refused(&["compare", "--asymmetry", "-1"], 2, &[]);
     ebbpool.refused(&["compare", "--asymmetry=nan"], 2, &["asymmetry"]);
+    for (list, item) in [("3,,4", "item 2"), (",3", "item 1"), ("3,", "item 2")] {
+        let words = [item, list, "is empty"];
+        ebbpool.refused(&["compare", "--asymmetry", list], 2, &words);
+    }
+    ebbpool.refused(
+        &["compare", "--policies", "LRU"],
+        2,
+        &["did you mean 'lru'?"],
+    );
     ebbpool.refused(
         &["run", "zipf:pagse=3", "--policy", "lru", "--frames", "1"],
         2,

@@ -131,9 +131,18 @@ const fn key(name: &'static str, range: &'static str) -> SettingKey {
 }
 
 const KEYS: [SettingKey; 15] = [
-    key("blocks", "a whole number from 1 up"),
-    key("pages_per_block", "a whole number from 1 up"),
-    key("page_size", "a whole number of bytes from 1 up"),
+    key(
+        "blocks",
+        "a whole number from 1 up, at most 268435456, the page numbers that can be simulated",
+    ),
+    key(
+        "pages_per_block",
+        "a whole number from 1 up, at most 268435456, the page numbers that can be simulated",
+    ),
+    key(
+        "page_size",
+        "a whole number of bytes from 1 up, at most 4294967295",
+    ),
     key(
         "rho",
         "a number above 0 and below 1 (1 is allowed for block, bast and fast)",
@@ -149,8 +158,14 @@ const KEYS: [SettingKey; 15] = [
         "wl",
         "none, dynamic or static:N with the difference in erases that is tolerated",
     ),
-    key("log_blocks", "a whole number from 1 up, for fast from 2 up"),
-    key("cmt", "a whole number of mapping entries from 1 up, or all"),
+    key(
+        "log_blocks",
+        "a whole number from 1 up, for fast from 2 up, at most 4294967295",
+    ),
+    key(
+        "cmt",
+        "a whole number of mapping entries from 1 up, at most 4294967295, or all",
+    ),
     key("bus", "include or ignore"),
     key("precondition", "none, full or steady"),
     key("dies", "a whole number from 1 to 4096"),
@@ -193,6 +208,9 @@ const RESERVE: u32 = 2;
 const RESERVE_WITH_MAP: u32 = 4;
 /// Mapping entries that DFTL holds in memory by default: 128 KiB of them.
 const CACHED_ENTRIES: u32 = 32 * 1024;
+
+/// The most blocks, and the most pages of a block: the page numbers that a device may span.
+const MOST_PAGE_NUMBERS: u32 = MAX_PHYSICAL as u32;
 
 fn named<T: Copy>(table: &[(&str, T)], word: &str) -> Option<T> {
     let found = table.iter().find(|(name, _)| *name == word);
@@ -243,8 +261,10 @@ impl FlashConfig {
 
     fn set(&mut self, key: &SettingKey, text: &str) -> Result<(), ConfigError> {
         let set = match key.name {
-            "blocks" => whole(text, 1, u32::MAX).map(|n| self.blocks = n),
-            "pages_per_block" => whole(text, 1, u32::MAX).map(|n| self.pages_per_block = n),
+            "blocks" => whole(text, 1, MOST_PAGE_NUMBERS).map(|n| self.blocks = n),
+            "pages_per_block" => {
+                whole(text, 1, MOST_PAGE_NUMBERS).map(|n| self.pages_per_block = n)
+            }
             "page_size" => whole(text, 1, u32::MAX).map(|n| self.page_bytes = n),
             "rho" => {
                 let rho = text.parse::<f64>().ok();

@@ -3,7 +3,7 @@
 use ebbpool_sim::SmallestMemory;
 
 use super::{CurveStudy, TargetAnswer};
-use crate::numbers::less_or_more;
+use crate::numbers::{less_or_more, rounded};
 
 pub(super) fn of_study(study: &CurveStudy) -> String {
     match &study.answer {
@@ -21,7 +21,7 @@ fn of_doubling(study: &CurveStudy) -> String {
     let change = less_or_more(study.bill(lru.at(more)), study.bill(lru.at(now)));
     format!(
         "at R={} lru's bill is {change} with {} than with {}",
-        study.asymmetry.ratio(),
+        rounded(study.asymmetry.ratio()),
         study.memory(more),
         study.memory(now),
     )
