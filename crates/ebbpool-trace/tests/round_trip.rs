@@ -6,7 +6,7 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use common::{made, read, read_from, some, source, write, written};
+use common::{made, read, read_from, refusal, some, source, write, written};
 use ebbpool_trace::stats::TraceStatistics;
 use ebbpool_trace::{Batch, Format, Metadata, ReadOptions, Source, Writer};
 use proptest::prelude::*;
@@ -327,10 +327,14 @@ fn compression_is_recognised_under_any_name() {
     let path = directory.path().join("trace.txt");
     fs::write(&path, zstd::encode_all(&b"R 1\n"[..], 3).unwrap()).unwrap();
     assert_eq!(read(&path, None).unwrap().pages, [1]);
-    // A name does not imply compression.
+    // A name that says otherwise than the content is an error.
     let path = directory.path().join("plain.txt.gz");
     fs::write(&path, "R 1\n").unwrap();
-    assert_eq!(read(&path, None).unwrap().pages, [1]);
+    let message = refusal(&path, None);
+    assert!(
+        message.contains("gzip") && message.contains("not compressed"),
+        "{message}"
+    );
     // A u32 trace that begins like gzip but cannot be gzip.
     let path = directory.path().join("trace.u32");
     let words: [u32; 3] = [0x0008_8B1F, 0x0000_0002, 0x0000_0105];

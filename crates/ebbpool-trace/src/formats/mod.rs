@@ -247,13 +247,6 @@ impl Format {
         let compressed = stream.path().and_then(|path| Codec::of_name(path).0);
         let actual = stream.codec();
         let head = stream.head(HEAD)?;
-        if let Some(compressed) = compressed.filter(|_| actual != compressed && !head.is_empty()) {
-            return Err(TraceError::Misnamed {
-                file: label,
-                name: compressed.name(),
-                content: actual.map_or("not compressed", Codec::name),
-            });
-        }
         let by_content = |test: fn(Format, &[u8]) -> bool| {
             Format::ALL
                 .iter()
@@ -265,6 +258,13 @@ impl Format {
                 format!("{label}: is {format} by its first bytes; read as such and not as {other}")
             });
             return Ok((format, note));
+        }
+        if let Some(compressed) = compressed.filter(|_| actual != compressed && !head.is_empty()) {
+            return Err(TraceError::Misnamed {
+                file: label,
+                name: compressed.name(),
+                content: actual.map_or("not compressed", Codec::name),
+            });
         }
         if let Some(format) = requested {
             return Ok((format, None));
