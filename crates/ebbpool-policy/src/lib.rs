@@ -17,18 +17,17 @@ mod heap;
 mod lists;
 mod miniature;
 mod parameters;
-pub mod policies;
+mod policies;
 mod policy;
 pub mod registry;
 mod slots;
 mod spec;
 
 pub use clean_pools::{CleanPools, PoolEstimator, PoolTraffic};
-pub use clustered::{Clustered, ClusteredConfig};
+pub use clustered::Clustered;
 pub use clusters::priority as cluster_priority;
 pub use driver::{Companions, Driver, miss};
 pub use lists::Lists;
-pub use parameters::{PolicyConfig, ShareOrPages};
 pub use policy::{
     Access, Costs, DynPolicy, Foresight, Frame, Gauges, Ghost, MOST_GHOSTS, NextUse, Page, Policy,
 };

@@ -11,16 +11,7 @@ use crate::spec::{ParameterKind, PolicySpec, Value};
 ///
 /// `Default` has the default of each parameter.
 ///
-/// ```
-/// use ebbpool_policy::policies::fd_buffer::{CostForm, FdBuffer, FdBufferConfig};
-/// use ebbpool_policy::{Policy, registry::Build};
-///
-/// let mut config = FdBufferConfig::default();
-/// config.cost = CostForm::Exact;
-/// config.group = 64;
-/// let policy = FdBuffer::new(config, 1000);
-/// assert_eq!(policy.gauges().target, Some(500.0));
-/// ```
+/// Only a specification makes one outside this crate, because only that checks the ranges.
 pub trait PolicyConfig: Clone + Debug + Default + PartialEq {
     /// The config whose parameter `name` has the value `value(name)`.
     fn from_values(value: impl Fn(&'static str) -> Option<Value>) -> Self;

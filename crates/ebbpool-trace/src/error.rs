@@ -262,9 +262,7 @@ pub enum TraceError {
         expected: String,
     },
     /// A file whose name and content disagree.
-    #[error(
-        "{file}: its name says {name}, but its content is {content}; rename it, or name the format with --trace-format"
-    )]
+    #[error("{file}: its name says {name}, but its content is {content}; {remedy}")]
     Misnamed {
         /// The file as the user named it.
         file: String,
@@ -272,6 +270,8 @@ pub enum TraceError {
         name: &'static str,
         /// What it holds.
         content: &'static str,
+        /// What the user can do.
+        remedy: &'static str,
     },
     /// An output that would replace a file that the command reads.
     #[error("{file} is read by this command, which would overwrite it; write to another file")]

@@ -264,6 +264,7 @@ impl Format {
                 file: label,
                 name: compressed.name(),
                 content: actual.map_or("not compressed", Codec::name),
+                remedy: "rename it",
             });
         }
         if let Some(format) = requested {
@@ -277,6 +278,7 @@ impl Format {
                     file: label,
                     name: format.name(),
                     content: "text",
+                    remedy: "rename it, or name the format with --trace-format",
                 });
             }
             return Ok((format, None));
