@@ -42,6 +42,7 @@ Examples:
   ebbpool compare a.parquet b.u32.zst --policies lru,cflru:window=0.25,fd-exact
   ebbpool compare zipf:pages=50000,refs=500000,write-alpha=1.2 --policies all --format csv
   ebbpool compare my.parquet --asymmetry 8,rm1:base=25,epochs=100,rm2
+  ebbpool compare my.parquet --page-size 8k --frames 128MiB,1GiB
   ebbpool compare my.parquet --device sd-a1 --report answer.html
   ebbpool compare my.parquet --device flash:slc-mt29f4g08aaa,blocks=64 --report wear.html")]
     Compare(CompareArgs),

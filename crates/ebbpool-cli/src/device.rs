@@ -66,7 +66,7 @@ fn replay(args: &ReplayArgs) -> Result<(), Failure> {
             .map(|energy| energy.total_j / references as f64),
         lifetime_days: args
             .bytes_per_day
-            .and_then(|rate| report.lifetime_days(rate)),
+            .and_then(|rate| report.lifetime_days(rate.bytes())),
         report,
         failed: failed.as_ref().map(ToString::to_string),
     };

@@ -57,6 +57,9 @@ fn lab_hint(error: &LabError) -> &'static str {
     let error = match error {
         LabError::Request(error) => error,
         LabError::Sim(SimError::AllWarmup { .. }) => return " with --warmup",
+        LabError::Sim(SimError::NoPageSize { .. }) => {
+            return "; give it with --page-size, as in --page-size 8k";
+        }
         #[cfg(unix)]
         LabError::Replay(error) => return replay_hint(error),
         _ => return "",

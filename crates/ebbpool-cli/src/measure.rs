@@ -9,8 +9,8 @@ mod target_file;
 
 use std::io::{self, Write};
 
-use bytesize::ByteSize;
 use ebbpool::storage::{FileOptions, FileStorage, OpenError, Storage};
+use ebbpool_cost::ByteSize;
 use ebbpool_device::DeviceProfile;
 use ebbpool_trace::output::OutputFile;
 
@@ -180,7 +180,7 @@ fn pages(args: &MeasureArgs, target: &TargetFile, storage: &FileStorage) -> Resu
         return Err(Failure::Usage(format!(
             "{}: there is no page of {} to measure; give a larger --size or file",
             args.path.display(),
-            ByteSize(page)
+            ByteSize::new(page)
         )));
     }
     Ok(pages)

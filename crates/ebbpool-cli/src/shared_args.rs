@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use clap::{Args, ValueEnum};
-use ebbpool_cost::spec;
+use ebbpool_cost::{ByteSize, NotAByteSize, spec};
 use ebbpool_device::arrivals::Rate;
 use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_lab::{CountingRules, parse_warmup};
@@ -55,9 +55,10 @@ pub(crate) struct CountingArgs {
     cluster_size: u64,
     #[command(flatten)]
     pub(crate) threads: ThreadArgs,
-    /// References per second that arrive at the device: a faster device waits, which counts in its
-    /// energy and empties an SLC cache [default: each arrives when the previous one is served]
-    #[arg(long, value_name = "PER-SECOND", requires = "device")]
+    /// References that arrive at the device per second, or per period, as in 300/min: a faster device waits,
+    /// which counts in its energy and empties an SLC cache [default: each arrives when the previous one is
+    /// served]
+    #[arg(long, value_name = "N[/s]", requires = "device")]
     rate: Option<Rate>,
     #[command(flatten)]
     pub(crate) reading: ReadArgs,
@@ -87,9 +88,10 @@ pub(crate) struct ReadArgs {
     /// [default: guessed from their names]
     #[arg(long, help_heading = READING, value_name = "ROLE=COLUMN,…")]
     columns: Option<Columns>,
-    /// Page size: converts pages of another size, and byte ranges of requests, into such pages
-    #[arg(long, help_heading = READING, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
-    page_size: Option<u64>,
+    /// Page size, such as 8192 or 8k: converts pages of another size, and byte ranges of requests, into such
+    /// pages; of a trace that states no page size it is the size of its pages
+    #[arg(long, help_heading = READING, value_name = "BYTES", value_parser = page_size)]
+    page_size: Option<NonZeroU64>,
     /// Skip at most this many malformed lines, in formats that consist of lines
     #[arg(long, help_heading = READING, value_name = "N", default_value_t = 0)]
     skip_bad_lines: u64,
@@ -109,7 +111,7 @@ impl ReadArgs {
         ReadOptions {
             format: self.trace_format,
             columns: self.columns.clone(),
-            page_size: self.page_size.and_then(NonZeroU64::new),
+            page_size: self.page_size,
             bad_lines: self.skip_bad_lines,
             skip: self.skip,
             limit: self.limit,
@@ -136,6 +138,24 @@ impl ReadArgs {
             ))),
         }
     }
+}
+
+/// Reads the bytes of a page, above 0.
+fn page_size(text: &str) -> Result<NonZeroU64, String> {
+    let size: ByteSize = text
+        .parse()
+        .map_err(|error: NotAByteSize| error.to_string())?;
+    NonZeroU64::new(size.bytes())
+        .ok_or_else(|| "a page has at least 1 byte; give its size, such as 8k".into())
+}
+
+/// Reads a number of bytes that fits into memory.
+pub(crate) fn byte_count(text: &str) -> Result<usize, String> {
+    let size: ByteSize = text
+        .parse()
+        .map_err(|error: NotAByteSize| error.to_string())?;
+    usize::try_from(size.bytes())
+        .map_err(|_| format!("{size} are more than this machine can address"))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::slice;
 use std::sync::atomic::Ordering;
 
+use ebbpool_lab::numbers::pages_and_bytes;
 use ebbpool_sim::SimError;
 use ebbpool_trace::stats::{Collector, Hottest, TraceStatistics};
 use ebbpool_trace::{Batch, Format, Metadata, ReadOptions, Reader, Source, Writer, generators};
@@ -124,13 +125,19 @@ fn table(description: &TraceDescription) -> String {
             format.clone().unwrap_or_else(|| "generator".into()),
         ),
         ("page size", number(*page_size)),
-        ("database pages", number(*database_pages)),
+        (
+            "database pages",
+            database_pages.map_or_else(unknown, |pages| pages_and_bytes(pages, *page_size)),
+        ),
         ("references", info.references.to_string()),
         (
             "writes",
             format!("{} ({})", info.writes, percent(info.write_ratio)),
         ),
-        ("distinct pages", info.distinct_pages.to_string()),
+        (
+            "distinct pages",
+            pages_and_bytes(info.distinct_pages, *page_size),
+        ),
         ("  only read", info.pages_only_read.to_string()),
         ("  only written", info.pages_only_written.to_string()),
         ("  both", info.pages_both.to_string()),

@@ -1,4 +1,4 @@
-//! What page reads and writes cost, and how policies, generators and devices are spelled.
+//! What page reads and writes cost, and how policies, generators, devices and quantities are spelled.
 //!
 //! Every other crate of Ebbpool counts costs in these types, passes them to a policy by the one conversion
 //! into [`Costs`], and reads specifications such as `cfdc:window=0.5,cluster=64` by one
@@ -11,6 +11,7 @@ pub mod measured;
 mod nearest;
 mod one_line;
 mod policy_costs;
+mod quantities;
 pub mod spec;
 
 pub use asymmetry::{Asymmetry, NotAnAsymmetry, PAPERS_BASE};
@@ -19,6 +20,9 @@ pub use decimal::{Decimal, NotADecimal};
 pub use nearest::{did_you_mean, nearest};
 pub use one_line::one_line;
 pub use policy_costs::Costs;
+pub use quantities::{
+    ByteSize, BytesPerDay, NotAByteSize, NotADuration, NotBytesPerDay, parse_duration, split_period,
+};
 
 /// The version of this crate, which is part of the keys of stored results.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -3,13 +3,17 @@
 use std::fmt;
 use std::str::FromStr;
 
+use ebbpool_cost::split_period;
+
 /// References a second, above 0.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Rate(f64);
 
-/// The error of a text that is not a finite number above 0.
+/// The error of a text that is not a finite number above 0, with a period or without.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not a rate; give references a second, a number above 0, such as 5000")]
+#[error(
+    "'{0}' is not a rate; give references a second, a number above 0, such as 5000, or with another period, such as 300/min"
+)]
 pub struct NotARate(String);
 
 impl Rate {
@@ -19,15 +23,19 @@ impl Rate {
     }
 }
 
+/// Reads references a second, such as `5000`, or per period, such as `5000/s` or `300/min`.
 impl FromStr for Rate {
     type Err = NotARate;
 
     fn from_str(text: &str) -> Result<Self, NotARate> {
-        match text.trim().parse::<f64>() {
+        let wrong = || NotARate(text.into());
+        let (number, seconds) = split_period(text).ok_or_else(wrong)?;
+        let number = number.parse::<f64>();
+        match number.map(|number| number / seconds.unwrap_or(1.0)) {
             Ok(rate) if rate.is_finite() && (1e6 / rate).is_finite() && rate > 0.0 => {
                 Ok(Rate(rate))
             }
-            _ => Err(NotARate(text.into())),
+            _ => Err(wrong()),
         }
     }
 }
@@ -109,8 +117,38 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_is_per_second_unless_it_names_another_period() {
+        for (text, expected) in [
+            ("5000", 5000.0),
+            ("5e3", 5000.0),
+            ("5000/s", 5000.0),
+            (" 300 / min ", 5.0),
+            ("7200/h", 2.0),
+            ("86400/day", 1.0),
+            ("5/ms", 5000.0),
+        ] {
+            let rate = text.parse().map(Rate::per_second);
+            assert_eq!(rate, Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
     fn texts_that_are_not_rates_are_refused() {
-        for text in ["0", "-1", "NaN", "inf", "1e-320", "", "x"] {
+        for text in [
+            "0",
+            "-1",
+            "NaN",
+            "inf",
+            "1e-320",
+            "",
+            "x",
+            "/s",
+            "5/",
+            "5/fortnight",
+            "0/min",
+            "nan/s",
+            "5/s/s",
+        ] {
             assert!(text.parse::<Rate>().is_err(), "{text}");
         }
     }

@@ -395,6 +395,8 @@ fn at_end(text: &str) -> Result<AtEnd, ExperimentError> {
 
 #[cfg(test)]
 mod tests {
+    use ebbpool_trace::Metadata;
+
     use super::*;
 
     const SMALL: &str = r#"id = "mine"
@@ -450,8 +452,11 @@ window = [0.25]
             cells[1].policy,
             CellPolicy::Pseudo(PseudoPolicy::LowerBound)
         );
-        let frames = |cell: &Cell| cell.frames.get().size.frames_of(100);
-        assert_eq!((frames(cells[0]), frames(cells[3])), (5, 10));
+        let frames = |cell: &Cell| {
+            let size = cell.frames.get().size;
+            size.frames_of(100, &Metadata::default(), "").ok()
+        };
+        assert_eq!((frames(cells[0]), frames(cells[3])), (Some(5), Some(10)));
         assert_ne!(cells[0], cells[3]);
         assert_eq!(cells[0].asymmetry, cells[3].asymmetry);
     }

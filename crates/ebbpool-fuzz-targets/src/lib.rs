@@ -30,6 +30,10 @@ pub const TARGETS: &[FuzzTarget] = &[
         check: names::fraction,
     },
     FuzzTarget {
+        name: "quantity",
+        check: names::quantity,
+    },
+    FuzzTarget {
         name: "asymmetry",
         check: names::asymmetry,
     },

@@ -1,6 +1,7 @@
-//! Arguments of the command line: policies, fractions, asymmetries, generators.
+//! Arguments of the command line: policies, fractions, quantities, asymmetries, generators.
 
-use ebbpool_cost::{Asymmetry, Decimal};
+use ebbpool_cost::{Asymmetry, ByteSize, BytesPerDay, Decimal, parse_duration, split_period};
+use ebbpool_device::arrivals::Rate;
 use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_policy::{PolicySpec, split_list};
 use ebbpool_trace::{Columns, Source};
@@ -53,6 +54,39 @@ pub(crate) fn fraction(input: &[u8]) {
         for printed in [fraction.to_string(), fraction.percent()] {
             assert_eq!(printed.parse(), Ok(fraction), "'{text}' as '{printed}'");
         }
+    }
+}
+
+/// A size, a time or a rate. A size prints as a text that is read as nearly the same size, and that size prints alike;
+/// the others are finite and above 0. An error is one line.
+pub(crate) fn quantity(input: &[u8]) {
+    let Some(text) = text_of(input) else { return };
+    match text.parse::<ByteSize>() {
+        Ok(size) => {
+            let printed = size.to_string();
+            let again: ByteSize = printed.parse().unwrap_or_else(|error| {
+                panic!("'{text}' prints as '{printed}', which is refused: {error}")
+            });
+            assert_eq!(again.to_string(), printed, "from '{text}'");
+            let off = again.bytes().abs_diff(size.bytes());
+            assert!(off <= size.bytes() / 150, "'{text}' as '{printed}'");
+            assert_eq!(size.bytes().to_string().parse(), Ok(size));
+        }
+        Err(error) => assert!(!error.to_string().contains('\n')),
+    }
+    match parse_duration(text) {
+        Ok(duration) => assert!(duration.as_nanos() > 0),
+        Err(error) => assert!(!error.to_string().contains('\n')),
+    }
+    match text.parse::<BytesPerDay>() {
+        Ok(rate) => assert!(rate.bytes().is_finite() && rate.bytes() > 0.0),
+        Err(error) => assert!(!error.to_string().contains('\n')),
+    }
+    if let Ok(rate) = text.parse::<Rate>() {
+        assert!(rate.per_second().is_finite() && rate.per_second() > 0.0);
+    }
+    if let Some((_, Some(seconds))) = split_period(text) {
+        assert!(seconds > 0.0);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The results of a comparison in sentences.
 
 use crate::compare::{Comparison, PriceBlock};
-use crate::numbers::{digits, less_or_more};
+use crate::numbers::{self, bytes, digits, frames_and_bytes, less_or_more};
 use crate::policy_selection::BASELINE;
 use crate::run_result::RunResult;
 
@@ -27,11 +27,20 @@ pub fn usual_size(comparison: &Comparison) -> usize {
     usual.unwrap_or(comparison.sizes.len() / 2)
 }
 
-/// A memory size in words.
+/// A memory size in words: in frames, in bytes if the trace states its page size, and as a share if the request
+/// has one.
 pub fn memory(comparison: &Comparison, size: usize) -> String {
+    let (frames, page_size) = (comparison.frames[size], comparison.page_size);
     match comparison.sizes[size].strip_suffix('%') {
-        Some(share) => format!("{share} % of {}", comparison.share_of),
-        None => format!("{} frames", comparison.sizes[size]),
+        Some(share) => format!(
+            "{share} % of {} ({})",
+            comparison.share_of,
+            frames_and_bytes(frames, page_size)
+        ),
+        None => match bytes(frames, page_size) {
+            Some(bytes) => format!("{} ({bytes})", numbers::frames(frames)),
+            None => numbers::frames(frames),
+        },
     }
 }
 

@@ -64,6 +64,8 @@ result_row! {
     also {
         /// The caller stopped the search: the bound holds, but more time would tighten it.
         interrupted: bool,
+        /// Bytes of a page, if the trace states them.
+        page_size: Option<u64>,
     }
 }
 
@@ -86,6 +88,7 @@ impl BoundResult {
             seconds: reading + bound.seconds,
             iterations: bound.iterations,
             interrupted: bound.interrupted,
+            page_size: None,
         }
     }
 }
@@ -104,16 +107,22 @@ impl Lab<'_> {
         let start = Instant::now();
         let reader = source.open()?;
         self.notes(reader.notes());
-        let database_pages = reader.metadata().database_pages;
+        let metadata = reader.metadata().clone();
         drop(reader);
+        for size in &request.sizes {
+            size.size.check(&metadata, source.label())?;
+        }
         self.with_progress(source.label(), |progress| {
             let trace = RecordedTrace::read(source, progress)?;
             self.notes(&source.late_notes());
             let reading = start.elapsed().as_secs_f64();
-            let pages = database_pages.unwrap_or(trace.distinct_pages());
+            let pages = metadata.database_pages.unwrap_or(trace.distinct_pages());
+            let frames = request.sizes.iter();
+            let frames = frames.map(|size| size.size.frames_of(pages, &metadata, source.label()));
+            let frames: Vec<u64> = frames.collect::<Result<_, _>>()?;
             let questions = request.asymmetries.iter().flat_map(|asymmetry| {
-                request.sizes.iter().map(|size| BoundQuestion {
-                    frames: size.size.frames_of(pages),
+                frames.iter().map(|&frames| BoundQuestion {
+                    frames,
                     asymmetry: asymmetry.ratio(),
                     at_end: request.at_end,
                     warmup: 0,
@@ -122,8 +131,10 @@ impl Lab<'_> {
             let questions: Vec<BoundQuestion> = questions.collect();
             let bounds = solve_all(&trace, &questions, self.threads(), progress)?;
             let answers = questions.iter().zip(&bounds);
-            let answer =
-                |(question, bound)| BoundResult::new(source.label(), reading, question, bound);
+            let answer = |(question, bound)| BoundResult {
+                page_size: metadata.page_size,
+                ..BoundResult::new(source.label(), reading, question, bound)
+            };
             Ok(answers.map(answer).collect())
         })
     }

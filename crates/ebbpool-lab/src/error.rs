@@ -75,7 +75,9 @@ impl LabError {
             }
             LabError::Request(_)
             | LabError::Flash(_)
-            | LabError::Sim(SimError::Flash(_) | SimError::AllWarmup { .. }) => ErrorKind::Request,
+            | LabError::Sim(
+                SimError::Flash(_) | SimError::AllWarmup { .. } | SimError::NoPageSize { .. },
+            ) => ErrorKind::Request,
             #[cfg(unix)]
             LabError::Replay(error) if error.is_request() => ErrorKind::Request,
             LabError::Device(error) if error.is_usage() => ErrorKind::Request,

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use ebbpool_cost::Decimal;
+use ebbpool_cost::{ByteSize, Decimal};
 use ebbpool_sim::{Size, Warmup};
 
-/// A memory size with its spelling, `3%` or `8000`.
+/// A memory size with its spelling: `3%`, `8000` frames, or bytes such as `128MiB`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemorySize {
     /// The size.
@@ -16,7 +16,9 @@ pub struct MemorySize {
 
 /// The error for a text that is not a memory size.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not a memory size; give frames from 1 up, or per cent above 0, such as 3%")]
+#[error(
+    "'{0}' is not a memory size; give frames from 1 up, per cent above 0, such as 3%, or bytes, such as 128MiB"
+)]
 pub struct NotAMemorySize(String);
 
 impl MemorySize {
@@ -41,15 +43,21 @@ impl FromStr for MemorySize {
     fn from_str(text: &str) -> Result<Self, NotAMemorySize> {
         let text = text.trim();
         let wrong = || NotAMemorySize(text.into());
-        let size = match text.ends_with('%') {
-            true => match text.parse::<Decimal>() {
+        let size = if text.ends_with('%') {
+            match text.parse::<Decimal>() {
                 Ok(share) if !share.is_zero() => Size::Share(share),
                 _ => return Err(wrong()),
-            },
-            false => match text.parse() {
+            }
+        } else if text.ends_with(|last: char| last.is_ascii_alphabetic()) {
+            match text.parse::<ByteSize>() {
+                Ok(bytes) if bytes.bytes() > 0 => Size::Bytes(bytes),
+                _ => return Err(wrong()),
+            }
+        } else {
+            match text.parse() {
                 Ok(frames) if frames > 0 => Size::Frames(frames),
                 _ => return Err(wrong()),
-            },
+            }
         };
         Ok(MemorySize {
             size,
@@ -84,4 +92,46 @@ pub fn parse_warmup(text: &str) -> Result<Warmup, NotAWarmup> {
         };
     }
     text.parse().map(Warmup::References).map_err(|_| wrong())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_memory_size_is_frames_a_share_or_bytes_with_a_unit() {
+        let size = |text: &str| text.parse().map(|size: MemorySize| size.size);
+        assert_eq!(size("8000"), Ok(Size::Frames(8000)));
+        assert_eq!(size(" 3% "), Ok(Size::Share(Decimal::new(3, 2))));
+        for (text, bytes) in [
+            ("128MiB", 128 << 20),
+            ("8k", 8192),
+            ("1.5 GB", 1_500_000_000),
+            ("4096B", 4096),
+        ] {
+            assert_eq!(size(text), Ok(Size::Bytes(ByteSize::new(bytes))), "{text}");
+            let parsed = text.parse().map(|size: MemorySize| size.to_string());
+            assert_eq!(parsed, Ok(text.to_string()));
+        }
+        for text in [
+            "",
+            "0",
+            "0%",
+            "0MiB",
+            "-5",
+            "-5MiB",
+            "1e9",
+            "1.5",
+            "8000 frames",
+            "many",
+            "NaN",
+            "99EiB",
+        ] {
+            let error = size(text).expect_err(text).to_string();
+            assert!(
+                error.starts_with(&format!("'{text}' is not a memory size")),
+                "{error}"
+            );
+        }
+    }
 }

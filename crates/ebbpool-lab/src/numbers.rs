@@ -1,5 +1,6 @@
 //! Formats for numbers.
 
+use ebbpool_cost::ByteSize;
 use serde::Serialize;
 
 /// A double that serializes without a fraction if it is whole: `32`, not `32.0`.
@@ -60,6 +61,48 @@ pub fn share(part: u64, whole: u64) -> String {
     format!("{percent:.places$}%")
 }
 
+/// A count with commas between its thousands, such as `1,234`.
+pub fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// The bytes of that many pages, if the page size is known.
+pub fn bytes(pages: u64, page_size: Option<u64>) -> Option<ByteSize> {
+    page_size.map(|page_size| ByteSize::new(pages.saturating_mul(page_size)))
+}
+
+/// A number of frames in words, such as `1,234 frames`.
+pub fn frames(frames: u64) -> String {
+    match frames {
+        1 => "1 frame".into(),
+        frames => format!("{} frames", grouped(frames)),
+    }
+}
+
+/// A number of frames in words, and their bytes if the page size is known: `1,234 frames, 9.64 MiB`.
+pub fn frames_and_bytes(count: u64, page_size: Option<u64>) -> String {
+    match bytes(count, page_size) {
+        Some(bytes) => format!("{}, {bytes}", frames(count)),
+        None => frames(count),
+    }
+}
+
+/// A number of pages for a column of figures, and their bytes if the page size is known: `1234 (9.64 MiB)`.
+pub fn pages_and_bytes(pages: u64, page_size: Option<u64>) -> String {
+    match bytes(pages, page_size) {
+        Some(bytes) => format!("{pages} ({bytes})"),
+        None => pages.to_string(),
+    }
+}
+
 /// The saving of a bill against the baseline's, in per cent.
 pub fn saving(bill: f64, baseline: f64) -> Option<f64> {
     (baseline > 0.0).then(|| 100.0 * (1.0 - bill / baseline))
@@ -77,6 +120,23 @@ pub fn less_or_more(value: f64, baseline: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_is_printed_in_frames_and_bytes() {
+        for (count, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1,000"),
+            (1_234_567, "1,234,567"),
+        ] {
+            assert_eq!(grouped(count), text);
+        }
+        assert_eq!(frames_and_bytes(1234, Some(8192)), "1,234 frames, 9.64 MiB");
+        assert_eq!(frames_and_bytes(1, None), "1 frame");
+        assert_eq!(pages_and_bytes(1234, Some(8192)), "1234 (9.64 MiB)");
+        assert_eq!(pages_and_bytes(1234, None), "1234");
+        assert_eq!(bytes(u64::MAX, Some(2)), Some(ByteSize::new(u64::MAX)));
+    }
 
     #[test]
     fn extreme_numbers_have_an_exponent() {

@@ -209,6 +209,7 @@ fn extent(
 ) -> Result<(u64, u64), SimError> {
     let size = request.size.size;
     let warmup = request.counting.warmup;
+    size.check(metadata, source.label())?;
     let needs_pages = matches!(size, Size::Share(_)) && metadata.database_pages.is_none();
     let needs_length = matches!(warmup, Warmup::Share(_)) && stated.is_none();
     let scanned = match needs_pages || needs_length {
@@ -217,7 +218,8 @@ fn extent(
     };
     let pages = metadata.database_pages.unwrap_or(scanned.distinct_pages);
     let references = stated.unwrap_or(scanned.references);
-    Ok((size.frames_of(pages), warmup.references_of(references)))
+    let frames = size.frames_of(pages, metadata, source.label())?;
+    Ok((frames, warmup.references_of(references)))
 }
 
 /// The parameters of a run, except for the observer.

@@ -1,5 +1,6 @@
 //! The errors that end a simulation early.
 
+use ebbpool_cost::ByteSize;
 use ebbpool_device::flash::ConfigError;
 use ebbpool_trace::TraceError;
 
@@ -37,6 +38,16 @@ pub enum SimError {
         references: u64,
         /// The references of the warm-up.
         warmup: u64,
+    },
+    /// A memory size in bytes, and a trace that states no page size.
+    #[error(
+        "{trace}: the trace states no page size, so the frames in {size} of memory are unknown"
+    )]
+    NoPageSize {
+        /// The trace.
+        trace: String,
+        /// The memory size.
+        size: ByteSize,
     },
     /// More distinct pages, or references for an offline policy, than can be numbered.
     #[error("{trace}: more than {limit} {what}; simulate a part of the trace")]

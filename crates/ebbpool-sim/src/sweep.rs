@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use ebbpool_cost::{Asymmetry, Decimal};
+use ebbpool_cost::{Asymmetry, ByteSize, Decimal};
 use ebbpool_device::AnyDevice;
 use ebbpool_policy::{Foresight, PolicySpec};
 use ebbpool_trace::{Metadata, Source};
@@ -18,7 +18,7 @@ use crate::stream::{
 };
 use crate::time_line::TimeLine;
 
-/// A number of frames.
+/// A number of frames, given as such, as a share or in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
     /// A number.
@@ -26,15 +26,40 @@ pub enum Size {
     /// A share of the database's pages where the trace states them, else of its distinct pages;
     /// rounded down, at least 1.
     Share(Decimal),
+    /// As many frames of the trace's page size as these bytes have room for; at least 1.
+    Bytes(ByteSize),
 }
 
 impl Size {
-    /// The number of frames of the size where shares are of `pages` pages; at least 1.
-    pub fn frames_of(self, pages: u64) -> u64 {
-        match self {
-            Size::Frames(frames) => frames.max(1),
-            Size::Share(share) => share.floor_of(pages).max(1),
-        }
+    /// The number of frames of the size where shares are of `pages` pages, and bytes are of pages as the metadata
+    /// states; at least 1. `trace` names the trace in an error.
+    ///
+    /// # Errors
+    ///
+    /// [`SimError::NoPageSize`] for a size in bytes if the metadata state no page size.
+    pub fn frames_of(self, pages: u64, metadata: &Metadata, trace: &str) -> Result<u64, SimError> {
+        let frames = match self {
+            Size::Frames(frames) => frames,
+            Size::Share(share) => share.floor_of(pages),
+            Size::Bytes(size) => {
+                let page_size = metadata.page_size.filter(|&bytes| bytes > 0);
+                let page_size = page_size.ok_or_else(|| SimError::NoPageSize {
+                    trace: trace.into(),
+                    size,
+                })?;
+                size.bytes() / page_size
+            }
+        };
+        Ok(frames.max(1))
+    }
+
+    /// Checks, before a pass over the trace, that its metadata state all that the size needs.
+    ///
+    /// # Errors
+    ///
+    /// As [`frames_of`](Self::frames_of).
+    pub fn check(self, metadata: &Metadata, trace: &str) -> Result<(), SimError> {
+        self.frames_of(0, metadata, trace).map(drop)
     }
 }
 
@@ -352,6 +377,8 @@ impl Sweep {
         let notes = reader.notes().to_vec();
         let mut references = reader.references();
         drop(reader);
+        let check = |size: &Size| size.check(&metadata, source.label());
+        self.sizes.iter().try_for_each(check)?;
         let mut extent = stored.extent();
         let shares = self.sizes.iter().any(|s| matches!(s, Size::Share(_)));
         let warm_share = matches!(self.warmup, Warmup::Share(_));
@@ -372,11 +399,11 @@ impl Sweep {
         let pages = metadata
             .database_pages
             .or(extent.map(|extent| extent.distinct_pages));
+        let pages = pages.unwrap_or(0);
         let frames = self.sizes.iter();
+        let frames = frames.map(|size| size.frames_of(pages, &metadata, source.label()));
         Ok(ResolvedSweep {
-            frames: frames
-                .map(|size| size.frames_of(pages.unwrap_or(0)))
-                .collect(),
+            frames: frames.collect::<Result<_, _>>()?,
             warmup: self.warmup.references_of(references.unwrap_or(0)),
             metadata,
             notes,

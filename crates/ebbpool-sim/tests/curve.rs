@@ -234,10 +234,11 @@ fn sizes_are_shares_of_the_pages() {
         &QUIET,
     )
     .expect("curves");
-    let share = |text: &str| curves.frames(Size::Share(text.parse().expect("a share")));
+    let frames = |size| curves.frames(size).expect("a number of frames");
+    let share = |text: &str| frames(Size::Share(text.parse().expect("a share")));
     assert_eq!(share("3%"), 15);
     assert_eq!(share("0.01%"), 1);
-    assert_eq!(curves.frames(Size::Frames(7)), 7);
+    assert_eq!(frames(Size::Frames(7)), 7);
 }
 
 /// The largest deviation of Two-Stack's reads and writes from fd-static's, as a share of them.

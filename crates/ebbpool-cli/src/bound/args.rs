@@ -12,7 +12,7 @@ pub(crate) struct BoundArgs {
     /// several with --concat
     #[arg(value_name = "TRACE", required = true)]
     pub(crate) traces: Vec<String>,
-    /// Memory sizes: frames, or per cent of the database's pages
+    /// Memory sizes: frames, per cent of the database's pages, or bytes such as 128MiB
     #[arg(long, value_name = "LIST", value_delimiter = ',', required = true)]
     pub(crate) frames: Vec<MemorySize>,
     /// Costs of a page write in page reads

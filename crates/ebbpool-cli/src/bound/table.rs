@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use ebbpool_lab::BoundResult;
-use ebbpool_lab::numbers::{decimals, rounded};
+use ebbpool_lab::numbers::{decimals, pages_and_bytes, rounded};
 
 use crate::table::{add_row, finish, plain};
 
@@ -37,7 +37,7 @@ pub(crate) fn of_bounds(bounds: &[BoundResult]) -> String {
         let unknown = || "-".to_string();
         let cells = vec![
             rounded(bound.asymmetry.0),
-            bound.frames.to_string(),
+            pages_and_bytes(bound.frames, bound.page_size),
             decimals(bound.lower_bound, 6),
             bound
                 .heuristic

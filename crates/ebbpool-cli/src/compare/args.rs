@@ -18,7 +18,7 @@ pub(crate) struct CompareArgs {
     /// [default: the online policies of the five papers; the table also has ebb]
     #[arg(long, value_name = "LIST")]
     policies: Vec<String>,
-    /// Memory sizes: frames, or per cent of the database's pages
+    /// Memory sizes: frames, per cent of the database's pages, or bytes such as 128MiB
     #[arg(
         long,
         value_name = "LIST",

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use ebbpool_lab::advice::{advice, baseline, least, memory, sentence, usual_size};
-use ebbpool_lab::numbers::{digits, saving};
+use ebbpool_lab::numbers::{bytes, digits, saving};
 use ebbpool_lab::{BASELINE, Comparison, PriceBlock, RunResult, lifetime};
 
 use crate::table::{add_row, finish, millijoules, plain};
@@ -49,6 +49,16 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> String {
                 });
             }
             add_row(&mut table, header);
+            if comparison.page_size.is_some() {
+                let memory = group.iter().map(|(_, (_, frames))| {
+                    let bytes = bytes(**frames, comparison.page_size);
+                    bytes.map_or_else(String::new, |bytes| bytes.to_string())
+                });
+                add_row(
+                    &mut table,
+                    [String::new()].into_iter().chain(memory).collect(),
+                );
+            }
             for (policy, row) in comparison.policies.iter().zip(block.rows()) {
                 let mut cells = vec![policy.clone()];
                 cells.extend(group.iter().map(|&(size, _)| match &row[size] {

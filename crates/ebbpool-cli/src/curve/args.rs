@@ -21,8 +21,8 @@ pub(crate) struct CurveArgs {
     /// [default: the online policies of the five papers]
     #[arg(long, value_name = "LIST")]
     pub(crate) policies: Vec<String>,
-    /// Memory sizes: frames, or per cent of the database's pages [default: all referenced pages, half
-    /// of them, a quarter, and so on]
+    /// Memory sizes: frames, per cent of the database's pages, or bytes such as 128MiB [default: all
+    /// referenced pages, half of them, a quarter, and so on]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) frames: Vec<MemorySize>,
     /// Cost of a page write in page reads
@@ -40,7 +40,7 @@ pub(crate) struct CurveArgs {
     #[arg(long, value_name = "[POLICY@]SIZE", default_value = "lru@3%")]
     pub(crate) baseline: BaselineArg,
     /// Also compute fd-static with this memory, for every size of its clean pool
-    #[arg(long, value_name = "N|P%")]
+    #[arg(long, value_name = "N|P%|BYTES")]
     pub(crate) clean_pools: Option<MemorySize>,
     /// References at the start that are replayed but not counted
     #[arg(long, value_name = "N|P%", default_value = "0", value_parser = parse_warmup)]

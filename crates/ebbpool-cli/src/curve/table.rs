@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use ebbpool_lab::curve::{CleanPoolCurve, CurveStudy, TargetFigure};
-use ebbpool_lab::numbers::{digits, rounded};
+use ebbpool_lab::numbers::{bytes, digits, rounded};
 use ebbpool_sim::{Errors, Estimate};
 
 use crate::table::{add_row, finish, plain};
@@ -57,7 +57,9 @@ fn table(
     let column: Vec<usize> = (0..study.policies.len()).collect();
     for group in column.chunks(POLICIES_ACROSS) {
         let mut table = plain();
+        let page_size = study.metadata.page_size;
         let mut header = vec!["frames".to_string(), String::new()];
+        header.extend(page_size.map(|_| "memory".to_string()));
         header.extend(
             group
                 .iter()
@@ -71,6 +73,7 @@ fn table(
                 .filter_map(|estimates| estimates.get(row));
             let least = estimates.map(value).fold(f64::INFINITY, f64::min);
             let mut cells = vec![frames.to_string(), study.share(frames)];
+            cells.extend(bytes(frames, page_size).map(|bytes| bytes.to_string()));
             cells.extend(group.iter().map(|&at| {
                 let Some(estimate) = study.estimates[at].get(row) else {
                     return String::new();

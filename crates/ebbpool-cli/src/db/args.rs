@@ -5,13 +5,13 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use bytesize::ByteSize;
 use clap::{Args, Subcommand, ValueEnum};
 use ebbpool_btree::Durability;
 use ebbpool_cost::Decimal;
+use ebbpool_lab::MemorySize;
 use ebbpool_trace::workload::{Mix, Skew};
 
-use crate::shared_args::RunFormat;
+use crate::shared_args::{RunFormat, byte_count};
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -69,7 +69,7 @@ Examples:
     #[command(after_help = "\
 Examples:
   ebbpool db bench cfdc.db --workload cfdc --queries 1000 --updates 1000 --frames 64
-  ebbpool db bench cfdc.db --workload cfdc --update-intensity 20% --policy cfdc --seconds 1
+  ebbpool db bench cfdc.db --workload cfdc --update-intensity 20% --policy cfdc --seconds 1 --frames 10%
   ebbpool db bench ycsb.db --workload ycsb-a --operations 2000 --durability none --threads 2
   ebbpool db bench cfdc.db --workload cfdc --operations 500 --record as-fixed.parquet")]
     Bench(Box<BenchArgs>),
@@ -78,9 +78,10 @@ Examples:
 /// How to open a database.
 #[derive(Args)]
 pub(crate) struct OpenArgs {
-    /// Size of the buffer pool: frames, or bytes such as 16MiB
-    #[arg(long, value_name = "N|SIZE", default_value = "4096")]
-    pub(crate) frames: FramesArg,
+    /// Size of the buffer pool: frames, bytes such as 16MiB, or per cent of the pages of an existing
+    /// database
+    #[arg(long, value_name = "N|P%|BYTES", default_value = "4096")]
+    pub(crate) frames: MemorySize,
     /// The replacement policy, such as lru or cfdc:window=0.5,cluster=64 [default: the pool's,
     /// ebb]
     #[arg(long, value_name = "P")]
@@ -119,13 +120,13 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u8).range(1..=8))]
     pub(crate) key_bytes: Option<u8>,
     /// Bytes of a value [default: 256; 1000 for ycsb]
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = byte_count)]
     pub(crate) value_bytes: Option<usize>,
     /// How full to make the pages, from 0% to 100% [default: 50% for cfdc, as in the paper; else 90%]
     #[arg(long, value_name = "P%")]
     pub(crate) fill: Option<ShareArg>,
-    /// Bytes of a page: a power of two from 512 to 32768
-    #[arg(long, value_name = "BYTES", default_value_t = 4096)]
+    /// Bytes of a page, such as 4096 or 8k: a power of two from 512 to 32768
+    #[arg(long, value_name = "BYTES", default_value_t = 4096, value_parser = byte_count)]
     pub(crate) page_size: usize,
     #[command(flatten)]
     pub(crate) open: OpenArgs,
@@ -370,31 +371,6 @@ impl From<DurabilityArg> for Durability {
     }
 }
 
-/// The size of the buffer pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FramesArg {
-    Frames(u32),
-    Bytes(u64),
-}
-
-impl FromStr for FramesArg {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let text = text.trim();
-        if text.bytes().all(|byte| byte.is_ascii_digit()) {
-            let frames = text.parse().ok().filter(|&frames| frames > 0);
-            return frames.map(FramesArg::Frames).ok_or_else(|| {
-                format!("'{text}' is not a number of frames; give 16 to 1073741824")
-            });
-        }
-        let bytes = text.parse().ok().map(|ByteSize(bytes)| bytes);
-        bytes.map(FramesArg::Bytes).ok_or_else(|| {
-            format!("'{text}' is not a memory size; give frames, or bytes such as 16MiB")
-        })
-    }
-}
-
 /// A share from 0 to 1.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShareArg(pub(crate) Decimal);
@@ -429,15 +405,6 @@ fn alpha(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_memory_size_is_frames_or_bytes() {
-        assert_eq!("4096".parse(), Ok(FramesArg::Frames(4096)));
-        assert_eq!("16MiB".parse(), Ok(FramesArg::Bytes(16 << 20)));
-        for bad in ["0", "", "-5", "many", "5000000000"] {
-            assert!(bad.parse::<FramesArg>().is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn shares_are_at_most_100_per_cent() {

@@ -35,6 +35,10 @@ pub(crate) enum DbError {
     Workload(#[from] WorkloadError),
     #[error(transparent)]
     Trace(#[from] TraceError),
+    #[error(
+        "--frames {0} is a share of the pages of an existing database; give a new one frames, or bytes such as 16MiB"
+    )]
+    ShareOfNew(String),
     #[error("{path} has no key {key}")]
     NoKey { path: PathBuf, key: String },
     #[error(
@@ -74,6 +78,7 @@ impl DbError {
             }
             DbError::Workload(error) => !matches!(error, WorkloadError::Memory(_)),
             DbError::Trace(error) => error.is_usage(),
+            DbError::ShareOfNew(_) => true,
             _ => false,
         }
     }

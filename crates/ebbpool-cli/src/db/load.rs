@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use bytesize::ByteSize;
+use ebbpool_cost::ByteSize;
 use ebbpool_trace::workload::{Keys, MOST_RECORDS, WorkloadError, fill_value};
 use indicatif::ProgressBar;
 
@@ -38,7 +38,7 @@ pub(super) fn load(args: &LoadArgs) -> Result<(), DbError> {
     };
     let fill = args.fill.map_or(default_fill, |fill| fill.0.to_f64());
     let path = &args.path;
-    let options = args.open.options(args.page_size)?;
+    let options = args.open.options_of_new(args.page_size)?;
     let options = options.page_size(args.page_size);
     let start = Instant::now();
     let mut database = options.open(path).map_err(DbError::at(path))?;
@@ -55,7 +55,7 @@ fn summary(path: &Path, count: u64, page_size: usize, start: Instant) -> String 
         "{}: {count} records in {} pages of {page_size} bytes ({}), loaded in {:.2} s",
         path.display(),
         bytes / page_size as u64,
-        ByteSize(bytes),
+        ByteSize::new(bytes),
         start.elapsed().as_secs_f64()
     )
 }

@@ -4,48 +4,64 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use ebbpool_btree::{Database, DatabaseOptions};
+use ebbpool_cost::ByteSize;
+use ebbpool_sim::Size;
 
-use super::args::{FramesArg, OpenArgs};
+use super::args::OpenArgs;
 use super::error::DbError;
 
 /// Frames for a database that a command opens only to read its page size or one key.
 const FEW: u32 = 64;
 
 impl OpenArgs {
-    /// DatabaseOptions for a database with pages of this size.
-    pub(super) fn options(&self, page_size: usize) -> Result<DatabaseOptions, DbError> {
-        let frames = match self.frames {
-            FramesArg::Frames(frames) => frames,
-            FramesArg::Bytes(bytes) => {
-                let frames = bytes / page_size.max(1) as u64;
-                u32::try_from(frames).unwrap_or(u32::MAX)
-            }
+    /// DatabaseOptions for a new database with pages of this size.
+    pub(super) fn options_of_new(&self, page_size: usize) -> Result<DatabaseOptions, DbError> {
+        let frames = match self.frames.size {
+            Size::Frames(frames) => frames,
+            Size::Bytes(size) => frames_in(size, page_size),
+            Size::Share(_) => return Err(DbError::ShareOfNew(self.frames.to_string())),
         };
-        let options = DatabaseOptions::new(frames);
-        match &self.policy {
-            Some(policy) => Ok(options.policy(policy)?),
-            None => Ok(options),
-        }
+        self.options(frames)
     }
 
-    /// DatabaseOptions for an existing database. If the frames are given in bytes, this opens the database to read
-    /// its page size.
+    /// DatabaseOptions for an existing database. If the frames are given in bytes or as a share of the database's
+    /// pages, this opens the database to read its page size.
     pub(super) fn options_of(
         &self,
         path: &Path,
         read_only: bool,
     ) -> Result<DatabaseOptions, DbError> {
-        let page_size = match self.frames {
-            FramesArg::Frames(_) => 0,
-            FramesArg::Bytes(_) => {
-                let database = open_briefly(path, read_only)?;
-                let page_size = database.stats().pool.page_size;
-                database.close().map_err(DbError::at(path))?;
-                page_size
+        let frames = match self.frames.size {
+            Size::Frames(frames) => frames,
+            Size::Bytes(size) => frames_in(size, page_size_of(path, read_only)?),
+            Size::Share(share) => {
+                let page_size = page_size_of(path, read_only)?;
+                let bytes = path.metadata().map_or(0, |found| found.len());
+                share.floor_of(frames_in(ByteSize::new(bytes), page_size))
             }
         };
-        Ok(self.options(page_size)?.create(false).read_only(read_only))
+        Ok(self.options(frames)?.create(false).read_only(read_only))
     }
+
+    fn options(&self, frames: u64) -> Result<DatabaseOptions, DbError> {
+        let options = DatabaseOptions::new(u32::try_from(frames).unwrap_or(u32::MAX));
+        match &self.policy {
+            Some(policy) => Ok(options.policy(policy)?),
+            None => Ok(options),
+        }
+    }
+}
+
+/// The number of pages that these bytes have room for.
+fn frames_in(size: ByteSize, page_size: usize) -> u64 {
+    size.bytes() / page_size.max(1) as u64
+}
+
+fn page_size_of(path: &Path, read_only: bool) -> Result<usize, DbError> {
+    let database = open_briefly(path, read_only)?;
+    let page_size = database.stats().pool.page_size;
+    database.close().map_err(DbError::at(path))?;
+    Ok(page_size)
 }
 
 /// Opens an existing database.

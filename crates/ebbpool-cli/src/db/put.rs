@@ -7,8 +7,9 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use ebbpool_btree::Database;
+use ebbpool_sim::Size;
 
-use super::args::{FramesArg, PutArgs};
+use super::args::PutArgs;
 use super::error::DbError;
 use super::lines::{LineForm, RecordLine, RecordLines};
 use super::open::close;
@@ -27,9 +28,10 @@ type Received = Result<RecordLine, DbError>;
 
 pub(super) fn put(args: &PutArgs) -> Result<(), DbError> {
     let path = &args.path;
-    let options = match args.open.frames {
-        FramesArg::Bytes(_) if exists(path) => args.open.options_of(path, false)?.create(true),
-        _ => args.open.options(PAGE_SIZE)?,
+    let options = match args.open.frames.size {
+        Size::Frames(_) => args.open.options_of_new(PAGE_SIZE)?,
+        _ if exists(path) => args.open.options_of(path, false)?.create(true),
+        _ => args.open.options_of_new(PAGE_SIZE)?,
     };
     let options = options.durability(args.durability.into());
     let database = options.open(path).map_err(DbError::at(path))?;

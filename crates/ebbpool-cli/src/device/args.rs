@@ -1,6 +1,7 @@
 //! Arguments of `ebbpool device`.
 
 use clap::{Args, Subcommand};
+use ebbpool_cost::BytesPerDay;
 use ebbpool_device::arrivals::Rate;
 use ebbpool_device::flash::FlashConfig;
 
@@ -21,7 +22,7 @@ pub(crate) enum DeviceCommand {
 Examples:
   ebbpool device replay my.parquet --device flash:slc-mt29f4g08aaa,blocks=256
   ebbpool device replay my.txt --device flash:tlc-mqsim,ftl=fast --format json
-  ebbpool device replay my.txt --device flash:qlc-3d-2024 --bytes-per-day 1e9")]
+  ebbpool device replay my.txt --device flash:qlc-3d-2024 --bytes-per-day 10GB")]
     Replay(Box<ReplayArgs>),
     /// Measure a real device: random and sequential reads and writes, queue depths and batches
     #[cfg(unix)]
@@ -42,24 +43,17 @@ pub(crate) struct ReplayArgs {
     /// frontiers wl log_blocks bus precondition; PROFILE is a chip's name or a TOML file
     #[arg(long, value_name = "flash:…")]
     pub(crate) device: FlashConfig,
-    /// Bytes that the host writes per day, above 0, to compute the lifetime in days
-    #[arg(long, value_name = "BYTES", allow_negative_numbers = true, value_parser = bytes_per_day)]
-    pub(crate) bytes_per_day: Option<f64>,
-    /// References per second that arrive at the device, which draws its idle power in between
-    /// [default: each arrives when the previous one is served]
-    #[arg(long, value_name = "PER-SECOND")]
+    /// Bytes that the host writes per day, such as 10GB, or per period, as in 2MB/s, to compute the lifetime in
+    /// days
+    #[arg(long, value_name = "BYTES[/day]", allow_negative_numbers = true)]
+    pub(crate) bytes_per_day: Option<BytesPerDay>,
+    /// References that arrive at the device per second, or per period, as in 300/min; it draws its idle power
+    /// in between [default: each arrives when the previous one is served]
+    #[arg(long, value_name = "N[/s]")]
     pub(crate) rate: Option<Rate>,
     /// Output format
     #[arg(long, value_enum, default_value_t = RunFormat::Table)]
     pub(crate) format: RunFormat,
     #[command(flatten)]
     pub(crate) reading: ReadArgs,
-}
-
-/// Reads the bytes per day: a finite number above 0.
-fn bytes_per_day(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(bytes) if bytes.is_finite() && bytes > 0.0 => Ok(bytes),
-        _ => Err("give the bytes per day, a finite number above 0, such as 1e9".into()),
-    }
 }

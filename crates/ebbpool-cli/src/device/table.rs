@@ -1,5 +1,6 @@
 //! The result of a trace on a simulated device, as a table.
 
+use ebbpool_cost::ByteSize;
 use ebbpool_device::flash::FlashReport;
 
 use super::replay_result::DeviceReplayResult;
@@ -42,7 +43,11 @@ fn add_requests(figures: &mut FigureTable, report: &FlashReport) {
     figures.row("host reads", report.host_reads.to_string());
     figures.row(
         "host writes",
-        format!("{} ({} bytes)", report.host_writes, report.host_bytes),
+        format!(
+            "{} ({})",
+            report.host_writes,
+            ByteSize::new(report.host_bytes)
+        ),
     );
     let by = &report.programs_by_cause;
     figures.row(

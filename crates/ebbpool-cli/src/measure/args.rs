@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
 use ebbpool::storage::Engine;
+use ebbpool_cost::ByteSize;
 
-use crate::shared_args::RunFormat;
+use crate::shared_args::{RunFormat, byte_count};
 
 #[derive(Args)]
 pub(crate) struct MeasureArgs {
@@ -18,8 +18,8 @@ pub(crate) struct MeasureArgs {
     /// number of bytes to measure [default: all]
     #[arg(long, value_name = "BYTES")]
     pub(crate) size: Option<ByteSize>,
-    /// Bytes of a page: a power of two, 512 or more
-    #[arg(long, value_name = "BYTES", default_value_t = 4096)]
+    /// Bytes of a page, such as 4096 or 16k: a power of two, 512 or more
+    #[arg(long, value_name = "BYTES", default_value_t = 4096, value_parser = byte_count)]
     pub(crate) page_size: usize,
     /// Time for each of 36 measurements, or of 18 with --read-only
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]

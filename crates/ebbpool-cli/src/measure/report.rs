@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-use bytesize::ByteSize;
+use ebbpool_cost::ByteSize;
 use serde::Serialize;
 
 use super::bench::{Load, Measurement, Operation, Order};
@@ -86,7 +86,7 @@ impl MeasureReport {
         let mut text = format!(
             "{}: {} in pages of {} bytes; {}\n\n",
             self.path,
-            ByteSize(self.bytes),
+            ByteSize::new(self.bytes),
             self.page_size,
             self.storage
         );
@@ -212,7 +212,7 @@ impl MeasureReport {
             caveat: format!(
                 "Each figure was measured for {} s on {}, by {}: a device that has not settled by then writes slower in the long run.",
                 self.seconds,
-                ByteSize(self.bytes),
+                ByteSize::new(self.bytes),
                 self.storage
             ),
             figures,

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use bytesize::ByteSize;
+use ebbpool_cost::ByteSize;
 use tempfile::TempPath;
 
 use super::args::MeasureArgs;
@@ -64,7 +64,7 @@ fn temporary_target(args: &MeasureArgs, temporary: TempPath) -> TargetFile {
     TargetFile {
         path: temporary.to_path_buf(),
         temporary: Some(temporary),
-        size: Some(args.size.map_or(DEFAULT_SIZE, |size| size.as_u64())),
+        size: Some(args.size.map_or(DEFAULT_SIZE, |size| size.bytes())),
         notes: Vec::new(),
     }
 }
@@ -95,7 +95,7 @@ fn existing(args: &MeasureArgs, found: &Metadata) -> Result<TargetFile, Failure>
     if !args.read_only && (is_device || found.is_file()) {
         let what = match is_device {
             true => "is a block device".to_string(),
-            false => format!("exists, with {}", ByteSize(found.len())),
+            false => format!("exists, with {}", ByteSize::new(found.len())),
         };
         permit(path, &what, args.yes)?;
     }
@@ -109,7 +109,7 @@ fn existing(args: &MeasureArgs, found: &Metadata) -> Result<TargetFile, Failure>
     Ok(TargetFile {
         path: path.clone(),
         temporary: None,
-        size: args.size.map(|size| size.as_u64()),
+        size: args.size.map(|size| size.bytes()),
         notes,
     })
 }

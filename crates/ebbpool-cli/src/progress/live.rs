@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use bytesize::ByteSize;
 use ebbpool::Stats;
+use ebbpool_cost::ByteSize;
 use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressStyle};
 
 /// A progress bar and two status lines on standard error; hidden if that is no terminal.
@@ -86,7 +86,7 @@ fn lines(
 ) -> String {
     let seconds = now.at.duration_since(previous.at).as_secs_f64().max(1e-3);
     let pace = |now: u64, previous: u64| (now - previous) as f64 / seconds;
-    let bytes = |pages: f64| ByteSize((pages * stats.page_size as f64) as u64);
+    let bytes = |pages: f64| ByteSize::new((pages * stats.page_size as f64) as u64);
     let left = left.map_or_else(|| "unknown".into(), |left| HumanDuration(left).to_string());
     format!(
         "  {} references/s, hit ratio {:.4}, {left} left\n  \
@@ -133,7 +133,7 @@ mod tests {
             "4 references/s",
             "hit ratio 0.0000",
             "60 seconds left",
-            "read 16.0 KiB/s",
+            "read 16 KiB/s",
         ] {
             assert!(text.contains(part), "{part} is not in {text}");
         }

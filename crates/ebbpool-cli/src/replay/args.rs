@@ -48,8 +48,8 @@ pub(crate) struct PoolReplayArgs {
     /// repeated; 'all' is every online policy
     #[arg(long, value_name = "LIST")]
     pub(crate) policies: Vec<String>,
-    /// Memory: frames, or per cent of the database's pages
-    #[arg(long, value_name = "N|P%")]
+    /// Memory: frames, per cent of the database's pages, or bytes such as 128MiB
+    #[arg(long, value_name = "N|P%|BYTES")]
     pub(crate) frames: MemorySize,
     /// Cost of a page write in page reads, for the policies and for the bill [default: as measured]
     #[arg(long, value_name = "R")]

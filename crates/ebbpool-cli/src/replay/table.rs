@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use bytesize::ByteSize;
-use ebbpool_lab::numbers::rounded;
+use ebbpool_cost::ByteSize;
+use ebbpool_lab::numbers::{frames_and_bytes, pages_and_bytes, rounded};
 use ebbpool_lab::replay::{LatencyQuantiles, ReplayResult, WaitCounts};
 
 use crate::table::{self, FigureTable};
 
 fn bytes(count: Option<u64>) -> String {
-    count.map_or_else(|| "unknown".into(), |bytes| ByteSize(bytes).to_string())
+    count.map_or_else(
+        || "unknown".into(),
+        |bytes| ByteSize::new(bytes).to_string(),
+    )
 }
 
 fn microseconds(us: Option<f64>) -> String {
@@ -41,7 +44,7 @@ fn add_setting(figures: &mut FigureTable, replayed: &ReplayResult) {
     figures.row("trace", result.trace.clone());
     figures.row("storage", replayed.storage.clone());
     figures.row("policy", result.policy.clone());
-    figures.row("frames", result.frames.to_string());
+    figures.row("frames", pages_and_bytes(result.frames, result.page_size));
     figures.row("page size", bytes(result.page_size));
     figures.row("threads", replayed.threads.to_string());
     let ratio = result.asymmetry.0;
@@ -133,10 +136,10 @@ pub(super) fn of_replays(all: &[ReplayResult]) -> String {
         let result = &first.result;
         let more = if first.threads == 1 { "" } else { "s" };
         text = format!(
-            "{}: {} references, {} frames of {}, {} thread{more}\n{}\n\n",
+            "{}: {} references, {} in pages of {}, {} thread{more}\n{}\n\n",
             result.trace,
             result.references,
-            result.frames,
+            frames_and_bytes(result.frames, result.page_size),
             bytes(result.page_size),
             first.threads,
             first.storage

@@ -18,8 +18,8 @@ pub(crate) struct RunArgs {
     /// The policy, such as lru or cfdc:window=0.5,cluster=16
     #[arg(long, value_name = "P")]
     pub(crate) policy: String,
-    /// Memory: frames, or per cent of the database's pages
-    #[arg(long, value_name = "N|P%")]
+    /// Memory: frames, per cent of the database's pages, or bytes such as 128MiB
+    #[arg(long, value_name = "N|P%|BYTES")]
     pub(crate) frames: MemorySize,
     /// Cost of a page write in page reads [default: 32]; rm1, rm2 or file:changes.csv for a cost that
     /// changes

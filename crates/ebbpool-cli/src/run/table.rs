@@ -1,7 +1,7 @@
 //! A run as a table.
 
 use ebbpool_lab::DetailedResult;
-use ebbpool_lab::numbers::{digits, rounded};
+use ebbpool_lab::numbers::{digits, pages_and_bytes, rounded};
 
 use crate::table::{FigureTable, millijoules};
 
@@ -31,7 +31,7 @@ fn add_counts(figures: &mut FigureTable, detailed: &DetailedResult) {
     let unknown = || "unknown".to_string();
     figures.row("trace", result.trace.clone());
     figures.row("policy", result.policy.clone());
-    figures.row("frames", result.frames.to_string());
+    figures.row("frames", pages_and_bytes(result.frames, result.page_size));
     figures.row(
         "page size",
         result

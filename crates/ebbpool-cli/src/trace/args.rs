@@ -27,7 +27,7 @@ pub(crate) enum TraceCommand {
 Examples:
   ebbpool trace info my.parquet
   ebbpool trace info requests.csv --columns offset=off,size=len,write=op:W --page-size 4096
-  ebbpool trace info Financial1.spc --page-size 4096
+  ebbpool trace info Financial1.spc --page-size 4k
   zcat log.txt.gz | ebbpool trace info - --trace-format text --format json")]
     Info(InfoArgs),
     /// Write a trace in another format

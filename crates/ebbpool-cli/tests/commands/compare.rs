@@ -65,7 +65,7 @@ fn the_table_fits_80_columns_and_ends_in_sentences() {
         panic!("not two sentences: {sentences:?}");
     };
     assert!(
-        answer.starts_with("at R=32 and 3 % of the database "),
+        answer.starts_with("at R=32 and 3 % of the database (8,107 frames, 63.3 MiB) "),
         "{answer}"
     );
     assert!(answer.contains(" less than lru and costs "), "{answer}");
@@ -546,7 +546,7 @@ fn compare_on_a_flash_device_shows_its_relative_lifetime() {
     let times = |other: &str| programs(other) / programs("cflru:window=1");
     let with_lru = text("fifo,lru,cflru:window=1");
     let expected = format!(
-        "at 20 % of the database cflru:window=1 makes this device live {:.1} times as long as lru",
+        "at 20 % of the database (600 frames) cflru:window=1 makes this device live {:.1} times as long as lru",
         times("lru")
     );
     assert!(with_lru.contains(&expected), "{expected} in {with_lru}");

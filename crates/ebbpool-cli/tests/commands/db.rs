@@ -740,3 +740,87 @@ fn an_interrupt_ends_put_while_it_waits_for_input() {
     drop(stdin);
     assert_eq!(ebbpool.stdout(&["db", "dump", "a.db"]), "a\t1\n");
 }
+
+#[test]
+fn the_buffer_of_a_database_is_in_frames_bytes_or_per_cent() {
+    let ebbpool = Ebbpool::in_scratch();
+    let load =
+        |more: &[&str]| ebbpool.run(&[&["db", "load", "s.db", "--records", "6000"], more].concat());
+    // A new database has no pages yet.
+    for frames in ["3%", "100%"] {
+        let words = [frames, "an existing database", "16MiB"];
+        assert_failed(&load(&["--frames", frames]), 2, &words);
+        assert_failed(
+            &ebbpool.fed(&["db", "put", "p.db", "--frames", frames], b"a\t1\n"),
+            2,
+            &words,
+        );
+    }
+    assert!(!ebbpool.path("s.db").exists() && !ebbpool.path("p.db").exists());
+    succeeded(load(&[
+        "--frames",
+        "1MiB",
+        "--page-size",
+        "8k",
+        "--value-bytes",
+        "0.5k",
+    ]));
+
+    let pages = fs::metadata(ebbpool.path("s.db"))
+        .expect("the database")
+        .len()
+        / 8192;
+    let bench = |frames: &str| {
+        let work = [
+            "--workload",
+            "cfdc",
+            "--queries",
+            "50",
+            "--updates",
+            "50",
+            "--scans",
+            "0",
+            "--scan-updates",
+            "0",
+        ];
+        let args = [
+            &[
+                "db",
+                "bench",
+                "s.db",
+                "--durability",
+                "none",
+                "--frames",
+                frames,
+            ],
+            &work[..],
+        ];
+        ebbpool.json(&args.concat())
+    };
+    let of_all = bench("10%");
+    assert_eq!(
+        (number(&of_all["frames"]), number(&of_all["page_size"])),
+        (pages / 10, 8192)
+    );
+    assert_eq!(number(&bench("1MiB")["frames"]), 128);
+    assert_eq!(number(&bench("1 MB")["frames"]), 122);
+    assert_eq!(number(&bench("64")["frames"]), 64);
+    let check = ["db", "check", "s.db", "--frames", "5%"];
+    assert_eq!(ebbpool.json(&check)["keys"], 6000);
+    succeeded(ebbpool.fed(&["db", "put", "s.db", "--frames", "5%"], b"a\t1\n"));
+    for (frames, word) in [
+        ("0.1%", "16 frames at least"),
+        ("64k", "16 frames at least"),
+    ] {
+        refused(
+            &ebbpool,
+            &["db", "check", "s.db", "--frames", frames],
+            2,
+            &[word],
+        );
+    }
+    for (flag, value) in [("--page-size", "8x"), ("--value-bytes", "-1k"), ("--frames", "16EiB")] {
+        let given = format!("{flag}={value}");
+        ebbpool.refused(&["db", "load", "t.db", &given], 2, &[value, "such as"]);
+    }
+}

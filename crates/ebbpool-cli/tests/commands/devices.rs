@@ -132,10 +132,10 @@ fn impossible_flash_devices_are_refused() {
 #[test]
 fn bytes_per_day_that_are_no_rate_are_refused() {
     let ebbpool = Ebbpool::in_scratch();
-    for bytes in ["-5", "nan", "0", "inf"] {
+    for bytes in ["-5", "nan", "0", "inf", "1e300", "0GB", "10GB/x", "many"] {
         let replay = ["device", "replay", "zipf:pages=30,refs=60"];
         let on = ["--device", SMALL_FLASH, "--bytes-per-day", bytes];
-        let words = ["--bytes-per-day", "a finite number above 0"];
+        let words = ["--bytes-per-day", bytes, "above 0, such as 10GB"];
         ebbpool.refused(&[&replay[..], &on].concat(), 2, &words);
     }
 }

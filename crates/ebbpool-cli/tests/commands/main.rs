@@ -17,5 +17,6 @@ mod replay;
 mod reproduce;
 mod run;
 mod shell;
+mod sizes;
 mod texts;
 mod trace;

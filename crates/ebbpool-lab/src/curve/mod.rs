@@ -9,7 +9,7 @@ use ebbpool_cost::Asymmetry;
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{
     AtEnd, CleanPool, CurveOptions, Curves, Estimate, LruCurve, Progress, SimError, SimOptions,
-    SmallestMemory, TraceFacts, Traffic, Warmup,
+    Size, SmallestMemory, TraceFacts, Traffic, Warmup,
 };
 use ebbpool_trace::stats::TraceStatistics;
 use ebbpool_trace::{Metadata, Source};
@@ -18,7 +18,7 @@ use crate::compare::Comparison;
 use crate::error::{LabError, RequestError};
 use crate::lab::Lab;
 use crate::memory_size::MemorySize;
-use crate::numbers::share;
+use crate::numbers::{self, share};
 use crate::policy_selection::{BASELINE, PolicySelection};
 use crate::pricing::Capabilities;
 
@@ -72,6 +72,24 @@ impl CurveRequest {
             at_end: AtEnd::Free,
             for_report: false,
         }
+    }
+
+    /// Checks that the trace states what the sizes of the request need.
+    fn check_sizes(&self, source: &Source) -> Result<(), LabError> {
+        let baseline = self.target.map(|_| &self.baseline.1);
+        let sizes = self.sizes.iter().chain(baseline).chain(&self.clean_pools);
+        let in_bytes: Vec<Size> = sizes
+            .map(|size| size.size)
+            .filter(|size| matches!(size, Size::Bytes(_)))
+            .collect();
+        if in_bytes.is_empty() {
+            return Ok(());
+        }
+        let metadata = source.open()?.metadata().clone();
+        for size in in_bytes {
+            size.check(&metadata, source.label())?;
+        }
+        Ok(())
     }
 }
 
@@ -154,9 +172,14 @@ impl CurveStudy {
         share(frames, self.pages)
     }
 
-    /// A memory size in words.
+    /// A memory size in words: in frames, in bytes if the trace states its page size, and as a share.
     pub fn memory(&self, frames: u64) -> String {
-        format!("{frames} frames ({})", self.share(frames))
+        let share = self.share(frames);
+        let shares = match numbers::bytes(frames, self.metadata.page_size) {
+            Some(bytes) => format!("{bytes}, {share}"),
+            None => share,
+        };
+        format!("{} ({shares})", numbers::frames(frames))
     }
 
     /// A line that describes the trace.
@@ -199,6 +222,7 @@ impl Lab<'_> {
         {
             return Err(RequestError::Sample(share).into());
         }
+        request.check_sizes(source)?;
         let store = self.store(source);
         let options = CurveOptions {
             warmup: request.warmup,
@@ -215,7 +239,7 @@ impl Lab<'_> {
             Curves::new(source, &*store, &options, progress)
         })?;
         self.notes(curves.notes());
-        let sizes = sizes(request, &curves);
+        let sizes = sizes(request, &curves)?;
         let estimates = self.with_progress(&work("sizes"), |progress| {
             let cells = policies
                 .iter()
@@ -241,13 +265,13 @@ impl Lab<'_> {
             info: None,
         };
         if let Some(target) = request.target {
-            let frames = curves.frames(request.baseline.1.size);
+            let frames = curves.frames(request.baseline.1.size)?;
             study.answer = Some(self.with_progress(&work("target"), |progress| {
                 answer(&study, &mut curves, target, baseline, frames, progress)
             })?);
         }
         if let Some(size) = &request.clean_pools {
-            let frames = curves.frames(size.size);
+            let frames = curves.frames(size.size)?;
             study.clean_pools = Some(self.with_progress(&work("clean pools"), |progress| {
                 clean_pools(&study, &mut curves, frames, progress)
             })?);
@@ -260,9 +284,9 @@ impl Lab<'_> {
 }
 
 /// The sizes of the request, ascending; if it has none, all pages, half of them, a quarter, and so on.
-fn sizes(request: &CurveRequest, curves: &Curves) -> Vec<u64> {
-    let sizes = request.sizes.iter();
-    let mut sizes: Vec<u64> = sizes.map(|size| curves.frames(size.size)).collect();
+fn sizes(request: &CurveRequest, curves: &Curves) -> Result<Vec<u64>, SimError> {
+    let sizes = request.sizes.iter().map(|size| curves.frames(size.size));
+    let mut sizes: Vec<u64> = sizes.collect::<Result<_, _>>()?;
     if sizes.is_empty() {
         let all = curves.lru().distinct_pages();
         sizes.extend(
@@ -273,7 +297,7 @@ fn sizes(request: &CurveRequest, curves: &Curves) -> Vec<u64> {
     }
     sizes.sort_unstable();
     sizes.dedup();
-    sizes
+    Ok(sizes)
 }
 
 fn answer(

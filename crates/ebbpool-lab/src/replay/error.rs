@@ -3,8 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
-use bytesize::ByteSize;
 use ebbpool::storage::OpenError;
+use ebbpool_cost::ByteSize;
 
 /// The smallest page size of a replay.
 pub(super) const LEAST_PAGE_SIZE: usize = 512;
@@ -77,13 +77,13 @@ pub enum ReplayError {
         page: u64,
     },
     /// The pages do not fit into memory.
-    #[error("the trace's pages need {}, too much for memory; number its pages from 0", ByteSize(*.0))]
+    #[error("the trace's pages need {}, too much for memory; number its pages from 0", ByteSize::new(*.0))]
     TooLarge(u64),
     /// Too many pages to count.
     #[error("there is not enough memory to count {0} pages; number the pages of the trace from 0")]
     TooManyPages(u64),
     /// The file does not exist, and the request does not create it.
-    #[error("{}: does not exist; it would have {}", path.display(), ByteSize(*.bytes))]
+    #[error("{}: does not exist; it would have {}", path.display(), ByteSize::new(*.bytes))]
     Missing {
         /// The file.
         path: PathBuf,

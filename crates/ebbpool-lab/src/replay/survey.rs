@@ -34,9 +34,18 @@ pub(super) fn survey(
     lab.notes(reader.notes());
     let metadata = reader.metadata().clone();
     let stated = metadata.database_pages;
+    // A memory size in bytes has room for pages of the replay's size.
+    let replayed = Metadata {
+        page_size: Some(super::page_size(request, &metadata)? as u64),
+        ..metadata.clone()
+    };
+    let frames_of = |pages| {
+        let size = request.size.size;
+        size.frames_of(pages, &replayed, source.label())
+    };
     let counts_pages = match request.size.size {
-        Size::Frames(frames) => frames > MOST_UNCHECKED_FRAMES,
         Size::Share(_) => true,
+        Size::Frames(_) | Size::Bytes(_) => frames_of(0)? > MOST_UNCHECKED_FRAMES,
     };
     let mut distinct = HashSet::new();
     let mut references = 0u64;
@@ -54,7 +63,7 @@ pub(super) fn survey(
         return Err(SimError::Empty { trace: trace() }.into());
     };
     let distinct = distinct.len() as u64;
-    let frames = request.size.size.frames_of(stated.unwrap_or(distinct));
+    let frames = frames_of(stated.unwrap_or(distinct))?;
     let in_pool = match frames > MOST_UNCHECKED_FRAMES {
         true => frames.min(distinct),
         false => frames,

@@ -190,8 +190,12 @@ impl<'a> Curves<'a> {
     }
 
     /// The number of frames of a size, at least 1.
-    pub fn frames(&self, size: Size) -> u64 {
-        size.frames_of(self.pages())
+    ///
+    /// # Errors
+    ///
+    /// [`SimError::NoPageSize`].
+    pub fn frames(&self, size: Size) -> Result<u64, SimError> {
+        size.frames_of(self.pages(), &self.metadata, self.source.label())
     }
 
     /// The estimates for policies, each with a number of frames, in the order given.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bytesize::ByteSize;
+use ebbpool_cost::ByteSize;
 use serde::Serialize;
 
 use crate::table;
@@ -107,7 +107,7 @@ impl BenchReport {
         );
         row("workload", self.workload.into());
         row("policy", self.policy.clone());
-        let memory = ByteSize(u64::from(self.frames) * self.page_size);
+        let memory = ByteSize::new(u64::from(self.frames) * self.page_size);
         row("frames", format!("{} ({memory})", self.frames));
         row("threads", self.threads.to_string());
         row("durability", self.durability.into());
@@ -124,11 +124,17 @@ impl BenchReport {
         );
         row(
             "log written",
-            format!("{}, {} syncs", ByteSize(written.log), self.log_syncs),
+            format!("{}, {} syncs", ByteSize::new(written.log), self.log_syncs),
         );
-        row("double write", ByteSize(written.double_write).to_string());
-        row("written in all", ByteSize(self.bytes_written).to_string());
-        row("changed", ByteSize(self.bytes_changed).to_string());
+        row(
+            "double write",
+            ByteSize::new(written.double_write).to_string(),
+        );
+        row(
+            "written in all",
+            ByteSize::new(self.bytes_written).to_string(),
+        );
+        row("changed", ByteSize::new(self.bytes_changed).to_string());
         let amplification = self.write_amplification;
         row(
             "write amplification",
@@ -146,9 +152,9 @@ impl BenchReport {
             "files",
             format!(
                 "pages {}, log {}, double write {}",
-                ByteSize(files.pages),
-                ByteSize(files.log),
-                ByteSize(files.double_write)
+                ByteSize::new(files.pages),
+                ByteSize::new(files.log),
+                ByteSize::new(files.double_write)
             ),
         );
         if self.conflicts > 0 {
@@ -187,7 +193,7 @@ fn with_causes(bytes: u64, causes: &BTreeMap<&'static str, u64>) -> String {
         .map(|(cause, pages)| format!("{cause} {pages}"))
         .collect();
     match several.is_empty() {
-        true => ByteSize(bytes).to_string(),
-        false => format!("{}: {} pages", ByteSize(bytes), several.join(", ")),
+        true => ByteSize::new(bytes).to_string(),
+        false => format!("{}: {} pages", ByteSize::new(bytes), several.join(", ")),
     }
 }
