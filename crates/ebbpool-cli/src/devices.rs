@@ -142,14 +142,50 @@ fn overview(profiles: &[DeviceProfile]) -> String {
         table.add_row(row(profile));
     }
     let mut text = table::finish(table);
+    let _ = writeln!(text, "\n{}", endurances(profiles));
     text.push_str(
         "\nR is the cost of a write in reads; * marks the R that policies use; ~ is rough.\n\
 qd1: ratio of times with nothing else in flight; steady: ratio of operations per\n\
 second with many in flight; chip: ratio of program and read time of the chip;\n\
 price: ratio of prices. Read and write belong to the marked R; $ is per million.\n\
+Endurance is what a host may write in the device's life, with its range.\n\
 `ebbpool devices NAME` shows all figures of a device and their sources.\n",
     );
     text
+}
+
+/// The devices that writes wear out, with what a host may write to them in their life.
+fn endurances(profiles: &[DeviceProfile]) -> String {
+    let mut table = table::plain();
+    table.add_row(["device", "endurance", "basis"]);
+    for profile in profiles {
+        if let Some(endurance) = profile.endurance() {
+            let basis = endurance.basis.to_string();
+            table.add_row([profile.name.clone(), endurance.text(), basis]);
+        }
+    }
+    table::finish_left(table).trim_end().into()
+}
+
+/// The endurance and its basis, or a dash.
+fn endurance(profile: &DeviceProfile) -> String {
+    match profile.endurance() {
+        Some(endurance) => endurance.text(),
+        None => UNKNOWN.into(),
+    }
+}
+
+/// A sentence on the endurance and what it rests on, or on why there is none.
+fn endurance_sentence(profile: &DeviceProfile) -> String {
+    match profile.endurance() {
+        Some(endurance) => format!(
+            "A host may write {} in the device's life ({}). {}",
+            endurance.text(),
+            endurance.basis,
+            endurance.assumption
+        ),
+        None => format!("It has no endurance: {}.", profile.no_endurance()),
+    }
 }
 
 fn details(profile: &DeviceProfile) -> String {
@@ -190,9 +226,9 @@ fn details(profile: &DeviceProfile) -> String {
     let mut table = table::plain();
     table.set_width(COLUMNS);
     table.set_content_arrangement(ContentArrangement::Dynamic);
-    if let Some(caveat) = &profile.caveat {
+    for paragraph in profile.caveat.iter().chain([&endurance_sentence(profile)]) {
         let mut table = table.clone();
-        table.add_row([caveat]);
+        table.add_row([paragraph]);
         let _ = write!(text, "\n{}", lines(table));
     }
     for (&quantity, figure) in &profile.figures {
@@ -276,6 +312,28 @@ full, a write costs `write_us` (`qd1`), or writes run at `write_iops_cached` (`s
 is idle at times (with `--rate`) moves a page out of the cache every `slc_drain_us`. Without a rate the device is never
 idle, and the cache fills once.
 
+The figures are for the device's own page size, `page_size`. A page of a trace that is larger takes n = trace page /
+`page_size` pages of the device, rounded up, and a run prints a note that says so:
+
+| R | cost of n pages |
+| --- | --- |
+| `qd1` | the time of one page, plus n - 1 times `transfer_read_us` or `transfer_write_us`; n times the time of a page where the profile does not have these, and for `write_us_after` |
+| `steady` | n operations |
+| `chip` | n times the chip's time, as the flash model counts it without its bus |
+| `price` | n operations; one where the profile has no `page_size`, since an object has any size |
+
+A write takes room for n pages in the SLC cache, and one that finds less room goes past it. A page of a trace that is
+smaller than `page_size`, or whose size is not known, is charged as one page of the device. The costs of the papers'
+devices are those of whole pages of 8 KiB, as the papers measured them.
+
+The endurance of a device is the number of bytes that its host may write before it is worn out: `tbw`, else `dwpd` times
+`capacity_bytes` over `warranty_years`, else `endurance_cycles` times `capacity_bytes` over `write_amplification`, and
+with the ranges of these figures the least and the most. Where a profile has no `write_amplification`, it is assumed: 3
+(1.5 to 10) for an SSD, 10 (2 to 40) for a card, 4 (2 to 10) for eMMC, and 1 for a chip, which as a device has no cleaning.
+For a card or a board of your own, write a profile with its size: it lives twice as long with twice the size. `ebbpool run`
+prints the endurance, and how long the device lives under the load of the run, with whole pages of the device for each
+page written.
+
 The energy of a run is `idle_w` for the whole run, plus the difference between `active_w` and `idle_w` while the device is
 busy (`active_read_w` and `active_write_w` where the profile has them). A host draws `host_active_w` for the whole run. A run lasts as long as the device is busy, or with `--rate` until the
 last reference has arrived and has been served.
@@ -299,12 +357,13 @@ fn markdown(profiles: &[DeviceProfile]) -> String {
         );
     }
     text.push_str(EXPLANATION);
-    let _ = writeln!(text, "| {} |", HEADER.join(" | "));
-    text.push_str("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n");
+    let _ = writeln!(text, "| {} | endurance |", HEADER.join(" | "));
+    text.push_str("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n");
     for profile in profiles {
         let mut cells = row(profile);
         cells[0] = format!("[{0}](#{1})", cells[0], anchor(&cells[0]));
-        let _ = writeln!(text, "| {} |", escaped(&cells.join(" | ")));
+        let cells = escaped(&cells.join(" | "));
+        let _ = writeln!(text, "| {cells} | {} |", endurance(profile));
     }
     profiles
         .iter()
@@ -322,6 +381,7 @@ fn add_section(text: &mut String, profile: &DeviceProfile) {
     if let Some(caveat) = &profile.caveat {
         let _ = writeln!(text, "\n{}", escaped(caveat));
     }
+    let _ = writeln!(text, "\n{}", escaped(&endurance_sentence(profile)));
     text.push_str("\n| figure | value | basis and source |\n| --- | ---: | --- |\n");
     for (&quantity, figure) in &profile.figures {
         let _ = writeln!(

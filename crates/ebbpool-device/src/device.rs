@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::changing::{ChangingAsymmetry, Epoch};
 use crate::energy::{Activity, Energy, Power};
 use crate::flash_device::FlashDevice;
-use crate::profiles::{DeviceProfile, WriteCache};
+use crate::profiles::{PagedProfile, WriteCache};
 
 /// The error of a device that can no longer serve requests.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -171,13 +171,13 @@ impl CacheState {
 }
 
 impl PlainDevice {
-    pub(crate) fn of(profile: &DeviceProfile) -> Self {
-        let cache = profile.write_cache();
-        let costs = profile.operation_costs();
+    pub(crate) fn of(paged: &PagedProfile) -> Self {
+        let cache = paged.write_cache();
+        let costs = paged.operation_costs();
         let after = cache.map_or(costs.write, |cache| cache.write_us_after);
         PlainDevice {
             cache: cache.map(CacheState::empty),
-            power: profile.power(),
+            power: paged.profile().power(),
             ..Self::with_costs(OperationCosts {
                 write: after,
                 ..costs
@@ -196,8 +196,8 @@ impl PlainDevice {
         }
     }
 
-    /// The same device with room for only `pages` more writes in its SLC cache; a device without a
-    /// cache does not change.
+    /// The same device with room for only `pages` more writes of a page of the trace in its SLC cache; a
+    /// device without a cache does not change.
     pub fn with_cache_left(mut self, pages: u64) -> Self {
         if let Some(state) = &mut self.cache {
             state.room = pages.min(state.cache.pages);
@@ -298,9 +298,11 @@ impl ChangingDevice {
         Self::with_read_cost(asymmetry, Asymmetry::saturating(1.0).into(), None)
     }
 
-    /// With the read cost, unit and power of a profile. The profile's write cost is not used.
-    pub fn with_reads_of(profile: &DeviceProfile, asymmetry: ChangingAsymmetry) -> Self {
-        Self::with_read_cost(asymmetry, profile.operation_costs(), profile.power())
+    /// With the read cost, unit and power of a profile, for the pages of a trace. The profile's write
+    /// cost is not used.
+    pub fn with_reads_of(paged: &PagedProfile, asymmetry: ChangingAsymmetry) -> Self {
+        let power = paged.profile().power();
+        Self::with_read_cost(asymmetry, paged.operation_costs(), power)
     }
 
     fn with_read_cost(
@@ -483,6 +485,7 @@ impl Device for AnyDevice {
 mod tests {
     use super::*;
     use crate::changing::AsymmetrySpec;
+    use crate::profiles::DeviceProfile;
     use proptest::prelude::*;
 
     fn profile(name: &str) -> &'static DeviceProfile {
@@ -577,7 +580,10 @@ mod tests {
 
     #[test]
     fn a_changing_profile_keeps_its_read_time_and_power() {
-        let mut device = ChangingDevice::with_reads_of(profile("ssd2"), changing("rm2:epoch=1"));
+        let mut device = ChangingDevice::with_reads_of(
+            &profile("ssd2").for_pages(Some(8192)),
+            changing("rm2:epoch=1"),
+        );
         device.advance(1);
         device.read(0).expect("read");
         device.write(0).expect("written");
@@ -607,7 +613,11 @@ mod tests {
                 0 => profile("nvme-970evoplus-1t").device().with_cache_left(left).into(),
                 1 => PlainDevice::from(Asymmetry::saturating(7.5)).into(),
                 2 => ChangingDevice::new(changing("rm1:epoch=3")).into(),
-                _ => ChangingDevice::with_reads_of(profile("ssd1"), changing("rm2:epoch=5")).into(),
+                _ => ChangingDevice::with_reads_of(
+                    &profile("ssd1").for_pages(Some(16384)),
+                    changing("rm2:epoch=5"),
+                )
+                .into(),
             };
             let (mut reference, mut reads, mut writes) = (0, 0, 0);
             let mut total = 0.0;

@@ -1,4 +1,4 @@
-//! Words for error messages.
+//! Words for messages.
 
 /// Names as `a, b and c`.
 pub(crate) fn list(names: &[&str]) -> String {
@@ -6,5 +6,13 @@ pub(crate) fn list(names: &[&str]) -> String {
         [] => String::new(),
         [only] => (*only).into(),
         [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// A size as `8 KiB`, or as `5000 bytes` where it is no whole number of KiB.
+pub(crate) fn bytes(size: u64) -> String {
+    match size.is_multiple_of(1024) {
+        true => format!("{} KiB", size / 1024),
+        false => format!("{size} bytes"),
     }
 }

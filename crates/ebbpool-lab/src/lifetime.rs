@@ -6,6 +6,8 @@
 //! blocks would be a wrong measure: it would favour policies under which a new device has only begun to
 //! run out of erased blocks.
 
+mod profile;
+
 use std::cmp::Ordering;
 
 use ebbpool_device::flash::FlashReport;
@@ -13,6 +15,8 @@ use ebbpool_sim::SweepRow;
 
 use crate::compare::Comparison;
 use crate::policy_selection::BASELINE;
+
+pub use profile::{DeviceLife, LifeUnderLoad, on_profile, sentence_on_profile, under_load};
 
 /// The flash model's report in a result.
 pub fn report(row: &SweepRow) -> Option<&FlashReport> {

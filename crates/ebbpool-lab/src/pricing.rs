@@ -3,6 +3,7 @@
 use ebbpool_cost::{Asymmetry, OperationCosts, PAPERS_BASE, Unit};
 use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_device::flash::FlashConfig;
+use ebbpool_device::profiles::{Endurance, PagedProfile};
 use ebbpool_device::{AnyDevice, ChangingDevice, DeviceProfile, FlashDevice};
 use ebbpool_policy::{Entry, PolicySpec};
 use ebbpool_sim::DeviceAtStart;
@@ -119,6 +120,11 @@ pub struct Pricing {
     pub asymmetry: Asymmetry,
     /// The device that serves the run; `None` if a read always costs 1 and a write R.
     pub device: Option<DeviceAtStart>,
+    /// What a host may write to a device with a profile in the device's life; `None` where the profile
+    /// does not say, and for a simulated device, which counts its own wear.
+    pub endurance: Option<Endurance>,
+    /// The bytes that a device with a profile takes for each page written: whole pages of the device.
+    pub written_bytes: Option<u64>,
     /// Notes on the device for the caller's user.
     pub notes: Vec<String>,
 }
@@ -155,6 +161,8 @@ impl Pricing {
             changing: None,
             asymmetry,
             device: None,
+            endurance: None,
+            written_bytes: None,
             notes: Vec::new(),
         }
     }
@@ -177,12 +185,15 @@ impl Pricing {
                 None => (None, Some(spec)),
             },
         };
-        let device: AnyDevice = match (&profile, changing) {
-            (Some(profile), Some(spec)) => {
-                let changing = spec.load(profile.policy_asymmetry())?;
-                ChangingDevice::with_reads_of(profile, changing).into()
+        let paged = profile
+            .as_ref()
+            .map(|profile| profile.for_pages(trace.page_size));
+        let device: AnyDevice = match (&paged, changing) {
+            (Some(paged), Some(spec)) => {
+                let changing = spec.load(paged.policy_asymmetry())?;
+                ChangingDevice::with_reads_of(paged, changing).into()
             }
-            (Some(profile), None) => profile.device().into(),
+            (Some(paged), None) => paged.device().into(),
             (None, spec) => {
                 let changing = spec.map(|spec| spec.load(PAPERS_BASE)).transpose()?;
                 ChangingDevice::new(changing.unwrap_or(PAPERS_BASE.into())).into()
@@ -193,13 +204,19 @@ impl Pricing {
             capabilities: Capabilities {
                 device: profile.as_ref().map(|profile| profile.name.clone()),
                 counts_erases: false,
-                block_pages: profile.as_ref().and_then(DeviceProfile::erase_block_pages),
+                block_pages: paged.as_ref().and_then(PagedProfile::erase_block_pages),
             },
-            device_name: profile.map(|profile| profile.name),
+            device_name: profile.as_ref().map(|profile| profile.name.clone()),
             changing: changing.map(AsymmetrySpec::to_string),
             asymmetry: ratio(&device.costs())?,
             device: Some(device),
-            notes: Vec::new(),
+            endurance: profile.as_ref().and_then(DeviceProfile::endurance),
+            written_bytes: paged.as_ref().and_then(PagedProfile::written_bytes),
+            notes: paged
+                .as_ref()
+                .and_then(PagedProfile::note)
+                .into_iter()
+                .collect(),
         })
     }
 
@@ -215,6 +232,8 @@ impl Pricing {
             changing: None,
             asymmetry: ratio(&device.costs())?,
             device: Some(device),
+            endurance: None,
+            written_bytes: None,
             notes: config.notes(),
         })
     }

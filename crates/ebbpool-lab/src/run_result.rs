@@ -6,6 +6,7 @@ use ebbpool_sim::{Counts, DeviceOutcome, TraceFacts};
 use ebbpool_trace::Metadata;
 use serde::Serialize;
 
+use crate::lifetime::{self, LifeUnderLoad};
 use crate::numbers::Number;
 use crate::pricing::Pricing;
 use crate::schema::result_row;
@@ -93,6 +94,9 @@ pub struct DetailedResult<'a> {
     /// The internal figures of a simulated flash device.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub flash: Option<FlashFigures>,
+    /// How long a device with a profile lives under this load.
+    #[serde(skip)]
+    pub life: Option<LifeUnderLoad>,
 }
 
 /// The internal figures of a simulated flash device, in units of its own pages.
@@ -141,6 +145,7 @@ impl<'a> DetailedResult<'a> {
                 lifetime_host_bytes: report.lifetime_host_bytes,
                 lifetime_assumes: report.lifetime_assumes.clone(),
             }),
+            life: device.and_then(|device| lifetime::under_load(pricing, device)),
             dollars_per_reference: dollars.map(|bill| bill.amount / result.references as f64),
         }
     }

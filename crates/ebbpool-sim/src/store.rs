@@ -290,6 +290,10 @@ mod tests {
             let profile = DeviceProfile::named("nvme-970evoplus-1t").expect("a profile");
             AnyDevice::from(profile.device().with_cache_left(pages))
         };
+        let paged = |page_bytes| {
+            let profile = DeviceProfile::named("sata-850evo").expect("a profile");
+            AnyDevice::from(profile.for_pages(Some(page_bytes)).device())
+        };
         let flash = |keys: &str, page_bytes| {
             let config = format!("flash:slc-mt29f4g08aaa,{keys}");
             let config = config.parse().expect("a flash device");
@@ -306,6 +310,9 @@ mod tests {
                 cached(11).into(),
                 named("flash-136").into(),
                 named("emmc-5.1").into(),
+                paged(4096).into(),
+                paged(8192).into(),
+                paged(16384).into(),
                 flash("blocks=64", None),
                 flash("blocks=65", None),
                 flash("blocks=64,gc=fifo", None),

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ebbpool::storage::{MemoryStorage, Storage};
+use ebbpool::storage::{MemoryStorage, SimulatedStorage, Storage};
 use ebbpool::{PoolOptions, ReplacementEvent};
 use ebbpool_cost::{Asymmetry, OperationCosts, Unit};
 use ebbpool_device::{AnyDevice, Device, DeviceProfile, PlainDevice};
@@ -228,9 +228,16 @@ fn omitting_hits_changes_misses_and_writes_little() {
 fn policies_decide_alike_in_every_unit() {
     let asymmetry: Asymmetry = "8".parse().expect("an asymmetry");
     let named = |name: &str| DeviceProfile::named(name).expect("a profile").device();
+    let ssd = DeviceProfile::named("sata-850evo").expect("a profile");
+    // A page of 8 KiB takes two pages of this device.
+    let of_two_pages = ssd.for_pages(Some(8192)).device();
+    assert_ne!(of_two_pages.costs().ratio(), ssd.device().costs().ratio());
+    let storage = SimulatedStorage::named("sata-850evo", 8192).expect("a storage");
+    assert_eq!(storage.assumed_costs(), of_two_pages.costs());
     let devices = [
         (Unit::PageReads, PlainDevice::from(asymmetry)),
         (Unit::Microseconds, named("flash-136")),
+        (Unit::Microseconds, of_two_pages),
         (Unit::Dollars, named("s3-express-1z")),
     ];
     let references = references();

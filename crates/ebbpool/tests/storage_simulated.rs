@@ -55,6 +55,23 @@ fn a_storage_has_the_costs_of_its_profile() {
     assert_eq!(storage.describe(), "memory, at the costs of optane-p4800x");
 }
 
+/// A page of 8 KiB takes two of the device's pages: the first at full time, the second in transfer time.
+#[test]
+fn a_large_page_costs_all_pages_of_the_device() {
+    let storage = SimulatedStorage::named("optane-p4800x", 2 * PAGE).expect("a device");
+    let costs = storage.assumed_costs();
+    assert_eq!((costs.read, costs.write), (8.9 + 1.71, 9.8 + 2.05));
+    let mut buffer = vec![0; 2 * PAGE];
+    let mut reads = [Read {
+        page: 3,
+        buffer: &mut buffer,
+        outcome: unsettled(),
+    }];
+    assert_eq!(storage.read(&mut reads), Some(costs.read));
+    let object = SimulatedStorage::named("s3-express-1z", 2 * PAGE).expect("a device");
+    assert_eq!(object.assumed_costs().write, 1.13e-6);
+}
+
 #[test]
 fn the_costs_of_an_object_store_are_dollars() {
     let storage = SimulatedStorage::named("s3-express-1z", PAGE).expect("a device");

@@ -73,6 +73,9 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> String {
     }
     text.push_str(&of_distance(comparison));
     text.push_str(&of_wear(comparison, usual_size(comparison)));
+    let memory = memory(comparison, usual_size(comparison));
+    let on_profile = lifetime::sentence_on_profile(comparison, usual_size(comparison), &memory);
+    text.extend(on_profile.map(|sentence| format!("\n{sentence}\n")));
     text.push_str(&of_energy(comparison));
     let _ = writeln!(text, "\n{}", sentence(comparison));
     if let Some(advice) = advice(comparison) {

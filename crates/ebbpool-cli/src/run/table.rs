@@ -1,5 +1,7 @@
 //! A run as a table.
 
+use std::fmt::Write;
+
 use ebbpool_lab::DetailedResult;
 use ebbpool_lab::numbers::{digits, pages_and_bytes, rounded};
 
@@ -23,7 +25,11 @@ pub(crate) fn of_run(detailed: &DetailedResult) -> String {
         figures.row("seconds", format!("{seconds:.2}"));
         figures.row("references per second", format!("{rate:.0}"));
     }
-    figures.right_aligned()
+    let mut text = figures.right_aligned();
+    if let Some(load) = &detailed.life {
+        let _ = writeln!(text, "\n{}", load.endurance.assumption);
+    }
+    text
 }
 
 fn add_counts(figures: &mut FigureTable, detailed: &DetailedResult) {
@@ -84,6 +90,12 @@ fn add_device(figures: &mut FigureTable, detailed: &DetailedResult) {
     }
     if let Some(dollars) = detailed.dollars_per_reference {
         figures.row("price of a million", format!("$ {:.4}", 1e6 * dollars));
+    }
+    if let Some(load) = &detailed.life {
+        figures.row("endurance", load.endurance.text());
+        if let Some(life) = &load.life {
+            figures.row("lifetime", format!("{life} {}", load.load()));
+        }
     }
     if let Some(inside) = &detailed.flash {
         figures.row("erases", inside.erases.to_string());

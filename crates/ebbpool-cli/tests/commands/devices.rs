@@ -24,8 +24,18 @@ fn the_list_and_the_details_of_devices_fit_80_columns() {
             assert!(line.chars().count() <= 80, "{line}");
         }
     }
+    for words in ["\nsd-a1 ", "4 TB (0.32 to 48)", "3.5 PB (3.5 to 16.8)"] {
+        assert!(list.contains(words), "{list}");
+    }
+    let card = ebbpool.stdout(&["devices", "sd-a1"]);
+    assert!(
+        card.contains("survives 1000 (300 to 3000) erases"),
+        "{card}"
+    );
+    let disk = ebbpool.stdout(&["devices", "hdd1"]);
+    assert!(disk.contains("no endurance: writes do not wear"), "{disk}");
     let one = ebbpool.stdout(&["devices", "flash-136"]);
-    for words in ["136.2, the one that policies use", "TC table 1: 680.4"] {
+    for words in ["136.2, the one that policies use", "680.4 random reads"] {
         assert!(one.contains(words), "{one}");
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::harness::{Ebbpool, SMALL_FLASH, TABLE_2, sample};
+use crate::harness::{Ebbpool, SMALL_FLASH, TABLE_2, errors, sample};
 
 #[test]
 fn run_reproduces_table_2_of_fd_buffer() {
@@ -92,6 +92,85 @@ fn wrong_usage_is_refused_with_the_remedy() {
     );
     let warm = [&with("10", "lru")[..], &["--warmup", "300000"]].concat();
     ebbpool.refused(&warm, 2, &["300000", "--warmup"]);
+}
+
+/// Table 2 of the CIKM paper with pages of 8 KiB, on a device with pages of 4 KiB.
+#[test]
+fn a_page_of_the_trace_is_charged_for_all_pages_of_the_device() {
+    let ebbpool = Ebbpool::in_scratch();
+    let trace = ebbpool.file("t.txt", TABLE_2);
+    let args = |page_size| {
+        let run = ["run", &trace, "--policy", "lru", "--frames", "2"];
+        [&run[..], &["--device", "sd-a1", "--page-size", page_size]].concat()
+    };
+    let run = |page_size| {
+        let result = ebbpool.json(&args(page_size));
+        let counted = |field: &str| result[field].as_f64().expect("a number");
+        (
+            counted("cost_us") * counted("references"),
+            counted("reads"),
+            counted("writes"),
+            counted("asymmetry"),
+        )
+    };
+    let near = |found: f64, expected: f64| {
+        let off = (found / expected - 1.0).abs();
+        assert!(off < 1e-9, "{found} is not {expected}");
+    };
+    let (one, reads, writes, asymmetry) = run("4096");
+    near(one, reads * 667.0 + writes * 2000.0);
+    near(asymmetry, 2000.0 / 667.0);
+    // Each further page takes 45.5 µs to read and 410 µs to write.
+    let (two, _, _, asymmetry) = run("8192");
+    near(two, reads * 712.5 + writes * 2410.0);
+    near(asymmetry, 2410.0 / 712.5);
+    let (four, ..) = run("16384");
+    near(four, reads * 803.5 + writes * 3230.0);
+
+    let notes = |args: &[&str]| errors(&ebbpool.run(args));
+    let note = "a page of this trace has 8 KiB, which is 2 pages of sd-a1: each read and write is charged for both";
+    assert!(notes(&args("8192")).contains(note));
+    assert!(!notes(&args("4096")).contains("charged"));
+    assert!(notes(&args("512")).contains("charged for a whole page of the device"));
+    let unknown = args("4096");
+    assert!(notes(&unknown[..unknown.len() - 2]).contains("states no page size"));
+    let compare = ["compare", &trace, "--device", "sd-a1", "--frames", "2"];
+    let compared = notes(&[&compare[..], &["--page-size", "8192"]].concat());
+    assert!(compared.contains(note), "{compared}");
+}
+
+/// 32 GB that survive 1,000 erases at an amplification of 8 take 4 TB.
+#[test]
+fn a_device_with_an_endurance_has_a_life() {
+    let ebbpool = Ebbpool::in_scratch();
+    let trace = ebbpool.file("t.txt", TABLE_2);
+    let run = |device| {
+        let run = ["run", &trace, "--policy", "lru", "--frames", "2"];
+        [&run[..], &["--page-size", "4096", "--device", device]].concat()
+    };
+    let text = ebbpool.stdout(&run("sd-a1"));
+    for words in [
+        "4 TB (0.32 to 48)",
+        "days",
+        "without a pause",
+        "survives 1000",
+    ] {
+        assert!(text.contains(words), "{text}");
+    }
+    let paced = ebbpool.stdout(&[&run("sd-a1")[..], &["--rate", "0.01"]].concat());
+    assert!(paced.contains("at this rate"), "{paced}");
+    let disk = ebbpool.stdout(&run("hdd1"));
+    assert!(!disk.contains("endurance"), "{disk}");
+    let compare = ["compare", &trace, "--page-size", "4096", "--frames", "2"];
+    let more = ["--policies", "lru,cflru:window=1", "--device", "sd-a1"];
+    let table = ebbpool.stdout(&[&compare[..], &more].concat());
+    for words in [
+        " sd-a1 lives ",
+        " under ",
+        "it takes 4 TB (0.32 to 48) of writes",
+    ] {
+        assert!(table.contains(words), "{table}");
+    }
 }
 
 #[test]

@@ -131,6 +131,10 @@ pub enum Quantity {
     ReadUs,
     /// Time of one page write with nothing else in flight (queue depth 1), µs.
     WriteUs,
+    /// Time of each further page of the same read, µs.
+    TransferReadUs,
+    /// Time of each further page of the same write, µs.
+    TransferWriteUs,
     /// Page writes that a consumer SSD's SLC cache takes before it is full.
     SlcCachePages,
     /// `WriteUs` once the SLC cache is full, µs.
@@ -161,12 +165,18 @@ pub enum Quantity {
     EraseUs,
     /// Size of an erase block, bytes.
     EraseBlockBytes,
+    /// Bytes that the device offers to its host.
+    CapacityBytes,
     /// Erases that a block is specified to survive.
     EnduranceCycles,
+    /// Bytes of flash that the device writes for each byte that the host writes at random.
+    WriteAmplification,
     /// Bytes that the device is warranted to take in its life, TB (10^12 bytes).
     Tbw,
     /// How many times a day the device may be written in full during its warranty.
     Dwpd,
+    /// Years of the warranty.
+    WarrantyYears,
     /// Power of the device while it waits for requests, W.
     IdleW,
     /// Power of the device while it serves requests, W.
@@ -183,9 +193,11 @@ pub enum Quantity {
 
 impl Quantity {
     /// All quantities, in the order in which tables list them.
-    pub const ALL: [Quantity; 26] = [
+    pub const ALL: [Quantity; 31] = [
         Quantity::ReadUs,
         Quantity::WriteUs,
+        Quantity::TransferReadUs,
+        Quantity::TransferWriteUs,
         Quantity::SlcCachePages,
         Quantity::WriteUsAfter,
         Quantity::SlcDrainUs,
@@ -201,9 +213,12 @@ impl Quantity {
         Quantity::KW,
         Quantity::EraseUs,
         Quantity::EraseBlockBytes,
+        Quantity::CapacityBytes,
         Quantity::EnduranceCycles,
+        Quantity::WriteAmplification,
         Quantity::Tbw,
         Quantity::Dwpd,
+        Quantity::WarrantyYears,
         Quantity::IdleW,
         Quantity::ActiveW,
         Quantity::ActiveReadW,
@@ -232,6 +247,8 @@ impl Quantity {
         match self {
             ReadUs => ("read_us", "page read at queue depth 1", "µs"),
             WriteUs => ("write_us", "page write at queue depth 1", "µs"),
+            TransferReadUs => ("transfer_read_us", "further page of a read", "µs"),
+            TransferWriteUs => ("transfer_write_us", "further page of a write", "µs"),
             SlcCachePages => (
                 "slc_cache_pages",
                 "page writes until the SLC cache is full",
@@ -259,9 +276,16 @@ impl Quantity {
             KW => ("k_w", "concurrent writes k_w", ""),
             EraseUs => ("erase_us", "block erase, t_BERS", "µs"),
             EraseBlockBytes => ("erase_block_bytes", "erase block", "bytes"),
+            CapacityBytes => ("capacity_bytes", "capacity", "bytes"),
             EnduranceCycles => ("endurance_cycles", "erases that a block survives", ""),
+            WriteAmplification => (
+                "write_amplification",
+                "flash written per byte of the host",
+                "",
+            ),
             Tbw => ("tbw", "warranted writes", "TB"),
             Dwpd => ("dwpd", "warranted drive writes a day", ""),
+            WarrantyYears => ("warranty_years", "warranty", "years"),
             IdleW => ("idle_w", "power, idle", "W"),
             ActiveW => ("active_w", "power, active", "W"),
             ActiveReadW => ("active_read_w", "power, reading", "W"),
@@ -282,9 +306,19 @@ impl Quantity {
                 | Quantity::HostIdleW
                 | Quantity::HostActiveW
         );
-        let whole = matches!(self, Quantity::SlcCachePages | Quantity::EraseBlockBytes);
+        let whole = matches!(
+            self,
+            Quantity::SlcCachePages | Quantity::EraseBlockBytes | Quantity::CapacityBytes
+        );
+        let rating = matches!(
+            self,
+            Quantity::EnduranceCycles | Quantity::Tbw | Quantity::Dwpd | Quantity::WarrantyYears
+        );
         /// Above it, doubles no longer represent every whole number.
         const MOST: f64 = 9_007_199_254_740_992.0;
+        // Wider limits would let products of these figures overflow.
+        const AMPLIFICATIONS: std::ops::RangeInclusive<f64> = 0.01..=1e6;
+        const MOST_OF_A_RATING: f64 = 1e12;
         if !value.is_finite() {
             Some("must be a finite number")
         } else if power && value < 0.0 {
@@ -293,6 +327,10 @@ impl Quantity {
             Some("must be above 0")
         } else if whole && (value.fract() != 0.0 || value > MOST) {
             Some("must be a whole number of at most 2^53")
+        } else if rating && value > MOST_OF_A_RATING {
+            Some("must be at most 10^12")
+        } else if self == Quantity::WriteAmplification && !AMPLIFICATIONS.contains(&value) {
+            Some("must be from 0.01 to 1000000")
         } else {
             None
         }

@@ -1,7 +1,9 @@
 //! Devices by name, with their figures and the sources of these.
 
+mod endurance;
 mod figure;
 mod of_chip;
+mod paged;
 mod read;
 
 use std::collections::BTreeMap;
@@ -15,7 +17,9 @@ use serde::{Deserialize, Serialize};
 use crate::device::PlainDevice;
 use crate::energy::Power;
 
+pub use endurance::Endurance;
 pub use figure::{Basis, ProfileFigure, Quantity};
+pub use paged::PagedProfile;
 pub use read::ProfileError;
 
 /// The kinds of asymmetry. For the same device they differ up to fortyfold; Ebbpool never mixes them.
@@ -219,7 +223,7 @@ impl DeviceProfile {
     /// The costs of one page read and one page write by this kind of asymmetry: µs of latency (`qd1`,
     /// `chip`), µs by throughput (`steady`), or $ (`price`). `None` where they are not known.
     pub fn costs_by(&self, kind: AsymmetryKind) -> Option<OperationCosts> {
-        operation_costs(&self.figures, kind)
+        operation_costs(&self.figures, kind, 1)
     }
 
     /// The costs of one page read and one page write by the asymmetry that a policy sees.
@@ -243,11 +247,18 @@ impl DeviceProfile {
     /// The SLC cache; `None` where there is none, or where its times of the kind that a policy sees are
     /// not known.
     pub fn write_cache(&self) -> Option<WriteCache> {
-        let us_of = |a_second: Quantity| self.value(a_second).map(|rate| 1e6 / rate);
+        self.write_cache_of(1)
+    }
+
+    /// The SLC cache for writes of `pages` consecutive pages each, and in units of such writes.
+    fn write_cache_of(&self, pages: u64) -> Option<WriteCache> {
+        let all = |micros: f64| pages as f64 * micros;
+        let us_of = |a_second: Quantity| self.value(a_second).map(|rate| all(1e6 / rate));
         let (write_us, write_us_after) = match self.asymmetry {
             AsymmetryKind::Qd1 => (
-                self.value(Quantity::WriteUs)?,
-                self.value(Quantity::WriteUsAfter)?,
+                request_us(&self.figures, Quantity::WriteUs, pages)?,
+                // The transfer time is that of a device whose cache takes the pages.
+                all(self.value(Quantity::WriteUsAfter)?),
             ),
             AsymmetryKind::Steady => (
                 us_of(Quantity::WriteIopsCached)?,
@@ -256,19 +267,22 @@ impl DeviceProfile {
             AsymmetryKind::Chip | AsymmetryKind::Price => return None,
         };
         Some(WriteCache {
-            pages: self.value(Quantity::SlcCachePages)? as u64,
+            pages: self.value(Quantity::SlcCachePages)? as u64 / pages,
             write_us,
             write_us_after,
-            drain_us: self.value(Quantity::SlcDrainUs),
+            drain_us: self.value(Quantity::SlcDrainUs).map(all),
         })
     }
 
     /// Whole pages in an erase block, where both sizes are known; the value of `cluster=auto` of a
     /// policy.
     pub fn erase_block_pages(&self) -> Option<u64> {
-        let block = self.value(Quantity::EraseBlockBytes)? as u64;
-        let pages = block.checked_div(self.page_size?)?;
+        let pages = self.erase_block_bytes()?.checked_div(self.page_size?)?;
         (pages > 0).then_some(pages)
+    }
+
+    fn erase_block_bytes(&self) -> Option<u64> {
+        Some(self.value(Quantity::EraseBlockBytes)? as u64)
     }
 
     /// The power of the device and its host; `None` where it is not known.
@@ -276,9 +290,15 @@ impl DeviceProfile {
         Power::of(self)
     }
 
-    /// A new device for a simulator to drive: no operation done, its SLC cache empty.
+    /// A new device for a simulator to drive that reads and writes pages of the device's own size: no
+    /// operation done, its SLC cache empty. [`DeviceProfile::for_pages`] is for pages of a trace.
     pub fn device(&self) -> PlainDevice {
-        PlainDevice::of(self)
+        self.for_pages(self.page_size).device()
+    }
+
+    /// The profile for the pages of a trace; `page_bytes` is their size, `None` where it is not known.
+    pub fn for_pages(&self, page_bytes: Option<u64>) -> PagedProfile<'_> {
+        PagedProfile::new(self, page_bytes)
     }
 }
 
@@ -295,29 +315,56 @@ fn problem_with(quantity: Quantity, figure: &ProfileFigure) -> Option<String> {
         .then(|| format!("is {}, outside of its range [{low}, {high}]", figure.value))
 }
 
+/// The costs of reading and of writing `pages` consecutive pages at once.
 fn operation_costs(
     figures: &BTreeMap<Quantity, ProfileFigure>,
     kind: AsymmetryKind,
+    pages: u64,
 ) -> Option<OperationCosts> {
     let (read, write) = kind.figures();
-    let (read, write) = (figures.get(&read)?.value, figures.get(&write)?.value);
+    let all = |cost: f64| pages as f64 * cost;
+    let value = |quantity: Quantity| Some(figures.get(&quantity)?.value);
     Some(match kind {
-        AsymmetryKind::Qd1 | AsymmetryKind::Chip => OperationCosts {
-            read,
-            write,
+        AsymmetryKind::Qd1 => OperationCosts {
+            read: request_us(figures, read, pages)?,
+            write: request_us(figures, write, pages)?,
+            unit: Unit::Microseconds,
+        },
+        AsymmetryKind::Chip => OperationCosts {
+            read: all(value(read)?),
+            write: all(value(write)?),
             unit: Unit::Microseconds,
         },
         AsymmetryKind::Steady => OperationCosts {
-            read: 1e6 / read,
-            write: 1e6 / write,
+            read: all(1e6 / value(read)?),
+            write: all(1e6 / value(write)?),
             unit: Unit::Microseconds,
         },
         AsymmetryKind::Price => OperationCosts {
-            read,
-            write,
+            read: all(value(read)?),
+            write: all(value(write)?),
             unit: Unit::Dollars,
         },
     })
+}
+
+/// The time of a request of `pages` consecutive pages at queue depth 1, in µs: the time of the first page,
+/// and the transfer of each further one. Where the profile has no transfer time, each page takes as long
+/// as the first.
+fn request_us(
+    figures: &BTreeMap<Quantity, ProfileFigure>,
+    first: Quantity,
+    pages: u64,
+) -> Option<f64> {
+    let first_us = figures.get(&first)?.value;
+    let transfer = match first {
+        Quantity::WriteUs => Quantity::TransferWriteUs,
+        _ => Quantity::TransferReadUs,
+    };
+    let further_us = figures
+        .get(&transfer)
+        .map_or(first_us, |figure| figure.value);
+    Some(first_us + pages.saturating_sub(1) as f64 * further_us)
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ fn profile(chip: &Chip) -> Result<DeviceProfile, ProfileError> {
         }
     }
     let asymmetry = AsymmetryKind::Chip;
-    let costs = operation_costs(&figures, asymmetry)
+    let costs = operation_costs(&figures, asymmetry, 1)
         .ok_or_else(|| damaged(format!("{} has no times", chip.name)))?;
     let assumed = chip
         .note
@@ -104,6 +104,13 @@ fn figures(chip: &Chip) -> BTreeMap<Quantity, ProfileFigure> {
             ),
         ),
         (Quantity::EraseUs, with_source(chip, &chip.erase_us)),
+        (
+            Quantity::CapacityBytes,
+            derived(
+                u64::from(chip.blocks) as f64 * block_bytes as f64,
+                format!("{} blocks of {block_bytes} bytes", chip.blocks),
+            ),
+        ),
         (
             Quantity::EnduranceCycles,
             with_source(chip, &chip.endurance),

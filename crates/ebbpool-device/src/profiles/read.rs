@@ -150,7 +150,7 @@ impl TomlDocument<'_> {
         asymmetry: &Spanned<AsymmetryKind>,
     ) -> Result<OperationCosts, ProfileError> {
         let kind = *asymmetry.get_ref();
-        let Some(costs) = operation_costs(figures, kind) else {
+        let Some(costs) = operation_costs(figures, kind, 1) else {
             let (read, write) = kind.figures();
             let problem = format!(
                 "asymmetry = \"{kind}\" needs the figures {} and {}",
@@ -178,6 +178,7 @@ fn check_figures(figures: &BTreeMap<Quantity, ProfileFigure>) -> Result<(), Figu
         }
     }
     check_powers(figures)?;
+    check_transfers(figures)?;
     check_companions(figures)
 }
 
@@ -205,9 +206,34 @@ fn check_powers(figures: &BTreeMap<Quantity, ProfileFigure>) -> Result<(), Figur
     Ok(())
 }
 
+/// Refuses a further page of a request that takes longer than a request of its own.
+fn check_transfers(figures: &BTreeMap<Quantity, ProfileFigure>) -> Result<(), FigureProblem> {
+    for (transfer, request) in [
+        (Quantity::TransferReadUs, Quantity::ReadUs),
+        (Quantity::TransferWriteUs, Quantity::WriteUs),
+    ] {
+        if let (Some(further), Some(first)) = (figures.get(&transfer), figures.get(&request))
+            && further.value > first.value
+        {
+            let problem = format!(
+                "{} is {}, more than {}, which is {}",
+                transfer.key(),
+                further.value,
+                request.key(),
+                first.value
+            );
+            return Err((transfer, problem));
+        }
+    }
+    Ok(())
+}
+
 /// Refuses a figure that means nothing without another one that is missing.
 fn check_companions(figures: &BTreeMap<Quantity, ProfileFigure>) -> Result<(), FigureProblem> {
     for (given, needed) in [
+        (Quantity::TransferReadUs, Quantity::ReadUs),
+        (Quantity::TransferWriteUs, Quantity::WriteUs),
+        (Quantity::WriteAmplification, Quantity::EnduranceCycles),
         (Quantity::WriteUsAfter, Quantity::SlcCachePages),
         (Quantity::WriteUsAfter, Quantity::WriteUs),
         (Quantity::WriteIopsCached, Quantity::SlcCachePages),

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn profile(name: &str) -> &'static DeviceProfile {
+pub(super) fn profile(name: &str) -> &'static DeviceProfile {
     DeviceProfile::named(name).expect("a profile")
 }
 
@@ -13,7 +13,7 @@ fn ratio(name: &str, kind: AsymmetryKind) -> f64 {
     profile(name).asymmetry(kind).expect("known").ratio()
 }
 
-fn from_toml(text: &str) -> Result<DeviceProfile, String> {
+pub(super) fn from_toml(text: &str) -> Result<DeviceProfile, String> {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     file.write_all(text.as_bytes()).expect("written");
     DeviceProfile::from_file(file.path()).map_err(|error| {
@@ -23,7 +23,7 @@ fn from_toml(text: &str) -> Result<DeviceProfile, String> {
 }
 
 /// A user's profile with these figures.
-fn user_profile(figures: &str) -> String {
+pub(super) fn user_profile(figures: &str) -> String {
     format!(
         "name = \"mine\"\nabout = \"my disk\"\nmedium = \"ssd\"\npage_size = 4096\nasymmetry = \"qd1\"\n[figures]\n{figures}"
     )
@@ -205,6 +205,45 @@ fn wrong_profiles_are_refused_with_their_line() {
                 "{two}erase_us = {{ value = 5, range = [6, 7] }}\n"
             )),
             "FILE, line 9: erase_us is 5, outside of its range [6, 7]",
+        ),
+        (
+            user_profile(&format!("{two}transfer_read_us = 1.5\n")),
+            "FILE, line 9: transfer_read_us is 1.5, more than read_us, which is 1",
+        ),
+        (
+            user_profile(&format!("{two}transfer_write_us = 0\n")),
+            "FILE, line 9: transfer_write_us must be above 0",
+        ),
+        (
+            user_profile(two).replace("qd1", "price")
+                + "read_usd = 1\nwrite_usd = 2\ntransfer_read_us = 2\n",
+            "FILE, line 11: transfer_read_us is 2, more than read_us",
+        ),
+        (
+            user_profile(&format!("{two}capacity_bytes = 1.5\n")),
+            "FILE, line 9: capacity_bytes must be a whole number",
+        ),
+        (
+            user_profile(&format!("{two}warranty_years = -5\n")),
+            "FILE, line 9: warranty_years must be above 0, and is -5",
+        ),
+        (
+            user_profile(&format!("{two}tbw = 1e13\n")),
+            "FILE, line 9: tbw must be at most 10^12",
+        ),
+        (
+            user_profile(&format!("{two}tbw = {{ value = 75, range = [80, 150] }}\n")),
+            "FILE, line 9: tbw is 75, outside of its range [80, 150]",
+        ),
+        (
+            user_profile(&format!(
+                "{two}endurance_cycles = 3000\nwrite_amplification = 0.001\n"
+            )),
+            "FILE, line 10: write_amplification must be from 0.01 to 1000000, and is 0.001",
+        ),
+        (
+            user_profile(&format!("{two}write_amplification = 4\n")),
+            "FILE, line 9: write_amplification needs endurance_cycles beside it",
         ),
         (
             user_profile(&format!("{two}slc_cache_pages = 5\n")),

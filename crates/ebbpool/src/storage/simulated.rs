@@ -54,7 +54,10 @@ impl SimulatedStorage {
                 let config: FlashConfig = device.parse()?;
                 FlashDevice::new(&config, Some(page_size as u64), None)?.into()
             }
-            false => DeviceProfile::find(device)?.device().into(),
+            false => {
+                let profile = DeviceProfile::find(device)?;
+                profile.for_pages(Some(page_size as u64)).device().into()
+            }
         };
         Ok(Self::new(any, device, page_size))
     }

@@ -1,0 +1,166 @@
+//! How long a device with a profile lives under a load: its endurance over the bytes that the host writes.
+
+use std::fmt;
+
+use ebbpool_cost::Unit;
+use ebbpool_device::profiles::Endurance;
+use ebbpool_sim::{DeviceOutcome, SweepRow};
+
+use crate::compare::Comparison;
+use crate::policy_selection::BASELINE;
+use crate::pricing::Pricing;
+
+const DAYS_PER_YEAR: f64 = 365.0;
+const MICROS_PER_DAY: f64 = 86_400e6;
+
+/// How long a device lives.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DeviceLife {
+    /// Years.
+    pub years: f64,
+    /// The lowest and the highest number of years, where the endurance has a range.
+    pub range: Option<[f64; 2]>,
+}
+
+/// How long a device of this endurance lives if the host writes this number of bytes every day; `None` if the
+/// number is not above 0. The bytes are those that reach the device, in whole pages of it.
+pub fn on_profile(bytes_written_per_day: f64, endurance: &Endurance) -> Option<DeviceLife> {
+    let years = |bytes: f64| bytes / bytes_written_per_day / DAYS_PER_YEAR;
+    (bytes_written_per_day > 0.0).then(|| DeviceLife {
+        years: years(endurance.host_bytes),
+        range: endurance.range.map(|range| range.map(years)),
+    })
+}
+
+/// In years, in days below one year, in hours below one day.
+impl fmt::Display for DeviceLife {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let days = self.years * DAYS_PER_YEAR;
+        let (per_year, unit) = match days {
+            days if days >= DAYS_PER_YEAR => (1.0, "years"),
+            days if days >= 1.0 => (DAYS_PER_YEAR, "days"),
+            _ => (24.0 * DAYS_PER_YEAR, "hours"),
+        };
+        let number = |years: f64| two_digits(per_year * years);
+        write!(f, "{} {unit}", number(self.years))?;
+        match self.range {
+            Some([low, high]) => write!(f, " ({} to {})", number(low), number(high)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The number with two significant digits, all of them before the point: `0.075`, `3.2`, `1234`.
+fn two_digits(number: f64) -> String {
+    let places = 1.0 - number.abs().log10().floor();
+    match number.is_finite() && number > 0.0 {
+        true => format!("{number:.*}", places.clamp(0.0, 9.0) as usize),
+        false => number.to_string(),
+    }
+}
+
+/// The life of a device with a profile under the load of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LifeUnderLoad {
+    /// What the host may write in the device's life.
+    pub endurance: Endurance,
+    /// How long that lasts if the run goes on forever; `None` where nothing was written, or where the run's
+    /// length is not known.
+    pub life: Option<DeviceLife>,
+    /// True if the device waited for references that arrive at a rate; otherwise it never pauses, and lives
+    /// as short as it can with this load.
+    pub paced: bool,
+}
+
+impl LifeUnderLoad {
+    /// Whether the load has pauses, in words that follow a length of life.
+    pub fn load(&self) -> &'static str {
+        match self.paced {
+            true => "at this rate",
+            false => "without a pause",
+        }
+    }
+}
+
+/// The time that a run took the device, waiting included, in µs; `None` where costs are no times.
+fn elapsed_us(device: &DeviceOutcome) -> Option<f64> {
+    let bill = device.report.bill();
+    (bill.unit == Unit::Microseconds).then(|| bill.amount + device.idle_us.unwrap_or(0.0))
+}
+
+fn is_paced(device: &DeviceOutcome) -> bool {
+    device.idle_us.is_some_and(|idle_us| idle_us > 0.0)
+}
+
+/// How long the device lives if it serves such a run every `elapsed_us` µs.
+fn life(
+    pricing: &Pricing,
+    endurance: &Endurance,
+    device: &DeviceOutcome,
+    elapsed_us: f64,
+) -> Option<DeviceLife> {
+    let bytes = device.report.writes as f64 * pricing.written_bytes? as f64;
+    on_profile(bytes / elapsed_us * MICROS_PER_DAY, endurance)
+}
+
+/// The life of the device under the load of a run; `None` without a device whose endurance is known, and for
+/// one that failed.
+pub fn under_load(pricing: &Pricing, device: &DeviceOutcome) -> Option<LifeUnderLoad> {
+    let endurance = pricing.endurance.clone()?;
+    if device.failed.is_some() {
+        return None;
+    }
+    let elapsed_us = elapsed_us(device);
+    Some(LifeUnderLoad {
+        life: elapsed_us.and_then(|elapsed_us| life(pricing, &endurance, device, elapsed_us)),
+        paced: is_paced(device),
+        endurance,
+    })
+}
+
+/// A sentence on how long a device with a profile lives under the policy that writes least and under the
+/// baseline policy, with the memory size of that index, which the text calls `memory`. `None` if the
+/// device's endurance is not known, or nothing was written.
+///
+/// All policies serve the same references in a day: as many as the slowest one can, unless they arrive at a
+/// rate. With a day of its own speed each, a policy would be blamed for being fast.
+pub fn sentence_on_profile(comparison: &Comparison, size: usize, memory: &str) -> Option<String> {
+    let pricing = comparison.pricings.first()?;
+    let endurance = pricing.endurance.as_ref()?;
+    let device_name = pricing.device_name.as_deref()?;
+    let rows = comparison.rows.iter();
+    // The rows of other asymmetries are on a device of another speed.
+    let rows = rows.filter(|row| row.size == size && row.asymmetry == 0);
+    let served: Vec<(&SweepRow, &DeviceOutcome)> = rows
+        .filter_map(|row| Some((row, row.device.as_ref()?)))
+        .filter(|(_, device)| device.failed.is_none())
+        .collect();
+    let slowest = served
+        .iter()
+        .filter_map(|(_, device)| elapsed_us(device))
+        .max_by(f64::total_cmp)?;
+    let life = |device: &DeviceOutcome| life(pricing, endurance, device, slowest);
+    let name = |row: &SweepRow| comparison.policies[row.policy].as_str();
+    let under = |(row, device): &(&SweepRow, &DeviceOutcome)| {
+        Some(format!("{} under {}", life(device)?, name(row)))
+    };
+    let least = served
+        .iter()
+        .min_by_key(|(_, device)| device.report.writes)?;
+    let baseline = served.iter().find(|(row, _)| name(row) == BASELINE);
+    let baseline = baseline.filter(|(row, _)| row.policy != least.0.policy);
+    let pace = match served.iter().any(|(_, device)| is_paced(device)) {
+        true => "at this rate",
+        false => "with the references a day that the slowest policy serves without a pause",
+    };
+    let other = baseline.and_then(under);
+    Some(format!(
+        "at {memory}, {pace}, {device_name} lives {}{}; it takes {} of writes",
+        under(least)?,
+        other.map_or(String::new(), |other| format!(" and {other}")),
+        endurance.text()
+    ))
+}
+
+#[cfg(test)]
+mod tests;
