@@ -141,7 +141,10 @@ impl DatabaseFiles {
         let path = self.path.clone();
         let area = match &self.pages {
             #[cfg(unix)]
-            PageSource::Files => files::area(&path).display().to_string(),
+            PageSource::Files => files::DatabasePaths::of(&path)
+                .double_write
+                .display()
+                .to_string(),
             PageSource::Opened { double_write, .. } => double_write
                 .as_ref()
                 .map_or_else(String::new, |area| area.describe()),

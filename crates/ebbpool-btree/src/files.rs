@@ -13,6 +13,41 @@ use crate::database_files::{DatabaseFiles, DatabaseHead, FOREIGN, HeadKind, Stor
 use crate::error::DatabaseError;
 use crate::options::{DatabaseOptions, LARGEST_PAGE};
 
+/// The files of a database at a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatabasePaths {
+    /// The pages: the path itself.
+    pub pages: PathBuf,
+    /// The two files of the log.
+    pub log: [PathBuf; 2],
+    /// The double-write area, which a database without one lacks.
+    pub double_write: PathBuf,
+}
+
+impl DatabasePaths {
+    /// The files of the database at this path; some of them, or all, may not exist.
+    pub fn of(path: impl Into<PathBuf>) -> Self {
+        let pages = path.into();
+        let beside = |extension: &str| {
+            let mut name = OsString::from(&pages);
+            name.push(".");
+            name.push(extension);
+            PathBuf::from(name)
+        };
+        DatabasePaths {
+            log: ["log0", "log1"].map(beside),
+            double_write: beside("torn"),
+            pages,
+        }
+    }
+
+    /// All files.
+    pub fn all(&self) -> [&Path; 4] {
+        let [first, second] = &self.log;
+        [&self.pages, first, second, &self.double_write]
+    }
+}
+
 /// Finds a database at a path, or creates the files of its log, empty. Locks them.
 ///
 /// # Errors
@@ -20,7 +55,7 @@ use crate::options::{DatabaseOptions, LARGEST_PAGE};
 /// [`DatabaseError::File`], [`DatabaseError::Locked`], [`DatabaseError::NotADatabase`]. No file is created
 /// then, except those of a log beside a path where nothing is.
 pub(crate) fn open(path: &Path, options: &DatabaseOptions) -> Result<DatabaseFiles, DatabaseError> {
-    let [first, second] = ["log0", "log1"].map(|extension| beside(path, extension));
+    let [first, second] = DatabasePaths::of(path).log;
     let log = match existing(&first)? {
         Some(log) => log,
         None => {
@@ -56,7 +91,7 @@ pub(crate) fn open(path: &Path, options: &DatabaseOptions) -> Result<DatabaseFil
 ///
 /// [`DatabaseError::File`], [`DatabaseError::Locked`], [`DatabaseError::NotADatabase`].
 pub(crate) fn open_to_read(path: &Path) -> Result<DatabaseFiles, DatabaseError> {
-    let [first, second] = ["log0", "log1"].map(|extension| beside(path, extension));
+    let [first, second] = DatabasePaths::of(path).log;
     let open = |log: &Path| match File::open(log) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -73,18 +108,6 @@ pub(crate) fn open_to_read(path: &Path) -> Result<DatabaseFiles, DatabaseError> 
     let other = open(&second)?.ok_or_else(|| not_a_database(path, missing(&second)))?;
     let files = DatabaseFiles::of_files(path.into(), head(path)?, [Arc::new(log), Arc::new(other)]);
     files.read_only()
-}
-
-/// The file of the double-write area.
-pub(crate) fn area(path: &Path) -> PathBuf {
-    beside(path, "torn")
-}
-
-fn beside(path: &Path, extension: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(".");
-    name.push(extension);
-    name.into()
 }
 
 fn failed<'a>(path: &'a Path, what: &'static str) -> impl FnOnce(io::Error) -> DatabaseError + 'a {
@@ -208,7 +231,7 @@ pub(crate) fn storages(
 ) -> Result<Storages, DatabaseError> {
     let options = FileOptions::new().page_size(page_size).create(true);
     let pages = storage(path, &options)?;
-    let area = area(path);
+    let area = DatabasePaths::of(path).double_write;
     let area = (with_area || has_bytes(&area)).then(|| storage(&area, &options));
     Ok((Some(pages), area.transpose()?))
 }
@@ -217,7 +240,10 @@ pub(crate) fn storages(
 pub(crate) fn storages_to_read(path: &Path, page_size: usize) -> Result<Storages, DatabaseError> {
     let options = FileOptions::new().page_size(page_size).read_only(true);
     let open = |path: &Path| has_bytes(path).then(|| storage(path, &options));
-    Ok((open(path).transpose()?, open(&area(path)).transpose()?))
+    Ok((
+        open(path).transpose()?,
+        open(&DatabasePaths::of(path).double_write).transpose()?,
+    ))
 }
 
 fn has_bytes(path: &Path) -> bool {
@@ -232,5 +258,17 @@ fn storage(path: &Path, options: &FileOptions) -> Result<Arc<dyn Storage>, Datab
             Err(DatabaseError::File { path, what, source })
         }
         Err(error) => Err(DatabaseError::Options(error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_files_of_a_database_have_its_path_as_their_beginning() {
+        let paths = DatabasePaths::of("dir/my.db");
+        let names = ["", ".log0", ".log1", ".torn"].map(|end| format!("dir/my.db{end}"));
+        assert_eq!(paths.all(), names.each_ref().map(Path::new));
     }
 }

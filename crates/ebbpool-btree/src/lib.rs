@@ -45,6 +45,8 @@ pub use database::{Database, DatabaseStats, LostData};
 #[cfg(not(feature = "simulation"))]
 pub use ebbpool;
 pub use error::DatabaseError;
+#[cfg(unix)]
+pub use files::DatabasePaths;
 pub use log::LogFile;
 pub use options::{DatabaseOptions, DatabaseParts, Durability};
 pub use range::RecordRange;

@@ -11,11 +11,13 @@ use crate::curve::args::CurveArgs;
 use crate::db::args::DbArgs;
 use crate::device::args::DeviceArgs;
 use crate::devices::DevicesArgs;
+use crate::diff::args::DiffArgs;
 use crate::policies::PoliciesArgs;
 #[cfg(unix)]
 use crate::replay::args::PoolReplayArgs;
 use crate::reproduce::args::ReproduceArgs;
 use crate::run::args::RunArgs;
+use crate::schema::SchemaArgs;
 use crate::trace::args::TraceArgs;
 
 /// A buffer pool that knows what a write costs: which policy makes the bill smallest?
@@ -84,6 +86,23 @@ Examples:
   ebbpool bound my.parquet --frames 1%,3% --asymmetry 1,32 --format json
   ebbpool bound zipf:pages=10000,refs=100000 --frames 310 --at-end flush")]
     Bound(BoundArgs),
+    /// Compare two results of the same command: what changed, by how much, beyond noise
+    #[command(after_help = "\
+The exit code is 0 whether or not the results differ; with --exit-code it is 1 if they do. It is 2 for
+files that cannot be compared.
+
+Examples:
+  ebbpool diff monday.json tuesday.json
+  ebbpool diff monday.json tuesday.json --report diff.html
+  ebbpool diff monday.json tuesday.json --exit-code --noise 50%")]
+    Diff(DiffArgs),
+    /// Print the JSON Schema of a command's results, or list the commands that have one
+    #[command(after_help = "\
+Examples:
+  ebbpool schema
+  ebbpool schema compare > compare.schema.json
+  ebbpool schema device replay")]
+    Schema(SchemaArgs),
     /// Run the experiments of five papers again: their tables and figures, and which claims hold
     #[command(after_help = "\
 Examples:

@@ -11,9 +11,16 @@ mod load;
 mod open;
 mod put;
 
+use ebbpool_lab::schema::ResultSchema;
+
 use crate::failure::Failure;
 use args::{DbArgs, DbCommand};
 use error::DbError;
+
+/// The schemas of the subcommands that print JSON.
+pub(crate) fn schemas() -> [ResultSchema; 2] {
+    [bench::schema(), check::schema()]
+}
 
 /// Runs one of the subcommands.
 pub(crate) fn db(args: &DbArgs) -> Result<(), Failure> {

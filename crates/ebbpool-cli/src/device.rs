@@ -1,7 +1,7 @@
 //! `ebbpool device`: sends a trace to a simulated device without a buffer, or measures a real one.
 
 pub(crate) mod args;
-mod replay_result;
+pub(crate) mod replay_result;
 mod table;
 
 use std::io::{self, Write};

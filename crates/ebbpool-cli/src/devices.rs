@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Width};
 use ebbpool_device::profiles::{ProfileFigure, Quantity};
 use ebbpool_device::{AsymmetryKind, DeviceProfile};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -75,8 +76,8 @@ fn json(value: &impl Serialize) -> Result<String, Failure> {
 }
 
 /// A profile, and the asymmetries that follow from its figures.
-#[derive(Serialize)]
-struct DeviceDescription<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct DeviceDescription<'a> {
     #[serde(flatten)]
     profile: &'a DeviceProfile,
     policy_asymmetry: f64,

@@ -31,6 +31,9 @@ pub(crate) enum Failure {
         /// What the user can do next, appended to the message; may be empty.
         hint: &'static str,
     },
+    /// No failure: the user asks for an exit code that says whether results differ.
+    #[error("the results differ")]
+    Different,
     /// An error of one command.
     #[error("{error}")]
     Command {

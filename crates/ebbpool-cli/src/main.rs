@@ -9,6 +9,7 @@ mod curve;
 mod db;
 mod device;
 mod devices;
+mod diff;
 mod failure;
 mod man;
 #[cfg(unix)]
@@ -21,6 +22,7 @@ mod replay;
 mod reproduce;
 mod results;
 mod run;
+mod schema;
 mod shared_args;
 mod table;
 mod trace;
@@ -45,6 +47,8 @@ fn main() -> ExitCode {
         #[cfg(unix)]
         Command::Db(args) => db::db(args),
         Command::Bound(args) => bound::bound(args),
+        Command::Diff(args) => diff::diff(args),
+        Command::Schema(args) => schema::schema(args),
         Command::Reproduce(args) => reproduce::reproduce(args),
         Command::Trace(args) => trace::trace(args),
         Command::Device(args) => device::device(args),
@@ -59,6 +63,8 @@ fn main() -> ExitCode {
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             return ExitCode::SUCCESS;
         }
+        // The exit code says so; there is nothing to report.
+        Err(Failure::Different) => return ExitCode::from(1),
         Err(failure) => failure,
     };
     let line = failure.to_string().replace(['\n', '\r'], " ");

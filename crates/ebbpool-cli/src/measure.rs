@@ -3,7 +3,7 @@
 pub(crate) mod args;
 mod bench;
 mod error;
-mod report;
+pub(crate) mod report;
 mod steps;
 mod target_file;
 
@@ -148,14 +148,8 @@ fn measure_all(args: &MeasureArgs, target: &TargetFile) -> Result<MeasureReport,
         page_size: args.page_size,
         bytes: pages * args.page_size as u64,
         seconds: args.seconds,
-        read_us: None,
-        write_us: None,
-        alpha: None,
-        k_r: None,
-        k_w: None,
-        read_iops: None,
-        write_iops: None,
         measurements,
+        ..MeasureReport::default()
     };
     Ok(report.conclude())
 }

@@ -9,12 +9,11 @@ use std::time::Duration;
 
 use comfy_table::{ContentArrangement, Table, presets};
 use ebbpool_experiments::{
-    self as experiments, Experiment, ExperimentEnd, ExperimentError, ExperimentResult, Listener,
-    RankingTable, Scale, StudyRequest, Verdict,
+    self as experiments, Experiment, ExperimentEnd, ExperimentError, ExperimentResult,
+    ListedExperiment, Listener, RankingTable, Scale, StudyRequest, Verdict,
 };
 use ebbpool_lab::{ErrorKind, LabEvents, Note, Settings, schema};
 use ebbpool_policy::{PolicySpec, split_list};
-use serde_json::json;
 
 use crate::failure::Failure;
 use crate::progress::Console;
@@ -178,13 +177,8 @@ fn list(selected: &[(String, Experiment)], format: RunFormat) -> Result<(), Fail
     let mut out = io::stdout().lock();
     match format {
         RunFormat::Json => {
-            let all = selected.iter().map(|(_, experiment)| {
-                json!({
-                    "id": experiment.id(),
-                    "title": experiment.title(),
-                    "claim": experiment.says(),
-                })
-            });
+            let all = selected.iter();
+            let all = all.map(|(_, experiment)| ListedExperiment::from(experiment));
             schema::write_json(&mut out, &all.collect::<Vec<_>>())?;
         }
         RunFormat::Table => {

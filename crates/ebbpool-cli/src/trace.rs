@@ -11,6 +11,7 @@ use ebbpool_lab::numbers::pages_and_bytes;
 use ebbpool_sim::SimError;
 use ebbpool_trace::stats::{Collector, Hottest, TraceStatistics};
 use ebbpool_trace::{Batch, Format, Metadata, ReadOptions, Reader, Source, Writer, generators};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -30,8 +31,8 @@ pub(crate) fn trace(args: &TraceArgs) -> Result<(), Failure> {
 }
 
 /// A trace's metadata and figures, with the fields of the JSON output.
-#[derive(Serialize)]
-struct TraceDescription {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct TraceDescription {
     name: Option<String>,
     /// The formats of the trace's parts; null for a generator.
     format: Option<String>,

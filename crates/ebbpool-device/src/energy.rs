@@ -50,6 +50,7 @@ pub struct Activity {
 
 /// The energy of a run, in J; the parts add up.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Energy {
     /// What the device would have used without requests.
     pub device_idle_j: f64,
@@ -76,6 +77,7 @@ pub struct ChipPower {
 
 /// How long the dies of a flash device worked, summed over all dies, transfers included; in s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DieSeconds {
     /// Reading pages, also to copy them.
     pub read: f64,
@@ -87,6 +89,7 @@ pub struct DieSeconds {
 
 /// The energy of a flash device by kind of work of its dies, in J.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChipEnergy {
     /// Reads, also those of copies.
     pub read_j: f64,

@@ -1,8 +1,6 @@
-//! The data of an experiment as CSV and JSON, for programs.
+//! The data of an experiment as CSV, for programs.
 
 use std::collections::BTreeSet;
-
-use serde_json::{Map, Value, json};
 
 use super::metric::Metric;
 use super::point::Point;
@@ -15,7 +13,7 @@ pub(crate) fn metrics(points: &[Point]) -> BTreeSet<Metric> {
 }
 
 /// True if the points are means over seeds.
-fn is_seeded(done: &ExperimentResult) -> bool {
+pub(crate) fn is_seeded(done: &ExperimentResult) -> bool {
     !done.experiment.seeds(done.scale).is_empty()
 }
 
@@ -99,49 +97,4 @@ pub(crate) fn moments_csv(done: &ExperimentResult) -> Result<Option<Vec<u8>>, cs
         }
     }
     Ok(Some(csv.into_inner().map_err(|error| error.into_error())?))
-}
-
-/// An experiment's results as JSON.
-pub fn as_json(done: &ExperimentResult) -> Value {
-    let experiment = &done.experiment;
-    let point = |point: &Point| {
-        let mut object = Map::new();
-        for name in experiment.dimensions() {
-            object.insert(name.into(), json!(point.get(name)));
-        }
-        object.insert("policy".into(), json!(point.policy));
-        object.insert("spelled".into(), json!(point.spec));
-        object.insert("frames_used".into(), json!(point.frames));
-        if let Some(chosen) = &point.chosen {
-            object.insert("chosen".into(), json!(chosen));
-        }
-        for metric in point.values.keys() {
-            let key = metric.key().replace('-', "_");
-            if let Some(half_width) = point.half_width(*metric) {
-                object.insert(format!("{key}_ci95"), json!(half_width));
-            }
-            object.insert(key, json!(point.value(*metric)));
-        }
-        if is_seeded(done) {
-            object.insert("seeds".into(), json!(point.runs.len()));
-        }
-        Value::Object(object)
-    };
-    json!({
-        "id": experiment.id(),
-        "paper": experiment.paper,
-        "number": experiment.number,
-        "title": experiment.title,
-        "scale": done.scale.name(),
-        "basis": experiment.basis,
-        "note": experiment.note,
-        "metric": experiment.metric,
-        "points": done.points.iter().map(point).collect::<Vec<_>>(),
-        "claims": done.judged,
-        "rankings": done.ranked,
-        "notes": done.notes,
-        "seconds": done.seconds,
-        "results_known": done.stored,
-        "results_computed": done.computed,
-    })
 }

@@ -3,6 +3,7 @@
 mod claims;
 mod document;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
@@ -69,7 +70,7 @@ fn cost() -> Metric {
 }
 
 /// The origin of an experiment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub(crate) enum Paper {
     #[serde(rename = "CIKM")]
     Cikm,
@@ -132,7 +133,7 @@ impl Paper {
 }
 
 /// The respect in which our figures are comparable with the paper's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Basis {
     /// Counts over the same workload.

@@ -10,6 +10,7 @@ mod error;
 mod estimates;
 mod files;
 mod format;
+mod json;
 mod listener;
 mod lower;
 mod metric;
@@ -30,9 +31,9 @@ mod study;
 mod traces;
 mod verdict;
 
-pub use data::as_json as json;
 pub use error::ExperimentError;
 pub use format::{Experiment, FormatError, Scale};
+pub use json::{ExperimentData, ListedExperiment, as_json as json};
 pub use listener::{ExperimentEnd, Listener, Silent};
 pub use page::{claimed, summary};
 pub use ranking::{RankingTable, heading, of_all as rankings};

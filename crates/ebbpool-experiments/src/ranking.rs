@@ -1,5 +1,6 @@
 //! Ranks policies by their total cost if one policy is used everywhere.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::contenders;
@@ -11,10 +12,13 @@ use super::seeds::{self, Estimate, geometric_mean};
 use super::study::ExperimentResult;
 
 /// The table of a ranking, with the best policy first.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RankingTable {
+    #[schemars(extend("x-role" = "key"))]
     pub(crate) title: Option<String>,
+    #[schemars(extend("x-role" = "key"))]
     pub(crate) ratio_to: String,
+    #[schemars(extend("x-role" = "key"))]
     pub(crate) metric: Metric,
     /// The parameter with a column for each of its values, and these values.
     columns: Option<(String, Vec<String>)>,
@@ -22,8 +26,9 @@ pub struct RankingTable {
 }
 
 /// The ratios of a policy to the reference policy; less is better.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 struct RankingRow {
+    #[schemars(extend("x-role" = "key"))]
     policy: String,
     points: usize,
     geometric_mean: f64,

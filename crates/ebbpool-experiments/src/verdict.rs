@@ -3,6 +3,7 @@
 mod ratios;
 
 use ebbpool_sim::Moment;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::contenders;
@@ -18,7 +19,9 @@ use super::point::Point;
 use super::seeds::{self, Estimate};
 
 /// The verdict on a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// It holds.
@@ -44,10 +47,11 @@ impl Verdict {
 }
 
 /// A claim, and the verdict from our results.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct JudgedClaim {
     /// The claim.
+    #[schemars(extend("x-role" = "key"))]
     pub says: String,
     /// The paper's figures.
     pub paper: String,

@@ -39,13 +39,13 @@ result_row! {
     /// The lower bound of the bill with one memory size and one asymmetry.
     pub struct BoundResult {
         /// The name of the trace in the request.
-        trace: String [""],
+        trace: String ["" key],
         /// Frames of the buffer.
-        frames: u64 ["pages"],
+        frames: u64 ["pages" key],
         /// R, the cost of a page write in page reads.
-        asymmetry: Number ["page reads"],
+        asymmetry: Number ["page reads" key],
         /// `free` if dirty pages at the end cost nothing, `flush` if they are written and counted.
-        at_end: &'static str [""],
+        at_end: &'static str ["" key],
         /// References of the trace.
         references: u64 ["references"],
         /// The bill that no policy can undercut.
@@ -57,7 +57,7 @@ result_row! {
         /// The distance of the heuristic from the bound, as a share of the bound.
         gap: Option<f64> [""],
         /// Wall time from opening the trace.
-        seconds: f64 ["s"],
+        seconds: f64 ["s" measured],
         /// Steps of the search.
         iterations: u64 ["steps"],
     }

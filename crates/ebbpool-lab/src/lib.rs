@@ -28,6 +28,7 @@ pub mod advice;
 mod bound;
 mod compare;
 pub mod curve;
+pub mod diff;
 mod error;
 mod events;
 mod lab;

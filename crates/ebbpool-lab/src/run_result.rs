@@ -4,6 +4,7 @@ use ebbpool_cost::{Asymmetry, Unit};
 use ebbpool_device::energy::Energy;
 use ebbpool_sim::{Counts, DeviceOutcome, TraceFacts};
 use ebbpool_trace::Metadata;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::lifetime::{self, LifeUnderLoad};
@@ -15,51 +16,51 @@ result_row! {
     /// One policy over one trace with one memory size and one asymmetry or device.
     pub struct RunResult {
         /// The name of the trace in the request.
-        trace: String [""],
+        trace: String ["" key],
         /// The policy in canonical spelling.
-        policy: String [""],
+        policy: String ["" key],
         /// Frames of the buffer.
-        frames: u64 ["pages"],
+        frames: u64 ["pages" key],
         /// Bytes of a page, if the trace states them.
         page_size: Option<u64> ["bytes"],
         /// R, the cost of a page write in page reads; the initial value if it changes.
-        asymmetry: Number ["page reads"],
+        asymmetry: Number ["page reads" key],
         /// The device that served reads and writes, if there was one.
-        device: Option<String> [""],
+        device: Option<String> ["" key],
         /// Counted references, that is, without the warm-up.
         references: u64 ["references"],
         /// References at the start that are replayed but not counted.
-        warmup: u64 ["references"],
+        warmup: u64 ["references" key],
         /// Distinct pages of the trace, warm-up included.
         distinct_pages: u64 ["pages"],
         /// References that found their page in memory.
-        hits: u64 ["references"],
+        hits: u64 ["references" restated],
         /// References that did not find their page in memory.
-        misses: u64 ["references"],
+        misses: u64 ["references" restated],
         /// Page reads.
         reads: u64 ["pages"],
         /// Page writes.
         writes: u64 ["pages"],
         /// Bytes read, if the page size is known.
-        bytes_read: Option<u64> ["bytes"],
+        bytes_read: Option<u64> ["bytes" restated],
         /// Bytes written, if the page size is known.
-        bytes_written: Option<u64> ["bytes"],
+        bytes_written: Option<u64> ["bytes" restated],
         /// Pages that are dirty at the end and not written.
         dirty_left: u64 ["pages"],
         /// Hits over references.
-        hit_ratio: f64 [""],
+        hit_ratio: f64 ["" restated],
         /// The bill per reference.
         cost: f64 ["page reads per reference"],
         /// The device's time per reference, if the device's costs are times.
-        cost_us: Option<f64> ["µs per reference"],
+        cost_us: Option<f64> ["µs per reference" restated],
         /// References that go to another cluster of pages than the one before (PPE).
         cluster_switches: u64 ["references"],
         /// The same of the reads and writes, over that of the references (PPE).
-        cluster_switch_factor: f64 [""],
+        cluster_switch_factor: f64 ["" restated],
         /// Wall time of the run.
-        seconds: Option<f64> ["s"],
+        seconds: Option<f64> ["s" measured],
         /// References over wall time.
-        references_per_second: Option<f64> ["references per s"],
+        references_per_second: Option<f64> ["references per s" measured],
         /// Pages read only because the policy writes whole blocks (BPLRU); not among `reads`.
         padding_reads: u64 ["pages"],
         /// Energy of device and host as far as known; without a rate of references the device never waits.
@@ -74,13 +75,14 @@ result_row! {
 }
 
 /// A result with the figures of the device, if there was one. Unknown fields are absent.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct DetailedResult<'a> {
     /// The result.
     #[serde(flatten)]
     pub result: &'a RunResult,
     /// How the asymmetry changes from `asymmetry` on, as the request spells it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-role" = "key"))]
     pub asymmetry_changes: Option<&'a str>,
     /// The energy in J, by its consumers.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -100,7 +102,7 @@ pub struct DetailedResult<'a> {
 }
 
 /// The internal figures of a simulated flash device, in units of its own pages.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct FlashFigures {
     /// Pages that the host wrote.
     pub host_writes: u64,

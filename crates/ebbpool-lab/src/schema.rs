@@ -1,6 +1,10 @@
 //! Declares each field of a result once: its name, type, unit and meaning.
 //!
-//! JSON, CSV, Parquet and `docs/results.md` all follow from this declaration.
+//! JSON, CSV, Parquet, the JSON Schemas ([`ResultSchema`]) and `docs/results.md` all follow from this declaration.
+//! Results that only have JSON are structs that derive [`JsonSchema`](schemars::JsonSchema); their comments are the
+//! meaning of their fields, and `x-role` states what [`FieldRole`] states here.
+
+mod json;
 
 use std::io;
 use std::sync::Arc;
@@ -15,6 +19,9 @@ use serde::Serialize;
 
 use crate::numbers::Number;
 
+pub(crate) use json::{DeclaredField, row_schema};
+pub use json::{ResultSchema, ResultShape, all};
+
 /// The type of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldType {
@@ -24,6 +31,40 @@ pub enum FieldType {
     Whole,
     /// A double.
     Real,
+}
+
+/// The part of a field in a comparison of two results.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum FieldRole {
+    /// It identifies the result: two results with the same keys are compared.
+    Key,
+    /// A count, or a figure computed from counts: the same request gives the same value.
+    #[default]
+    Figure,
+    /// A figure that follows from other figures of the same result.
+    Restated,
+    /// A time, or a figure that depends on time: it varies from run to run.
+    Measured,
+}
+
+impl FieldRole {
+    /// The name in `x-role` of a schema.
+    pub fn name(self) -> &'static str {
+        match self {
+            FieldRole::Key => "key",
+            FieldRole::Figure => "figure",
+            FieldRole::Restated => "restated",
+            FieldRole::Measured => "measured",
+        }
+    }
+
+    /// The role with this name; that of a figure for other names.
+    pub fn named(name: &str) -> Self {
+        let all = [FieldRole::Key, FieldRole::Restated, FieldRole::Measured];
+        let found = all.into_iter().find(|role| role.name() == name);
+        found.unwrap_or_default()
+    }
 }
 
 /// A field of a result.
@@ -37,6 +78,8 @@ pub struct Field {
     pub nullable: bool,
     /// The unit; empty for text and plain shares.
     pub unit: &'static str,
+    /// The part in a comparison of two results.
+    pub role: FieldRole,
     /// The meaning, in a sentence.
     pub about: &'static str,
 }
@@ -102,12 +145,29 @@ pub trait ResultRow: Serialize {
     fn values(&self) -> Vec<FieldValue>;
 }
 
-/// Declares a result: a struct in which each public field has a unit and a sentence.
+/// The role that a declaration names after the unit; a field without one is a figure.
+macro_rules! field_role {
+    () => {
+        $crate::schema::FieldRole::Figure
+    };
+    (key) => {
+        $crate::schema::FieldRole::Key
+    };
+    (restated) => {
+        $crate::schema::FieldRole::Restated
+    };
+    (measured) => {
+        $crate::schema::FieldRole::Measured
+    };
+}
+pub(crate) use field_role;
+
+/// Declares a result: a struct in which each public field has a unit, a [`FieldRole`] and a sentence.
 macro_rules! result_row {
     (
         $(#[doc = $about:literal])+
         pub struct $name:ident {
-            $( #[doc = $field_about:literal] $field:ident : $type:ty [$unit:literal], )+
+            $( #[doc = $field_about:literal] $field:ident : $type:ty [$unit:literal $($role:ident)?], )+
         }
         $( also { $( $(#[$other_meta:meta])+ $other:ident : $other_type:ty, )+ } )?
     ) => {
@@ -127,11 +187,21 @@ macro_rules! result_row {
                     field_type: <$type as $crate::schema::FieldValueType>::FIELD_TYPE,
                     nullable: <$type as $crate::schema::FieldValueType>::NULLABLE,
                     unit: $unit,
+                    role: $crate::schema::field_role!($($role)?),
                     about: $field_about,
                 }, )+
             ];
             fn values(&self) -> Vec<$crate::schema::FieldValue> {
                 vec![ $( $crate::schema::FieldValueType::value(&self.$field), )+ ]
+            }
+        }
+
+        impl schemars::JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                $crate::schema::row_schema::<$name>()
             }
         }
     };
@@ -251,8 +321,12 @@ pub fn markdown<R: ResultRow>() -> String {
             FieldType::Real => "number",
         };
         let or_null = if field.nullable { " or null" } else { "" };
+        let role = match field.role {
+            FieldRole::Figure => String::new(),
+            role => format!(", {}", role.name()),
+        };
         text.push_str(&format!(
-            "| `{}` | {name}{or_null} | {} | {} |\n",
+            "| `{}` | {name}{or_null}{role} | {} | {} |\n",
             field.name,
             field.unit,
             field.about.trim()

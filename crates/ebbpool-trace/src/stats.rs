@@ -21,6 +21,7 @@ const DECADES: i32 = 3;
 /// Statistics of a whole trace. When serialised, it has the field names of
 /// `ebbpool trace info --format json`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TraceStatistics {
     /// Number of references.
     pub references: u64,
@@ -67,6 +68,7 @@ pub struct TraceStatistics {
 /// Quartiles of the LRU stack distance: the number of distinct pages, including the page
 /// itself, that are referenced from one reference to a page to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StackDistance {
     /// A quarter of the distances are at most this, in pages.
     pub lower_quartile: u64,
@@ -79,8 +81,10 @@ pub struct StackDistance {
 /// Shares of the hottest pages. The share of reads is that of the pages hottest in reads,
 /// the share of writes that of the pages hottest in writes; these may be different pages.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Hottest {
     /// How many pages, in per cent of the distinct pages.
+    #[cfg_attr(feature = "schema", schemars(extend("x-role" = "key")))]
     pub percent: u8,
     /// How many pages, rounded down, at least 1.
     pub pages: u64,
@@ -94,6 +98,7 @@ pub struct Hottest {
 
 /// A share as a function of the number of pages.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Curve {
     /// The number of pages that is 100 %.
     pub of_pages: u64,
@@ -104,8 +109,10 @@ pub struct Curve {
 
 /// A point of a [`Curve`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CurvePoint {
     /// Number of pages, in per cent.
+    #[cfg_attr(feature = "schema", schemars(extend("x-role" = "key")))]
     pub percent: f64,
     /// Number of pages, rounded down, at least 1.
     pub pages: u64,

@@ -15,7 +15,7 @@ pub(crate) struct CompareArgs {
     #[arg(value_name = "TRACE")]
     pub(crate) traces: Vec<String>,
     /// Policies, separated by commas; may be repeated; 'all' is every online policy
-    /// [default: the online policies of the five papers; the table also has ebb]
+    /// [default: the online policies of the five papers, and ebb]
     #[arg(long, value_name = "LIST")]
     policies: Vec<String>,
     /// Memory sizes: frames, per cent of the database's pages, or bytes such as 128MiB
@@ -65,11 +65,7 @@ pub(crate) enum CompareFormat {
 impl CompareArgs {
     /// The request to the lab.
     pub(crate) fn request(&self) -> Result<CompareRequest, Failure> {
-        let mut policies = PolicySelection::lists(&self.policies);
-        // Programs expect the papers' policies; the table for readers also has the recommended one.
-        if matches!(self.format, CompareFormat::Table) {
-            policies = policies.with_recommended();
-        }
+        let policies = PolicySelection::lists(&self.policies).with_recommended();
         let pricing = match &self.device {
             Some(device) => vec![PricingRequest::new(None, Some(device))?],
             None => {

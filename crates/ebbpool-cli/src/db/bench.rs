@@ -6,14 +6,14 @@ mod recorder;
 mod report;
 mod workers;
 
-use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::slice;
 use std::time::{Duration, Instant};
 
-use ebbpool_btree::{Database, DatabaseError, DatabaseStats};
+use ebbpool_btree::{Database, DatabaseError, DatabasePaths, DatabaseStats};
 use ebbpool_lab::replay::PoolActivity;
+use ebbpool_lab::schema::{ResultSchema, ResultShape};
 use ebbpool_trace::Metadata;
 use ebbpool_trace::output::refuse_overwriting;
 
@@ -27,6 +27,10 @@ use recorder::Recorder;
 use report::{BenchReport, FileSizes, WrittenBytes};
 use workers::{WorkloadResult, WorkloadRun};
 
+pub(super) fn schema() -> ResultSchema {
+    ResultSchema::of::<BenchReport>("db bench", 1, ResultShape::One)
+}
+
 pub(super) fn bench(args: &BenchArgs) -> Result<(), DbError> {
     if let Some(option) = args.misplaced() {
         let workload = args.workload.name();
@@ -36,8 +40,8 @@ pub(super) fn bench(args: &BenchArgs) -> Result<(), DbError> {
     }
     let path = &args.path;
     if let Some(record) = &args.record {
-        let suffixes = ["", ".log0", ".log1", ".torn"];
-        let files = suffixes.map(|suffix| file_of(path, suffix));
+        let paths = DatabasePaths::of(path);
+        let files = paths.all().map(Path::to_path_buf);
         refuse_overwriting(&files, slice::from_ref(record))?;
     }
     let recorder = args.record.as_ref().map(|_| Recorder::default());
@@ -183,21 +187,12 @@ impl BenchStatistics<'_> {
 impl FileSizes {
     /// The lengths of the files of the database at this path.
     fn of(path: &Path) -> Self {
-        let length = |suffix| {
-            let file = file_of(path, suffix);
-            file.metadata().map_or(0, |found| found.len())
-        };
+        let length = |file: &PathBuf| file.metadata().map_or(0, |found| found.len());
+        let paths = DatabasePaths::of(path);
         FileSizes {
-            pages: length(""),
-            log: length(".log0") + length(".log1"),
-            double_write: length(".torn"),
+            pages: length(&paths.pages),
+            log: paths.log.iter().map(length).sum(),
+            double_write: length(&paths.double_write),
         }
     }
-}
-
-/// The path of one of the files of the database at this path.
-fn file_of(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(suffix);
-    name.into()
 }

@@ -3,6 +3,8 @@
 use std::io::{self, Write};
 
 use ebbpool_btree::CheckReport;
+use ebbpool_lab::schema::{ResultSchema, ResultShape};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::args::CheckArgs;
@@ -12,8 +14,9 @@ use crate::shared_args::RunFormat;
 use crate::table;
 
 /// The result of the check, with the fields of the JSON output.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct CheckOutput {
+    #[schemars(extend("x-role" = "key"))]
     path: String,
     page_size: usize,
     /// Pages of the file; `used` counts those in use.
@@ -30,10 +33,15 @@ struct CheckOutput {
     lost: Option<String>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct PageFinding {
+    #[schemars(extend("x-role" = "key"))]
     page: u64,
     what: String,
+}
+
+pub(super) fn schema() -> ResultSchema {
+    ResultSchema::of::<CheckOutput>("db check", 1, ResultShape::One)
 }
 
 pub(super) fn check(args: &CheckArgs) -> Result<(), DbError> {

@@ -1,10 +1,11 @@
 //! The result of a trace on a simulated device.
 
 use ebbpool_device::flash::FlashReport;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The device's counts, and the figures that follow from a rate of writes.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct DeviceReplayResult {
     #[serde(flatten)]
     pub(crate) report: FlashReport,

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use ebbpool::storage::{FileStorage, Read, Storage, Write};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::progress::STOP;
@@ -26,14 +27,14 @@ const MOST_BYTES: usize = 64 << 20;
 /// The most latencies that one measurement stores.
 const MOST_TIMES: usize = 1 << 20;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Operation {
     Read,
     Write,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Order {
     Random,
@@ -41,18 +42,22 @@ pub(crate) enum Order {
 }
 
 /// The load of one measurement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Load {
+    #[schemars(extend("x-role" = "key"))]
     pub(crate) operation: Operation,
+    #[schemars(extend("x-role" = "key"))]
     pub(crate) order: Order,
     /// The most operations in flight.
+    #[schemars(extend("x-role" = "key"))]
     pub(crate) queue_depth: u32,
     /// Pages of a call, if each call waits for all its pages; null if the queue stays full.
+    #[schemars(extend("x-role" = "key"))]
     pub(crate) batch: Option<u32>,
 }
 
 /// The result of one measurement.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct Measurement {
     #[serde(flatten)]
     pub(crate) load: Load,

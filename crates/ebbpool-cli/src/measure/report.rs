@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use ebbpool_cost::ByteSize;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::bench::{Load, Measurement, Operation, Order};
@@ -15,10 +16,12 @@ use crate::table;
 const SATURATED: f64 = 0.9;
 
 /// The results of all measurements, and the figures that follow from them.
-#[derive(Serialize)]
+#[derive(Default, Serialize, JsonSchema)]
 pub(crate) struct MeasureReport {
+    #[schemars(extend("x-role" = "key"))]
     pub(crate) path: String,
     /// The engine, and whether I/O was direct or buffered.
+    #[schemars(extend("x-role" = "key"))]
     pub(crate) storage: String,
     pub(crate) direct: bool,
     pub(crate) page_size: usize,
@@ -27,19 +30,27 @@ pub(crate) struct MeasureReport {
     /// The time of each measurement.
     pub(crate) seconds: f64,
     /// Time of a random read of a page, one at a time.
+    #[schemars(extend("x-role" = "measured"))]
     pub(crate) read_us: Option<f64>,
     /// Time of a random write of a page, one at a time.
+    #[schemars(extend("x-role" = "measured"))]
     pub(crate) write_us: Option<f64>,
     /// `write_us` / `read_us`.
+    #[schemars(extend("x-role" = "measured"))]
     pub(crate) alpha: Option<f64>,
     /// The smallest queue depth at which random reads reach 90 % of their best throughput.
+    #[schemars(extend("x-role" = "measured"))]
     pub(crate) k_r: Option<u32>,
     /// The same for random writes.
+    #[schemars(extend("x-role" = "measured"))]
     pub(crate) k_w: Option<u32>,
     /// The best throughput of random reads per second.
+    #[schemars(extend("x-role" = "measured"))]
     pub(crate) read_iops: Option<f64>,
     /// The best throughput of random writes per second.
+    #[schemars(extend("x-role" = "measured"))]
     pub(crate) write_iops: Option<f64>,
+    #[schemars(extend("x-role" = "measured"))]
     pub(crate) measurements: Vec<Measurement>,
 }
 
@@ -310,16 +321,10 @@ mod tests {
             page_size: 4096,
             bytes: 1 << 30,
             seconds: 1.0,
-            read_us: None,
-            write_us: None,
-            alpha: None,
-            k_r: None,
-            k_w: None,
-            read_iops: None,
-            write_iops: None,
             measurements: of(Operation::Read, reads)
                 .chain(of(Operation::Write, writes))
                 .collect(),
+            ..MeasureReport::default()
         }
         .conclude()
     }

@@ -48,6 +48,17 @@ pub fn prepare(ebbpool: &Ebbpool) {
     ] {
         ebbpool.file(name, content);
     }
+    let compare = [
+        "compare",
+        "my.parquet",
+        "--frames",
+        "3%",
+        "--asymmetry",
+        "32",
+    ];
+    let results = ebbpool.stdout(&[&compare[..], &["--format", "json"]].concat());
+    ebbpool.file("monday.json", &results);
+    ebbpool.file("tuesday.json", &results);
     ebbpool.file("my.tsv", "apple\t1\nbanana\t2\ncherry\t3\n");
     for load in [
         &["my.db", "--from", "my.tsv"][..],

@@ -96,12 +96,27 @@ fn all_stands_for_the_policies_that_the_device_supports() {
 }
 
 #[test]
-fn the_default_policies_are_those_of_the_papers() {
+fn the_default_policies_are_those_of_the_papers_and_ebb_in_every_format() {
     let ebbpool = Ebbpool::in_repository();
     let names = compared(&ebbpool, &["--asymmetry", "8"]);
     let expected =
-        "fifo lru clock cflru cflru-c lru-wsr ccf-lru ad-lru casa ref cfdc fd-static fd-buffer";
+        "fifo lru clock cflru cflru-c lru-wsr ccf-lru ad-lru casa ref cfdc fd-static fd-buffer ebb";
     assert_eq!(names.join(" "), expected);
+    let args = ["compare", RUN[1], "--frames", "30", "--asymmetry", "8"];
+    let csv = ebbpool.stdout(&[&args[..], &["--format", "csv"]].concat());
+    let mut reader = csv::Reader::from_reader(csv.as_bytes());
+    assert_eq!(&reader.headers().expect("a header")[1], "policy");
+    let rows = reader
+        .records()
+        .map(|row| row.expect("a row")[1].to_string());
+    assert_eq!(rows.collect::<Vec<_>>(), names);
+    let table = ebbpool.stdout(&args);
+    assert!(
+        names
+            .iter()
+            .all(|name| table.contains(&format!("\n{name} "))),
+        "{table}"
+    );
 }
 
 #[test]

@@ -30,6 +30,7 @@ pub enum NandCause {
 
 /// Operations of one kind, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CountsByCause {
     /// For the host.
     pub host: u64,

@@ -10,6 +10,7 @@ use crate::energy::{ChipEnergy, DieSeconds};
 
 /// Counts since the last `Flash::reset_counters`; wear is since the device was new.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FlashReport {
     /// The device's name in canonical spelling.
     pub device: String,
@@ -91,6 +92,7 @@ const ERASES_TO_MEASURE_SPREAD: f64 = 100.0;
 
 /// Erases per block since the device was new or preconditioned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WearReport {
     /// The least erased block.
     pub min: u32,
@@ -160,6 +162,7 @@ impl WearReport {
 
 /// Times of requests, from arrival to the end of the last operation that they caused, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RequestTimes {
     /// Requests.
     pub count: u64,

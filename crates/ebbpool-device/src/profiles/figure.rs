@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 /// How reliable a figure is, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
     /// Measured by the author of the profile.
@@ -44,6 +45,7 @@ impl fmt::Display for Basis {
 
 /// One figure of a profile, in the unit of its [`Quantity`], with its source.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProfileFigure {
     /// The value used in computations.
     pub value: f64,
@@ -125,6 +127,7 @@ impl<'de> Deserialize<'de> for ProfileFigure {
 
 /// The quantity that a figure measures; the unit is part of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Quantity {
     /// Time of one page read with nothing else in flight (queue depth 1), µs.

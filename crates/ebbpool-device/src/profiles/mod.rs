@@ -24,6 +24,7 @@ pub use read::ProfileError;
 
 /// The kinds of asymmetry. For the same device they differ up to fortyfold; Ebbpool never mixes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum AsymmetryKind {
     /// Time of one write over one read with nothing else in flight.
@@ -69,6 +70,7 @@ impl fmt::Display for AsymmetryKind {
 
 /// The rough kind of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Medium {
     /// A magnetic disk.
@@ -103,8 +105,10 @@ pub struct WriteCache {
 
 /// A device and its figures. Read from TOML; the keys of its figures are those of [`Quantity`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceProfile {
     /// Its name.
+    #[cfg_attr(feature = "schema", schemars(extend("x-role" = "key")))]
     pub name: String,
     /// Other names.
     #[serde(skip_serializing_if = "Vec::is_empty")]

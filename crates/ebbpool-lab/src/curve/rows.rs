@@ -10,37 +10,37 @@ result_row! {
     /// One policy with one memory size on a curve; fields that a comparison also has mean the same.
     pub struct CurveRow {
         /// The name of the trace in the request.
-        trace: String [""],
+        trace: String ["" key],
         /// The policy in canonical spelling.
-        policy: String [""],
+        policy: String ["" key],
         /// Frames of the buffer.
-        frames: u64 ["pages"],
+        frames: u64 ["pages" key],
         /// Bytes of a page, if the trace states them.
         page_size: Option<u64> ["bytes"],
         /// R, the cost of a page write in page reads.
-        asymmetry: Number ["page reads"],
+        asymmetry: Number ["page reads" key],
         /// Counted references, that is, without the warm-up.
         references: u64 ["references"],
         /// References at the start that are replayed but not counted.
-        warmup: u64 ["references"],
+        warmup: u64 ["references" key],
         /// Distinct pages of the trace, warm-up included.
         distinct_pages: u64 ["pages"],
         /// References that found their page in memory.
-        hits: u64 ["references"],
+        hits: u64 ["references" restated],
         /// References that did not find their page in memory.
-        misses: u64 ["references"],
+        misses: u64 ["references" restated],
         /// Page reads.
         reads: u64 ["pages"],
         /// Page writes.
         writes: u64 ["pages"],
         /// Bytes read, if the page size is known.
-        bytes_read: Option<u64> ["bytes"],
+        bytes_read: Option<u64> ["bytes" restated],
         /// Bytes written, if the page size is known.
-        bytes_written: Option<u64> ["bytes"],
+        bytes_written: Option<u64> ["bytes" restated],
         /// Pages that are dirty at the end and not written.
         dirty_left: u64 ["pages"],
         /// Hits over references.
-        hit_ratio: f64 [""],
+        hit_ratio: f64 ["" restated],
         /// The bill per reference.
         cost: f64 ["page reads per reference"],
         /// `exact`, `sampled`, or `two-stack`; the errors of `two-stack` are relative to a run of fd-static.
@@ -54,7 +54,7 @@ result_row! {
         /// The error of the writes, as a share of them.
         error_writes: Option<f64> [""],
         /// The target for which `frames` is the smallest memory.
-        target: Option<String> [""],
+        target: Option<String> ["" key],
     }
 }
 

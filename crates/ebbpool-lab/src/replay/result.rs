@@ -4,47 +4,62 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ebbpool::{Quantiles, ReadCause, Stats, WriteCause};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::run_result::RunResult;
 
 /// The replay of one policy: the fields of a run, and additional measurements.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct ReplayResult {
     /// The fields of a run.
     #[serde(flatten)]
     pub result: RunResult,
     /// The storage of the pages.
+    #[schemars(extend("x-role" = "key"))]
     pub storage: String,
     /// Threads that fixed pages.
+    #[schemars(extend("x-role" = "key"))]
     pub threads: u16,
     /// Time from the first counted reference to the last, or to the end of the flush if there is one.
+    #[schemars(extend("x-role" = "measured"))]
     pub real_seconds: f64,
     /// Pages read for each cause, read-ahead and padding included.
     pub pages_read: BTreeMap<&'static str, u64>,
     /// Pages written for each cause.
     pub pages_written: BTreeMap<&'static str, u64>,
     /// Write calls to the storage.
+    #[schemars(extend("x-role" = "measured"))]
     pub write_calls: u64,
     /// Syncs of the storage.
+    #[schemars(extend("x-role" = "measured"))]
     pub syncs: u64,
     /// Average time of a page read, in µs.
+    #[schemars(extend("x-role" = "measured"))]
     pub read_us: Option<f64>,
     /// Average time of a page write, in µs.
+    #[schemars(extend("x-role" = "measured"))]
     pub write_us: Option<f64>,
     /// `write_us` over `read_us`.
+    #[schemars(extend("x-role" = "measured"))]
     pub measured_asymmetry: Option<f64>,
     /// Latencies of read calls, of one page or several, since the pool was opened.
+    #[schemars(extend("x-role" = "measured"))]
     pub read_latency_us: Option<LatencyQuantiles>,
     /// Latencies of write calls.
+    #[schemars(extend("x-role" = "measured"))]
     pub write_latency_us: Option<LatencyQuantiles>,
     /// Latencies of syncs.
+    #[schemars(extend("x-role" = "measured"))]
     pub sync_latency_us: Option<LatencyQuantiles>,
     /// The number of waits of fixes.
+    #[schemars(extend("x-role" = "measured"))]
     pub waits: WaitCounts,
     /// Fixes for writing that the pool throttled because too many pages were dirty.
+    #[schemars(extend("x-role" = "measured"))]
     pub delays: u64,
     /// The total time of throttling.
+    #[schemars(extend("x-role" = "measured"))]
     pub delayed_seconds: f64,
     /// Pages that the verification at the end has read and found correct; null without verification.
     pub verified_pages: Option<u64>,
@@ -53,7 +68,7 @@ pub struct ReplayResult {
 }
 
 /// Quantiles of the latency of calls, in µs.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct LatencyQuantiles {
     /// Half of the calls took at most this long.
     pub median: u64,
@@ -64,7 +79,7 @@ pub struct LatencyQuantiles {
 }
 
 /// The number of waits of fixes, by their reason.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct WaitCounts {
     /// For a latch.
     pub latch: u64,

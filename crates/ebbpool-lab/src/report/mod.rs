@@ -124,7 +124,7 @@ fn embedded(report: &data::Report) -> Result<String, std::io::Error> {
 }
 
 /// What a Content-Security-Policy calls an inline script or style with exactly this text.
-fn hash(text: &str) -> String {
+pub(crate) fn hash(text: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
 }
 

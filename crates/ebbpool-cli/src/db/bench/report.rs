@@ -3,59 +3,88 @@
 use std::collections::BTreeMap;
 
 use ebbpool_cost::ByteSize;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::table;
 
 /// The results of a benchmark, as the command prints them.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct BenchReport {
+    #[schemars(extend("x-role" = "key"))]
     pub(super) path: String,
+    #[schemars(extend("x-role" = "key"))]
     pub(super) workload: &'static str,
     /// Records at the start.
     pub(super) records: u64,
     pub(super) page_size: u64,
     pub(super) frames: u32,
     /// The policy as the user names it, or the pool's default.
+    #[schemars(extend("x-role" = "key"))]
     pub(super) policy: String,
+    #[schemars(extend("x-role" = "key"))]
     pub(super) threads: u16,
+    #[schemars(extend("x-role" = "key"))]
     pub(super) durability: &'static str,
+    #[schemars(extend("x-role" = "measured"))]
     pub(super) transactions: u64,
     /// Seconds from the first transaction to the last.
+    #[schemars(extend("x-role" = "measured"))]
     pub(super) seconds: f64,
+    #[schemars(extend("x-role" = "measured"))]
     pub(super) transactions_per_second: f64,
+    #[schemars(extend("x-role" = "measured"))]
     pub(super) operations: Vec<Latency>,
     /// Reads of records that did not exist, or not yet.
+    #[schemars(extend("x-role" = "measured"))]
     pub(super) not_found: u64,
     /// Transactions that a thread repeated because another transaction had locked a key.
+    #[schemars(extend("x-role" = "measured"))]
     pub(super) conflicts: u64,
+    #[schemars(extend("x-role" = "measured"))]
     pub(super) commits: u64,
     /// Fixes of the workload that found their page in the pool.
+    #[schemars(extend("x-role" = "measured"))]
     pub(super) hits: u64,
+    #[schemars(extend("x-role" = "measured"))]
     pub(super) misses: u64,
+    #[schemars(extend("x-role" = "measured"))]
     pub(super) hit_ratio: f64,
     /// Pages that were dirty at the end. A last checkpoint writes them; all figures below include it.
+    #[schemars(extend("x-role" = "measured"))]
     pub(super) dirty_left: u32,
+    #[schemars(extend("x-role" = "measured"))]
     pub(super) pages_read: BTreeMap<&'static str, u64>,
+    #[schemars(extend("x-role" = "measured"))]
     pub(super) pages_written: BTreeMap<&'static str, u64>,
+    #[schemars(extend("x-role" = "measured"))]
     pub(super) log_syncs: u64,
+    #[schemars(extend("x-role" = "measured"))]
     pub(super) checkpoints: u64,
+    #[schemars(extend("x-role" = "measured"))]
     pub(super) last_checkpoint_seconds: f64,
+    #[schemars(extend("x-role" = "measured"))]
     pub(super) bytes_read: u64,
+    #[schemars(extend("x-role" = "measured"))]
     pub(super) bytes_written: u64,
+    #[schemars(extend("x-role" = "measured"))]
     pub(super) bytes_written_to: WrittenBytes,
     /// Bytes of the changed keys and values.
+    #[schemars(extend("x-role" = "measured"))]
     pub(super) bytes_changed: u64,
     /// Bytes written per byte changed; null if the workload changed none.
+    #[schemars(extend("x-role" = "measured"))]
     pub(super) write_amplification: Option<f64>,
     /// Lengths of the files at the end.
+    #[schemars(extend("x-role" = "measured"))]
     pub(super) files: FileSizes,
     pub(super) interrupted: bool,
 }
 
 /// The latency of one kind of operation, in µs.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct Latency {
+    #[schemars(extend("x-role" = "key"))]
     pub(super) kind: &'static str,
     pub(super) count: u64,
     pub(super) p50_us: f64,
@@ -64,7 +93,7 @@ pub(super) struct Latency {
 }
 
 /// Bytes written, by destination.
-#[derive(Clone, Copy, Serialize)]
+#[derive(Clone, Copy, Serialize, JsonSchema)]
 pub(super) struct WrittenBytes {
     pub(super) pages: u64,
     pub(super) log: u64,
@@ -73,7 +102,7 @@ pub(super) struct WrittenBytes {
 }
 
 /// Bytes of the database's files.
-#[derive(Clone, Copy, Default, Serialize)]
+#[derive(Clone, Copy, Default, Serialize, JsonSchema)]
 pub(super) struct FileSizes {
     pub(super) pages: u64,
     pub(super) log: u64,

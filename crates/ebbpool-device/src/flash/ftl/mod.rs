@@ -40,6 +40,7 @@ pub(super) struct OutOfBlocks;
 
 /// Merges of log or replacement blocks into data blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Merges {
     /// The log block became the data block, nothing was copied.
     pub switch: u64,

@@ -1,6 +1,6 @@
 //! Measures the number of short runs per second, and the time of steps and switches.
 //!
-//! `cargo run --release -p ebbpool-simulation --example speed`
+//! `cargo run --release -p ebbpool-simulation --example scheduler_speed`
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,0 +1,62 @@
+//! `ebbpool schema`: prints the JSON Schema of a command's results.
+
+use std::io::{self, Write};
+
+use clap::Args;
+use ebbpool_experiments::{ExperimentData, ListedExperiment};
+use ebbpool_lab::schema::{self, ResultSchema, ResultShape};
+
+use crate::device::replay_result::DeviceReplayResult;
+use crate::devices::DeviceDescription;
+use crate::failure::Failure;
+use crate::trace::TraceDescription;
+
+#[derive(Args)]
+pub(crate) struct SchemaArgs {
+    /// The command whose JSON to describe, such as compare or device replay; without one the command lists the names
+    #[arg(value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// The schemas of all commands that print JSON.
+pub(crate) fn all() -> Vec<ResultSchema> {
+    use ResultShape::{One, OneOrRows, Rows};
+    let mut all = schema::all();
+    all.extend([
+        ResultSchema::of::<DeviceReplayResult>("device replay", 1, One),
+        #[cfg(unix)]
+        ResultSchema::of::<crate::measure::report::MeasureReport>("device measure", 1, One),
+        ResultSchema::of::<DeviceDescription<'_>>("devices", 1, OneOrRows),
+        ResultSchema::of::<TraceDescription>("trace info", 1, One),
+        ResultSchema::of::<ExperimentData<'_>>("reproduce", 1, Rows),
+        ResultSchema::of::<ListedExperiment<'_>>("reproduce list", 1, Rows),
+    ]);
+    #[cfg(unix)]
+    all.extend(crate::db::schemas());
+    all
+}
+
+pub(crate) fn schema(args: &SchemaArgs) -> Result<(), Failure> {
+    let all = all();
+    let mut out = io::stdout().lock();
+    let name = args.command.join(" ");
+    let name = name.strip_prefix("ebbpool ").unwrap_or(&name);
+    if name.is_empty() {
+        for schema in &all {
+            writeln!(out, "{:<16}{}", schema.command, schema.id())?;
+        }
+        return Ok(());
+    }
+    let is_it = |schema: &&ResultSchema| {
+        schema.command == name || schema.command.replace(' ', "-") == name || schema.id() == name
+    };
+    let Some(found) = all.iter().find(is_it) else {
+        let names: Vec<&str> = all.iter().map(|schema| schema.command).collect();
+        return Err(Failure::Usage(format!(
+            "'{name}' has no schema; these commands have one: {}",
+            names.join(", ")
+        )));
+    };
+    schema::write_json(&mut out, &found.to_json())?;
+    Ok(())
+}
