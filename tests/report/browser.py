@@ -1,8 +1,14 @@
-"""Chromium without a window, and the questions of the page's tests."""
+"""Chromium without a window, and the questions of the pages' tests.
 
+As a program it checks the layout of pages: `python tests/report/browser.py PAGE.html...` prints what is wrong with
+them, at 400 and at 1400 pixels, light and dark, and fails if anything is.
+"""
+
+import argparse
 import json
 import os
 import shutil
+import sys
 import time
 from pathlib import Path
 
@@ -19,6 +25,17 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+
+WIDTHS = (400, 1400)
+SCHEMES = ("light", "dark")
+
+# What is wrong with the layout of the page at hand.
+LAYOUT = (Path(__file__).parent / "layout.js").read_text()
+
+# The pictures of a page, which have texts of their own.
+PICTURES = """
+return [...document.images].map((image) => image.src).filter((source) => /^file:.*\\.svg$/.test(source));
+"""
 
 # The boxes of all text on the page that can be seen, line by line, cut to what scrolls around it.
 PAGE_TEXTS = """
@@ -62,7 +79,7 @@ COUNT_PIXELS = """
 const [picture, hue, done] = arguments;
 const colourOfHue = hue === null ? null : (() => {
   const line = [...document.querySelectorAll("#legend .entry")]
-    .find((entry) => entry.textContent === hue).querySelector("line");
+    .find((entry) => entry.textContent === hue).closest("li").querySelector("line");
   return getComputedStyle(line).stroke.match(/\\d+/g).map(Number);
 })();
 const bytes = Uint8Array.from(atob(picture), (letter) => letter.charCodeAt(0));
@@ -176,6 +193,10 @@ class Browser:
         shot = self.cdp("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
         return self.driver.execute_async_script(COUNT_PIXELS, shot["data"], policy)
 
+    def layout_problems(self):
+        """What is wrong with the layout of the page at hand, in sentences: see layout.js."""
+        return self.run(LAYOUT)
+
     def chart_texts(self):
         """The texts of each chart, with their boxes seen from the chart's."""
         return self.run(CHART_TEXTS)
@@ -205,9 +226,53 @@ def clashes(texts, slack):
     return pairs
 
 
+def layout_problems(browser: Browser, page: Path, widths=WIDTHS, schemes=SCHEMES):
+    """What is wrong with the layout of a page, in sentences, and with that of the SVG pictures that it shows.
+
+    Returns an empty list for a page on which no texts overlap, none goes beyond its figure, cell or box, no word is
+    broken between its letters, every text differs from its background, and which does not scroll sideways.
+    """
+    problems = []
+    pictures = set()
+    for width in widths:
+        for scheme in schemes:
+            browser.open(page, width, scheme)
+            where = f"{page.name} at {width} pixels, {scheme}"
+            problems += [f"{where}: {problem}" for problem in browser.layout_problems()]
+            pictures.update(browser.run(PICTURES))
+    for picture in sorted(pictures):
+        browser.driver.get(picture)
+        browser.settle()
+        name = picture.rsplit("/", 1)[-1]
+        problems += [f"{name}: {problem}" for problem in browser.layout_problems() if "sideways" not in problem]
+    return problems
+
+
 def wait_for(condition, seconds=5):
     """What `condition` says once it is true, or what it says in the end."""
     end = time.monotonic() + seconds
     while not (answer := condition()) and time.monotonic() < end:
         time.sleep(0.02)
     return answer
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Checks the layout of pages.")
+    parser.add_argument("pages", nargs="+", type=Path, metavar="PAGE")
+    parser.add_argument("--width", action="append", type=int, help="in pixels [default: 400 and 1400]")
+    arguments = parser.parse_args()
+    if programs() is None:
+        sys.exit("browser.py: needs chromium and chromedriver")
+    browser = Browser()
+    try:
+        problems = []
+        for page in arguments.pages:
+            problems += layout_problems(browser, page.resolve(), arguments.width or WIDTHS)
+    finally:
+        browser.quit()
+    print("\n".join(problems) if problems else f"{len(arguments.pages)} pages, no problem")
+    sys.exit(1 if problems else 0)
+
+
+if __name__ == "__main__":
+    main()

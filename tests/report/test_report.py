@@ -88,6 +88,29 @@ class ReportTest(unittest.TestCase):
         entries = self.browser.find("#legend .entry")
         return next(entry for entry in entries if entry.text == policy)
 
+    def colours(self):
+        """The colour of each policy."""
+        entries = self.browser.run(
+            "return [...document.querySelectorAll('#legend li')].map((item) =>"
+            "  [item.querySelector('.entry').textContent, getComputedStyle(item.querySelector('line')).stroke])"
+        )
+        return dict(entries)
+
+    def unmarked(self):
+        """Nothing is pointed at or has the focus."""
+        self.browser.away()
+        self.browser.run("document.activeElement.blur()")
+        self.browser.settle()
+
+    def control(self, policy, name):
+        """A control of a policy in the list beside its name."""
+        [control] = [
+            item.find_element("css selector", name)
+            for item in self.browser.find("#legend li")
+            if item.find_element("css selector", ".entry").text == policy
+        ]
+        return control
+
     def drawn(self):
         """No chart is blank."""
         browser = self.browser
@@ -116,45 +139,36 @@ class ReportTest(unittest.TestCase):
         browser = self.browser
         browser.open(self.many)
         looks = browser.run(
-            "return [...document.querySelectorAll('#legend .swatch')].map((swatch) => {"
-            "  const [line, shape] = swatch.children;"
-            "  return [line.style.stroke, line.getAttribute('stroke-dasharray'),"
-            "          shape.getAttribute('d'), shape.style.fill].join();"
-            "})"
+            "return JSON.parse(document.getElementById('data').textContent).marks.map((mark) => JSON.stringify(mark))"
         )
         self.assertEqual(len(looks), len(set(looks)))
         self.assertGreaterEqual(len(looks), 15)
+        # Those in colour differ in colour, too; the others are grey.
+        colours = self.colours()
+        bright = [colour for policy, colour in colours.items() if colour != colours["fifo"]]
+        self.assertEqual(len(bright), 6)
+        self.assertEqual(len(set(bright)), 6)
 
-    def test_legend_hides_and_marks(self):
+    def test_legend_hides_isolates_and_colours(self):
         browser = self.browser
         browser.open(self.sample)
-        browser.away()
+        self.unmarked()
         whole = browser.pixels("lru")
-        lru = self.entry("lru")
-        lru.click()
-        browser.away()
-        browser.run("document.activeElement.blur()")
-        browser.settle()
-        self.assertEqual(lru.get_attribute("aria-pressed"), "false")
+        self.control("lru", ".hide").click()
+        self.unmarked()
         self.assertEqual(sum(browser.pixels("lru")), 0)
         self.assertNotIn("lru", [name.text for name in browser.find(".ranking tbody th")])
-        lru.click()
-        browser.away()
-        browser.run("document.activeElement.blur()")
-        browser.settle()
+        self.control("lru", ".hide").click()
+        self.unmarked()
         self.assertEqual(browser.pixels("lru"), whole)
-        # A double click marks for good: the others are pale.
-        ActionChains(browser.driver).double_click(self.entry("cfdc")).perform()
-        browser.away()
-        browser.run("document.activeElement.blur()")
-        browser.settle()
-        self.assertEqual(browser.find("#legend [aria-pressed=false]"), [])
+        # A click on a name leaves that policy alone: the others are pale.
+        self.entry("cfdc").click()
+        self.unmarked()
+        self.assertEqual(self.entry("cfdc").get_attribute("aria-pressed"), "true")
         self.assertEqual(sum(browser.pixels("lru")), 0)
         self.assertTrue(all(browser.pixels("cfdc")[:6]))
-        ActionChains(browser.driver).double_click(self.entry("cfdc")).perform()
-        browser.away()
-        browser.run("document.activeElement.blur()")
-        browser.settle()
+        self.entry("cfdc").click()
+        self.unmarked()
         self.assertEqual(browser.pixels("lru"), whole)
         # Pointing marks as long as it lasts.
         ActionChains(browser.driver).move_to_element(self.entry("cfdc")).perform()
@@ -162,7 +176,33 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(sum(browser.pixels("lru")), 0)
         browser.away()
         self.assertEqual(browser.pixels("lru"), whole)
+        # A click on a mark makes a grey line one in colour, and the other way round.
+        grey = self.colours()["fifo"]
+        self.control("fifo", ".colour").click()
+        self.unmarked()
+        self.assertNotEqual(self.colours()["fifo"], grey)
+        self.assertEqual(len(set(self.colours().values())), 6 + 1 + 1)
+        self.assertTrue(all(browser.pixels("fifo")[:6]))
+        self.control("lru", ".colour").click()
+        self.unmarked()
+        self.assertEqual(self.colours()["lru"], grey)
         self.quiet()
+
+    def test_six_lines_are_in_colour(self):
+        browser = self.browser
+        browser.open(self.many)
+        browser.away()
+        colours = self.colours()
+        grey = max(set(colours.values()), key=list(colours.values()).count)
+        bright = {policy for policy, colour in colours.items() if colour != grey}
+        self.assertEqual(len(bright), 6)
+        self.assertLessEqual({"lru", "ebb"}, bright)
+        first = browser.run("return [...document.querySelectorAll('#legend .entry')].slice(0, 6).map((one) => one.textContent)")
+        self.assertEqual(set(first), bright)
+        # The policy to take is one of them.
+        recommended = {name.text for name in browser.find(".answer b")}
+        self.assertGreater(len(recommended), 0)
+        self.assertLessEqual(recommended, bright)
 
     def tip(self):
         """The policy and the lines of the box that is open."""
@@ -272,7 +312,7 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(
             across(4)[-6:], ["0.30", "0.35", "0.40", "0.45", "0.50", "page reads per reference"]
         )
-        self.assertEqual(across(5), ["0.2 M", "0.4 M", "0.6 M", "0.8 M", "1.0 M", "references served"])
+        self.assertEqual(across(5), ["0", "0.2 M", "0.4 M", "0.6 M", "0.8 M", "1.0 M", "references served"])
         self.assertEqual(across(7), ["0.1 %", "1 %", "10 %", "100 %"])
 
     def test_points_of_the_trace_s_own_curves(self):
@@ -300,15 +340,16 @@ class ReportTest(unittest.TestCase):
             reached += (here.get_attribute("class") or here.tag_name).split()
         for kind in ("skip", "entry", "best", "select", "input", "chart"):
             self.assertIn(kind, reached)
-        # The legend: space hides, M marks.
+        # The legend: Enter leaves a policy alone, H hides it, C gives it a colour.
         fifo = self.entry("fifo")
+        item = lambda: fifo.find_element("xpath", "..").get_attribute("class").split()
         browser.run("arguments[0].focus()", fifo)
-        keys(Keys.SPACE)
-        self.assertEqual(fifo.get_attribute("aria-pressed"), "false")
-        keys(Keys.SPACE)
-        keys("m")
-        self.assertIn("pinned", fifo.get_attribute("class"))
-        keys("m")
+        for key, name in ((Keys.ENTER, "pinned"), ("h", "off"), ("c", "grey")):
+            before = name in item()
+            keys(key)
+            self.assertNotEqual(name in item(), before, name)
+            keys(key)
+            self.assertEqual(name in item(), before, name)
         # A chart: arrows go from point to point and say so, Enter chooses.
         browser.run("document.querySelectorAll('.chart')[0].focus()")
         keys(Keys.ARROW_RIGHT)
@@ -317,12 +358,12 @@ class ReportTest(unittest.TestCase):
         last = self.check_tip()
         self.assertEqual((first[0], last[0]), ("fifo", "fifo"))
         self.assertLess(first[1], last[1])
-        self.assertIn("fifo: memory 6 % (16,215 frames)", browser.one("#announcer").text)
+        self.assertIn("fifo: memory 6 % (16,215 frames, 127 MiB)", browser.one("#announcer").text)
         keys(Keys.ARROW_DOWN)
         self.assertNotEqual(self.check_tip()[0], "fifo")
         keys(Keys.ENTER)
         chosen = [option.text for option in browser.find(".part:first-of-type select option:checked")]
-        self.assertEqual(chosen, ["6 % (16,215 frames)", "1"])
+        self.assertEqual(chosen, ["6 % (16,215 frames, 127 MiB)", "1"])
         keys(Keys.ESCAPE)
         self.assertFalse(any(tip.is_displayed() for tip in browser.find(".tip")))
         self.quiet()
@@ -353,7 +394,7 @@ class ReportTest(unittest.TestCase):
         browser = self.browser
         browser.open(self.sample)
         heads = browser.find(".results thead button")
-        self.assertEqual(len(heads), 10)
+        self.assertEqual(len(heads), 9)
         for index, head in enumerate(heads):
             for direction, press in (("ascending", head.click), ("descending", lambda: head.send_keys(Keys.ENTER))):
                 press()
@@ -366,12 +407,12 @@ class ReportTest(unittest.TestCase):
                 )
                 self.assertEqual(len(texts), len(self.results))
                 values = [number(text) for text in texts]
-                if index == 2:
+                if index == 1:
                     values = [int(re.search(r"([\d,]+) frames", text)[1].replace(",", "")) for text in texts]
-                if index > 2:
+                if index > 1:
                     self.assertTrue(all(isinstance(value, float) for value in values), texts[:3])
                 self.assertEqual(values, sorted(values, reverse=direction == "descending"))
-                if index in (1, 8):
+                if index in (0, 7):
                     self.assertGreater(len(set(values)), 10)
         self.quiet()
 
@@ -451,7 +492,7 @@ class ReportTest(unittest.TestCase):
         for selector in ("#appearance", ".controls > :not(.on-paper)", "details", ".tip"):
             self.assertFalse(any(found.is_displayed() for found in browser.find(selector)), selector)
         self.assertTrue(browser.pixels("lru")[4], "charts are drawn in the light colours")
-        self.assertEqual(browser.one(".on-paper").text, "At 3 % (8,107 frames) and R = 32")
+        self.assertEqual(browser.one(".on-paper").text, "At 3 % (8,107 frames, 63.3 MiB) and R = 32")
         ink = browser.run("return getComputedStyle(document.querySelector('h2')).color")
         self.assertTrue(all(int(part) < 130 for part in re.findall(r"\d+", ink)[:3]), ink)
         inside = browser.run(
@@ -491,8 +532,8 @@ class ReportTest(unittest.TestCase):
             self.assertEqual(browser.find("img"), [])
             self.assertEqual(browser.one(".trace h2").text, HOSTILE)
             self.drawn()
-        names = [entry.get_property("textContent") for entry in browser.find("#legend .entry")]
-        self.assertEqual(names[:2], [HOSTILE, "__proto__"])
+        names = {entry.get_property("textContent") for entry in browser.find("#legend .entry")}
+        self.assertLessEqual({HOSTILE, "__proto__"}, names)
 
     def test_script_that_is_not_the_report_s_does_not_run(self):
         text = self.sample.read_text().replace("</main>", "</main><script>window.hostile=1</script>")
@@ -591,13 +632,14 @@ class ReportTest(unittest.TestCase):
         browser = self.browser
         path, rows = self.on_device("flash", FLASH)
         self.quiet()
-        self.assertEqual(len(browser.find(".chart")), 1 + 1 + 4 + 2 + 2)
+        self.assertEqual(len(browser.find(".chart")), 1 + 1 + 2 + 4 + 2 + 2)
         self.drawn()
         times = rows["lru", 90]["programs"] / rows["cflru:window=1", 90]["programs"]
         answers = [answer.text for answer in browser.find(".answer")]
-        self.assertTrue(answers[0].startswith("On this device and with 3 % of the database "), answers)
+        self.assertIn("is the one to take", answers[0])
+        self.assertTrue(answers[1].startswith("On this device and with 3 % of the database "), answers)
         expected = f"cflru:window=1 makes this device live {times:.1f} times as long as lru"
-        self.assertIn(expected, answers[1])
+        self.assertIn(expected, answers[2])
         wear = self.section("Wear and lifetime")
         heads = [head.text.replace("\n", " ") for head in wear.find_elements("css selector", ".wear thead th")]
         shown = {}
@@ -652,7 +694,7 @@ class ReportTest(unittest.TestCase):
         marks = []
         for name, device in (("flash-colours", FLASH), ("named-colours", "nvme-dc-9200")):
             self.on_device(name, device)
-            marks.append(browser.run("return [...document.querySelectorAll('#legend .swatch')].map((mark) => mark.outerHTML)"))
+            marks.append(self.colours())
         self.assertEqual(marks[0], marks[1])
 
     def test_a_named_device_has_times_and_energy(self):
@@ -734,8 +776,8 @@ class ReportTest(unittest.TestCase):
         self.assertIn("lifetimes cannot be compared", browser.find(".answer")[1].text)
         self.assertEqual(browser.one(".best b").text.replace("\n", ""), "cflru:window=1")
         self.assertEqual(len(browser.find(".ranking tbody tr")), 1)
-        notes = [note.text for note in browser.find(".note")]
-        self.assertIn("1 of 2 results", notes[0])
+        wear = self.section("Wear and lifetime")
+        self.assertIn("1 of 2 results", wear.find_element("css selector", ".note").text)
         failed = [row.text for row in browser.find(".wear tbody tr") if row.text.startswith("lru")]
         self.assertIn("worn out", failed[0])
         self.assertEqual(browser.overlaps(), [])
@@ -789,7 +831,11 @@ class ReportTest(unittest.TestCase):
         lru = [row for row in rows if row[0] == "lru"]
         self.assertGreater(len(lru), 100)
         self.assertEqual({row[3] for row in lru}, {"exact"})
-        sampled = [row for row in results if row["method"] == "sampled" and row["target"] is None]
+        sampled = [row for row in results if row["method"] == "sampled" and row["policy"] == "cflru"]
+        # The memory that the target needs is one of the sizes, and chosen at first.
+        [least] = [row["frames"] for row in sampled if row["target"] is not None]
+        self.assertEqual(browser.one(".part select option:checked").text, f"{least:,} frames")
+        self.assertEqual({row.text.split()[0] for row in browser.find(".ranking tbody tr")}, {"lru", "cflru"})
         shown = {(row[1], row[3]) for row in rows if row[0] == "cflru" and row[3] != "exact"}
         expected = {(f"{row['frames']:,} frames", f"± {100 * row['error_writes']:.1f} %") for row in sampled}
         self.assertEqual(shown, expected)

@@ -10,6 +10,7 @@ use ebbpool_trace::Source;
 use ebbpool_trace::output::OutputFile;
 
 use crate::failure::Failure;
+use crate::origin::report_options;
 use crate::progress::Console;
 use crate::results;
 use args::{CompareArgs, CompareFormat};
@@ -38,7 +39,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), Failure> {
         }
     }
     if let Some(file) = report_file {
-        report::write(file, &comparisons)?;
+        report::write(file, &comparisons, &report_options())?;
     }
     print(args.format, &comparisons)?;
     print_report_hint(args);

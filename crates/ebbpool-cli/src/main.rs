@@ -14,6 +14,7 @@ mod failure;
 mod man;
 #[cfg(unix)]
 mod measure;
+mod origin;
 mod picture;
 mod policies;
 mod progress;

@@ -1,5 +1,6 @@
 //! Compares policies over memory sizes and asymmetries.
 
+use ebbpool_device::arrivals::Rate;
 use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::bound::{BoundQuestion, RecordedTrace, solve_all};
@@ -113,6 +114,8 @@ pub struct Comparison {
     pub database_pages: Option<u64>,
     /// Bytes of a page, if the trace states them.
     pub page_size: Option<u64>,
+    /// The rate at which references arrive at a device, if the request has one.
+    pub rate: Option<Rate>,
     /// The memory sizes as the request spells them.
     pub sizes: Vec<String>,
     /// The memory sizes in frames.
@@ -317,6 +320,7 @@ impl Lab<'_> {
             warmup: resolved.warmup,
             database_pages: resolved.metadata.database_pages,
             page_size: resolved.metadata.page_size,
+            rate: request.counting.rate,
             sizes: request.sizes.iter().map(ToString::to_string).collect(),
             policies: policies.iter().map(ToString::to_string).collect(),
             pricings,

@@ -1,38 +1,37 @@
 //! Converts curves for the report: into a comparison over many sizes with additional data.
+//!
+//! The least memory that the target needs under any policy is one of the sizes, with that policy's result, and that of
+//! LRU, which is known at every size.
 
-use ebbpool_sim::{Counts, SweepRow};
+use ebbpool_policy::PolicySpec;
+use ebbpool_sim::{Counts, Estimate, SmallestMemory, SweepRow, Traffic};
 
-use super::{CurveStudy, TargetFigure};
+use super::{CurveStudy, TargetAnswer, TargetFigure};
 use crate::compare::{Comparison, share_of};
 use crate::pricing::Pricing;
+use crate::policy_selection::BASELINE;
 use crate::report::{CellErrors, Curve, Limit};
 
 pub(super) fn comparison(study: CurveStudy) -> Comparison {
     let (facts, metadata) = (study.facts, &study.metadata);
     let references = study.lru.references();
     let mut curve = Curve::new(study.sentence(), &study.lru);
+    let answer = study.answer.as_ref().and_then(least_memory);
+    curve.preselected = answer.map(|(_, smallest)| smallest.frames);
+    let mut sizes = study.sizes.clone();
+    sizes.extend(curve.preselected);
+    sizes.sort_unstable();
+    sizes.dedup();
     let mut rows = Vec::new();
-    for (policy, estimates) in study.estimates.iter().enumerate() {
-        for (size, (estimate, &frames)) in estimates.iter().zip(&study.sizes).enumerate() {
-            let errors = estimate.errors.as_ref();
-            curve
-                .errors
-                .extend(errors.map(|errors| CellErrors::of(policy, size, errors)));
-            rows.push(SweepRow {
-                policy,
-                size,
-                asymmetry: 0,
-                frames,
-                counts: Counts {
-                    references,
-                    misses: estimate.traffic.reads,
-                    writes: estimate.traffic.writes,
-                    dirty_left: estimate.traffic.dirty_left,
-                    ..Counts::default()
-                },
-                time_line: None,
-                device: None,
-            });
+    for (policy, spec) in study.policies.iter().enumerate() {
+        for (size, &frames) in sizes.iter().enumerate() {
+            let Some((traffic, estimate)) = result(&study, answer, (policy, spec), frames) else {
+                continue;
+            };
+            let errors = estimate.and_then(|estimate| estimate.errors.as_ref());
+            let errors = errors.map(|errors| CellErrors::of(policy, size, errors));
+            curve.errors.extend(errors);
+            rows.push(row((policy, size), frames, references, traffic));
         }
     }
     curve.limit = study.answer.as_ref().map(|answer| {
@@ -56,8 +55,9 @@ pub(super) fn comparison(study: CurveStudy) -> Comparison {
         warmup: study.warmup,
         database_pages: metadata.database_pages,
         page_size: metadata.page_size,
-        sizes: study.sizes.iter().map(u64::to_string).collect(),
-        frames: study.sizes.clone(),
+        rate: None,
+        sizes: sizes.iter().map(u64::to_string).collect(),
+        frames: sizes,
         policies: study.policies.iter().map(ToString::to_string).collect(),
         pricings: vec![Pricing::constant(study.asymmetry)],
         rows,
@@ -66,5 +66,55 @@ pub(super) fn comparison(study: CurveStudy) -> Comparison {
         bounds: None,
         info: study.info,
         curve: Some(curve),
+    }
+}
+
+/// The policy, as an index, that reaches the target with the least memory, and that memory.
+fn least_memory(answer: &TargetAnswer) -> Option<(usize, &SmallestMemory)> {
+    let smallest = answer.smallest.iter().enumerate();
+    let reached = smallest.filter_map(|(policy, smallest)| Some((policy, smallest.as_ref()?)));
+    reached.min_by_key(|(_, smallest)| smallest.frames)
+}
+
+/// A policy's traffic with that number of frames, and the estimate that it is from, if it is one; `None` where the study
+/// has not run the policy.
+fn result<'a>(
+    study: &'a CurveStudy,
+    answer: Option<(usize, &'a SmallestMemory)>,
+    (policy, spec): (usize, &PolicySpec),
+    frames: u64,
+) -> Option<(Traffic, Option<&'a Estimate>)> {
+    if let Ok(size) = study.sizes.binary_search(&frames) {
+        let estimate = &study.estimates[policy][size];
+        return Some((estimate.traffic, Some(estimate)));
+    }
+    match answer {
+        Some((best, smallest)) if best == policy && smallest.frames == frames => {
+            Some((smallest.estimate.traffic, Some(&smallest.estimate)))
+        }
+        _ => (spec.to_string() == BASELINE).then(|| (study.lru.at(frames), None)),
+    }
+}
+
+fn row(
+    (policy, size): (usize, usize),
+    frames: u64,
+    references: u64,
+    traffic: Traffic,
+) -> SweepRow {
+    SweepRow {
+        policy,
+        size,
+        asymmetry: 0,
+        frames,
+        counts: Counts {
+            references,
+            misses: traffic.reads,
+            writes: traffic.writes,
+            dirty_left: traffic.dirty_left,
+            ..Counts::default()
+        },
+        time_line: None,
+        device: None,
     }
 }

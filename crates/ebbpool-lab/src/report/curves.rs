@@ -15,6 +15,8 @@ pub(crate) struct Curve {
     /// Frames, reads and writes of LRU.
     lru: Vec<(u64, u64, u64)>,
     pub(crate) errors: Vec<CellErrors>,
+    /// The memory that the reader sees first, in frames: the least that the target needs.
+    pub(crate) preselected: Option<u64>,
     pub(crate) limit: Option<Limit>,
 }
 
@@ -53,6 +55,7 @@ impl Curve {
             sentence,
             lru: sizes.into_iter().map(point).collect(),
             errors: Vec::new(),
+            preselected: None,
             limit: None,
         }
     }

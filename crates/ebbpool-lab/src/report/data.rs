@@ -14,6 +14,7 @@ use crate::policy_selection::BASELINE;
 use crate::pricing::{BillUnit, Pricing};
 use crate::report::Curve;
 use crate::report::chart::{LAYOUT, Layout, Mark, marks_of};
+use crate::report::on_device::{DeviceFacts, busy_joules, host_bytes};
 
 /// The data that the page's script reads.
 #[derive(Debug, Serialize)]
@@ -52,7 +53,9 @@ struct Trace {
     measure: BillUnit,
     /// The device that served the requests, by name.
     device: Option<String>,
-    /// The policy under which a flash device lives longest, in a sentence.
+    /// How the device bears the load, where there is one.
+    on_device: Option<DeviceFacts>,
+    /// The policy under which the device lives longest, in a sentence.
     lifetime: Option<String>,
     /// The policy that lives of the device are compared with.
     compared_with: &'static str,
@@ -100,6 +103,11 @@ struct Served {
     #[serde(skip_serializing_if = "Option::is_none")]
     joules_per_reference: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    busy_joules_per_reference: Option<f64>,
+    /// Bytes that the device took from the host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host_bytes: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     failed: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     wear: Option<Wear>,
@@ -119,7 +127,13 @@ struct Wear {
 }
 
 impl Served {
-    fn of(row: &SweepRow, did: &DeviceOutcome, pricing: &Pricing, life: Option<f64>) -> Self {
+    fn of(
+        row: &SweepRow,
+        did: &DeviceOutcome,
+        pricing: &Pricing,
+        page_size: Option<u64>,
+        life: Option<f64>,
+    ) -> Self {
         let references = row.counts.references;
         let per_reference = |cost: f64| pricing.in_page_reads(cost) / references as f64;
         Served {
@@ -129,6 +143,8 @@ impl Served {
             joules_per_reference: did
                 .energy
                 .and_then(|energy| energy.joules_per_reference(references)),
+            busy_joules_per_reference: busy_joules(did, references),
+            host_bytes: host_bytes(row, did, pricing, page_size),
             failed: did.failed.clone(),
             wear: did.flash.as_ref().map(|flash| Wear {
                 programs: flash.programs,
@@ -243,10 +259,18 @@ fn cells(comparison: &Comparison) -> (Vec<Cell>, Vec<(&Arc<TimeLine>, &Pricing)>
             row.counts.writes,
             row.counts.dirty_left,
             line,
-            did.map(|did| Served::of(row, did, pricing, life)),
+            did.map(|did| Served::of(row, did, pricing, comparison.page_size, life)),
         ));
     }
     (results, lines)
+}
+
+/// What the device lives, in a sentence; `None` where that is not known.
+fn lifetime_sentence(comparison: &Comparison) -> Option<String> {
+    let size = usual_size(comparison);
+    let memory = memory(comparison, size);
+    lifetime::sentence(comparison, size, &memory)
+        .or_else(|| lifetime::sentence_on_profile(comparison, size, &memory))
 }
 
 impl Trace {
@@ -296,11 +320,8 @@ impl Trace {
             device: pricings
                 .clone()
                 .find_map(|pricing| pricing.device_name.clone()),
-            lifetime: lifetime::sentence(
-                comparison,
-                usual_size(comparison),
-                &memory(comparison, usual_size(comparison)),
-            ),
+            on_device: DeviceFacts::of(comparison),
+            lifetime: lifetime_sentence(comparison),
             compared_with: lifetime::compared_with(comparison),
             results,
             bounds: comparison.bounds.clone(),
@@ -332,6 +353,7 @@ pub(super) mod tests {
             warmup: 0,
             database_pages: None,
             page_size: None,
+            rate: None,
             sizes: vec!["8".into()],
             frames: vec![8],
             policies: vec![name.into()],

@@ -7,6 +7,8 @@ pub mod chart;
 mod curves;
 mod data;
 pub mod html;
+mod on_device;
+mod origin;
 
 use std::io::Write;
 
@@ -20,16 +22,21 @@ use crate::compare::Comparison;
 use crate::error::LabError;
 
 pub(crate) use curves::{CellErrors, Curve, Limit};
+pub use origin::ReportOptions;
 
-const STYLE: &str = include_str!("report.css");
+const STYLE: &str = concat!(include_str!("report.css"), include_str!("figure/figure.css"));
 
 /// The parts of the script. To add a section, write its file, name it here, and in `SECTIONS` of main.js.
-const SCRIPTS: [&str; 17] = [
+const SCRIPTS: [&str; 22] = [
     include_str!("script/elements.js"),
     include_str!("script/numbers.js"),
     include_str!("script/results.js"),
     include_str!("script/view.js"),
+    include_str!("figure/saving.js"),
+    include_str!("figure/zooming.js"),
+    include_str!("figure/part.js"),
     chart::SCRIPT,
+    include_str!("script/memory.js"),
     include_str!("script/legend.js"),
     include_str!("script/facts.js"),
     include_str!("script/best.js"),
@@ -37,12 +44,32 @@ const SCRIPTS: [&str; 17] = [
     include_str!("script/bill.js"),
     include_str!("script/curves.js"),
     include_str!("script/trade_off.js"),
+    include_str!("script/day.js"),
     include_str!("script/wear.js"),
     include_str!("script/time.js"),
     include_str!("script/nature.js"),
     include_str!("script/table.js"),
     include_str!("script/main.js"),
 ];
+
+/// The style and the script that give the pictures of any page their tools: zoom, a series alone on a click, and the
+/// picture as SVG or PNG and its numbers as CSV.
+///
+/// They work on each `<svg class="figure">` with a `viewBox`. The numbers are those of a `<script type="text/csv">`
+/// beside it. Whatever belongs to a series, its entry of a legend too, has the attribute `data-series` with the
+/// series' name. A Content-Security-Policy must allow the script and the style, and `img-src blob:`, from which a
+/// PNG is made. The style uses the colours of [`chart::properties`].
+pub const fn figure_tools() -> (&'static str, &'static str) {
+    const SCRIPT: &str = concat!(
+        "(() => {\n\"use strict\";\n",
+        include_str!("script/elements.js"),
+        include_str!("figure/saving.js"),
+        include_str!("figure/zooming.js"),
+        include_str!("figure/static.js"),
+        "})();\n",
+    );
+    (include_str!("figure/figure.css"), SCRIPT)
+}
 
 /// What the page says below the results.
 const COUNTED: &str = "A reference to a page that is not in memory is one page read. A dirty page that leaves memory \
@@ -57,9 +84,13 @@ const NO_SCRIPT: &str = "This page draws its charts with a script. Please allow 
 /// # Errors
 ///
 /// [`LabError::Output`] if the file cannot be written.
-pub fn write(mut out: OutputFile, comparisons: &[Comparison]) -> Result<(), LabError> {
+pub fn write(
+    mut out: OutputFile,
+    comparisons: &[Comparison],
+    options: &ReportOptions,
+) -> Result<(), LabError> {
     let label = out.label().to_string();
-    let written = page(comparisons).and_then(|page| out.write_all(page.as_bytes()));
+    let written = page(comparisons, options).and_then(|page| out.write_all(page.as_bytes()));
     written.map_err(|source| LabError::Output {
         what: format!("the report: {label}"),
         source,
@@ -73,16 +104,19 @@ pub fn write(mut out: OutputFile, comparisons: &[Comparison]) -> Result<(), LabE
 /// # Errors
 ///
 /// If the results cannot be made JSON.
-pub fn page(comparisons: &[Comparison]) -> Result<String, std::io::Error> {
+pub fn page(
+    comparisons: &[Comparison],
+    options: &ReportOptions,
+) -> Result<String, std::io::Error> {
     let results = embedded(&data::Report::of(comparisons))?;
     let style = html::style_sheet(STYLE);
     let script = script();
     let policy = format!(
-        "default-src 'none'; script-src '{}'; style-src '{}'; base-uri 'none'; form-action 'none'",
+        "default-src 'none'; script-src '{}'; style-src '{}'; img-src blob:; base-uri 'none'; form-action 'none'",
         hash(&script),
         hash(&style),
     );
-    let body = body(&results, &script);
+    let body = body(&results, &script, options);
     Ok(html::document(
         "Ebbpool report",
         Some(&policy),
@@ -97,7 +131,7 @@ fn script() -> String {
 }
 
 /// The frame that the script fills.
-fn body(results: &str, script: &str) -> Markup {
+fn body(results: &str, script: &str, options: &ReportOptions) -> Markup {
     html! {
         a.skip href="#results" { "Skip to the results" }
         header.top {
@@ -110,7 +144,10 @@ fn body(results: &str, script: &str) -> Markup {
             aside #legend aria-label="Policies" {}
             main #results tabindex="-1" {}
         }
-        footer { p { (COUNTED) } }
+        footer {
+            (options.markup())
+            p { (COUNTED) }
+        }
         div #announcer.unseen role="status" aria-live="polite" {}
         script type="application/json" id="data" { (PreEscaped(results)) }
         script { (PreEscaped(script)) }
@@ -134,7 +171,7 @@ mod tests {
 
     #[test]
     fn the_page_has_all_parts_once() {
-        let page = page(&[]).expect("a page");
+        let page = page(&[], &ReportOptions::default()).expect("a page");
         let style = html::style_sheet(STYLE);
         for part in [
             &script(),
@@ -163,6 +200,14 @@ mod tests {
         assert!(!script().to_lowercase().contains("</script"));
         assert!(!script().contains("<!--"));
         assert!(!html::style_sheet(STYLE).to_lowercase().contains("</style"));
+    }
+
+    #[test]
+    fn no_part_of_the_tools_ends_its_element() {
+        let (style, script) = figure_tools();
+        assert!(!script.to_lowercase().contains("</script"));
+        assert!(!script.contains("<!--"));
+        assert!(!style.to_lowercase().contains("</style"));
     }
 
     #[test]

@@ -114,7 +114,7 @@ fn a_page_torn_at_any_sector_is_restored() {
             assert_eq!(restored, if was_torn { vec![3] } else { vec![] });
             assert_eq!(lsn(&data, 3), Ok(if was_torn { 2 } else { 1 }));
             assert_eq!([lsn(&data, 4), lsn(&data, 9)], [Ok(1), Ok(2)]);
-            assert_eq!(area.restore(&data, FORMAT).unwrap(), []);
+            assert!(area.restore(&data, FORMAT).unwrap().is_empty());
         }
     }
 }
@@ -225,7 +225,7 @@ fn an_old_image_does_not_replace_a_page_that_rotted_long_after() {
         assert!(disk.flip("data", page * PAGE as u64 + 100, 0));
     }
     let (area, data) = open(&disk, 8);
-    assert_eq!(area.restore(&data, FORMAT).unwrap(), []);
+    assert!(area.restore(&data, FORMAT).unwrap().is_empty());
     for page in [1, 2, 3] {
         assert_eq!(lsn(&data, page), Err(Damage::Checksum));
     }
@@ -243,7 +243,7 @@ fn an_image_that_rotted_is_not_replaced_by_an_older_one() {
     assert!(disk.flip("area", 3 * PAGE as u64 + 700, 0));
     assert!(disk.flip("data", PAGE as u64 + 700, 0));
     let (area, data) = open(&disk, 16);
-    assert_eq!(area.restore(&data, FORMAT).unwrap(), []);
+    assert!(area.restore(&data, FORMAT).unwrap().is_empty());
     assert_eq!(lsn(&data, 1), Err(Damage::Checksum));
 }
 
@@ -660,7 +660,7 @@ fn an_area_that_was_retired_restores_nothing() {
             overwrite(&data, page, &[9; PAGE]);
         }
         let (area, data) = open(&disk, 5);
-        assert_eq!(area.restore(&data, FORMAT).unwrap(), []);
+        assert!(area.restore(&data, FORMAT).unwrap().is_empty());
     }
 }
 

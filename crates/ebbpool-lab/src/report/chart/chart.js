@@ -1,7 +1,10 @@
-// A chart: axes, lines, marks and texts. Points are reached by pointer and by arrow keys.
+// A chart: axes, lines, marks and texts. Points are reached by pointer and by arrow keys; a part of it can be enlarged.
 
 const { layout } = report;
 const REACH = 28;
+// An axis that would leave more than this share of the chart empty does not begin at zero, and says so.
+const MOST_EMPTY = 0.5;
+const ZOOM_STEP = 1.5;
 const charts = new Set();
 
 const ruler = document.createElement("canvas").getContext("2d");
@@ -30,8 +33,12 @@ class Chart {
   #tip;
   #width = 0;
   #at = null;
-  #low = [0, 0];
-  #high = [1, 1];
+  #part;
+  #fromZero = false;
+  #zooming;
+  #followZoom;
+  #zeroButton;
+  #remark = element("span", { class: "cut" });
   #plot = null;
   #group = null;
   #cursor = null;
@@ -42,10 +49,11 @@ class Chart {
    * `lines()` gives the lines to draw: {policy, points: [{x, y}], dashed}, or {hue, area, points} for
    * a line of no policy. `describe(point, line)` gives the lines of the box at a point; `choose(point)`
    * is called for a click or Enter on one.
-   * The x axis is logarithmic with `xLog`, and has `xTicks` ({at, text}) in place of round numbers;
-   * `xUnit` and `yUnit` go behind the numbers of the axes.
-   * `frame()` gives further points, and `levels()` further heights, that have to be in sight; `floor`,
-   * `floorX` and `ceiling` are where axes end at the latest.
+   * The x axis is logarithmic with `xLog`, and has the ticks of `xTicks(low, high, most)` ({at, text}) in place of
+   * round numbers; `xUnit` and `yUnit` go behind the numbers of the axes. `csv` are further columns of the numbers
+   * that can be saved: names, and what a point has there.
+   * `frame()` gives further points, and `levels()` further heights, that have to be in sight; `ceiling` is
+   * where the vertical axis ends at the latest. Axes of numbers that are not negative begin at zero, or have a break.
    * `under(plot)` gives {shapes, texts}: what to draw below the lines, and texts to write over them
    * ({text, x, y}). `plot` has width and height, the scales x and y, and the axes' ends low and high.
    */
@@ -69,7 +77,7 @@ class Chart {
         tabindex: 0,
         role: "application",
         "aria-roledescription": "chart",
-        "aria-label": `${options.label}. Arrow keys go from point to point; the numbers stand below.`,
+        "aria-label": `${options.label}. Arrow keys go from point to point, plus and minus zoom, 0 shows the whole; the numbers stand below.`,
         on: {
           keydown: (event) => this.#key(event),
           blur: () => this.#leave(),
@@ -82,11 +90,23 @@ class Chart {
     this.element = element(
       "figure",
       {},
-      options.caption ? element("figcaption", {}, options.caption) : null,
+      options.caption ? element("figcaption", {}, ...breakable(options.caption), this.#remark) : element("p", { class: "axis" }, this.#remark),
       this.#holder,
       options.note ? element("p", { class: "axis" }, options.note) : null,
+      this.#tools(),
       this.#numbers(),
     );
+    this.#part = new VisiblePart(options.xLog);
+    this.#zooming = new Zooming(this.#picture, {
+      area: () => {
+        const { left, width, height } = this.#plot;
+        return [left, layout.top, left + width, layout.top + height];
+      },
+      zoomTo: (rectangle) => this.#zoomTo(rectangle),
+      zoomBy: (factor, x, y) => this.#zoomBy(factor, x - this.#plot.left, y - layout.top),
+      reset: () => this.#showWhole(),
+      dragging: () => this.#leave(),
+    });
     charts.add(this);
     new ResizeObserver(() => this.fit()).observe(this.#holder);
   }
@@ -97,7 +117,7 @@ class Chart {
 
   /** Takes the lines anew: policies or the choice have changed. */
   update() {
-    const { xLog, padX, floor, floorX, ceiling, frame, levels } = this.#options;
+    const { xLog, padX, ceiling, frame, levels } = this.#options;
     this.#at = null;
     this.#tip.hidden = true;
     this.lines = this.#options.lines().filter((line) => line.points.length > 0);
@@ -106,10 +126,44 @@ class Chart {
     const [left, right] = extent(every.map((point) => point.x), padX ?? 0.05, xLog);
     const heights = shown.map((point) => point.y).concat(levels?.() ?? []);
     const [bottom, top] = extent(heights, 0.07);
-    this.#low = [Math.max(left, floorX ?? left), Math.max(bottom, floor ?? bottom)];
-    this.#high = [right, Math.min(top, ceiling ?? top)];
+    const begin = (low, values, high) => {
+      const least = Math.min(...values);
+      if (!(least >= 0)) return low;
+      return this.#fromZero || least <= MOST_EMPTY * high ? 0 : Math.max(low, 0);
+    };
+    const across = every.map((point) => point.x);
+    this.#part.setWhole(
+      [xLog ? left : begin(left, across, right), begin(bottom, heights, top)],
+      [right, Math.min(top, ceiling ?? top)],
+    );
     this.#draw();
     this.#refreshNumbers();
+  }
+
+  /** Changes the part of the axes that is in sight. */
+  #zoom(change) {
+    if (this.#plot === null) return;
+    change(this.#part);
+    this.#leave();
+    this.#draw();
+  }
+
+  #zoomTo([left, top, right, bottom]) {
+    const { left: from, width, height } = this.#plot;
+    const across = [left, right].map((at) => (at - from) / width);
+    const up = [bottom, top].map((at) => 1 - (at - layout.top) / height);
+    this.#zoom((part) => part.enlarge(across, up));
+  }
+
+  /** Zooms around a place in the chart; without one, around the point that the keys have reached, or the middle. */
+  #zoomBy(factor, ...place) {
+    const { width, height } = this.#plot;
+    const [x, y] = place.length > 0 ? place : this.#at === null ? [width / 2, height / 2] : this.#place(this.#at.point);
+    this.#zoom((part) => part.zoom(factor, x / width, 1 - y / height));
+  }
+
+  #showWhole() {
+    this.#zoom((part) => part.reset());
   }
 
   /** Takes the width that there is. */
@@ -128,8 +182,12 @@ class Chart {
     for (const { policy, node } of this.#drawn) {
       node.classList.toggle("marked", policy === marked);
       node.classList.toggle("pale", marked !== null && policy !== undefined && policy !== marked);
+      node.classList.toggle("grey", policy !== undefined && !view.colours.has(policy) && policy !== marked);
     }
-    const order = [...this.#drawn].sort((a, b) => (a.policy === marked) - (b.policy === marked));
+    // From bottom to top: the grey ones, those in colour from the least important to the best, the marked one.
+    const ranks = new Map([...view.colours.keys()].reverse().map((policy, at) => [policy, at + 1]));
+    const rank = ({ policy }) => (policy === marked ? Infinity : (ranks.get(policy) ?? 0));
+    const order = [...this.#drawn].sort((a, b) => (rank(a) === rank(b) ? 0 : rank(a) - rank(b)));
     this.#group?.append(...order.map(({ node }) => node));
   }
 
@@ -137,23 +195,26 @@ class Chart {
     if (this.#width === 0) return;
     const { xTicks, xLog, xUnit = "", yUnit = "", xLabel, yLabel, under } = this.#options;
     const [width, height] = [this.#width, this.#height];
-    const rows = xTicks ? Math.max(1, ...xTicks.map(({ text }) => text.split("\n").length)) : 1;
+    const { low, high } = this.#part;
+    const isInside = ({ at }) => low[0] * (1 - SLACK) <= at && at <= high[0] * (1 + SLACK);
+    const own = xTicks?.(low[0], high[0], Math.floor(width / layout.tick_width)).filter(isInside);
+    const rows = own ? Math.max(1, ...own.map(({ text }) => text.split("\n").length)) : 1;
     const bottom = height - (xLabel ? layout.label : 0) - rows * layout.line - 10;
-    const [[lowX, lowY], [highX, highY]] = [this.#low, this.#high];
+    const [[lowX, lowY], [highX, highY]] = [low, high];
     const ticksY = linearTicks(lowY, highY, Math.floor((bottom - layout.top) / layout.tick_height));
     const textsY = tickTexts(ticksY).map((text) => text + yUnit);
     const left = (yLabel ? layout.label : 0) + Math.ceil(Math.max(...textsY.map(textWidth), 16)) + 10;
     const right = width - layout.right;
     const x = scaleOf({ low: lowX, high: highX, isLog: xLog }, 0, right - left);
     const y = scaleOf({ low: lowY, high: highY }, bottom - layout.top, 0);
-    this.#plot = { x, y, width: right - left, height: bottom - layout.top, low: this.#low, high: this.#high, left };
+    this.#plot = { x, y, width: right - left, height: bottom - layout.top, low, high, left };
     const most = Math.max(layout.few_ticks, Math.floor((right - left) / layout.tick_width));
     const round = () => {
       const ticks = xLog ? logTicks(lowX, highX, most) : linearTicks(lowX, highX, most);
       const texts = xLog ? ticks.map(written.short) : tickTexts(ticks);
       return ticks.map((at, index) => ({ at, text: texts[index] + xUnit }));
     };
-    const ticksX = xTicks ?? round();
+    const ticksX = own ?? round();
     const grid = [
       ...ticksX.map(({ at }) => `M${x(at)} 0V${bottom - layout.top}`),
       ...ticksY.map((at) => `M0 ${y(at)}H${right - left}`),
@@ -178,14 +239,31 @@ class Chart {
         drawing("path", { class: "grid", d: grid.join("") }),
         // A picture in the picture, which cuts off what goes beyond the axes.
         drawing("svg", { width: right - left, height: bottom - layout.top }, ...shapes),
-        drawing("path", { class: "rule", d: `M0 0V${bottom - layout.top}H${right - left}` }),
+        drawing("path", { class: "rule", d: this.#rule(bottom - layout.top, right - left) }),
         drawing("rect", { class: "over", width: right - left, height: bottom - layout.top }),
-        this.#group,
+        !this.#part.isPart ? this.#group : drawing("svg", { width: right - left, height: bottom - layout.top }, this.#group),
         ...texts.map(({ text, x, y }) => drawing("text", { class: "rimmed", x, y: y + 4 }, text)),
         this.#cursor,
       ),
     );
+    this.#followZoom(this.#part.isPart);
     this.mark();
+  }
+
+  /** The two axes' lines; one that does not begin at zero has a break near its beginning. */
+  #rule(height, width) {
+    const { low } = this.#part;
+    const isCut = [!this.#options.xLog && low[0] > 0, low[1] > 0];
+    const names = [isCut[1] ? "vertical" : null, isCut[0] ? "horizontal" : null].filter((name) => name !== null);
+    const starts = isCut.map((cut, at) => (cut ? shortText(+low[at].toPrecision(3)) : null)).reverse().filter((start) => start !== null);
+    this.#remark.textContent = names.length === 0
+      ? ""
+      : names.map((name, at) => `${name} axis from ${starts[at]}`).join(", ").replace(/^./, (letter) => letter.toUpperCase());
+    this.#zeroButton.hidden = names.length === 0 && !this.#fromZero || this.#part.isPart;
+    this.#zeroButton.setAttribute("aria-pressed", String(this.#fromZero));
+    const up = isCut[1] ? `V${height - 16}l-4-2l8-4l-4-2` : "";
+    const along = isCut[0] ? "h8l2-4l4 8l2-4" : "";
+    return `M0 ${height}${up}V0M0 ${height}${along}H${width}`;
   }
 
   #sideways(text, x, y) {
@@ -204,6 +282,12 @@ class Chart {
       free = middle + half + 8;
       return [{ at: middle, text: lines }];
     });
+  }
+
+  /** Whether a point is in the part that is enlarged. */
+  #shows(point) {
+    const [x, y] = this.#place(point);
+    return !this.#part.isPart || (x >= 0 && y >= 0 && x <= this.#plot.width && y <= this.#plot.height);
   }
 
   #place(point) {
@@ -229,27 +313,30 @@ class Chart {
       const step = line.points.length > most ? Math.ceil(line.points.length / some) : 1;
       const first = (stagger * policies.indexOf(line.policy)) % step;
       for (let at = first; at < line.points.length; at += step) {
-        const radius = layout.mark * ((this.#options.emphasised?.(line.points[at]) ?? true) ? 1 : 0.6);
+        const { emphasised } = this.#options;
+        const radius = layout.mark * ((emphasised?.(line.points[at]) ?? true) ? 1 : 0.6);
         parts.push(drawing("path", {
-          class: hollow ? "hollow" : "full",
+          class: `${hollow ? "hollow" : "full"}${emphasised?.(line.points[at]) ? " chosen" : ""}`,
           d: outline,
           transform: `translate(${places[at]}) scale(${radius})`,
           "stroke-width": 1.5 / radius,
         }));
       }
     }
-    const node = drawing("g", { class: "line" }, ...parts);
-    node.style.color = `var(--${hue})`;
+    const node = drawing("g", { class: line.points.length === 1 ? "line single" : "line" }, ...parts);
+    node.style.color = line.policy === undefined ? `var(--${hue})` : colourOf(line.policy);
     return node;
   }
 
   #hover(event) {
+    if (this.#zooming.isDragging || this.#plot === null) return;
     const box = this.#picture.getBoundingClientRect();
     const [x, y] = [event.clientX - box.left - this.#plot.left, event.clientY - box.top - layout.top];
     let nearest = null;
     let distance = REACH * REACH;
     for (const line of this.lines) {
       for (const point of line.points) {
+        if (!this.#shows(point)) continue;
         const [px, py] = this.#place(point);
         const away = (px - x) ** 2 + (py - y) ** 2;
         if (away < distance) {
@@ -300,11 +387,20 @@ class Chart {
   }
 
   #key(event) {
-    if (event.key === "Escape") return this.#leave();
+    if (event.target !== this.#holder || event.ctrlKey || event.metaKey || event.altKey || this.#plot === null) return;
+    if (event.key === "Escape") return this.#at === null ? this.#showWhole() : this.#leave();
     if (event.key === "Enter") return this.#choose();
+    const zooms = { "+": () => this.#zoomBy(ZOOM_STEP), "=": () => this.#zoomBy(ZOOM_STEP), "-": () => this.#zoomBy(1 / ZOOM_STEP), 0: () => this.#showWhole() };
+    const moves = { ArrowLeft: [-0.2, 0], ArrowRight: [0.2, 0], ArrowUp: [0, 0.2], ArrowDown: [0, -0.2] };
+    if (zooms[event.key] !== undefined || (event.shiftKey && moves[event.key] !== undefined)) {
+      event.preventDefault();
+      if (zooms[event.key] !== undefined) zooms[event.key]();
+      else this.#zoom((part) => part.move(...moves[event.key]));
+      return;
+    }
     if (!["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"].includes(event.key)) return;
     event.preventDefault();
-    if (this.lines.length === 0 || this.#plot === null) return;
+    if (this.lines.length === 0) return;
     const next = this.#at === null ? { line: this.lines[0], index: 0 } : this.#step(event.key);
     const at = { line: next.line, point: next.line.points[next.index] };
     const lines = this.#go(at);
@@ -326,6 +422,64 @@ class Chart {
     const rung = ladder.findIndex((entry) => entry.line === line);
     const to = rung + (key === "ArrowUp" ? 1 : -1);
     return ladder[Math.min(ladder.length - 1, Math.max(0, to))];
+  }
+
+  #tools() {
+    const { label } = this.#options;
+    const { buttons, follow } = zoomButtons({
+      zoomIn: () => this.#zoomBy(ZOOM_STEP),
+      zoomOut: () => this.#zoomBy(1 / ZOOM_STEP),
+      reset: () => this.#showWhole(),
+    });
+    this.#followZoom = follow;
+    this.#zeroButton = element("button", {
+      type: "button",
+      title: "Let the axes begin at zero",
+      hidden: true,
+      on: {
+        click: () => {
+          this.#fromZero = !this.#fromZero;
+          this.update();
+        },
+      },
+    }, "From 0");
+    const saving = savingButtons({ file: () => this.#file(), csv: () => this.#csv(), name: () => label });
+    return element(
+      "div",
+      { class: "figure-tools", role: "group", "aria-label": `Tools of the chart ${label}` },
+      ...buttons,
+      this.#zeroButton,
+      element("span", { class: "save" }, "Save as"),
+      ...saving,
+    );
+  }
+
+  /** The chart with its title and the names of its lines in colour. */
+  #file() {
+    this.#leave();
+    const drawn = [...new Set(this.lines.map((line) => line.policy).filter((policy) => policy !== undefined))];
+    const isNamed = (policy) => view.colours.has(policy) || policy === view.marked;
+    const entries = drawn.filter(isNamed).map((policy) => ({
+      swatch: document.querySelector(`#legend [data-policy="${policies.indexOf(policy)}"] .swatch`),
+      name: policy,
+    }));
+    return figureFile(this.#picture, { title: this.#options.label, entries });
+  }
+
+  /** The numbers of all lines, as they are and not as they are written. */
+  #csv() {
+    const { xLabel, yLabel, label, note, csv = [] } = this.#options;
+    const hasSeries = this.lines.some((line) => line.policy !== undefined);
+    const x = csv.some(([name]) => name === "frames") ? [] : [[xLabel ?? note ?? "x", (point) => point.x]];
+    const columns = [...x, ...csv, [yLabel ?? label, (point) => point.y]];
+    const head = [...(hasSeries ? ["policy"] : []), ...columns.map(([name]) => name)];
+    const rows = this.lines.flatMap((line) =>
+      line.points.map((point) => [
+        ...(hasSeries ? [line.dashed ? `${line.policy}, target` : line.policy] : []),
+        ...columns.map(([, value]) => value(point)),
+      ]),
+    );
+    return csvOfRows([head, ...rows]);
   }
 
   #numbers() {
@@ -366,16 +520,4 @@ class Chart {
     numbers.querySelector(".scroll")?.remove();
     numbers.append(region);
   }
-}
-
-/** Ticks at a trace's memory sizes. */
-function memoryTicks(trace) {
-  const ticks = new Map();
-  for (const at of trace.sizesInOrder) {
-    const size = trace.sizes[at];
-    const frames = written.count(size.frames);
-    const text = size.text.endsWith("%") ? `${written.size(size)}\n${frames}` : frames;
-    if (!ticks.has(size.frames)) ticks.set(size.frames, { at: size.frames, text });
-  }
-  return [...ticks.values()];
 }

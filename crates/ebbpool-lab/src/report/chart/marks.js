@@ -5,10 +5,15 @@ const marks = new Map(
   report.traces.flatMap((trace) => trace.policies.map((policy, at) => [policy, report.marks[trace.marks[at]]])),
 );
 
+/** The colour of a policy, or grey: see View.paint(). */
+function colourOf(policy) {
+  return `var(--policy-${policies.indexOf(policy)})`;
+}
+
 /** A line and a shape, as in the charts. */
 function swatch(policy, withLine = true) {
-  const { hue, dash, outline, hollow } = marks.get(policy);
-  const stroke = `var(--${hue})`;
+  const { dash, outline, hollow } = marks.get(policy);
+  const stroke = colourOf(policy);
   const width = withLine ? 36 : 14;
   const line = drawing("line", { x1: 1, x2: width - 1, y1: 7, y2: 7, "stroke-width": 2, "stroke-dasharray": dash });
   line.style.stroke = stroke;

@@ -1,5 +1,10 @@
 // The map: which policy has the least bill at which memory size and which asymmetry.
 
+// With more sizes its fields would be too narrow for their names.
+const MOST_MAPPED = 8;
+// Sizes up to which the map fits beside the list of policies.
+const MOST_BESIDE = 5;
+
 function bestSection(choice) {
   const { trace } = choice;
   const cells = [];
@@ -37,27 +42,31 @@ function bestSection(choice) {
       const note = saving === null ? figures.bill(best) : `${saving.toFixed(1)} %`;
       button.classList.remove("empty");
       button.replaceChildren(element("b", {}, ...breakable(best.policy)), element("span", {}, note));
-      button.style.background = `var(--${marks.get(best.policy).hue})`;
+      button.style.background = `var(--${view.colours.get(best.policy) ?? "grey"})`;
     }
   });
   const sizes = trace.sizesInOrder.map((size) => {
-    const { text, frames } = trace.sizes[size];
+    const { text, frames, bytes } = trace.sizes[size];
     const share = text.endsWith("%") ? element("b", {}, written.size(trace.sizes[size])) : null;
-    return element("th", { scope: "col" }, share, element("span", {}, written.count(frames)));
+    const amount = bytes === null ? null : element("span", {}, written.bytes(bytes));
+    return element("th", { scope: "col" }, share, amount, element("span", {}, written.count(frames)));
   });
   const caption = trace.hasBaseline
     ? `The policy with the least ${trace.measure.name}, and what it saves against ${report.baseline}`
     : `The policy with the least ${trace.measure.name}, and what that is`;
   const corner = element("td", {}, element("span", {}, "frames"));
+  const map = element("table", { class: "map" });
+  // Each field has room for a name.
+  map.style.minWidth = `${4.2 + 4.9 * sizes.length}rem`;
+  map.append(
+    element("caption", { class: "unseen" }, caption),
+    element("thead", {}, element("tr", {}, corner, ...sizes)),
+    element("tbody", {}, ...rows),
+  );
   return element(
     "div",
-    { class: "scroll plain" },
-    element(
-      "table",
-      { class: "map" },
-      element("caption", {}, `${caption}. Choose a field to see more of it.`),
-      element("thead", {}, element("tr", {}, corner, ...sizes)),
-      element("tbody", {}, ...rows),
-    ),
+    {},
+    element("p", { class: "above" }, `${caption}. Choose a field to see more of it.`),
+    element("div", { class: "scroll plain", tabindex: 0, role: "region", "aria-label": caption }, map),
   );
 }

@@ -13,6 +13,15 @@ function cellColumns(trace) {
   ];
 }
 
+/** What a figure of results has in its CSV beside its own two numbers. */
+const CELLS_CSV = [
+  ["frames", ({ cell }) => cell.trace.sizes[cell.size].frames],
+  ["bytes", ({ cell }) => cell.trace.sizes[cell.size].bytes],
+  ["asymmetry", ({ cell }) => cell.ratio],
+  ["reads", ({ cell }) => cell.reads],
+  ["writes", ({ cell }) => cell.writes],
+];
+
 /** A chart of a figure of each result against the memory size; `value` is null where there is none. */
 function memoryChart(choice, asymmetry, value, options) {
   const { trace } = choice;
@@ -23,9 +32,10 @@ function memoryChart(choice, asymmetry, value, options) {
       .map((cell) => ({ x: trace.sizes[cell.size].frames, y: value(cell), cell }))
       .filter((point) => point.y !== null);
   return new Chart({
-    xLabel: "memory in frames",
+    xLabel: trace.memoryLabel,
     xLog: true,
-    xTicks: memoryTicks(trace),
+    xTicks: () => memoryTicks(trace),
+    csv: CELLS_CSV,
     frame: () => trace.sizes.map(({ frames }) => ({ x: frames })),
     lines: () =>
       trace.policies
@@ -64,6 +74,7 @@ function billSection(choice) {
       name: `Saving against ${report.baseline}`,
       label: "saving in per cent",
       value: (cell) => trace.saving(cell),
+      zero: true,
     });
   }
   if (trace.cells.some((cell) => cell.joules !== null)) {
@@ -84,7 +95,7 @@ function billSection(choice) {
         .filter((size) => mode === modes[0] && trace.bound(size, asymmetry) !== null)
         .map((size) => ({ x: trace.sizes[size].frames, y: trace.inUnit(trace.bound(size, asymmetry)) }));
       return memoryChart(choice, asymmetry, mode.value, {
-        levels: () => bounds.map((point) => point.y),
+        levels: () => bounds.map((point) => point.y).concat(mode.zero ? [0] : []),
         under: (plot) => shadeOutOfReach(plot, bounds),
         label: `${mode.name} against memory at ${place}`,
         caption: place,

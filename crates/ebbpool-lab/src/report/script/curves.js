@@ -16,34 +16,50 @@ function curveSection(choice) {
       policy === report.baseline
         ? trace.curve.lru.map(([frames, reads, writes]) => point(frames, reads, writes, 0))
         : trace.sizesInOrder.map((size) => {
-            const { reads, writes } = trace.cell(policy, size, asymmetry);
-            return point(trace.sizes[size].frames, reads, writes, errors.get(`${policy} ${size}`) ?? 0);
-          });
+            const cell = trace.cell(policy, size, asymmetry);
+            return cell && point(trace.sizes[size].frames, cell.reads, cell.writes, errors.get(`${policy} ${size}`) ?? 0);
+          }).filter((at) => at !== null);
     const columns = [
-      ["memory", ({ frames }) => `${written.count(frames)} frames`],
+      ["memory", ({ frames }) => written.memory(trace.memoryOf(frames))],
       [name, ({ y }) => written.bill(y)],
       ["error", ({ error }) => (error > 0 ? `± ${written.share(error)}` : "exact")],
     ];
     const { limit } = trace.curve;
     const limitLine = (plot) => {
-      if (limit?.figure !== name) return {};
-      const y = plot.y(limit.most);
-      return {
-        shapes: [drawing("path", { class: "contour", d: `M0 ${y}H${plot.width}` })],
-        texts: [{ text: limit.text, x: 6, y: y - 9 }],
-      };
+      const shapes = [];
+      const texts = [];
+      if (limit?.figure === name) {
+        const y = plot.y(limit.most);
+        shapes.push(drawing("path", { class: "contour", d: `M0 ${y}H${plot.width}` }));
+        if (y > 18 && y < plot.height) texts.push({ text: limit.text, x: 6, y: y - 9 });
+      }
+      if (trace.curve.preselected !== null) {
+        const x = plot.x(trace.curve.preselected);
+        shapes.push(drawing("path", { class: "contour", d: `M${x} 0V${plot.height}` }));
+      }
+      return { shapes, texts };
     };
     return new Chart({
       label: `${name} against memory`,
       caption: `${name.charAt(0).toUpperCase()}${name.slice(1)}`,
-      xLabel: "memory in frames",
+      xLabel: trace.page_size === null ? "memory in frames" : "memory",
+      xTicks: trace.page_size === null ? undefined : (low, high, most) => byteTicks(low, high, most, trace.page_size),
       yLabel: unit,
       xLog: true,
-      floor: 0,
+      levels: () => (limit?.figure === name ? [limit.most] : []),
+      csv: [
+        ["frames", ({ frames }) => frames],
+        ["bytes", ({ frames }) => trace.memoryOf(frames).bytes],
+        ["error", ({ error }) => error],
+      ],
       under: limitLine,
       lines: () =>
         trace.policies.filter((policy) => view.shows(policy)).map((policy) => ({ policy, points: points(policy) })),
       describe: (at) => columns.map(([title, text]) => [title, text(at)]),
+      choose: ({ frames }) => {
+        const size = trace.sizes.findIndex((size) => size.frames === frames);
+        if (size >= 0) choice.choose(size, asymmetry);
+      },
       columns,
     });
   });

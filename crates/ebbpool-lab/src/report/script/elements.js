@@ -22,9 +22,9 @@ function drawing(name, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG, name), attributes, children);
 }
 
-/** A policy's name, which may go on in the next line after a colon or a comma. */
+/** A policy's name, which may go on in the next line after a colon, a comma or an equals sign. */
 function breakable(name) {
-  const pieces = name.split(/(?<=[:,])/);
+  const pieces = name.split(/(?<=[:,=])/);
   return pieces.flatMap((piece, at) => (at === 0 ? [piece] : [element("wbr"), piece]));
 }
 

@@ -5,17 +5,17 @@
 // section may be for some traces only.
 const SECTIONS = [
   {
-    title: "Which policy, where",
+    title: (trace) => (trace.sizes.length > MOST_MAPPED ? "Which policy" : "Which policy, where"),
     lead: (trace) =>
       trace.device === null
         ? "R is the cost of a page write in page reads."
         : `What the requests of each policy cost on ${trace.device}.`,
-    make: (choice) => element(
-      "div",
-      { class: "halves" },
-      bestSection(choice),
-      element("div", {}, choice.chooser(), rankingSection(choice)),
-    ),
+    make: (choice) => {
+      const { sizes } = choice.trace;
+      const ranking = element("div", {}, choice.chooser(), rankingSection(choice));
+      if (sizes.length > MOST_MAPPED) return ranking;
+      return element("div", { class: sizes.length > MOST_BESIDE ? "stacked" : "halves" }, bestSection(choice), ranking);
+    },
   },
   {
     title: (trace) => `${trace.title} against memory`,
@@ -43,6 +43,12 @@ const SECTIONS = [
       return `${lines} On a broken line every point has the same ${trace.measure.name} ${where}${not}.`;
     },
     make: tradeOffSection,
+  },
+  {
+    title: (trace) => (trace.on_device.references_per_second === null ? "What the device bears" : "What the device bears in a day"),
+    lead: "Bytes that the device reads and writes, how long it lives, and the power that it takes.",
+    applies: (trace) => trace.on_device !== null && trace.curve === null,
+    make: daySection,
   },
   {
     title: "Wear and lifetime",
@@ -74,14 +80,14 @@ function traceSection(trace) {
       "section",
       { class: "part" },
       element("h3", {}, text(title)),
-      element("p", { class: "lead" }, text(lead)),
+      element("p", { class: "lead" }, ...breakable(text(lead))),
       ...[make(choice)].flat().filter((part) => part !== null),
     ),
   );
   return element(
     "section",
     { class: "trace", id, "aria-labelledby": `${id}-name` },
-    element("h2", { id: `${id}-name` }, trace.name),
+    element("h2", { id: `${id}-name` }, ...breakable(trace.name)),
     ...factsSection(choice),
     ...parts,
   );
@@ -109,17 +115,19 @@ function appearanceSwitch(button) {
   show();
 }
 
-legend(document.getElementById("legend"));
 const traces = report.traces.map((trace) => new Trace(trace));
+view.colour(policiesInColour(traces));
+view.paint();
+legend(document.getElementById("legend"));
 const made = traces.map(traceSection);
 const results = document.getElementById("results");
 results.append(...made, tableSection(traces));
 document.getElementById("contents").append(
-  ...made.map((section, at) => element("a", { href: `#${section.id}` }, traces[at].name)),
+  ...made.map((section, at) => element("a", { href: `#${section.id}` }, ...breakable(traces[at].name))),
   element("a", { href: "#all-results" }, "All results"),
 );
 for (const chart of charts) chart.fit();
-view.on("mark", () => {
+view.on("mark policies", () => {
   for (const chart of charts) chart.mark();
 });
 appearanceSwitch(document.getElementById("appearance"));

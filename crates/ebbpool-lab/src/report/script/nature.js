@@ -20,7 +20,6 @@ function curveChart(caption, across, { of_pages: ofPages, points }) {
     xUnit: " %",
     yUnit: " %",
     padX: 0,
-    floor: 0,
     ceiling: 100,
     levels: () => [0, 100],
     lines: () => [line],

@@ -3,15 +3,17 @@
 function rankingSection(choice) {
   const { trace } = choice;
   const body = element("tbody", {});
+  const note = element("p", { class: "axis" });
   choice.on(() => {
     const ranking = trace.ranking(choice.size, choice.asymmetry);
     const most = Math.max(...ranking.map((cell) => cell.bill), Number.MIN_VALUE);
+    const missing = trace.policies.filter((policy) => view.shows(policy) && !ranking.some((cell) => cell.policy === policy));
+    note.textContent = missing.length === 0 ? "" : `Not known at this size: ${missing.join(", ")}.`;
     body.replaceChildren(...ranking.map((cell) => {
-      const hue = marks.get(cell.policy).hue;
       const part = (kind, value) => {
         const bar = element("span", { class: kind });
         bar.style.width = `${(100 * value) / most}%`;
-        bar.style.background = `var(--${hue})`;
+        bar.style.background = colourOf(cell.policy);
         return bar;
       };
       const writes = cell.writeBill;
@@ -63,5 +65,6 @@ function rankingSection(choice) {
       ),
       body,
     ),
+    note,
   );
 }

@@ -10,10 +10,15 @@ function totals(changes) {
 class Trace {
   #cells = new Map();
   #timeLines = new Map();
+  #least = new Map();
 
   constructor(data) {
     Object.assign(this, data);
     this.counted = data.references - data.warmup;
+    this.sizes = data.sizes.map((size) => ({
+      ...size,
+      bytes: data.page_size === null ? null : size.frames * data.page_size,
+    }));
     for (const [policy, size, asymmetry, reads, writes, left, timeLine, served] of data.results) {
       const ratio = data.asymmetries[asymmetry];
       const references = served?.references ?? this.counted;
@@ -36,6 +41,8 @@ class Trace {
         writeBill: served?.write_bill ?? (writes * ratio) / references,
         joules: failed === null ? (served?.joules_per_reference ?? null) : null,
         wear: served?.wear ?? null,
+        busyJoules: served?.busy_joules_per_reference ?? null,
+        hostBytes: served?.host_bytes ?? null,
       });
     }
     const frames = data.sizes.map((size) => size.frames);
@@ -95,6 +102,19 @@ class Trace {
     return this.cells.every((cell) => cell.asymmetry !== asymmetry || cell.bill === null || close(cell));
   }
 
+  /** A number of frames in the form of the trace's memory sizes. */
+  memoryOf(frames) {
+    return { text: String(frames), frames, bytes: this.page_size === null ? null : frames * this.page_size };
+  }
+
+  /** The name of the memory's axis, which has the ticks of memoryTicks(). */
+  get memoryLabel() {
+    const shares = this.sizes.some((size) => size.text.endsWith("%"));
+    const frames = shares ? "share and frames" : "frames";
+    if (this.page_size === null) return shares ? `memory: ${frames}` : "memory in frames";
+    return `memory: ${shares ? "share, " : ""}bytes, frames`;
+  }
+
   get hasWear() {
     return this.cells.some((cell) => cell.wear !== null);
   }
@@ -106,6 +126,31 @@ class Trace {
       .map((policy) => this.cell(policy, size, asymmetry))
       .filter((cell) => cell !== null && cell.bill !== null)
       .sort((a, b) => a.bill - b.bill);
+  }
+
+  /** All memory sizes and asymmetries, in pairs. */
+  get fields() {
+    return this.sizesInOrder.flatMap((size) => this.asymmetriesInOrder.map((asymmetry) => [size, asymmetry]));
+  }
+
+  /** The least bill of all policies at a memory size and an asymmetry, of hidden ones too. */
+  least(size, asymmetry) {
+    const key = `${size} ${asymmetry}`;
+    if (!this.#least.has(key)) {
+      const bills = this.policies.map((policy) => this.cell(policy, size, asymmetry)?.bill ?? Infinity);
+      this.#least.set(key, bills.reduce((a, b) => Math.min(a, b), Infinity));
+    }
+    return this.#least.get(key);
+  }
+
+  /** Over all fields, the mean logarithm of a policy's bill over the least one; infinite where it has no bill at all. */
+  distance(policy) {
+    const logarithms = this.fields.flatMap(([size, asymmetry]) => {
+      const bill = this.cell(policy, size, asymmetry)?.bill ?? null;
+      const least = this.least(size, asymmetry);
+      return bill !== null && least > 0 ? [Math.log(bill / least)] : [];
+    });
+    return logarithms.length === 0 ? Infinity : logarithms.reduce((a, b) => a + b, 0) / logarithms.length;
   }
 
   get hasBaseline() {

@@ -79,12 +79,8 @@ function sorted(cells, column, direction) {
 }
 
 function csvOf(cells, columns) {
-  const field = (value) => {
-    const text = value === null ? "" : String(value);
-    return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-  };
-  const rows = cells.map((cell) => columns.map((column) => field(column.value(cell))));
-  return [columns.map((column) => column.csv), ...rows].map((row) => `${row.join(",")}\n`).join("");
+  const rows = cells.map((cell) => columns.map((column) => column.value(cell)));
+  return csvOfRows([columns.map((column) => column.csv), ...rows]);
 }
 
 /** Copies by the clipboard's interface, else by the old command, else lets the reader do it. */
@@ -104,15 +100,11 @@ async function copy(text, field) {
   }
 }
 
-function save(text, name) {
-  const link = element("a", { href: URL.createObjectURL(new Blob([text], { type: "text/csv" })), download: name });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-}
-
 function tableSection(traces) {
   let cells = traces.flatMap((trace) => trace.cells);
   const columns = columnsOf(traces);
+  // The name of the only trace stands above.
+  const shown = columns.filter(({ csv }) => csv !== "trace" || traces.length > 1);
   const body = element("tbody", {});
   const least = new Set(
     traces.flatMap((trace) => trace.sizesInOrder.flatMap((size) => trace.asymmetriesInOrder.flatMap((asymmetry) => {
@@ -127,14 +119,15 @@ function tableSection(traces) {
     element(
       "tr",
       least.has(cell) ? { class: "least" } : {},
-      ...columns.map((column) => {
+      ...shown.map((column) => {
         const text = (column.text ?? column.value)(cell);
+        if (column.csv === "trace") return element("td", { class: "trace-name" }, ...breakable(text));
         if (column.csv !== "policy") return element("td", column.text ? { class: "number" } : {}, text);
         return element("th", { scope: "row" }, named(text));
       }),
     ),
   ));
-  const heads = columns.map((column) => {
+  const heads = shown.map((column) => {
     const head = element("th", { scope: "col", class: column.text ? "number" : null });
     const sort = () => {
       const direction = head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
@@ -159,7 +152,7 @@ function tableSection(traces) {
       "div",
       { class: "controls" },
       button("Copy as CSV", async () => (answer.textContent = await copy(csvOf(cells, columns), field))),
-      button("Download CSV", () => save(csvOf(cells, columns), "ebbpool.csv")),
+      button("Download CSV", () => saveFile(csvOf(cells, columns), "text/csv", "ebbpool.csv")),
       answer,
     ),
     field,

@@ -36,7 +36,6 @@ function timeSection(choice) {
     xLabel: "references served",
     yLabel: trace.unit,
     padX: 0,
-    floor: 0,
     lines: () => chosen().map((one) => ({ policy: one.cell.policy, points: bills(one) })),
     describe: (point) => {
       const line = trace.timeLine(point.cell);
@@ -58,7 +57,6 @@ function timeSection(choice) {
     xLabel: "references served",
     yLabel: "frames",
     padX: 0,
-    floor: 0,
     lines: () =>
       chosen()
         .filter(({ line }) => !onlyWithTarget || line.target !== undefined)

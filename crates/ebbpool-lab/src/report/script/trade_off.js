@@ -67,8 +67,6 @@ function tradeOffSection(choice) {
   const chart = new Chart({
     label: "Reads against writes",
     height: 400,
-    floor: 0,
-    floorX: 0,
     xLabel: "page reads per reference",
     yLabel: "page writes per reference",
     under: equalBills,
@@ -81,6 +79,7 @@ function tradeOffSection(choice) {
     describe: ({ cell }) => described(cell),
     choose: ({ cell }) => choice.choose(cell.size, cell.asymmetry),
     columns: cellColumns(trace),
+    csv: CELLS_CSV,
   });
   choice.on(() => chart.update());
   return [choice.chooser(), chart.element];

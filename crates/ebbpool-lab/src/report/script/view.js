@@ -1,9 +1,62 @@
-// What the reader has chosen: policies hidden and marked, and per trace a memory size and an R.
+// What the reader has chosen: policies in colour, alone or hidden, and per trace a memory size and an R.
+
+// More lines in colour than these are hard to follow.
+const MOST_IN_COLOUR = 6;
+
+// Hues in the order in which they are given to policies whose own is taken, and those that are hard to distinguish.
+const HUES = ["ink", "green", "red", "blue", "purple", "pink", "amber", "cyan", "olive"];
+const ALIKE = [["blue", "cyan"], ["amber", "olive"], ["amber", "red"], ["green", "olive"], ["green", "cyan"]];
+
+function areAlike(one, other) {
+  return one === other || ALIKE.some((pair) => pair.includes(one) && pair.includes(other));
+}
 
 class View extends EventTarget {
   hidden = new Set();
+  /** The policies in colour, each with its hue; the others are grey. */
+  colours = new Map();
   pinned = null;
   pointed = null;
+
+  /** Whether a hue is like that of no policy in colour. */
+  #isFree(hue) {
+    return hue !== "grey" && ![...this.colours.values()].some((other) => areAlike(hue, other));
+  }
+
+  /** Draws policies in colour: in their own hues as far as these are not alike, the others in hues that are free. */
+  colour(chosen) {
+    const own = (policy) => marks.get(policy).hue;
+    const hues = new Map();
+    for (const policy of chosen) {
+      if (!this.#isFree(own(policy))) continue;
+      hues.set(policy, own(policy));
+      this.colours.set(policy, own(policy));
+    }
+    for (const policy of chosen.filter((policy) => !hues.has(policy))) {
+      const taken = [...this.colours.values()];
+      const hue = HUES.find((hue) => this.#isFree(hue)) ?? HUES.find((hue) => !taken.includes(hue)) ?? own(policy);
+      hues.set(policy, hue);
+      this.colours.set(policy, hue);
+    }
+    // In the order given, which is that of importance.
+    for (const policy of chosen) this.colours.delete(policy);
+    for (const policy of chosen) this.colours.set(policy, hues.get(policy));
+  }
+
+  toggleColour(policy) {
+    if (!this.colours.delete(policy)) this.colour([policy]);
+    this.notify("policies");
+    this.notify("mark");
+  }
+
+  /** Gives each policy its colour on the whole page; a grey one has its own while it is marked. */
+  paint() {
+    const { marked } = this;
+    policies.forEach((policy, at) => {
+      const hue = this.colours.get(policy) ?? (policy === marked ? marks.get(policy).hue : "faint");
+      document.documentElement.style.setProperty(`--policy-${at}`, `var(--${hue})`);
+    });
+  }
 
   shows(policy) {
     return !this.hidden.has(policy);
@@ -21,7 +74,9 @@ class View extends EventTarget {
 
   showAll() {
     this.hidden.clear();
+    this.pinned = null;
     this.notify("policies");
+    this.notify("mark");
   }
 
   pin(policy) {
@@ -36,6 +91,7 @@ class View extends EventTarget {
   }
 
   notify(event) {
+    this.paint();
     this.dispatchEvent(new Event(event));
   }
 
@@ -46,6 +102,30 @@ class View extends EventTarget {
 
 const view = new View();
 
+/**
+ * The policies to draw in colour, the most important first: the best, the baseline, ebb, those that are best in most
+ * fields, and then the next best.
+ */
+function policiesInColour(traces) {
+  const distance = (policy) => {
+    const of = traces.filter((trace) => trace.policies.includes(policy)).map((trace) => trace.distance(policy));
+    return of.reduce((a, b) => a + b, 0) / of.length;
+  };
+  const distances = new Map(policies.map((policy) => [policy, distance(policy)]));
+  const byDistance = [...policies].sort((a, b) => distances.get(a) - distances.get(b) || 0);
+  const wins = new Map();
+  for (const trace of traces) {
+    for (const [size, asymmetry] of trace.fields) {
+      const winner = trace.ranking(size, asymmetry)[0]?.policy;
+      if (winner !== undefined) wins.set(winner, (wins.get(winner) ?? 0) + 1);
+    }
+  }
+  const winners = [...wins.keys()].sort((a, b) => wins.get(b) - wins.get(a));
+  const compared = [report.baseline, ...policies.filter((policy) => policy.split(":")[0] === "ebb")];
+  const order = [byDistance[0], ...compared, ...winners, ...byDistance];
+  return [...new Set(order)].filter((policy) => policies.includes(policy)).slice(0, MOST_IN_COLOUR);
+}
+
 /** A memory size and an asymmetry of a trace; at first those that the sentence speaks of. */
 class Choice extends EventTarget {
   constructor(trace) {
@@ -53,7 +133,8 @@ class Choice extends EventTarget {
     this.trace = trace;
     const usual = trace.labels.indexOf("32");
     this.asymmetry = usual >= 0 ? usual : trace.asymmetries.length - 1;
-    const size = trace.sizes.findIndex((size) => size.text === "3%");
+    const target = trace.curve?.preselected ?? null;
+    const size = trace.sizes.findIndex((size) => (target === null ? size.text === "3%" : size.frames === target));
     this.size = size >= 0 ? size : Math.floor(trace.sizes.length / 2);
   }
 
