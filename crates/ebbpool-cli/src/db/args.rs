@@ -68,8 +68,8 @@ Examples:
     /// Run a workload and measure it: the CFDC paper's, or one of YCSB's
     #[command(after_help = "\
 Examples:
-  ebbpool db bench cfdc.db --workload cfdc --queries 1000 --updates 1000 --frames 64
-  ebbpool db bench cfdc.db --workload cfdc --update-intensity 20% --policy cfdc --seconds 1 --frames 10%
+  ebbpool db bench cfdc.db --workload cfdc --queries 1000 --updates 1000 --frames 10%
+  ebbpool db bench cfdc.db --workload cfdc --update-intensity 20% --policy cfdc --seconds 1
   ebbpool db bench ycsb.db --workload ycsb-a --operations 2000 --durability none --threads 2
   ebbpool db bench cfdc.db --workload cfdc --operations 500 --record as-fixed.parquet")]
     Bench(Box<BenchArgs>),
