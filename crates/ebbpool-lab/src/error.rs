@@ -10,6 +10,7 @@ use ebbpool_policy::SpecError;
 use ebbpool_sim::SimError;
 use ebbpool_trace::TraceError;
 
+use crate::advise::AdviseError;
 #[cfg(unix)]
 use crate::replay::ReplayError;
 
@@ -139,6 +140,9 @@ pub enum RequestError {
         "the asymmetry of a simulated device follows from its model, so a request cannot give one"
     )]
     AsymmetryOfSimulatedDevice,
+    /// An invalid request for advice.
+    #[error(transparent)]
+    Advise(#[from] AdviseError),
     /// An invalid share to sample.
     #[error("{0} is not a share of the pages to sample; give one above 0 and up to 1")]
     Sample(f64),

@@ -47,6 +47,11 @@ impl<'e> Lab<'e> {
         Lab { settings, events }
     }
 
+    /// The same lab, which reports to other events.
+    pub(crate) fn with_events<'b>(&self, events: &'b dyn LabEvents) -> Lab<'b> {
+        Lab::new(self.settings.clone(), events)
+    }
+
     pub(crate) fn threads(&self) -> usize {
         let cores = || thread::available_parallelism().map_or(1, usize::from);
         self.settings.threads.unwrap_or_else(cores)

@@ -1,8 +1,9 @@
 //! Answers questions about a reference string, with the answers as values.
 //!
 //! A [`Lab`] compares policies ([`Lab::compare`]), computes reads, writes and bill against memory size
-//! ([`Lab::curve`]), computes a lower bound of the bill ([`Lab::bound`]) and runs one policy, in the
-//! simulator ([`Lab::run`]) or in the pool ([`Lab::replay`]). A request is a value whose parts are
+//! ([`Lab::curve`]), advises an operator ([`Lab::advise`]), computes a lower bound of the bill
+//! ([`Lab::bound`]) and runs one policy, in the simulator ([`Lab::run`]) or in the pool
+//! ([`Lab::replay`]). A request is a value whose parts are
 //! validated on construction. An answer is a value and `Send`; it has rows for programs ([`schema`]),
 //! sentences for people ([`advice`], [`lifetime`]), and a [`report`] on one page. The lab prints nothing
 //! and has no global state: progress, notes and stopping go through [`LabEvents`].
@@ -25,6 +26,7 @@
 //! ```
 
 pub mod advice;
+pub mod advise;
 mod bound;
 mod compare;
 pub mod curve;
@@ -46,6 +48,7 @@ mod run_result;
 pub mod schema;
 mod trace_info;
 
+pub use advise::{Advice, AdviseError, AdviseRequest};
 pub use bound::{BoundRequest, BoundResult};
 pub use compare::{CompareRequest, Comparison, PriceBlock, constant_asymmetries};
 pub use curve::{CurveRequest, CurveRow, CurveStudy, Target};

@@ -7,6 +7,7 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use ebbpool_cost::{did_you_mean, one_line};
 use tempfile::NamedTempFile;
@@ -287,6 +288,35 @@ impl Source {
             }
         };
         parts.iter().map(format).collect()
+    }
+
+    /// The time between the first and the last reference, by the times in the trace: the sum over its parts. `None`
+    /// if a part has no times, or if references are left out of several parts or of pages of another size.
+    ///
+    /// # Errors
+    ///
+    /// [`TraceError::Io`], [`TraceError::UnknownFormat`], and [`TraceError::Damaged`].
+    pub fn recorded_time(&self) -> Result<Option<Duration>, TraceError> {
+        let SourceParts { parts, options, .. } = &*self.0;
+        let is_cut = options.skip > 0 || options.limit.is_some();
+        if is_cut && (parts.len() > 1 || options.page_size.is_some()) {
+            return Ok(None);
+        }
+        let end = options.limit.map_or(u64::MAX, |limit| options.skip.saturating_add(limit));
+        let rows = options.skip..=end.saturating_sub(1);
+        let mut sum = Duration::ZERO;
+        for SourcePart { label, origin } in parts {
+            let PartOrigin::StoredTrace(stored) = origin else {
+                return Ok(None);
+            };
+            let mut stream = stored.stream(label)?;
+            let (format, _) = Format::recognise(&mut stream, options.format)?;
+            match format.recorded_time(stream, rows.clone())? {
+                Some(time) => sum = sum.saturating_add(time),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(sum))
     }
 
     /// Notes that arise only while reading, for standard error: bad lines that were left

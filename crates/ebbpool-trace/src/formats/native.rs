@@ -1,6 +1,8 @@
 //! *native*: Parquet with columns `page` (unsigned integer) and `write`
 //! (boolean), and key-value metadata `ebbpool.name`, `ebbpool.page_size`,
-//! `ebbpool.database_pages`.
+//! `ebbpool.database_pages`. A column `time_us` (integer) may say when each reference arrived.
+
+mod clock;
 
 use std::io;
 use std::sync::Arc;
@@ -25,6 +27,8 @@ use crate::error::TraceError;
 use crate::panics::guarded;
 use crate::reference::{Batch, Metadata};
 use crate::stream::{Seekable, Stream};
+
+pub(super) use clock::recorded_time;
 
 pub(super) static ENTRY: FormatEntry = FormatEntry {
     name: "native",
@@ -91,10 +95,7 @@ fn open(mut stream: Stream, _decoding: &Decoding) -> Result<OpenedTrace, TraceEr
     if !stream.head(MAGIC.len())?.starts_with(MAGIC) {
         return Err(damaged(&label, "it does not begin with PAR1"));
     }
-    let file: Box<dyn FileReader> = match stream.into_seekable()? {
-        Seekable::File(file) => reader(&label, file)?,
-        Seekable::Bytes(bytes) => reader(&label, bytes)?,
-    };
+    let file = opened(&label, stream)?;
     let footer = file.metadata();
     let schema = footer.file_metadata().schema_descr();
     let (page_column, page) = find(&label, schema.columns(), "page")?;
@@ -133,6 +134,14 @@ fn open(mut stream: Stream, _decoding: &Decoding) -> Result<OpenedTrace, TraceEr
             rows,
         }),
     })
+}
+
+/// The Parquet file in a stream.
+fn opened(label: &str, stream: Stream) -> Result<Box<dyn FileReader>, TraceError> {
+    match stream.into_seekable()? {
+        Seekable::File(file) => reader(label, file),
+        Seekable::Bytes(bytes) => reader(label, bytes),
+    }
 }
 
 fn reader<R: ChunkReader + 'static>(

@@ -1,0 +1,616 @@
+//! The course of an advice: from a request to its answer.
+
+use ebbpool_cost::Asymmetry;
+use ebbpool_policy::PolicySpec;
+use ebbpool_trace::{Metadata, Source};
+
+use super::breakeven::{Contest, break_evens};
+use super::checkpoints::{self, CheckpointCounts};
+use super::clock::ArrivalRate;
+use super::knobs::{self, Knob};
+use super::life::{LifeAnswer, LifeBasis, LifeOf, WriteCause};
+use super::load::{LoadTerms, SystemLoad};
+use super::notes::{AdviceNote, NoteKind, WarningFacts, duration};
+use super::question::{AdviceQuestion, QuestionKind};
+use super::request::{AdviseError, AdviseRequest};
+use super::server::ServerKind;
+use super::simulation::{JoinedEvents, Questioner, SimulatedCell};
+use super::{Advice, CANDIDATES, MemoryChoice, MemoryPoint, sizes};
+use crate::curve::CurveStudy;
+use crate::error::{LabError, RequestError};
+use crate::lab::Lab;
+use crate::memory_size::MemorySize;
+use crate::numbers::{Number, frames_and_bytes, rounded, saving};
+use crate::pricing::{Pricing, PricingRequest};
+use crate::run::CountingRules;
+
+/// Simulated references up to which all curves are exact: about a second's work of two cores.
+const EXACT_STEPS: u64 = 20_000_000;
+
+/// How many of the policies that are best by the curves are run over the whole trace.
+const FINALISTS: usize = 3;
+
+/// The checkpoint intervals to simulate, in minutes; the first is PostgreSQL's default.
+const CHECKPOINT_MINUTES: [u64; 4] = [5, 15, 30, 60];
+
+/// Checkpoints that a trace must hold before their count says anything.
+const FEWEST_CHECKPOINTS: f64 = 2.0;
+
+/// A share of the database, for a buffer about which nothing is known: FD-Buffer's default.
+const USUAL_SHARE: &str = "3%";
+
+/// What is known before anything is simulated.
+pub(super) struct Advisor<'a> {
+    questioner: Questioner<'a>,
+    request: &'a AdviseRequest,
+    pricing_request: PricingRequest,
+    pricing: Pricing,
+    metadata: Metadata,
+    server: ServerKind,
+    now: PolicySpec,
+    candidates: Vec<PolicySpec>,
+    counting: CountingRules,
+    /// LRU at every size, the facts of the trace, and the present size of the buffer.
+    facts: CurveStudy,
+    present: u64,
+    budget: Option<u64>,
+    assumptions: Vec<AdviceNote>,
+    questions: Vec<AdviceQuestion>,
+}
+
+/// The systems that are run over the whole trace.
+struct SimulatedSystems {
+    now: SimulatedCell,
+    same_memory: SimulatedCell,
+    then: SimulatedCell,
+    /// The recommended policy with twice the recommended memory.
+    larger: Option<SimulatedCell>,
+    /// The present policy, and the best of the others, with the recommended memory.
+    rivals: Vec<SimulatedCell>,
+    /// The present policy with twice and four times the present memory.
+    knobs: Vec<SimulatedCell>,
+}
+
+impl<'a> Advisor<'a> {
+    pub(super) fn new(
+        lab: &'a Lab<'a>,
+        source: &'a Source,
+        request: &'a AdviseRequest,
+        events: &'a JoinedEvents<'a>,
+    ) -> Result<Self, LabError> {
+        let metadata = source.open()?.metadata().clone();
+        let pricing_request = request.pricing.clone().unwrap_or_default();
+        let pricing = Pricing::new(&pricing_request, &metadata)?;
+        let name = metadata.name.as_deref().unwrap_or_default();
+        let server = request.server.unwrap_or_else(|| {
+            match ServerKind::of_trace(name) {
+                ServerKind::Other => ServerKind::of_trace(source.label()),
+                server => server,
+            }
+        });
+        let mut assumptions = Vec::new();
+        let now = request.now.as_deref().unwrap_or(server.policy());
+        let now = pricing.capabilities.policy(now)?;
+        let mut candidates = vec![now.clone()];
+        for candidate in CANDIDATES {
+            let candidate = pricing.capabilities.policy(candidate)?;
+            if candidates.iter().all(|other| other.to_string() != candidate.to_string()) {
+                candidates.push(candidate);
+            }
+        }
+        let budget = budget(request, &metadata)?;
+        let present = present(request, server, &metadata, budget)?;
+        let questioner = Questioner {
+            lab,
+            source,
+            events,
+        };
+        let mut counting = CountingRules {
+            rate: None,
+            ..request.counting.clone()
+        };
+        let facts = questioner.facts(present.clone(), pricing.asymmetry, &counting)?;
+        let trace_times = source.recorded_time()?;
+        let rate = ArrivalRate::stated(request.clock, trace_times, facts.facts.references);
+        if pricing.device.is_some() {
+            // A text is the only way to a rate, and has all digits.
+            counting.rate = rate.and_then(|it| it.references_per_second.to_string().parse().ok());
+        }
+        let present = facts.sizes.first().copied().unwrap_or(1);
+        assumptions.extend(assumed(request, server, &now, present, budget, &metadata));
+        Ok(Advisor {
+            questioner,
+            request,
+            pricing_request,
+            pricing,
+            metadata,
+            server,
+            now,
+            candidates,
+            counting,
+            facts,
+            present,
+            budget,
+            assumptions,
+            questions: Vec::new(),
+        })
+    }
+
+    /// The answer.
+    pub(super) fn advice(mut self) -> Result<Advice, LabError> {
+        let study = self.curves()?;
+        let knee = sizes::knee(&least_bills(&study), self.metadata.page_size);
+        let recommended = self.recommended_frames(knee.as_ref().map(|knee| knee.frames));
+        let systems = self.systems(&study, recommended)?;
+        let rivals: Vec<&SimulatedCell> = systems.rivals.iter().collect();
+        let contest = Contest {
+            best: &systems.then,
+            rivals: &rivals,
+            asymmetry: self.pricing.asymmetry,
+            counting: &self.counting,
+        };
+        let (breakevens, asked) = break_evens(&self.questioner, &contest)?;
+        self.questions.extend(asked);
+        let terms = self.terms(&systems.now)?;
+        let now = terms.load(&systems.now);
+        let then = terms.load(&systems.then);
+        let curve = self.points(&study, &terms, &systems.then);
+        let (checkpoint_knobs, cause) = self.checkpoints(&terms, &now, &systems.now)?;
+        let larger: Vec<SystemLoad> = systems.knobs.iter().map(|cell| terms.load(cell)).collect();
+        let life = LifeAnswer::new(
+            &terms,
+            self.request.life,
+            LifeOf {
+                now: &now,
+                then: &then,
+                then_cell: &systems.then,
+                larger: systems.larger.as_ref().map(|cell| terms.load(cell)),
+                curve: &curve,
+                checkpoints: cause,
+            },
+        );
+        let page_size = self.metadata.page_size;
+        let knobs = knobs::of_server(self.server, page_size, &now, &larger, checkpoint_knobs);
+        let breakeven = breakevens.iter().filter_map(|it| it.holds_from);
+        Ok(Advice {
+            trace: self.questioner.source.label().into(),
+            server: self.server,
+            references: now.references,
+            warmup: self.facts.warmup,
+            distinct_pages: self.facts.facts.distinct_pages,
+            page_size,
+            device: self.pricing.device_name.clone(),
+            asymmetry: Number(self.pricing.asymmetry.ratio()),
+            arrivals: terms.rate,
+            recommendation: MemoryChoice {
+                policy: then.policy.clone(),
+                frames: then.frames,
+                bytes: then.bytes,
+            },
+            saves: saving(then.cost, now.cost),
+            asymmetry_breakeven: breakeven.reduce(f64::max).map(Number),
+            warnings: self.warnings(&terms, &now, &then, &life, &systems),
+            same_memory: terms.load(&systems.same_memory),
+            now,
+            then,
+            curve,
+            knee,
+            breakevens,
+            life,
+            knobs,
+            assumptions: self.assumptions,
+            questions: self.questions,
+        })
+    }
+
+    /// The bills of all candidates against memory.
+    fn curves(&mut self) -> Result<CurveStudy, LabError> {
+        let frames = sizes::grid(
+            self.present,
+            self.budget,
+            self.facts.facts.distinct_pages,
+        );
+        let cells = (frames.len() * self.candidates.len()) as u64;
+        let steps = self.facts.facts.references.saturating_mul(cells);
+        let question = AdviceQuestion {
+            about: "the bill against memory",
+            kind: QuestionKind::Curve(
+                self.pricing.asymmetry,
+                (steps <= EXACT_STEPS).then_some(1.0),
+            ),
+            policies: self.candidates.iter().map(ToString::to_string).collect(),
+            frames,
+            counting: CountingRules {
+                rate: None,
+                ..self.counting.clone()
+            },
+        };
+        let study = self.questioner.curve(&question)?;
+        self.questions.push(question);
+        Ok(study)
+    }
+
+    /// The memory to recommend: without a budget the present one; else as much as is worth while, at least the
+    /// present memory and at most the budget.
+    fn recommended_frames(&self, knee: Option<u64>) -> u64 {
+        let Some(budget) = self.budget else {
+            return self.present;
+        };
+        let largest = budget.min(self.facts.facts.distinct_pages.max(1));
+        let worth = knee.unwrap_or(largest).min(largest);
+        worth.max(self.present.min(budget))
+    }
+
+    /// Runs the present system, the best policies by the curves, and larger buffers over the whole trace.
+    fn systems(
+        &mut self,
+        study: &CurveStudy,
+        recommended: u64,
+    ) -> Result<SimulatedSystems, LabError> {
+        let distinct = self.facts.facts.distinct_pages;
+        let doubled = recommended.saturating_mul(2).min(distinct);
+        let mut frames = vec![self.present, recommended];
+        frames.extend(Some(doubled).filter(|&frames| frames > recommended));
+        frames.sort_unstable();
+        frames.dedup();
+        let question = self.compare("now and then", self.finalists(study, recommended), frames);
+        let cells = self.questioner.compare(&question)?;
+        self.questions.push(question);
+        let at = |frames: u64| {
+            let served = cells.iter().filter(|cell| !cell.result.failed);
+            served.filter(move |cell| cell.result.frames == frames)
+        };
+        let now = self.now.to_string();
+        // The present policy comes first, so that it stays where another one is not better.
+        let best = |frames: u64| at(frames).min_by(|a, b| a.result.cost.total_cmp(&b.result.cost));
+        let under = |policy: &str, frames: u64| at(frames).find(|it| it.result.policy == policy);
+        let failed = || -> LabError {
+            let text = cells.iter().find_map(|cell| cell.device.as_ref()?.failed.clone());
+            let text = text.unwrap_or_else(|| "it served no run to its end".into());
+            RequestError::from(AdviseError::DeviceFailed(text)).into()
+        };
+        let then = best(recommended).ok_or_else(failed)?;
+        let policy = then.result.policy.as_str();
+        let second = at(recommended)
+            .filter(|cell| cell.result.policy != policy && cell.result.policy != now)
+            .min_by(|a, b| a.result.cost.total_cmp(&b.result.cost));
+        let present = under(&now, recommended).filter(|_| policy != now);
+        let systems = SimulatedSystems {
+            now: under(&now, self.present).ok_or_else(failed)?.clone(),
+            same_memory: under(policy, self.present).ok_or_else(failed)?.clone(),
+            larger: under(policy, doubled).filter(|_| doubled > recommended).cloned(),
+            rivals: present.into_iter().chain(second).cloned().collect(),
+            then: then.clone(),
+            knobs: Vec::new(),
+        };
+        Ok(SimulatedSystems {
+            knobs: self.larger_buffers()?,
+            ..systems
+        })
+    }
+
+    /// The present policy with twice and four times the present memory, as far as that is not all pages.
+    fn larger_buffers(&mut self) -> Result<Vec<SimulatedCell>, LabError> {
+        let distinct = self.facts.facts.distinct_pages;
+        if self.present >= distinct {
+            return Ok(Vec::new());
+        }
+        let larger = [2u64, 4].map(|times| self.present.saturating_mul(times).min(distinct));
+        let mut frames = larger.to_vec();
+        frames.dedup();
+        let question = self.compare("a larger buffer", vec![self.now.to_string()], frames);
+        let cells = self.questioner.compare(&question)?;
+        self.questions.push(question);
+        Ok(cells.into_iter().filter(|cell| !cell.result.failed).collect())
+    }
+
+    fn compare(
+        &self,
+        about: &'static str,
+        policies: Vec<String>,
+        frames: Vec<u64>,
+    ) -> AdviceQuestion {
+        AdviceQuestion {
+            about,
+            kind: QuestionKind::Compare(vec![self.pricing_request.clone()]),
+            policies,
+            frames,
+            counting: self.counting.clone(),
+        }
+    }
+
+    /// The present policy, and those that are best by the curves with the recommended memory.
+    fn finalists(&self, study: &CurveStudy, recommended: u64) -> Vec<String> {
+        let nearest = study
+            .sizes
+            .iter()
+            .enumerate()
+            .min_by_key(|(_, frames)| frames.abs_diff(recommended));
+        let size = nearest.map_or(0, |(size, _)| size);
+        let bill = |estimates: &Vec<_>| {
+            let estimate: Option<&ebbpool_sim::Estimate> = estimates.get(size);
+            estimate.map_or(f64::INFINITY, |estimate| study.bill(estimate.traffic))
+        };
+        let bills = study.policies.iter().zip(study.estimates.iter().map(bill));
+        let mut bills: Vec<(&PolicySpec, f64)> = bills.collect();
+        bills.sort_by(|(_, a), (_, b)| a.total_cmp(b));
+        let mut finalists = vec![self.now.to_string()];
+        let best = bills.iter().map(|(policy, _)| policy.to_string());
+        finalists.extend(best.filter(|it| *it != finalists[0]).take(FINALISTS));
+        finalists
+    }
+
+    /// What turns counts into figures in time. Daily writes are those of the present system.
+    fn terms(&self, now: &SimulatedCell) -> Result<LoadTerms, LabError> {
+        let page_size = self.metadata.page_size;
+        let trace_times = self.questioner.source.recorded_time()?;
+        let references = self.facts.facts.references;
+        let writes = now.result.writes as f64 / now.result.references as f64;
+        let daily = ArrivalRate::of_daily_writes(self.request.clock, writes, page_size);
+        let daily = daily.map_err(RequestError::from)?;
+        Ok(LoadTerms {
+            rate: daily.or(ArrivalRate::stated(self.request.clock, trace_times, references)),
+            page_size,
+            life: LifeBasis::of(&self.pricing),
+        })
+    }
+
+    /// The best policy at each size of the curve.
+    fn points(
+        &self,
+        study: &CurveStudy,
+        terms: &LoadTerms,
+        then: &SimulatedCell,
+    ) -> Vec<MemoryPoint> {
+        let references = study.lru.references() as f64;
+        let host_bytes = terms.life.host_bytes(then);
+        let now = self.now.to_string();
+        let at_size = |(size, &frames): (usize, &u64)| {
+            let of = study.policies.iter().zip(&study.estimates);
+            let bills = of.filter_map(|(policy, estimates)| {
+                let estimate = estimates.get(size)?;
+                Some((policy.to_string(), estimate, study.bill(estimate.traffic)))
+            });
+            let bills: Vec<_> = bills.collect();
+            let (policy, estimate, cost) =
+                bills.iter().min_by(|(_, _, a), (_, _, b)| a.total_cmp(b))?;
+            let (_, _, cost_now) = bills.iter().find(|(policy, _, _)| *policy == now)?;
+            let writes_per_reference = estimate.traffic.writes as f64 / references;
+            Some(MemoryPoint {
+                frames,
+                bytes: terms.page_size.map(|page| frames.saturating_mul(page)),
+                policy: policy.clone(),
+                cost: *cost,
+                error: estimate.errors.map_or(Some(0.0), |errors| errors.cost),
+                cost_now: *cost_now,
+                reads_per_reference: estimate.traffic.reads as f64 / references,
+                writes_per_reference,
+                bytes_written_per_day: terms.bytes_per_day(writes_per_reference),
+                life_years: terms.years(host_bytes, writes_per_reference),
+            })
+        };
+        study.sizes.iter().enumerate().filter_map(at_size).collect()
+    }
+
+    /// What longer intervals between checkpoints would save, and what the checkpoints of the first one write.
+    fn checkpoints(
+        &mut self,
+        terms: &LoadTerms,
+        now: &SystemLoad,
+        cell: &SimulatedCell,
+    ) -> Result<(Vec<Knob>, Option<WriteCause>), LabError> {
+        let Some(setting) = self.server.checkpoint_setting() else {
+            return Ok((Vec::new(), None));
+        };
+        let not_simulated = |why: String| {
+            let why = format!("not simulated: {why}");
+            Ok((vec![Knob::without_figures(setting, &why)], None))
+        };
+        let Some(rate) = terms.rate else {
+            return not_simulated("the time in which the references arrived is not known".into());
+        };
+        if !checkpoints::can_simulate(&self.now) {
+            return not_simulated(format!(
+                "checkpoints change which pages {} evicts, and the lab has no model of that",
+                self.now
+            ));
+        }
+        let seconds = self.facts.facts.references as f64 / rate.references_per_second;
+        let is_covered = |minutes: &u64| seconds >= FEWEST_CHECKPOINTS * 60.0 * *minutes as f64;
+        let covered: Vec<u64> = CHECKPOINT_MINUTES.into_iter().filter(is_covered).collect();
+        if covered.len() < 2 {
+            return not_simulated(format!(
+                "the trace covers {}, and two intervals of {} minutes are needed",
+                duration(seconds),
+                CHECKPOINT_MINUTES[1]
+            ));
+        }
+        let mut counts: Vec<(u64, CheckpointCounts)> = Vec::new();
+        for minutes in covered {
+            let interval = rate.references_per_second * 60.0 * minutes as f64;
+            let found = checkpoints::simulate(
+                self.questioner.lab,
+                self.questioner.source,
+                (&self.now, now.frames),
+                interval as u64,
+                self.facts.warmup,
+            )?;
+            counts.push((minutes, found));
+        }
+        self.questions.push(AdviceQuestion {
+            about: "the interval of checkpoints",
+            kind: QuestionKind::Checkpoints(rate.references_per_second),
+            policies: vec![self.now.to_string()],
+            frames: vec![now.frames],
+            counting: self.counting.clone(),
+        });
+        let references = cell.result.references as f64;
+        let base = counts[0].1;
+        let cause = WriteCause {
+            cause: format!("checkpoints every {} minutes", counts[0].0),
+            writes_per_reference: base.checkpoints as f64 / references,
+            bytes_per_day: terms.bytes_per_day(base.checkpoints as f64 / references),
+            included: false,
+        };
+        let asymmetry = self.pricing.asymmetry;
+        let bill = |counts: CheckpointCounts| asymmetry.bill(now.reads, counts.writes());
+        let knobs = counts[1..].iter().map(|(minutes, other)| {
+            let writes = other.writes() as f64 / references;
+            Knob {
+                setting: setting.into(),
+                from: Some(format!("{}min", counts[0].0)),
+                to: Some(format!("{minutes}min")),
+                simulated: true,
+                saves_cost: saving(bill(*other), bill(base)),
+                saves_reads: saving(1.0, 1.0),
+                saves_writes: saving(other.writes() as f64, base.writes() as f64),
+                bytes_written_per_day: terms.bytes_per_day(writes),
+                life_years: terms.years(terms.life.host_bytes(cell), writes),
+                note: Some("evictions and checkpoints; recovery takes longer".into()),
+            }
+        });
+        Ok((knobs.collect(), Some(cause)))
+    }
+
+    fn warnings(
+        &self,
+        terms: &LoadTerms,
+        now: &SystemLoad,
+        then: &SystemLoad,
+        life: &LifeAnswer,
+        systems: &SimulatedSystems,
+    ) -> Vec<AdviceNote> {
+        let facts = WarningFacts {
+            references: now.references,
+            warmup: self.facts.warmup,
+            distinct_pages: self.facts.facts.distinct_pages,
+            references_per_second: terms.rate.map(|rate| rate.references_per_second),
+            page_size: terms.page_size,
+            now,
+            then,
+        };
+        let mut warnings = facts.warnings();
+        if then.frames < now.frames {
+            warnings.push(AdviceNote::new(
+                NoteKind::LessMemory,
+                "the budget is less than the present memory, so that the bill may grow",
+            ));
+        }
+        if life.reached_then == Some(false) {
+            warnings.push(AdviceNote::new(
+                NoteKind::ShortLife,
+                format!(
+                    "the device lives {} years with the recommendation, less than {}",
+                    then.life_years.map_or_else(|| "fewer".into(), rounded),
+                    life.required_years.map_or_else(String::new, rounded)
+                ),
+            ));
+        }
+        let cells = [&systems.now, &systems.then];
+        let failed = cells.iter().find_map(|cell| cell.device.as_ref()?.failed.as_ref());
+        warnings.extend(failed.map(|failed| {
+            AdviceNote::new(NoteKind::DeviceFailed, format!("{failed}; its figures end there"))
+        }));
+        warnings
+    }
+}
+
+impl Questioner<'_> {
+    /// LRU at every size, the facts of the trace, and a memory size in frames, from one pass.
+    fn facts(
+        &self,
+        size: MemorySize,
+        asymmetry: Asymmetry,
+        counting: &CountingRules,
+    ) -> Result<CurveStudy, LabError> {
+        let request = crate::curve::CurveRequest {
+            sizes: vec![size],
+            warmup: counting.warmup,
+            at_end: counting.at_end,
+            ..crate::curve::CurveRequest::new(
+                crate::policy_selection::PolicySelection::one("lru"),
+                asymmetry,
+            )
+        };
+        self.lab.curve(self.source, &request)
+    }
+}
+
+/// The smallest bill at each size.
+fn least_bills(study: &CurveStudy) -> Vec<(u64, f64)> {
+    let least = |size: usize| {
+        let estimates = study.estimates.iter().filter_map(|it| it.get(size));
+        let bills = estimates.map(|estimate| study.bill(estimate.traffic));
+        bills.fold(f64::INFINITY, f64::min)
+    };
+    let sizes = study.sizes.iter().enumerate();
+    sizes.map(|(size, &frames)| (frames, least(size))).collect()
+}
+
+/// The budget in frames.
+fn budget(request: &AdviseRequest, metadata: &Metadata) -> Result<Option<u64>, RequestError> {
+    let Some(budget) = request.budget else {
+        return Ok(None);
+    };
+    let page_size = metadata
+        .page_size
+        .ok_or(AdviseError::BudgetWithoutPageSize(budget))?;
+    match budget.bytes() / page_size.max(1) {
+        0 => Err(AdviseError::BudgetBelowPage { budget, page_size }.into()),
+        frames => Ok(Some(frames)),
+    }
+}
+
+/// The present size of the buffer: that of the request, else the server's default, else a usual share of the
+/// database.
+fn present(
+    request: &AdviseRequest,
+    server: ServerKind,
+    metadata: &Metadata,
+    budget: Option<u64>,
+) -> Result<MemorySize, RequestError> {
+    if let Some(size) = &request.frames {
+        return Ok(size.clone());
+    }
+    if let (Some(bytes), Some(page_size)) = (server.default_memory(), metadata.page_size) {
+        return Ok(MemorySize::frames(bytes.bytes() / page_size.max(1)));
+    }
+    if let Some(budget) = budget {
+        return Ok(MemorySize::frames(budget));
+    }
+    Ok(USUAL_SHARE.parse().unwrap_or(MemorySize::frames(1)))
+}
+
+/// What the request leaves open, and what stands in its place.
+fn assumed(
+    request: &AdviseRequest,
+    server: ServerKind,
+    now: &PolicySpec,
+    present: u64,
+    budget: Option<u64>,
+    metadata: &Metadata,
+) -> Vec<AdviceNote> {
+    let mut notes = Vec::new();
+    if request.now.is_none() {
+        let text = match server.name() {
+            Some(name) => format!("the present policy is {now}, as that of {name}"),
+            None => format!("the present policy is {now}"),
+        };
+        notes.push(AdviceNote::new(NoteKind::Policy, text));
+    }
+    if request.frames.is_none() {
+        let size = frames_and_bytes(present, metadata.page_size);
+        let why = match (server.name(), metadata.page_size, budget) {
+            (Some(name), Some(_), _) => format!("{name}'s default"),
+            (_, _, Some(_)) => "the budget".into(),
+            (_, _, None) => "3 % of the pages".into(),
+        };
+        let text = format!("the present buffer has {size}, {why}");
+        notes.push(AdviceNote::new(NoteKind::Frames, text));
+    }
+    if request.pricing.is_none() {
+        let text = format!("R is {}, as in the papers", rounded(ebbpool_cost::PAPERS_BASE.ratio()));
+        notes.push(AdviceNote::new(NoteKind::Asymmetry, text));
+    }
+    notes
+}

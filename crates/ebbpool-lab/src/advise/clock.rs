@@ -1,0 +1,96 @@
+//! How fast references arrive.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::request::{AdviceClock, AdviseError, DailyWrites};
+
+const SECONDS_PER_DAY: f64 = 86_400.0;
+
+/// Days in a year, as in the warranties of devices.
+pub(super) const DAYS_PER_YEAR: f64 = 365.0;
+
+/// From which figure the arrival of references is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClockSource {
+    /// A rate in the request.
+    Rate,
+    /// A duration in the request.
+    Duration,
+    /// The times in the trace.
+    TraceTimes,
+    /// Writes per day in the request.
+    DailyWrites,
+}
+
+/// References per second, and from which figure they follow.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ArrivalRate {
+    /// References per second.
+    pub references_per_second: f64,
+    /// From which figure they follow.
+    pub source: ClockSource,
+}
+
+impl ArrivalRate {
+    /// The rate that the request or the trace states, without the counts of a run. `references` are all references of
+    /// the trace.
+    pub(super) fn stated(
+        clock: Option<AdviceClock>,
+        trace: Option<Duration>,
+        references: u64,
+    ) -> Option<Self> {
+        let over = |duration: Duration, source| {
+            let references_per_second = references as f64 / duration.as_secs_f64();
+            let rate = ArrivalRate {
+                references_per_second,
+                source,
+            };
+            Some(rate).filter(|_| references_per_second.is_finite() && references > 0)
+        };
+        match (clock, trace) {
+            (Some(AdviceClock::Rate(rate)), _) => Some(ArrivalRate {
+                references_per_second: rate.per_second(),
+                source: ClockSource::Rate,
+            }),
+            (Some(AdviceClock::Duration(duration)), _) => over(duration, ClockSource::Duration),
+            (Some(AdviceClock::DailyWrites(_)), _) | (None, None) => None,
+            (None, Some(duration)) => over(duration, ClockSource::TraceTimes),
+        }
+    }
+
+    /// The rate at which a system with this number of page writes per reference writes as much in a day as the request
+    /// says. `None` if the request does not say it, or if the system writes nothing.
+    pub(super) fn of_daily_writes(
+        clock: Option<AdviceClock>,
+        writes_per_reference: f64,
+        page_size: Option<u64>,
+    ) -> Result<Option<Self>, AdviseError> {
+        let Some(AdviceClock::DailyWrites(daily)) = clock else {
+            return Ok(None);
+        };
+        let pages = match (daily, page_size) {
+            (DailyWrites::Pages(pages), _) => pages,
+            (DailyWrites::Bytes(bytes), Some(size)) => bytes.bytes() / size as f64,
+            (DailyWrites::Bytes(_), None) => return Err(AdviseError::DailyBytesWithoutPageSize),
+        };
+        let references_per_second = pages / SECONDS_PER_DAY / writes_per_reference;
+        let rate = ArrivalRate {
+            references_per_second,
+            source: ClockSource::DailyWrites,
+        };
+        Ok(Some(rate).filter(|_| references_per_second.is_finite()))
+    }
+
+    /// Events per second, of this number per reference.
+    pub(super) fn per_second(&self, per_reference: f64) -> f64 {
+        self.references_per_second * per_reference
+    }
+
+    /// Events per day, of this number per reference.
+    pub(super) fn per_day(&self, per_reference: f64) -> f64 {
+        SECONDS_PER_DAY * self.per_second(per_reference)
+    }
+}

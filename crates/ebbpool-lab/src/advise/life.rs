@@ -1,0 +1,206 @@
+//! How long the device lives.
+
+use std::time::Duration;
+
+use ebbpool_device::profiles::Endurance;
+use serde::Serialize;
+
+use super::clock::DAYS_PER_YEAR;
+use super::load::{LoadTerms, SystemLoad};
+use super::simulation::SimulatedCell;
+use super::{MemoryChoice, MemoryPoint};
+use crate::pricing::Pricing;
+
+/// From where the bytes that a host may write are known.
+#[derive(Clone, Debug)]
+pub(super) enum LifeBasis {
+    /// The figures of a profile, and the bytes that a write of a page makes, in whole pages of the device.
+    Rated(Endurance, Option<u64>),
+    /// The model of a simulated device reports them after each run.
+    Simulated,
+    /// They are not known, for this reason.
+    Unknown(String),
+}
+
+impl LifeBasis {
+    /// What is known of the device that prices the runs.
+    pub(super) fn of(pricing: &Pricing) -> Self {
+        match (&pricing.device_name, &pricing.endurance) {
+            (None, _) => LifeBasis::Unknown("no device is named".into()),
+            (Some(_), Some(endurance)) => {
+                LifeBasis::Rated(endurance.clone(), pricing.written_bytes)
+            }
+            (Some(name), None) if name.starts_with("flash:") => LifeBasis::Simulated,
+            (Some(name), None) => LifeBasis::Unknown(format!(
+                "the profile of {name} does not say how much can be written to it"
+            )),
+        }
+    }
+
+    /// The bytes that a write of a page of `page_size` bytes takes of the device's life.
+    pub(super) fn written_bytes(&self, page_size: Option<u64>) -> Option<u64> {
+        match self {
+            LifeBasis::Rated(_, written_bytes) => written_bytes.or(page_size),
+            LifeBasis::Simulated | LifeBasis::Unknown(_) => page_size,
+        }
+    }
+
+    /// The bytes that the host may write to the device of a run.
+    pub(super) fn host_bytes(&self, cell: &SimulatedCell) -> Option<f64> {
+        match self {
+            LifeBasis::Rated(endurance, _) => Some(endurance.host_bytes),
+            LifeBasis::Simulated => cell.device.as_ref()?.flash.as_ref()?.lifetime_host_bytes,
+            LifeBasis::Unknown(_) => None,
+        }
+    }
+
+    fn range(&self) -> Option<[f64; 2]> {
+        match self {
+            LifeBasis::Rated(endurance, _) => endurance.range,
+            LifeBasis::Simulated | LifeBasis::Unknown(_) => None,
+        }
+    }
+
+    /// The assumption in a sentence, or why there is no life.
+    fn assumption(&self, cell: &SimulatedCell) -> String {
+        match self {
+            LifeBasis::Rated(endurance, _) => endurance.assumption.clone(),
+            LifeBasis::Unknown(why) => format!("The device's life is not known: {why}."),
+            LifeBasis::Simulated => {
+                let report = cell.device.as_ref().and_then(|device| device.flash.as_ref());
+                let Some(report) = report else {
+                    return "The device's life is not known: the device has no report.".into();
+                };
+                match (report.byte_write_amplification, &report.not_steady) {
+                    (Some(amplification), _) => format!(
+                        "The simulated device programs {amplification:.2} bytes for each byte of the host{}.",
+                        match &report.lifetime_assumes {
+                            Some(assumes) => format!("; {assumes}"),
+                            None => ", and the run shows how evenly its blocks wear".into(),
+                        }
+                    ),
+                    (None, Some(why)) => format!(
+                        "The device's life is not known: it has not reached a steady state ({why})."
+                    ),
+                    (None, None) => {
+                        "The device's life is not known: the run wrote too little.".into()
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A cause of writes, and how much of the present system's writes it makes.
+#[derive(Clone, Debug, Serialize)]
+pub struct WriteCause {
+    /// The cause.
+    pub cause: String,
+    /// Page writes per reference.
+    pub writes_per_reference: f64,
+    /// Bytes per day, if time and page size are known.
+    pub bytes_per_day: Option<f64>,
+    /// True if `writes_per_second` of the load and its life include them.
+    pub included: bool,
+}
+
+/// The life of the device.
+#[derive(Clone, Debug, Serialize)]
+pub struct LifeAnswer {
+    /// Bytes that the host may write in the device's life; of a simulated device, under the recommendation.
+    pub host_bytes: Option<f64>,
+    /// The lowest and the highest value of `host_bytes`, where it is not known better.
+    pub range: Option<[f64; 2]>,
+    /// What the life rests on, or why it is not known, in a sentence.
+    pub assumption: String,
+    /// The writes of the present system by cause.
+    pub causes: Vec<WriteCause>,
+    /// The life that the request asks for.
+    pub required_years: Option<f64>,
+    /// Whether the present system reaches it.
+    pub reached_now: Option<bool>,
+    /// Whether the recommended system reaches it.
+    pub reached_then: Option<bool>,
+    /// Bytes in a day with which the device reaches it.
+    pub allowed_bytes_per_day: Option<f64>,
+    /// The smallest memory of the curve, and its best policy, that reach it.
+    pub reached_by: Option<MemoryChoice>,
+    /// The recommended policy with twice the recommended memory.
+    pub larger_buffer: Option<SystemLoad>,
+}
+
+/// The systems that a life is computed for.
+pub(super) struct LifeOf<'a> {
+    pub(super) now: &'a SystemLoad,
+    pub(super) then: &'a SystemLoad,
+    pub(super) then_cell: &'a SimulatedCell,
+    pub(super) larger: Option<SystemLoad>,
+    pub(super) curve: &'a [MemoryPoint],
+    pub(super) checkpoints: Option<WriteCause>,
+}
+
+impl LifeAnswer {
+    pub(super) fn new(terms: &LoadTerms, required: Option<Duration>, of: LifeOf) -> Self {
+        let host_bytes = terms.life.host_bytes(of.then_cell);
+        let required_years =
+            required.map(|life| life.as_secs_f64() / (86_400.0 * DAYS_PER_YEAR));
+        let reaches = |load: &SystemLoad| match load.writes {
+            0 => host_bytes.and(required_years).map(|_| true),
+            _ => Some(load.life_years? >= required_years?),
+        };
+        // The device takes whole pages of its own; what the host may write is less by the same ratio.
+        let own_share = match (terms.page_size, terms.life.written_bytes(terms.page_size)) {
+            (Some(page), Some(written)) => page as f64 / written as f64,
+            _ => 1.0,
+        };
+        let allowed = host_bytes
+            .zip(required_years)
+            .map(|(bytes, years)| own_share * bytes / (years * DAYS_PER_YEAR));
+        let fits = |point: &&MemoryPoint| {
+            let years = terms.years(host_bytes, point.writes_per_reference);
+            match (required_years, years) {
+                (Some(required), Some(years)) => years >= required,
+                _ => false,
+            }
+        };
+        let reached_by = of.curve.iter().find(fits).map(|point| MemoryChoice {
+            policy: point.policy.clone(),
+            frames: point.frames,
+            bytes: point.bytes,
+        });
+        LifeAnswer {
+            host_bytes,
+            range: terms.life.range(),
+            assumption: terms.life.assumption(of.then_cell),
+            causes: causes(terms, of.now, of.checkpoints),
+            required_years,
+            reached_now: reaches(of.now),
+            reached_then: reaches(of.then),
+            allowed_bytes_per_day: allowed,
+            reached_by,
+            larger_buffer: of.larger,
+        }
+    }
+}
+
+fn causes(
+    terms: &LoadTerms,
+    now: &SystemLoad,
+    checkpoints: Option<WriteCause>,
+) -> Vec<WriteCause> {
+    let cause = |cause: &str, writes: u64, included| {
+        let writes_per_reference = writes as f64 / now.references.max(1) as f64;
+        WriteCause {
+            cause: cause.into(),
+            writes_per_reference,
+            bytes_per_day: terms.bytes_per_day(writes_per_reference),
+            included,
+        }
+    };
+    let mut causes = vec![
+        cause("evictions", now.writes, true),
+        cause("pages still dirty at the end", now.dirty_left, false),
+    ];
+    causes.extend(checkpoints);
+    causes
+}

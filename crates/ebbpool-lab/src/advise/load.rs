@@ -1,0 +1,97 @@
+//! Reads and writes of a system, per reference and in time.
+
+use serde::Serialize;
+
+use super::clock::{ArrivalRate, DAYS_PER_YEAR};
+use super::life::LifeBasis;
+use super::simulation::SimulatedCell;
+
+/// A policy with a memory size: its bill, its reads and writes, and what they do to the device. Figures in time are
+/// `None` where the arrival of references is not known, bytes where the size of a page is not known.
+#[derive(Clone, Debug, Serialize)]
+pub struct SystemLoad {
+    /// The policy in canonical spelling.
+    pub policy: String,
+    /// Frames of the buffer.
+    pub frames: u64,
+    /// Bytes of the buffer.
+    pub bytes: Option<u64>,
+    /// The bill per reference, in page reads.
+    pub cost: f64,
+    /// Hits over references.
+    pub hit_ratio: f64,
+    /// Page reads per reference.
+    pub reads_per_reference: f64,
+    /// Page writes per reference.
+    pub writes_per_reference: f64,
+    /// Page reads per second.
+    pub reads_per_second: Option<f64>,
+    /// Page writes per second.
+    pub writes_per_second: Option<f64>,
+    /// Bytes that the system writes in a day.
+    pub bytes_written_per_day: Option<f64>,
+    /// Years of 365 days until the device has taken all the bytes that it can.
+    pub life_years: Option<f64>,
+    /// The share of the time for which the device is busy; above 1 it does not keep up.
+    pub busy_share: Option<f64>,
+    /// Counted references.
+    pub references: u64,
+    /// Counted page reads.
+    pub reads: u64,
+    /// Counted page writes.
+    pub writes: u64,
+    /// Pages that are dirty at the end and not written.
+    pub dirty_left: u64,
+}
+
+/// What turns counts into figures in time.
+#[derive(Clone, Debug)]
+pub(super) struct LoadTerms {
+    pub(super) rate: Option<ArrivalRate>,
+    pub(super) page_size: Option<u64>,
+    pub(super) life: LifeBasis,
+}
+
+impl LoadTerms {
+    /// The bytes that this number of page writes per reference makes in a day.
+    pub(super) fn bytes_per_day(&self, writes_per_reference: f64) -> Option<f64> {
+        Some(self.rate?.per_day(writes_per_reference) * self.page_size? as f64)
+    }
+
+    /// The years until a device that takes `host_bytes` has taken this number of page writes per reference.
+    pub(super) fn years(&self, host_bytes: Option<f64>, writes_per_reference: f64) -> Option<f64> {
+        let bytes = self.life.written_bytes(self.page_size)? as f64;
+        let per_day = self.rate?.per_day(writes_per_reference) * bytes;
+        (per_day > 0.0).then_some(host_bytes? / per_day / DAYS_PER_YEAR)
+    }
+
+    /// The load of a simulated system.
+    pub(super) fn load(&self, cell: &SimulatedCell) -> SystemLoad {
+        let result = &cell.result;
+        let references = result.references as f64;
+        let reads_per_reference = result.reads as f64 / references;
+        let writes_per_reference = result.writes as f64 / references;
+        let host_bytes = self.life.host_bytes(cell);
+        SystemLoad {
+            policy: result.policy.clone(),
+            frames: result.frames,
+            bytes: self.page_size.map(|size| result.frames.saturating_mul(size)),
+            cost: result.cost,
+            hit_ratio: result.hit_ratio,
+            reads_per_reference,
+            writes_per_reference,
+            reads_per_second: self.rate.map(|rate| rate.per_second(reads_per_reference)),
+            writes_per_second: self.rate.map(|rate| rate.per_second(writes_per_reference)),
+            bytes_written_per_day: self.bytes_per_day(writes_per_reference),
+            life_years: self.years(host_bytes, writes_per_reference),
+            busy_share: self
+                .rate
+                .zip(result.cost_us)
+                .map(|(rate, us)| rate.per_second(us / 1e6)),
+            references: result.references,
+            reads: result.reads,
+            writes: result.writes,
+            dirty_left: result.dirty_left,
+        }
+    }
+}

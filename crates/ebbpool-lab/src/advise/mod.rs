@@ -1,0 +1,170 @@
+//! Advice for an operator: the policy to take, the memory worth having, and what both do to the device.
+//!
+//! [`Lab::advise`] asks the lab the questions that an operator would have to think of: the bill of a few policies
+//! against memory ([`Lab::curve`]), and the exact counts of the best of them and of the present system
+//! ([`Lab::compare`]). All else follows from these counts by arithmetic, which `docs/advise.md` describes.
+
+mod advisor;
+mod breakeven;
+mod checkpoints;
+mod clock;
+mod knobs;
+mod life;
+mod load;
+mod notes;
+mod paragraphs;
+mod question;
+mod request;
+mod server;
+mod simulation;
+mod sizes;
+
+use ebbpool_trace::Source;
+use serde::Serialize;
+
+use crate::error::LabError;
+use crate::lab::Lab;
+use crate::numbers::Number;
+
+pub use breakeven::BreakEven;
+pub use clock::{ArrivalRate, ClockSource};
+pub use knobs::Knob;
+pub use life::{LifeAnswer, WriteCause};
+pub use load::SystemLoad;
+pub use notes::{AdviceNote, NoteKind};
+pub use paragraphs::{AdviceParagraph, AdviceTable};
+pub use question::{AdviceQuestion, QuestionKind};
+pub use request::{AdviceClock, AdviseError, AdviseRequest, DailyWrites};
+pub use server::ServerKind;
+pub use sizes::{Knee, WORTH_DOUBLING};
+
+use advisor::Advisor;
+use simulation::JoinedEvents;
+
+/// The policies that an advice chooses from, beside the present one: the classics of servers, the best without regard
+/// to writes, and those that weigh writes; all are online, and an engine can embed them. `cflru`, `ccf-lru` and `ebb`
+/// know which pages are dirty.
+pub const CANDIDATES: [&str; 9] = [
+    "lru",
+    "clock",
+    "gclock",
+    "arc",
+    "s3-fifo",
+    "w-tinylfu",
+    "cflru",
+    "ccf-lru",
+    "ebb",
+];
+
+/// A policy and a memory size.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MemoryChoice {
+    /// The policy in canonical spelling.
+    pub policy: String,
+    /// Frames of the buffer.
+    pub frames: u64,
+    /// Their bytes, if the size of a page is known.
+    pub bytes: Option<u64>,
+}
+
+/// The best policy at one memory size of the curve.
+#[derive(Clone, Debug, Serialize)]
+pub struct MemoryPoint {
+    /// Frames of the buffer.
+    pub frames: u64,
+    /// Their bytes, if the size of a page is known.
+    pub bytes: Option<u64>,
+    /// The policy with the smallest bill.
+    pub policy: String,
+    /// Its bill per reference, in page reads.
+    pub cost: f64,
+    /// The error of the bill as a share, 0 where it is exact.
+    pub error: Option<f64>,
+    /// The bill of the present policy.
+    pub cost_now: f64,
+    /// The best policy's page reads per reference.
+    pub reads_per_reference: f64,
+    /// Its page writes per reference.
+    pub writes_per_reference: f64,
+    /// The bytes that it writes in a day.
+    pub bytes_written_per_day: Option<f64>,
+    /// The device's life with it.
+    pub life_years: Option<f64>,
+}
+
+/// The answer to an operator. It serializes as one JSON object; unknown figures are null.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Advice {
+    /// The name of the trace in the request.
+    pub trace: String,
+    /// The program that made the references.
+    pub server: ServerKind,
+    /// Counted references, that is, without the warm-up.
+    pub references: u64,
+    /// References at the start that are replayed but not counted.
+    pub warmup: u64,
+    /// Distinct pages of the trace.
+    pub distinct_pages: u64,
+    /// Bytes of a page.
+    pub page_size: Option<u64>,
+    /// The device.
+    pub device: Option<String>,
+    /// R, the cost of a page write in page reads.
+    pub asymmetry: Number,
+    /// How fast references arrive.
+    pub arrivals: Option<ArrivalRate>,
+    /// The policy to take, and its memory.
+    pub recommendation: MemoryChoice,
+    /// What the recommendation saves of the present bill, in per cent.
+    pub saves: Option<f64>,
+    /// The system as it is.
+    pub now: SystemLoad,
+    /// The recommended policy with the present memory.
+    pub same_memory: SystemLoad,
+    /// The system as recommended.
+    pub then: SystemLoad,
+    /// The bill against memory.
+    pub curve: Vec<MemoryPoint>,
+    /// The size from which more memory is hardly worth while; `None` if the curve does not reach it.
+    pub knee: Option<Knee>,
+    /// The R from which the recommended policy costs least with its memory; `None` if it does so at every R.
+    pub asymmetry_breakeven: Option<Number>,
+    /// The same for each of the other policies.
+    pub breakevens: Vec<BreakEven>,
+    /// The life of the device.
+    pub life: LifeAnswer,
+    /// What the request does not say, and what stands in its place.
+    pub assumptions: Vec<AdviceNote>,
+    /// What limits the answer, and what would mend it.
+    pub warnings: Vec<AdviceNote>,
+    /// What the settings of the running server would save.
+    pub knobs: Vec<Knob>,
+    /// The questions to the lab that have the figures.
+    #[serde(skip)]
+    pub questions: Vec<AdviceQuestion>,
+}
+
+impl Advice {
+    /// The answer in sections for a page: sentences and tables.
+    pub fn paragraphs(&self) -> Vec<AdviceParagraph> {
+        paragraphs::of_advice(self)
+    }
+}
+
+impl Lab<'_> {
+    /// Advises an operator on policy and memory for one trace. Results that are in the store are not simulated again.
+    ///
+    /// # Errors
+    ///
+    /// If the request is invalid, the trace cannot be read, or the caller stops. Finished results remain in the
+    /// store.
+    pub fn advise(&self, source: &Source, request: &AdviseRequest) -> Result<Advice, LabError> {
+        request.check()?;
+        let events = JoinedEvents::new(self.events);
+        let lab = self.with_events(&events);
+        let advice = Advisor::new(&lab, source, request, &events)?.advice()?;
+        events.report_stored(source.label());
+        Ok(advice)
+    }
+}

@@ -1,0 +1,357 @@
+//! An advice in sections for a page: sentences and tables.
+
+use super::notes::duration;
+use super::{Advice, BreakEven, ClockSource, Knob, SystemLoad};
+use crate::lifetime::DeviceLife;
+use crate::numbers::{decimals, digits, frames_and_bytes, grouped, less_or_more, rounded};
+
+/// A section of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdviceParagraph {
+    /// The title.
+    pub title: &'static str,
+    /// Sentences without a full stop, each a line of its own.
+    pub sentences: Vec<String>,
+    /// A table below them.
+    pub table: Option<AdviceTable>,
+}
+
+/// A table of texts. The first column is to be aligned left, the others right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdviceTable {
+    /// The names of the columns.
+    pub header: Vec<String>,
+    /// The rows, each with as many cells.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl AdviceParagraph {
+    fn new(title: &'static str, sentences: Vec<String>, table: Option<AdviceTable>) -> Self {
+        AdviceParagraph {
+            title,
+            sentences,
+            table,
+        }
+    }
+}
+
+pub(super) fn of_advice(advice: &Advice) -> Vec<AdviceParagraph> {
+    let mut paragraphs = vec![
+        AdviceParagraph::new("Answer", answer(advice), None),
+        AdviceParagraph::new("Reads and writes", rates(advice), Some(loads(advice))),
+        AdviceParagraph::new("Memory", knee(advice), Some(curve(advice))),
+        AdviceParagraph::new("R, the cost of a page write in page reads", asymmetry(advice), None),
+        AdviceParagraph::new("Life of the device", life(advice), None),
+    ];
+    if !advice.warnings.is_empty() {
+        let warnings = advice.warnings.iter().map(|note| note.text.clone());
+        paragraphs.push(AdviceParagraph::new("Warnings", warnings.collect(), None));
+    }
+    let (sentences, table) = knobs(advice);
+    paragraphs.push(AdviceParagraph::new(
+        "Settings of the running server",
+        sentences,
+        table,
+    ));
+    paragraphs
+}
+
+fn memory(advice: &Advice, frames: u64) -> String {
+    frames_and_bytes(frames, advice.page_size)
+}
+
+fn answer(advice: &Advice) -> Vec<String> {
+    let Advice {
+        now,
+        then,
+        same_memory,
+        ..
+    } = advice;
+    let mut sentences = Vec::new();
+    let same_policy = then.policy == now.policy;
+    let with = memory(advice, then.frames);
+    let costs = less_or_more(then.cost, now.cost);
+    sentences.push(match (same_policy, then.frames == now.frames) {
+        (true, true) => format!(
+            "Stay with {} and {with}: no policy costs less with this memory",
+            now.policy
+        ),
+        (true, false) => format!(
+            "Stay with {}, and give it {with}: the bill is {costs} than now",
+            now.policy
+        ),
+        (false, _) => format!("Take {} with {with}: the bill is {costs} than now", then.policy),
+    });
+    if !same_policy && then.frames != now.frames {
+        sentences.push(format!(
+            "With the present {} {} alone costs {}",
+            memory(advice, now.frames),
+            then.policy,
+            less_or_more(same_memory.cost, now.cost)
+        ));
+    }
+    let assumptions = advice.assumptions.iter().map(|note| note.text.clone());
+    let assumptions: Vec<String> = assumptions.collect();
+    if !assumptions.is_empty() {
+        sentences.push(format!("Assumed: {}", assumptions.join("; ")));
+    }
+    sentences
+}
+
+fn rates(advice: &Advice) -> Vec<String> {
+    let Some(arrivals) = advice.arrivals else {
+        return Vec::new();
+    };
+    let rate = decimals(arrivals.references_per_second, 0);
+    let source = match arrivals.source {
+        ClockSource::Rate => "as given",
+        ClockSource::Duration => "by the duration of the trace",
+        ClockSource::TraceTimes => "by the times in the trace",
+        ClockSource::DailyWrites => "at which the present system writes what it does in a day",
+    };
+    vec![format!("{rate} references a second arrive, {source}")]
+}
+
+/// Bytes in a day in decimal units, as data sheets have them, with three digits.
+fn daily(bytes: f64) -> String {
+    let (scale, unit) = match bytes {
+        bytes if bytes >= 1e12 => (1e12, "TB"),
+        bytes if bytes >= 1e9 => (1e9, "GB"),
+        _ => (1e6, "MB"),
+    };
+    let number = bytes / scale;
+    let places = match number {
+        number if number >= 100.0 => 0,
+        number if number >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{number:.places$} {unit}")
+}
+
+fn years(years: Option<f64>) -> String {
+    years.map_or_else(
+        || "-".into(),
+        |years| DeviceLife { years, range: None }.to_string(),
+    )
+}
+
+fn loads(advice: &Advice) -> AdviceTable {
+    let timed = advice.arrivals.is_some();
+    let knows = |known: fn(&SystemLoad) -> bool| [&advice.now, &advice.then].into_iter().any(known);
+    let bytes = knows(|load| load.bytes_written_per_day.is_some());
+    let busy = knows(|load| load.busy_share.is_some());
+    let life = knows(|load| load.life_years.is_some());
+    let per = if timed { "/s" } else { " a reference" };
+    let mut header = vec![String::new(), "policy".into(), "memory".into(), "bill".into()];
+    header.extend([format!("reads{per}"), format!("writes{per}")]);
+    let optional = [(bytes, "written a day"), (busy, "device busy"), (life, "device lives")];
+    header.extend(optional.iter().filter(|(shown, _)| *shown).map(|(_, name)| (*name).into()));
+    let row = |name: &str, load: &SystemLoad| {
+        let number = |second: Option<f64>, reference: f64| match second {
+            Some(second) => decimals(second, if second < 10.0 { 2 } else { 0 }),
+            None => decimals(reference, 4),
+        };
+        let mut cells = vec![
+            name.to_string(),
+            load.policy.clone(),
+            memory(advice, load.frames),
+            digits(load.cost),
+            number(load.reads_per_second, load.reads_per_reference),
+            number(load.writes_per_second, load.writes_per_reference),
+        ];
+        let percent = |share: f64| format!("{} %", decimals(100.0 * share, 0));
+        let optional = [
+            (bytes, load.bytes_written_per_day.map_or_else(|| "-".into(), daily)),
+            (busy, load.busy_share.map_or_else(|| "-".into(), percent)),
+            (life, years(load.life_years)),
+        ];
+        cells.extend(optional.into_iter().filter(|(shown, _)| *shown).map(|(_, text)| text));
+        cells
+    };
+    let mut rows = vec![row("now", &advice.now)];
+    if advice.then.frames != advice.now.frames && advice.then.policy != advice.now.policy {
+        rows.push(row("same memory", &advice.same_memory));
+    }
+    rows.push(row("then", &advice.then));
+    AdviceTable { header, rows }
+}
+
+fn knee(advice: &Advice) -> Vec<String> {
+    vec![match &advice.knee {
+        Some(knee) => format!(
+            "The knee is at {}: from there on a doubling saves less than {} % of the bill",
+            memory(advice, knee.frames),
+            rounded(100.0 * knee.threshold)
+        ),
+        None => "There is no knee: up to the largest size every doubling saves a tenth of the bill or more".into(),
+    }]
+}
+
+fn curve(advice: &Advice) -> AdviceTable {
+    let life = advice.curve.iter().any(|point| point.life_years.is_some());
+    let mut header = vec!["frames".to_string()];
+    header.extend(advice.page_size.map(|_| "memory".into()));
+    header.extend(["best policy".into(), "its bill".into()]);
+    header.push(format!("{}'s bill", advice.now.policy));
+    header.extend(life.then(|| "device lives".into()));
+    let rows = advice.curve.iter().map(|point| {
+        let mut cells = vec![grouped(point.frames)];
+        let bytes = point.bytes.map(|bytes| ebbpool_cost::ByteSize::new(bytes).to_string());
+        cells.extend(bytes);
+        let error = match point.error {
+            Some(error) if error > 0.0 => format!(" ±{:.1}%", 100.0 * error),
+            _ => String::new(),
+        };
+        cells.extend([point.policy.clone(), format!("{}{error}", digits(point.cost))]);
+        cells.push(digits(point.cost_now));
+        cells.extend(life.then(|| years(point.life_years)));
+        cells
+    });
+    AdviceTable {
+        rows: rows.collect(),
+        header,
+    }
+}
+
+fn asymmetry(advice: &Advice) -> Vec<String> {
+    let r = rounded(advice.asymmetry.0);
+    let of = match &advice.device {
+        Some(device) => format!("R = {r} on {device}"),
+        None => format!("R = {r}"),
+    };
+    let best = &advice.then.policy;
+    let sentence = |it: &BreakEven| {
+        let against = &it.against;
+        let how = match it.simulated {
+            true => ", by simulation",
+            false => "",
+        };
+        match (it.holds_from, it.holds_to) {
+            (Some(from), _) => format!("from R = {} on than {against}{how}", rounded(from)),
+            (None, Some(to)) => format!("up to R = {} than {against}{how}", rounded(to)),
+            (None, None) if it.simulated => {
+                format!("from R = {} on, the lowest simulated, than {against}", rounded(it.lowest))
+            }
+            (None, None) => format!("at every R than {against}"),
+        }
+    };
+    let holds: Vec<String> = advice.breakevens.iter().map(sentence).collect();
+    match holds.is_empty() {
+        true => vec![of],
+        false => vec![format!("{of}; {best} costs less {}", holds.join(", and "))],
+    }
+}
+
+fn life(advice: &Advice) -> Vec<String> {
+    let life = &advice.life;
+    let mut sentences = vec![life.assumption.trim_end_matches('.').to_string()];
+    if let Some([low, high]) = life.range {
+        sentences.push(format!("It may take {} to {} of writes", daily(low), daily(high)));
+    }
+    let causes = life.causes.iter().filter(|cause| cause.writes_per_reference > 0.0);
+    let causes = causes.map(|cause| {
+        let amount = match cause.bytes_per_day {
+            Some(bytes) => format!("{} a day", daily(bytes)),
+            None => format!("{} a reference", decimals(cause.writes_per_reference, 4)),
+        };
+        let counted = if cause.included { "" } else { " (not counted above)" };
+        format!("{} {amount}{counted}", cause.cause)
+    });
+    let causes: Vec<String> = causes.collect();
+    if !causes.is_empty() {
+        sentences.push(format!(
+            "Now it writes: {}; the log and other files are not in the trace",
+            causes.join(", ")
+        ));
+    }
+    if let Some(larger) = life.larger_buffer.as_ref().filter(|it| it.life_years.is_some()) {
+        sentences.push(format!(
+            "With {} {} makes it live {}",
+            memory(advice, larger.frames),
+            larger.policy,
+            years(larger.life_years)
+        ));
+    }
+    sentences.extend(required_life(advice));
+    sentences
+}
+
+fn required_life(advice: &Advice) -> Vec<String> {
+    let life = &advice.life;
+    let Some(required) = life.required_years else {
+        return Vec::new();
+    };
+    let required = DeviceLife {
+        years: required,
+        range: None,
+    };
+    let verdict = |reached: Option<bool>| match reached {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "not known",
+    };
+    let mut sentence = format!(
+        "A life of {required} is reached now: {}; with the recommendation: {}",
+        verdict(life.reached_now),
+        verdict(life.reached_then)
+    );
+    if let Some(allowed) = life.allowed_bytes_per_day {
+        sentence += &format!("; it takes at most {} a day", daily(allowed));
+    }
+    if life.reached_then == Some(false) {
+        sentence += &match &life.reached_by {
+            Some(choice) => format!(
+                "; {} with {} reaches it",
+                choice.policy,
+                memory(advice, choice.frames)
+            ),
+            None => "; no memory of the curve reaches it".into(),
+        };
+    }
+    vec![sentence]
+}
+
+fn knobs(advice: &Advice) -> (Vec<String>, Option<AdviceTable>) {
+    let simulated = advice.knobs.iter().filter(|knob| knob.simulated);
+    let others = advice.knobs.iter().filter(|knob| !knob.simulated);
+    let sentence = |knob: &Knob| {
+        let note = knob.note.as_deref().unwrap_or("not simulated");
+        format!("{}: {note}", knob.setting)
+    };
+    let sentences = others.map(sentence).collect();
+    let life = advice.knobs.iter().any(|knob| knob.life_years.is_some());
+    let saved = |percent: Option<f64>| {
+        let text = percent.map(|percent| format!("{percent:+.1} %"));
+        text.unwrap_or_else(|| "-".into()).replace("-0.0 %", "+0.0 %")
+    };
+    let rows = simulated.map(|knob| {
+        let values = [&knob.from, &knob.to].map(|value| value.as_deref().unwrap_or("-"));
+        let mut cells = vec![format!("{} {} to {}", knob.setting, values[0], values[1])];
+        cells.extend([knob.saves_cost, knob.saves_reads, knob.saves_writes].map(saved));
+        cells.extend(life.then(|| years(knob.life_years)));
+        cells
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    let columns = ["", "saves of the bill", "of the reads", "of the writes"];
+    let mut header: Vec<String> = columns.map(String::from).into();
+    header.extend(life.then(|| "device lives".into()));
+    let table = (!rows.is_empty()).then_some(AdviceTable { header, rows });
+    (sentences, table)
+}
+
+impl Advice {
+    /// A line that describes the trace.
+    pub fn title(&self) -> String {
+        let time = self.arrivals.map(|arrivals| {
+            let references = (self.references + self.warmup) as f64;
+            format!(" in {}", duration(references / arrivals.references_per_second))
+        });
+        format!(
+            "{}: {} references{}, {} distinct pages",
+            self.trace,
+            grouped(self.references + self.warmup),
+            time.unwrap_or_default(),
+            grouped(self.distinct_pages)
+        )
+    }
+}

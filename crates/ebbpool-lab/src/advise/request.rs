@@ -1,0 +1,142 @@
+//! What an operator asks, and why a request is invalid.
+
+use std::time::Duration;
+
+use ebbpool_cost::{ByteSize, BytesPerDay};
+use ebbpool_device::arrivals::Rate;
+use ebbpool_device::changing::AsymmetrySpec;
+use ebbpool_policy::PolicySpec;
+
+use super::server::ServerKind;
+use crate::error::RequestError;
+use crate::memory_size::MemorySize;
+use crate::pricing::PricingRequest;
+use crate::run::CountingRules;
+
+/// A request for advice: the system as it is, and what it should do.
+#[derive(Clone, Debug, Default)]
+pub struct AdviseRequest {
+    /// The constant asymmetry, or the device; `None` stands for the papers' asymmetry.
+    pub pricing: Option<PricingRequest>,
+    /// The program that made the references; `None` stands for the one that the trace's name suggests.
+    pub server: Option<ServerKind>,
+    /// The policy that the system has now; `None` stands for that of the server.
+    pub now: Option<String>,
+    /// The size of the buffer now; `None` stands for the server's default, else for 3 % of the database.
+    pub frames: Option<MemorySize>,
+    /// The most memory that the buffer may have; `None` stands for its present size.
+    pub budget: Option<ByteSize>,
+    /// How fast references arrive; `None` stands for the trace's own times, if it has any.
+    pub clock: Option<AdviceClock>,
+    /// How long the device should live.
+    pub life: Option<Duration>,
+    /// How references are counted; its rate is ignored, because `clock` has it.
+    pub counting: CountingRules,
+}
+
+/// How fast references arrive.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum AdviceClock {
+    /// References per second.
+    Rate(Rate),
+    /// The time in which all references of the trace arrived.
+    Duration(Duration),
+    /// What the system writes in a day now.
+    DailyWrites(DailyWrites),
+}
+
+/// What a system writes in a day.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum DailyWrites {
+    /// Pages.
+    Pages(f64),
+    /// Bytes.
+    Bytes(BytesPerDay),
+}
+
+/// Why a request for advice is invalid.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AdviseError {
+    /// The budget is in bytes, and the size of a page is not known.
+    #[error("a memory budget of {0} needs the size of a page, which the trace does not state")]
+    BudgetWithoutPageSize(ByteSize),
+    /// The budget has no room for a page.
+    #[error("a memory budget of {budget} has no room for a page of {page_size} bytes")]
+    BudgetBelowPage {
+        /// The budget.
+        budget: ByteSize,
+        /// Bytes of a page.
+        page_size: u64,
+    },
+    /// The asymmetry changes.
+    #[error("advice needs a constant R, and that of {0} changes; give a number, such as 32")]
+    Changes(AsymmetrySpec),
+    /// No server can run the policy.
+    #[error("a server cannot run policy {0}, which needs the future; give the policy that it has")]
+    NotOnline(String),
+    /// The references arrived in no time.
+    #[error("the references cannot arrive in no time; give a duration above 0, such as 10min")]
+    NoDuration,
+    /// Daily writes that are not a number above 0.
+    #[error("{0} is not a number of page writes a day; give one above 0")]
+    NotDailyWrites(f64),
+    /// Daily writes are in bytes, and the size of a page is not known.
+    #[error("bytes written per day need the size of a page, which the trace does not state")]
+    DailyBytesWithoutPageSize,
+    /// The device failed in the runs that the advice needs.
+    #[error("there is no advice on a device that fails: {0}; give one with more blocks")]
+    DeviceFailed(String),
+    /// A life without a length.
+    #[error("a device cannot live for no time; give a duration above 0, such as 5y")]
+    NoLife,
+}
+
+impl AdviseRequest {
+    /// A request at this price, with all else by default.
+    pub fn new(pricing: PricingRequest) -> Self {
+        AdviseRequest {
+            pricing: Some(pricing),
+            ..AdviseRequest::default()
+        }
+    }
+
+    /// Checks everything that can be checked before the trace is read.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError::Advise`], and [`RequestError::Policy`] for an unknown present policy.
+    pub fn check(&self) -> Result<(), RequestError> {
+        let changing = match &self.pricing {
+            Some(PricingRequest::Asymmetry(spec)) => {
+                Some(spec).filter(|spec| spec.constant().is_none())
+            }
+            Some(PricingRequest::Device { changing, .. }) => changing.as_ref(),
+            None => None,
+        };
+        if let Some(spec) = changing {
+            return Err(AdviseError::Changes(spec.clone()).into());
+        }
+        if let Some(now) = &self.now {
+            let spec: PolicySpec = now.parse()?;
+            if !spec.online() {
+                return Err(AdviseError::NotOnline(spec.to_string()).into());
+            }
+        }
+        match self.clock {
+            Some(AdviceClock::Duration(duration)) if duration.is_zero() => {
+                return Err(AdviseError::NoDuration.into());
+            }
+            Some(AdviceClock::DailyWrites(DailyWrites::Pages(pages)))
+                if !(pages.is_finite() && pages > 0.0) =>
+            {
+                return Err(AdviseError::NotDailyWrites(pages).into());
+            }
+            _ => {}
+        }
+        if self.life.is_some_and(|life| life.is_zero()) {
+            return Err(AdviseError::NoLife.into());
+        }
+        Ok(())
+    }
+}

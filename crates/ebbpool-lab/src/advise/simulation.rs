@@ -1,0 +1,136 @@
+//! Asks the lab the questions of an advice.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::AtomicBool;
+
+use ebbpool_sim::{DeviceOutcome, SimError};
+use ebbpool_trace::Source;
+
+use super::question::{AdviceQuestion, QuestionKind};
+use crate::compare::CompareRequest;
+use crate::curve::{CurveRequest, CurveStudy};
+use crate::error::LabError;
+use crate::events::{LabEvents, Note};
+use crate::lab::Lab;
+use crate::policy_selection::PolicySelection;
+use crate::run_result::RunResult;
+
+/// The result of a run over the whole trace.
+#[derive(Clone, Debug)]
+pub(super) struct SimulatedCell {
+    pub(super) result: RunResult,
+    pub(super) device: Option<DeviceOutcome>,
+}
+
+/// Asks questions about one trace.
+pub(super) struct Questioner<'a> {
+    pub(super) lab: &'a Lab<'a>,
+    pub(super) source: &'a Source,
+    pub(super) events: &'a JoinedEvents<'a>,
+}
+
+impl Questioner<'_> {
+    /// The results of a question of kind [`QuestionKind::Compare`], for each price, each policy, each size.
+    pub(super) fn compare(&self, question: &AdviceQuestion) -> Result<Vec<SimulatedCell>, LabError> {
+        let QuestionKind::Compare(pricing) = &question.kind else {
+            return Ok(Vec::new());
+        };
+        let request = CompareRequest {
+            counting: question.counting.clone(),
+            ..CompareRequest::new(
+                PolicySelection::lists(&question.policies),
+                question.sizes(),
+                pricing.clone(),
+            )
+        };
+        let comparison = self.lab.compare(self.source, &request)?;
+        if comparison.interrupted {
+            return Err(SimError::Interrupted.into());
+        }
+        self.events.add_results(comparison.rows.len());
+        let rows = comparison.rows.iter().zip(comparison.finished());
+        let cells = rows.map(|(row, result)| SimulatedCell {
+            result: result.clone(),
+            device: row.device.clone(),
+        });
+        Ok(cells.collect())
+    }
+
+    /// The curves of a question of kind [`QuestionKind::Curve`].
+    pub(super) fn curve(&self, question: &AdviceQuestion) -> Result<CurveStudy, LabError> {
+        let (asymmetry, sample) = match &question.kind {
+            QuestionKind::Curve(asymmetry, sample) => (*asymmetry, *sample),
+            QuestionKind::Compare(_) | QuestionKind::Checkpoints(_) => {
+                (ebbpool_cost::PAPERS_BASE, None)
+            }
+        };
+        let request = CurveRequest {
+            sizes: question.sizes(),
+            sample,
+            warmup: question.counting.warmup,
+            at_end: question.counting.at_end,
+            ..CurveRequest::new(PolicySelection::lists(&question.policies), asymmetry)
+        };
+        self.lab.curve(self.source, &request)
+    }
+}
+
+/// The caller's events, with each note once, and the stored results of all questions added up: an advice asks several
+/// questions, and its reader has asked one.
+pub(super) struct JoinedEvents<'e> {
+    events: &'e dyn LabEvents,
+    notes: Mutex<Vec<Note>>,
+    /// Results from the store, and all results.
+    stored: Mutex<(usize, usize)>,
+}
+
+impl<'e> JoinedEvents<'e> {
+    pub(super) fn new(events: &'e dyn LabEvents) -> Self {
+        JoinedEvents {
+            events,
+            notes: Mutex::default(),
+            stored: Mutex::default(),
+        }
+    }
+
+    fn add_results(&self, results: usize) {
+        let mut sums = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
+        sums.1 += results;
+    }
+
+    /// Reports how many results of the comparisons came from the store.
+    pub(super) fn report_stored(&self, trace: &str) {
+        let (stored, all) = *self.stored.lock().unwrap_or_else(PoisonError::into_inner);
+        if stored > 0 {
+            self.events.note(&Note::StoredResults {
+                trace: trace.into(),
+                stored,
+                all,
+            });
+        }
+    }
+}
+
+impl LabEvents for JoinedEvents<'_> {
+    fn progress(&self, work: &str, share: f64) {
+        self.events.progress(work, share);
+    }
+
+    fn note(&self, note: &Note) {
+        if let Note::StoredResults { stored, .. } = note {
+            let mut sums = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
+            sums.0 += stored;
+            return;
+        }
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        if !notes.contains(note) {
+            notes.push(note.clone());
+            self.events.note(note);
+        }
+    }
+
+    fn stop(&self) -> &AtomicBool {
+        self.events.stop()
+    }
+}
