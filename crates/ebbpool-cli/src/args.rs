@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::advise::args::AdviseArgs;
 use crate::bound::args::BoundArgs;
 use crate::compare::args::CompareArgs;
 use crate::curve::args::CurveArgs;
@@ -48,6 +49,15 @@ Examples:
   ebbpool compare my.parquet --device sd-a1 --report answer.html
   ebbpool compare my.parquet --device flash:slc-mt29f4g08aaa,blocks=64 --report wear.html")]
     Compare(CompareArgs),
+    /// Advise an operator: the policy to take, the memory worth having, and how long the device lives
+    #[command(after_help = "\
+Examples:
+  ebbpool advise
+  ebbpool advise my.parquet --frames 500 --now lru --asymmetry 8
+  ebbpool advise my.parquet --page-size 8k --frames 2MiB --memory-budget 8MiB --duration 10min
+  ebbpool advise my.parquet --page-size 8k --device sd-a1 --rate 500/s --life 5y
+  ebbpool advise my.parquet --page-size 8k --writes-per-day 10GB --format json")]
+    Advise(AdviseArgs),
     /// Show reads, writes and bill against memory size, and the memory that a target needs
     #[command(after_help = "\
 Examples:

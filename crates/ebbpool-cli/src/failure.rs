@@ -8,7 +8,7 @@ use ebbpool_device::flash::ConfigError;
 use ebbpool_device::{DeviceFailed, ProfileError};
 #[cfg(unix)]
 use ebbpool_lab::replay::ReplayError;
-use ebbpool_lab::{ErrorKind, LabError, RequestError};
+use ebbpool_lab::{AdviseError, ErrorKind, LabError, RequestError};
 use ebbpool_policy::SpecError;
 use ebbpool_sim::SimError;
 use ebbpool_trace::TraceError;
@@ -68,6 +68,7 @@ fn lab_hint(error: &LabError) -> &'static str {
         _ => return "",
     };
     match error {
+        RequestError::Advise(error) => return advise_hint(error),
         RequestError::NoPolicy => "; name some with --policies",
         RequestError::NoEraseCounts { .. } => {
             "; name a simulated device, such as --device flash:slc-mt29f4g08aaa"
@@ -78,6 +79,23 @@ fn lab_hint(error: &LabError) -> &'static str {
             "; leave --asymmetry out, or let it change, as in --asymmetry rm1"
         }
         RequestError::AsymmetryOfSimulatedDevice => "; leave --asymmetry out",
+        _ => "",
+    }
+}
+
+/// The option that corrects a request for advice.
+fn advise_hint(error: &AdviseError) -> &'static str {
+    match error {
+        AdviseError::BudgetWithoutPageSize(_) | AdviseError::DailyBytesWithoutPageSize => {
+            "; give it with --page-size, such as --page-size 8k"
+        }
+        AdviseError::BudgetBelowPage { .. } => "; give more with --memory-budget",
+        AdviseError::Changes(_) => " with --asymmetry",
+        AdviseError::NotOnline(_) => " with --now",
+        AdviseError::NoDuration => " with --duration",
+        AdviseError::NotDailyWrites(_) => " with --writes-per-day",
+        AdviseError::NoLife => " with --life",
+        AdviseError::DeviceFailed(_) => " with --device",
         _ => "",
     }
 }

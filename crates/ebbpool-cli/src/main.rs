@@ -1,5 +1,6 @@
 //! The `ebbpool` command.
 
+mod advise;
 mod args;
 mod bound;
 mod compare;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
     progress::stop_on_interrupt();
     let result = match &cli.command {
         Command::Compare(args) => compare::compare(args),
+        Command::Advise(args) => advise::advise(args),
         Command::Curve(args) => curve::curve(args),
         Command::Run(args) => run::run(args),
         #[cfg(unix)]

@@ -118,6 +118,27 @@ impl ReadArgs {
         }
     }
 
+    /// The options as words of a command line.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let format = self.trace_format.map(|format| format.name().to_string());
+        let number = |number: u64| (number > 0).then(|| number.to_string());
+        let options = [
+            ("--trace-format", format),
+            ("--columns", self.columns.as_ref().map(ToString::to_string)),
+            ("--page-size", self.page_size.map(|size| size.to_string())),
+            ("--skip-bad-lines", number(self.skip_bad_lines)),
+            ("--skip", number(self.skip)),
+            ("--limit", self.limit.map(|limit| limit.to_string())),
+        ];
+        let mut words: Vec<String> = options
+            .into_iter()
+            .filter_map(|(name, value)| Some([name.to_string(), value?]))
+            .flatten()
+            .collect();
+        words.extend(self.concat.then(|| "--concat".to_string()));
+        words
+    }
+
     /// The named traces, or with `--concat` the single trace whose parts they are.
     pub(crate) fn sources(&self, traces: &[String]) -> Result<Vec<Source>, Failure> {
         let options = self.options();

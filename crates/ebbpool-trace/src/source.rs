@@ -302,7 +302,9 @@ impl Source {
         if is_cut && (parts.len() > 1 || options.page_size.is_some()) {
             return Ok(None);
         }
-        let end = options.limit.map_or(u64::MAX, |limit| options.skip.saturating_add(limit));
+        let end = options
+            .limit
+            .map_or(u64::MAX, |limit| options.skip.saturating_add(limit));
         let rows = options.skip..=end.saturating_sub(1);
         let mut sum = Duration::ZERO;
         for SourcePart { label, origin } in parts {

@@ -82,19 +82,22 @@ impl<'a> Advisor<'a> {
         let pricing_request = request.pricing.clone().unwrap_or_default();
         let pricing = Pricing::new(&pricing_request, &metadata)?;
         let name = metadata.name.as_deref().unwrap_or_default();
-        let server = request.server.unwrap_or_else(|| {
-            match ServerKind::of_trace(name) {
+        let server = request
+            .server
+            .unwrap_or_else(|| match ServerKind::of_trace(name) {
                 ServerKind::Other => ServerKind::of_trace(source.label()),
                 server => server,
-            }
-        });
+            });
         let mut assumptions = Vec::new();
         let now = request.now.as_deref().unwrap_or(server.policy());
         let now = pricing.capabilities.policy(now)?;
         let mut candidates = vec![now.clone()];
         for candidate in CANDIDATES {
             let candidate = pricing.capabilities.policy(candidate)?;
-            if candidates.iter().all(|other| other.to_string() != candidate.to_string()) {
+            if candidates
+                .iter()
+                .all(|other| other.to_string() != candidate.to_string())
+            {
                 candidates.push(candidate);
             }
         }
@@ -205,11 +208,7 @@ impl<'a> Advisor<'a> {
 
     /// The bills of all candidates against memory.
     fn curves(&mut self) -> Result<CurveStudy, LabError> {
-        let frames = sizes::grid(
-            self.present,
-            self.budget,
-            self.facts.facts.distinct_pages,
-        );
+        let frames = sizes::grid(self.present, self.budget, self.facts.facts.distinct_pages);
         let cells = (frames.len() * self.candidates.len()) as u64;
         let steps = self.facts.facts.references.saturating_mul(cells);
         let question = AdviceQuestion {
@@ -265,7 +264,9 @@ impl<'a> Advisor<'a> {
         let best = |frames: u64| at(frames).min_by(|a, b| a.result.cost.total_cmp(&b.result.cost));
         let under = |policy: &str, frames: u64| at(frames).find(|it| it.result.policy == policy);
         let failed = || -> LabError {
-            let text = cells.iter().find_map(|cell| cell.device.as_ref()?.failed.clone());
+            let text = cells
+                .iter()
+                .find_map(|cell| cell.device.as_ref()?.failed.clone());
             let text = text.unwrap_or_else(|| "it served no run to its end".into());
             RequestError::from(AdviseError::DeviceFailed(text)).into()
         };
@@ -278,7 +279,9 @@ impl<'a> Advisor<'a> {
         let systems = SimulatedSystems {
             now: under(&now, self.present).ok_or_else(failed)?.clone(),
             same_memory: under(policy, self.present).ok_or_else(failed)?.clone(),
-            larger: under(policy, doubled).filter(|_| doubled > recommended).cloned(),
+            larger: under(policy, doubled)
+                .filter(|_| doubled > recommended)
+                .cloned(),
             rivals: present.into_iter().chain(second).cloned().collect(),
             then: then.clone(),
             knobs: Vec::new(),
@@ -301,7 +304,10 @@ impl<'a> Advisor<'a> {
         let question = self.compare("a larger buffer", vec![self.now.to_string()], frames);
         let cells = self.questioner.compare(&question)?;
         self.questions.push(question);
-        Ok(cells.into_iter().filter(|cell| !cell.result.failed).collect())
+        Ok(cells
+            .into_iter()
+            .filter(|cell| !cell.result.failed)
+            .collect())
     }
 
     fn compare(
@@ -334,10 +340,10 @@ impl<'a> Advisor<'a> {
         let bills = study.policies.iter().zip(study.estimates.iter().map(bill));
         let mut bills: Vec<(&PolicySpec, f64)> = bills.collect();
         bills.sort_by(|(_, a), (_, b)| a.total_cmp(b));
-        let mut finalists = vec![self.now.to_string()];
+        let now = self.now.to_string();
         let best = bills.iter().map(|(policy, _)| policy.to_string());
-        finalists.extend(best.filter(|it| *it != finalists[0]).take(FINALISTS));
-        finalists
+        let best = best.filter(|policy| *policy != now).take(FINALISTS);
+        std::iter::once(now.clone()).chain(best).collect()
     }
 
     /// What turns counts into figures in time. Daily writes are those of the present system.
@@ -349,7 +355,11 @@ impl<'a> Advisor<'a> {
         let daily = ArrivalRate::of_daily_writes(self.request.clock, writes, page_size);
         let daily = daily.map_err(RequestError::from)?;
         Ok(LoadTerms {
-            rate: daily.or(ArrivalRate::stated(self.request.clock, trace_times, references)),
+            rate: daily.or(ArrivalRate::stated(
+                self.request.clock,
+                trace_times,
+                references,
+            )),
             page_size,
             life: LifeBasis::of(&self.pricing),
         })
@@ -507,9 +517,14 @@ impl<'a> Advisor<'a> {
             ));
         }
         let cells = [&systems.now, &systems.then];
-        let failed = cells.iter().find_map(|cell| cell.device.as_ref()?.failed.as_ref());
+        let failed = cells
+            .iter()
+            .find_map(|cell| cell.device.as_ref()?.failed.as_ref());
         warnings.extend(failed.map(|failed| {
-            AdviceNote::new(NoteKind::DeviceFailed, format!("{failed}; its figures end there"))
+            AdviceNote::new(
+                NoteKind::DeviceFailed,
+                format!("{failed}; its figures end there"),
+            )
         }));
         warnings
     }
@@ -609,7 +624,10 @@ fn assumed(
         notes.push(AdviceNote::new(NoteKind::Frames, text));
     }
     if request.pricing.is_none() {
-        let text = format!("R is {}, as in the papers", rounded(ebbpool_cost::PAPERS_BASE.ratio()));
+        let text = format!(
+            "R is {}, as in the papers",
+            rounded(ebbpool_cost::PAPERS_BASE.ratio())
+        );
         notes.push(AdviceNote::new(NoteKind::Asymmetry, text));
     }
     notes

@@ -55,7 +55,9 @@ fn solved(best: &SimulatedCell, rival: &SimulatedCell) -> BreakEven {
     let reads = difference(|cell| cell.result.reads);
     let writes = difference(|cell| cell.result.writes);
     // best - rival = reads + R x writes, which is 0 here.
-    let root = (writes != 0.0).then(|| -reads / writes).filter(|root| *root > 0.0);
+    let root = (writes != 0.0)
+        .then(|| -reads / writes)
+        .filter(|root| *root > 0.0);
     BreakEven {
         against: rival.result.policy.clone(),
         holds_from: root.filter(|_| writes < 0.0),
@@ -121,7 +123,9 @@ impl Contest<'_> {
     /// The bills of the recommended policy and of rivals at other asymmetries.
     fn question(&self, rivals: &[&SimulatedCell], ratios: Vec<Asymmetry>) -> AdviceQuestion {
         let cells = std::iter::once(self.best).chain(rivals.iter().copied());
-        let pricing = ratios.into_iter().map(|r| PricingRequest::Asymmetry(r.into()));
+        let pricing = ratios
+            .into_iter()
+            .map(|r| PricingRequest::Asymmetry(r.into()));
         AdviceQuestion {
             about: "the R from which the answer holds",
             kind: QuestionKind::Compare(pricing.collect()),
@@ -168,5 +172,7 @@ fn between(lower: Asymmetry, upper: Asymmetry) -> Vec<Asymmetry> {
 
 /// Asymmetries of three decimals, so that their texts are exact.
 fn spelled(ratios: impl Iterator<Item = f64>) -> Vec<Asymmetry> {
-    ratios.filter_map(|ratio| rounded(ratio).parse().ok()).collect()
+    ratios
+        .filter_map(|ratio| rounded(ratio).parse().ok())
+        .collect()
 }

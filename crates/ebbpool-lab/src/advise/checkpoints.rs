@@ -221,7 +221,11 @@ mod tests {
                 crate::pricing::PricingRequest::default(),
             );
             let run = lab.run(&source, &request).expect("a run").result;
-            assert_eq!((found.evictions, found.checkpoints), (run.writes, 0), "{name}");
+            assert_eq!(
+                (found.evictions, found.checkpoints),
+                (run.writes, 0),
+                "{name}"
+            );
         }
     }
 }

@@ -67,7 +67,10 @@ impl LifeBasis {
             LifeBasis::Rated(endurance, _) => endurance.assumption.clone(),
             LifeBasis::Unknown(why) => format!("The device's life is not known: {why}."),
             LifeBasis::Simulated => {
-                let report = cell.device.as_ref().and_then(|device| device.flash.as_ref());
+                let report = cell
+                    .device
+                    .as_ref()
+                    .and_then(|device| device.flash.as_ref());
                 let Some(report) = report else {
                     return "The device's life is not known: the device has no report.".into();
                 };
@@ -142,8 +145,7 @@ pub(super) struct LifeOf<'a> {
 impl LifeAnswer {
     pub(super) fn new(terms: &LoadTerms, required: Option<Duration>, of: LifeOf) -> Self {
         let host_bytes = terms.life.host_bytes(of.then_cell);
-        let required_years =
-            required.map(|life| life.as_secs_f64() / (86_400.0 * DAYS_PER_YEAR));
+        let required_years = required.map(|life| life.as_secs_f64() / (86_400.0 * DAYS_PER_YEAR));
         let reaches = |load: &SystemLoad| match load.writes {
             0 => host_bytes.and(required_years).map(|_| true),
             _ => Some(load.life_years? >= required_years?),
@@ -183,11 +185,7 @@ impl LifeAnswer {
     }
 }
 
-fn causes(
-    terms: &LoadTerms,
-    now: &SystemLoad,
-    checkpoints: Option<WriteCause>,
-) -> Vec<WriteCause> {
+fn causes(terms: &LoadTerms, now: &SystemLoad, checkpoints: Option<WriteCause>) -> Vec<WriteCause> {
     let cause = |cause: &str, writes: u64, included| {
         let writes_per_reference = writes as f64 / now.references.max(1) as f64;
         WriteCause {

@@ -75,7 +75,9 @@ impl LoadTerms {
         SystemLoad {
             policy: result.policy.clone(),
             frames: result.frames,
-            bytes: self.page_size.map(|size| result.frames.saturating_mul(size)),
+            bytes: self
+                .page_size
+                .map(|size| result.frames.saturating_mul(size)),
             cost: result.cost,
             hit_ratio: result.hit_ratio,
             reads_per_reference,

@@ -8,6 +8,7 @@ mod advisor;
 mod breakeven;
 mod checkpoints;
 mod clock;
+mod html;
 mod knobs;
 mod life;
 mod load;
@@ -28,6 +29,7 @@ use crate::numbers::Number;
 
 pub use breakeven::BreakEven;
 pub use clock::{ArrivalRate, ClockSource};
+pub use html::report_page;
 pub use knobs::Knob;
 pub use life::{LifeAnswer, WriteCause};
 pub use load::SystemLoad;

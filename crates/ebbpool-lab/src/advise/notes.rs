@@ -199,7 +199,9 @@ impl WarningFacts<'_> {
             true => format!(
                 "{when} the device does not keep up: the reads and writes of a second take it {busy:.2} seconds"
             ),
-            false => format!("{when} the device is busy for {percent:.0} % of the time, so that requests wait"),
+            false => format!(
+                "{when} the device is busy for {percent:.0} % of the time, so that requests wait"
+            ),
         };
         Some(AdviceNote::new(NoteKind::Busy, text))
     }
@@ -208,7 +210,9 @@ impl WarningFacts<'_> {
 /// Seconds in words, with the unit that has one or two digits.
 pub(super) fn duration(seconds: f64) -> String {
     let units = [(86_400.0, "days"), (3600.0, "hours"), (60.0, "minutes")];
-    let unit = units.into_iter().find(|(length, _)| seconds >= 2.0 * length);
+    let unit = units
+        .into_iter()
+        .find(|(length, _)| seconds >= 2.0 * length);
     let (length, name) = unit.unwrap_or((1.0, "seconds"));
     let number = seconds / length;
     match number < 10.0 {

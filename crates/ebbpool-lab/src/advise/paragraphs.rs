@@ -40,7 +40,11 @@ pub(super) fn of_advice(advice: &Advice) -> Vec<AdviceParagraph> {
         AdviceParagraph::new("Answer", answer(advice), None),
         AdviceParagraph::new("Reads and writes", rates(advice), Some(loads(advice))),
         AdviceParagraph::new("Memory", knee(advice), Some(curve(advice))),
-        AdviceParagraph::new("R, the cost of a page write in page reads", asymmetry(advice), None),
+        AdviceParagraph::new(
+            "R, the cost of a page write in page reads",
+            asymmetry(advice),
+            None,
+        ),
         AdviceParagraph::new("Life of the device", life(advice), None),
     ];
     if !advice.warnings.is_empty() {
@@ -80,7 +84,10 @@ fn answer(advice: &Advice) -> Vec<String> {
             "Stay with {}, and give it {with}: the bill is {costs} than now",
             now.policy
         ),
-        (false, _) => format!("Take {} with {with}: the bill is {costs} than now", then.policy),
+        (false, _) => format!(
+            "Take {} with {with}: the bill is {costs} than now",
+            then.policy
+        ),
     });
     if !same_policy && then.frames != now.frames {
         sentences.push(format!(
@@ -142,10 +149,24 @@ fn loads(advice: &Advice) -> AdviceTable {
     let busy = knows(|load| load.busy_share.is_some());
     let life = knows(|load| load.life_years.is_some());
     let per = if timed { "/s" } else { " a reference" };
-    let mut header = vec![String::new(), "policy".into(), "memory".into(), "bill".into()];
+    let mut header = vec![
+        String::new(),
+        "policy".into(),
+        "memory".into(),
+        "bill".into(),
+    ];
     header.extend([format!("reads{per}"), format!("writes{per}")]);
-    let optional = [(bytes, "written a day"), (busy, "device busy"), (life, "device lives")];
-    header.extend(optional.iter().filter(|(shown, _)| *shown).map(|(_, name)| (*name).into()));
+    let optional = [
+        (bytes, "written a day"),
+        (busy, "device busy"),
+        (life, "device lives"),
+    ];
+    header.extend(
+        optional
+            .iter()
+            .filter(|(shown, _)| *shown)
+            .map(|(_, name)| (*name).into()),
+    );
     let row = |name: &str, load: &SystemLoad| {
         let number = |second: Option<f64>, reference: f64| match second {
             Some(second) => decimals(second, if second < 10.0 { 2 } else { 0 }),
@@ -161,11 +182,19 @@ fn loads(advice: &Advice) -> AdviceTable {
         ];
         let percent = |share: f64| format!("{} %", decimals(100.0 * share, 0));
         let optional = [
-            (bytes, load.bytes_written_per_day.map_or_else(|| "-".into(), daily)),
+            (
+                bytes,
+                load.bytes_written_per_day.map_or_else(|| "-".into(), daily),
+            ),
             (busy, load.busy_share.map_or_else(|| "-".into(), percent)),
             (life, years(load.life_years)),
         ];
-        cells.extend(optional.into_iter().filter(|(shown, _)| *shown).map(|(_, text)| text));
+        cells.extend(
+            optional
+                .into_iter()
+                .filter(|(shown, _)| *shown)
+                .map(|(_, text)| text),
+        );
         cells
     };
     let mut rows = vec![row("now", &advice.now)];
@@ -196,13 +225,18 @@ fn curve(advice: &Advice) -> AdviceTable {
     header.extend(life.then(|| "device lives".into()));
     let rows = advice.curve.iter().map(|point| {
         let mut cells = vec![grouped(point.frames)];
-        let bytes = point.bytes.map(|bytes| ebbpool_cost::ByteSize::new(bytes).to_string());
+        let bytes = point
+            .bytes
+            .map(|bytes| ebbpool_cost::ByteSize::new(bytes).to_string());
         cells.extend(bytes);
         let error = match point.error {
             Some(error) if error > 0.0 => format!(" ±{:.1}%", 100.0 * error),
             _ => String::new(),
         };
-        cells.extend([point.policy.clone(), format!("{}{error}", digits(point.cost))]);
+        cells.extend([
+            point.policy.clone(),
+            format!("{}{error}", digits(point.cost)),
+        ]);
         cells.push(digits(point.cost_now));
         cells.extend(life.then(|| years(point.life_years)));
         cells
@@ -230,7 +264,10 @@ fn asymmetry(advice: &Advice) -> Vec<String> {
             (Some(from), _) => format!("from R = {} on than {against}{how}", rounded(from)),
             (None, Some(to)) => format!("up to R = {} than {against}{how}", rounded(to)),
             (None, None) if it.simulated => {
-                format!("from R = {} on, the lowest simulated, than {against}", rounded(it.lowest))
+                format!(
+                    "from R = {} on, the lowest simulated, than {against}",
+                    rounded(it.lowest)
+                )
             }
             (None, None) => format!("at every R than {against}"),
         }
@@ -246,15 +283,26 @@ fn life(advice: &Advice) -> Vec<String> {
     let life = &advice.life;
     let mut sentences = vec![life.assumption.trim_end_matches('.').to_string()];
     if let Some([low, high]) = life.range {
-        sentences.push(format!("It may take {} to {} of writes", daily(low), daily(high)));
+        sentences.push(format!(
+            "It may take {} to {} of writes",
+            daily(low),
+            daily(high)
+        ));
     }
-    let causes = life.causes.iter().filter(|cause| cause.writes_per_reference > 0.0);
+    let causes = life
+        .causes
+        .iter()
+        .filter(|cause| cause.writes_per_reference > 0.0);
     let causes = causes.map(|cause| {
         let amount = match cause.bytes_per_day {
             Some(bytes) => format!("{} a day", daily(bytes)),
             None => format!("{} a reference", decimals(cause.writes_per_reference, 4)),
         };
-        let counted = if cause.included { "" } else { " (not counted above)" };
+        let counted = if cause.included {
+            ""
+        } else {
+            " (not counted above)"
+        };
         format!("{} {amount}{counted}", cause.cause)
     });
     let causes: Vec<String> = causes.collect();
@@ -264,7 +312,11 @@ fn life(advice: &Advice) -> Vec<String> {
             causes.join(", ")
         ));
     }
-    if let Some(larger) = life.larger_buffer.as_ref().filter(|it| it.life_years.is_some()) {
+    if let Some(larger) = life
+        .larger_buffer
+        .as_ref()
+        .filter(|it| it.life_years.is_some())
+    {
         sentences.push(format!(
             "With {} {} makes it live {}",
             memory(advice, larger.frames),
@@ -322,7 +374,8 @@ fn knobs(advice: &Advice) -> (Vec<String>, Option<AdviceTable>) {
     let life = advice.knobs.iter().any(|knob| knob.life_years.is_some());
     let saved = |percent: Option<f64>| {
         let text = percent.map(|percent| format!("{percent:+.1} %"));
-        text.unwrap_or_else(|| "-".into()).replace("-0.0 %", "+0.0 %")
+        text.unwrap_or_else(|| "-".into())
+            .replace("-0.0 %", "+0.0 %")
     };
     let rows = simulated.map(|knob| {
         let values = [&knob.from, &knob.to].map(|value| value.as_deref().unwrap_or("-"));
@@ -344,7 +397,10 @@ impl Advice {
     pub fn title(&self) -> String {
         let time = self.arrivals.map(|arrivals| {
             let references = (self.references + self.warmup) as f64;
-            format!(" in {}", duration(references / arrivals.references_per_second))
+            format!(
+                " in {}",
+                duration(references / arrivals.references_per_second)
+            )
         });
         format!(
             "{}: {} references{}, {} distinct pages",

@@ -32,7 +32,10 @@ pub(super) struct Questioner<'a> {
 
 impl Questioner<'_> {
     /// The results of a question of kind [`QuestionKind::Compare`], for each price, each policy, each size.
-    pub(super) fn compare(&self, question: &AdviceQuestion) -> Result<Vec<SimulatedCell>, LabError> {
+    pub(super) fn compare(
+        &self,
+        question: &AdviceQuestion,
+    ) -> Result<Vec<SimulatedCell>, LabError> {
         let QuestionKind::Compare(pricing) = &question.kind else {
             return Ok(Vec::new());
         };

@@ -30,7 +30,9 @@ pub(super) fn grid(present: u64, budget: Option<u64>, distinct: u64) -> Vec<u64>
     let mut sizes: Vec<u64> = std::iter::successors(Some(base), doubled)
         .take(MOST_DOUBLINGS + 1)
         .collect();
-    let halvings = SIZES.saturating_sub(sizes.len() + 1).clamp(2, MOST_HALVINGS);
+    let halvings = SIZES
+        .saturating_sub(sizes.len() + 1)
+        .clamp(2, MOST_HALVINGS);
     sizes.extend((1..=halvings).map(|halving| base >> halving));
     sizes.extend([present, top]);
     sizes.extend(budget);
@@ -113,7 +115,10 @@ mod tests {
         let at = |points: &[(u64, f64)]| knee(points, Some(4096)).map(|knee| knee.frames);
         let curve = [(10, 8.0), (20, 4.0), (40, 3.8), (80, 3.7)];
         assert_eq!(at(&curve), Some(20));
-        assert_eq!(knee(&curve, Some(4096)).and_then(|it| it.bytes), Some(81_920));
+        assert_eq!(
+            knee(&curve, Some(4096)).and_then(|it| it.bytes),
+            Some(81_920)
+        );
         // A plateau before a fall is no knee.
         assert_eq!(at(&[(10, 8.0), (20, 8.0), (40, 4.0), (80, 4.0)]), Some(40));
         assert_eq!(at(&[(10, 8.0), (20, 4.0), (40, 2.0)]), None);

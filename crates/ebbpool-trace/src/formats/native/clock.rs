@@ -46,8 +46,12 @@ pub(in crate::formats) fn recorded_time(
     let (Some(first), Some(last)) = (column.value(first)?, column.value(last)?) else {
         return Ok(None);
     };
-    let micros = last.checked_sub(first).and_then(|micros| u64::try_from(micros).ok());
-    Ok(micros.filter(|micros| *micros > 0).map(Duration::from_micros))
+    let micros = last
+        .checked_sub(first)
+        .and_then(|micros| u64::try_from(micros).ok());
+    Ok(micros
+        .filter(|micros| *micros > 0)
+        .map(Duration::from_micros))
 }
 
 struct TimeColumn<'a> {
@@ -90,7 +94,10 @@ impl TimeColumn<'_> {
             let pages = CheckedPages {
                 pages: group.get_column_page_reader(self.column)?,
             };
-            Ok(ColumnDecoder::<T>::new(schema.column(self.column), Box::new(pages)))
+            Ok(ColumnDecoder::<T>::new(
+                schema.column(self.column),
+                Box::new(pages),
+            ))
         })?;
         let position = RowPosition {
             file: self.label,

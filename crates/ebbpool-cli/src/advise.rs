@@ -1,0 +1,69 @@
+//! `ebbpool advise`: the answer to an operator on one page.
+
+pub(crate) mod args;
+mod commands;
+mod page;
+
+use std::io::{self, Write};
+use std::slice;
+
+use ebbpool_lab::advise::{Advice, report_page};
+use ebbpool_lab::schema;
+use ebbpool_trace::Source;
+use ebbpool_trace::output::OutputFile;
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::progress::Console;
+use crate::results;
+use crate::shared_args::RunFormat;
+use args::AdviseArgs;
+use commands::CommandLine;
+
+pub(crate) fn advise(args: &AdviseArgs) -> Result<(), Failure> {
+    let request = args.request()?;
+    let source = match args.traces.is_empty() {
+        true => results::sample(&args.reading.options()),
+        false => args.reading.source(&args.traces)?,
+    };
+    Source::refuse_overwriting(slice::from_ref(&source), args.report.clone())?;
+    let console = Console::default();
+    let lab = results::lab(&console, args.threads.count(), !args.no_cache);
+    // The report file is created first: an unwritable path must not waste the simulations.
+    let report_file = args.report.as_ref().map(OutputFile::create).transpose()?;
+    let advice = lab.advise(&source, &request)?;
+    let commands = commands::of_advice(&advice, args);
+    print(args.format, &advice, &commands)?;
+    if let (Some(path), Some(mut file)) = (&args.report, report_file) {
+        let lines: Vec<(String, String)> = commands
+            .iter()
+            .map(|line| (line.about.to_string(), line.command.clone()))
+            .collect();
+        let written = file.write_all(report_page(&advice, &lines).as_bytes());
+        written.map_err(|source| Failure::File {
+            path: path.display().to_string(),
+            source,
+        })?;
+        file.finish()?;
+        // The command does not fail because standard error takes no line.
+        let _ = writeln!(io::stderr(), "report: {}", path.display());
+    }
+    Ok(())
+}
+
+/// An advice with the commands that have its figures.
+#[derive(Serialize)]
+struct AdviceDocument<'a> {
+    #[serde(flatten)]
+    advice: &'a Advice,
+    commands: &'a [CommandLine],
+}
+
+fn print(format: RunFormat, advice: &Advice, commands: &[CommandLine]) -> io::Result<()> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    match format {
+        RunFormat::Table => write!(out, "{}", page::of_advice(advice, commands))?,
+        RunFormat::Json => schema::write_json(&mut out, &AdviceDocument { advice, commands })?,
+    }
+    out.flush()
+}

@@ -1,0 +1,147 @@
+//! Arguments of `ebbpool advise`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use ebbpool_cost::{ByteSize, BytesPerDay, parse_duration};
+use ebbpool_device::arrivals::Rate;
+use ebbpool_device::changing::AsymmetrySpec;
+use ebbpool_lab::advise::{AdviceClock, AdviseRequest, DailyWrites, ServerKind};
+use ebbpool_lab::{CountingRules, MemorySize, NotAWarmup, PricingRequest, parse_warmup};
+use ebbpool_sim::Warmup;
+
+use crate::failure::Failure;
+use crate::shared_args::{AtEndArgs, ReadArgs, RunFormat, ThreadArgs};
+
+#[derive(Args)]
+pub(crate) struct AdviseArgs {
+    /// A trace: a file, - for standard input, or a generator such as zipf:pages=10000,refs=1000000;
+    /// several with --concat [default: the TPC-C sample]
+    #[arg(value_name = "TRACE")]
+    pub(crate) traces: Vec<String>,
+    /// The device: a name of 'ebbpool devices', your own profile, or a simulated device, flash:…
+    #[arg(long, value_name = "NAME|FILE.toml|flash:…")]
+    pub(crate) device: Option<String>,
+    /// Cost of a page write in page reads, if no device is named [default: 32]
+    #[arg(long, value_name = "R")]
+    pub(crate) asymmetry: Option<AsymmetrySpec>,
+    /// The server whose buffer it is, for its policy, its memory and its settings [default: by the
+    /// trace's name]
+    #[arg(long, value_enum, value_name = "SERVER")]
+    pub(crate) server: Option<ServerArg>,
+    /// The present policy [default: gclock, the clock sweep, of PostgreSQL; else lru]
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) now: Option<String>,
+    /// The present size of the buffer: frames, per cent of the database's pages, or bytes [default:
+    /// the server's own default, else the budget, else 3%]
+    #[arg(long, value_name = "N|P%|BYTES")]
+    pub(crate) frames: Option<MemorySize>,
+    /// The most memory that the buffer may have, such as 512MiB [default: its present size]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) memory_budget: Option<ByteSize>,
+    /// References that arrive per second, or per period, as in 300/min
+    #[arg(long, value_name = "N[/s]", conflicts_with_all = ["duration", "writes_per_day"])]
+    pub(crate) rate: Option<Rate>,
+    /// The time in which the references of the trace arrived, such as 10min [default: by the column
+    /// time_us of a native trace]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "writes_per_day")]
+    pub(crate) duration: Option<Duration>,
+    /// What the present system writes in a day: bytes with a unit, such as 10GB, or a number of pages
+    #[arg(long, value_name = "BYTES|PAGES", value_parser = daily_writes)]
+    pub(crate) writes_per_day: Option<DailyWrites>,
+    /// How long the device should live, such as 5y
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) life: Option<Duration>,
+    /// References at the start that are replayed but not counted
+    #[arg(long, value_name = "N|P%", default_value = "0")]
+    pub(crate) warmup: WarmupArg,
+    #[command(flatten)]
+    at_end: AtEndArgs,
+    #[command(flatten)]
+    pub(crate) threads: ThreadArgs,
+    /// Write an HTML page
+    #[arg(long, value_name = "FILE.html")]
+    pub(crate) report: Option<PathBuf>,
+    /// Compute everything again, and store no result for the next time
+    #[arg(long)]
+    pub(crate) no_cache: bool,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = RunFormat::Table)]
+    pub(crate) format: RunFormat,
+    #[command(flatten)]
+    pub(crate) reading: ReadArgs,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum ServerArg {
+    Postgresql,
+    Innodb,
+    Sqlite,
+    Other,
+}
+
+/// A warm-up with its spelling.
+#[derive(Clone, Debug)]
+pub(crate) struct WarmupArg {
+    warmup: Warmup,
+    pub(crate) text: String,
+}
+
+impl std::str::FromStr for WarmupArg {
+    type Err = NotAWarmup;
+
+    fn from_str(text: &str) -> Result<Self, NotAWarmup> {
+        Ok(WarmupArg {
+            warmup: parse_warmup(text)?,
+            text: text.trim().into(),
+        })
+    }
+}
+
+fn daily_writes(text: &str) -> Result<DailyWrites, String> {
+    if let Ok(pages) = text.trim().parse::<f64>() {
+        return match pages.is_finite() && pages > 0.0 {
+            true => Ok(DailyWrites::Pages(pages)),
+            false => Err(format!("'{text}' is not a number of page writes above 0")),
+        };
+    }
+    let bytes: BytesPerDay = text
+        .parse()
+        .map_err(|error: ebbpool_cost::NotBytesPerDay| error.to_string())?;
+    Ok(DailyWrites::Bytes(bytes))
+}
+
+impl AdviseArgs {
+    /// The request to the lab.
+    pub(crate) fn request(&self) -> Result<AdviseRequest, Failure> {
+        let pricing = match (&self.asymmetry, &self.device) {
+            (None, None) => None,
+            (asymmetry, device) => Some(PricingRequest::new(asymmetry.clone(), device.as_deref())?),
+        };
+        let rate = self.rate.map(AdviceClock::Rate);
+        let duration = self.duration.map(AdviceClock::Duration);
+        let daily = self.writes_per_day.map(AdviceClock::DailyWrites);
+        let request = AdviseRequest {
+            pricing,
+            server: self.server.map(|server| match server {
+                ServerArg::Postgresql => ServerKind::Postgresql,
+                ServerArg::Innodb => ServerKind::Innodb,
+                ServerArg::Sqlite => ServerKind::Sqlite,
+                ServerArg::Other => ServerKind::Other,
+            }),
+            now: self.now.clone(),
+            frames: self.frames.clone(),
+            budget: self.memory_budget,
+            clock: rate.or(duration).or(daily),
+            life: self.life,
+            counting: CountingRules {
+                warmup: self.warmup.warmup,
+                at_end: self.at_end.at_end(),
+                ..CountingRules::default()
+            },
+        };
+        request.check()?;
+        Ok(request)
+    }
+}

@@ -1,0 +1,117 @@
+//! The commands that have the figures of an advice.
+
+use ebbpool_lab::PricingRequest;
+use ebbpool_lab::advise::{Advice, AdviceQuestion, QuestionKind};
+use ebbpool_lab::numbers::rounded;
+use ebbpool_sim::AtEnd;
+use serde::Serialize;
+
+use super::args::AdviseArgs;
+
+/// A command, and the figures that it has.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct CommandLine {
+    pub(crate) about: &'static str,
+    pub(crate) command: String,
+}
+
+/// A command for each question of an advice.
+pub(super) fn of_advice(advice: &Advice, args: &AdviseArgs) -> Vec<CommandLine> {
+    let questions = advice.questions.iter();
+    let line = |question: &AdviceQuestion| CommandLine {
+        about: question.about,
+        command: command(question, args),
+    };
+    questions.map(line).collect()
+}
+
+fn command(question: &AdviceQuestion, args: &AdviseArgs) -> String {
+    let frames: Vec<String> = question.frames.iter().map(u64::to_string).collect();
+    let mut words = vec!["ebbpool".to_string()];
+    let option = |name: &str, value: String| [name.to_string(), value];
+    let policies = option("--policies", question.policies.join(","));
+    let sizes = option("--frames", frames.join(","));
+    let traces = args.traces.clone();
+    match &question.kind {
+        QuestionKind::Compare(pricing) => {
+            words.push("compare".into());
+            words.extend(traces);
+            words.extend(policies.into_iter().chain(sizes).chain(priced(pricing)));
+            let rate = question.counting.rate;
+            words.extend(
+                rate.into_iter()
+                    .flat_map(|rate| option("--rate", rate.to_string())),
+            );
+        }
+        QuestionKind::Curve(asymmetry, sample) => {
+            words.push("curve".into());
+            words.extend(traces);
+            words.extend(policies.into_iter().chain(sizes));
+            words.extend(option("--asymmetry", asymmetry.to_string()));
+            let sample = sample.map(|share| format!("{}%", rounded(100.0 * share)));
+            words.extend(
+                sample
+                    .into_iter()
+                    .flat_map(|share| option("--sample", share)),
+            );
+        }
+        QuestionKind::Checkpoints(rate) => {
+            words.push("advise".into());
+            words.extend(traces);
+            words.extend(
+                option("--now", question.policies.join(","))
+                    .into_iter()
+                    .chain(sizes),
+            );
+            words.extend(option("--rate", rate.to_string()));
+        }
+    }
+    if args.warmup.text != "0" {
+        words.extend(option("--warmup", args.warmup.text.clone()));
+    }
+    if question.counting.at_end == AtEnd::Flush {
+        words.extend(option("--at-end", "flush".into()));
+    }
+    words.extend(args.reading.words());
+    let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    words.join(" ")
+}
+
+fn priced(pricing: &[PricingRequest]) -> Vec<String> {
+    let mut asymmetries = Vec::new();
+    for request in pricing {
+        match request {
+            PricingRequest::Device { name, .. } => return vec!["--device".into(), name.clone()],
+            PricingRequest::Asymmetry(spec) => asymmetries.push(spec.to_string()),
+        }
+    }
+    vec!["--asymmetry".into(), asymmetries.join(",")]
+}
+
+/// A word for a shell, in quotation marks if it has characters that a shell interprets.
+fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=,%@+".contains(letter);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.into(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_with_characters_of_a_shell_are_quoted() {
+        for (word, shown) in [
+            ("my.parquet", "my.parquet"),
+            ("zipf:pages=10,refs=20", "zipf:pages=10,refs=20"),
+            ("a b", "'a b'"),
+            ("ace:policy=(lru)", "'ace:policy=(lru)'"),
+            ("it's", "'it'\\''s'"),
+            ("", "''"),
+        ] {
+            assert_eq!(quoted(word), shown);
+        }
+    }
+}
