@@ -52,7 +52,6 @@ Examples:
     /// Advise an operator: the policy to take, the memory worth having, and how long the device lives
     #[command(after_help = "\
 Examples:
-  ebbpool advise
   ebbpool advise my.parquet --frames 500 --now lru --asymmetry 8
   ebbpool advise my.parquet --page-size 8k --frames 2MiB --memory-budget 8MiB --duration 10min
   ebbpool advise my.parquet --page-size 8k --device sd-a1 --rate 500/s --life 5y

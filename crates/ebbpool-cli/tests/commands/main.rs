@@ -1,6 +1,7 @@
 //! Tests of the command from the outside: results, one-line errors, exit codes, and files that it must not
 //! change. All modules are in one program, because linking a test program takes long.
 
+mod advise;
 mod bound;
 mod cache;
 mod compare;

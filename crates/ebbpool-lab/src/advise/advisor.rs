@@ -19,6 +19,7 @@ use super::{Advice, CANDIDATES, MemoryChoice, MemoryPoint, sizes};
 use crate::curve::CurveStudy;
 use crate::error::{LabError, RequestError};
 use crate::lab::Lab;
+use crate::lifetime::DeviceLife;
 use crate::memory_size::MemorySize;
 use crate::numbers::{Number, frames_and_bytes, rounded, saving};
 use crate::pricing::{Pricing, PricingRequest};
@@ -292,15 +293,18 @@ impl<'a> Advisor<'a> {
         })
     }
 
-    /// The present policy with twice and four times the present memory, as far as that is not all pages.
+    /// The present policy with twice and four times the present memory, as far as these do not hold all pages of the
+    /// trace: nothing would be evicted then.
     fn larger_buffers(&mut self) -> Result<Vec<SimulatedCell>, LabError> {
+        let larger = [2u64, 4].map(|times| self.present.saturating_mul(times));
         let distinct = self.facts.facts.distinct_pages;
-        if self.present >= distinct {
+        let frames: Vec<u64> = larger
+            .into_iter()
+            .filter(|&frames| frames < distinct)
+            .collect();
+        if frames.is_empty() {
             return Ok(Vec::new());
         }
-        let larger = [2u64, 4].map(|times| self.present.saturating_mul(times).min(distinct));
-        let mut frames = larger.to_vec();
-        frames.dedup();
         let question = self.compare("a larger buffer", vec![self.now.to_string()], frames);
         let cells = self.questioner.compare(&question)?;
         self.questions.push(question);
@@ -506,13 +510,17 @@ impl<'a> Advisor<'a> {
                 "the budget is less than the present memory, so that the bill may grow",
             ));
         }
+        let in_words = |years: Option<f64>| match years {
+            Some(years) => DeviceLife { years, range: None }.to_string(),
+            None => "an unknown time".into(),
+        };
         if life.reached_then == Some(false) {
             warnings.push(AdviceNote::new(
                 NoteKind::ShortLife,
                 format!(
-                    "the device lives {} years with the recommendation, less than {}",
-                    then.life_years.map_or_else(|| "fewer".into(), rounded),
-                    life.required_years.map_or_else(String::new, rounded)
+                    "the device lives {} with the recommendation, and {} are required",
+                    in_words(then.life_years),
+                    in_words(life.required_years)
                 ),
             ));
         }

@@ -85,7 +85,7 @@ pub(super) fn of_server(
     if knobs.is_empty() {
         knobs.push(Knob::without_figures(
             server.size_setting(),
-            "the buffer holds all pages of the trace already",
+            "not simulated: a buffer of twice the size holds all pages of the trace",
         ));
     }
     knobs.extend(checkpoints);

@@ -275,7 +275,10 @@ fn asymmetry(advice: &Advice) -> Vec<String> {
     let holds: Vec<String> = advice.breakevens.iter().map(sentence).collect();
     match holds.is_empty() {
         true => vec![of],
-        false => vec![format!("{of}; {best} costs less {}", holds.join(", and "))],
+        false => vec![format!(
+            "{of}; {best} costs no more {}",
+            holds.join(", and ")
+        )],
     }
 }
 
@@ -348,7 +351,7 @@ fn required_life(advice: &Advice) -> Vec<String> {
         verdict(life.reached_then)
     );
     if let Some(allowed) = life.allowed_bytes_per_day {
-        sentence += &format!("; it takes at most {} a day", daily(allowed));
+        sentence += &format!("; at most {} a day may be written for it", daily(allowed));
     }
     if life.reached_then == Some(false) {
         sentence += &match &life.reached_by {

@@ -1,0 +1,246 @@
+//! Tests of `ebbpool advise`.
+
+use serde_json::Value;
+
+use crate::harness::{Ebbpool, errors};
+
+const TRACE: &str = "zipf:pages=2000,refs=40000,write=0.3";
+
+/// The words of a command of the page, without `ebbpool`.
+fn words(command: &Value) -> Vec<String> {
+    let command = command["command"].as_str().expect("a command");
+    let words: Vec<String> = command.split(' ').map(String::from).collect();
+    assert_eq!(words[0], "ebbpool");
+    words[1..].to_vec()
+}
+
+#[test]
+fn the_commands_of_the_page_have_its_figures() {
+    let ebbpool = Ebbpool::in_repository();
+    let advice = ebbpool.json(&[
+        "advise",
+        TRACE,
+        "--page-size",
+        "8k",
+        "--frames",
+        "512KiB",
+        "--now",
+        "gclock",
+        "--memory-budget",
+        "2MiB",
+        "--rate",
+        "100/s",
+        "--device",
+        "sd-a1",
+        "--warmup",
+        "10%",
+    ]);
+    assert_eq!(advice["now"]["frames"], 64);
+    let commands = advice["commands"].as_array().expect("commands");
+    let about = |about: &str| {
+        let found = commands.iter().find(|it| it["about"] == about);
+        words(found.unwrap_or_else(|| panic!("no {about}: {commands:?}")))
+    };
+    let rows = |about_words: Vec<String>| {
+        let words: Vec<&str> = about_words.iter().map(String::as_str).collect();
+        ebbpool.rows(&words)
+    };
+    let cells = rows(about("now and then"));
+    for load in ["now", "then", "same_memory"] {
+        let load = &advice[load];
+        let is_it =
+            |row: &&Value| row["policy"] == load["policy"] && row["frames"] == load["frames"];
+        let row = cells
+            .iter()
+            .find(is_it)
+            .unwrap_or_else(|| panic!("no {load}"));
+        assert_eq!(
+            (&row["reads"], &row["writes"]),
+            (&load["reads"], &load["writes"])
+        );
+        assert_eq!(row["cost"], load["cost"]);
+        let per_second = 100.0 * load["reads"].as_f64().expect("reads") / 36_000.0;
+        let found = load["reads_per_second"].as_f64().expect("reads a second");
+        assert!(
+            (found - per_second).abs() < 1e-9 * per_second,
+            "{found} {per_second}"
+        );
+    }
+    let curve = rows(about("the bill against memory"));
+    for point in advice["curve"].as_array().expect("a curve") {
+        let is_it =
+            |row: &&Value| row["policy"] == point["policy"] && row["frames"] == point["frames"];
+        let row = curve
+            .iter()
+            .find(is_it)
+            .unwrap_or_else(|| panic!("no {point}"));
+        assert_eq!(row["cost"], point["cost"]);
+    }
+}
+
+#[test]
+fn the_page_fits_a_screen() {
+    let ebbpool = Ebbpool::in_repository();
+    let page = ebbpool.stdout(&[
+        "advise",
+        TRACE,
+        "--page-size",
+        "8k",
+        "--frames",
+        "100",
+        "--server",
+        "postgresql",
+        "--duration",
+        "2h",
+        "--device",
+        "sd-a1",
+        "--life",
+        "5y",
+    ]);
+    let (page, commands) = page.split_once("Commands").expect("commands");
+    assert!(page.lines().count() <= 48, "{page}");
+    assert!(
+        page.lines().all(|line| line.chars().count() <= 110),
+        "{page}"
+    );
+    for words in [
+        "Take ",
+        "shared_buffers",
+        "checkpoint_timeout",
+        "knee",
+        "R = ",
+        "a day",
+        "years",
+    ] {
+        assert!(page.contains(words), "no {words}: {page}");
+    }
+    assert!(commands.contains("ebbpool compare") && commands.contains("ebbpool curve"));
+}
+
+#[test]
+fn what_is_not_known_is_null_and_the_page_names_the_option() {
+    let ebbpool = Ebbpool::in_repository();
+    let args = ["advise", TRACE, "--frames", "100"];
+    let advice = ebbpool.json(&args);
+    for field in [
+        "reads_per_second",
+        "bytes_written_per_day",
+        "life_years",
+        "bytes",
+    ] {
+        assert!(advice["now"][field].is_null(), "{field}: {advice}");
+    }
+    let page = ebbpool.stdout(&args);
+    for option in [
+        "--duration",
+        "--page-size",
+        "--now",
+        "--device or --asymmetry",
+    ] {
+        assert!(page.contains(option), "no {option}: {page}");
+    }
+}
+
+#[test]
+fn a_native_trace_with_times_has_its_own_clock() {
+    let ebbpool = Ebbpool::in_scratch();
+    let schema = parquet::schema::parser::parse_message_type(
+        "message trace { REQUIRED INT64 time_us; REQUIRED INT64 page (INTEGER(64,false)); REQUIRED BOOLEAN write; }",
+    );
+    let file = std::fs::File::create(ebbpool.path("timed.parquet")).expect("a file");
+    let mut writer = parquet::file::writer::SerializedFileWriter::new(
+        file,
+        schema.expect("a schema").into(),
+        Default::default(),
+    )
+    .expect("a writer");
+    // Two row groups of 1,000 references, 10 ms apart.
+    for group in 0..2i64 {
+        let rows = 1000 * group..1000 * (group + 1);
+        let mut columns = writer.next_row_group().expect("a row group");
+        let times: Vec<i64> = rows.clone().map(|row| 5_000_000 + 10_000 * row).collect();
+        let pages: Vec<i64> = rows.clone().map(|row| row * row % 97).collect();
+        let writes: Vec<bool> = rows.map(|row| row % 3 == 0).collect();
+        for values in [times, pages] {
+            let mut column = columns.next_column().expect("a column").expect("a column");
+            column
+                .typed::<parquet::data_type::Int64Type>()
+                .write_batch(&values, None, None)
+                .expect("values");
+            column.close().expect("a column");
+        }
+        let mut column = columns.next_column().expect("a column").expect("a column");
+        column
+            .typed::<parquet::data_type::BoolType>()
+            .write_batch(&writes, None, None)
+            .expect("values");
+        column.close().expect("a column");
+        columns.close().expect("a row group");
+    }
+    writer.close().expect("a file");
+    let rate = |more: &[&str]| {
+        let args = [&["advise", "timed.parquet", "--frames", "10"], more].concat();
+        let advice = ebbpool.json(&args);
+        assert_eq!(advice["arrivals"]["source"], "trace_times", "{advice}");
+        advice["arrivals"]["references_per_second"]
+            .as_f64()
+            .expect("a rate")
+    };
+    assert!((rate(&[]) - 2000.0 / 19.99).abs() < 1e-9);
+    assert!((rate(&["--skip", "900", "--limit", "200"]) - 200.0 / 1.99).abs() < 1e-9);
+    // A rate in the request overrules the times.
+    let advice = ebbpool.json(&["advise", "timed.parquet", "--frames", "10", "--rate", "7"]);
+    assert_eq!(advice["arrivals"]["references_per_second"], 7.0);
+}
+
+#[test]
+fn a_report_is_a_page_and_no_input_is_overwritten() {
+    let ebbpool = Ebbpool::in_scratch();
+    ebbpool.stdout(&["trace", "convert", TRACE, "my.txt"]);
+    ebbpool.stdout(&[
+        "advise",
+        "my.txt",
+        "--frames",
+        "100",
+        "--report",
+        "advice.html",
+    ]);
+    let page = ebbpool.text("advice.html");
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("<h2>Answer</h2>"));
+    ebbpool.refused(&["advise", "my.txt", "--report", "my.txt"], 2, &["my.txt"]);
+}
+
+#[test]
+fn wrong_arguments_have_clear_errors() {
+    let ebbpool = Ebbpool::in_repository();
+    let refused = |more: &[&str], words: &[&str]| {
+        ebbpool.refused(&[&["advise", TRACE], more].concat(), 2, words);
+    };
+    refused(&["--rate", "0"], &["'0' is not a rate"]);
+    refused(&["--duration", "0s"], &["'0s' is not a time"]);
+    refused(&["--life", "0y"], &["'0y' is not a time"]);
+    refused(
+        &["--writes-per-day", "0"],
+        &["'0' is not a number of page writes"],
+    );
+    refused(
+        &["--writes-per-day", "10GB"],
+        &["size of a page", "--page-size"],
+    );
+    refused(
+        &["--memory-budget", "1MiB"],
+        &["1 MiB", "size of a page", "--page-size"],
+    );
+    refused(
+        &["--memory-budget", "100", "--page-size", "8k"],
+        &["100 B", "8192", "--memory-budget"],
+    );
+    refused(&["--now", "lur"], &["lur", "lru"]);
+    refused(&["--now", "belady"], &["belady", "--now"]);
+    refused(&["--asymmetry", "rm1"], &["rm1", "--asymmetry"]);
+    refused(&["--asymmetry", "8", "--device", "sd-a1"], &["--asymmetry"]);
+    refused(&["--rate", "5", "--duration", "1s"], &["--duration"]);
+    refused(&["--frames", "0"], &["'0' is not a memory size"]);
+    let missing = ebbpool.run(&["advise", "/no/such/trace.parquet"]);
+    assert_eq!(missing.status.code(), Some(2), "{}", errors(&missing));
+}

@@ -1,0 +1,520 @@
+//! Tests of the advice for operators: its arithmetic by hand, its properties, its warnings and its errors.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use ebbpool_lab::advise::{
+    AdviceClock, ArrivalRate, ClockSource, DailyWrites, NoteKind, ServerKind, report_page,
+};
+use ebbpool_lab::{
+    Advice, AdviseError, AdviseRequest, ErrorKind, Lab, LabError, LabEvents, MemorySize, Note,
+    PricingRequest, RequestError, ResultDirectory, RunRequest, Settings, Silent,
+};
+use ebbpool_sim::Warmup;
+use ebbpool_trace::{ReadOptions, Source};
+use tempfile::TempDir;
+
+/// The references of docs/billing.md without its warm-up. With LRU and two frames pages 1, 17, 33, 2 and 3 are read,
+/// and 17, 1 and 2 are evicted dirty: 5 reads and 3 writes in 7 references.
+const BY_HAND: &str = "# ebbpool.page_size=4096\nR 1\nW 17\nW 1\nR 33\nW 2\nW 33\nR 3\n";
+
+/// A device that takes 1 TB of writes.
+const DEVICE: &str = "name = \"by-hand\"\nabout = \"A device for a test\"\nmedium = \"ssd\"\npage_size = 4096\n\
+    asymmetry = \"qd1\"\n[figures]\n\
+    read_us = { value = 100, basis = \"given\", source = \"a test\" }\n\
+    write_us = { value = 400, basis = \"given\", source = \"a test\" }\n\
+    tbw = { value = 1, basis = \"given\", source = \"a test\" }\n";
+
+fn written(name: &str, content: &str) -> (TempDir, String) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join(name);
+    std::fs::write(&path, content).expect("a file");
+    let path = path.to_str().expect("UTF-8").to_string();
+    (directory, path)
+}
+
+fn source(text: &str) -> Source {
+    Source::parse(text, None).expect("a trace")
+}
+
+fn paged(text: &str, page_size: u64) -> Source {
+    let options = ReadOptions {
+        page_size: page_size.try_into().ok(),
+        ..ReadOptions::default()
+    };
+    Source::parse_with(text, &options).expect("a trace")
+}
+
+fn r(ratio: &str) -> PricingRequest {
+    PricingRequest::Asymmetry(ratio.parse().expect("an asymmetry"))
+}
+
+fn advised(source: &Source, request: &AdviseRequest) -> Advice {
+    let lab = Lab::new(Settings::default().threads(2), &Silent);
+    lab.advise(source, request).expect("an advice")
+}
+
+fn close(found: Option<f64>, expected: f64) {
+    let found = found.expect("a figure");
+    assert!(
+        (found / expected - 1.0).abs() < 1e-9,
+        "{found} is not {expected}"
+    );
+}
+
+fn kinds(advice: &Advice) -> Vec<NoteKind> {
+    advice.warnings.iter().map(|note| note.kind).collect()
+}
+
+#[test]
+fn rates_bytes_and_life_follow_from_counts() {
+    let (_directory, trace) = written("by-hand.txt", BY_HAND);
+    let (_other, device) = written("by-hand.toml", DEVICE);
+    let request = AdviseRequest {
+        now: Some("lru".into()),
+        frames: Some(MemorySize::frames(2)),
+        clock: Some(AdviceClock::Duration(Duration::from_secs(7))),
+        life: Some(Duration::from_secs(20 * 365 * 86_400)),
+        ..AdviseRequest::new(PricingRequest::new(None, Some(&device)).expect("a device"))
+    };
+    let advice = advised(&source(&trace), &request);
+    let now = &advice.now;
+    assert_eq!((now.reads, now.writes, now.dirty_left), (5, 3, 1));
+    assert_eq!((now.bytes, advice.asymmetry.0), (Some(8192), 4.0));
+    close(Some(now.cost), (5.0 + 3.0 * 4.0) / 7.0);
+    // One reference a second.
+    close(now.reads_per_second, 5.0 / 7.0);
+    close(now.writes_per_second, 3.0 / 7.0);
+    let per_day = 3.0 / 7.0 * 86_400.0 * 4096.0;
+    close(now.bytes_written_per_day, per_day);
+    close(now.life_years, 1e12 / per_day / 365.0);
+    close(now.busy_share, (5.0 * 100.0 + 3.0 * 400.0) / 7.0 / 1e6);
+    let life = &advice.life;
+    assert_eq!(
+        (life.host_bytes, life.reached_now),
+        (Some(1e12), Some(false))
+    );
+    close(life.required_years, 20.0);
+    close(life.allowed_bytes_per_day, 1e12 / 20.0 / 365.0);
+    let causes: Vec<(&str, f64)> = life
+        .causes
+        .iter()
+        .map(|cause| (cause.cause.as_str(), cause.writes_per_reference))
+        .collect();
+    assert_eq!(
+        causes,
+        [
+            ("evictions", 3.0 / 7.0),
+            ("pages still dirty at the end", 1.0 / 7.0)
+        ]
+    );
+    // Without a budget the memory stays.
+    assert_eq!(advice.recommendation.frames, 2);
+    assert!(kinds(&advice).contains(&NoteKind::FewEvents));
+}
+
+#[test]
+fn daily_writes_set_the_clock_by_the_present_system() {
+    let (_directory, trace) = written("by-hand.txt", BY_HAND);
+    let of = |daily: DailyWrites| {
+        let request = AdviseRequest {
+            now: Some("lru".into()),
+            frames: Some(MemorySize::frames(2)),
+            clock: Some(AdviceClock::DailyWrites(daily)),
+            ..AdviseRequest::new(r("32"))
+        };
+        advised(&source(&trace), &request)
+    };
+    for daily in [
+        DailyWrites::Pages(1000.0),
+        DailyWrites::Bytes("4096000".parse().expect("bytes")),
+    ] {
+        let advice = of(daily);
+        close(advice.now.bytes_written_per_day, 4_096_000.0);
+        close(advice.now.writes_per_second, 1000.0 / 86_400.0);
+        let arrivals: ArrivalRate = advice.arrivals.expect("a clock");
+        assert_eq!(arrivals.source, ClockSource::DailyWrites);
+        close(
+            Some(arrivals.references_per_second),
+            1000.0 / 86_400.0 * 7.0 / 3.0,
+        );
+    }
+}
+
+#[test]
+fn the_recommendation_costs_at_most_as_much_as_now() {
+    for trace in [
+        "zipf:pages=2000,refs=40000,write=0.3",
+        "scan-mix:pages=2000,refs=40000",
+        "uniform:pages=500,refs=20000,write=0.9",
+    ] {
+        for (ratio, now, frames) in [("1", "arc", 100), ("32", "gclock", 60), ("300", "fifo", 3)] {
+            let request = AdviseRequest {
+                now: Some(now.into()),
+                frames: Some(MemorySize::frames(frames)),
+                ..AdviseRequest::new(r(ratio))
+            };
+            let advice = advised(&source(trace), &request);
+            let cost = advice.then.cost;
+            assert!(cost <= advice.now.cost, "{trace} {ratio}: {advice:?}");
+            assert_eq!(advice.then.cost, advice.same_memory.cost);
+            // The figures are those of a run.
+            let lab = Lab::new(Settings::default(), &Silent);
+            for load in [&advice.now, &advice.then] {
+                let size = MemorySize::frames(load.frames);
+                let run = RunRequest::new(load.policy.as_str(), size, r(ratio));
+                let run = lab.run(&source(trace), &run).expect("a run").result;
+                assert_eq!((run.reads, run.writes), (load.reads, load.writes));
+            }
+            // At the R from which the answer holds, and at the present one, the rival costs more.
+            for it in &advice.breakevens {
+                assert!(
+                    it.holds_from.is_none_or(|from| from <= advice.asymmetry.0),
+                    "{it:?}"
+                );
+                assert!(
+                    it.holds_to.is_none_or(|to| to >= advice.asymmetry.0),
+                    "{it:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_budget_gives_the_knee_up_to_itself() {
+    let trace = paged("zipf:pages=5000,refs=60000,write=0.3", 4096);
+    let of = |frames: u64, budget: u64| {
+        let request = AdviseRequest {
+            frames: Some(MemorySize::frames(frames)),
+            budget: Some(bytes(budget * 4096)),
+            ..AdviseRequest::new(r("8"))
+        };
+        advised(&trace, &request)
+    };
+    let more = of(100, 800);
+    let frames = more.recommendation.frames;
+    assert!((100..=800).contains(&frames), "{frames}");
+    if let Some(knee) = &more.knee {
+        assert_eq!(frames, knee.frames.clamp(100, 800));
+    }
+    assert!(more.saves > Some(0.0) && more.then.cost < more.now.cost);
+    let less = of(100, 50);
+    assert_eq!(less.recommendation.frames, 50);
+    assert!(kinds(&less).contains(&NoteKind::LessMemory));
+    // Bills fall with memory, and the curve has the sizes in question.
+    for frames in [100, 800] {
+        assert!(more.curve.iter().any(|point| point.frames == frames));
+    }
+    assert!(more.curve.iter().all(|point| point.cost <= point.cost_now));
+}
+
+fn bytes(bytes: u64) -> ebbpool_cost::ByteSize {
+    ebbpool_cost::ByteSize::new(bytes)
+}
+
+#[test]
+fn warnings_name_what_the_trace_cannot_answer() {
+    let frames = |frames: u64| AdviseRequest {
+        frames: Some(MemorySize::frames(frames)),
+        ..AdviseRequest::new(r("8"))
+    };
+    let holds_all = advised(&source("zipf:pages=100,refs=5000"), &frames(500));
+    let found = kinds(&holds_all);
+    assert!(found.contains(&NoteKind::HoldsAllPages), "{found:?}");
+    assert!(found.contains(&NoteKind::NoClock) && found.contains(&NoteKind::NoPageSize));
+    assert!(holds_all.now.reads_per_second.is_none() && holds_all.life.host_bytes.is_none());
+    assert!(holds_all.knobs.iter().all(|knob| !knob.simulated));
+    let scan: String = (0..3000).map(|page| format!("R {page}\n")).collect();
+    let (_directory, scan) = written("scan.txt", &scan);
+    let one_pass = kinds(&advised(&source(&scan), &frames(10)));
+    assert!(one_pass.contains(&NoteKind::OnePass), "{one_pass:?}");
+    let short = kinds(&advised(
+        &source("uniform:pages=5000,refs=9000"),
+        &frames(4000),
+    ));
+    assert!(short.contains(&NoteKind::ShortTrace), "{short:?}");
+    let cold = kinds(&advised(
+        &source("uniform:pages=900,refs=9000"),
+        &frames(600),
+    ));
+    assert!(cold.contains(&NoteKind::ColdStart), "{cold:?}");
+    let (_directory, device) = written("by-hand.toml", DEVICE);
+    let busy = |rate: &str| {
+        let request = AdviseRequest {
+            clock: Some(AdviceClock::Rate(rate.parse().expect("a rate"))),
+            pricing: Some(PricingRequest::new(None, Some(&device)).expect("a device")),
+            ..frames(10)
+        };
+        let advice = advised(
+            &paged("uniform:pages=1000,refs=20000,write=0.5", 4096),
+            &request,
+        );
+        (
+            advice.now.busy_share,
+            kinds(&advice).contains(&NoteKind::Busy),
+        )
+    };
+    assert!(matches!(busy("100/s"), (Some(share), false) if share < 0.1));
+    assert!(matches!(busy("100000/s"), (Some(share), true) if share > 1.0));
+}
+
+#[test]
+fn knobs_of_postgresql_have_figures_by_simulation() {
+    let request = AdviseRequest {
+        server: Some(ServerKind::Postgresql),
+        frames: Some(MemorySize::frames(100)),
+        clock: Some(AdviceClock::Duration(Duration::from_secs(4000))),
+        ..AdviseRequest::new(r("8"))
+    };
+    let trace = paged("zipf:pages=2000,refs=40000,write=0.3", 8192);
+    let advice = advised(&trace, &request);
+    assert_eq!(advice.now.policy, "gclock");
+    let of = |setting: &str| {
+        let found = advice.knobs.iter().filter(|knob| knob.setting == setting);
+        found.collect::<Vec<_>>()
+    };
+    let sizes = of("shared_buffers");
+    let values: Vec<_> = sizes.iter().map(|knob| knob.to.as_deref()).collect();
+    assert_eq!(values, [Some("1600kB"), Some("3200kB")]);
+    assert!(sizes.iter().all(|knob| knob.saves_reads > Some(0.0)));
+    // 40,000 references in 4,000 seconds: intervals of 5, 15 and 30 minutes have two checkpoints each.
+    let intervals = of("checkpoint_timeout");
+    let values: Vec<_> = intervals.iter().map(|knob| knob.to.as_deref()).collect();
+    assert_eq!(values, [Some("15min"), Some("30min")]);
+    assert!(intervals.iter().all(|knob| knob.saves_writes > Some(0.0)));
+    assert!(
+        advice
+            .life
+            .causes
+            .iter()
+            .any(|cause| cause.cause.starts_with("checkpoints"))
+    );
+    assert!(!of("bgwriter_lru_maxpages")[0].simulated);
+    // Without a clock there is no interval.
+    let unknown = advised(
+        &trace,
+        &AdviseRequest {
+            clock: None,
+            ..request.clone()
+        },
+    );
+    let knob = unknown
+        .knobs
+        .iter()
+        .find(|knob| knob.setting == "checkpoint_timeout");
+    assert!(knob.is_some_and(|knob| !knob.simulated && knob.saves_writes.is_none()));
+}
+
+/// Records the notes.
+#[derive(Default)]
+struct StoredResults(AtomicUsize, AtomicUsize);
+
+impl LabEvents for StoredResults {
+    fn note(&self, note: &Note) {
+        if let Note::StoredResults { stored, all, .. } = note {
+            self.0.fetch_add(*stored, Ordering::Relaxed);
+            self.1.fetch_add(*all, Ordering::Relaxed);
+        }
+    }
+}
+
+#[test]
+fn a_second_advice_takes_no_simulation() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = paged("zipf:pages=2000,refs=30000,write=0.3", 8192);
+    let request = AdviseRequest {
+        frames: Some(MemorySize::frames(100)),
+        ..AdviseRequest::new(r("16"))
+    };
+    let advice = || {
+        let events = StoredResults::default();
+        let settings = Settings::default().results(Some(ResultDirectory::new(directory.path())));
+        let advice = Lab::new(settings, &events)
+            .advise(&trace, &request)
+            .expect("an advice");
+        let json = serde_json::to_string(&advice).expect("JSON");
+        (json, events.0.into_inner(), events.1.into_inner())
+    };
+    let (first, _, _) = advice();
+    let (second, stored, all) = advice();
+    assert_eq!(first, second);
+    assert!(stored > 0 && stored == all, "{stored} of {all}");
+}
+
+#[test]
+fn the_answer_is_one_json_object_with_all_fields() {
+    let advice = advised(
+        &paged("zipf:pages=500,refs=9000,write=0.3", 4096),
+        &AdviseRequest::default(),
+    );
+    let json = serde_json::to_value(&advice).expect("JSON");
+    for field in [
+        "recommendation",
+        "now",
+        "then",
+        "warnings",
+        "knobs",
+        "curve",
+        "knee",
+        "life",
+    ] {
+        assert!(json.get(field).is_some(), "{field}");
+    }
+    for field in ["policy", "frames", "bytes"] {
+        assert!(!json["recommendation"][field].is_null(), "{field}");
+    }
+    let timed = [
+        "reads_per_second",
+        "writes_per_second",
+        "bytes_written_per_day",
+        "life_years",
+    ];
+    for load in ["now", "then"] {
+        // The time is not known.
+        assert!(
+            timed
+                .iter()
+                .all(|field| json[load].get(field).is_some_and(|it| it.is_null()))
+        );
+    }
+    assert!(
+        json["warnings"]
+            .as_array()
+            .is_some_and(|all| all.iter().all(|it| it.is_string()))
+    );
+    // The lab's texts name no option of the command.
+    let texts: Vec<String> = advice
+        .paragraphs()
+        .into_iter()
+        .flat_map(|paragraph| paragraph.sentences)
+        .collect();
+    assert!(texts.iter().all(|text| !text.contains("--")), "{texts:?}");
+    assert!(advice.paragraphs().iter().all(|paragraph| {
+        let table = paragraph.table.iter();
+        let mut rows = table.flat_map(|table| table.rows.iter().map(|row| (row, &table.header)));
+        rows.all(|(row, header)| row.len() == header.len())
+    }));
+    let page = report_page(&advice, &[("a <b>".into(), "ebbpool x".into())]);
+    assert!(page.contains("a &lt;b&gt;") && page.contains("<code>ebbpool x</code>"));
+}
+
+#[test]
+fn invalid_requests_are_refused() {
+    let trace = source("zipf:pages=100,refs=2000");
+    let lab = Lab::new(Settings::default(), &Silent);
+    let refused = |source: &Source, request: AdviseRequest| {
+        let error = lab.advise(source, &request).expect_err("an error");
+        assert_eq!(error.kind(), ErrorKind::Request, "{error}");
+        assert!(!error.to_string().contains("--"), "{error}");
+        error
+    };
+    let advise = |error: &LabError| match error {
+        LabError::Request(RequestError::Advise(error)) => error.clone(),
+        other => panic!("{other}"),
+    };
+    let with = |change: fn(&mut AdviseRequest)| {
+        let mut request = AdviseRequest::new(r("8"));
+        change(&mut request);
+        request
+    };
+    let no_page = refused(&trace, with(|it| it.budget = Some(bytes(1 << 20))));
+    assert!(matches!(
+        advise(&no_page),
+        AdviseError::BudgetWithoutPageSize(_)
+    ));
+    let small = refused(
+        &paged("zipf:pages=100,refs=2000", 8192),
+        with(|it| it.budget = Some(bytes(8191))),
+    );
+    assert!(matches!(
+        advise(&small),
+        AdviseError::BudgetBelowPage {
+            page_size: 8192,
+            ..
+        }
+    ));
+    let none = refused(
+        &trace,
+        with(|it| it.clock = Some(AdviceClock::Duration(Duration::ZERO))),
+    );
+    assert_eq!(advise(&none), AdviseError::NoDuration);
+    let none = refused(&trace, with(|it| it.life = Some(Duration::ZERO)));
+    assert_eq!(advise(&none), AdviseError::NoLife);
+    let offline = refused(&trace, with(|it| it.now = Some("belady".into())));
+    assert!(matches!(advise(&offline), AdviseError::NotOnline(_)));
+    let unknown = refused(&trace, with(|it| it.now = Some("lur".into())));
+    assert!(matches!(
+        unknown,
+        LabError::Request(RequestError::Policy(_))
+    ));
+    let changes = refused(&trace, with(|it| it.pricing = Some(r("rm1"))));
+    assert!(matches!(advise(&changes), AdviseError::Changes(_)));
+    let daily = |daily| AdviseRequest {
+        clock: Some(AdviceClock::DailyWrites(daily)),
+        ..AdviseRequest::new(r("8"))
+    };
+    for pages in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let error = refused(&trace, daily(DailyWrites::Pages(pages)));
+        assert!(matches!(advise(&error), AdviseError::NotDailyWrites(_)));
+    }
+    let bytes = daily(DailyWrites::Bytes("10GB".parse().expect("bytes")));
+    assert_eq!(
+        advise(&refused(&trace, bytes)),
+        AdviseError::DailyBytesWithoutPageSize
+    );
+}
+
+#[test]
+fn extreme_traces_have_an_advice() {
+    let request = AdviseRequest {
+        counting: ebbpool_lab::CountingRules {
+            warmup: Warmup::References(0),
+            ..Default::default()
+        },
+        ..AdviseRequest::default()
+    };
+    for text in ["R 1\n", "W 1\n", "W 1\nW 1\nW 1\n", "R 1\nW 2\nR 3\n"] {
+        let (_directory, path) = written("short.txt", text);
+        let advice = advised(&source(&path), &request);
+        assert!(advice.then.cost <= advice.now.cost && !advice.warnings.is_empty());
+        advice.paragraphs();
+        let frames = AdviseRequest {
+            frames: Some(MemorySize::frames(u64::from(u32::MAX) / 4)),
+            ..request.clone()
+        };
+        // More frames than a buffer can have are an error, not a panic.
+        let _ = Lab::new(Settings::default(), &Silent).advise(&source(&path), &frames);
+    }
+}
+
+/// Stops the work after a number of progress reports.
+struct StopAfterReports(AtomicUsize, AtomicBool);
+
+impl LabEvents for StopAfterReports {
+    fn progress(&self, _: &str, _: f64) {
+        let left = self.0.load(Ordering::Relaxed);
+        self.0.store(left.saturating_sub(1), Ordering::Relaxed);
+        self.1.store(left <= 1, Ordering::Relaxed);
+    }
+
+    fn stop(&self) -> &AtomicBool {
+        &self.1
+    }
+}
+
+#[test]
+fn an_advice_can_be_stopped_and_sent() {
+    fn is_send<T: Send>() {}
+    is_send::<Advice>();
+    let long = source("zipf:pages=5000,refs=2000000,write=0.3");
+    for reports in [1, 3, 30] {
+        let events = StopAfterReports(AtomicUsize::new(reports), AtomicBool::new(false));
+        let lab = Lab::new(Settings::default().threads(2), &events);
+        let stopped = lab.advise(&long, &AdviseRequest::default());
+        assert!(
+            stopped.is_err_and(|error| error.is_interrupted()),
+            "{reports}"
+        );
+    }
+}
