@@ -206,14 +206,27 @@ fn loads(advice: &Advice) -> AdviceTable {
 }
 
 fn knee(advice: &Advice) -> Vec<String> {
-    vec![match &advice.knee {
+    let mut sentences = vec![match &advice.knee {
         Some(knee) => format!(
             "The knee is at {}: from there on a doubling saves less than {} % of the bill",
             memory(advice, knee.frames),
             rounded(100.0 * knee.threshold)
         ),
-        None => "There is no knee: up to the largest size every doubling saves a tenth of the bill or more".into(),
-    }]
+        None => {
+            "There is no knee: up to the largest size a doubling saves a tenth of the bill or more"
+                .into()
+        }
+    }];
+    let simulated = advice
+        .device
+        .as_ref()
+        .is_some_and(|device| device.starts_with("flash:"));
+    if simulated {
+        sentences.push(
+            "The bills below are at the device's first R; those above have its cleaning too".into(),
+        );
+    }
+    sentences
 }
 
 fn curve(advice: &Advice) -> AdviceTable {

@@ -78,9 +78,7 @@ impl ServerKind {
             ServerKind::Postgresql => "shared_buffers",
             ServerKind::Innodb => "innodb_buffer_pool_size",
             ServerKind::Sqlite => "cache_size",
-            ServerKind::Other => {
-                "buffer size (shared_buffers, innodb_buffer_pool_size, cache_size)"
-            }
+            ServerKind::Other => "buffer size",
         }
     }
 
@@ -94,7 +92,7 @@ impl ServerKind {
             (ServerKind::Postgresql, Some(bytes)) => format!("{}kB", bytes >> 10),
             (ServerKind::Innodb, Some(bytes)) => bytes.to_string(),
             (ServerKind::Sqlite, _) => format!("{frames} pages"),
-            (_, Some(bytes)) => format!("{frames} frames ({})", ByteSize::new(bytes)),
+            (ServerKind::Other, Some(bytes)) => ByteSize::new(bytes).to_string(),
             (_, None) => format!("{frames} frames"),
         }
     }
@@ -107,7 +105,7 @@ impl ServerKind {
         }
     }
 
-    /// Other settings that change how much is written, and why they are not simulated.
+    /// Other settings, and why they have no figures.
     pub fn other_settings(self) -> &'static [(&'static str, &'static str)] {
         const NO_MODEL: &str = "not simulated: the lab has no model of it";
         match self {
@@ -123,7 +121,10 @@ impl ServerKind {
                 "wal_autocheckpoint",
                 "not simulated: the trace has no transactions, so the lab cannot place the checkpoints",
             )],
-            ServerKind::Other => &[],
+            ServerKind::Other => &[(
+                "buffer size",
+                "this is shared_buffers in PostgreSQL, innodb_buffer_pool_size in InnoDB, and cache_size in SQLite",
+            )],
         }
     }
 }
@@ -155,7 +156,7 @@ mod tests {
         assert_eq!(value(ServerKind::Postgresql, 100), "800kB");
         assert_eq!(value(ServerKind::Innodb, 2), "16384");
         assert_eq!(value(ServerKind::Sqlite, 500), "500 pages");
-        assert_eq!(value(ServerKind::Other, 128), "128 frames (1 MiB)");
+        assert_eq!(value(ServerKind::Other, 128), "1 MiB");
         assert_eq!(ServerKind::Other.size_value(7, None), "7 frames");
     }
 }
