@@ -4,13 +4,13 @@ use ebbpool_cost::Asymmetry;
 use ebbpool_policy::PolicySpec;
 use ebbpool_trace::{Metadata, Source};
 
+use super::assumptions::{assumed, budget, present};
 use super::breakeven::{Contest, break_evens};
-use super::checkpoints::{self, CheckpointCounts};
 use super::clock::ArrivalRate;
-use super::knobs::{self, Knob};
-use super::life::{LifeAnswer, LifeBasis, LifeOf, WriteCause};
+use super::knobs;
+use super::life::{LifeAnswer, LifeBasis, LifeOf};
 use super::load::{LoadTerms, SystemLoad};
-use super::notes::{AdviceNote, NoteKind, WarningFacts, duration};
+use super::notes::{AdviceNote, NoteKind, WarningFacts};
 use super::question::{AdviceQuestion, QuestionKind};
 use super::request::{AdviseError, AdviseRequest};
 use super::server::ServerKind;
@@ -21,7 +21,7 @@ use crate::error::{LabError, RequestError};
 use crate::lab::Lab;
 use crate::lifetime::DeviceLife;
 use crate::memory_size::MemorySize;
-use crate::numbers::{Number, frames_and_bytes, rounded, saving};
+use crate::numbers::{Number, saving};
 use crate::pricing::{Pricing, PricingRequest};
 use crate::run::CountingRules;
 
@@ -31,32 +31,23 @@ const EXACT_STEPS: u64 = 20_000_000;
 /// How many of the policies that are best by the curves are run over the whole trace.
 const FINALISTS: usize = 3;
 
-/// The checkpoint intervals to simulate, in minutes; the first is PostgreSQL's default.
-const CHECKPOINT_MINUTES: [u64; 4] = [5, 15, 30, 60];
-
-/// Checkpoints that a trace must hold before their count says anything.
-const FEWEST_CHECKPOINTS: f64 = 2.0;
-
-/// A share of the database, for a buffer about which nothing is known: FD-Buffer's default.
-const USUAL_SHARE: &str = "3%";
-
 /// What is known before anything is simulated.
 pub(super) struct Advisor<'a> {
-    questioner: Questioner<'a>,
+    pub(super) questioner: Questioner<'a>,
     request: &'a AdviseRequest,
     pricing_request: PricingRequest,
-    pricing: Pricing,
+    pub(super) pricing: Pricing,
     metadata: Metadata,
-    server: ServerKind,
-    now: PolicySpec,
+    pub(super) server: ServerKind,
+    pub(super) now: PolicySpec,
     candidates: Vec<PolicySpec>,
-    counting: CountingRules,
+    pub(super) counting: CountingRules,
     /// LRU at every size, the facts of the trace, and the present size of the buffer.
-    facts: CurveStudy,
+    pub(super) facts: CurveStudy,
     present: u64,
     budget: Option<u64>,
     assumptions: Vec<AdviceNote>,
-    questions: Vec<AdviceQuestion>,
+    pub(super) questions: Vec<AdviceQuestion>,
 }
 
 /// The systems that are run over the whole trace.
@@ -406,86 +397,6 @@ impl<'a> Advisor<'a> {
         study.sizes.iter().enumerate().filter_map(at_size).collect()
     }
 
-    /// What longer intervals between checkpoints would save, and what the checkpoints of the first one write.
-    fn checkpoints(
-        &mut self,
-        terms: &LoadTerms,
-        now: &SystemLoad,
-        cell: &SimulatedCell,
-    ) -> Result<(Vec<Knob>, Option<WriteCause>), LabError> {
-        let Some(setting) = self.server.checkpoint_setting() else {
-            return Ok((Vec::new(), None));
-        };
-        let not_simulated = |why: String| {
-            let why = format!("not simulated: {why}");
-            Ok((vec![Knob::without_figures(setting, &why)], None))
-        };
-        let Some(rate) = terms.rate else {
-            return not_simulated("the time in which the references arrived is not known".into());
-        };
-        if !checkpoints::can_simulate(&self.now) {
-            return not_simulated(format!(
-                "checkpoints change which pages {} evicts, and the lab has no model of that",
-                self.now
-            ));
-        }
-        let seconds = self.facts.facts.references as f64 / rate.references_per_second;
-        let is_covered = |minutes: &u64| seconds >= FEWEST_CHECKPOINTS * 60.0 * *minutes as f64;
-        let covered: Vec<u64> = CHECKPOINT_MINUTES.into_iter().filter(is_covered).collect();
-        if covered.len() < 2 {
-            return not_simulated(format!(
-                "the trace covers {}, and two intervals of {} minutes are needed",
-                duration(seconds),
-                CHECKPOINT_MINUTES[1]
-            ));
-        }
-        let mut counts: Vec<(u64, CheckpointCounts)> = Vec::new();
-        for minutes in covered {
-            let interval = rate.references_per_second * 60.0 * minutes as f64;
-            let found = checkpoints::simulate(
-                self.questioner.lab,
-                self.questioner.source,
-                (&self.now, now.frames),
-                interval as u64,
-                self.facts.warmup,
-            )?;
-            counts.push((minutes, found));
-        }
-        self.questions.push(AdviceQuestion {
-            about: "the interval of checkpoints",
-            kind: QuestionKind::Checkpoints(rate.references_per_second),
-            policies: vec![self.now.to_string()],
-            frames: vec![now.frames],
-            counting: self.counting.clone(),
-        });
-        let references = cell.result.references as f64;
-        let base = counts[0].1;
-        let cause = WriteCause {
-            cause: format!("checkpoints every {} minutes", counts[0].0),
-            writes_per_reference: base.checkpoints as f64 / references,
-            bytes_per_day: terms.bytes_per_day(base.checkpoints as f64 / references),
-            included: false,
-        };
-        let asymmetry = self.pricing.asymmetry;
-        let bill = |counts: CheckpointCounts| asymmetry.bill(now.reads, counts.writes());
-        let knobs = counts[1..].iter().map(|(minutes, other)| {
-            let writes = other.writes() as f64 / references;
-            Knob {
-                setting: setting.into(),
-                from: Some(format!("{}min", counts[0].0)),
-                to: Some(format!("{minutes}min")),
-                simulated: true,
-                saves_cost: saving(bill(*other), bill(base)),
-                saves_reads: saving(1.0, 1.0),
-                saves_writes: saving(other.writes() as f64, base.writes() as f64),
-                bytes_written_per_day: terms.bytes_per_day(writes),
-                life_years: terms.years(terms.life.host_bytes(cell), writes),
-                note: Some("evictions and checkpoints; recovery takes longer".into()),
-            }
-        });
-        Ok((knobs.collect(), Some(cause)))
-    }
-
     fn warnings(
         &self,
         terms: &LoadTerms,
@@ -568,75 +479,4 @@ fn least_bills(study: &CurveStudy) -> Vec<(u64, f64)> {
     };
     let sizes = study.sizes.iter().enumerate();
     sizes.map(|(size, &frames)| (frames, least(size))).collect()
-}
-
-/// The budget in frames.
-fn budget(request: &AdviseRequest, metadata: &Metadata) -> Result<Option<u64>, RequestError> {
-    let Some(budget) = request.budget else {
-        return Ok(None);
-    };
-    let page_size = metadata
-        .page_size
-        .ok_or(AdviseError::BudgetWithoutPageSize(budget))?;
-    match budget.bytes() / page_size.max(1) {
-        0 => Err(AdviseError::BudgetBelowPage { budget, page_size }.into()),
-        frames => Ok(Some(frames)),
-    }
-}
-
-/// The present size of the buffer: that of the request, else the server's default, else a usual share of the
-/// database.
-fn present(
-    request: &AdviseRequest,
-    server: ServerKind,
-    metadata: &Metadata,
-    budget: Option<u64>,
-) -> Result<MemorySize, RequestError> {
-    if let Some(size) = &request.frames {
-        return Ok(size.clone());
-    }
-    if let (Some(bytes), Some(page_size)) = (server.default_memory(), metadata.page_size) {
-        return Ok(MemorySize::frames(bytes.bytes() / page_size.max(1)));
-    }
-    if let Some(budget) = budget {
-        return Ok(MemorySize::frames(budget));
-    }
-    Ok(USUAL_SHARE.parse().unwrap_or(MemorySize::frames(1)))
-}
-
-/// What the request leaves open, and what stands in its place.
-fn assumed(
-    request: &AdviseRequest,
-    server: ServerKind,
-    now: &PolicySpec,
-    present: u64,
-    budget: Option<u64>,
-    metadata: &Metadata,
-) -> Vec<AdviceNote> {
-    let mut notes = Vec::new();
-    if request.now.is_none() {
-        let text = match server.name() {
-            Some(name) => format!("the present policy is {now}, as that of {name}"),
-            None => format!("the present policy is {now}"),
-        };
-        notes.push(AdviceNote::new(NoteKind::Policy, text));
-    }
-    if request.frames.is_none() {
-        let size = frames_and_bytes(present, metadata.page_size);
-        let why = match (server.name(), metadata.page_size, budget) {
-            (Some(name), Some(_), _) => format!("{name}'s default"),
-            (_, _, Some(_)) => "the budget".into(),
-            (_, _, None) => "3 % of the pages".into(),
-        };
-        let text = format!("the present buffer has {size}, {why}");
-        notes.push(AdviceNote::new(NoteKind::Frames, text));
-    }
-    if request.pricing.is_none() {
-        let text = format!(
-            "R is {}, as in the papers",
-            rounded(ebbpool_cost::PAPERS_BASE.ratio())
-        );
-        notes.push(AdviceNote::new(NoteKind::Asymmetry, text));
-    }
-    notes
 }

@@ -5,7 +5,9 @@
 //! ([`Lab::compare`]). All else follows from these counts by arithmetic, which `docs/advise.md` describes.
 
 mod advisor;
+mod assumptions;
 mod breakeven;
+mod checkpoint_knobs;
 mod checkpoints;
 mod clock;
 mod html;
