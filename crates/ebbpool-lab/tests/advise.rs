@@ -144,9 +144,9 @@ fn daily_writes_set_the_clock_by_the_present_system() {
 #[test]
 fn the_recommendation_costs_at_most_as_much_as_now() {
     for trace in [
-        "zipf:pages=2000,refs=40000,write=0.3",
-        "scan-mix:pages=2000,refs=40000",
-        "uniform:pages=500,refs=20000,write=0.9",
+        "zipf:pages=2000,refs=15000,write=0.3",
+        "scan-mix:pages=2000,refs=15000",
+        "uniform:pages=500,refs=9000,write=0.9",
     ] {
         for (ratio, now, frames) in [("1", "arc", 100), ("32", "gclock", 60), ("300", "fifo", 3)] {
             let request = AdviseRequest {
@@ -235,7 +235,7 @@ fn warnings_name_what_the_trace_cannot_answer() {
     ));
     assert!(short.contains(&NoteKind::ShortTrace), "{short:?}");
     let cold = kinds(&advised(
-        &source("uniform:pages=900,refs=9000"),
+        &source("uniform:pages=900,refs=6000"),
         &frames(600),
     ));
     assert!(cold.contains(&NoteKind::ColdStart), "{cold:?}");
@@ -507,8 +507,8 @@ impl LabEvents for StopAfterReports {
 fn an_advice_can_be_stopped_and_sent() {
     fn is_send<T: Send>() {}
     is_send::<Advice>();
-    let long = source("zipf:pages=5000,refs=2000000,write=0.3");
-    for reports in [1, 3, 30] {
+    let long = source("zipf:pages=5000,refs=600000,write=0.3");
+    for reports in [1, 3, 10] {
         let events = StopAfterReports(AtomicUsize::new(reports), AtomicBool::new(false));
         let lab = Lab::new(Settings::default().threads(2), &events);
         let stopped = lab.advise(&long, &AdviseRequest::default());
