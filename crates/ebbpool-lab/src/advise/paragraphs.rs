@@ -156,11 +156,7 @@ fn loads(advice: &Advice) -> AdviceTable {
         "bill".into(),
     ];
     header.extend([format!("reads{per}"), format!("writes{per}")]);
-    let optional = [
-        (bytes, "written a day"),
-        (busy, "device busy"),
-        (life, "device lives"),
-    ];
+    let optional = [(bytes, "a day"), (busy, "busy"), (life, "lives")];
     header.extend(
         optional
             .iter()
@@ -235,7 +231,7 @@ fn curve(advice: &Advice) -> AdviceTable {
     header.extend(advice.page_size.map(|_| "memory".into()));
     header.extend(["best policy".into(), "its bill".into()]);
     header.push(format!("{}'s bill", advice.now.policy));
-    header.extend(life.then(|| "device lives".into()));
+    header.extend(life.then(|| "lives".into()));
     let rows = advice.curve.iter().map(|point| {
         let mut cells = vec![grouped(point.frames)];
         let bytes = point
@@ -403,7 +399,7 @@ fn knobs(advice: &Advice) -> (Vec<String>, Option<AdviceTable>) {
     let rows: Vec<Vec<String>> = rows.collect();
     let columns = ["", "saves of the bill", "of the reads", "of the writes"];
     let mut header: Vec<String> = columns.map(String::from).into();
-    header.extend(life.then(|| "device lives".into()));
+    header.extend(life.then(|| "lives".into()));
     let table = (!rows.is_empty()).then_some(AdviceTable { header, rows });
     (sentences, table)
 }
