@@ -17,7 +17,7 @@ pub(crate) fn bound(args: &BoundArgs) -> Result<(), Failure> {
     let request = args.request()?;
     let source = args.reading.source(&args.traces)?;
     let console = Console::default();
-    let lab = results::lab(&console, args.threads.count(), false);
+    let lab = results::lab(&console, args.threads.count(), !args.no_cache);
     let bounds = lab.bound(&source, &request)?;
     let mut out = io::stdout().lock();
     match (args.format, bounds.as_slice()) {

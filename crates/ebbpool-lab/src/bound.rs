@@ -3,11 +3,14 @@
 use std::time::Instant;
 
 use ebbpool_cost::Asymmetry;
-use ebbpool_sim::AtEnd;
+use ebbpool_policy::PolicySpec;
 use ebbpool_sim::bound::{Bound, BoundQuestion, RecordedTrace, solve_all};
+use ebbpool_sim::{AtEnd, Progress, SimError, Store};
 use ebbpool_trace::Source;
+use serde::{Deserialize, Serialize};
 
 use crate::error::LabError;
+use crate::events::Note;
 use crate::lab::Lab;
 use crate::memory_size::MemorySize;
 use crate::numbers::Number;
@@ -56,7 +59,7 @@ result_row! {
         heuristic_policy: Option<&'static str> [""],
         /// The distance of the heuristic from the bound, as a share of the bound.
         gap: Option<f64> [""],
-        /// Wall time from opening the trace.
+        /// Wall time from opening the trace, of the run that computed the bound.
         seconds: f64 ["s" measured],
         /// Steps of the search.
         iterations: u64 ["steps"],
@@ -70,8 +73,7 @@ result_row! {
 }
 
 impl BoundResult {
-    fn new(trace: &str, reading: f64, question: &BoundQuestion, bound: &Bound) -> Self {
-        let references = bound.references as f64;
+    fn new(trace: &str, question: &BoundQuestion, bound: &SolvedBound) -> Self {
         BoundResult {
             trace: trace.into(),
             frames: question.frames,
@@ -81,11 +83,11 @@ impl BoundResult {
                 AtEnd::Flush => "flush",
             },
             references: bound.references,
-            lower_bound: bound.lower_bound / references,
-            heuristic: bound.heuristic.map(|bill| bill / references),
-            heuristic_policy: bound.heuristic_policy,
-            gap: bound.gap(),
-            seconds: reading + bound.seconds,
+            lower_bound: bound.lower_bound(),
+            heuristic: bound.heuristic.map(|bill| bound.per_reference(bill)),
+            heuristic_policy: bound.policy(),
+            gap: bound.gap,
+            seconds: bound.seconds,
             iterations: bound.iterations,
             interrupted: bound.interrupted,
             page_size: None,
@@ -93,8 +95,152 @@ impl BoundResult {
     }
 }
 
+/// The answer to a question as a store has it. Bills are in page reads, for all references together.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SolvedBound {
+    references: u64,
+    lower_bound: f64,
+    heuristic: Option<f64>,
+    heuristic_policy: Option<String>,
+    gap: Option<f64>,
+    iterations: u64,
+    seconds: f64,
+    /// The caller stopped the search; such answers are not stored.
+    #[serde(skip)]
+    pub(crate) interrupted: bool,
+}
+
+impl SolvedBound {
+    /// `reading` is the time in seconds that reading the trace took.
+    fn new(bound: &Bound, reading: f64) -> Self {
+        SolvedBound {
+            references: bound.references,
+            lower_bound: bound.lower_bound,
+            heuristic: bound.heuristic,
+            heuristic_policy: bound.heuristic_policy.map(String::from),
+            gap: bound.gap(),
+            iterations: bound.iterations,
+            seconds: reading + bound.seconds,
+            interrupted: bound.interrupted,
+        }
+    }
+
+    fn per_reference(&self, bill: f64) -> f64 {
+        bill / self.references as f64
+    }
+
+    /// The lower bound for each reference.
+    pub(crate) fn lower_bound(&self) -> f64 {
+        self.per_reference(self.lower_bound)
+    }
+
+    fn policy(&self) -> Option<&'static str> {
+        let spec: PolicySpec = self.heuristic_policy.as_ref()?.parse().ok()?;
+        Some(spec.entry().name)
+    }
+}
+
+/// A trace that the lab reads only if the store has not all that it needs.
+pub(crate) struct StoredTrace<'a> {
+    source: &'a Source,
+    store: &'a dyn Store,
+    progress: &'a Progress<'a>,
+    recorded: Option<RecordedTrace>,
+    /// The time in seconds that reading took.
+    reading: f64,
+}
+
+impl<'a> StoredTrace<'a> {
+    pub(crate) fn new(
+        source: &'a Source,
+        store: &'a dyn Store,
+        progress: &'a Progress<'a>,
+    ) -> Self {
+        StoredTrace {
+            source,
+            store,
+            progress,
+            recorded: None,
+            reading: 0.0,
+        }
+    }
+
+    fn recorded(&mut self) -> Result<&RecordedTrace, SimError> {
+        if self.recorded.is_none() {
+            let start = Instant::now();
+            let recorded = RecordedTrace::read(self.source, self.progress)?;
+            recorded.store_size(self.source, self.store);
+            self.reading = start.elapsed().as_secs_f64();
+            self.recorded = Some(recorded);
+        }
+        // It was just read.
+        self.recorded.as_ref().ok_or(SimError::Interrupted)
+    }
+
+    fn distinct_pages(&mut self) -> Result<u64, SimError> {
+        match RecordedTrace::stored_size(self.store) {
+            Some((pages, _)) => Ok(pages),
+            None => Ok(self.recorded()?.distinct_pages()),
+        }
+    }
+
+    /// Notes that a reader has only at the end of the trace.
+    fn late_notes(&self) -> Vec<String> {
+        match &self.recorded {
+            Some(_) => self.source.late_notes(),
+            None => RecordedTrace::stored_size(self.store).map_or_else(Vec::new, |(_, notes)| notes),
+        }
+    }
+
+    fn stored(&self, question: &BoundQuestion) -> Option<SolvedBound> {
+        serde_json::from_slice(&self.store.get(&key(question))?).ok()
+    }
+
+    fn put(&self, question: &BoundQuestion, bound: &SolvedBound) {
+        if let Ok(value) = serde_json::to_vec(bound) {
+            self.store.put(&key(question), &value);
+        }
+    }
+}
+
+fn key(question: &BoundQuestion) -> String {
+    format!("bound {question:?}")
+}
+
 impl Lab<'_> {
-    /// Computes lower bounds of the bill, for each asymmetry and each size.
+    /// The answers to the questions, from the store or from searches. The store gets those of finished searches.
+    ///
+    /// # Errors
+    ///
+    /// If the trace cannot be read, or the caller stops before the lab has read it.
+    pub(crate) fn bounds_of(
+        &self,
+        trace: &mut StoredTrace,
+        questions: &[BoundQuestion],
+    ) -> Result<Vec<SolvedBound>, SimError> {
+        let stored: Vec<Option<SolvedBound>> = questions.iter().map(|one| trace.stored(one)).collect();
+        let pairs = questions.iter().zip(&stored);
+        let open = pairs.filter(|(_, stored)| stored.is_none());
+        let open: Vec<BoundQuestion> = open.map(|(question, _)| question.clone()).collect();
+        let mut solved = Vec::new();
+        if !open.is_empty() {
+            let (threads, progress) = (self.threads(), trace.progress);
+            let bounds = solve_all(trace.recorded()?, &open, threads, progress)?;
+            let reading = trace.reading;
+            solved.extend(bounds.iter().map(|bound| SolvedBound::new(bound, reading)));
+        }
+        for (question, bound) in open.iter().zip(&solved) {
+            if !bound.interrupted {
+                trace.put(question, bound);
+            }
+        }
+        let mut solved = solved.into_iter();
+        let answers = stored.into_iter().map(|stored| stored.or_else(|| solved.next()));
+        Ok(answers.flatten().collect())
+    }
+
+    /// Computes lower bounds of the bill, for each asymmetry and each size. Those that the store has are not
+    /// computed again.
     ///
     /// # Errors
     ///
@@ -104,7 +250,6 @@ impl Lab<'_> {
         source: &Source,
         request: &BoundRequest,
     ) -> Result<Vec<BoundResult>, LabError> {
-        let start = Instant::now();
         let reader = source.open()?;
         self.notes(reader.notes());
         let metadata = reader.metadata().clone();
@@ -112,11 +257,13 @@ impl Lab<'_> {
         for size in &request.sizes {
             size.size.check(&metadata, source.label())?;
         }
+        let store = self.store(source);
         self.with_progress(source.label(), |progress| {
-            let trace = RecordedTrace::read(source, progress)?;
-            self.notes(&source.late_notes());
-            let reading = start.elapsed().as_secs_f64();
-            let pages = metadata.database_pages.unwrap_or(trace.distinct_pages());
+            let mut trace = StoredTrace::new(source, &*store, progress);
+            let pages = match metadata.database_pages {
+                Some(pages) => pages,
+                None => trace.distinct_pages()?,
+            };
             let frames = request.sizes.iter();
             let frames = frames.map(|size| size.size.frames_of(pages, &metadata, source.label()));
             let frames: Vec<u64> = frames.collect::<Result<_, _>>()?;
@@ -129,11 +276,20 @@ impl Lab<'_> {
                 })
             });
             let questions: Vec<BoundQuestion> = questions.collect();
-            let bounds = solve_all(&trace, &questions, self.threads(), progress)?;
+            let from_store = questions.iter().filter(|one| trace.stored(one).is_some()).count();
+            let bounds = self.bounds_of(&mut trace, &questions)?;
+            self.notes(&trace.late_notes());
+            if from_store > 0 {
+                self.events.note(&Note::StoredResults {
+                    trace: source.label().into(),
+                    stored: from_store,
+                    all: questions.len(),
+                });
+            }
             let answers = questions.iter().zip(&bounds);
             let answer = |(question, bound)| BoundResult {
                 page_size: metadata.page_size,
-                ..BoundResult::new(source.label(), reading, question, bound)
+                ..BoundResult::new(source.label(), question, bound)
             };
             Ok(answers.map(answer).collect())
         })

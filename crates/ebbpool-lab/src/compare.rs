@@ -3,13 +3,14 @@
 use ebbpool_device::arrivals::Rate;
 use ebbpool_device::changing::AsymmetrySpec;
 use ebbpool_policy::PolicySpec;
-use ebbpool_sim::bound::{BoundQuestion, RecordedTrace, solve_all};
+use ebbpool_sim::bound::BoundQuestion;
 use ebbpool_sim::{
     Progress, ResolvedSweep, SimError, Store, Sweep, SweepResult, SweepRow, TraceFacts,
 };
 use ebbpool_trace::stats::TraceStatistics;
 use ebbpool_trace::{Metadata, Source};
 
+use crate::bound::{SolvedBound, StoredTrace};
 use crate::error::{LabError, RequestError};
 use crate::events::Note;
 use crate::lab::Lab;
@@ -229,13 +230,14 @@ impl Lab<'_> {
             asymmetries: Vec::new(),
             warmup: request.counting.warmup,
             options: request.counting.options(self.threads()),
-            time_lines: request.for_report,
+            // They take no time, and with them a later report of the same comparison runs no policy again.
+            time_lines: true,
             device: None,
         };
         let store = self.store(source);
         let swept = self.sweep_all(&sweep, &pricings, source, &*store)?;
         let bounds = match request.bound && !swept.interrupted {
-            true => self.stored_bounds(request, &pricings, &swept.resolved, source, &*store)?,
+            true => self.lower_bounds(request, &pricings, &swept.resolved, source, &*store)?,
             false => None,
         };
         self.notes(&swept.resolved.notes);
@@ -335,9 +337,8 @@ impl Lab<'_> {
     }
 
     /// The lower bounds of the bill per reference, for each price and each size. The prices are constant
-    /// asymmetries. The bounds come from the store, or are computed and then stored. `None` if the caller
-    /// stops.
-    fn stored_bounds(
+    /// asymmetries. `None` if the caller stops.
+    fn lower_bounds(
         &self,
         request: &CompareRequest,
         pricings: &[Pricing],
@@ -354,37 +355,16 @@ impl Lab<'_> {
             })
         });
         let questions: Vec<BoundQuestion> = questions.collect();
-        let key = |question: &BoundQuestion| format!("bound {question:?}");
-        let from_store = |question: &BoundQuestion| -> Option<f64> {
-            serde_json::from_slice(&store.get(&key(question))?).ok()
-        };
-        let mut bounds: Vec<Option<f64>> = questions.iter().map(from_store).collect();
-        let missing: Vec<usize> = (0..bounds.len())
-            .filter(|&at| bounds[at].is_none())
-            .collect();
-        if missing.is_empty() {
-            return Ok(bounds.into_iter().collect());
-        }
-        let open: Vec<BoundQuestion> = missing.iter().map(|&at| questions[at].clone()).collect();
         let solved = self.with_progress(source.label(), |progress| {
-            let trace = RecordedTrace::read(source, progress)?;
-            solve_all(&trace, &open, self.threads(), progress)
+            let mut trace = StoredTrace::new(source, store, progress);
+            self.bounds_of(&mut trace, &questions)
         });
-        let solutions = match solved {
+        let solved = match solved {
             Err(SimError::Interrupted) => return Ok(None),
-            solutions => solutions?,
+            solved => solved?,
         };
-        for ((at, question), solution) in missing.into_iter().zip(&open).zip(solutions) {
-            if solution.interrupted {
-                continue;
-            }
-            let bound = solution.lower_bound / solution.references as f64;
-            if let Ok(value) = serde_json::to_vec(&bound) {
-                store.put(&key(question), &value);
-            }
-            bounds[at] = Some(bound);
-        }
-        Ok(bounds.into_iter().collect())
+        let bill = |bound: &SolvedBound| (!bound.interrupted).then(|| bound.lower_bound());
+        Ok(solved.iter().map(bill).collect())
     }
 
     /// Runs the sweep once for each group of prices. If the caller stops, the rows lack the unfinished

@@ -12,6 +12,7 @@ use ebbpool_policy::{
 
 use crate::future::Future;
 use crate::observer::{Observer, SAMPLE_EVERY, Sample};
+use crate::time_line::TimeLine;
 
 /// The treatment of the pages that are dirty when the trace ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -137,6 +138,8 @@ pub(crate) struct Engine<P, O> {
 /// An [`Engine`] behind dynamic dispatch, one call per chunk.
 pub(crate) trait Drive: Send {
     fn advance(&mut self, chunk: &Chunk);
+    /// As `advance`, and adds a moment to `line` every 1,000 references of the trace.
+    fn advance_sampled(&mut self, chunk: &Chunk, line: &mut TimeLine);
     /// Ends the warm-up now, whatever its configured length.
     fn start_counting(&mut self);
     fn finish(&mut self, pages: &[u64]) -> Counts;
@@ -365,9 +368,15 @@ impl<P: Policy, O: Observer> Engine<P, O> {
     }
 
     fn sample(&mut self) {
+        let sample = self.state_after(self.served);
+        self.observer.sample(&sample);
+    }
+
+    /// The state after that many references of the trace.
+    fn state_after(&self, references: u64) -> Sample {
         let resident = (self.occupants.len() - self.free.len()) as u64;
-        self.observer.sample(&Sample {
-            references: self.served,
+        Sample {
+            references,
             reads: self.counts.misses,
             writes: self.counts.writes,
             clean: resident - self.dirty,
@@ -376,7 +385,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             bill: None,
             asymmetry: self.setup.asymmetry,
             gauges: self.policy.gauges(),
-        });
+        }
     }
 
     fn serve_all<const AHEAD: bool>(&mut self, chunk: &Chunk, range: std::ops::Range<usize>) {
@@ -499,20 +508,51 @@ impl<P: Policy, O: Observer> Driver for MissDriver<'_, P, O> {
     }
 }
 
-impl<P: Policy, O: Observer> Drive for Engine<P, O> {
-    fn advance(&mut self, chunk: &Chunk) {
+impl<P: Policy, O: Observer> Engine<P, O> {
+    /// Serves a chunk up to `line`'s next moments and to the end of the warm-up, in their order.
+    fn serve_chunk(&mut self, chunk: &Chunk, mut line: Option<&mut TimeLine>) {
         self.table.resize(chunk.pages.len(), PageEntry::NOWHERE);
         let length = chunk.references.len();
-        let warm =
-            usize::try_from(self.setup.warmup).map_or(length, |remaining| remaining.min(length));
-        if warm > 0 {
-            self.serve_range(chunk, 0..warm);
-            self.setup.warmup -= warm as u64;
-            if self.setup.warmup == 0 {
-                self.start_counting();
+        let mut at = 0;
+        while at < length {
+            let served = (chunk.start + at) as u64;
+            let to_moment = match line {
+                Some(_) => SAMPLE_EVERY - served % SAMPLE_EVERY,
+                None => u64::MAX,
+            };
+            let to_counting = match self.setup.warmup {
+                0 => u64::MAX,
+                warmup => warmup,
+            };
+            let next = to_moment.min(to_counting);
+            let end = usize::try_from(next).map_or(length, |next| length.min(at + next));
+            self.serve_range(chunk, at..end);
+            let count = (end - at) as u64;
+            if let Some(line) = &mut line
+                && count == to_moment
+            {
+                line.sample(&self.state_after(served + count));
             }
+            if count == to_counting {
+                self.start_counting();
+                if let Some(line) = &mut line {
+                    line.counting();
+                }
+            } else if to_counting < u64::MAX {
+                self.setup.warmup -= count;
+            }
+            at = end;
         }
-        self.serve_range(chunk, warm..length);
+    }
+}
+
+impl<P: Policy, O: Observer> Drive for Engine<P, O> {
+    fn advance(&mut self, chunk: &Chunk) {
+        self.serve_chunk(chunk, None);
+    }
+
+    fn advance_sampled(&mut self, chunk: &Chunk, line: &mut TimeLine) {
+        self.serve_chunk(chunk, Some(line));
     }
 
     fn start_counting(&mut self) {

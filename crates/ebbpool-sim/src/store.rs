@@ -103,17 +103,27 @@ impl<'a> StoredResults<'a> {
         self.put(&facts_key(options), facts);
     }
 
-    /// The cell's result, with a time line if `time_line`.
+    /// The cell's result, with a time line if `time_line`; a stored one serves both requests.
     pub(crate) fn result(
         &self,
         cell: &Cell,
         options: &SimOptions,
         time_line: bool,
     ) -> Option<CellResult> {
-        let result: CellResult = self.get(&self.cell_key(cell, options, time_line))?;
-        let whole = result.time_line.is_some() == time_line
-            && result.device.is_some() == self.device.is_some();
-        whole.then_some(result)
+        let stored = |with_line| {
+            let result: CellResult = self.get(&self.cell_key(cell, options, with_line))?;
+            let whole = result.time_line.is_some() == with_line
+                && result.device.is_some() == self.device.is_some();
+            whole.then_some(result)
+        };
+        let without_its_line = || {
+            let result = stored(true)?;
+            Some(CellResult {
+                time_line: None,
+                ..result
+            })
+        };
+        stored(time_line).or_else(|| if time_line { None } else { without_its_line() })
     }
 
     pub(crate) fn put_result(&self, cell: &Cell, options: &SimOptions, result: &CellResult) {

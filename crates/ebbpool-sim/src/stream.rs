@@ -347,8 +347,46 @@ pub fn simulate_with_time_lines(
     progress: &Progress,
 ) -> Result<(SimOutcome, Vec<TimeLine>), SimError> {
     let mut lines: Vec<TimeLine> = cells.iter().map(|_| TimeLine::default()).collect();
-    let outcome = pass_observed(source, cells, options, progress, &mut lines)?;
+    if options.warmup == 0 {
+        lines.iter_mut().for_each(Observer::counting);
+    }
+    let sampled = &mut lines;
+    let engines = move |setups: Vec<Setup>| {
+        let engines = cells.iter().zip(setups).zip(sampled);
+        let sampled = engines.map(|((cell, setup), line)| {
+            let engine = unobserved(cell, setup);
+            Box::new(Sampled { engine, line }) as Box<dyn Drive + '_>
+        });
+        sampled.collect()
+    };
+    let outcome = pass(source, cells, options, progress, engines)?;
     Ok((outcome, lines))
+}
+
+/// An engine whose state goes to a time line every 1,000 references. It takes no longer than without one, while
+/// an observer sees each reference.
+struct Sampled<'l> {
+    engine: Box<dyn Drive>,
+    line: &'l mut TimeLine,
+}
+
+impl Drive for Sampled<'_> {
+    fn advance(&mut self, chunk: &Chunk) {
+        self.engine.advance_sampled(chunk, self.line);
+    }
+
+    fn advance_sampled(&mut self, chunk: &Chunk, line: &mut TimeLine) {
+        self.engine.advance_sampled(chunk, line);
+    }
+
+    fn start_counting(&mut self) {
+        self.engine.start_counting();
+        Observer::counting(self.line);
+    }
+
+    fn finish(&mut self, pages: &[u64]) -> Counts {
+        self.engine.finish(pages)
+    }
 }
 
 /// As [`simulate_with_time_lines`], each cell on a device of its own, which begins as a copy of

@@ -24,6 +24,9 @@ pub(crate) struct BoundArgs {
     pub(crate) threads: ThreadArgs,
     #[command(flatten)]
     pub(crate) reading: ReadArgs,
+    /// Compute everything again, and store no result for the next time
+    #[arg(long)]
+    pub(crate) no_cache: bool,
     /// Output format
     #[arg(long, value_enum, default_value_t = RunFormat::Table)]
     pub(crate) format: RunFormat,

@@ -10,8 +10,10 @@
 mod certificate;
 mod grid;
 mod heuristics;
+mod open;
 mod problem;
 mod relaxed;
+mod scale;
 mod search;
 
 use std::sync::Arc;
@@ -24,10 +26,11 @@ use rayon::prelude::*;
 use crate::engine::AtEnd;
 use crate::error::SimError;
 use crate::ids::Ids;
+use crate::store::{Store, StoredResults, TraceExtent};
 use crate::stream::{self, Progress};
 use heuristics::{Schedule, Schedules};
 use problem::Problem;
-use search::Search;
+use search::{Search, SearchResult};
 
 /// The cost of a page read in the check's integer units.
 const UNITS: u64 = 1 << 20;
@@ -62,6 +65,23 @@ impl RecordedTrace {
     /// The errors of reading it; [`SimError::Empty`] for a trace without references.
     pub fn read(source: &Source, progress: &Progress) -> Result<Self, SimError> {
         stream::record(source, progress)
+    }
+
+    /// Stores the trace's size and the notes of its reader, as a sweep does.
+    pub fn store_size(&self, source: &Source, store: &dyn Store) {
+        let extent = TraceExtent {
+            references: self.references(),
+            distinct_pages: self.distinct_pages(),
+        };
+        StoredResults::new(store, None).put_extent(extent, source);
+    }
+
+    /// The distinct pages of a trace that a sweep or a search has read to its end, and the notes of its
+    /// reader, if the store has them.
+    pub fn stored_size(store: &dyn Store) -> Option<(u64, Vec<String>)> {
+        let stored = StoredResults::new(store, None);
+        let pages = stored.extent()?.distinct_pages;
+        Some((pages, stored.late_notes()))
     }
 
     /// The number of references.
@@ -133,7 +153,8 @@ pub struct Bound {
     pub heuristic: Option<f64>,
     /// The name of that policy.
     pub heuristic_policy: Option<&'static str>,
-    /// `prices[u]` is the price of a frame at all positions before u, in page reads.
+    /// `prices[u]` is the price of a frame at all positions before u, in page reads; empty in the results of
+    /// [`solve_all`], which would take 8 bytes per reference for each question.
     pub prices: Arc<[f64]>,
     /// The number of passes of the search over the trace.
     pub iterations: u64,
@@ -167,29 +188,13 @@ pub fn solve(trace: &RecordedTrace, question: &BoundQuestion, progress: &Progres
             &rest
         }
     };
-    let problem = Problem::new(
-        &trace.references,
-        trace.pages.len(),
-        u64::from(question.frames_of(trace)),
-        question.asymmetry,
-        question.at_end,
-    );
     let stopped = || progress.stopped();
     let mut best = BestSchedules {
         schedules: Schedules::new(trace, question, &stopped),
         cheapest: None,
         guided: None,
     };
-    let target = |prices: &[f64]| {
-        best.follow(Schedules::COST_BELADY, None);
-        best.follow(Schedules::PRICE_GUIDED, Some(prices.into()));
-        best.bill().unwrap_or(problem.dearest())
-    };
-    let stop = |share: f64| {
-        (progress.report)(SEARCHING * share);
-        progress.stopped()
-    };
-    let found = Search::run(&problem, target, CLOSE, &stop);
+    let found = search_prices(trace, question, &mut best, progress);
     let lower_bound = certified_bound(trace, question, &found.prices);
     best.follow_scaled(&found.prices, lower_bound, progress);
     Bound {
@@ -205,6 +210,35 @@ pub fn solve(trace: &RecordedTrace, question: &BoundQuestion, progress: &Progres
         seconds: start.elapsed().as_secs_f64(),
         interrupted: progress.stopped(),
     }
+}
+
+/// Searches for prices; runs the first schedules on the way.
+fn search_prices(
+    trace: &RecordedTrace,
+    question: &BoundQuestion,
+    best: &mut BestSchedules,
+    progress: &Progress,
+) -> SearchResult {
+    let problem = Problem::new(
+        &trace.references,
+        trace.pages.len(),
+        u64::from(question.frames_of(trace)),
+        question.asymmetry,
+        question.at_end,
+    );
+    let target = |one_price: &dyn Fn() -> Vec<f64>| {
+        best.follow(Schedules::COST_BELADY, None);
+        // One price guides as well as many on short traces only.
+        if problem.length <= search::SHORT {
+            best.follow(Schedules::PRICE_GUIDED, Some(one_price().into()));
+        }
+        best.bill().unwrap_or(problem.dearest())
+    };
+    let stop = |share: f64| {
+        (progress.report)(SEARCHING * share);
+        progress.stopped()
+    };
+    Search::run(&problem, target, CLOSE, &stop)
 }
 
 /// The lower bound that the prices prove, in page reads. `trace` begins where the question's warm-up
@@ -228,7 +262,7 @@ fn certified_bound(trace: &RecordedTrace, question: &BoundQuestion, prices: &[f6
     certified as f64 / UNITS as f64
 }
 
-/// [`solve`] for several questions on `threads` threads; the results are in the same order.
+/// [`solve`] for several questions on `threads` threads; the results are in the same order, without prices.
 ///
 /// # Errors
 ///
@@ -255,7 +289,10 @@ pub fn solve_all(
             report: &report,
             stop: progress.stop,
         };
-        let bound = solve(trace, question, &progress);
+        let bound = Bound {
+            prices: Arc::new([]),
+            ..solve(trace, question, &progress)
+        };
         report(1.0);
         bound
     };

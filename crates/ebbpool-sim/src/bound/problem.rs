@@ -102,15 +102,17 @@ impl Problem {
         }
     }
 
-    /// The saving of holding the interval, less its price: `prices[u]` is the price of a frame at
-    /// all positions before u.
+    /// The reads that holding the interval saves: none if it goes to the end of the trace.
     #[inline]
-    pub(super) fn gain(&self, start: u32, end: u32, prices: &[f64]) -> f64 {
-        let saved = match end as usize == self.length {
-            true => 0.0,
-            false => 1.0,
-        };
-        saved - (prices[end as usize] - prices[start as usize + 1])
+    pub(super) fn saved(&self, end: u32) -> f64 {
+        f64::from(u8::from(end as usize != self.length))
+    }
+
+    /// The saving of holding the interval, less its price: `price(u)` is the price of a frame at all
+    /// positions before u.
+    #[inline]
+    pub(super) fn gain(&self, start: u32, end: u32, price: &impl Fn(u32) -> f64) -> f64 {
+        self.saved(end) - (price(end) - price(start + 1))
     }
 
     /// The bill of all references missing and all writes written back.

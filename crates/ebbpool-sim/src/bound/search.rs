@@ -1,27 +1,40 @@
 //! The search for prices under which the bound is high.
 //!
-//! Three stages, each from the best prices of the one before: one price for the whole trace; a few
-//! subgradient steps, which change the price of a frame at each position in proportion to the
-//! excess of pages that request one there; then accelerated gradient steps on the rounded bound
-//! over grids that grow finer, where isotonic regression keeps the summed prices from decreasing.
-//! The last stage moves the sums and not the prices: each sum affects two intervals only, so that
-//! long intervals do not slow the steps, and the coarse grids do the moves of long segments, at
-//! which the steps are slow.
+//! Three stages, each from the best prices of the one before: one price for the whole trace; on
+//! short traces a few subgradient steps, which change the price of a frame at each position in
+//! proportion to the excess of pages that request one there; then accelerated gradient steps on the
+//! rounded bound over grids that grow finer, where isotonic regression keeps the summed prices from
+//! decreasing. The last stage moves the sums and not the prices: each sum affects two intervals
+//! only, so that long intervals do not slow the steps, and the coarse grids do the moves of long
+//! segments, at which the steps are slow. Before each grid the intervals are divided into those
+//! that the prices have decided and those that the steps look at.
 
 use super::grid::{Grid, make_monotone};
+use super::open::{OpenIntervals, Reach};
 use super::problem::Problem;
+use super::scale::Scale;
 
 /// Subgradient steps.
 const SUBGRADIENT_STEPS: usize = 60;
 
-/// Gradient steps on a grid, on the finest grid, and the largest factor by which they are
-/// multiplied where the trace is shorter than [`LONG`].
-const STEPS: usize = 20;
+/// The most gradient steps on a grid, the steps on the finest grid, and the largest factor by which
+/// the latter are multiplied where the trace is shorter than [`LONG`].
+const MOST_STEPS: usize = 200;
 const FINEST_STEPS: usize = 40;
 const MOST_REPEATS: usize = 32;
 
+/// A grid is done when this many steps have raised the bound by less than this share.
+const PATIENCE: usize = 10;
+const LEAST_GAIN: f64 = 1e-5;
+
 /// The references of a trace that takes seconds.
 const LONG: usize = 1 << 20;
+
+/// Up to this many references each step looks at all intervals.
+pub(super) const SHORT: usize = 1 << 17;
+
+/// The most slots of a scale.
+const MOST_SLOTS: usize = 1 << 18;
 
 /// The least number of knots of the coarsest grid.
 const FEWEST_KNOTS: usize = 16;
@@ -32,6 +45,12 @@ const REFINEMENT: usize = 4;
 /// Half the width of the corners that are rounded off, in page reads, first and last.
 const WIDEST: f64 = 0.5;
 const NARROWEST: f64 = 0.03;
+
+/// The factors by which the price of an interval may change before the intervals are divided again:
+/// of any interval on the coarsest grid, and of long intervals from this level on.
+const FARTHEST: f64 = 10.0;
+const NEAREST: f64 = 1.25;
+const SETTLING_LEVELS: f64 = 2.0;
 
 /// A factor on the length of steps: the stiffness alone yields steps that are too short, since few
 /// corners are reached.
@@ -46,8 +65,10 @@ const LEAST_STIFFNESS: f64 = 0.3;
 /// The best prices found so far.
 pub(super) struct Search<'a> {
     problem: &'a Problem,
+    scale: Scale,
     /// Called with the share of the work done; returns true if the search should stop.
     stop: &'a dyn Fn(f64) -> bool,
+    /// The prices of the scale's slots.
     prices: Vec<f64>,
     bound: f64,
     iterations: u64,
@@ -57,40 +78,48 @@ pub(super) struct Search<'a> {
 pub(super) struct SearchResult {
     /// `prices[u]` is the price of a frame at all positions before u.
     pub(super) prices: Vec<f64>,
-    /// The number of passes over the trace.
+    /// The number of steps.
     pub(super) iterations: u64,
+}
+
+/// A number between `first` and `last` in a geometric progression.
+fn between(first: f64, last: f64, share: f64) -> f64 {
+    first * (last / first).powf(share)
 }
 
 impl<'a> Search<'a> {
     /// Searches until the bound is within `tolerance` of `target`, the bill of a schedule, or the
-    /// steps are done.
+    /// steps are done. `target` may ask for the prices of the first stage.
     pub(super) fn run(
         problem: &'a Problem,
-        target: impl FnOnce(&[f64]) -> f64,
+        target: impl FnOnce(&dyn Fn() -> Vec<f64>) -> f64,
         tolerance: f64,
         stop: &'a dyn Fn(f64) -> bool,
     ) -> SearchResult {
-        let prices = vec![0.0; problem.length + 1];
         if problem.length == 0 {
             return SearchResult {
-                prices,
+                prices: vec![0.0],
                 iterations: 0,
             };
         }
+        let scale = Scale::with_slots(problem.length, MOST_SLOTS);
         let mut search = Search {
-            bound: problem.bound(&prices),
+            bound: problem.bound(|_| 0.0),
             problem,
+            scale,
             stop,
-            prices,
+            prices: vec![0.0; scale.end() + 1],
             iterations: 1,
         };
         search.one_price();
-        let target = target(&search.prices);
+        let target = target(&|| scale.spread(&search.prices));
         let enough = target * (1.0 - tolerance);
-        search.subgradient(target, enough);
+        if problem.length <= SHORT {
+            search.subgradient(target, enough);
+        }
         search.refine(enough);
         SearchResult {
-            prices: search.prices,
+            prices: scale.spread(&search.prices),
             iterations: search.iterations,
         }
     }
@@ -104,16 +133,16 @@ impl<'a> Search<'a> {
 
     /// Doubles the price of every position for as long as that helps, then tries nearby prices.
     fn one_price(&mut self) {
-        let length = self.problem.length;
-        let mut prices = vec![0.0; length + 1];
+        let (length, scale) = (self.problem.length, self.scale);
+        let end = scale.place(scale.end()) as f64;
         let mut best = (self.bound, 0.0);
         let mut try_price = |search: &mut Self, price: f64| {
-            for (position, sum) in prices.iter_mut().enumerate() {
-                *sum = price * position as f64;
-            }
-            let bound = search.problem.bound(&prices);
+            let sum = |position: u32| match position as usize == length {
+                true => price * end,
+                false => price * f64::from(position),
+            };
+            let bound = search.problem.bound(sum);
             search.iterations += 1;
-            search.consider(&prices, bound);
             let better = bound > best.0;
             if better {
                 best = (bound, price);
@@ -128,9 +157,14 @@ impl<'a> Search<'a> {
         for factor in [0.7, 0.84, 1.19, 1.41] {
             try_price(self, center * factor);
         }
+        let (bound, price) = best;
+        self.bound = bound;
+        for (slot, sum) in self.prices.iter_mut().enumerate() {
+            *sum = price * scale.place(slot) as f64;
+        }
     }
 
-    /// Polyak's steps towards `target`.
+    /// Polyak's steps towards `target`. There has to be a slot for each position.
     fn subgradient(&mut self, target: f64, enough: f64) {
         let length = self.problem.length;
         let mut sums = self.prices.clone();
@@ -170,7 +204,7 @@ impl<'a> Search<'a> {
     fn refine(&mut self, enough: f64) {
         let mut blocks = vec![1];
         while let Some(&block) = blocks.last()
-            && self.problem.length / (block * REFINEMENT) >= FEWEST_KNOTS
+            && self.scale.end() / (block * REFINEMENT) >= FEWEST_KNOTS
         {
             blocks.push(block * REFINEMENT);
         }
@@ -179,36 +213,62 @@ impl<'a> Search<'a> {
         let mut prices = self.prices.clone();
         for (level, &block) in blocks.iter().rev().enumerate() {
             let share = level as f64 / levels as f64;
-            let width = WIDEST * (NARROWEST / WIDEST).powf(share);
-            let mut descent = Descent::new(self.problem, block, &prices);
+            let width = between(WIDEST, NARROWEST, share);
             let (steps, last_width) = match block {
                 // The error of rounding shrinks with the width, and so do the steps.
                 1 => (repeats * FINEST_STEPS, NARROWEST / (repeats as f64).sqrt()),
-                _ => (repeats.isqrt() * STEPS, width),
+                _ => (repeats.isqrt() * MOST_STEPS, width),
             };
-            for step in 0..steps {
-                let done = (level as f64 + step as f64 / steps as f64) / levels as f64;
-                if self.bound >= enough || (self.stop)(0.2 + 0.8 * done) {
-                    return;
-                }
-                let width = width * (last_width / width).powf(step as f64 / steps as f64);
-                if step % STIFFNESS_STEPS == 0 {
-                    descent.update_stiffness(width);
-                }
-                descent.step(width);
-                self.iterations += 1;
-            }
-            prices = descent.into_prices();
-            let bound = self.problem.bound(&prices);
+            let reach = self.reach(level, block, width);
+            let (bound, open) = OpenIntervals::divide(self.problem, self.scale, &prices, reach);
             self.consider(&prices, bound);
+            let stop = |share: f64| (self.stop)(0.2 + 0.8 * (level as f64 + share) / levels as f64);
+            let descent = Descent::new(&open, block, &self.prices);
+            let stage = Stage {
+                steps,
+                widths: (width, last_width),
+                least_gain: LEAST_GAIN * self.bound,
+            };
+            if self.bound >= enough || stop(0.0) {
+                return;
+            }
+            let taken;
+            (taken, prices) = descent.run(&stage, &stop);
+            self.iterations += taken;
+        }
+        let bound = self.problem.bound(|at| self.scale.price(&prices, at));
+        self.consider(&prices, bound);
+    }
+
+    /// How far prices may move on the grid of that level.
+    fn reach(&self, level: usize, block: usize, width: f64) -> Reach {
+        if self.problem.length <= SHORT {
+            return Reach::of_all(width);
+        }
+        let settled = (level as f64 / SETTLING_LEVELS).min(1.0);
+        Reach {
+            factor: between(FARTHEST, NEAREST, settled),
+            short_factor: FARTHEST,
+            block: (block * REFINEMENT * self.scale.step()) as f64,
+            width,
         }
     }
+}
+
+/// The steps on one grid.
+struct Stage {
+    /// The most steps.
+    steps: usize,
+    /// Half the width of the rounded corners, first and last.
+    widths: (f64, f64),
+    /// Less than this in [`PATIENCE`] steps of the same width, and the grid is done.
+    least_gain: f64,
 }
 
 /// Accelerated projected gradient steps (FISTA) over the knots of a grid, restarted whenever a step
 /// turns back.
 struct Descent<'a> {
-    problem: &'a Problem,
+    open: &'a OpenIntervals,
     block: usize,
     grid: Grid,
     knots: Vec<f64>,
@@ -217,20 +277,22 @@ struct Descent<'a> {
     momentum: f64,
     stiffness: Vec<f64>,
     gradient: Vec<f64>,
-    /// Scratch space: a value for each position, and for each knot.
-    positions: Vec<f64>,
+    /// Scratch space: a value for each slot, and for each knot.
+    slots: Vec<f64>,
     slopes: Vec<f64>,
     next: Vec<f64>,
     blocks: Vec<(f64, f64, usize)>,
 }
 
 impl<'a> Descent<'a> {
-    fn new(problem: &'a Problem, block: usize, prices: &[f64]) -> Self {
-        let grid = Grid::new(block, problem.length);
+    /// From the prices of slots.
+    fn new(open: &'a OpenIntervals, block: usize, prices: &[f64]) -> Self {
+        let slots = prices.len();
+        let grid = Grid::new(block, slots - 1);
         let knots = grid.sample(prices);
         let count = knots.len();
         Descent {
-            problem,
+            open,
             block,
             ahead: knots.clone(),
             next: knots.clone(),
@@ -238,8 +300,8 @@ impl<'a> Descent<'a> {
             momentum: 1.0,
             stiffness: vec![LEAST_STIFFNESS; count],
             gradient: vec![0.0; count],
-            positions: vec![0.0; problem.length + 1],
-            slopes: vec![0.0; problem.length + 1],
+            slots: vec![0.0; slots],
+            slopes: vec![0.0; slots],
             blocks: Vec::new(),
             grid,
         }
@@ -248,9 +310,9 @@ impl<'a> Descent<'a> {
     fn update_stiffness(&mut self, width: f64) {
         /// Prices are counted from the beginning, whose knot does not move.
         const FIXED: f64 = 1e15;
-        self.grid.spread(&self.ahead, &mut self.positions);
-        self.problem
-            .stiffness(&self.positions, width, self.block, &mut self.slopes);
+        self.grid.spread(&self.ahead, &mut self.slots);
+        self.open
+            .stiffness(&self.slots, width, self.block, &mut self.slopes);
         self.grid.gather(&self.slopes, &mut self.stiffness);
         for stiffness in &mut self.stiffness {
             *stiffness = stiffness.max(LEAST_STIFFNESS);
@@ -258,10 +320,10 @@ impl<'a> Descent<'a> {
         self.stiffness[0] = FIXED;
     }
 
-    fn step(&mut self, width: f64) {
-        self.grid.spread(&self.ahead, &mut self.positions);
-        self.problem
-            .gradient(&self.positions, width, &mut self.slopes);
+    /// One step; returns the rounded bound before it, less a constant.
+    fn step(&mut self, width: f64) -> f64 {
+        self.grid.spread(&self.ahead, &mut self.slots);
+        let bound = self.open.gradient(&self.slots, width, &mut self.slopes);
         self.grid.gather(&self.slopes, &mut self.gradient);
         let length = STRETCH * width;
         let from = self.ahead.iter().zip(&self.gradient).zip(&self.stiffness);
@@ -289,11 +351,39 @@ impl<'a> Descent<'a> {
             *ahead = next + share * (next - knot);
         }
         std::mem::swap(&mut self.knots, &mut self.next);
+        bound
     }
 
-    /// The prices at all positions.
+    /// Takes the steps of a stage until `stop`, which receives the share of them that is done. Returns their
+    /// number, and the prices of all slots.
+    fn run(mut self, stage: &Stage, stop: &dyn Fn(f64) -> bool) -> (u64, Vec<f64>) {
+        let (first, last) = stage.widths;
+        let mut earlier = f64::NEG_INFINITY;
+        let mut taken = 0;
+        for step in 0..stage.steps {
+            let share = step as f64 / stage.steps as f64;
+            if stop(share) {
+                break;
+            }
+            let width = between(first, last, share);
+            if step % STIFFNESS_STEPS == 0 {
+                self.update_stiffness(width);
+            }
+            let bound = self.step(width);
+            taken += 1;
+            if first == last && (step + 1) % PATIENCE == 0 {
+                if bound - earlier < stage.least_gain {
+                    break;
+                }
+                earlier = bound;
+            }
+        }
+        (taken, self.into_prices())
+    }
+
+    /// The prices of all slots.
     fn into_prices(mut self) -> Vec<f64> {
-        self.grid.spread(&self.knots, &mut self.positions);
-        self.positions
+        self.grid.spread(&self.knots, &mut self.slots);
+        self.slots
     }
 }
