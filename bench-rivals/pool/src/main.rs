@@ -1,11 +1,13 @@
 //! What fixing and unfixing a resident page costs, in Ebbpool and elsewhere, as a Markdown table.
 //!
 //! Arguments: rounds (7) and references a thread in each (1000000), then words: only rivals whose
-//! name contains one of them.
+//! name contains one of them. With `throttle` as the first argument the program measures the pool's
+//! dirty budget instead: see `throttle/mod.rs`.
 
 mod measure;
 mod references;
 mod rivals;
+mod throttle;
 
 use std::error::Error;
 use std::str::FromStr;
@@ -17,7 +19,11 @@ const ALPHA: f64 = 0.99;
 const MOST_THREADS: usize = 2;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1);
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(("throttle", rest)) = arguments.split_first().map(|(it, rest)| (it.as_str(), rest)) {
+        return throttle::main(rest);
+    }
+    let mut arguments = arguments.into_iter();
     let rounds: usize = number(arguments.next(), 7)?;
     let count: usize = number(arguments.next(), 1_000_000)?;
     let words: Vec<String> = arguments.collect();

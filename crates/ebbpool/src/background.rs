@@ -102,10 +102,15 @@ fn write_due_pages(core: &Core, settings: WriterSettings) -> Result<(), crate::P
         .count()
         .saturating_sub(core.limits.dirty_budget);
     if over > 0 {
-        let dirty =
-            core.policy()
-                .next_dirty(over.min(core.frames.most_copies()), true, &core.frames);
-        core.write_frames(dirty, WriteCause::Background)?;
+        let room = core.limits.room(core.frames.count());
+        let count = over.max(room / 4).min(core.frames.most_copies());
+        let count = count.min(core.throttle.batch());
+        let dirty = core.policy().next_dirty(count, true, &core.frames);
+        core.throttle.batch_begins(dirty.len());
+        let written = core.write_frames(dirty, WriteCause::Background);
+        core.throttle
+            .batch_ends(written.as_ref().map_or(0, |pages| *pages));
+        written?;
     }
     if settings.reserve > 0 && core.policy().is_full(&core.frames) {
         let dirty = core

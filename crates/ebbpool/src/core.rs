@@ -35,6 +35,7 @@ use crate::scan::PoolScan;
 use crate::stats::{ReadCause, WriteCause};
 use crate::sync::{AtomicU64, Condvar, Instant, Mutex, MutexGuard, Ordering, thread};
 use crate::table::PageTable;
+use crate::throttle::Throttle;
 use crate::transfer::{Incoming, Outgoing, Transfer};
 
 /// The first and the longest pause between two looks of a thread that waits for an unpinned frame.
@@ -54,6 +55,7 @@ pub(crate) struct Core {
     pub(crate) eviction_ended: Condvar,
     pub(crate) transfer: Transfer,
     pub(crate) limits: Limits,
+    pub(crate) throttle: Throttle,
     pub(crate) recorder: Option<Recorder>,
     pub(crate) read_ahead: Option<ReadAhead>,
     /// Wakes the background writer, if there is one.
@@ -108,6 +110,9 @@ impl Core {
             frames: &self.frames,
             table: &self.table,
             pages: self.pages.load(Ordering::Relaxed),
+            prefers_clean: self.signal.is_some()
+                && self.frames.dirty().count() + self.limits.room(self.frames.count()) > self.limits.dirty_budget
+                && self.throttle.victim_stalls(),
         }
     }
 
@@ -250,7 +255,7 @@ impl Core {
     #[inline]
     pub(crate) fn exclude(&self, page: u64) -> Result<ExclusiveLatch<'_>, PoolError> {
         self.transfer.check_writable()?;
-        self.throttle_fix();
+        self.throttle_fix(page);
         if let Some(recorder) = &self.recorder {
             recorder.note(page, Access::Write);
         }
@@ -260,7 +265,7 @@ impl Core {
     /// Fixes a page for writing, all zeros.
     pub(crate) fn exclude_new(&self, page: u64) -> Result<ExclusiveLatch<'_>, PoolError> {
         self.transfer.check_writable()?;
-        self.throttle_fix();
+        self.throttle_fix(page);
         let mut latch = self.exclude_for(page, FetchReason::New)?;
         latch.bytes_mut().fill(0);
         Ok(latch)
@@ -467,10 +472,14 @@ impl Core {
                 signal.more_to_do();
             }
         }
+        let begin = dirty(&admission).then(Instant::now);
         let latches = std::mem::take(&mut admission.cluster);
         let evicted = std::mem::take(&mut admission.also_evicted);
         let padding = std::mem::take(&mut admission.padding);
         let written = self.write_evicted(&mut admission, evicted, padding, latches);
+        if let (Ok(()), Some(begin)) = (&written, begin) {
+            self.throttle.victim_written(begin.elapsed());
+        }
         match (written, admission.replaced) {
             (Err(error), Some(replaced)) => {
                 let mut policy = self.policy();
@@ -634,11 +643,20 @@ impl Core {
         failure.map_or(Ok(written), Err)
     }
 
-    /// Slows down a thread that makes a page dirty while too many pages are dirty: the more dirty pages, the longer
-    /// the delay.
+    /// Slows down a thread that makes a page dirty while too many pages are dirty.
     #[inline]
-    fn throttle_fix(&self) {
+    fn throttle_fix(&self, page: u64) {
         if self.frames.dirty().count() > self.limits.dirty_budget_of_fixes {
+            self.throttle_fix_of(page);
+        }
+    }
+
+    #[cold]
+    fn throttle_fix_of(&self, page: u64) {
+        let frame = self.table.find(page, &self.frames);
+        let state = frame.map(|frame| self.frames.state(frame));
+        // A page that is dirty already adds none (`throttle.rs`, 1).
+        if !matches!(state, Some(FrameState::Dirty | FrameState::Redirtied)) {
             self.throttle_by_excess();
         }
     }
@@ -664,11 +682,12 @@ impl Core {
             .dirty()
             .count()
             .saturating_sub(self.limits.dirty_budget);
-        let room = (self.frames.count() as usize)
-            .saturating_sub(self.limits.dirty_budget)
-            .max(1);
+        let room = self.limits.room(self.frames.count());
         let excess = (over as f64 / room as f64).min(1.0);
-        let delay = self.limits.most_delay.mul_f64(excess * excess);
+        let delay = self.throttle.charge(excess);
+        if delay.is_zero() {
+            return;
+        }
         self.transfer.counters.delays.add(1);
         self.transfer
             .counters

@@ -51,6 +51,7 @@ pub mod storage;
 mod sync;
 mod table;
 mod thread_number;
+mod throttle;
 mod transfer;
 
 pub use checkpoint::Checkpoint;

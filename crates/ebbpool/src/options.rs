@@ -17,6 +17,12 @@ use crate::storage::Storage;
 /// The most frames of a pool: a policy cannot number more.
 const MOST_FRAMES: u32 = 1 << 30;
 
+/// The dirty budget of a pool that sets none, as a share of the frames. A pool of fewer than 320 frames leaves 64, but no
+/// more than half, so that the background writer can write several pages at a time. In a pool of fewer than 64 frames it
+/// could not, and the pool has no budget.
+const USUAL_BUDGET: f64 = 0.8;
+const USUAL_ROOM: usize = 64;
+
 /// The longest time limit. No sum with it overflows.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
@@ -43,7 +49,7 @@ pub struct PoolOptions {
     pub(crate) dense_pages: usize,
     pub(crate) background: bool,
     pub(crate) reserve: Option<u32>,
-    pub(crate) dirty_budget: f64,
+    pub(crate) dirty_budget: Option<f64>,
     pub(crate) most_delay: Duration,
     pub(crate) throttle_at_fix: bool,
     pub(crate) max_dirty_age: Option<Duration>,
@@ -68,7 +74,13 @@ pub(crate) struct Limits {
     pub(crate) dirty_budget: usize,
     /// The same number for the check in fixes for writing.
     pub(crate) dirty_budget_of_fixes: usize,
-    pub(crate) most_delay: Duration,
+}
+
+impl Limits {
+    /// The number of frames beyond the dirty budget, at least 1.
+    pub(crate) fn room(&self, frames: u32) -> usize {
+        (frames as usize).saturating_sub(self.dirty_budget).max(1)
+    }
 }
 
 impl PoolOptions {
@@ -93,7 +105,7 @@ impl PoolOptions {
             dense_pages: 0,
             background: true,
             reserve: None,
-            dirty_budget: 0.9,
+            dirty_budget: None,
             most_delay: Duration::from_millis(20),
             throttle_at_fix: true,
             max_dirty_age: None,
@@ -192,11 +204,14 @@ impl PoolOptions {
         self
     }
 
-    /// The share of the frames that may be dirty. Beyond it the background writer writes more, and each fix for
-    /// writing is slowed down: a little at first, and by `most_delay` when all frames are dirty. 0.9 and 20 ms by
-    /// default.
+    /// The share of the frames that may be dirty. Beyond it the background writer writes, and fixes that make further
+    /// pages dirty wait, so that together they are no faster than the writer: a little at first, and by at most
+    /// `most_delay` each when all frames are dirty. No fix waits while a page is written within 200 µs.
+    ///
+    /// By default 20 ms and 0.8 of the frames, or fewer, so that 64 frames remain in a pool of 128 to 320 frames, and
+    /// half of the frames in one of 64 to 128. A smaller pool has no budget.
     pub fn dirty_budget(mut self, share: f64, most_delay: Duration) -> Self {
-        self.dirty_budget = share;
+        self.dirty_budget = Some(share);
         self.most_delay = most_delay;
         self
     }
@@ -269,10 +284,11 @@ impl PoolOptions {
                 2 * HEADER_BYTES
             ));
         }
-        if !(0.0..=1.0).contains(&self.dirty_budget) {
+        if let Some(share) = self.dirty_budget
+            && !(0.0..=1.0).contains(&share)
+        {
             return refused(format!(
-                "the dirty budget is a share of the frames, from 0 to 1, not {}",
-                self.dirty_budget
+                "the dirty budget is a share of the frames, from 0 to 1, not {share}"
             ));
         }
         if self.double_write.is_some() && self.format == PageFormat::Raw {
@@ -294,7 +310,17 @@ impl PoolOptions {
     }
 
     pub(crate) fn limits(&self) -> Limits {
-        let dirty_budget = (f64::from(self.frames) * self.dirty_budget) as usize;
+        let share = |share: f64| (f64::from(self.frames) * share) as usize;
+        let dirty_budget = match self.dirty_budget {
+            Some(budget) => share(budget),
+            None => {
+                let frames = self.frames as usize;
+                match frames < USUAL_ROOM {
+                    true => frames,
+                    false => share(USUAL_BUDGET).min(frames - USUAL_ROOM.min(frames / 2)),
+                }
+            }
+        };
         Limits {
             patience: self.patience.min(LONGEST),
             dirty_budget,
@@ -302,8 +328,12 @@ impl PoolOptions {
                 true => dirty_budget,
                 false => usize::MAX,
             },
-            most_delay: self.most_delay.min(LONGEST),
         }
+    }
+
+    /// The longest delay of one fix.
+    pub(crate) fn most_delay(&self) -> Duration {
+        self.most_delay.min(LONGEST)
     }
 
     pub(crate) fn reserve(&self) -> usize {

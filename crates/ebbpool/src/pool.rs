@@ -29,6 +29,7 @@ use crate::sync::mpsc::Receiver;
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, hash_key};
 use crate::table::PageTable;
+use crate::throttle::Throttle;
 use crate::transfer::Transfer;
 
 /// The number of batches of write-backs whose images the double-write area stores before the storage has to be synced
@@ -68,7 +69,7 @@ impl PoolOptions {
             what: "the storage cannot say how long it is",
             source,
         })?;
-        let limits = self.limits();
+        let (limits, throttle) = (self.limits(), Throttle::new(self.most_delay()));
         let settings = WriterSettings {
             reserve: self.reserve(),
             max_dirty_age: self.max_dirty_age,
@@ -94,6 +95,7 @@ impl PoolOptions {
             eviction_ended: Condvar::new(),
             transfer,
             limits,
+            throttle,
             recorder: self.sink.map(Recorder::new),
             read_ahead,
             signal: self.background.then(Signal::default),

@@ -15,7 +15,7 @@
 //! 5. The frames that a miss takes are latched exclusively from the decision until the I/O is done; the frames of
 //!    pages that are written with them and stay resident are latched until copies are taken.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use ebbpool_policy::{Access, Companions, Driver, DynPolicy, Frame, Gauges, Ghost};
 use hashbrown::HashSet;
@@ -123,6 +123,9 @@ struct Epochs {
     length: u32,
 }
 
+/// A search for a dirty page is long after this number of questions.
+const LONG_SEARCH: u64 = 64;
+
 /// The number of epochs in as many misses as the pool has frames. Longer epochs change what policies decide
 /// (`docs/pool.md`), shorter ones save less.
 const EPOCHS: u32 = 32;
@@ -134,6 +137,8 @@ pub(crate) struct PoolView<'f> {
     pub(crate) table: &'f PageTable,
     /// The number of pages in storage, for padding.
     pub(crate) pages: u64,
+    /// A clean victim is better than a dirty one that the policy would evict a little earlier.
+    pub(crate) prefers_clean: bool,
 }
 
 impl Replacement {
@@ -338,16 +343,31 @@ impl Replacement {
     /// Asks the policy for a victim and latches it.
     fn claim_victim<'f>(
         &mut self,
-        incoming: Option<(u64, Access)>,
-        frames: &'f Frames,
+        incoming: (u64, Access),
+        pool: PoolView<'f>,
     ) -> Option<(ClaimedFrame<'f>, bool)> {
+        let (frames, incoming) = (pool.frames, Some(incoming));
         loop {
             let unwritable = &self.unwritable;
             let budget = VictimSearchBudget::new(frames);
             let may_evict = |frame| {
                 budget.is_exhausted() || frames.is_evictable(frame) && !unwritable.contains(&frame)
             };
-            match self.policy.victim(incoming, &may_evict) {
+            let victim = self.policy.victim(incoming, &may_evict);
+            let clean = match victim {
+                Some(frame)
+                    if pool.prefers_clean && frames.state(frame) == FrameState::Dirty =>
+                {
+                    let passed = Cell::new(0);
+                    self.policy.victim(incoming, &|frame| {
+                        let dirty = frames.state(frame) == FrameState::Dirty;
+                        passed.set(passed.get() + u64::from(dirty));
+                        !dirty && passed.get() <= LONG_SEARCH && may_evict(frame)
+                    })
+                }
+                _ => None,
+            };
+            match clean.or(victim) {
                 Some(frame) => match frames.claim_victim(frame) {
                     // Another thread may have fixed it since the policy asked.
                     None => continue,
@@ -514,26 +534,40 @@ impl Replacement {
         dirty_only: bool,
         frames: &Frames,
     ) -> Vec<Frame> {
-        let mut visited: HashSet<Frame> = HashSet::new();
+        let visited: RefCell<HashSet<Frame>> = RefCell::default();
         let mut dirty = Vec::new();
+        // A search that passes over many clean pages would do so again for each dirty page. So it collects the dirty
+        // pages that it meets, unless the policy writes pages together, which it decides for victims only.
+        let mut collects = false;
         for _ in 0..count {
             let budget = VictimSearchBudget::new(frames);
+            let collected = RefCell::new(Vec::new());
             let may_evict = |frame: Frame| {
                 let state = frames.state(frame);
                 let eligible = !dirty_only || state == FrameState::Dirty;
-                let evictable = eligible && frames.is_evictable(frame) && !visited.contains(&frame);
+                let evictable =
+                    eligible && frames.is_evictable(frame) && !visited.borrow().contains(&frame);
+                let long = collects && budget.questions() > LONG_SEARCH;
+                if evictable && long && dirty.len() + collected.borrow().len() + 1 < count {
+                    visited.borrow_mut().insert(frame);
+                    collected.borrow_mut().push(frame);
+                    return budget.is_exhausted();
+                }
                 budget.is_exhausted() || evictable
             };
-            let Some(frame) = self.policy.victim(None, &may_evict) else {
+            let victim = self.policy.victim(None, &may_evict);
+            dirty.append(&mut collected.borrow_mut());
+            let Some(frame) = victim.filter(|_| dirty.len() < count) else {
                 break;
             };
-            visited.insert(frame);
+            visited.borrow_mut().insert(frame);
             if frames.state(frame) == FrameState::Dirty {
                 dirty.push(frame);
                 let from = dirty.len();
                 self.policy
                     .write_with(frame, frames.count() as usize, &mut dirty);
-                visited.extend(&dirty[from..]);
+                visited.borrow_mut().extend(&dirty[from..]);
+                collects = dirty_only && dirty.len() == from;
             }
         }
         let mut listed = HashSet::new();
@@ -602,7 +636,7 @@ impl Driver for MissDriver<'_, '_> {
         let (claimed, dirty) = self
             .preferred
             .and_then(|frame| frames.claim_victim(frame))
-            .or_else(|| self.replacement.claim_victim(Some(incoming), frames))?;
+            .or_else(|| self.replacement.claim_victim(incoming, self.pool))?;
         let victim = claimed.frame();
         self.victim = Some(eviction(claimed, dirty, frames));
         Some(victim)
@@ -703,6 +737,11 @@ impl VictimSearchBudget {
             // Policies with counters pass a frame a few times, but none that often.
             most: 64 * u64::from(frames.count()) + 1024,
         }
+    }
+
+    /// The number of questions so far.
+    fn questions(&self) -> u64 {
+        self.questions.get()
     }
 
     #[inline]

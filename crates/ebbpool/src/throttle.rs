@@ -1,0 +1,173 @@
+//! How long a fix for writing waits while more pages are dirty than the budget allows.
+//!
+//! The budget exists so that a miss finds a clean victim instead of writing one. A thread that makes a page dirty
+//! beyond the budget takes such a victim away, and pays for it with the time in which the background writer cleans
+//! another. The prices of all threads add up in one account, so that all of them together are as fast as the writer,
+//! whatever their number.
+//!
+//! The invariants, which other modules cite by number:
+//!
+//! 1. A thread waits only at the start of a fix, where it has no latch, frame or room of the pool (`core.rs`, 2), and
+//!    only if its page is not dirty yet.
+//! 2. A page that becomes dirty beyond the budget is paid for once. A thread that writes a victim itself has paid, and
+//!    gets the price back.
+//! 3. A wait is at most `most_delay` times the square of the excess, and the account is never more than `most_delay`
+//!    ahead. So a wait grows gradually with the excess, and ends whatever the writer does.
+//! 4. No thread waits while a miss can write its victim within [`SHORTEST_STALL`]. Such a write is no stall, and
+//!    waiting for the writer would take longer than the write.
+//! 5. A wait is at least [`SHORTEST_WAIT`]; below that the price stays in the account, and a later fix waits for it. A
+//!    shorter sleep takes longer than it should.
+
+use std::time::Duration;
+
+use crate::sync::{AtomicU64, Instant, Ordering};
+
+/// A miss that writes its victim within this time does not stall.
+const SHORTEST_STALL: Duration = Duration::from_micros(200);
+
+/// Threads sleep no shorter.
+const SHORTEST_WAIT: Duration = Duration::from_micros(100);
+
+/// The time for which the writer's work is credited to threads that come later, because sleeps end late.
+const CREDIT: Duration = Duration::from_millis(1);
+
+/// The price of a page with all frames dirty, as a multiple of the writer's time for a page. It is in proportion to
+/// the excess: half of the way beyond the budget threads are as fast as the writer.
+const HIGHEST_PRICE: f64 = 2.0;
+
+/// The writer's batches are limited to this number of pages, or to those that it writes in this time or in twice the
+/// time of a victim's write, whichever is more.
+const SMALLEST_BATCH: u64 = 16;
+const SHORTEST_BATCH: Duration = Duration::from_millis(2);
+
+/// The weight of a new measurement in an average is one part in this many.
+const AVERAGED: i64 = 8;
+
+/// See the [module](self). Times are nanoseconds; points in time are counted since the pool was opened.
+#[derive(Debug)]
+pub(crate) struct Throttle {
+    opened: Instant,
+    most_delay: Duration,
+    /// When all pages that became dirty beyond the budget will be paid for.
+    paid_at: AtomicU64,
+    /// The writer's time for a page, on average; 0 before the first measurement.
+    page: AtomicU64,
+    /// When the writer's batch began, and its number of pages; no pages if no batch is under way.
+    batch_began: AtomicU64,
+    batch_pages: AtomicU64,
+    /// The time that a fifth of the misses does not exceed when they write a victim, approximately; 0 before the first
+    /// measurement. The others may have waited for the processor, or behind a batch.
+    victim: AtomicU64,
+}
+
+impl Throttle {
+    /// No fix waits longer than `most_delay`.
+    pub(crate) fn new(most_delay: Duration) -> Self {
+        Throttle {
+            opened: Instant::now(),
+            most_delay,
+            paid_at: AtomicU64::new(0),
+            page: AtomicU64::new(0),
+            batch_began: AtomicU64::new(0),
+            batch_pages: AtomicU64::new(0),
+            victim: AtomicU64::new(0),
+        }
+    }
+
+    fn now(&self) -> u64 {
+        nanoseconds(self.opened.elapsed())
+    }
+
+    /// The most pages that the writer writes at a time: not many more than the storage writes at the same time, because
+    /// misses that write their victim queue behind them.
+    pub(crate) fn batch(&self) -> usize {
+        let [page, victim] = [&self.page, &self.victim].map(|time| time.load(Ordering::Relaxed));
+        let longest = (2 * victim).max(nanoseconds(SHORTEST_BATCH));
+        (longest / page.max(1)).max(SMALLEST_BATCH) as usize
+    }
+
+    /// The background writer begins to write this number of pages.
+    pub(crate) fn batch_begins(&self, pages: usize) {
+        self.batch_began.store(self.now(), Ordering::Relaxed);
+        self.batch_pages.store(pages as u64, Ordering::Relaxed);
+    }
+
+    /// The background writer has written this number of pages of its batch.
+    pub(crate) fn batch_ends(&self, pages: usize) {
+        self.batch_pages.store(0, Ordering::Relaxed);
+        if pages == 0 {
+            return;
+        }
+        let took = self.now() - self.batch_began.load(Ordering::Relaxed);
+        let (each, before) = (took / pages as u64, self.page.load(Ordering::Relaxed));
+        let average = match before {
+            0 => each,
+            _ => before.saturating_add_signed((each as i64 - before as i64) / AVERAGED),
+        };
+        self.page.store(average.max(1), Ordering::Relaxed);
+    }
+
+    /// The writer's time for a page. A batch that takes longer than usual counts before it ends, so that threads wait
+    /// also for a storage that has come to a halt.
+    fn page(&self, now: u64) -> u64 {
+        let page = self.page.load(Ordering::Relaxed);
+        match self.batch_pages.load(Ordering::Relaxed) {
+            0 => page,
+            pages => {
+                let took = now.saturating_sub(self.batch_began.load(Ordering::Relaxed));
+                page.max(took / pages)
+            }
+        }
+    }
+
+    /// A miss has written its victim, and waited this long for that: it has paid for a page (2).
+    pub(crate) fn victim_written(&self, took: Duration) {
+        let (took, before) = (nanoseconds(took), self.victim.load(Ordering::Relaxed));
+        // Four steps up for each step down.
+        let victim = match before {
+            0 => took,
+            _ if took > before => before + before / 64 + 1,
+            _ => before - before / 16,
+        };
+        self.victim.store(victim.max(1), Ordering::Relaxed);
+        let price = self.page.load(Ordering::Relaxed);
+        let back = |paid_at: u64| Some(paid_at.saturating_sub(price));
+        let _ = self
+            .paid_at
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, back);
+    }
+
+    /// True if a miss that writes its victim stalls.
+    pub(crate) fn victim_stalls(&self) -> bool {
+        self.victim.load(Ordering::Relaxed) >= nanoseconds(SHORTEST_STALL)
+    }
+
+    /// Adds the price of a page to the account, and returns how long the thread waits before it makes the page dirty.
+    /// `excess` is from 0, at the budget, to 1, where all frames are dirty.
+    pub(crate) fn charge(&self, excess: f64) -> Duration {
+        let now = self.now();
+        let page = self.page(now);
+        if !self.victim_stalls() && page < nanoseconds(SHORTEST_STALL) {
+            return Duration::ZERO;
+        }
+        let price = (page as f64 * HIGHEST_PRICE * excess) as u64;
+        let earliest = now.saturating_sub(nanoseconds(CREDIT));
+        let latest = now.saturating_add(nanoseconds(self.most_delay));
+        let charged = |paid_at: u64| paid_at.max(earliest).saturating_add(price).min(latest);
+        let before = self.paid_at.fetch_update(
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+            |paid_at| Some(charged(paid_at)),
+        );
+        let (Ok(before) | Err(before)) = before;
+        let owed = Duration::from_nanos(charged(before).saturating_sub(now));
+        match owed.min(self.most_delay.mul_f64(excess * excess)) {
+            wait if wait < SHORTEST_WAIT => Duration::ZERO,
+            wait => wait,
+        }
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
