@@ -731,6 +731,45 @@ class ReportTest(unittest.TestCase):
         saved.unlink()
         self.quiet()
 
+    def test_what_a_device_bears_in_a_day(self):
+        browser = self.browser
+        _, rows = self.on_device("day", "sd-a1", "--rate", "200", "--page-size", "8192")
+        self.quiet()
+        title = "What the device bears in a day"
+        figures = lambda: self.figures_of(self.section(title))
+        note = self.section(title).find_element("css selector", ".note").text
+        terabytes = float(re.search(r"takes ([\d.]+) TB", note)[1])
+        shown = figures()
+        self.assertEqual(set(shown), {policy for policy, _ in rows})
+        for policy, its in shown.items():
+            row = rows[policy, 90]
+            written = row["writes"] * 8192 * 200 * 86400 / row["references"] / 1e6
+            self.assertAlmostEqual(number(its["MB written a day"]) / written, 1, delta=0.005, msg=policy)
+            years = terabytes * 1e6 / written / 365
+            self.assertAlmostEqual(float(its["years of life"]) / years, 1, delta=0.005, msg=policy)
+            watts = row["joules_per_reference"] * 200
+            self.assertAlmostEqual(float(its["watts"]) / watts, 1, delta=0.005, msg=policy)
+            busy = 100 * row["cost_us"] * 200 / 1e6
+            self.assertAlmostEqual(float(its["busy, %"]) / busy, 1, delta=0.005, msg=policy)
+        # Twice the rate, half the life; at a rate that is too high, and at none, the page says so.
+        rate = self.section(title).find_element("css selector", ".rate")
+        write = lambda text: rate.clear() or rate.send_keys(text)
+        write("400")
+        for policy, its in figures().items():
+            self.assertAlmostEqual(2 * float(its["years of life"]) / float(shown[policy]["years of life"]), 1, delta=0.01)
+        write("1000000")
+        self.assertIn("does not keep up", self.section(title).text)
+        write("")
+        self.assertIn("MB written per million references", figures()["lru"])
+        self.assertIn("in a second is not known", self.section(title).text)
+        self.quiet()
+
+    def figures_of(self, section):
+        """The table of a section: for each policy its figures by name."""
+        cells = lambda row: [cell.text.replace("\n", " ") for cell in row.find_elements("css selector", "th, td")]
+        head, *rows = [cells(row) for row in section.find_elements("css selector", ".wear tr")]
+        return {row[0].replace(" ", ""): dict(zip(head, row)) for row in rows}
+
     def test_a_price(self):
         _, rows = self.on_device("price", "s3-standard")
         texts = [text["text"] for chart in self.browser.chart_texts() for text in chart["texts"]]

@@ -8,8 +8,8 @@ use ebbpool_sim::{Counts, Estimate, SmallestMemory, SweepRow, Traffic};
 
 use super::{CurveStudy, TargetAnswer, TargetFigure};
 use crate::compare::{Comparison, share_of};
-use crate::pricing::Pricing;
 use crate::policy_selection::BASELINE;
+use crate::pricing::Pricing;
 use crate::report::{CellErrors, Curve, Limit};
 
 pub(super) fn comparison(study: CurveStudy) -> Comparison {
@@ -96,12 +96,7 @@ fn result<'a>(
     }
 }
 
-fn row(
-    (policy, size): (usize, usize),
-    frames: u64,
-    references: u64,
-    traffic: Traffic,
-) -> SweepRow {
+fn row((policy, size): (usize, usize), frames: u64, references: u64, traffic: Traffic) -> SweepRow {
     SweepRow {
         policy,
         size,

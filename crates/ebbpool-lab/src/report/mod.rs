@@ -24,7 +24,10 @@ use crate::error::LabError;
 pub(crate) use curves::{CellErrors, Curve, Limit};
 pub use origin::ReportOptions;
 
-const STYLE: &str = concat!(include_str!("report.css"), include_str!("figure/figure.css"));
+const STYLE: &str = concat!(
+    include_str!("report.css"),
+    include_str!("figure/figure.css")
+);
 
 /// The parts of the script. To add a section, write its file, name it here, and in `SECTIONS` of main.js.
 const SCRIPTS: [&str; 22] = [
@@ -104,10 +107,7 @@ pub fn write(
 /// # Errors
 ///
 /// If the results cannot be made JSON.
-pub fn page(
-    comparisons: &[Comparison],
-    options: &ReportOptions,
-) -> Result<String, std::io::Error> {
+pub fn page(comparisons: &[Comparison], options: &ReportOptions) -> Result<String, std::io::Error> {
     let results = embedded(&data::Report::of(comparisons))?;
     let style = html::style_sheet(STYLE);
     let script = script();

@@ -45,7 +45,8 @@ impl DeviceFacts {
                 range: endurance.range,
                 text: endurance.text(),
             }),
-            assumption: devices().find_map(|device| device.flash.as_ref()?.lifetime_assumes.clone()),
+            assumption: devices()
+                .find_map(|device| device.flash.as_ref()?.lifetime_assumes.clone()),
         })
     }
 }

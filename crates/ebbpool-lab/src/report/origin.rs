@@ -88,7 +88,9 @@ mod tests {
             date: Some(SystemTime::UNIX_EPOCH),
         };
         let text = options.markup().into_string();
-        assert!(text.contains("on <time datetime=\"1970-01-01T00:00Z\">1970-01-01 00:00 UTC</time>"));
+        assert!(
+            text.contains("on <time datetime=\"1970-01-01T00:00Z\">1970-01-01 00:00 UTC</time>")
+        );
         assert!(text.contains("<code>ebbpool compare '&lt;b&gt;.csv'</code>"));
         let nothing = ReportOptions::default().markup().into_string();
         assert!(nothing.ends_with(&format!("ebbpool {}</p>", env!("CARGO_PKG_VERSION"))));

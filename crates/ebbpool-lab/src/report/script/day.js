@@ -118,6 +118,11 @@ function daySection(choice) {
     for (const chart of made) chart.update();
     follow();
   };
+  const change = () => {
+    const number = Number(field.value);
+    rate = field.value.trim() !== "" && Number.isFinite(number) && number > 0 ? number : null;
+    show();
+  };
   const field = element("input", {
     type: "number",
     class: "rate",
@@ -125,13 +130,7 @@ function daySection(choice) {
     step: "any",
     value: rate,
     placeholder: "not known",
-    on: {
-      input: () => {
-        const number = Number(field.value);
-        rate = field.value.trim() !== "" && Number.isFinite(number) && number > 0 ? number : null;
-        show();
-      },
-    },
+    on: { input: change, change },
   });
   const controls = choice.chooser();
   controls.prepend(element("label", {}, "References a second ", field));
