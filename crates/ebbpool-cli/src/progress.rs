@@ -1,5 +1,6 @@
 //! Progress bars on standard error, notes, and Ctrl-C.
 
+pub(crate) mod line;
 mod live;
 
 use std::io::{self, IsTerminal, Write};
@@ -27,14 +28,23 @@ pub(crate) fn stop_on_interrupt() {
     });
 }
 
-/// A progress bar with the remaining time, hidden if standard error is no terminal.
+/// A progress bar with the remaining time, hidden if standard error is no terminal. It fits into the terminal's
+/// width.
 pub(crate) fn bar(what: &str) -> ProgressBar {
     const STEPS: u64 = 1000;
+    /// The columns of percentage, time and a short bar.
+    const REST: usize = 40;
     let bar = ProgressBar::new(STEPS);
-    if let Ok(style) = ProgressStyle::with_template("{msg} [{wide_bar}] {percent} %, {eta} left") {
+    let columns = line::terminal_columns().unwrap_or(usize::MAX);
+    let template = match columns < REST + line::LEAST_NAME {
+        true => "{msg} {percent} %",
+        false => "{msg} [{wide_bar}] {percent} %, {eta} left",
+    };
+    if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style.progress_chars("=> "));
     }
-    bar.set_message(what.to_string());
+    let room = columns.saturating_sub(REST).max(line::LEAST_NAME);
+    bar.set_message(line::shortened(what, room));
     bar
 }
 
@@ -71,7 +81,8 @@ impl Console {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Locks a mutex, also after a thread has panicked with it.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

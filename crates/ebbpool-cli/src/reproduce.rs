@@ -4,19 +4,21 @@ pub(crate) mod args;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use comfy_table::{ContentArrangement, Table, presets};
 use ebbpool_experiments::{
     self as experiments, Experiment, ExperimentEnd, ExperimentError, ExperimentResult,
-    ListedExperiment, Listener, RankingTable, Scale, StudyRequest, Verdict,
+    ListedExperiment, Listener, RankingTable, Scale, StudyProgress, StudyRequest, Verdict,
 };
 use ebbpool_lab::{ErrorKind, LabEvents, Note, Settings, schema};
 use ebbpool_policy::{PolicySpec, split_list};
 
 use crate::failure::Failure;
-use crate::progress::Console;
+use crate::progress::line::{LiveLine, remaining_text};
+use crate::progress::{Console, lock};
 use crate::results;
 use crate::shared_args::RunFormat;
 use args::ReproduceArgs;
@@ -39,41 +41,117 @@ impl From<ExperimentError> for Failure {
     }
 }
 
-/// A console that also prints a line when an experiment ends.
-#[derive(Default)]
-struct ExperimentConsole(Console);
+/// The least time between two lines about experiments where standard error is no terminal, and about one that takes
+/// long.
+const PAUSE: Duration = Duration::from_secs(10);
+const LONG_PAUSE: Duration = Duration::from_secs(60);
+
+/// The progress of experiments: one line on a terminal, which is written over itself; elsewhere a line now and then.
+/// Notes and failed experiments have lines of their own.
+struct ExperimentConsole {
+    console: Console,
+    line: Mutex<Option<LiveLine>>,
+    /// When the last line was printed.
+    printed: Mutex<Instant>,
+}
+
+impl ExperimentConsole {
+    fn new() -> Self {
+        ExperimentConsole {
+            console: Console::default(),
+            line: Mutex::new(LiveLine::new()),
+            printed: Mutex::new(Instant::now()),
+        }
+    }
+
+    /// Writes to the terminal without the line.
+    fn above_the_line<T>(&self, work: impl FnOnce() -> T) -> T {
+        match &*lock(&self.line) {
+            Some(line) => line.hidden_during(work),
+            None => work(),
+        }
+    }
+
+    /// Prints a line if the last one was printed so long ago.
+    fn print_after(&self, pause: Duration, line: impl FnOnce() -> String) {
+        let mut printed = lock(&self.printed);
+        if printed.elapsed() >= pause {
+            *printed = Instant::now();
+            self.console.line(&line());
+        }
+    }
+}
 
 impl LabEvents for ExperimentConsole {
-    fn progress(&self, work: &str, share: f64) {
-        self.0.progress(work, share);
+    fn progress(&self, _work: &str, share: f64) {
+        if share >= 1.0 {
+            if let Some(line) = lock(&self.line).take() {
+                line.clear();
+            }
+        }
     }
 
     fn note(&self, note: &Note) {
-        self.0.note(note);
+        self.above_the_line(|| self.console.note(note));
     }
 
-    fn may_overwrite(&self, path: &std::path::Path) -> bool {
-        self.0.may_overwrite(path)
+    fn may_overwrite(&self, path: &Path) -> bool {
+        self.above_the_line(|| self.console.may_overwrite(path))
     }
 
     fn stop(&self) -> &AtomicBool {
-        self.0.stop()
+        self.console.stop()
     }
 }
 
 impl Listener for ExperimentConsole {
+    fn progressed(&self, progress: &StudyProgress<'_>) {
+        let left = after_comma(progress.left.unwrap_or_default());
+        match &mut *lock(&self.line) {
+            Some(line) => {
+                let name = format!("{} of {}: {}", progress.number, progress.all, progress.id);
+                line.show(&name, progress.share, &left);
+            }
+            None => self.print_after(LONG_PAUSE, || {
+                let StudyProgress {
+                    number, all, id, ..
+                } = progress;
+                format!(
+                    "[{number}/{all}] {id}: {:.0} % of all{left}",
+                    100.0 * progress.share
+                )
+            }),
+        }
+    }
+
     fn ended(&self, end: &ExperimentEnd<'_>) {
-        let result = match end.result {
-            Ok(result) => summary_of(result),
-            Err(error) => format!("failed: {error}").replace(['\n', '\r'], " "),
+        let text = |result: &str| {
+            let left = after_comma(end.left).replacen(',', ";", 1);
+            format!("[{}/{}] {}: {result}{left}", end.number, end.all, end.id)
         };
-        self.0.line(&format!(
-            "[{}/{}] {}: {result}{}",
-            end.number,
-            end.all,
-            end.id,
-            remaining_text(end.left)
-        ));
+        match (end.result, &*lock(&self.line)) {
+            (Err(error), line) => {
+                let failed = format!("failed: {error}").replace(['\n', '\r'], " ");
+                match line {
+                    Some(line) => line.print(&text(&failed)),
+                    None => self.console.line(&text(&failed)),
+                }
+            }
+            (Ok(_), Some(_)) => {}
+            (Ok(result), None) => {
+                let is_last = end.number == end.all;
+                let pause = if is_last { Duration::ZERO } else { PAUSE };
+                self.print_after(pause, || text(&summary_of(result)));
+            }
+        }
+    }
+}
+
+/// The remaining time after a comma; empty if it is not known.
+fn after_comma(left: Duration) -> String {
+    match remaining_text(left) {
+        text if text.is_empty() => text,
+        text => format!(", {text}"),
     }
 }
 
@@ -90,14 +168,6 @@ fn summary_of(result: &ExperimentResult) -> String {
         result.count(Verdict::DoesNot),
         result.seconds()
     )
-}
-
-fn remaining_text(left: Duration) -> String {
-    match left.as_secs() {
-        0 => String::new(),
-        seconds if seconds < 90 => format!("; about {seconds} s left"),
-        seconds => format!("; about {} min left", seconds.div_ceil(60)),
-    }
 }
 
 pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<(), Failure> {
@@ -123,7 +193,7 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<(), Failure> {
         false => results::directory(),
     });
     let settings = settings.threads(args.threads());
-    let outcome = experiments::run(&settings, &ExperimentConsole::default(), &request)?;
+    let outcome = experiments::run(&settings, &ExperimentConsole::new(), &request)?;
     print(&outcome.results, args)?;
     if outcome.interrupted {
         return Err(Failure::Interrupted {

@@ -3,7 +3,7 @@
 //! How a figure looks is decided in [`ebbpool_lab::report::chart`], for all charts.
 
 use ebbpool_lab::report::chart::{
-    self, Axis, DataPoint, DataSeries, Mark, Panel, Picture, PlotKind, Tick, Ticks,
+    Axis, DataPoint, DataSeries, Mark, Panel, Picture, PlotKind, Tick, Ticks,
 };
 use ebbpool_sim::Moment;
 
@@ -13,9 +13,6 @@ use super::metric::Metric;
 use super::point::Point;
 use super::ranking::times_worse;
 use super::seeds::Estimate;
-
-/// Lines of one policy that dashes distinguish.
-const MOST_VARIANTS: usize = 4;
 
 /// Values of the x axis that each have a tick.
 const MOST_TICKS: usize = 9;
@@ -34,34 +31,41 @@ enum Across {
     References,
 }
 
-/// The lines of all panels so far: a line looks the same in each.
-#[derive(Default)]
-struct Styles<'a> {
-    of_lines: Vec<(String, &'a str, Mark)>,
+/// A panel, and for each of its lines the policy whose colour it has: none for a line of several policies.
+struct PanelPlan<'a> {
+    panel: Panel,
+    bases: Vec<&'a str>,
 }
 
-impl<'a> Styles<'a> {
-    /// How a line of that name looks, which is of the policy `base`, or of several policies where that is empty.
-    fn mark(&mut self, name: &str, base: &'a str) -> Mark {
-        if let Some((_, _, mark)) = self.of_lines.iter().find(|(line, ..)| line == name) {
-            return *mark;
+/// Gives the lines their marks: a line looks the same in each panel.
+fn with_marks(planned: Vec<PanelPlan>) -> Vec<Panel> {
+    let mut lines: Vec<(String, Option<Mark>)> = Vec::new();
+    for PanelPlan { panel, bases } in &planned {
+        for (series, base) in panel.series.iter().zip(bases) {
+            if lines.iter().all(|(name, _)| *name != series.name) {
+                lines.push((series.name.clone(), Mark::of_policy(base)));
+            }
         }
-        let of_base = |(_, other, _): &&(String, &str, Mark)| *other == base;
-        let variant = self.of_lines.iter().filter(of_base).count();
-        let own = Mark::of_policy(base).map(|mark| mark.variant(variant));
-        let is_free = |mark: &Mark| self.of_lines.iter().all(|(_, _, other)| other != mark);
-        let mark = own.filter(is_free).or_else(|| {
-            let mut others = (0..=self.of_lines.len()).map(Mark::of_index);
-            others.find(is_free)
-        });
-        let mark = mark.unwrap_or_else(|| Mark::of_index(self.of_lines.len()));
-        self.of_lines.push((name.into(), base, mark));
-        mark
     }
+    let own: Vec<Option<Mark>> = lines.iter().map(|(_, mark)| *mark).collect();
+    let marks = Mark::of_lines(&own);
+    let of_line = |name: &str| lines.iter().position(|(line, _)| line == name);
+    let mut panels: Vec<Panel> = planned.into_iter().map(|plan| plan.panel).collect();
+    for series in panels.iter_mut().flat_map(|panel| &mut panel.series) {
+        if let Some(mark) = of_line(&series.name).and_then(|at| marks.get(at)) {
+            series.mark = *mark;
+        }
+    }
+    panels
 }
 
-/// Draws a figure of an experiment; nothing where there are no points for it.
-pub(crate) fn draw(experiment: &Experiment, figure: &Figure, points: &[Point]) -> Option<String> {
+/// The picture of a figure of an experiment; nothing where there are no points for it. `id` is the picture's name.
+pub(crate) fn picture(
+    experiment: &Experiment,
+    figure: &Figure,
+    points: &[Point],
+    id: &str,
+) -> Option<Picture> {
     let figure = &Figure {
         policies: contenders::expanded(experiment, &figure.policies),
         ..figure.clone()
@@ -73,14 +77,15 @@ pub(crate) fn draw(experiment: &Experiment, figure: &Figure, points: &[Point]) -
     let points: Vec<Point> = points.iter().filter(is_there).cloned().collect();
     let points = points.as_slice();
     let across = across(figure, points);
-    let panels = panels(experiment, figure, points, &across);
+    let panels = with_marks(panels(experiment, figure, points, &across));
     if panels.iter().all(|panel| panel.series.is_empty()) {
         return None;
     }
     // Where each bar has its name below it a legend says nothing more.
     let names_bars = figure.bars && figure.x == POLICY;
     let title = figure.title.as_deref().unwrap_or(&experiment.title);
-    Some(chart::svg(&Picture {
+    Some(Picture {
+        id: id.into(),
         title: format!("{}: {title}", experiment.number),
         panels,
         kind: match (figure.bars, names_bars) {
@@ -89,7 +94,7 @@ pub(crate) fn draw(experiment: &Experiment, figure: &Figure, points: &[Point]) -
             (true, true) => PlotKind::SingleBars,
         },
         has_legend: !names_bars,
-    }))
+    })
 }
 
 fn distinct<'a>(values: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
@@ -181,12 +186,12 @@ impl Across {
     }
 }
 
-fn panels(
+fn panels<'a>(
     experiment: &Experiment,
     figure: &Figure,
-    points: &[Point],
+    points: &'a [Point],
     across: &Across,
-) -> Vec<Panel> {
+) -> Vec<PanelPlan<'a>> {
     let title_of = |point: &Point| -> String {
         let parts = figure.panels.iter().filter_map(|name| {
             let value = point.get(name)?;
@@ -213,35 +218,35 @@ fn panels(
             titles.push(title);
         }
     }
-    let mut styles = Styles::default();
     let of_title = |title: String| {
         let of_panel = shown.iter().filter(|point| title_of(point) == title);
         let of_panel: Vec<&Point> = of_panel.copied().collect();
-        let series = series(experiment, figure, &of_panel, points, across, &mut styles);
+        let (series, bases) = series(experiment, figure, &of_panel, points, across);
         let (x_label, y_label) = labels(experiment, figure, across);
-        Panel {
+        let panel = Panel {
             title,
             x: x_axis(figure, &series, across, x_label),
             y: y_axis(figure, &series, y_label),
             series,
-        }
+        };
+        PanelPlan { panel, bases }
     };
     titles.into_iter().map(of_title).collect()
 }
 
-/// The lines of a panel; `points` are those of all panels.
+/// The lines of a panel and their policies; `points` are those of all panels.
 fn series<'a>(
     experiment: &Experiment,
     figure: &Figure,
     of_panel: &[&'a Point],
     points: &[Point],
     across: &Across,
-    styles: &mut Styles<'a>,
-) -> Vec<DataSeries> {
+) -> (Vec<DataSeries>, Vec<&'a str>) {
     let metric = figure.y.unwrap_or(experiment.metric);
     let name_of = |point: &Point| name(experiment, figure, of_panel, point);
     let by_base = lines_of(figure) == POLICY;
     let mut all: Vec<DataSeries> = Vec::new();
+    let mut bases = Vec::new();
     for point in of_panel {
         let drawn = match across {
             Across::References => course(point, metric),
@@ -256,19 +261,19 @@ fn series<'a>(
         match all.iter_mut().find(|series| series.name == name) {
             Some(series) => series.points.extend(drawn),
             None => {
-                let base = match by_base {
-                    true => base(point, of_panel, name_of),
+                bases.push(match by_base {
+                    true => base(point, of_panel),
                     false => "",
-                };
+                });
                 all.push(DataSeries {
-                    mark: styles.mark(&name, base),
+                    mark: Mark::default(),
                     name,
                     points: drawn,
                 });
             }
         }
     }
-    all
+    (all, bases)
 }
 
 /// What a line stands for.
@@ -295,18 +300,14 @@ fn name(experiment: &Experiment, figure: &Figure, of_panel: &[&Point], point: &P
     format!("{line}{}", rest.collect::<String>())
 }
 
-/// The policy whose colour a line has: none of a line of several policies, nor where one has more lines than dashes
-/// distinguish.
-fn base<'a>(point: &'a Point, of_panel: &[&Point], name_of: impl Fn(&Point) -> String) -> &'a str {
+/// The policy whose colour a line has: none of a line of several policies.
+fn base<'a>(point: &'a Point, of_panel: &[&Point]) -> &'a str {
     fn of(point: &Point) -> &str {
         point.spec.split(':').next().unwrap_or_default()
     }
     let base = of(point);
     let mut same = of_panel.iter().filter(|other| other.policy == point.policy);
-    let lines = of_panel.iter().filter(|other| of(other) == base);
-    let names: Vec<String> = lines.map(|other| name_of(other)).collect();
-    let lines = distinct(names.iter().map(String::as_str)).len();
-    match same.all(|other| of(other) == base) && lines <= MOST_VARIANTS {
+    match same.all(|other| of(other) == base) {
         true => base,
         false => "",
     }
@@ -469,43 +470,4 @@ fn labels(experiment: &Experiment, figure: &Figure, across: &Across) -> (String,
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn members_of_a_group_differ_by_their_ends() {
-        assert_eq!(beginning(&["pool 1", "pool 16"]), "pool ");
-        assert_eq!(beginning(&["pool 1", "looks 1"]), "");
-        assert_eq!(beginning(&["pool 1"]), "");
-        assert_eq!(beginning(&["lru", "arc"]), "");
-    }
-
-    #[test]
-    fn a_line_looks_the_same_in_every_panel_and_like_no_other() {
-        let mut styles = Styles::default();
-        let lines = [
-            ("LRU", "lru"),
-            ("CFLRU(0.25)", "cflru"),
-            ("CFLRU(0.5)", "cflru"),
-            ("best static", ""),
-            ("worst static", ""),
-        ];
-        let marks = lines.map(|(name, base)| styles.mark(name, base));
-        assert_eq!(Some(marks[0]), Mark::of_policy("lru"));
-        assert_eq!(Some(marks[1]), Mark::of_policy("cflru"));
-        for (at, mark) in marks.iter().enumerate() {
-            assert!(!marks[..at].contains(mark), "{:?}", lines[at]);
-        }
-        assert_eq!(styles.mark("CFLRU(0.5)", "cflru"), marks[2]);
-    }
-
-    #[test]
-    fn few_values_have_a_tick_each() {
-        let across = |count: usize| {
-            let value = |at: usize| (at as f64, format!("{at}%"));
-            Across::Numbers((1..=count).map(value).collect())
-        };
-        assert!(matches!(across(9).ticks(), Ticks::At(ticks) if ticks.len() == 9));
-        assert!(matches!(across(10).ticks(), Ticks::Round("%")));
-    }
-}
+mod tests;

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use ebbpool_lab::report::chart::{Axis, DataPoint, Picture, Ticks};
+
 use super::metric::Metric;
 use super::point::Point;
 use super::study::ExperimentResult;
@@ -97,4 +99,53 @@ pub(crate) fn moments_csv(done: &ExperimentResult) -> Result<Option<Vec<u8>>, cs
         }
     }
     Ok(Some(csv.into_inner().map_err(|error| error.into_error())?))
+}
+
+/// A CSV with a row for each value that a picture shows.
+pub(crate) fn picture_csv(picture: &Picture) -> Result<String, csv::Error> {
+    let panels = &picture.panels;
+    let has_titles = panels.iter().any(|panel| !panel.title.is_empty());
+    let points = panels.iter().flat_map(|panel| &panel.series);
+    let mut points = points.flat_map(|series| &series.points);
+    let has_intervals = points.any(|point| point.interval.is_some());
+    let label = |axis: fn(&ebbpool_lab::report::chart::Panel) -> &Axis| {
+        panels
+            .first()
+            .map_or("", |panel| axis(panel).label.as_str())
+    };
+    let panel_head = has_titles.then_some("panel");
+    let ends = ["from", "to"].into_iter().filter(|_| has_intervals);
+    let fixed = ["series", label(|panel| &panel.x), label(|panel| &panel.y)];
+    let mut csv = csv::Writer::from_writer(Vec::new());
+    csv.write_record(panel_head.into_iter().chain(fixed).chain(ends))?;
+    for panel in panels {
+        for series in &panel.series {
+            for point in &series.points {
+                let title = has_titles.then(|| panel.title.clone());
+                let fixed = [
+                    series.name.clone(),
+                    x_text(&panel.x, point),
+                    point.y.to_string(),
+                ];
+                let ends = point
+                    .interval
+                    .map(|(from, to)| [from.to_string(), to.to_string()]);
+                let ends = ends.unwrap_or_default().into_iter();
+                let ends = ends.filter(|_| has_intervals);
+                csv.write_record(title.into_iter().chain(fixed).chain(ends))?;
+            }
+        }
+    }
+    let bytes = csv.into_inner().map_err(|error| error.into_error())?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The place of a point along the x axis: the text at it, or its number.
+fn x_text(axis: &Axis, point: &DataPoint) -> String {
+    let ticks = match &axis.ticks {
+        Ticks::At(ticks) | Ticks::Names(ticks) => ticks.as_slice(),
+        Ticks::Round(_) => &[],
+    };
+    let tick = ticks.iter().find(|tick| tick.at == point.x);
+    tick.map_or_else(|| point.x.to_string(), |tick| tick.text.clone())
 }

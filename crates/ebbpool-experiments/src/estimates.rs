@@ -13,6 +13,7 @@ use super::format::ESTIMATORS;
 use super::metric::{Metric, Values};
 use super::plan::{Cell, CellPolicy};
 use super::runner::{self, CellGroup, CellResult, Runner};
+use super::work::WorkKind;
 use crate::error::ExperimentError;
 
 /// References of a window. This is FD-Buffer's `interval` in the papers, and a multiple of the distance of
@@ -195,6 +196,8 @@ impl Runner<'_> {
             threads: self.threads(),
             ..SimOptions::default()
         };
+        let references = runner::references(source)?;
+        self.clock.begin(WorkKind::Estimates, references);
         let (_, _, windows) =
             simulate_one(source, cell, &options, &progress, WindowObserver::default())?;
         let mut summed = [ErrorSums::default(); 2];
@@ -216,8 +219,9 @@ impl Runner<'_> {
                     summed.add(measured, estimated);
                 }
             }
-            (self.advance)(batch.len() as f64);
+            self.clock.advance(((at + 1) * WINDOW) as f64 / references);
         }
+        self.clock.end(0.0);
         Ok(EstimateErrors(summed.map(|summed| summed.per_cent())))
     }
 }

@@ -5,12 +5,24 @@ use std::io;
 use std::io::Write;
 use std::path::Path;
 
+use ebbpool_lab::report::chart::{Picture, svg};
 use ebbpool_trace::output::OutputFile;
 
 use crate::error::ExperimentError;
 use crate::parts::{IndexPart, IndexParts};
 use crate::study::ExperimentResult;
 use crate::{chart, data, page};
+
+/// A figure of a finished experiment.
+#[derive(Debug)]
+pub(crate) struct DrawnFigure {
+    pub(crate) title: String,
+    /// The name of its SVG file.
+    pub(crate) file: String,
+    pub(crate) picture: Picture,
+    /// The values that it shows.
+    pub(crate) csv: String,
+}
 
 pub(crate) fn make_directory(out: &Path) -> Result<(), ExperimentError> {
     fs::create_dir_all(out).map_err(|source| ExperimentError::File {
@@ -50,16 +62,20 @@ pub(crate) fn write_figures(
     let figures: Vec<_> = done.experiment.figures().cloned().collect();
     for (at, figure) in figures.iter().enumerate() {
         let name = match figures.len() {
-            1 => format!("{id}.svg"),
-            _ => format!("{id}-{}.svg", at + 1),
+            1 => id.clone(),
+            _ => format!("{id}-{}", at + 1),
         };
-        if let Some(picture) = chart::draw(&done.experiment, figure, &done.points) {
-            write(out, &name, picture.as_bytes())?;
-            let title = figure
-                .title
-                .clone()
-                .unwrap_or_else(|| done.experiment.title.clone());
-            done.pictures.push((title, name));
+        if let Some(picture) = chart::picture(&done.experiment, figure, &done.points, &name) {
+            let file = format!("{name}.svg");
+            write(out, &file, svg(&picture).as_bytes())?;
+            let title = figure.title.as_ref().unwrap_or(&done.experiment.title);
+            let csv = data::picture_csv(&picture);
+            done.figures.push(DrawnFigure {
+                title: title.clone(),
+                csv: csv.map_err(|error| failed(&file, error.to_string()))?,
+                file,
+                picture,
+            });
         }
     }
     let name = format!("{id}.csv");

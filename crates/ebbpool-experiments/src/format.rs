@@ -126,6 +126,19 @@ impl Paper {
         }
     }
 
+    /// The name in ids, such as that of `cikm-table2`.
+    pub(crate) fn key(self) -> &'static str {
+        match self {
+            Paper::Cikm => "cikm",
+            Paper::Tc => "tc",
+            Paper::AdLru => "adlru",
+            Paper::Ppe => "ppe",
+            Paper::Cfdc => "cfdc",
+            Paper::Ebb => "ebb",
+            Paper::Own => "own",
+        }
+    }
+
     /// True for a published paper, whose experiments can be reproduced.
     pub(crate) fn is_published(self) -> bool {
         !matches!(self, Paper::Ebb | Paper::Own)

@@ -25,16 +25,18 @@ mod ranking;
 #[cfg(unix)]
 mod real;
 mod runner;
+mod section;
 mod seeds;
 mod shipped;
 mod study;
 mod traces;
 mod verdict;
+mod work;
 
 pub use error::ExperimentError;
 pub use format::{Experiment, FormatError, Scale};
 pub use json::{ExperimentData, ListedExperiment, as_json as json};
-pub use listener::{ExperimentEnd, Listener, Silent};
+pub use listener::{ExperimentEnd, Listener, Silent, StudyProgress};
 pub use page::{claimed, summary};
 pub use ranking::{RankingTable, heading, of_all as rankings};
 #[cfg(unix)]

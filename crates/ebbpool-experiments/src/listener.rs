@@ -8,7 +8,7 @@ use ebbpool_lab::LabEvents;
 pub use ebbpool_lab::Silent;
 
 use crate::error::ExperimentError;
-use crate::study::ExperimentResult;
+use crate::study::{ExperimentResult, WORK};
 
 /// The end of one of several experiments.
 #[derive(Debug)]
@@ -25,8 +25,28 @@ pub struct ExperimentEnd<'a> {
     pub left: Duration,
 }
 
+/// How far a run of experiments has come.
+#[derive(Clone, Copy, Debug)]
+pub struct StudyProgress<'a> {
+    /// The name of the experiment that runs.
+    pub id: &'a str,
+    /// The number of the experiment, from 1.
+    pub number: usize,
+    /// The number of all experiments.
+    pub all: usize,
+    /// The finished share of the work of all experiments, from 0 to 1.
+    pub share: f64,
+    /// The estimated time of the rest of that work; `None` until there is something to estimate it from.
+    pub left: Option<Duration>,
+}
+
 /// Receives the events of experiments, in addition to those of the lab.
 pub trait Listener: LabEvents {
+    /// The work has come this far. Without an implementation it goes on to [`LabEvents::progress`].
+    fn progressed(&self, progress: &StudyProgress<'_>) {
+        self.progress(WORK, progress.share);
+    }
+
     /// An experiment has ended.
     fn ended(&self, end: &ExperimentEnd<'_>) {
         let _ = end;

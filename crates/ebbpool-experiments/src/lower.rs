@@ -9,10 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::metric::{Metric, Values};
 use super::plan::{Cell, CellPolicy, PseudoPolicy};
 use super::runner::{CellGroup, CellResult, Runner, pricing_of};
+use super::work::WorkKind;
 use crate::error::ExperimentError;
-
-/// The approximate time of a bound, in simulations of one policy.
-pub(crate) const PASSES: f64 = 200.0;
 
 /// The stored form of a bound: page reads per counted reference.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -114,13 +112,14 @@ impl Runner<'_> {
         let trace = RecordedTrace::read(&source, &quiet)?;
         let questions: Vec<BoundQuestion> =
             new.iter().map(|query| query.question.clone()).collect();
-        let work = trace.references() as f64 * questions.len() as f64 * PASSES;
-        let report = self.progress_report(work);
         let progress = Progress {
-            report: &report,
+            report: &|share| self.clock.advance(share),
             stop: self.events.stop(),
         };
+        let work = trace.references() as f64 * questions.len() as f64;
+        self.clock.begin(WorkKind::Bound, work);
         let bounds = solve_all(&trace, &questions, self.threads(), &progress)?;
+        self.clock.end(0.0);
         let interrupted = bounds.iter().any(|bound| bound.interrupted);
         for (query, bound) in new.iter().zip(bounds) {
             if bound.interrupted {

@@ -1,23 +1,17 @@
-//! The report: verdicts first, then each table and figure.
+//! The page of all experiments: contents and filter, then each table and figure; and the verdicts in Markdown.
 
+use ebbpool_lab::report::chart::figure_colours;
+use ebbpool_lab::report::figure_tools;
 use ebbpool_lab::report::html::{document, style_sheet};
 use maud::{Markup, PreEscaped, html};
 
-use super::data;
-use super::format::{Contender, Paper, Scale, Workload};
-use super::metric::Metric;
-use super::ordered::Text;
+use super::format::{Paper, Scale};
 use super::parts::{IndexPart, IndexParts};
-use super::point::Point;
-use super::ranking::RankingTable;
-use super::seeds;
 use super::study::ExperimentResult;
 use super::verdict::{JudgedClaim, Verdict};
 
 const STYLE: &str = include_str!("page.css");
-
-/// Points beyond which a table says less than the figure.
-const MOST_ROWS: usize = 40;
+const SCRIPT: &str = include_str!("page.js");
 
 /// The name of the column with the figures that a claim states.
 pub fn claimed(all: &[ExperimentResult]) -> &'static str {
@@ -47,16 +41,120 @@ fn title(parts: &[IndexPart]) -> &'static str {
 pub(crate) fn index(all: &IndexParts) -> String {
     let parts = &all.parts;
     let title = title(parts);
+    let (tools_style, tools_script) = figure_tools();
     let body = html! {
-        h1 { (title) }
-        p { (summary_of_parts(parts)) }
-        @for name in &all.unreadable {
-            p.small { "Left out: " code { (name) } " is not of this version; run the experiment again." }
+        header {
+            h1 { (title) }
+            p { (summary_of_parts(parts)) }
+            @for name in &all.unreadable {
+                p.small { "Left out: " code { (name) } " is not of this version; run the experiment again." }
+            }
+            p.small { "All verdicts in one table: " a href="verdicts.md" { "verdicts.md" } }
         }
-        (verdicts(parts))
-        @for part in parts { (PreEscaped(&part.section)) }
+        (contents(parts))
+        // The script shows the filter; without it all experiments are in sight.
+        (filter(parts))
+        main { @for part in parts { (PreEscaped(&part.section)) } }
+        script { (PreEscaped(SCRIPT)) }
+        script { (PreEscaped(tools_script)) }
     };
-    document(title, None, &style_sheet(STYLE), body)
+    let style = [STYLE, &figure_colours(), tools_style].concat();
+    document(title, None, &style_sheet(&style), body)
+}
+
+/// The papers of the page, each once, in the order of their first experiments.
+fn distinct_papers(parts: &[IndexPart]) -> Vec<Paper> {
+    let mut all = Vec::new();
+    for paper in papers(parts) {
+        if !all.contains(&paper) {
+            all.push(paper);
+        }
+    }
+    all
+}
+
+/// A link to each experiment, with a mark for each of its claims.
+fn contents(parts: &[IndexPart]) -> Markup {
+    html! {
+        nav #contents aria-label="Contents" {
+            @for paper in distinct_papers(parts) {
+                div data-paper=(paper.key()) {
+                    h2 { (paper.name()) }
+                    ol {
+                        @for part in parts.iter().filter(|part| part.paper == paper) {
+                            li data-of=(part.id) {
+                                a href={ "#" (part.id) } { span.number { (part.number) } " " (prose(&part.title)) }
+                                (mark(part, parts))
+                                (claim_marks(part))
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A mark for each claim of an experiment, and the same in words.
+fn claim_marks(part: &IndexPart) -> Markup {
+    let words: Vec<String> = CLASSES
+        .iter()
+        .filter_map(|(class_name, words)| {
+            let judged = part.judged.iter();
+            match judged.filter(|judged| class(judged) == *class_name).count() {
+                0 => None,
+                count => Some(format!("{count} {words}")),
+            }
+        })
+        .collect();
+    let words = words.join(", ");
+    html! {
+        @if !words.is_empty() {
+            span.marks role="img" aria-label=(words) title=(words) {
+                @for judged in &part.judged { span.mark.(class(judged)) {} }
+            }
+        }
+    }
+}
+
+/// Checkboxes for papers and verdicts, each with the number of its claims.
+fn filter(parts: &[IndexPart]) -> Markup {
+    let claims_of = |is: &dyn Fn(&IndexPart, &JudgedClaim) -> bool| {
+        let all = parts.iter();
+        let all = all.flat_map(|part| part.judged.iter().map(move |judged| (part, judged)));
+        all.filter(|(part, judged)| is(part, judged)).count()
+    };
+    let papers = distinct_papers(parts).into_iter();
+    let papers = papers.map(|paper| {
+        let count = claims_of(&|part, _| part.paper == paper);
+        (paper.key(), paper.name(), count)
+    });
+    let verdicts = CLASSES.iter().map(|(class_name, words)| {
+        let count = claims_of(&|_, judged| class(judged) == *class_name);
+        (*class_name, *words, count)
+    });
+    let group = |legend: &str, name: &str, all: Vec<(&str, &str, usize)>| {
+        html! {
+            fieldset {
+                legend { (legend) }
+                @for (value, words, count) in all {
+                    label {
+                        input type="checkbox" name=(name) value=(value);
+                        @if name == "verdict" { span.mark.(value) {} }
+                        " " (words) " " span.count { (count) }
+                    }
+                }
+            }
+        }
+    };
+    let verdicts = verdicts.filter(|(_, _, count)| *count > 0).collect();
+    html! {
+        form #filter hidden aria-label="Filter" {
+            (group("Paper", "paper", papers.collect()))
+            (group("Verdict", "verdict", verdicts))
+            p { span #shown role="status" {} " " button type="reset" hidden { "Show all" } }
+        }
+    }
 }
 
 /// The number of claims by their verdict, in a sentence.
@@ -130,9 +228,19 @@ fn mark(part: &IndexPart, parts: &[IndexPart]) -> String {
     }
 }
 
-fn class(judged: &JudgedClaim) -> &'static str {
+/// What the page shows as verdicts, and in words how many claims have them. Verdicts on computing time are apart.
+const CLASSES: [(&str, &str); 5] = [
+    ("holds", "hold"),
+    ("part", "hold in part"),
+    ("not", "do not hold"),
+    ("unknown", "cannot be judged"),
+    ("varies", "vary with computing time"),
+];
+
+/// The class of a claim in [`CLASSES`].
+pub(crate) fn class(judged: &JudgedClaim) -> &'static str {
     match judged.verdict {
-        _ if judged.computing_time => "unknown",
+        _ if judged.computing_time => "varies",
         Verdict::Holds => "holds",
         Verdict::InPart => "part",
         Verdict::DoesNot => "not",
@@ -140,212 +248,41 @@ fn class(judged: &JudgedClaim) -> &'static str {
     }
 }
 
-fn verdicts(parts: &[IndexPart]) -> Markup {
-    html! {
-        table.verdicts {
-            thead { tr {
-                th { "where" } th { "claim" } th { (claimed_in(papers(parts))) } th { "ours" } th { "verdict" } th { "why we think so" }
-            } }
-            tbody {
-                @for part in parts { @for (at, judged) in part.judged.iter().enumerate() {
-                    tr {
-                        td {
-                            @if at == 0 {
-                                a href={ "#" (part.id) } { (part.paper.name()) " " (part.number) }
-                                (mark(part, parts))
-                            }
-                        }
-                        (cells(judged))
-                    }
-                } }
-            }
+/// A text of an experiment, with what is between backticks as code.
+pub(crate) fn prose(text: &str) -> Markup {
+    let pieces: Vec<&str> = text.split('`').collect();
+    // A backtick without a second one stands for itself.
+    let (paired, rest) = match pieces.len() % 2 {
+        1 => (pieces.as_slice(), None),
+        _ => {
+            let last = text.rfind('`').map(|at| &text[at..]);
+            (&pieces[..pieces.len() - 1], last)
         }
-    }
-}
-
-fn cells(judged: &JudgedClaim) -> Markup {
-    html! {
-        td { (judged.says) }
-        td { (judged.paper) }
-        td { (judged.ours) }
-        td class=(class(judged)) { (judged.verdict_text()) }
-        td { (judged.why.as_deref().unwrap_or_default()) }
-    }
-}
-
-/// The section about an experiment.
-pub(crate) fn section(done: &ExperimentResult) -> Markup {
-    let experiment = &done.experiment;
-    let id = experiment.id();
-    html! {
-        section id=(id) {
-            h2 { (experiment.paper.name()) ", " (experiment.number) ": " (experiment.title) }
-            p.small {
-                (experiment.paper.citation())
-                @if experiment.paper.is_published() { ". Ours: " (experiment.basis.says()) }
-                ". "
-                @match done.scale { Scale::Quick => "Quick run", Scale::Full => "Full run" }
-                @if let Some(file) = &done.file { " on " code { (file.display()) } }
-                "."
-            }
-            @if let Some(note) = &experiment.note { p { (note) } }
-            @for (title, name) in &done.pictures {
-                figure {
-                    img src=(name) alt={ (experiment.number) ": " (title) };
-                    figcaption { (title) }
-                }
-            }
-            @if done.points.len() <= MOST_ROWS || done.pictures.is_empty() { (table(done)) }
-            @for (at, ranked) in done.ranked.iter().enumerate() { (ranking(done, at, ranked)) }
-            table.claims {
-                thead { tr {
-                    th { "claim" } th { (claimed(std::slice::from_ref(done))) } th { "ours" } th { "verdict" } th { "why we think so" }
-                } }
-                tbody { @for judged in &done.judged { tr { (cells(judged)) } } }
-            }
-            (set_up(done))
-            @for note in &done.notes { p.small { "Note: " (note) } }
-            p.small {
-                "Data: " a href={ (id) ".csv" } { (id) ".csv" }
-                @if done.has_moments {
-                    ", " a href={ (id) "-over-time.csv" } { (id) "-over-time.csv" }
-                }
-                ". Again: " code { (done.rerun) }
-            }
-        }
-    }
-}
-
-fn ranking(done: &ExperimentResult, at: usize, ranked: &RankingTable) -> Markup {
-    let file = super::files::ranking_file(done.experiment.id(), at, done.ranked.len());
-    html! {
-        table.points {
-            caption {
-                (ranked.title.as_deref().unwrap_or(&done.experiment.title))
-                " (" a href=(file) { (file) } ")"
-            }
-            thead { tr { @for head in ranked.heads() { th { (head) } } } }
-            tbody { @for cells in ranked.cells() { tr { @for cell in cells { td { (cell) } } } } }
-        }
-    }
-}
-
-/// What was run.
-fn set_up(done: &ExperimentResult) -> Markup {
-    html! {
-        details {
-            summary { "What was run" }
-            dl {
-                @for (name, spec) in workloads(done).into_iter().chain(policies(done)) {
-                    dt { (name) } dd { code { (spec) } }
-                }
-                @for (name, value) in settings(done) { dt { (name) } dd { (value) } }
-            }
-        }
-    }
-}
-
-/// The names of the workloads, and what generates or records them.
-fn workloads(done: &ExperimentResult) -> Vec<(String, String)> {
-    let workloads = done.experiment.workloads.0.iter();
-    workloads
-        .filter_map(|(name, workload): &(String, toml::Spanned<Workload>)| {
-            let trace = workload.get_ref().at(done.scale)?;
-            let limit = trace
-                .limit
-                .map(|limit| format!(", its first {limit} references"));
-            let parts: Vec<&str> = trace.parts().collect();
-            Some((
-                name.clone(),
-                format!("{}{}", parts.join(", then "), limit.unwrap_or_default()),
-            ))
-        })
-        .collect()
-}
-
-/// The names of the policies, and their specifications.
-fn policies(done: &ExperimentResult) -> Vec<(String, String)> {
-    let policies = done.experiment.policies.0.iter();
-    let specified = policies.map(|(name, contender)| {
-        let spec = match contender.get_ref() {
-            Contender::Policy(spec) => spec.clone(),
-            Contender::Group(chosen) => {
-                let which = match (&chosen.best_of, &chosen.worst_of) {
-                    (Some(_), _) => "the best of",
-                    (None, Some(_)) => "the worst of",
-                    (None, None) => "each of",
-                };
-                let values = chosen.values().join(", ");
-                format!(
-                    "{which} {} with {values}",
-                    chosen.template().unwrap_or_default()
-                )
-            }
-        };
-        (name.clone(), spec)
-    });
-    specified.collect()
-}
-
-/// What is the same for all points, what varies, and the seeds.
-fn settings(done: &ExperimentResult) -> Vec<(String, String)> {
-    let experiment = &done.experiment;
-    let settings = super::format::Setting::KEYS.iter().filter_map(|key| {
-        let value = experiment.setting(key, done.scale)?;
-        let varies = experiment.vary.get(key).is_some();
-        (!varies).then(|| (key.to_string(), value.to_string()))
-    });
-    let varied = experiment.varied(done.scale).map(|(name, values)| {
-        let values: Vec<&str> = values.iter().map(|text| text.0.as_str()).collect();
-        (name.to_string(), values.join(", "))
-    });
-    let seeds: Vec<&str> = experiment
-        .seeds(done.scale)
-        .iter()
-        .map(|Text(seed)| seed.as_str())
-        .collect();
-    let seeds = (!seeds.is_empty()).then(|| ("seeds".to_string(), seeds.join(", ")));
-    settings.chain(varied).chain(seeds).collect()
-}
-
-/// The points, with the metrics that the experiment is about.
-fn table(done: &ExperimentResult) -> Markup {
-    let experiment = &done.experiment;
-    let mut metrics: Vec<Metric> = vec![experiment.metric];
-    let claimed = experiment.claims().filter_map(|claim| claim.metric);
-    let drawn = experiment.figures().filter_map(|figure| figure.y);
-    for metric in claimed.chain(drawn) {
-        if !metrics.contains(&metric) {
-            metrics.push(metric);
-        }
-    }
-    let measured = data::metrics(&done.points);
-    metrics.retain(|metric| measured.contains(metric));
-    let dimensions = experiment.dimensions();
-    let value = |point: &Point, metric: Metric| {
-        point
-            .value(metric)
-            .map_or_else(String::new, |value| match value.fract() == 0.0 {
-                true => value.to_string(),
-                false => seeds::value_text(value, point.half_width(metric), ""),
-            })
     };
     html! {
-        div.scroll { table.points {
-            thead { tr {
-                @for name in &dimensions { th { (name) } }
-                th { "policy" }
-                @for metric in &metrics { th { (metric.label()) } }
-            } }
-            tbody { @for point in &done.points { tr {
-                @for name in &dimensions { td { (point.get(name).unwrap_or_default()) } }
-                td {
-                    (point.policy)
-                    @if let Some(chosen) = &point.chosen { " (" (chosen) ")" }
-                }
-                @for metric in &metrics { td.number { (value(point, *metric)) } }
-            } } }
-        } }
+        @for (at, piece) in paired.iter().enumerate() {
+            @if at % 2 == 1 { code { (breakable(piece)) } } @else { (breakable(piece)) }
+        }
+        @if let Some(rest) = rest { (breakable(rest)) }
+    }
+}
+
+/// A text whose long words, such as a device with its parameters, may break after their commas, and whose per cent
+/// signs stay with their numbers.
+fn breakable(text: &str) -> Markup {
+    const LONGEST: usize = 24;
+    let text = &text.replace(" %", "\u{a0}%");
+    let words = text.split_inclusive(' ').map(|word| {
+        let pieces: Vec<&str> = match word.len() > LONGEST {
+            true => word.split_inclusive(',').collect(),
+            false => vec![word],
+        };
+        pieces
+    });
+    html! {
+        @for pieces in words {
+            @for (at, piece) in pieces.iter().enumerate() { @if at > 0 { wbr; } (piece) }
+        }
     }
 }
 
@@ -384,4 +321,30 @@ pub(crate) fn markdown(parts: &[IndexPart]) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backticks_become_code() {
+        let shown = |text: &str| prose(text).into_string();
+        assert_eq!(
+            shown("as `a < b` and `c`"),
+            "as <code>a &lt; b</code> and <code>c</code>"
+        );
+        assert_eq!(shown("none"), "none");
+        assert_eq!(shown("`all`"), "<code>all</code>");
+        assert_eq!(shown("one ` alone"), "one ` alone");
+        assert_eq!(shown("`a` and ` alone"), "<code>a</code> and ` alone");
+        assert_eq!(shown("by 9 %"), "by 9\u{a0}%");
+        let device = shown("on flash:mlc-hp2014,blocks=4500,rho=0.94");
+        assert_eq!(device, "on flash:mlc-hp2014,<wbr>blocks=4500,<wbr>rho=0.94");
+    }
+
+    #[test]
+    fn the_script_cannot_end_its_element() {
+        assert!(!SCRIPT.to_lowercase().contains("</script") && !SCRIPT.contains("<!--"));
+    }
 }

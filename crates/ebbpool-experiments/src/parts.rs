@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ExperimentError;
 use crate::format::{Paper, Scale};
-use crate::page;
 use crate::ranking::heading;
+use crate::section::section;
 use crate::shipped;
 use crate::study::ExperimentResult;
 use crate::verdict::JudgedClaim;
@@ -22,6 +22,7 @@ pub(crate) struct IndexPart {
     pub(crate) id: String,
     pub(crate) paper: Paper,
     pub(crate) number: String,
+    pub(crate) title: String,
     pub(crate) scale: Scale,
     /// The file or block device that replaced the device models.
     pub(crate) file: Option<String>,
@@ -60,11 +61,12 @@ impl IndexPart {
             id: done.id().into(),
             paper: done.experiment.paper,
             number: done.experiment.number.clone(),
+            title: done.experiment.title.clone(),
             scale: done.scale,
             file: done.file.as_ref().map(|file| file.display().to_string()),
             judged: done.judged.clone(),
             rankings: done.rankings().map(ranking).collect(),
-            section: page::section(done).into_string(),
+            section: section(done).into_string(),
         }
     }
 

@@ -1,15 +1,18 @@
 //! Runs experiments on a real file or block device, which replaces the device models.
 
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 use ebbpool_lab::replay::{ReplayFile, ReplayOutputs, ReplayRequest, ReplayResult, ReplayStorage};
-use ebbpool_lab::{Lab, PolicySelection, Settings};
+use ebbpool_lab::{Lab, LabEvents, Note, PolicySelection, Settings};
 
 use super::format::{Experiment, Scale};
+use super::listener::Listener;
 use super::metric::{Metric, Values};
 use super::ordered::Text;
 use super::plan::{Cell, CellPolicy};
 use super::runner::{CellResult, Runner};
+use super::work::WorkClock;
 use crate::error::ExperimentError;
 
 /// The prefix of a device that is a file.
@@ -64,6 +67,30 @@ pub(super) fn shorten(cell: &mut Cell, scale: Scale) {
     }
 }
 
+/// The events of a replay, whose progress is that of a part of the experiments.
+struct ReplayEvents<'a> {
+    events: &'a dyn Listener,
+    clock: &'a WorkClock<'a>,
+}
+
+impl LabEvents for ReplayEvents<'_> {
+    fn progress(&self, _work: &str, share: f64) {
+        self.clock.advance(share);
+    }
+
+    fn note(&self, note: &Note) {
+        self.events.note(note);
+    }
+
+    fn may_overwrite(&self, path: &Path) -> bool {
+        self.events.may_overwrite(path)
+    }
+
+    fn stop(&self) -> &AtomicBool {
+        self.events.stop()
+    }
+}
+
 /// Replays a cell.
 ///
 /// # Errors
@@ -96,7 +123,11 @@ pub(super) fn measure(
         cluster_size: *config.cluster_size.get(),
         ..ReplayRequest::new(PolicySelection::one(&policy), cell.frames.get().clone())
     };
-    let lab = Lab::new(Settings::default(), runner.events);
+    let events = ReplayEvents {
+        events: runner.events,
+        clock: runner.clock,
+    };
+    let lab = Lab::new(Settings::default(), &events);
     let study = lab.replay(source, &request, &ReplayOutputs::default())?;
     let Some(replayed) = study.into_result()?.into_iter().next() else {
         return Ok(CellResult::default());

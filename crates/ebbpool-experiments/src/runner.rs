@@ -17,14 +17,14 @@ use ebbpool_sim::{
 use ebbpool_trace::{Batch, Source};
 
 use super::listener::Listener;
-use super::lower;
 use super::metric::{Metric, Values};
 use super::optimum;
 use super::parsed::Parsed;
-use super::plan::{Cell, CellPolicy, PseudoPolicy, RunConfig};
+use super::plan::{Cell, CellPolicy, PseudoPolicy, RunConfig, RunDevice};
 #[cfg(unix)]
 use super::real;
 use super::traces::Traces;
+use super::work::{WorkAmount, WorkClock, WorkKind};
 use crate::error::ExperimentError;
 
 /// The result of one simulation.
@@ -50,8 +50,7 @@ pub(crate) struct Runner<'a> {
     pub(crate) traces: Traces,
     pub(crate) settings: &'a Settings,
     pub(crate) events: &'a dyn Listener,
-    /// Called with the number of references simulated since the last call, over all cells.
-    pub(crate) advance: &'a (dyn Fn(f64) + Sync),
+    pub(crate) clock: &'a WorkClock<'a>,
     /// The number of results from the store.
     pub(crate) stored: Counter<u64>,
     pub(crate) computed: Counter<u64>,
@@ -76,13 +75,14 @@ impl<'a> Runner<'a> {
     pub(crate) fn new(
         settings: &'a Settings,
         events: &'a dyn Listener,
-        advance: &'a (dyn Fn(f64) + Sync),
+        clock: &'a WorkClock<'a>,
+        traces: Traces,
     ) -> Self {
         Runner {
-            traces: Traces::default(),
+            traces,
             settings,
             events,
-            advance,
+            clock,
             stored: Counter::new(0),
             computed: Counter::new(0),
             notes: RefCell::default(),
@@ -113,26 +113,6 @@ impl<'a> Runner<'a> {
             Some(results) => Box::new(results),
             None => Box::new(NoStore),
         }
-    }
-
-    /// The approximate number of references over all cells.
-    pub(crate) fn work(&self, cells: &[Cell]) -> Result<f64, ExperimentError> {
-        let mut work = 0.0;
-        for group in groups(cells) {
-            let source = self.traces.source(&group.config.trace)?;
-            let passes = match group.policies {
-                GroupPolicies::Pseudo(PseudoPolicy::LowerBound) => lower::PASSES,
-                _ => 1.0,
-            };
-            work += self.references(&source)? * group.cells() as f64 * passes;
-        }
-        Ok(work)
-    }
-
-    /// The number of references of a trace, or a guess if the trace does not state it.
-    fn references(&self, source: &Source) -> Result<f64, ExperimentError> {
-        const GUESS: u64 = 1_000_000;
-        Ok(source.open()?.references().unwrap_or(GUESS) as f64)
     }
 
     /// Runs the cells whose results are not stored, and returns the results of all.
@@ -194,7 +174,8 @@ impl<'a> Runner<'a> {
             time_lines,
             device: first.device.clone(),
         };
-        let swept = self.sweep(&sweep, &source, group.cells())?;
+        let work = (group.kind(), group.work(references(&source)?));
+        let swept = self.sweep(&sweep, &source, work)?;
         let SweepResult {
             rows,
             resolved,
@@ -238,45 +219,34 @@ impl<'a> Runner<'a> {
     ) -> Result<(), ExperimentError> {
         let source = self.traces.source(&group.config.trace)?;
         for cell in group.all() {
+            self.clock.begin(WorkKind::File, references(&source)?);
             let result = real::measure(self, &cell, file, &source)?;
             measured.insert(cell, result);
             self.computed.set(self.computed.get() + 1);
-            (self.advance)(self.references(&source)?);
+            self.clock.end(0.0);
         }
         Ok(())
-    }
-
-    /// A callback that takes the finished share of work of this size and reports the progress.
-    pub(crate) fn progress_report(&self, work: f64) -> impl Fn(f64) + Sync {
-        let advance = self.advance;
-        let done = std::sync::Mutex::new(0.0);
-        move |share: f64| {
-            let mut done = done
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
-            advance((share - *done).max(0.0) * work);
-            *done = share.max(*done);
-        }
     }
 
     fn sweep(
         &self,
         sweep: &Sweep,
         source: &Source,
-        cells: usize,
+        work: (WorkKind, f64),
     ) -> Result<SweepResult, ExperimentError> {
         let store = self.store(source);
-        let report = self.progress_report(self.references(source)? * cells as f64);
+        let report = |share: f64| self.clock.advance(share);
         let progress = Progress {
             report: &report,
             stop: self.events.stop(),
         };
+        self.clock.begin(work.0, work.1);
         let swept = sweep.run(source, store.as_ref(), &progress)?;
         if swept.interrupted {
             return Err(SimError::Interrupted.into());
         }
-        report(1.0);
         let rows = swept.rows.len();
+        self.clock.end(swept.from_store as f64 / rows.max(1) as f64);
         self.stored.set(self.stored.get() + swept.from_store as u64);
         let computed = rows - swept.from_store.min(rows);
         self.computed.set(self.computed.get() + computed as u64);
@@ -299,7 +269,7 @@ impl<'a> Runner<'a> {
         measured: &mut HashMap<Cell, CellResult>,
     ) -> Result<(), ExperimentError> {
         let progress = Progress {
-            report: &|_| {},
+            report: &|share| self.clock.advance(share),
             stop: self.events.stop(),
         };
         for (cell, result) in measured {
@@ -317,9 +287,11 @@ impl<'a> Runner<'a> {
                 threads: 1,
                 ..self.options(config)
             };
+            self.clock.begin(WorkKind::Timing, references(&source)?);
             let start = Instant::now();
             let (_, facts, NoObserver) =
                 simulate_one(&source, &sim_cell, &options, &progress, NoObserver)?;
+            self.clock.end(0.0);
             let ns = start.elapsed().as_secs_f64() * 1e9 / facts.references as f64;
             result.values.insert(Metric::ComputingNs, ns);
             if let Some(us) = result.values.get(&Metric::CostUs) {
@@ -404,13 +376,62 @@ impl<'a> Runner<'a> {
             time_lines: false,
             device: None,
         };
-        Ok(self.sweep(&sweep, source, 0)?.resolved)
+        Ok(self.sweep(&sweep, source, (group.kind(), 0.0))?.resolved)
     }
 }
 
+/// The number of references of a trace, or a guess if the trace does not state it.
+pub(crate) fn references(source: &Source) -> Result<f64, ExperimentError> {
+    const GUESS: u64 = 1_000_000;
+    Ok(source.open()?.references().unwrap_or(GUESS) as f64)
+}
+
+/// The work of simulations, approximately.
+pub(crate) fn work_of(cells: &[Cell], traces: &Traces) -> Result<WorkAmount, ExperimentError> {
+    let mut work = WorkAmount::default();
+    for group in groups(cells) {
+        let source = traces.source(&group.config.trace)?;
+        work.add(group.kind(), group.work(references(&source)?));
+    }
+    Ok(work)
+}
+
 impl CellGroup {
-    fn cells(&self) -> usize {
-        self.policies.count() * self.frames.len() * self.asymmetries.len()
+    /// The number of simulations. A policy that does not look at costs has one for all asymmetries.
+    fn simulations(&self) -> f64 {
+        let asymmetries = self.asymmetries.len();
+        let of_policy = |policy: &Parsed<PolicySpec>| match policy.get().looks_at_costs() {
+            true => asymmetries,
+            false => asymmetries.min(1),
+        };
+        let each = match &self.policies {
+            GroupPolicies::Policies(policies) => policies.iter().map(of_policy).sum(),
+            GroupPolicies::Pseudo(_) => asymmetries,
+        };
+        (each * self.frames.len()) as f64
+    }
+
+    /// The work over a trace with that many references. A flash device that is filled first takes some time before.
+    fn work(&self, references: f64) -> f64 {
+        const FILLING: f64 = 1e6;
+        let is_filled = match &self.config.device {
+            Some(RunDevice::Model(name)) => ["precondition=full", "precondition=steady"]
+                .iter()
+                .any(|it| name.contains(it)),
+            _ => false,
+        };
+        let before = if is_filled { FILLING } else { 0.0 };
+        self.simulations() * (before + references)
+    }
+
+    /// What takes most of the time.
+    fn kind(&self) -> WorkKind {
+        match (&self.policies, &self.config.device) {
+            _ if self.config.is_on_file() => WorkKind::File,
+            (GroupPolicies::Pseudo(PseudoPolicy::LowerBound), _) => WorkKind::Bound,
+            (_, Some(RunDevice::Model(name))) if name.starts_with("flash:") => WorkKind::Flash,
+            _ => WorkKind::Counting,
+        }
     }
 
     fn sizes(&self) -> Vec<Size> {
@@ -449,15 +470,6 @@ impl CellGroup {
             },
             frames: vec![cell.frames.clone()],
             asymmetries: vec![cell.asymmetry.clone()],
-        }
-    }
-}
-
-impl GroupPolicies {
-    fn count(&self) -> usize {
-        match self {
-            GroupPolicies::Policies(policies) => policies.len(),
-            GroupPolicies::Pseudo(_) => 1,
         }
     }
 }

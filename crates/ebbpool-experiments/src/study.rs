@@ -1,10 +1,10 @@
 //! Selects experiments and runs them one after the other.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use ebbpool_cost::did_you_mean;
 use ebbpool_lab::Settings;
@@ -12,7 +12,7 @@ use ebbpool_policy::{PolicySpec, cluster_priority};
 
 use crate::contenders::{self, PolicyChoice};
 use crate::error::ExperimentError;
-use crate::files;
+use crate::files::{self, DrawnFigure};
 use crate::format::{ESTIMATORS, Experiment, ExperimentKind, FormatError, Scale};
 use crate::listener::{ExperimentEnd, Listener};
 use crate::metric::{Metric, Values};
@@ -21,9 +21,14 @@ use crate::point::{Point, means};
 use crate::ranking::{self, RankingTable};
 #[cfg(unix)]
 use crate::real;
-use crate::runner::{CellResult, Runner};
+use crate::runner::{self, CellResult, Runner};
 use crate::shipped;
+use crate::traces::Traces;
 use crate::verdict::{self, JudgedClaim, Verdict};
+use crate::work::{WorkAmount, WorkClock, WorkKind};
+
+/// The name of the work in [`LabEvents::progress`](ebbpool_lab::LabEvents::progress).
+pub(crate) const WORK: &str = "reproduce";
 
 /// An experiment that was run.
 #[derive(Debug)]
@@ -38,8 +43,7 @@ pub struct ExperimentResult {
     pub(crate) judged: Vec<JudgedClaim>,
     pub(crate) ranked: Vec<RankingTable>,
     pub(crate) notes: Vec<String>,
-    /// Title and file of each figure.
-    pub(crate) pictures: Vec<(String, String)>,
+    pub(crate) figures: Vec<DrawnFigure>,
     pub(crate) has_moments: bool,
     pub(crate) seconds: f64,
     pub(crate) stored: u64,
@@ -313,18 +317,38 @@ pub fn run(
     Ok(outcome)
 }
 
-/// The progress over all cells: thousands of references served, and their total.
-#[derive(Default)]
-struct WorkProgress {
-    served: AtomicU64,
-    all: AtomicU64,
-}
-
-impl WorkProgress {
-    fn share(&self) -> f64 {
-        let served = self.served.load(Ordering::Relaxed) as f64;
-        (served / self.all.load(Ordering::Relaxed).max(1) as f64).min(1.0)
+/// The work of each experiment. Where results are stored, a simulation counts for the first experiment that has it.
+/// An invalid plan or a trace that cannot be opened counts as no work here; its experiment reports the error.
+fn work_of(planned: &[PlannedExperiment], traces: &Traces, are_stored: bool) -> Vec<WorkAmount> {
+    let mut seen: HashSet<&Cell> = HashSet::new();
+    let mut all = Vec::new();
+    for PlannedExperiment {
+        experiment, plan, ..
+    } in planned
+    {
+        let cells = plan.as_ref().map_or(&[][..], |plan| &plan.cells);
+        let of = |cells: &[Cell]| runner::work_of(cells, traces).unwrap_or_default();
+        let mut work = WorkAmount::default();
+        match experiment.kind {
+            ExperimentKind::Estimates => {
+                let references = of(cells).references();
+                work.add(WorkKind::Estimates, references);
+            }
+            ExperimentKind::Sweep | ExperimentKind::Timing | ExperimentKind::Priorities => {
+                let new = cells.iter().filter(|cell| seen.insert(cell) || !are_stored);
+                work.add_all(&of(&new.cloned().collect::<Vec<Cell>>()));
+            }
+        }
+        if experiment.kind == ExperimentKind::Timing {
+            // Each simulation runs once more, for each asymmetry.
+            let references = cells
+                .iter()
+                .map(|cell| of(std::slice::from_ref(cell)).references());
+            work.add(WorkKind::Timing, references.sum());
+        }
+        all.push(work);
     }
+    all
 }
 
 fn run_all(
@@ -333,50 +357,34 @@ fn run_all(
     planned: Vec<PlannedExperiment>,
     request: &StudyRequest,
 ) -> StudyOutcome {
-    const WORK: &str = "reproduce";
     let all = planned.len();
-    let start = Instant::now();
-    let work = WorkProgress::default();
-    let advance = |references: f64| {
-        let thousands = (references / 1e3) as u64;
-        work.served.fetch_add(thousands, Ordering::Relaxed);
-        listener.progress(WORK, work.share().min(0.999));
-    };
-    let runner = Runner::new(settings, listener, &advance);
+    let traces = Traces::default();
+    let each = work_of(&planned, &traces, settings.results.is_some());
+    let mut total = WorkAmount::default();
+    each.iter().for_each(|work| total.add_all(work));
+    let clock = WorkClock::new(listener, all, total);
+    let runner = Runner::new(settings, listener, &clock, traces);
     let mut outcome = StudyOutcome {
         results: Vec::new(),
         failed: 0,
         interrupted: false,
     };
-    // An invalid plan or a trace that cannot be opened counts as no work here; its experiment reports the error.
-    let work_of = |plan: &Plan| runner.work(&plan.cells).unwrap_or(0.0);
-    let each: Vec<u64> = planned
-        .iter()
-        .map(|planned| (planned.plan.as_ref().map_or(0.0, work_of) / 1e3) as u64)
-        .collect();
-    work.all.store(each.iter().sum(), Ordering::Relaxed);
     let stopped = || listener.stop().load(Ordering::Relaxed);
-    let mut before = 0;
-    for (at, (planned, thousands)) in planned.into_iter().zip(each).enumerate() {
+    for (at, (planned, work)) in planned.into_iter().zip(each).enumerate() {
         let id = planned.experiment.id().to_string();
+        clock.begin_experiment(&id, at + 1, work);
         let result = run_one(&runner, planned, request);
         if result.is_err() && stopped() {
             outcome.interrupted = true;
             break;
         }
-        // Stored results need no time, so the counter is set to the end of this experiment.
-        before += thousands;
-        work.served.store(before, Ordering::Relaxed);
+        clock.end_experiment();
         listener.ended(&ExperimentEnd {
             id: &id,
             number: at + 1,
             all,
             result: result.as_ref(),
-            left: match work.share() {
-                // A small share does not allow an estimate.
-                share if share > 0.02 => start.elapsed().mul_f64(1.0 / share - 1.0),
-                _ => Duration::ZERO,
-            },
+            left: clock.time_left().unwrap_or_default(),
         });
         match result {
             Ok(result) => outcome.results.push(result),
@@ -438,7 +446,7 @@ fn run_one(
         judged,
         ranked,
         notes: runner.take_notes(),
-        pictures: Vec::new(),
+        figures: Vec::new(),
         seconds: start.elapsed().as_secs_f64(),
         stored: runner.stored.get() - stored,
         computed: runner.computed.get() - computed,

@@ -188,7 +188,9 @@ impl<'a> StoredTrace<'a> {
     fn late_notes(&self) -> Vec<String> {
         match &self.recorded {
             Some(_) => self.source.late_notes(),
-            None => RecordedTrace::stored_size(self.store).map_or_else(Vec::new, |(_, notes)| notes),
+            None => {
+                RecordedTrace::stored_size(self.store).map_or_else(Vec::new, |(_, notes)| notes)
+            }
         }
     }
 
@@ -218,7 +220,8 @@ impl Lab<'_> {
         trace: &mut StoredTrace,
         questions: &[BoundQuestion],
     ) -> Result<Vec<SolvedBound>, SimError> {
-        let stored: Vec<Option<SolvedBound>> = questions.iter().map(|one| trace.stored(one)).collect();
+        let stored: Vec<Option<SolvedBound>> =
+            questions.iter().map(|one| trace.stored(one)).collect();
         let pairs = questions.iter().zip(&stored);
         let open = pairs.filter(|(_, stored)| stored.is_none());
         let open: Vec<BoundQuestion> = open.map(|(question, _)| question.clone()).collect();
@@ -235,7 +238,9 @@ impl Lab<'_> {
             }
         }
         let mut solved = solved.into_iter();
-        let answers = stored.into_iter().map(|stored| stored.or_else(|| solved.next()));
+        let answers = stored
+            .into_iter()
+            .map(|stored| stored.or_else(|| solved.next()));
         Ok(answers.flatten().collect())
     }
 
@@ -276,7 +281,10 @@ impl Lab<'_> {
                 })
             });
             let questions: Vec<BoundQuestion> = questions.collect();
-            let from_store = questions.iter().filter(|one| trace.stored(one).is_some()).count();
+            let from_store = questions
+                .iter()
+                .filter(|one| trace.stored(one).is_some())
+                .count();
             let bounds = self.bounds_of(&mut trace, &questions)?;
             self.notes(&trace.late_notes());
             if from_store > 0 {

@@ -111,7 +111,8 @@ impl Core {
             table: &self.table,
             pages: self.pages.load(Ordering::Relaxed),
             prefers_clean: self.signal.is_some()
-                && self.frames.dirty().count() + self.limits.room(self.frames.count()) > self.limits.dirty_budget
+                && self.frames.dirty().count() + self.limits.room(self.frames.count())
+                    > self.limits.dirty_budget
                 && self.throttle.victim_stalls(),
         }
     }

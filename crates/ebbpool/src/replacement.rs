@@ -355,9 +355,7 @@ impl Replacement {
             };
             let victim = self.policy.victim(incoming, &may_evict);
             let clean = match victim {
-                Some(frame)
-                    if pool.prefers_clean && frames.state(frame) == FrameState::Dirty =>
-                {
+                Some(frame) if pool.prefers_clean && frames.state(frame) == FrameState::Dirty => {
                     let passed = Cell::new(0);
                     self.policy.victim(incoming, &|frame| {
                         let dirty = frames.state(frame) == FrameState::Dirty;

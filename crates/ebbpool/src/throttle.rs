@@ -154,11 +154,11 @@ impl Throttle {
         let earliest = now.saturating_sub(nanoseconds(CREDIT));
         let latest = now.saturating_add(nanoseconds(self.most_delay));
         let charged = |paid_at: u64| paid_at.max(earliest).saturating_add(price).min(latest);
-        let before = self.paid_at.fetch_update(
-            Ordering::Relaxed,
-            Ordering::Relaxed,
-            |paid_at| Some(charged(paid_at)),
-        );
+        let before = self
+            .paid_at
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |paid_at| {
+                Some(charged(paid_at))
+            });
         let (Ok(before) | Err(before)) = before;
         let owed = Duration::from_nanos(charged(before).saturating_sub(now));
         match owed.min(self.most_delay.mul_f64(excess * excess)) {

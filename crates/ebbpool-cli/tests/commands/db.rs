@@ -819,7 +819,11 @@ fn the_buffer_of_a_database_is_in_frames_bytes_or_per_cent() {
             &[word],
         );
     }
-    for (flag, value) in [("--page-size", "8x"), ("--value-bytes", "-1k"), ("--frames", "16EiB")] {
+    for (flag, value) in [
+        ("--page-size", "8x"),
+        ("--value-bytes", "-1k"),
+        ("--frames", "16EiB"),
+    ] {
         let given = format!("{flag}={value}");
         ebbpool.refused(&["db", "load", "t.db", &given], 2, &[value, "such as"]);
     }

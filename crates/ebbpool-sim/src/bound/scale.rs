@@ -126,7 +126,10 @@ mod tests {
                 let product: f64 = values.iter().zip(&prices).map(|(a, b)| a * b).sum();
                 assert_eq!(product, 3.0 * scale.price(&prices, position));
                 let nearest = scale.nearest(position) as usize;
-                assert!(nearest <= scale.end() && (nearest == scale.end()) == (position as usize == length));
+                assert!(
+                    nearest <= scale.end()
+                        && (nearest == scale.end()) == (position as usize == length)
+                );
             }
         }
     }

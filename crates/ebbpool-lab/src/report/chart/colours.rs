@@ -119,6 +119,17 @@ pub(super) fn dark_classes() -> String {
     css
 }
 
+/// The colours of the pictures in a page that has [`properties`]: they follow the page's appearance. The pictures
+/// carry the light ones as attributes, as those that are files.
+pub fn figure_colours() -> String {
+    let mut css = String::new();
+    for Colour { name, .. } in all() {
+        let _ = writeln!(css, ".figure .{name} {{ color: var(--{name}); }}");
+    }
+    let _ = writeln!(css, ".figure .hollow {{ fill: var(--{}); }}", PAPER.name);
+    css
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,6 +169,7 @@ mod tests {
         assert_eq!(names.len(), all().count());
         for name in names {
             assert!(properties().contains(&format!("--{name}: ")));
+            assert!(figure_colours().contains(&format!(".{name} {{ color: var(--{name})")));
         }
     }
 }

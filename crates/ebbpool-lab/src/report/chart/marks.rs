@@ -130,6 +130,20 @@ const OF_POLICIES: [(&str, Mark); 42] = [
     ("lrfu", full(Hue::Olive, 3, Shape::Diamond)),
 ];
 
+/// Hues of lines that are not of one policy, in the order in which lines get them.
+const HUES_OF_LINES: [Hue; 10] = [
+    Hue::Ink,
+    Hue::Amber,
+    Hue::Cyan,
+    Hue::Green,
+    Hue::Red,
+    Hue::Purple,
+    Hue::Pink,
+    Hue::Blue,
+    Hue::Grey,
+    Hue::Olive,
+];
+
 impl Mark {
     /// The mark of a policy by its name in the registry.
     pub fn of_policy(name: &str) -> Option<Mark> {
@@ -137,34 +151,48 @@ impl Mark {
         found.map(|(_, mark)| *mark)
     }
 
-    /// The mark of a line of that index where lines are not policies.
-    pub fn of_index(index: usize) -> Mark {
-        const HUES: [Hue; 10] = [
-            Hue::Ink,
-            Hue::Amber,
-            Hue::Cyan,
-            Hue::Green,
-            Hue::Red,
-            Hue::Purple,
-            Hue::Pink,
-            Hue::Blue,
-            Hue::Grey,
-            Hue::Olive,
-        ];
-        full(
-            HUES[index % HUES.len()],
-            index / HUES.len() % DASHES.len(),
-            Shape::Circle.after(index),
-        )
+    /// The marks of the lines of one picture; `own` has the mark of a line's policy, or nothing for a line of no
+    /// policy or several. The first line of a hue has its own mark. Any other gets an unused hue while there is one,
+    /// so that a legend with few lines distinguishes them by colour; all lines differ in dash, shape or filling.
+    pub fn of_lines(own: &[Option<Mark>]) -> Vec<Mark> {
+        let mut marks: Vec<Option<Mark>> = Vec::new();
+        for mark in own {
+            let is_new = |mark: &Mark| marks.iter().flatten().all(|other| other.hue != mark.hue);
+            let mark = mark.filter(is_new);
+            marks.push(mark);
+        }
+        for at in 0..marks.len() {
+            if marks[at].is_none() {
+                let all: Vec<Mark> = marks.iter().flatten().copied().collect();
+                marks[at] = Some(Mark::unlike(&all, own[at]));
+            }
+        }
+        marks.into_iter().flatten().collect()
     }
 
-    /// The mark of one of several lines of the same policy: the first, 0, has the policy's own.
-    pub fn variant(self, index: usize) -> Mark {
-        Mark {
-            dash: (self.dash + index) % DASHES.len(),
-            shape: self.shape.after(index),
-            ..self
+    /// A mark that none of these is, of the hue that the fewest of them have.
+    fn unlike(all: &[Mark], own: Option<Mark>) -> Mark {
+        let shape_at = |steps: usize| Shape::Circle.after(steps);
+        let uses = |is: &dyn Fn(&Mark) -> bool| all.iter().filter(|mark| is(mark)).count();
+        let least = |hue: &&Hue| uses(&|mark: &Mark| mark.hue == **hue);
+        let hue = HUES_OF_LINES.iter().min_by_key(least).copied();
+        let hue = hue.unwrap_or(Hue::Ink);
+        let shapes = (0..Shape::ALL.len()).map(shape_at);
+        let shape = shapes.min_by_key(|shape| uses(&|mark: &Mark| mark.shape == *shape));
+        let dashes = 0..DASHES.len();
+        let dash = dashes.min_by_key(|dash| uses(&|mark: &Mark| mark.dash == *dash));
+        let mut mark = full(
+            hue,
+            own.map_or(dash.unwrap_or(0), |own| own.dash),
+            shape.unwrap_or(Shape::Circle),
+        );
+        for _ in 0..Shape::ALL.len() * DASHES.len() * 2 {
+            if !all.contains(&mark) {
+                break;
+            }
+            mark = mark.next();
         }
+        mark
     }
 
     /// The dashes as `stroke-dasharray` takes them; none of a line that is whole.
@@ -222,6 +250,12 @@ impl Mark {
             shape,
             hollow,
         }
+    }
+}
+
+impl Default for Mark {
+    fn default() -> Self {
+        full(Hue::Ink, 0, Shape::Circle)
     }
 }
 
@@ -295,10 +329,31 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_not_policies_differ() {
-        let marks: Vec<Mark> = (0..20).map(Mark::of_index).collect();
+    fn lines_of_a_picture_differ_and_few_of_them_in_hue() {
+        let policy = |name: &str| Mark::of_policy(name);
+        let own = [
+            policy("fd-buffer"),
+            policy("fd-buffer"),
+            policy("fd-static"),
+            policy("lru"),
+            None,
+            policy("cflru"),
+        ];
+        let marks = Mark::of_lines(&own);
+        for at in [0, 3, 5] {
+            assert_eq!(Some(marks[at]), own[at], "{at}");
+        }
+        for (at, mark) in marks.iter().enumerate() {
+            assert!(
+                marks[..at].iter().all(|other| other.hue != mark.hue),
+                "{at}"
+            );
+        }
+        let marks = Mark::of_lines(&[None; 60]);
         for (at, mark) in marks.iter().enumerate() {
             assert!(!marks[..at].contains(mark), "{at}");
+            let same = marks.iter().filter(|other| other.hue == mark.hue).count();
+            assert_eq!(same, 6, "{at}");
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Charts: the one place for what they look like, in the report and in the pictures of experiments.
 //!
-//! Two programs draw. A picture of an experiment is a file that opens alone and never changes: [`svg`] draws it here,
-//! from a [`Picture`]. A chart of the report follows the width of the window, the policies that the reader hides and
-//! the memory size that the reader chooses, so its axes are not known until then: `chart.js` draws it in the page.
-//! Neither can do the work of the other: the pictures are made where there is no browser, and the report would have
-//! to carry a picture for every choice.
+//! Two programs draw. A picture of an experiment never changes: [`svg`] draws it here, from a [`Picture`], as a file
+//! that opens alone, and [`in_page`] for a page, as wide as the page has room for. A chart of the report follows the
+//! width of the window, the policies that the reader hides and the memory size that the reader chooses, so its axes
+//! are not known until then: `chart.js` draws it in the page. Neither can do the work of the other: the pictures are
+//! made where there is no browser, and the report would have to carry a picture for every choice.
 //!
 //! They share what makes a chart:
 //!
@@ -20,19 +20,22 @@
 
 mod axes;
 mod colours;
+mod labels;
 mod layout;
 mod marks;
+mod panel;
 mod picture;
+mod shapes;
 mod svg;
 mod text;
 
-pub use colours::{Hue, properties};
+pub use colours::{Hue, figure_colours, properties};
 pub(super) use layout::LAYOUT;
 pub use layout::Layout;
 pub use marks::Mark;
 pub(super) use marks::marks_of;
 pub use picture::{Axis, DataPoint, DataSeries, Panel, Picture, PlotKind, Tick, Ticks};
-pub use svg::svg;
+pub use svg::{in_page, svg};
 
 /// Draws the charts of a page whose axes change with the reader's choices.
 pub(super) const SCRIPT: &str = concat!(

@@ -7,6 +7,8 @@ use super::marks::Mark;
 /// A picture: panels side by side, and under them a legend of all lines.
 #[derive(Clone, Debug)]
 pub struct Picture {
+    /// Its name, with letters, digits and hyphens only: no two pictures of a page share one.
+    pub id: String,
     /// What the picture shows, for readers that cannot see it.
     pub title: String,
     /// The panels, row by row.

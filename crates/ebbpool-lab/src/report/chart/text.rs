@@ -15,6 +15,13 @@ const WIDTHS: [u16; 95] = [
 /// The width of any other character.
 const OTHER: u16 = 838;
 
+/// How much wider a bold text is.
+const BOLD: f64 = 1.15;
+
+/// What ends a piece of a text that the next line may follow, and what may where pieces are too wide.
+const BLANKS: [char; 2] = [' ', ','];
+const SIGNS: [char; 8] = [' ', ',', '-', '/', ':', '=', '_', ';'];
+
 /// The width of a text in a font of that size, in pixels.
 pub(super) fn width(text: &str, size: u32) -> f64 {
     let of = |letter: char| {
@@ -28,11 +35,42 @@ pub(super) fn width(text: &str, size: u32) -> f64 {
     f64::from(all * size) / 1e3
 }
 
-/// A text in lines of at most that width, broken after blanks and commas; nothing if a piece is wider.
+/// The width of a bold text.
+pub(super) fn bold_width(text: &str, size: u32) -> f64 {
+    BOLD * width(text, size)
+}
+
+/// A text in lines of at most that width, broken after blanks and commas, or where that is not enough, after any
+/// sign between words; nothing if a piece is wider.
 pub(super) fn wrapped(text: &str, size: u32, most: f64) -> Option<Vec<String>> {
+    let signs: [&[char]; 2] = [&BLANKS, &SIGNS];
+    let mut tries = signs.into_iter();
+    tries.find_map(|signs| filled(text.split_inclusive(signs), size, most))
+}
+
+/// A text in at most that many lines of that width. It is broken inside words where it has to be, and three dots
+/// stand for what finds no room.
+pub(super) fn fitted(text: &str, size: u32, most: f64, lines: usize) -> Vec<String> {
+    let mut all = wrapped(text, size, most).unwrap_or_else(|| {
+        let pieces = text.split_inclusive(&SIGNS[..]);
+        let letters = pieces.flat_map(|piece| match width(piece.trim_end(), size) <= most {
+            true => vec![piece],
+            false => piece.split_inclusive(|_: char| true).collect(),
+        });
+        filled(letters, size, most).unwrap_or_default()
+    });
+    if all.len() > lines {
+        let rest = all.split_off(lines.saturating_sub(1)).concat();
+        all.push(shortened(&rest, size, most));
+    }
+    all
+}
+
+/// Pieces of a text in lines of at most that width; nothing if a piece is wider.
+fn filled<'a>(pieces: impl Iterator<Item = &'a str>, size: u32, most: f64) -> Option<Vec<String>> {
     let fits = |line: &str| width(line.trim_end(), size) <= most;
     let mut lines: Vec<String> = Vec::new();
-    for piece in text.split_inclusive([' ', ',']) {
+    for piece in pieces {
         match lines.last_mut() {
             Some(line) if fits(&format!("{line}{piece}")) => line.push_str(piece),
             _ if fits(piece) => lines.push(piece.into()),
@@ -66,6 +104,25 @@ mod tests {
         assert_eq!(wrapped("FD-Buffer", 12, 20.0), None);
         let lines = wrapped("blocks=4500,rho=0.94", 12, width("blocks=4500,", 12));
         assert_eq!(lines.expect("two lines"), ["blocks=4500,", "rho=0.94"]);
+        let lines = wrapped("CCF-LRU", 12, width("CCF-", 12) + 1.0);
+        assert_eq!(lines.expect("two lines"), ["CCF-", "LRU"]);
+    }
+
+    #[test]
+    fn any_text_fits_into_lines() {
+        let most = width("abcdef", 12);
+        for text in ["abcdefghijkl", "ab cdefghijkl mn", "", "a,b", "ééé…ééé"] {
+            for lines in 1..4 {
+                let fitted = fitted(text, 12, most, lines);
+                assert!(fitted.len() <= lines, "{fitted:?}");
+                assert!(
+                    fitted.iter().all(|line| width(line, 12) <= most),
+                    "{fitted:?}"
+                );
+            }
+        }
+        assert_eq!(fitted("abcdefghijkl", 12, most, 3), ["abcdef", "ghijkl"]);
+        assert!(fitted("abcdefghijkl mn", 12, most, 1)[0].ends_with('…'));
     }
 
     #[test]

@@ -87,7 +87,7 @@ function isolateOnClick(figure) {
   for (const node of marked) {
     node.addEventListener("click", () => choose(node.dataset.series));
     // What has a text is an entry of the legend.
-    if (node.textContent.trim() === "") continue;
+    if (node instanceof SVGElement && node.querySelector("text") === null) continue;
     node.setAttribute("role", "button");
     node.setAttribute("tabindex", "0");
     node.addEventListener("keydown", (event) => {
