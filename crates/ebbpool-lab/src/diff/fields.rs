@@ -108,7 +108,7 @@ impl FieldComparison<'_> {
                         role,
                         before: before.clone(),
                         after: after.clone(),
-                        within_noise: role == FieldRole::Measured
+                        within_noise: (role == FieldRole::Measured || self.all_measured)
                             && is_noise(before, after, self.noise),
                     });
                 }

@@ -218,10 +218,14 @@ pub(super) fn key_text(row: &Row, keys: &[String]) -> String {
     parts.join(", ")
 }
 
-/// A value without the quotes of a text.
+/// A value without the quotes of a text; `8.0` and `8` are both `8`.
 pub(super) fn plain_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
+        Value::Number(number) if number.is_f64() => {
+            let number = number.as_f64().unwrap_or_default();
+            number.to_string()
+        }
         value => value.to_string(),
     }
 }

@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 
 use crate::schema::FieldRole;
 use fields::{FieldDifference, differences};
-use file::{Row, key_text};
+use file::{Row, key_text, plain_text};
 
 pub use file::{DiffError, ResultFile};
 pub use numbers::{percent, shown};
@@ -241,7 +241,7 @@ fn split_keys(
     let mut distinguishing = Vec::new();
     for name in keys {
         match (one_value(before, name), one_value(after, name)) {
-            (Some(one), Some(other)) if one == other => {}
+            (Some(one), Some(other)) if plain_text(&one) == plain_text(&other) => {}
             (Some(one), Some(other)) => in_all.push(CommonChange {
                 field: name.clone(),
                 before: one,
