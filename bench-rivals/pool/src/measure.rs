@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::rivals::Rival;
 
 /// Of the whole process, so that threads which work in the background count too.
-fn cpu_ns() -> i64 {
+pub fn cpu_ns() -> i64 {
     let now = clock_gettime(ClockId::ProcessCPUTime);
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }

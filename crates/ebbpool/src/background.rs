@@ -54,12 +54,13 @@ impl Signal {
         while !self.stopped() && !self.woken.wait_until(&mut requested, until).timed_out() {}
     }
 
-    fn sleep(&self, longest: Duration) {
+    /// Sleeps until a thread wakes the writer, or for this time; true if a thread did.
+    fn sleep(&self, longest: Duration) -> bool {
         let mut requested = self.requested.lock();
         if !*requested {
             self.woken.wait_for(&mut requested, longest);
         }
-        *requested = false;
+        std::mem::take(&mut *requested)
     }
 }
 
@@ -77,13 +78,13 @@ pub(crate) fn write(core: &Arc<Core>, settings: WriterSettings, publish: impl Fn
     let mut published = Instant::now();
     let nap = settings.max_dirty_age.map_or(NAP, |age| NAP.min(age / 4));
     while !signal.stopped() {
-        signal.sleep(nap);
+        let requested = signal.sleep(nap);
         if signal.stopped() {
             return;
         }
         if core.transfer.check_writable().is_ok() {
             let _span = tracing::debug_span!("background_write").entered();
-            if let Err(error) = write_due_pages(core, settings) {
+            if let Err(error) = write_due_pages(core, settings, requested) {
                 tracing::warn!(%error, "the background writer could not write");
                 signal.pause(AFTER_A_FAILURE);
             }
@@ -95,16 +96,22 @@ pub(crate) fn write(core: &Arc<Core>, settings: WriterSettings, publish: impl Fn
     }
 }
 
-fn write_due_pages(core: &Core, settings: WriterSettings) -> Result<(), crate::PoolError> {
+/// `requested` says that a thread has woken the writer.
+fn write_due_pages(
+    core: &Core,
+    settings: WriterSettings,
+    requested: bool,
+) -> Result<(), crate::PoolError> {
     let over = core
         .frames
         .dirty()
         .count()
         .saturating_sub(core.limits.dirty_budget);
-    if over > 0 {
-        let room = core.limits.room(core.frames.count());
-        let count = over.max(room / 4).min(core.frames.most_copies());
-        let count = count.min(core.throttle.batch());
+    if over > 0 && !(requested && core.throttle.writes_are_instant()) {
+        // A little below the budget, because a batch of a few pages takes nearly as long as a larger one.
+        let count = over.max(core.limits.room(&core.frames) / 4);
+        let most = core.frames.most_copies().min(core.throttle.batch());
+        let count = count.min(most);
         let dirty = core.policy().next_dirty(count, true, &core.frames);
         core.throttle.batch_begins(dirty.len());
         let written = core.write_frames(dirty, WriteCause::Background);

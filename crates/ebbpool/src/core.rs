@@ -111,8 +111,7 @@ impl Core {
             table: &self.table,
             pages: self.pages.load(Ordering::Relaxed),
             prefers_clean: self.signal.is_some()
-                && self.frames.dirty().count() + self.limits.room(self.frames.count())
-                    > self.limits.dirty_budget
+                && self.limits.is_near_budget(&self.frames)
                 && self.throttle.victim_stalls(),
         }
     }
@@ -654,6 +653,9 @@ impl Core {
 
     #[cold]
     fn throttle_fix_of(&self, page: u64) {
+        if self.throttle.writes_are_instant() {
+            return;
+        }
         let frame = self.table.find(page, &self.frames);
         let state = frame.map(|frame| self.frames.state(frame));
         // A page that is dirty already adds none (`throttle.rs`, 1).
@@ -683,7 +685,7 @@ impl Core {
             .dirty()
             .count()
             .saturating_sub(self.limits.dirty_budget);
-        let room = self.limits.room(self.frames.count());
+        let room = self.limits.room(&self.frames);
         let excess = (over as f64 / room as f64).min(1.0);
         let delay = self.throttle.charge(excess);
         if delay.is_zero() {

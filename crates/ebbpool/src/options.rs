@@ -8,6 +8,7 @@ use ebbpool_policy::{DynPolicy, PolicySpec, registry};
 
 use crate::contained::{ContainedLog, ContainedPolicy, ContainedStorage};
 use crate::error::PoolError;
+use crate::frames::Frames;
 use crate::log::{Log, NoLog};
 use crate::page::{HEADER_BYTES, PageFormat};
 use crate::recorder::FixSink;
@@ -78,8 +79,16 @@ pub(crate) struct Limits {
 
 impl Limits {
     /// The number of frames beyond the dirty budget, at least 1.
-    pub(crate) fn room(&self, frames: u32) -> usize {
-        (frames as usize).saturating_sub(self.dirty_budget).max(1)
+    pub(crate) fn room(&self, frames: &Frames) -> usize {
+        let frames = frames.count() as usize;
+        frames.saturating_sub(self.dirty_budget).max(1)
+    }
+
+    /// True if there is a budget, and no more clean pages than the background writer may leave: twice the frames beyond
+    /// the budget.
+    pub(crate) fn is_near_budget(&self, frames: &Frames) -> bool {
+        self.dirty_budget < frames.count() as usize
+            && frames.dirty().count() + self.room(frames) > self.dirty_budget
     }
 }
 

@@ -137,7 +137,8 @@ pub(crate) struct PoolView<'f> {
     pub(crate) table: &'f PageTable,
     /// The number of pages in storage, for padding.
     pub(crate) pages: u64,
-    /// A clean victim is better than a dirty one that the policy would evict a little earlier.
+    /// Misses take a clean victim rather than a dirty one that the policy would evict a little earlier. The background
+    /// writer writes the dirty one soon.
     pub(crate) prefers_clean: bool,
 }
 
@@ -353,19 +354,15 @@ impl Replacement {
             let may_evict = |frame| {
                 budget.is_exhausted() || frames.is_evictable(frame) && !unwritable.contains(&frame)
             };
-            let victim = self.policy.victim(incoming, &may_evict);
-            let clean = match victim {
-                Some(frame) if pool.prefers_clean && frames.state(frame) == FrameState::Dirty => {
-                    let passed = Cell::new(0);
-                    self.policy.victim(incoming, &|frame| {
-                        let dirty = frames.state(frame) == FrameState::Dirty;
-                        passed.set(passed.get() + u64::from(dirty));
-                        !dirty && passed.get() <= LONG_SEARCH && may_evict(frame)
-                    })
-                }
-                _ => None,
-            };
-            match clean.or(victim) {
+            let victim = self.policy.victim(incoming, &may_evict).map(|frame| {
+                let is_dirty = frames.state(frame) == FrameState::Dirty;
+                let clean = match pool.prefers_clean && is_dirty {
+                    true => clean_victim(&mut *self.policy, incoming, frames, &may_evict),
+                    false => None,
+                };
+                clean.unwrap_or(frame)
+            });
+            match victim {
                 Some(frame) => match frames.claim_victim(frame) {
                     // Another thread may have fixed it since the policy asked.
                     None => continue,
@@ -747,6 +744,24 @@ impl VictimSearchBudget {
         self.questions.set(self.questions.get() + 1);
         self.questions.get() > self.most
     }
+}
+
+/// Asks the policy for a clean victim, which it would evict after no more than [`LONG_SEARCH`] dirty ones.
+fn clean_victim(
+    policy: &mut (dyn DynPolicy + Send),
+    incoming: Option<(u64, Access)>,
+    frames: &Frames,
+    may_evict: &dyn Fn(Frame) -> bool,
+) -> Option<Frame> {
+    let dirty = Cell::new(0);
+    let may_evict = |frame| {
+        let is_dirty = frames.state(frame) == FrameState::Dirty;
+        dirty.set(dirty.get() + u64::from(is_dirty));
+        !is_dirty && dirty.get() <= LONG_SEARCH && may_evict(frame)
+    };
+    let clean = policy.victim(incoming, &may_evict)?;
+    // A policy may name a frame that it may not evict once it has asked too often.
+    (frames.state(clean) == FrameState::Clean).then_some(clean)
 }
 
 fn eviction<'f>(frame: ClaimedFrame<'f>, dirty: bool, frames: &Frames) -> Eviction<'f> {

@@ -25,6 +25,9 @@ use crate::sync::{AtomicU64, Instant, Ordering};
 /// A miss that writes its victim within this time does not stall.
 const SHORTEST_STALL: Duration = Duration::from_micros(200);
 
+/// A storage that writes a page within this time is memory.
+const INSTANT: Duration = Duration::from_micros(20);
+
 /// Threads sleep no shorter.
 const SHORTEST_WAIT: Duration = Duration::from_micros(100);
 
@@ -135,6 +138,13 @@ impl Throttle {
         let _ = self
             .paid_at
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, back);
+    }
+
+    /// True if a thread that needs a page written does that sooner than it wakes the writer, which would only take
+    /// processor time away from it.
+    pub(crate) fn writes_are_instant(&self) -> bool {
+        let victim = self.victim.load(Ordering::Relaxed);
+        victim > 0 && victim < nanoseconds(INSTANT)
     }
 
     /// True if a miss that writes its victim stalls.

@@ -8,11 +8,11 @@ use crate::measure::median;
 /// Prints the head of the table.
 pub fn head() {
     println!(
-        "| storage | policy | workload | threads | setting | fixes/s | of no budget | p50, µs | p99, µs | p99.9, µs | \
+        "| storage | policy | workload | threads | setting | fixes/s | of no budget | CPU per fix, µs | p50, µs | p99, µs | p99.9, µs | \
          max, µs | pages written per fix | delayed fixes |"
     );
     println!(
-        "| --- | --- | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+        "| --- | --- | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
     );
 }
 
@@ -30,13 +30,14 @@ pub fn rows(storage: StorageKind, policy: &str, workload: Workload, rounds: &[[M
             };
             let quantile = |share| over_rounds(&|round| round[at].groups[role].quantile(share));
             println!(
-                "| {} | {policy} | {} | {} | {} | {:.0} | {:.2} | {:.0} | {:.0} | {:.0} | {:.0} | {:.2} | {:.3} |",
+                "| {} | {policy} | {} | {} | {} | {:.0} | {:.2} | {:.2} | {:.0} | {:.0} | {:.0} | {:.0} | {:.2} | {:.3} |",
                 storage.name(),
                 workload.name(),
                 rounds[0][at].groups[role].role.name(),
                 setting.name(),
                 over_rounds(&|round| per_second(&round[at])),
                 over_rounds(&|round| per_second(&round[at]) / per_second(&round[1])),
+                over_rounds(&|round| round[at].cpu * 1e6 / round[at].fixes() as f64),
                 quantile(0.5),
                 quantile(0.99),
                 quantile(0.999),

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use ebbpool::{Pool, PoolError};
 
+use crate::measure::cpu_ns;
 use crate::references;
 
 /// What the threads do.
@@ -79,6 +80,8 @@ const STRING: usize = 1 << 16;
 /// The result of a run.
 pub struct Measured {
     pub seconds: f64,
+    /// Processor time of the whole process, in seconds.
+    pub cpu: f64,
     /// What threads of each role did.
     pub groups: Vec<Group>,
     /// Pages written during the run.
@@ -125,7 +128,7 @@ pub fn run(
     }
     let (start, stop) = (Barrier::new(threads.len() + 1), AtomicBool::new(false));
     let (start, stop) = (&start, &stop);
-    let (took, results, before) = thread::scope(|scope| {
+    let (took, cpu, results, before) = thread::scope(|scope| {
         let spawned = threads.iter().zip(&strings).map(|(&role, string)| {
             scope.spawn(move || {
                 start.wait();
@@ -135,11 +138,11 @@ pub fn run(
         let spawned: Vec<_> = spawned.collect();
         let before = pool.stats();
         start.wait();
-        let begin = Instant::now();
+        let (begin, cpu) = (Instant::now(), cpu_ns());
         thread::sleep(seconds);
         stop.store(true, Ordering::Relaxed);
         let results: Vec<_> = spawned.into_iter().map(|thread| thread.join()).collect();
-        (begin.elapsed(), results, before)
+        (begin.elapsed(), cpu_ns() - cpu, results, before)
     });
     let after = pool.stats();
     let mut groups: Vec<Group> = Vec::new();
@@ -153,6 +156,7 @@ pub fn run(
     groups.iter_mut().for_each(|group| group.times.sort_unstable());
     Ok(Measured {
         seconds: took.as_secs_f64(),
+        cpu: cpu as f64 / 1e9,
         groups,
         written: after.writes() - before.writes(),
         delays: after.delays - before.delays,
