@@ -68,7 +68,7 @@ fn lab_hint(error: &LabError) -> &'static str {
         _ => return "",
     };
     match error {
-        RequestError::Advise(error) => return advise_hint(error),
+        RequestError::Advise(error) => advise_hint(error),
         RequestError::NoPolicy => "; name some with --policies",
         RequestError::NoEraseCounts { .. } => {
             "; name a simulated device, such as --device flash:slc-mt29f4g08aaa"

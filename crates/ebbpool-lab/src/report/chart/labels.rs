@@ -84,10 +84,10 @@ impl Labels {
             (lines.len() <= MOST_LINES).then_some(lines)
         };
         let all: Vec<Option<Vec<String>>> = ticks.iter().map(straight).collect();
-        if all.iter().any(Option::is_none) {
-            if let Some(turned) = Labels::turned(ticks, scale, room) {
-                return turned;
-            }
+        if all.iter().any(Option::is_none)
+            && let Some(turned) = Labels::turned(ticks, scale, room)
+        {
+            return turned;
         }
         let mut texts = Vec::new();
         for (tick, lines) in ticks.iter().zip(all) {
