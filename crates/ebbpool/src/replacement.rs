@@ -746,7 +746,8 @@ impl VictimSearchBudget {
     }
 }
 
-/// Asks the policy for a clean victim, which it would evict after no more than [`LONG_SEARCH`] dirty ones.
+/// Asks the policy for a clean victim, which it would evict after no more than [`LONG_SEARCH`] dirty ones. After these
+/// it may name a dirty one, so that the search ends as any other does.
 fn clean_victim(
     policy: &mut (dyn DynPolicy + Send),
     incoming: Option<(u64, Access)>,
@@ -757,10 +758,9 @@ fn clean_victim(
     let may_evict = |frame| {
         let is_dirty = frames.state(frame) == FrameState::Dirty;
         dirty.set(dirty.get() + u64::from(is_dirty));
-        !is_dirty && dirty.get() <= LONG_SEARCH && may_evict(frame)
+        (!is_dirty || dirty.get() > LONG_SEARCH) && may_evict(frame)
     };
     let clean = policy.victim(incoming, &may_evict)?;
-    // A policy may name a frame that it may not evict once it has asked too often.
     (frames.state(clean) == FrameState::Clean).then_some(clean)
 }
 

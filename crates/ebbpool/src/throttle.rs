@@ -13,10 +13,14 @@
 //!    gets the price back.
 //! 3. A wait is at most `most_delay` times the square of the excess, and the account is never more than `most_delay`
 //!    ahead. So a wait grows gradually with the excess, and ends whatever the writer does.
-//! 4. No thread waits while a miss can write its victim within [`SHORTEST_STALL`]. Such a write is no stall, and
-//!    waiting for the writer would take longer than the write.
+//! 4. No thread waits while misses write their victims, and the writer a page, within [`SHORTEST_STALL`]. Such a write is
+//!    no stall, and waiting for the writer would take longer than the write.
 //! 5. A wait is at least [`SHORTEST_WAIT`]; below that the price stays in the account, and a later fix waits for it. A
 //!    shorter sleep takes longer than it should.
+//!
+//! With the budget two more things depend on how long writes take. Where a miss that writes its victim stalls, misses
+//! take a clean victim near the budget, if the policy would evict one soon (`replacement.rs`): the writer has written
+//! the pages that are evicted next. And where writes are instant the writer leaves them to the threads that need them.
 
 use std::time::Duration;
 
