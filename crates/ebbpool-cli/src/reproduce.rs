@@ -84,10 +84,10 @@ impl ExperimentConsole {
 
 impl LabEvents for ExperimentConsole {
     fn progress(&self, _work: &str, share: f64) {
-        if share >= 1.0 {
-            if let Some(line) = lock(&self.line).take() {
-                line.clear();
-            }
+        if share >= 1.0
+            && let Some(line) = lock(&self.line).take()
+        {
+            line.clear();
         }
     }
 
