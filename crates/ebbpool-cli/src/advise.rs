@@ -11,6 +11,7 @@ use ebbpool_lab::advise::{Advice, report_page};
 use ebbpool_lab::schema;
 use ebbpool_trace::Source;
 use ebbpool_trace::output::OutputFile;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -52,8 +53,8 @@ pub(crate) fn advise(args: &AdviseArgs) -> Result<(), Failure> {
 }
 
 /// An advice with the commands that have its figures.
-#[derive(Serialize)]
-struct AdviceDocument<'a> {
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct AdviceDocument<'a> {
     #[serde(flatten)]
     advice: &'a Advice,
     commands: &'a [CommandLine],

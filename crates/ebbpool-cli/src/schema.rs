@@ -6,6 +6,7 @@ use clap::Args;
 use ebbpool_experiments::{ExperimentData, ListedExperiment};
 use ebbpool_lab::schema::{self, ResultSchema, ResultShape};
 
+use crate::advise::AdviceDocument;
 use crate::device::replay_result::DeviceReplayResult;
 use crate::devices::DeviceDescription;
 use crate::failure::Failure;
@@ -23,6 +24,7 @@ pub(crate) fn all() -> Vec<ResultSchema> {
     use ResultShape::{One, OneOrRows, Rows};
     let mut all = schema::all();
     all.extend([
+        ResultSchema::of::<AdviceDocument<'_>>("advise", 1, One),
         ResultSchema::of::<DeviceReplayResult>("device replay", 1, One),
         #[cfg(unix)]
         ResultSchema::of::<crate::measure::report::MeasureReport>("device measure", 1, One),

@@ -4,12 +4,13 @@ use ebbpool_lab::PricingRequest;
 use ebbpool_lab::advise::{Advice, AdviceQuestion, QuestionKind};
 use ebbpool_lab::numbers::rounded;
 use ebbpool_sim::AtEnd;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::args::AdviseArgs;
 
 /// A command, and the figures that it has.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub(crate) struct CommandLine {
     pub(crate) about: &'static str,
     pub(crate) command: String,

@@ -81,7 +81,7 @@ fn mutated(json: &Value, change: impl Fn(&mut Map<String, Value>)) -> Value {
 }
 
 /// The commands that print JSON, with the names of their schemas.
-const OUTPUTS: [(&str, &[&str]); 20] = [
+const OUTPUTS: [(&str, &[&str]); 21] = [
     (
         "compare",
         &[
@@ -230,6 +230,10 @@ const OUTPUTS: [(&str, &[&str]); 20] = [
         ],
     ),
     ("db check", &["db", "check", "a.db"]),
+    (
+        "advise",
+        &["advise", "t.txt", "--frames", "2", "--rate", "100/s"],
+    ),
 ];
 
 #[test]

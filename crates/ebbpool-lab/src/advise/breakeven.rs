@@ -2,6 +2,7 @@
 
 use ebbpool_cost::Asymmetry;
 use ebbpool_policy::PolicySpec;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::question::{AdviceQuestion, QuestionKind};
@@ -21,7 +22,7 @@ const MOST_HALVINGS: i32 = 8;
 const BETWEEN: i32 = 3;
 
 /// From which asymmetry on the recommended policy costs less than another one, with the same memory.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct BreakEven {
     /// The other policy.
     pub against: String,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::request::{AdviceClock, AdviseError, DailyWrites};
@@ -12,7 +13,7 @@ const SECONDS_PER_DAY: f64 = 86_400.0;
 pub(super) const DAYS_PER_YEAR: f64 = 365.0;
 
 /// From which figure the arrival of references is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClockSource {
     /// A rate in the request.
@@ -26,7 +27,7 @@ pub enum ClockSource {
 }
 
 /// References per second, and from which figure they follow.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct ArrivalRate {
     /// References per second.
     pub references_per_second: f64,

@@ -1,5 +1,6 @@
 //! What the settings of the running server would save.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::load::SystemLoad;
@@ -7,7 +8,7 @@ use super::server::ServerKind;
 use crate::numbers::saving;
 
 /// A setting of the running server, and what another value would save.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Knob {
     /// The setting.
     pub setting: String,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ebbpool_device::profiles::Endurance;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::clock::DAYS_PER_YEAR;
@@ -95,7 +96,7 @@ impl LifeBasis {
 }
 
 /// A cause of writes, and how much of the present system's writes it makes.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct WriteCause {
     /// The cause.
     pub cause: String,
@@ -108,7 +109,7 @@ pub struct WriteCause {
 }
 
 /// The life of the device.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct LifeAnswer {
     /// Bytes that the host may write in the device's life; of a simulated device, under the recommendation.
     pub host_bytes: Option<f64>,

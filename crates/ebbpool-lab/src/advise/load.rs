@@ -1,5 +1,6 @@
 //! Reads and writes of a system, per reference and in time.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::clock::{ArrivalRate, DAYS_PER_YEAR};
@@ -8,7 +9,7 @@ use super::simulation::SimulatedCell;
 
 /// A policy with a memory size: its bill, its reads and writes, and what they do to the device. Figures in time are
 /// `None` where the arrival of references is not known, bytes where the size of a page is not known.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct SystemLoad {
     /// The policy in canonical spelling.
     pub policy: String,

@@ -23,6 +23,7 @@ mod simulation;
 mod sizes;
 
 use ebbpool_trace::Source;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::error::LabError;
@@ -61,7 +62,7 @@ pub const CANDIDATES: [&str; 9] = [
 ];
 
 /// A policy and a memory size.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct MemoryChoice {
     /// The policy in canonical spelling.
     pub policy: String,
@@ -72,7 +73,7 @@ pub struct MemoryChoice {
 }
 
 /// The best policy at one memory size of the curve.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct MemoryPoint {
     /// Frames of the buffer.
     pub frames: u64,
@@ -97,7 +98,7 @@ pub struct MemoryPoint {
 }
 
 /// The answer to an operator. It serializes as one JSON object; unknown figures are null.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 #[non_exhaustive]
 pub struct Advice {
     /// The name of the trace in the request.

@@ -1,10 +1,11 @@
 //! The programs whose buffers operators ask about: their policy, their default memory, and their settings.
 
 use ebbpool_cost::ByteSize;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The program that made the references.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ServerKind {
     /// PostgreSQL.

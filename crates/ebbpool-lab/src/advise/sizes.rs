@@ -1,5 +1,6 @@
 //! The memory sizes of the curve, and its knee.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The least saving that makes a doubling of the memory worth while, as a share of the bill.
@@ -43,7 +44,7 @@ pub(super) fn grid(present: u64, budget: Option<u64>, distinct: u64) -> Vec<u64>
 }
 
 /// The size from which more memory is hardly worth while.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Knee {
     /// Frames.
     pub frames: u64,
