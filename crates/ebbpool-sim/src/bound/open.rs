@@ -88,11 +88,11 @@ impl PricedInterval {
 }
 
 impl Reach {
-    /// A reach within which all intervals are open.
-    pub(super) fn of_all(width: f64) -> Self {
+    /// The same factor for all intervals; with `f64::MAX` all are open.
+    pub(super) fn of(factor: f64, width: f64) -> Self {
         Reach {
-            factor: f64::MAX,
-            short_factor: f64::MAX,
+            factor,
+            short_factor: factor,
             block: 1.0,
             width,
         }
@@ -306,7 +306,7 @@ mod tests {
         cases(|problem, prices, _, _, _, _, _| {
             let width = 0.3;
             let scale = Scale::new(problem.length, 0);
-            let (_, open) = OpenIntervals::divide(problem, scale, prices, Reach::of_all(width));
+            let (_, open) = OpenIntervals::divide(problem, scale, prices, Reach::of(f64::MAX, width));
             let mut gradient = vec![0.0; problem.length + 1];
             open.gradient(prices, width, &mut gradient);
             for position in (1..=problem.length).step_by(41) {
@@ -323,6 +323,26 @@ mod tests {
     }
 
     #[test]
+    fn without_rounding_the_gradient_is_that_of_the_bound() {
+        cases(|problem, prices, _, _, _, _, _| {
+            let scale = Scale::new(problem.length, 0);
+            let reach = Reach::of(f64::MAX, 0.0);
+            let (bound, open) = OpenIntervals::divide(problem, scale, prices, reach);
+            let mut gradient = vec![0.0; problem.length + 1];
+            open.gradient(prices, 0.0, &mut gradient);
+            for position in (0..problem.length).step_by(37) {
+                let excess: f64 = gradient[position + 1..].iter().sum();
+                let raised = |at: u32| match at as usize > position {
+                    true => prices[at as usize] + 0.25,
+                    false => prices[at as usize],
+                };
+                let linear = bound + 0.25 * excess;
+                assert!(problem.bound(raised) <= linear + 1e-9, "at {position}");
+            }
+        });
+    }
+
+    #[test]
     fn within_reach_the_open_intervals_have_the_gradient_of_all() {
         cases(|problem, prices, _, _, _, _, _| {
             let width = 0.2;
@@ -334,7 +354,7 @@ mod tests {
                 width,
             };
             let (bound, some) = OpenIntervals::divide(problem, scale, prices, reach);
-            let (same, all) = OpenIntervals::divide(problem, scale, prices, Reach::of_all(width));
+            let (same, all) = OpenIntervals::divide(problem, scale, prices, Reach::of(f64::MAX, width));
             assert_eq!(bound, same);
             assert!((bound - problem.bound(|at| prices[at as usize])).abs() < 1e-6);
             assert!(some.alone.len() + some.in_runs.len() <= all.alone.len() + all.in_runs.len());
@@ -362,7 +382,7 @@ mod tests {
             let mut of_slots: Vec<f64> = prices.iter().step_by(8).copied().collect();
             of_slots.resize(scale.end() + 1, prices[problem.length]);
             let spread = scale.spread(&of_slots);
-            let reach = Reach::of_all(0.1);
+            let reach = Reach::of(f64::MAX, 0.1);
             let (bound, _) = OpenIntervals::divide(problem, scale, &of_slots, reach);
             let same = problem.bound(|at| spread[at as usize]);
             assert!((bound - same).abs() < 1e-6, "{bound} {same}");

@@ -2,42 +2,9 @@
 
 use super::problem::Problem;
 
-/// Marks of a reference's position: a held interval begins or ends there.
-const BEGINS: u8 = 1;
-const ENDS: u8 = 2;
-
 impl Problem {
     /// The lower bound under these prices: `price(u)` is that of a frame at all positions before u.
     pub(super) fn bound(&self, price: impl Fn(u32) -> f64) -> f64 {
-        self.bound_with(price, |_, _| {})
-    }
-
-    /// The lower bound under these prices, and in `excess` the number of frames that the pages
-    /// request at each position, less the number that there are.
-    pub(super) fn bound_and_excess(
-        &self,
-        prices: &[f64],
-        marks: &mut [u8],
-        excess: &mut [f64],
-    ) -> f64 {
-        marks.fill(0);
-        let price = |position: u32| prices[position as usize];
-        let bound = self.bound_with(price, |start, end| {
-            marks[start as usize] |= BEGINS;
-            marks[end as usize] |= ENDS;
-        });
-        let mut held = -self.spare_frames;
-        for (excess, mark) in excess.iter_mut().zip(marks.iter()) {
-            held -= f64::from((mark & ENDS) >> 1);
-            *excess = held;
-            held += f64::from(mark & BEGINS);
-        }
-        bound
-    }
-
-    /// The lower bound; calls `held` with the intervals whose saving exceeds their price.
-    #[inline]
-    fn bound_with(&self, price: impl Fn(u32) -> f64, mut held: impl FnMut(u32, u32)) -> f64 {
         let mut gains = 0.0;
         self.for_each_run(|starts, ends, saves_write| {
             let (mut throughout, mut where_profitable) = (self.asymmetry, 0.0);
@@ -46,16 +13,10 @@ impl Problem {
                 throughout += gain;
                 where_profitable += gain.max(0.0);
             }
-            let stays = saves_write && throughout > where_profitable;
-            gains += match stays {
-                true => throughout,
+            gains += match saves_write {
+                true => where_profitable.max(throughout),
                 false => where_profitable,
             };
-            for (&start, &end) in starts.iter().zip(ends) {
-                if stays || self.gain(start, end, &price) > 0.0 {
-                    held(start, end);
-                }
-            }
         });
         self.dearest() - self.spare_frames * price(self.length as u32) - gains
     }
@@ -116,25 +77,5 @@ pub(super) mod tests {
                 assert!((bound - certified).abs() < 0.01, "{bound} {certified}");
             },
         );
-    }
-
-    #[test]
-    fn excess_is_the_slope_of_the_bound_in_a_price() {
-        cases(|problem, prices, _, _, _, _, _| {
-            let length = problem.length;
-            let mut marks = vec![0; length + 1];
-            let mut excess = vec![0.0; length];
-            let bound = problem.bound_and_excess(prices, &mut marks, &mut excess);
-            assert_eq!(bound, problem.bound(|at| prices[at as usize]));
-            for position in (0..length).step_by(37) {
-                let mut raised = prices.to_vec();
-                raised[position + 1..]
-                    .iter_mut()
-                    .for_each(|price| *price += 0.25);
-                let linear = bound + 0.25 * excess[position];
-                let raised = problem.bound(|at| raised[at as usize]);
-                assert!(raised <= linear + 1e-9, "at {position}");
-            }
-        });
     }
 }

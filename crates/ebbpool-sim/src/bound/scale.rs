@@ -1,5 +1,14 @@
 //! Positions at even distances, between which prices are interpolated.
 
+/// The number of slots that is enough where the intervals of interest are long.
+const ENOUGH_SLOTS: usize = 1 << 18;
+
+/// The most slots, which take some 80 bytes each in the search.
+const MOST_SLOTS: usize = 1 << 21;
+
+/// The number of slots that such an interval should have.
+const FINE: f64 = 128.0;
+
 /// A scale of slots along the trace: slot j lies at position j * 2^shift, and the last one at the
 /// end.
 ///
@@ -25,10 +34,33 @@ impl Scale {
         }
     }
 
-    /// The finest scale with at most that many slots, and the end.
-    pub(super) fn with_slots(length: usize, most: usize) -> Self {
-        let shift = (0..usize::BITS).find(|shift| length >> shift <= most);
-        Scale::new(length, shift.unwrap_or(0))
+    /// The scale for intervals whose price is near their saving from that many positions on.
+    ///
+    /// It has about [`ENOUGH_SLOTS`], more where [`FINE`] slots would not fit into such an interval, and
+    /// [`MOST_SLOTS`] at most.
+    pub(super) fn suiting(length: usize, interval: f64) -> Self {
+        let fine_step = (interval / FINE).max(1.0);
+        let is_enough = |shift: &u32| {
+            let slots = length >> shift;
+            let is_fine = (1usize << (shift + 1)) as f64 > fine_step;
+            slots <= ENOUGH_SLOTS || is_fine && slots <= MOST_SLOTS
+        };
+        Scale::new(length, (0..usize::BITS - 1).find(is_enough).unwrap_or(0))
+    }
+
+    /// The scale with a slot every `step` positions, a power of two, or this one if that is coarser.
+    pub(super) fn at_least(self, step: usize) -> Self {
+        Scale::new(self.length, self.shift.max(step.ilog2()))
+    }
+
+    /// The prices of another scale's slots, interpolated from those of this one.
+    pub(super) fn resample(self, prices: &[f64], to: Scale) -> Vec<f64> {
+        let last = (self.end - 1) << self.shift;
+        let mut resampled: Vec<f64> = (0..to.end)
+            .map(|slot| self.interpolate(prices, (slot << to.shift).min(last)))
+            .collect();
+        resampled.push(prices[self.end]);
+        resampled
     }
 
     /// The number of positions from one slot to the next.
@@ -49,37 +81,41 @@ impl Scale {
         }
     }
 
-    /// The slot before the position, and the distance from it, in slots.
+    /// The slot before a position, and the distance from it, in slots.
     #[inline]
-    fn locate(self, position: u32) -> (usize, f64) {
-        let position = position as usize;
-        if position == self.length {
-            return (self.end, 0.0);
-        }
+    fn locate(self, position: usize) -> (usize, f64) {
         let before = position >> self.shift;
         let rest = position - (before << self.shift);
         (before, rest as f64 / self.step() as f64)
     }
 
+    /// The price between two slots, of which the second is not the end.
+    #[inline]
+    fn interpolate(self, prices: &[f64], position: usize) -> f64 {
+        let (before, share) = self.locate(position);
+        let (price, next) = (prices[before], prices[before + 1]);
+        price + share * (next - price)
+    }
+
     /// The price of a frame at all positions before this one.
     #[inline]
     pub(super) fn price(self, prices: &[f64], position: u32) -> f64 {
-        let (before, share) = self.locate(position);
-        let price = prices[before];
-        match prices.get(before + 1) {
-            Some(next) => price + share * (next - price),
-            None => price,
+        match position as usize == self.length {
+            true => prices[self.end],
+            false => self.interpolate(prices, position as usize),
         }
     }
 
     /// Adds `value` at a position: the transpose of `price`.
     #[inline]
     pub(super) fn add(self, values: &mut [f64], position: u32, value: f64) {
-        let (before, share) = self.locate(position);
-        values[before] += value * (1.0 - share);
-        if let Some(next) = values.get_mut(before + 1) {
-            *next += value * share;
+        if position as usize == self.length {
+            values[self.end] += value;
+            return;
         }
+        let (before, share) = self.locate(position as usize);
+        values[before] += value * (1.0 - share);
+        values[before + 1] += value * share;
     }
 
     /// The slot nearest to a position.
@@ -113,6 +149,29 @@ mod tests {
         assert_eq!(nearest, [0, 0, 1, 1, 1, 1, 2, 3]);
         assert_eq!(Scale::new(1, 4).spread(&[0.0, 3.0]), [0.0, 3.0]);
         assert_eq!(Scale::new(4, 0).spread(&[0.0, 1.0, 2.0, 5.0, 6.0]).len(), 5);
+    }
+
+    #[test]
+    fn short_intervals_have_finer_scales() {
+        let step = |length, interval| Scale::suiting(length, interval).step();
+        assert_eq!([step(1, 1.0), step(1000, 10.0), step(1 << 18, 1e9)], [1; 3]);
+        assert_eq!([step(1 << 20, 1e6), step(1 << 20, 280.0), step(1 << 20, 200.0)], [4, 2, 1]);
+        assert_eq!([step(1 << 23, 1e6), step(1 << 23, 20.0)], [32, 4]);
+    }
+
+    #[test]
+    fn resampled_prices_are_those_of_the_same_positions() {
+        for length in [1, 2, 9, 16, 17, 100] {
+            let coarse = Scale::new(length, 3);
+            let fine = Scale::new(length, 1);
+            let prices: Vec<f64> = (0..=coarse.end()).map(|at| (at * at) as f64).collect();
+            let finer = coarse.resample(&prices, fine);
+            assert_eq!(fine.spread(&finer), coarse.spread(&prices), "{length}");
+            assert_eq!(fine.resample(&finer, fine), finer);
+            assert!(fine.resample(&finer, coarse).is_sorted());
+            assert_eq!(fine.at_least(8).step(), 8);
+            assert_eq!(coarse.at_least(2).step(), 8);
+        }
     }
 
     #[test]

@@ -1,21 +1,22 @@
 //! The search for prices under which the bound is high.
 //!
-//! Three stages, each from the best prices of the one before: one price for the whole trace; on
-//! short traces a few subgradient steps, which change the price of a frame at each position in
-//! proportion to the excess of pages that request one there; then accelerated gradient steps on the
-//! rounded bound over grids that grow finer, where isotonic regression keeps the summed prices from
-//! decreasing. The last stage moves the sums and not the prices: each sum affects two intervals
-//! only, so that long intervals do not slow the steps, and the coarse grids do the moves of long
-//! segments, at which the steps are slow. Before each grid the intervals are divided into those
-//! that the prices have decided and those that the steps look at.
+//! Three stages, each from the best prices of the one before: one price for the whole trace; a few
+//! subgradient steps, which change the price of a frame at each position in proportion to the
+//! excess of pages that request one there; then accelerated gradient steps on the rounded bound
+//! over grids that grow finer, where isotonic regression keeps the summed prices from decreasing.
+//! The last stage moves the sums and not the prices: each sum affects two intervals only, so that
+//! long intervals do not slow the steps, and the coarse grids do the moves of long segments, at
+//! which the steps are slow. Now and then the intervals are divided into those that the prices have
+//! decided and those that the steps look at.
 
 use super::grid::{Grid, make_monotone};
 use super::open::{OpenIntervals, Reach};
 use super::problem::Problem;
 use super::scale::Scale;
 
-/// Subgradient steps.
-const SUBGRADIENT_STEPS: usize = 60;
+/// Subgradient steps, and how often the intervals are divided again for them.
+const SUBGRADIENT_STEPS: usize = 20;
+const SUBGRADIENT_ROUNDS: usize = 3;
 
 /// The most gradient steps on a grid, the steps on the finest grid, and the largest factor by which
 /// the latter are multiplied where the trace is shorter than [`LONG`].
@@ -33,14 +34,14 @@ const LONG: usize = 1 << 20;
 /// Up to this many references each step looks at all intervals.
 pub(super) const SHORT: usize = 1 << 17;
 
-/// The most slots of a scale.
-const MOST_SLOTS: usize = 1 << 18;
-
 /// The least number of knots of the coarsest grid.
 const FEWEST_KNOTS: usize = 16;
 
 /// Each grid has this many times the knots of the one before.
 const REFINEMENT: usize = 4;
+
+/// The slots from one knot to the next, on all but the finest grids.
+const SLOTS_PER_BLOCK: usize = 16;
 
 /// Half the width of the corners that are rounded off, in page reads, first and last.
 const WIDEST: f64 = 0.5;
@@ -48,7 +49,7 @@ const NARROWEST: f64 = 0.03;
 
 /// The factors by which the price of an interval may change before the intervals are divided again:
 /// of any interval on the coarsest grid, and of long intervals from this level on.
-const FARTHEST: f64 = 10.0;
+const FARTHEST: f64 = 100.0;
 const NEAREST: f64 = 1.25;
 const SETTLING_LEVELS: f64 = 2.0;
 
@@ -82,6 +83,33 @@ pub(super) struct SearchResult {
     pub(super) iterations: u64,
 }
 
+/// Moves `prices` by `distance`, the bound's from its target, along `excess`, their gradient in the sums; then
+/// `sums` are their sums. Returns false if there is nowhere to go.
+fn polyak_step(distance: f64, excess: &mut [f64], prices: &mut [f64], sums: &mut [f64]) -> bool {
+    // A price is part of all later sums.
+    let mut later = 0.0;
+    let mut square = 0.0;
+    for (gradient, &price) in excess[1..].iter_mut().zip(prices.iter()).rev() {
+        later += *gradient;
+        *gradient = match price == 0.0 && later < 0.0 {
+            true => 0.0,
+            false => later,
+        };
+        square += *gradient * *gradient;
+    }
+    if square == 0.0 {
+        return false;
+    }
+    let length = distance / square;
+    let mut sum = 0.0;
+    for ((price, excess), next) in prices.iter_mut().zip(&excess[1..]).zip(&mut sums[1..]) {
+        *price = (*price + length * excess).max(0.0);
+        sum += *price;
+        *next = sum;
+    }
+    true
+}
+
 /// A number between `first` and `last` in a geometric progression.
 fn between(first: f64, last: f64, share: f64) -> f64 {
     first * (last / first).powf(share)
@@ -102,156 +130,165 @@ impl<'a> Search<'a> {
                 iterations: 0,
             };
         }
-        let scale = Scale::with_slots(problem.length, MOST_SLOTS);
         let mut search = Search {
             bound: problem.bound(|_| 0.0),
             problem,
-            scale,
+            scale: Scale::new(problem.length, 0),
             stop,
-            prices: vec![0.0; scale.end() + 1],
+            prices: Vec::new(),
             iterations: 1,
         };
         search.one_price();
-        let target = target(&|| scale.spread(&search.prices));
+        let target = target(&|| search.scale.spread(&search.prices));
         let enough = target * (1.0 - tolerance);
-        if problem.length <= SHORT {
-            search.subgradient(target, enough);
-        }
+        search.subgradient(target, enough);
         search.refine(enough);
         SearchResult {
-            prices: scale.spread(&search.prices),
+            prices: search.scale.spread(&search.prices),
             iterations: search.iterations,
         }
     }
 
-    fn consider(&mut self, prices: &[f64], bound: f64) {
+    fn consider(&mut self, scale: Scale, prices: &[f64], bound: f64) {
         if bound > self.bound {
             self.bound = bound;
-            self.prices.copy_from_slice(prices);
+            self.scale = scale;
+            self.prices.clear();
+            self.prices.extend_from_slice(prices);
         }
     }
 
-    /// Doubles the price of every position for as long as that helps, then tries nearby prices.
+    /// Doubles the price of every position for as long as that helps, then tries nearby prices. Chooses the scale
+    /// that suits the best of them.
     fn one_price(&mut self) {
-        let (length, scale) = (self.problem.length, self.scale);
-        let end = scale.place(scale.end()) as f64;
         let mut best = (self.bound, 0.0);
-        let mut try_price = |search: &mut Self, price: f64| {
-            let sum = |position: u32| match position as usize == length {
-                true => price * end,
-                false => price * f64::from(position),
-            };
-            let bound = search.problem.bound(sum);
-            search.iterations += 1;
+        let mut try_price = |price: f64| {
+            let bound = self.problem.bound(|at| price * f64::from(at));
+            self.iterations += 1;
             let better = bound > best.0;
             if better {
                 best = (bound, price);
             }
             better
         };
-        let mut price = 1.0 / length as f64;
-        while try_price(self, price) {
+        let mut price = 1.0 / self.problem.length as f64;
+        while try_price(price) {
             price *= 2.0;
         }
         let center = price / 2.0;
         for factor in [0.7, 0.84, 1.19, 1.41] {
-            try_price(self, center * factor);
+            try_price(center * factor);
         }
         let (bound, price) = best;
         self.bound = bound;
-        for (slot, sum) in self.prices.iter_mut().enumerate() {
-            *sum = price * scale.place(slot) as f64;
-        }
+        self.scale = Scale::suiting(self.problem.length, 1.0 / price);
+        let slots = 0..=self.scale.end();
+        self.prices = slots.map(|slot| price * self.scale.place(slot) as f64).collect();
     }
 
-    /// Polyak's steps towards `target`. There has to be a slot for each position.
+    /// Polyak's steps towards `target`. Each changes the price of a frame at every slot in proportion to the
+    /// excess of intervals that are worth their price there.
     fn subgradient(&mut self, target: f64, enough: f64) {
-        let length = self.problem.length;
+        let scale = self.scale;
         let mut sums = self.prices.clone();
         let mut prices: Vec<f64> = sums.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        let mut excess = vec![0.0; length];
-        let mut marks = vec![0; length + 1];
-        for step in 0..SUBGRADIENT_STEPS {
-            if self.bound >= enough || (self.stop)(0.2 * step as f64 / SUBGRADIENT_STEPS as f64) {
-                return;
-            }
-            let bound = self
-                .problem
-                .bound_and_excess(&sums, &mut marks, &mut excess);
-            self.iterations += 1;
-            self.consider(&sums, bound);
-            let mut square = 0.0;
-            for (excess, &price) in excess.iter_mut().zip(&prices) {
-                if price == 0.0 && *excess < 0.0 {
-                    *excess = 0.0;
+        let mut excess = vec![0.0; sums.len()];
+        let mut best = sums.clone();
+        for round in 0..SUBGRADIENT_ROUNDS {
+            let (bound, open) = self.divide(scale, &sums, Reach::of(FARTHEST, 0.0));
+            // The steps know the bound but for a constant.
+            let constant = bound - open.gradient(&sums, 0.0, &mut excess);
+            let mut highest = bound;
+            for step in 0..SUBGRADIENT_STEPS {
+                let share = (step as f64 / SUBGRADIENT_STEPS as f64 + round as f64)
+                    / SUBGRADIENT_ROUNDS as f64;
+                if self.bound >= enough || (self.stop)(0.2 * share) {
+                    return;
                 }
-                square += *excess * *excess;
+                let bound = constant + open.gradient(&sums, 0.0, &mut excess);
+                self.iterations += 1;
+                if bound > highest {
+                    highest = bound;
+                    best.copy_from_slice(&sums);
+                }
+                if !polyak_step(target - bound, &mut excess, &mut prices, &mut sums) {
+                    break;
+                }
             }
-            if square == 0.0 {
-                return;
-            }
-            let length = (target - bound) / square;
-            let mut sum = 0.0;
-            for ((price, excess), next) in prices.iter_mut().zip(&excess).zip(&mut sums[1..]) {
-                *price = (*price + length * excess).max(0.0);
-                sum += *price;
-                *next = sum;
+            if highest > bound {
+                let bound = self.problem.bound(|at| scale.price(&best, at));
+                self.consider(scale, &best, bound);
             }
         }
     }
 
-    /// Gradient steps on grids that grow finer.
+    /// The bound under the prices of slots, which it considers, and the intervals that are open within reach; on
+    /// short traces all are.
+    fn divide(
+        &mut self,
+        scale: Scale,
+        prices: &[f64],
+        reach: Reach,
+    ) -> (f64, OpenIntervals) {
+        let reach = match self.problem.length <= SHORT {
+            true => Reach::of(f64::MAX, reach.width),
+            false => reach,
+        };
+        let (bound, open) = OpenIntervals::divide(self.problem, scale, prices, reach);
+        self.consider(scale, prices, bound);
+        (bound, open)
+    }
+
+    /// Gradient steps on grids that grow finer. A coarse grid has a coarser scale.
     fn refine(&mut self, enough: f64) {
-        let mut blocks = vec![1];
+        let finest = self.scale;
+        let mut blocks = vec![finest.step()];
         while let Some(&block) = blocks.last()
-            && self.scale.end() / (block * REFINEMENT) >= FEWEST_KNOTS
+            && self.problem.length / (block * REFINEMENT) >= FEWEST_KNOTS
         {
             blocks.push(block * REFINEMENT);
         }
         let levels = blocks.len();
         let repeats = (LONG / self.problem.length).clamp(1, MOST_REPEATS);
-        let mut prices = self.prices.clone();
+        let mut last = (self.scale, self.prices.clone());
         for (level, &block) in blocks.iter().rev().enumerate() {
             let share = level as f64 / levels as f64;
             let width = between(WIDEST, NARROWEST, share);
-            let (steps, last_width) = match block {
+            let (steps, last_width) = match level + 1 == levels {
                 // The error of rounding shrinks with the width, and so do the steps.
-                1 => (repeats * FINEST_STEPS, NARROWEST / (repeats as f64).sqrt()),
-                _ => (repeats.isqrt() * MOST_STEPS, width),
+                true => (repeats * FINEST_STEPS, NARROWEST / (repeats as f64).sqrt()),
+                false => (repeats.isqrt() * MOST_STEPS, width),
             };
-            let reach = self.reach(level, block, width);
-            let (bound, open) = OpenIntervals::divide(self.problem, self.scale, &prices, reach);
-            self.consider(&prices, bound);
+            let settled = (level as f64 / SETTLING_LEVELS).min(1.0);
+            let reach = Reach {
+                factor: between(FARTHEST, NEAREST, settled),
+                short_factor: FARTHEST,
+                block: (block * REFINEMENT) as f64,
+                width,
+            };
+            let scale = finest.at_least((block / SLOTS_PER_BLOCK).max(1));
+            let mut prices = last.0.resample(&last.1, scale);
+            let (bound, mut open) = self.divide(scale, &prices, reach);
+            if bound < self.bound {
+                prices = self.scale.resample(&self.prices, scale);
+                open = self.divide(scale, &prices, reach).1;
+            }
             let stop = |share: f64| (self.stop)(0.2 + 0.8 * (level as f64 + share) / levels as f64);
-            let descent = Descent::new(&open, block, &self.prices);
+            if self.bound >= enough || stop(0.0) {
+                return;
+            }
             let stage = Stage {
                 steps,
                 widths: (width, last_width),
                 least_gain: LEAST_GAIN * self.bound,
             };
-            if self.bound >= enough || stop(0.0) {
-                return;
-            }
-            let taken;
-            (taken, prices) = descent.run(&stage, &stop);
+            let descent = Descent::new(&open, block / scale.step(), &prices);
+            let (taken, prices) = descent.run(&stage, &stop);
             self.iterations += taken;
+            last = (scale, prices);
         }
-        let bound = self.problem.bound(|at| self.scale.price(&prices, at));
-        self.consider(&prices, bound);
-    }
-
-    /// How far prices may move on the grid of that level.
-    fn reach(&self, level: usize, block: usize, width: f64) -> Reach {
-        if self.problem.length <= SHORT {
-            return Reach::of_all(width);
-        }
-        let settled = (level as f64 / SETTLING_LEVELS).min(1.0);
-        Reach {
-            factor: between(FARTHEST, NEAREST, settled),
-            short_factor: FARTHEST,
-            block: (block * REFINEMENT * self.scale.step()) as f64,
-            width,
-        }
+        let bound = self.problem.bound(|at| last.0.price(&last.1, at));
+        self.consider(last.0, &last.1, bound);
     }
 }
 
