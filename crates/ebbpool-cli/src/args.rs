@@ -93,6 +93,7 @@ Examples:
 Examples:
   ebbpool bound my.parquet --frames 3%
   ebbpool bound my.parquet --frames 1%,3% --asymmetry 1,32 --format json
+  ebbpool bound my.parquet --frames 3% --no-cache
   ebbpool bound zipf:pages=10000,refs=100000 --frames 310 --at-end flush")]
     Bound(BoundArgs),
     /// Compare two results of the same command: what changed, by how much, beyond noise

@@ -34,7 +34,7 @@ pub struct CompareRequest {
     pub counting: CountingRules,
     /// Whether the lab also computes the lower bound of the bill.
     pub bound: bool,
-    /// Whether the answer is for a report, which also shows the course of the runs and describes the trace.
+    /// Whether the answer is for a report, which also describes the trace.
     pub for_report: bool,
 }
 

@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use ebbpool_lab::{
-    CompareRequest, ErrorKind, Lab, LabError, LabEvents, MemorySize, Note, PolicySelection,
-    PricingRequest, RequestError, ResultDirectory, RunRequest, Settings, Silent,
+    BoundRequest, BoundResult, CompareRequest, ErrorKind, Lab, LabError, LabEvents, MemorySize,
+    Note, PolicySelection, PricingRequest, RequestError, ResultDirectory, RunRequest, Settings,
+    Silent,
 };
 use ebbpool_trace::Source;
 
@@ -137,6 +138,149 @@ fn stored_results_are_found_by_their_parameters() {
     // LRU ignores costs, ebb uses them.
     assert_eq!(from_store("lru,ebb", "9"), 2);
     assert_eq!(from_store("cflru", "8"), 0);
+}
+
+/// The number of results from the store in the answers of a lab with results in `directory`.
+fn stored_results_of<T>(
+    directory: &tempfile::TempDir,
+    ask: impl FnOnce(&Lab) -> Result<T, LabError>,
+) -> (T, usize) {
+    let events = StoredResultCounter::default();
+    let settings = Settings::default().results(Some(ResultDirectory::new(directory.path())));
+    let answer = ask(&Lab::new(settings, &events)).expect("an answer");
+    (answer, events.0.load(Ordering::Relaxed))
+}
+
+#[test]
+fn a_report_after_a_comparison_runs_no_policy_again() {
+    let trace = source("zipf:pages=300,refs=5000,write=0.4");
+    let device = |name| vec![PricingRequest::new(None, Some(name)).expect("a device")];
+    let flash = "flash:slc-mt29f4g08aaa,blocks=32,page_size=2048";
+    for (pricing, all) in [
+        (vec![r("8"), r("32")], 12),
+        (vec![r("rm1:base=25,epoch=700"), r("2")], 12),
+        (device("emmc-5.1"), 6),
+        (device(flash), 6),
+    ] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut request = request("lru,casa,belady", pricing);
+        let (table, stored) = stored_results_of(&directory, |lab| lab.compare(&trace, &request));
+        assert_eq!((table.rows.len(), stored), (all, 0));
+        request.for_report = true;
+        let (report, stored) = stored_results_of(&directory, |lab| lab.compare(&trace, &request));
+        assert_eq!(stored, all, "{:?}", request.pricing);
+        assert!(report.info.is_some());
+        for (row, before) in report.rows.iter().zip(&table.rows) {
+            assert_eq!(row.counts, before.counts);
+            assert_eq!(row.device.is_some(), before.device.is_some());
+            let line = row.time_line.as_ref().expect("a time line");
+            let last = line.moments().last().expect("a moment");
+            assert_eq!((last.references, last.reads), (5000, row.counts.misses));
+        }
+        // A report without the table before has the same page.
+        let alone = Lab::new(Settings::default(), &Silent).compare(&trace, &request);
+        let page = |comparison| {
+            ebbpool_lab::report::page(
+                &[comparison],
+                &ebbpool_lab::report::ReportOptions::default(),
+            )
+            .expect("a page")
+        };
+        assert_eq!(page(alone.expect("results")), page(report));
+    }
+}
+
+fn json(bounds: &[BoundResult]) -> String {
+    serde_json::to_string(bounds).expect("JSON")
+}
+
+#[test]
+fn bounds_are_stored_for_bound_and_compare_alike() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = source("zipf:pages=300,refs=5000,write=0.4");
+    let asymmetry = |text: &str| text.parse().expect("an asymmetry");
+    let sizes = vec!["5%".parse().expect("a size"), MemorySize::frames(3)];
+    let ask = |asymmetries: &[&str]| {
+        let asymmetries = asymmetries.iter().map(|text| asymmetry(text)).collect();
+        let request = BoundRequest::new(sizes.clone(), asymmetries);
+        stored_results_of(&directory, |lab| lab.bound(&trace, &request))
+    };
+    let (first, stored) = ask(&["8"]);
+    assert_eq!((first.len(), stored), (2, 0));
+    let (second, stored) = ask(&["8"]);
+    assert_eq!(stored, 2);
+    assert_eq!(json(&second), json(&first), "to the last digit");
+    assert!(first.iter().all(|bound| bound.heuristic.is_some()));
+    // The order is that of the request, whichever are stored.
+    let (more, stored) = ask(&["2", "8"]);
+    assert_eq!((more.len(), stored), (4, 2));
+    assert_eq!(json(&more[2..]), json(&first));
+
+    let mut request = request("lru", vec![r("2"), r("16")]);
+    request.bound = true;
+    let (comparison, _) = stored_results_of(&directory, |lab| lab.compare(&trace, &request));
+    let bounds = comparison.bounds.expect("bounds");
+    assert_eq!(bounds[..2], [more[0].lower_bound, more[1].lower_bound]);
+    let (found, stored) = ask(&["16"]);
+    assert_eq!(
+        stored, 2,
+        "compare has stored them with all that bound prints"
+    );
+    assert_eq!(bounds[2..], [found[0].lower_bound, found[1].lower_bound]);
+    assert!(
+        found
+            .iter()
+            .all(|bound| bound.heuristic_policy.is_some() && bound.seconds > 0.0)
+    );
+
+    let mut flush = BoundRequest::new(sizes.clone(), vec![asymmetry("8")]);
+    flush.at_end = ebbpool_sim::AtEnd::Flush;
+    let (_, stored) = stored_results_of(&directory, |lab| lab.bound(&trace, &flush));
+    assert_eq!(stored, 0);
+}
+
+/// Stops the work when the searches have done a share of it.
+struct StopAtShare {
+    share: f64,
+    reports: AtomicUsize,
+    stop: AtomicBool,
+}
+
+impl LabEvents for StopAtShare {
+    fn progress(&self, _: &str, share: f64) {
+        // The first report is that of reading the trace, a single chunk.
+        let is_search = self.reports.fetch_add(1, Ordering::Relaxed) > 0;
+        if is_search && share >= self.share {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn stop(&self) -> &AtomicBool {
+        &self.stop
+    }
+}
+
+#[test]
+fn bounds_finished_before_an_interruption_are_stored() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = source("zipf:pages=300,refs=5000,write=0.4");
+    let sizes = (1..=4)
+        .map(|frames| MemorySize::frames(10 * frames))
+        .collect();
+    let request = BoundRequest::new(sizes, vec!["8".parse().expect("an asymmetry")]);
+    let events = StopAtShare {
+        share: 0.6,
+        reports: AtomicUsize::new(0),
+        stop: AtomicBool::new(false),
+    };
+    let settings = Settings::default().results(Some(ResultDirectory::new(directory.path())));
+    let lab = Lab::new(settings.threads(1), &events);
+    let part = lab.bound(&trace, &request).expect("the best bounds so far");
+    let finished = part.iter().filter(|bound| !bound.interrupted).count();
+    assert!((1..4).contains(&finished), "{finished}");
+    let (whole, stored) = stored_results_of(&directory, |lab| lab.bound(&trace, &request));
+    assert_eq!(stored, finished);
+    assert!(whole.iter().all(|bound| !bound.interrupted));
 }
 
 #[test]

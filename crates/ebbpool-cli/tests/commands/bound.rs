@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::harness::Ebbpool;
+use crate::harness::{Ebbpool, errors};
 
 /// Two traces: one in which a page is written at both ends and two are read in between, and a longer one.
 fn with_traces() -> Ebbpool {
@@ -50,6 +50,7 @@ fn answers_have_the_order_of_the_lists_with_any_number_of_threads() {
             "1,32",
             "--threads",
             threads,
+            "--no-cache",
         ]);
         for answer in answers.as_array_mut().expect("an array") {
             answer["seconds"].take();
@@ -75,6 +76,46 @@ fn answers_have_the_order_of_the_lists_with_any_number_of_threads() {
     let table = ebbpool.stdout(&["bound", "more.txt", "--frames", "10%,30"]);
     assert!(table.contains("no policy below"), "{table}");
     assert_eq!(table.lines().count(), 5, "{table}");
+}
+
+#[test]
+fn bounds_are_stored_unless_the_user_says_otherwise() {
+    let ebbpool = with_traces();
+    let args = [
+        "bound", "more.txt", "--frames", "10%,30", "--format", "json",
+    ];
+    let ask = |more: &[&str]| {
+        let output = ebbpool.run(&[&args[..], more].concat());
+        let notes = errors(&output);
+        assert!(output.status.success(), "{notes}");
+        (output.stdout, notes)
+    };
+    let (first, notes) = ask(&["--no-cache"]);
+    assert_eq!(notes, "");
+    let (second, notes) = ask(&[]);
+    assert!(
+        !notes.contains("before"),
+        "--no-cache stores nothing: {notes}"
+    );
+    assert_eq!(unlike_time(&second), unlike_time(&first));
+    let (third, notes) = ask(&[]);
+    assert!(
+        notes.contains("2 of 2 results were computed before"),
+        "{notes}"
+    );
+    assert!(notes.contains("--no-cache"), "{notes}");
+    assert_eq!(third, second, "the time that the search took, too");
+    let (_, notes) = ask(&["--no-cache"]);
+    assert!(!notes.contains("before"), "{notes}");
+}
+
+/// The answers without the wall time.
+fn unlike_time(json: &[u8]) -> Value {
+    let mut answers: Value = serde_json::from_slice(json).expect("JSON");
+    for answer in answers.as_array_mut().expect("an array") {
+        answer["seconds"].take();
+    }
+    answers
 }
 
 #[test]

@@ -116,6 +116,7 @@ pub struct Advice {
     /// The device.
     pub device: Option<String>,
     /// R, the cost of a page write in page reads.
+    #[schemars(with = "f64")]
     pub asymmetry: Number,
     /// How fast references arrive.
     pub arrivals: Option<ArrivalRate>,
@@ -134,14 +135,17 @@ pub struct Advice {
     /// The size from which more memory is hardly worth while; `None` if the curve does not reach it.
     pub knee: Option<Knee>,
     /// The R from which the recommended policy costs least with its memory; `None` if it does so at every R.
+    #[schemars(with = "Option<f64>")]
     pub asymmetry_breakeven: Option<Number>,
     /// The same for each of the other policies.
     pub breakevens: Vec<BreakEven>,
     /// The life of the device.
     pub life: LifeAnswer,
     /// What the request does not say, and what stands in its place.
+    #[schemars(with = "Vec<String>")]
     pub assumptions: Vec<AdviceNote>,
     /// What limits the answer, and what would mend it.
+    #[schemars(with = "Vec<String>")]
     pub warnings: Vec<AdviceNote>,
     /// What the settings of the running server would save.
     pub knobs: Vec<Knob>,

@@ -306,7 +306,8 @@ mod tests {
         cases(|problem, prices, _, _, _, _, _| {
             let width = 0.3;
             let scale = Scale::new(problem.length, 0);
-            let (_, open) = OpenIntervals::divide(problem, scale, prices, Reach::of(f64::MAX, width));
+            let (_, open) =
+                OpenIntervals::divide(problem, scale, prices, Reach::of(f64::MAX, width));
             let mut gradient = vec![0.0; problem.length + 1];
             open.gradient(prices, width, &mut gradient);
             for position in (1..=problem.length).step_by(41) {
@@ -354,7 +355,8 @@ mod tests {
                 width,
             };
             let (bound, some) = OpenIntervals::divide(problem, scale, prices, reach);
-            let (same, all) = OpenIntervals::divide(problem, scale, prices, Reach::of(f64::MAX, width));
+            let (same, all) =
+                OpenIntervals::divide(problem, scale, prices, Reach::of(f64::MAX, width));
             assert_eq!(bound, same);
             assert!((bound - problem.bound(|at| prices[at as usize])).abs() < 1e-6);
             assert!(some.alone.len() + some.in_runs.len() <= all.alone.len() + all.in_runs.len());

@@ -155,7 +155,14 @@ mod tests {
     fn short_intervals_have_finer_scales() {
         let step = |length, interval| Scale::suiting(length, interval).step();
         assert_eq!([step(1, 1.0), step(1000, 10.0), step(1 << 18, 1e9)], [1; 3]);
-        assert_eq!([step(1 << 20, 1e6), step(1 << 20, 280.0), step(1 << 20, 200.0)], [4, 2, 1]);
+        assert_eq!(
+            [
+                step(1 << 20, 1e6),
+                step(1 << 20, 280.0),
+                step(1 << 20, 200.0)
+            ],
+            [4, 2, 1]
+        );
         assert_eq!([step(1 << 23, 1e6), step(1 << 23, 20.0)], [32, 4]);
     }
 

@@ -183,7 +183,9 @@ impl<'a> Search<'a> {
         self.bound = bound;
         self.scale = Scale::suiting(self.problem.length, 1.0 / price);
         let slots = 0..=self.scale.end();
-        self.prices = slots.map(|slot| price * self.scale.place(slot) as f64).collect();
+        self.prices = slots
+            .map(|slot| price * self.scale.place(slot) as f64)
+            .collect();
     }
 
     /// Polyak's steps towards `target`. Each changes the price of a frame at every slot in proportion to the
@@ -224,12 +226,7 @@ impl<'a> Search<'a> {
 
     /// The bound under the prices of slots, which it considers, and the intervals that are open within reach; on
     /// short traces all are.
-    fn divide(
-        &mut self,
-        scale: Scale,
-        prices: &[f64],
-        reach: Reach,
-    ) -> (f64, OpenIntervals) {
+    fn divide(&mut self, scale: Scale, prices: &[f64], reach: Reach) -> (f64, OpenIntervals) {
         let reach = match self.problem.length <= SHORT {
             true => Reach::of(f64::MAX, reach.width),
             false => reach,
