@@ -20,7 +20,10 @@ const MOST_THREADS: usize = 2;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let Some(("throttle", rest)) = arguments.split_first().map(|(it, rest)| (it.as_str(), rest)) {
+    if let Some(("throttle", rest)) = arguments
+        .split_first()
+        .map(|(it, rest)| (it.as_str(), rest))
+    {
         return throttle::main(rest);
     }
     let mut arguments = arguments.into_iter();

@@ -1,5 +1,7 @@
 //! What a pool has done, counted by cause.
 
+mod display;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -186,7 +188,7 @@ pub struct Quantiles {
     pub most: Duration,
 }
 
-/// What a pool has done since it was opened, at one moment.
+/// What a pool has done since it was opened, at one moment. It prints as a table with a line for each figure.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Stats {
@@ -218,7 +220,7 @@ pub struct Stats {
     pub waits_for_writes: u64,
     /// Misses that waited because all frames were pinned.
     pub waits_for_frames: u64,
-    /// Fixes for writing that were delayed because too many pages were dirty.
+    /// Fixes for writing that waited because too many pages were dirty.
     pub delays: u64,
     /// The total time of these delays.
     pub delayed: Duration,

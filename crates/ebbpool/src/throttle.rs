@@ -185,3 +185,95 @@ impl Throttle {
 fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// The writer takes 1 ms for a page, and a miss 2 ms for its victim.
+    fn slow(most_delay: Duration) -> Throttle {
+        let throttle = Throttle::new(most_delay);
+        throttle.page.store(MS, Ordering::Relaxed);
+        throttle.victim.store(2 * MS, Ordering::Relaxed);
+        throttle
+    }
+
+    #[test]
+    fn waits_grow_with_the_excess_and_are_bounded() {
+        let throttle = slow(Duration::from_secs(400));
+        let longest = [0.0, 0.1, 0.5, 1.0].map(|excess| {
+            let waits = (0..1000).map(|_| throttle.charge(excess));
+            waits.max().expect("a wait")
+        });
+        // Nothing is owed at the budget; then the thousand prices of 2 ms times the excess, beside what was owed before.
+        assert_eq!(longest[0], Duration::ZERO);
+        assert!((100..=200).contains(&longest[1].as_millis()), "{longest:?}");
+        assert!(
+            (700..=1200).contains(&longest[2].as_millis()),
+            "{longest:?}"
+        );
+        assert!(
+            (2000..=3200).contains(&longest[3].as_millis()),
+            "{longest:?}"
+        );
+        let throttle = slow(Duration::from_millis(4));
+        for (excess, most) in [
+            (0.5, Duration::from_millis(1)),
+            (1.0, Duration::from_millis(4)),
+        ] {
+            let wait = (0..1000).map(|_| throttle.charge(excess)).max();
+            assert!(wait.expect("a wait") <= most, "{wait:?}");
+        }
+    }
+
+    #[test]
+    fn a_thread_that_writes_its_victim_gets_the_price_back() {
+        let throttle = slow(Duration::from_secs(400));
+        for _ in 0..1000 {
+            let _ = throttle.charge(0.5);
+            throttle.victim_written(Duration::from_millis(2));
+        }
+        // The account stays where it began: at most the prices of a few pages ahead.
+        assert!(throttle.charge(0.5) <= Duration::from_millis(4));
+    }
+
+    #[test]
+    fn no_thread_waits_where_writes_are_fast() {
+        let throttle = Throttle::new(Duration::from_secs(1));
+        assert_eq!(throttle.charge(1.0), Duration::ZERO);
+        throttle.page.store(MS / 100, Ordering::Relaxed);
+        throttle.victim_written(Duration::from_micros(50));
+        assert_eq!(
+            (0..1000).map(|_| throttle.charge(1.0)).max(),
+            Some(Duration::ZERO)
+        );
+        assert!(!throttle.writes_are_instant());
+        // Slow writes raise the estimate step by step.
+        (0..200).for_each(|_| throttle.victim_written(Duration::from_millis(5)));
+        assert!(throttle.victim_stalls());
+        (0..200).for_each(|_| throttle.victim_written(Duration::from_micros(2)));
+        assert!(throttle.writes_are_instant());
+    }
+
+    #[test]
+    fn a_batch_that_does_not_end_makes_threads_wait() {
+        let throttle = Throttle::new(Duration::from_secs(10));
+        throttle.batch_pages.store(2, Ordering::Relaxed);
+        let now = 50 * MS;
+        assert_eq!(throttle.page(now), 25 * MS);
+        throttle.batch_ends(0);
+        assert_eq!(throttle.page(now), 0);
+    }
+
+    #[test]
+    fn batches_are_no_longer_than_two_writes_of_a_victim() {
+        assert_eq!(slow(Duration::ZERO).batch() as u64, SMALLEST_BATCH);
+        let throttle = Throttle::new(Duration::ZERO);
+        assert_eq!(throttle.batch(), 2 * MS as usize);
+        throttle.page.store(MS / 20, Ordering::Relaxed);
+        throttle.victim.store(2 * MS, Ordering::Relaxed);
+        assert_eq!(throttle.batch(), 80);
+    }
+}

@@ -115,7 +115,10 @@ fn grown<S: Storage>(storage: S) -> Result<S, Box<dyn Error>> {
 fn open_file(directory: &Path) -> Result<FileStorage, Box<dyn Error>> {
     let path = directory.join(format!("throttle-{}.pages", std::process::id()));
     let open = |create| {
-        FileStorage::open(&path, &FileOptions::new().create(create).page_size(PAGE_SIZE))
+        FileStorage::open(
+            &path,
+            &FileOptions::new().create(create).page_size(PAGE_SIZE),
+        )
     };
     let pool = PoolOptions::new(FRAMES).open(open(true)?)?;
     for page in 0..u64::from(PAGES) {

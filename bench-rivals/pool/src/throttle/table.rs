@@ -21,8 +21,7 @@ pub fn head() {
 pub fn rows(storage: StorageKind, policy: &str, workload: Workload, rounds: &[[Measured; 2]]) {
     let roles = rounds.first().map_or(0, |round| round[0].groups.len());
     for role in 0..roles {
-        let per_second =
-            |run: &Measured| run.groups[role].times.len() as f64 / run.seconds;
+        let per_second = |run: &Measured| run.groups[role].times.len() as f64 / run.seconds;
         for (at, setting) in Setting::ALL.into_iter().enumerate() {
             let over_rounds = |figure: &dyn Fn(&[Measured; 2]) -> f64| {
                 let mut figures: Vec<f64> = rounds.iter().map(figure).collect();

@@ -153,7 +153,9 @@ pub fn run(
             None => groups.push(Group { role, times }),
         }
     }
-    groups.iter_mut().for_each(|group| group.times.sort_unstable());
+    groups
+        .iter_mut()
+        .for_each(|group| group.times.sort_unstable());
     Ok(Measured {
         seconds: took.as_secs_f64(),
         cpu: cpu as f64 / 1e9,
