@@ -110,10 +110,10 @@ fn measure(policy: &'static str, frames: u32, budget: Option<f64>, seed: u64) ->
             })
         });
         let threads: Vec<_> = threads.collect();
-        // Until then the pool fills, and measures writes.
-        thread::sleep(Duration::from_millis(500));
+        // Meanwhile the pool fills, and measures writes.
+        thread::sleep(Duration::from_secs(2));
         let begin = Instant::now();
-        thread::sleep(Duration::from_millis(1500));
+        thread::sleep(Duration::from_secs(2));
         stop.store(true, Ordering::SeqCst);
         let took = begin.elapsed();
         let results = threads.into_iter().map(|it| it.join().expect("its times"));

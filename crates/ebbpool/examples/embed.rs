@@ -23,13 +23,7 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
         })
         .sum::<Result<u64, ebbpool::PoolError>>()?;
     assert_eq!(sum, 999 * 1000 / 2);
-    let stats = pool.stats();
-    println!(
-        "{} reads and {} writes of pages, R {:.2}",
-        stats.reads(),
-        stats.writes(),
-        stats.asymmetry()
-    );
+    println!("{}", pool.stats());
     pool.close().map_err(|(_, error)| error)?;
     Ok(())
 }

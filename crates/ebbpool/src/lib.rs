@@ -1,23 +1,37 @@
-//! A buffer pool that knows what a write costs.
+//! A buffer pool that knows what a write costs. It caches the pages of a file in a fixed number of frames, lets many
+//! threads fix them, and writes dirty pages back when its replacement policy evicts them.
 //!
-//! ```
-//! use ebbpool::{PoolOptions, storage::MemoryStorage};
+//! ```no_run
+//! use ebbpool::PoolOptions;
+//! use ebbpool::storage::{FileOptions, FileStorage};
 //!
-//! let pool = PoolOptions::new(100).open(MemoryStorage::new(4096))?;
+//! // 10,000 frames for pages of 4,096 bytes, which is the default: 39 MiB.
+//! let storage = FileStorage::open("my.pages", &FileOptions::new().create(true))?;
+//! let pool = PoolOptions::new(10_000).open(storage)?;
+//!
+//! // An unused page, fixed for writing until the guard is dropped.
 //! let mut page = pool.allocate()?;
 //! page[..5].copy_from_slice(b"hello");
 //! let number = page.page();
 //! drop(page);
+//!
 //! assert_eq!(&pool.fix_read(number)?[..5], b"hello");
+//! println!("{}", pool.stats());
+//! // Writes what is dirty. A pool that is only dropped writes nothing.
 //! pool.close().map_err(|(_, error)| error)?;
-//! # Ok::<(), ebbpool::PoolError>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! A [`Pool`] is `Send` and `Sync`: threads share one in an `Arc`, or borrow it. Changes are durable after
+//! [`Pool::flush`], [`Pool::checkpoint`] or [`Pool::close`], or as soon as your own [`Log`] is.
 //!
 //! - [`PoolOptions`]: how a pool is opened: its frames, policy, log, and guarantees.
 //! - [`Pool`]: fixes pages, writes them back, reports statistics.
 //! - [`storage`]: the files, devices and memory that store pages.
 //! - [`Log`]: the write-ahead log that the pool forces before it writes a page.
 //! - [`policy`]: the replacement policies, and the trait that a policy of your own implements.
+//!
+//! `docs/pool.md` in the repository explains guarantees, options, tuning and errors.
 //!
 //! Three optional features add storages: `object-store` (pages in S3 and the like), `device-models` (pages in memory
 //! that cost what a device profile or the flash model says) and `test-kit` (a disk in memory that fails on demand,
@@ -76,3 +90,8 @@ pub use stats::{Quantiles, ReadCause, Stats, WriteCause};
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// Compiles the examples in docs/pool.md, which is no part of the package.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/pool.md")]
+struct Guide;

@@ -65,6 +65,8 @@ pub(crate) struct Throttle {
     /// The time that a fifth of the misses does not exceed when they write a victim, approximately; 0 before the first
     /// measurement. The others may have waited for the processor, or behind a batch.
     victim: AtomicU64,
+    /// The shortest of these times lately, without waiting behind a batch; 0 before the first measurement.
+    quickest: AtomicU64,
 }
 
 impl Throttle {
@@ -78,6 +80,7 @@ impl Throttle {
             batch_began: AtomicU64::new(0),
             batch_pages: AtomicU64::new(0),
             victim: AtomicU64::new(0),
+            quickest: AtomicU64::new(0),
         }
     }
 
@@ -88,8 +91,10 @@ impl Throttle {
     /// The most pages that the writer writes at a time: not many more than the storage writes at the same time, because
     /// misses that write their victim queue behind them.
     pub(crate) fn batch(&self) -> usize {
-        let [page, victim] = [&self.page, &self.victim].map(|time| time.load(Ordering::Relaxed));
-        let longest = (2 * victim).max(nanoseconds(SHORTEST_BATCH));
+        let [page, quickest] =
+            [&self.page, &self.quickest].map(|time| time.load(Ordering::Relaxed));
+        // Other times of victims would be longer, the longer the batches are.
+        let longest = (2 * quickest).max(nanoseconds(SHORTEST_BATCH));
         (longest / page.max(1)).max(SMALLEST_BATCH) as usize
     }
 
@@ -137,6 +142,11 @@ impl Throttle {
             _ => before - before / 16,
         };
         self.victim.store(victim.max(1), Ordering::Relaxed);
+        let quickest = match self.quickest.load(Ordering::Relaxed) {
+            0 => took,
+            before => took.min(before + before / 64 + 1),
+        };
+        self.quickest.store(quickest.max(1), Ordering::Relaxed);
         let price = self.page.load(Ordering::Relaxed);
         let back = |paid_at: u64| Some(paid_at.saturating_sub(price));
         let _ = self
@@ -197,6 +207,7 @@ mod tests {
         let throttle = Throttle::new(most_delay);
         throttle.page.store(MS, Ordering::Relaxed);
         throttle.victim.store(2 * MS, Ordering::Relaxed);
+        throttle.quickest.store(2 * MS, Ordering::Relaxed);
         throttle
     }
 
@@ -273,7 +284,7 @@ mod tests {
         let throttle = Throttle::new(Duration::ZERO);
         assert_eq!(throttle.batch(), 2 * MS as usize);
         throttle.page.store(MS / 20, Ordering::Relaxed);
-        throttle.victim.store(2 * MS, Ordering::Relaxed);
+        throttle.quickest.store(2 * MS, Ordering::Relaxed);
         assert_eq!(throttle.batch(), 80);
     }
 }

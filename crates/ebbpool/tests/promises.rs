@@ -274,3 +274,20 @@ fn fixes_for_reading_and_for_writing_are_both_read_ahead_of() {
         assert_eq!(pool.stats().misses, 3, "write {write}");
     }
 }
+
+/// What docs/pool.md says of threads.
+#[test]
+fn pool_and_guards_may_be_shared_between_threads() {
+    fn shared<T: Send + Sync>() {}
+    fn moved<T: Send>() {}
+    shared::<Pool>();
+    shared::<ebbpool::Stats>();
+    shared::<ebbpool::PoolError>();
+    shared::<ebbpool::storage::FileStorage>();
+    shared::<MemoryStorage>();
+    shared::<PoolScan>();
+    shared::<ebbpool::ReadGuard<'_>>();
+    shared::<ebbpool::WriteGuard<'_>>();
+    shared::<ebbpool::Optimistic<'_>>();
+    moved::<PoolOptions>();
+}

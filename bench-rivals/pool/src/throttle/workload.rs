@@ -1,8 +1,7 @@
 //! Threads that fix pages, and how long each fix takes.
 
 use std::error::Error;
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -77,6 +76,11 @@ const BETWEEN_READS: Duration = Duration::from_millis(1);
 /// The number of different references of a thread, which it repeats.
 const STRING: usize = 1 << 16;
 
+/// What a run does at a moment.
+const WARMING_UP: u8 = 0;
+const MEASURING: u8 = 1;
+const OVER: u8 = 2;
+
 /// The result of a run.
 pub struct Measured {
     pub seconds: f64,
@@ -112,7 +116,7 @@ impl Group {
     }
 }
 
-/// Runs a workload for some time, after it has made every frame dirty.
+/// Runs a workload, and measures it for some time after half of that time.
 pub fn run(
     pool: &Pool,
     workload: Workload,
@@ -123,24 +127,19 @@ pub fn run(
     let strings = (0..threads.len() as u64)
         .map(|thread| references::zipf(pages, workload.alpha(), STRING, thread))
         .collect::<Result<Vec<_>, _>>()?;
-    for page in 0..u64::from(pool.frames()) * 2 {
-        drop(pool.fix_write(page)?);
-    }
-    let (start, stop) = (Barrier::new(threads.len() + 1), AtomicBool::new(false));
-    let (start, stop) = (&start, &stop);
+    let phase = &AtomicU8::new(WARMING_UP);
     let (took, cpu, results, before) = thread::scope(|scope| {
-        let spawned = threads.iter().zip(&strings).map(|(&role, string)| {
-            scope.spawn(move || {
-                start.wait();
-                fix_until(pool, role, string, stop)
-            })
-        });
+        let spawned = threads
+            .iter()
+            .zip(&strings)
+            .map(|(&role, string)| scope.spawn(move || fix_until_over(pool, role, string, phase)));
         let spawned: Vec<_> = spawned.collect();
+        thread::sleep(seconds / 2);
         let before = pool.stats();
-        start.wait();
+        phase.store(MEASURING, Ordering::Relaxed);
         let (begin, cpu) = (Instant::now(), cpu_ns());
         thread::sleep(seconds);
-        stop.store(true, Ordering::Relaxed);
+        phase.store(OVER, Ordering::Relaxed);
         let results: Vec<_> = spawned.into_iter().map(|thread| thread.join()).collect();
         (begin.elapsed(), cpu_ns() - cpu, results, before)
     });
@@ -165,16 +164,17 @@ pub fn run(
     })
 }
 
-/// Fixes pages until it is stopped; returns the nanoseconds of each fix.
-fn fix_until(
+/// Fixes pages until the run is over; returns the nanoseconds of each fix that is measured.
+fn fix_until_over(
     pool: &Pool,
     role: Role,
     string: &[u32],
-    stop: &AtomicBool,
+    phase: &AtomicU8,
 ) -> Result<Vec<u64>, PoolError> {
     let mut times = Vec::new();
-    for &page in string.iter().cycle() {
-        if stop.load(Ordering::Relaxed) {
+    for (fixes, &page) in (1..).zip(string.iter().cycle()) {
+        let now = phase.load(Ordering::Relaxed);
+        if now == OVER {
             break;
         }
         let begin = Instant::now();
@@ -182,10 +182,12 @@ fn fix_until(
             Role::Reader => drop(pool.fix_read(page.into())?),
             Role::Writer | Role::Burst => pool.fix_write(page.into())?[0] += 1,
         }
-        times.push(begin.elapsed().as_nanos() as u64);
+        if now == MEASURING {
+            times.push(begin.elapsed().as_nanos() as u64);
+        }
         match role {
             Role::Writer => {}
-            Role::Burst if times.len() % BURST == 0 => thread::sleep(BETWEEN_BURSTS),
+            Role::Burst if fixes % BURST == 0 => thread::sleep(BETWEEN_BURSTS),
             Role::Burst => {}
             Role::Reader => thread::sleep(BETWEEN_READS),
         }
