@@ -288,6 +288,6 @@ fn pool_and_guards_may_be_shared_between_threads() {
     shared::<PoolScan>();
     shared::<ebbpool::ReadGuard<'_>>();
     shared::<ebbpool::WriteGuard<'_>>();
-    shared::<ebbpool::Optimistic<'_>>();
+    moved::<ebbpool::Optimistic<'_>>();
     moved::<PoolOptions>();
 }

@@ -9,10 +9,10 @@ use crate::measure::median;
 pub fn head() {
     println!(
         "| storage | policy | workload | threads | setting | fixes/s | of no budget | CPU per fix, µs | p50, µs | p99, µs | p99.9, µs | \
-         max, µs | pages written per fix | delayed fixes |"
+         max, µs | pages written per fix | waited for a write | delayed |"
     );
     println!(
-        "| --- | --- | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+        "| --- | --- | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
     );
 }
 
@@ -29,7 +29,7 @@ pub fn rows(storage: StorageKind, policy: &str, workload: Workload, rounds: &[[M
             };
             let quantile = |share| over_rounds(&|round| round[at].groups[role].quantile(share));
             println!(
-                "| {} | {policy} | {} | {} | {} | {:.0} | {:.2} | {:.2} | {:.0} | {:.0} | {:.0} | {:.0} | {:.2} | {:.3} |",
+                "| {} | {policy} | {} | {} | {} | {:.0} | {:.2} | {:.2} | {:.0} | {:.0} | {:.0} | {:.0} | {:.2} | {:.3} | {:.3} |",
                 storage.name(),
                 workload.name(),
                 rounds[0][at].groups[role].role.name(),
@@ -42,6 +42,7 @@ pub fn rows(storage: StorageKind, policy: &str, workload: Workload, rounds: &[[M
                 quantile(0.999),
                 quantile(1.0),
                 over_rounds(&|round| round[at].written as f64 / round[at].fixes() as f64),
+                over_rounds(&|round| round[at].waits as f64 / round[at].fixes() as f64),
                 over_rounds(&|round| round[at].delays as f64 / round[at].fixes() as f64),
             );
         }

@@ -90,6 +90,8 @@ pub struct Measured {
     pub groups: Vec<Group>,
     /// Pages written during the run.
     pub written: u64,
+    /// Fixes that waited for the write of a dirty page.
+    pub waits: u64,
     /// Fixes that the budget delayed.
     pub delays: u64,
 }
@@ -160,6 +162,7 @@ pub fn run(
         cpu: cpu as f64 / 1e9,
         groups,
         written: after.writes() - before.writes(),
+        waits: after.waits_for_writes - before.waits_for_writes,
         delays: after.delays - before.delays,
     })
 }
