@@ -111,6 +111,8 @@ pub(crate) struct Replacement {
     companions: Companions,
     /// The number of evictions that were undone because the page could not be written.
     undone_evictions: u64,
+    /// The policy has named pages to be written with another one.
+    writes_together: bool,
 }
 
 /// Decides when the next hit of each page is reported to the policy again.
@@ -166,6 +168,7 @@ impl Replacement {
             },
             companions: Companions::default(),
             undone_evictions: 0,
+            writes_together: false,
         }
     }
 
@@ -531,11 +534,11 @@ impl Replacement {
     ) -> Vec<Frame> {
         let visited: RefCell<HashSet<Frame>> = RefCell::default();
         let mut dirty = Vec::new();
-        // A search that passes over many clean pages would do so again for each dirty page. So it collects the dirty
-        // pages that it meets, unless the policy writes pages together, which it decides for victims only.
-        let mut collects = false;
         for _ in 0..count {
             let budget = VictimSearchBudget::new(frames);
+            // A search that passes over many clean pages would do so again for each dirty page. So it collects the
+            // dirty pages that it meets, unless the policy writes pages together, which it decides for victims only.
+            let collects = dirty_only && !self.writes_together;
             let collected = RefCell::new(Vec::new());
             let may_evict = |frame: Frame| {
                 let state = frames.state(frame);
@@ -562,7 +565,7 @@ impl Replacement {
                 self.policy
                     .write_with(frame, frames.count() as usize, &mut dirty);
                 visited.borrow_mut().extend(&dirty[from..]);
-                collects = dirty_only && dirty.len() == from;
+                self.writes_together |= dirty.len() > from;
             }
         }
         let mut listed = HashSet::new();

@@ -42,9 +42,9 @@ const CREDIT: Duration = Duration::from_millis(1);
 /// the excess: half of the way beyond the budget threads are as fast as the writer.
 const HIGHEST_PRICE: f64 = 2.0;
 
-/// The writer's batches are limited to this number of pages, or to those that it writes in this time or in twice the
-/// time of a victim's write, whichever is more.
-const SMALLEST_BATCH: u64 = 16;
+/// The writer's batches are limited to this number of pages, which a file writes at the same time by default, or to those
+/// that it writes in this time or in twice the time of a victim's write, whichever is more.
+const SMALLEST_BATCH: u64 = 32;
 const SHORTEST_BATCH: Duration = Duration::from_millis(2);
 
 /// The weight of a new measurement in an average is one part in this many.
