@@ -525,7 +525,8 @@ impl<P: Policy, O: Observer> Engine<P, O> {
                 warmup => warmup,
             };
             let next = to_moment.min(to_counting);
-            let end = usize::try_from(next).map_or(length, |next| length.min(at + next));
+            let end =
+                usize::try_from(next).map_or(length, |next| length.min(at.saturating_add(next)));
             self.serve_range(chunk, at..end);
             let count = (end - at) as u64;
             if let Some(line) = &mut line

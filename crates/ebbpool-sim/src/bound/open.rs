@@ -20,6 +20,9 @@ pub(super) fn rounded(gain: f64, width: f64) -> (f64, f64) {
     }
 }
 
+/// What an interval costs at least where prices are compared: a price of zero, too, may rise.
+const LEAST_PRICE: f64 = 1e-5;
+
 /// How far the price of an interval may move before the intervals are divided again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reach {
@@ -79,7 +82,7 @@ impl PricedInterval {
     }
 
     fn least_gain(self) -> f64 {
-        self.saved - self.factor * self.price
+        self.saved - self.factor * (self.price + LEAST_PRICE)
     }
 
     fn most_gain(self) -> f64 {
