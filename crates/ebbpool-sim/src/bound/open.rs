@@ -108,10 +108,12 @@ impl Reach {
 
     /// Whether a run saves its write.
     fn write(self, asymmetry: f64, intervals: &[PricedInterval]) -> Write {
+        // Never falls as the gain rises, and is below min(0, gain) at the rounded corner.
+        let loss = |gain| gain - rounded(gain, self.width).0;
         let (mut least, mut most) = (asymmetry, asymmetry);
         for interval in intervals {
-            least += interval.least_gain().min(0.0);
-            most += interval.most_gain().min(0.0);
+            least += loss(interval.least_gain());
+            most += loss(interval.most_gain());
         }
         match (least >= self.width, most <= -self.width) {
             (true, _) => Write::Saved,
@@ -175,7 +177,7 @@ impl OpenIntervals {
                 };
                 if write == Write::Open {
                     open.in_runs.push(interval);
-                } else if priced.saved > 0.0 && priced.most_gain() > -reach.width {
+                } else if (saves_write || priced.saved > 0.0) && priced.most_gain() > -reach.width {
                     open.alone.push(interval);
                 }
             }
