@@ -47,6 +47,19 @@ fn every_key_is_read_and_printed() {
 }
 
 #[test]
+fn a_page_size_has_a_unit_or_none() {
+    for size in ["4096", "4k", "4KiB", "4096B"] {
+        let config = parsed(&format!("flash:slc-mt29f4g08aaa,page_size={size}"));
+        assert_eq!(config.page_bytes, 4096);
+        assert_eq!(config.to_string(), "flash:slc-mt29f4g08aaa,page_size=4096");
+    }
+    for size in ["0", "4GiB", "4x", "-1", ""] {
+        let error = refused(&format!("flash:slc-mt29f4g08aaa,page_size={size}"));
+        assert!(error.contains("as in 2k"), "{error}");
+    }
+}
+
+#[test]
 fn settings_without_effect_are_reported() {
     let config = parsed("flash:slc-mt29f4g08aaa,ftl=bast,gc=fifo,frontiers=2,d=3,cmt=5,channels=2");
     let notes = config.notes().join("\n");

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use ebbpool_cost::did_you_mean;
+use ebbpool_cost::{ByteSize, did_you_mean};
 
 use super::chips::{Chip, Timing};
 use super::cleaning::CleaningKind;
@@ -141,7 +141,7 @@ const KEYS: [SettingKey; 15] = [
     ),
     key(
         "page_size",
-        "a whole number of bytes from 1 up, at most 4294967295",
+        "a number of bytes from 1 to 4294967295, with or without a unit, as in 2k",
     ),
     key(
         "rho",
@@ -265,7 +265,12 @@ impl FlashConfig {
             "pages_per_block" => {
                 whole(text, 1, MOST_PAGE_NUMBERS).map(|n| self.pages_per_block = n)
             }
-            "page_size" => whole(text, 1, u32::MAX).map(|n| self.page_bytes = n),
+            "page_size" => {
+                let size = text.parse().map(ByteSize::bytes).ok();
+                let size = size.and_then(|size| u32::try_from(size).ok());
+                size.filter(|&size| size > 0)
+                    .map(|size| self.page_bytes = size)
+            }
             "rho" => {
                 let rho = text.parse::<f64>().ok();
                 let rho = rho.filter(|rho| *rho > 0.0 && *rho <= 1.0);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ebbpool_cost::{Decimal, did_you_mean, one_line, spec};
+use ebbpool_cost::{ByteSize, Decimal, did_you_mean, one_line, spec};
 
 use super::GeneratorInfo;
 use super::random::Chance;
@@ -75,6 +75,8 @@ pub enum ArgumentKind {
     Boolean,
     /// One of these words.
     Choice(&'static [&'static str]),
+    /// One of these numbers of bytes, with or without a unit, such as `8192` or `8k`.
+    PageSize(&'static [u64]),
     /// Two decimal numbers `A/B`: a share A of the references is to a share B of the pages.
     Skew,
     /// A trace: a file or a generator, in parentheses if it has parameters.
@@ -92,6 +94,10 @@ impl fmt::Display for ArgumentKind {
             ArgumentKind::Decimal { max } => write!(formatter, "a decimal number from 0 to {max}"),
             ArgumentKind::Boolean => formatter.write_str("true or false"),
             ArgumentKind::Choice(words) => formatter.write_str(&words.join(" or ")),
+            ArgumentKind::PageSize(sizes) => {
+                let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
+                write!(formatter, "{} bytes, or with a unit, as in 8k", sizes.join(" or "))
+            }
             ArgumentKind::Skew => formatter.write_str(
                 "two decimal numbers between 0 and 1, the first not below the second, as in 0.8/0.2",
             ),
@@ -170,6 +176,9 @@ impl<'a> Arguments<'a> {
                 }
                 ArgumentKind::Decimal { .. } => Decimal::plain(text).ok().map(canonical_decimal),
                 ArgumentKind::Skew => skew(text).map(|(a, b)| format!("{a}/{b}")),
+                ArgumentKind::PageSize(sizes) => {
+                    page_size(text, sizes).map(|size| size.to_string())
+                }
                 ArgumentKind::Boolean | ArgumentKind::Choice(_) => None,
                 ArgumentKind::Trace => Some("trace".to_owned()),
             };
@@ -222,6 +231,16 @@ impl<'a> Arguments<'a> {
                 return None;
             };
             words.iter().copied().find(|&word| word == text)
+        })
+    }
+
+    /// The value of a page size or its default, in bytes.
+    pub(super) fn page_size(&self, name: &str) -> Result<u64, TraceError> {
+        self.read(name, |text, kind| {
+            let ArgumentKind::PageSize(sizes) = kind else {
+                return None;
+            };
+            page_size(text, sizes)
         })
     }
 
@@ -328,6 +347,12 @@ impl<'a> Arguments<'a> {
     }
 }
 
+/// The bytes that `text` states, if they are one of `sizes`.
+fn page_size(text: &str, sizes: &[u64]) -> Option<u64> {
+    let size = text.parse().map(ByteSize::bytes).ok()?;
+    sizes.contains(&size).then_some(size)
+}
+
 pub(crate) fn skew(text: &str) -> Option<(Decimal, Decimal)> {
     let (references, pages) = text.split_once('/')?;
     let (references, pages) = (
@@ -400,6 +425,32 @@ mod tests {
     }
 
     #[test]
+    fn a_page_size_has_a_unit_or_none() {
+        let reading = ReadOptions::default();
+        let info = super::super::generators()
+            .find(|info| info.name == "tpcb")
+            .unwrap();
+        let size = |text: &str| {
+            let arguments = Arguments::parse(text, info, text, &reading).unwrap();
+            let size = arguments.page_size("page-size");
+            (size, arguments.canonical())
+        };
+        let (Ok(16384), plain) = size("page-size=16384") else {
+            panic!("16384 bytes are a page");
+        };
+        for text in ["page-size=16k", "page-size=16KiB", "page-size=16384B"] {
+            let (Ok(16384), canonical) = size(text) else {
+                panic!("{text}");
+            };
+            assert_eq!(canonical, plain);
+        }
+        for text in ["page-size=16kB", "page-size=5000", "page-size=k"] {
+            let error = size(text).0.expect_err("refused").to_string();
+            assert!(error.contains("as in 8k"), "{error}");
+        }
+    }
+
+    #[test]
     fn every_default_is_within_its_range() {
         let reading = ReadOptions::default();
         for info in super::super::generators() {
@@ -416,6 +467,7 @@ mod tests {
                     ArgumentKind::Decimal { .. } => arguments.decimal(name).is_ok(),
                     ArgumentKind::Boolean => arguments.boolean(name).is_ok(),
                     ArgumentKind::Choice(_) => arguments.choice(name).is_ok(),
+                    ArgumentKind::PageSize(_) => arguments.page_size(name).is_ok(),
                     ArgumentKind::Skew => arguments.skew(name).is_ok(),
                     ArgumentKind::Trace => arguments.trace(name).is_ok(),
                 };

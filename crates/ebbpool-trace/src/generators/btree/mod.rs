@@ -57,9 +57,7 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
             },
             Parameter {
                 name: "page-size",
-                kind: ArgumentKind::Choice(&[
-                    "512", "1024", "2048", "4096", "8192", "16384", "32768",
-                ]),
+                kind: ArgumentKind::PageSize(&[512, 1024, 2048, 4096, 8192, 16384, 32768]),
                 default: "4096",
                 description: "bytes of a page",
             },
@@ -136,8 +134,7 @@ fn build(arguments: &Arguments) -> Result<Box<dyn Generator>, TraceError> {
     let (key, value) = (arguments.integer("key")?, arguments.integer("value")?);
     let keys = Keys::Numbers(key as usize).suffice(workload.records);
     keys.map_err(|source| arguments.refuse_workload(source))?;
-    let page_size = arguments.choice("page-size")?;
-    let page_size = page_size.parse().unwrap_or(4096);
+    let page_size = arguments.page_size("page-size")?;
     let most = most_inline_cell(page_size);
     if leaf_cell(key, value) > most {
         let most = most - leaf_cell(key, 0);

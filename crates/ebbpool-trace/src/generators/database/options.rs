@@ -18,7 +18,7 @@ pub(in super::super) const REFERENCES: Parameter = Parameter {
 
 pub(in super::super) const PAGE_SIZE: Parameter = Parameter {
     name: "page-size",
-    kind: ArgumentKind::Choice(&["4096", "8192", "16384", "32768"]),
+    kind: ArgumentKind::PageSize(&[4096, 8192, 16384, 32768]),
     default: "8192",
     description: "bytes in a page",
 };
@@ -67,12 +67,7 @@ impl BenchmarkOptions {
     pub(in super::super) fn of(arguments: &Arguments) -> Result<BenchmarkOptions, TraceError> {
         Ok(BenchmarkOptions {
             references: arguments.integer("refs")?,
-            page_size: match arguments.choice("page-size")? {
-                "4096" => 4096,
-                "16384" => 16384,
-                "32768" => 32768,
-                _ => 8192,
-            },
+            page_size: arguments.page_size("page-size")?,
             clients: arguments.integer("clients")? as usize,
             warmup: arguments.integer("warmup")?,
             hint_bits: arguments.boolean("hint-bits")?,
