@@ -6,7 +6,9 @@ use std::sync::Arc;
 use crate::clusters::{Clusters, PriorityUpdate};
 use crate::lists::Lists;
 use crate::parameters::parameters;
-use crate::policy::{Access, Costs, Frame, Gauges, Ghost, NextUse, Page, Policy, forward};
+use crate::policy::{
+    Access, Costs, Frame, Gauges, Ghost, NextUse, Page, PageClass, Policy, forward,
+};
 use crate::spec::CLUSTER;
 
 parameters! {
@@ -46,7 +48,7 @@ impl<P: Policy> Policy for Clustered<P> {
     forward! {
         self.policy:
         wants_every_hit, left_out, miss, prefetch, prefetch_ghost, also_leaving, padding, refused,
-        remember, write_with, costs, asks_erase_counts, erase_count, next_use, prices, gauges
+        remember, write_with, costs, asks_erase_counts, erase_count, asks_classes, class, next_use, prices, gauges
     }
 
     #[inline]

@@ -29,7 +29,8 @@ pub use clusters::priority as cluster_priority;
 pub use driver::{Companions, Driver, miss};
 pub use lists::Lists;
 pub use policy::{
-    Access, Costs, DynPolicy, Foresight, Frame, Gauges, Ghost, MOST_GHOSTS, NextUse, Page, Policy,
+    Access, Costs, DynPolicy, Foresight, Frame, Gauges, Ghost, MOST_GHOSTS, NextUse, Page,
+    PageClass, Policy, UNKNOWN_CLASS,
 };
 pub use spec::{
     BLOCK, CLUSTER, Entry, MAX_PAGES, MemoryUse, Param, ParameterKind, PolicySpec, SpecError,

@@ -17,6 +17,13 @@ pub type Page = u64;
 /// search. A ghost that the policy has meanwhile forgotten does no harm.
 pub type Ghost = u32;
 
+/// A kind of pages that are used alike, such as the pages of a relation or the leaves of an index. Classes are numbers
+/// that the caller chooses; [`UNKNOWN_CLASS`] stands for pages of which it knows nothing.
+pub type PageClass = u32;
+
+/// The class of a page whose class the caller does not know.
+pub const UNKNOWN_CLASS: PageClass = 0;
+
 /// Ghosts are below this, so that a page table has a bit left to distinguish them from frames.
 pub const MOST_GHOSTS: u32 = 1 << 31;
 
@@ -201,6 +208,16 @@ pub trait Policy: Send {
     /// device has moved the page.
     fn erase_count(&mut self, _frame: Frame, _erases: u32) {}
 
+    /// True if the driver should report classes, if it knows them.
+    fn asks_classes(&self) -> bool {
+        false
+    }
+
+    /// The class of the page about to be missed; called before `miss`, and only where the driver knows classes. Without a
+    /// call the class is [`UNKNOWN_CLASS`]. A page has the same class at each miss, unless its owner gave the page
+    /// number to another object.
+    fn class(&mut self, _class: PageClass) {}
+
     /// Offline policies only: the future of the page about to be referenced, as far as the policy's
     /// [`Foresight`] requires. Called before `hit` and `miss`.
     fn next_use(&mut self, _next: NextUse) {}
@@ -292,6 +309,8 @@ dispatch! { $ self
     fn costs(&mut; costs: Costs);
     fn asks_erase_counts(&;) -> bool;
     fn erase_count(&mut; frame: Frame, erases: u32);
+    fn asks_classes(&;) -> bool;
+    fn class(&mut; class: PageClass);
     fn next_use(&mut; next: NextUse);
     fn prices(&mut; prices: Arc<[f64]>);
     fn gauges(&;) -> Gauges;

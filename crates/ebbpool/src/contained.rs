@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use ebbpool_cost::{OperationCosts, Unit};
 use ebbpool_policy::{
-    Access, Costs, DynPolicy, Frame, Gauges, Ghost, NextUse, Page, PolicySpec, registry,
+    Access, Costs, DynPolicy, Frame, Gauges, Ghost, NextUse, Page, PageClass, PolicySpec, registry,
 };
 
 use crate::frames::FrameMemory;
@@ -284,6 +284,12 @@ impl DynPolicy for ContainedPolicy {
     }
     fn erase_count(&mut self, frame: Frame, erases: u32) {
         self.call(|policy| policy.erase_count(frame, erases));
+    }
+    fn asks_classes(&self) -> bool {
+        self.query(|policy| policy.asks_classes())
+    }
+    fn class(&mut self, class: PageClass) {
+        self.call(|policy| policy.class(class));
     }
     fn next_use(&mut self, next: NextUse) {
         self.call(|policy| policy.next_use(next));
