@@ -1,4 +1,5 @@
-//! What page reads and writes cost, and how policies, generators, devices and quantities are spelled.
+//! What page reads and writes cost, how probable they are, and how policies, generators, devices and quantities are
+//! spelled.
 //!
 //! Every other crate of Ebbpool counts costs in these types, passes them to a policy by the one conversion
 //! into [`Costs`], and reads specifications such as `cfdc:window=0.5,cluster=64` by one
@@ -10,6 +11,7 @@ mod decimal;
 pub mod measured;
 mod nearest;
 mod one_line;
+mod page_probabilities;
 mod policy_costs;
 mod quantities;
 pub mod spec;
@@ -19,6 +21,7 @@ pub use costs::{Bill, OperationCosts, Unit};
 pub use decimal::{Decimal, NotADecimal};
 pub use nearest::{did_you_mean, nearest};
 pub use one_line::one_line;
+pub use page_probabilities::{PageProbabilities, PageProbability};
 pub use policy_costs::Costs;
 pub use quantities::{
     ByteSize, BytesPerDay, NotAByteSize, NotADuration, NotBytesPerDay, parse_duration, split_period,

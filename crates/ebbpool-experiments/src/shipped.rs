@@ -70,6 +70,7 @@ experiments! {
     "ebb/ebb-judged",
     "ebb/ebb-default",
     "ebb/ebb-bound",
+    "ebb/ebb-informed",
     "ebb/ebb-sensitivity",
     "ebb/ebb-ablations",
 }

@@ -1,5 +1,7 @@
 //! The results of a comparison in sentences.
 
+use ebbpool_policy::PolicySpec;
+
 use crate::compare::{Comparison, PriceBlock};
 use crate::numbers::{self, bytes, digits, frames_and_bytes, less_or_more};
 use crate::policy_selection::BASELINE;
@@ -8,6 +10,9 @@ use crate::run_result::RunResult;
 /// FD-Buffer's default asymmetry and size. The sentence uses them if the comparison has them.
 const USUAL_ASYMMETRY: f64 = 32.0;
 const USUAL_SIZE: &str = "3%";
+
+/// The policy that knows the probabilities of references.
+const INFORMED: &str = "informed";
 
 /// The least bill with the memory size of that index.
 pub fn least(block: PriceBlock, size: usize) -> f64 {
@@ -86,7 +91,7 @@ pub fn sentence(comparison: &Comparison) -> String {
     }
 }
 
-/// The policy to use if sizes and asymmetries are not known beforehand: the one whose bills have the least
+/// The policy to use if sizes and asymmetries are not known beforehand: the online one whose bills have the least
 /// geometric mean. `None` for a single size and asymmetry, or a single policy.
 pub fn advice(comparison: &Comparison) -> Option<String> {
     let blocks: Vec<PriceBlock> = comparison.blocks().collect();
@@ -94,10 +99,7 @@ pub fn advice(comparison: &Comparison) -> Option<String> {
     if cells < 2 || comparison.policies.len() < 2 || comparison.interrupted {
         return None;
     }
-    let (name, ratios) = comparison
-        .policies
-        .iter()
-        .enumerate()
+    let (name, ratios) = online(comparison)
         .filter_map(|(at, name)| Some((name, above_least(&blocks, at)?)))
         .min_by(|(_, a), (_, b)| mean_log(a).total_cmp(&mean_log(b)))?;
     let dimensions = match blocks.len() {
@@ -125,15 +127,64 @@ pub fn advice(comparison: &Comparison) -> Option<String> {
     ))
 }
 
+/// How far the best online policy is from `informed`, which knows the probabilities of references, over all sizes and
+/// prices: the one whose bills have the least geometric mean. `None` without both.
+pub fn distance_to_informed(comparison: &Comparison) -> Option<String> {
+    let blocks: Vec<PriceBlock> = comparison.blocks().collect();
+    let is_informed = |policy: &String| policy == INFORMED;
+    let informed = comparison.policies.iter().position(is_informed)?;
+    let ratios = |policy: usize| {
+        above(&blocks, policy, |block, size| {
+            let results = block.rows().nth(informed)?.get(size)?.as_ref();
+            results
+                .filter(|result| !result.failed)
+                .map(|result| result.cost)
+        })
+    };
+    let (name, ratios) = online(comparison)
+        .filter_map(|(at, name)| Some((name, ratios(at)?)))
+        .min_by(|(_, a), (_, b)| mean_log(a).total_cmp(&mean_log(b)))?;
+    let times = |ratio: f64| numbers::decimals(ratio, 3);
+    let on_average = times(mean_log(&ratios).exp());
+    let times = match ratios.len() {
+        1 => on_average,
+        _ => {
+            let most = ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            format!("on average {on_average} and at most {}", times(most))
+        }
+    };
+    Some(format!(
+        "{name}, the best online policy here, costs {times} times as much as {INFORMED}, which knows the probabilities of references"
+    ))
+}
+
+/// The online policies, with their indices.
+fn online(comparison: &Comparison) -> impl Iterator<Item = (usize, &String)> {
+    let policies = comparison.policies.iter().enumerate();
+    policies.filter(|(_, name)| {
+        let spec: Option<PolicySpec> = name.parse().ok();
+        spec.is_none_or(|spec| spec.online())
+    })
+}
+
 /// A policy's bills over the least bill of each size and price; `None` if a bill is missing.
 fn above_least(blocks: &[PriceBlock], policy: usize) -> Option<Vec<f64>> {
+    above(blocks, policy, |block, size| Some(least(block, size)))
+}
+
+/// A policy's bills over another bill of the same price and size; `None` if one of them is missing.
+fn above(
+    blocks: &[PriceBlock],
+    policy: usize,
+    other: impl Fn(PriceBlock, usize) -> Option<f64>,
+) -> Option<Vec<f64>> {
     let mut ratios = Vec::new();
     for &block in blocks {
         for (size, result) in block.rows().nth(policy)?.iter().enumerate() {
             let result = result.as_ref().filter(|result| !result.failed)?;
-            let least = least(block, size);
-            if least > 0.0 {
-                ratios.push(result.cost / least);
+            let other = other(block, size)?;
+            if other > 0.0 {
+                ratios.push(result.cost / other);
             }
         }
     }

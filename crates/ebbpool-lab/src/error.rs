@@ -77,7 +77,10 @@ impl LabError {
             LabError::Request(_)
             | LabError::Flash(_)
             | LabError::Sim(
-                SimError::Flash(_) | SimError::AllWarmup { .. } | SimError::NoPageSize { .. },
+                SimError::Flash(_)
+                | SimError::AllWarmup { .. }
+                | SimError::NoPageSize { .. }
+                | SimError::NoProbabilities { .. },
             ) => ErrorKind::Request,
             #[cfg(unix)]
             LabError::Replay(error) if error.is_request() => ErrorKind::Request,

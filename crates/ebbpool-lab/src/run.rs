@@ -9,7 +9,7 @@ use ebbpool_policy::Foresight;
 use ebbpool_sim::{
     AtEnd, Cell, Counts, DeviceAtStart, DeviceObserver, DeviceOutcome, EventLog as EventList,
     NoObserver, Observer, Progress, Recorder, Series, SimError, SimOptions, Size, TraceFacts,
-    TraceScan, Warmup, scan, simulate_one,
+    TraceScan, Warmup, check_policies, scan, simulate_one,
 };
 use ebbpool_trace::{Metadata, Source};
 
@@ -147,6 +147,7 @@ impl Lab<'_> {
         let pricing = Pricing::new(&request.pricing, &metadata)?;
         self.notes(&pricing.notes);
         let policy = pricing.capabilities.policy(&request.policy)?;
+        check_policies(source, [&policy])?;
         let stated = reader.references();
         drop(reader);
         let device = pricing.device.as_ref().map(DeviceAtStart::make);

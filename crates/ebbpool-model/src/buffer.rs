@@ -1,6 +1,6 @@
 //! The part that all policies share: the introduction of `policies.md`, and write clustering.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::clusters::Clusters;
 use crate::{FutureUse, Model, ModelEvent};
@@ -15,6 +15,9 @@ pub(crate) trait Policy {
 
     /// See [`Model::prices`].
     fn prices(&mut self, _prices: &[f64]) {}
+
+    /// See [`Model::probabilities`].
+    fn probabilities(&mut self, _probabilities: &BTreeMap<u64, (f64, f64)>) {}
 
     /// A resident page is referenced.
     fn hit(&mut self, page: u64, write: bool);
@@ -82,6 +85,10 @@ impl Policy for Box<dyn Policy> {
 
     fn prices(&mut self, prices: &[f64]) {
         (**self).prices(prices);
+    }
+
+    fn probabilities(&mut self, probabilities: &BTreeMap<u64, (f64, f64)>) {
+        (**self).probabilities(probabilities);
     }
 
     fn hit(&mut self, page: u64, write: bool) {
@@ -268,6 +275,10 @@ impl<P: Policy> Model for Buffer<P> {
 
     fn prices(&mut self, prices: &[f64]) {
         self.policy.prices(prices);
+    }
+
+    fn probabilities(&mut self, probabilities: &BTreeMap<u64, (f64, f64)>) {
+        self.policy.probabilities(probabilities);
     }
 
     fn clean(&mut self, page: u64) {

@@ -9,7 +9,7 @@
 //! [`workload`](mod@workload) makes traces on which different policies behave differently;
 //! [`count`] is an independent simulator that counts what `design.md` defines.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 mod buffer;
 mod clusters;
@@ -77,6 +77,10 @@ pub trait Model {
     /// For price-guided, passed once: the price of a frame from the beginning to each position of
     /// the trace, the end included.
     fn prices(&mut self, prices: &[f64]);
+
+    /// For informed, passed once: the probabilities that a reference is to a page, and that it writes the page; none
+    /// for other pages.
+    fn probabilities(&mut self, probabilities: &BTreeMap<u64, (f64, f64)>);
 
     /// The page, which is resident and dirty, was written back and stays resident.
     fn clean(&mut self, page: u64);

@@ -26,6 +26,7 @@ mod fd_static;
 mod fifo;
 mod gclock;
 mod h_arc;
+mod informed;
 mod lirs;
 mod lrfu;
 mod lru;
@@ -121,6 +122,7 @@ fn classic(spec: &mut Spec, m: usize) -> Option<BuiltPolicy> {
         "belady" => plain(m, belady::Belady::new()),
         "cost-belady" => plain(m, cost_belady::CostBelady::new()),
         "price-guided" => plain(m, price_guided::PriceGuided::new()),
+        "informed" => plain(m, informed::Informed::new()),
         _ => return None,
     };
     Some(built)

@@ -7,7 +7,8 @@ use crate::clusters::{Clusters, PriorityUpdate};
 use crate::lists::Lists;
 use crate::parameters::parameters;
 use crate::policy::{
-    Access, Costs, Frame, Gauges, Ghost, NextUse, Page, PageClass, Policy, forward,
+    Access, Costs, Frame, Gauges, Ghost, NextUse, Page, PageClass, PageProbabilities, Policy,
+    forward,
 };
 use crate::spec::CLUSTER;
 
@@ -48,7 +49,8 @@ impl<P: Policy> Policy for Clustered<P> {
     forward! {
         self.policy:
         wants_every_hit, left_out, miss, prefetch, prefetch_ghost, also_leaving, padding, refused,
-        remember, write_with, costs, asks_erase_counts, erase_count, asks_classes, class, next_use, prices, gauges
+        remember, write_with, costs, asks_erase_counts, erase_count, asks_classes, class, next_use, prices,
+        probabilities, gauges
     }
 
     #[inline]

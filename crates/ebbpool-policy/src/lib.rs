@@ -30,7 +30,7 @@ pub use driver::{Companions, Driver, miss};
 pub use lists::Lists;
 pub use policy::{
     Access, Costs, DynPolicy, Foresight, Frame, Gauges, Ghost, MOST_GHOSTS, NextUse, Page,
-    PageClass, Policy, UNKNOWN_CLASS,
+    PageClass, PageProbabilities, PageProbability, Policy, UNKNOWN_CLASS,
 };
 pub use spec::{
     BLOCK, CLUSTER, Entry, MAX_PAGES, MemoryUse, Param, ParameterKind, PolicySpec, SpecError,

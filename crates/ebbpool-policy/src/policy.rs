@@ -1,6 +1,6 @@
 //! The contract between a policy and its driver (the simulator, or the pool).
 
-pub use ebbpool_cost::Costs;
+pub use ebbpool_cost::{Costs, PageProbabilities, PageProbability};
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -227,6 +227,11 @@ pub trait Policy: Send {
     /// everything else.
     fn prices(&mut self, _prices: Arc<[f64]>) {}
 
+    /// Policies that know probabilities only ([`Build::KNOWS_PROBABILITIES`](crate::registry::Build)): the true
+    /// probabilities of the references to each page, which are independent of each other. Called once, before
+    /// everything else.
+    fn probabilities(&mut self, _probabilities: Arc<PageProbabilities>) {}
+
     /// Readings for plots over time.
     fn gauges(&self) -> Gauges {
         Gauges::default()
@@ -313,5 +318,6 @@ dispatch! { $ self
     fn class(&mut; class: PageClass);
     fn next_use(&mut; next: NextUse);
     fn prices(&mut; prices: Arc<[f64]>);
+    fn probabilities(&mut; probabilities: Arc<PageProbabilities>);
     fn gauges(&;) -> Gauges;
 }

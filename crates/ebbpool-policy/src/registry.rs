@@ -20,6 +20,9 @@ pub trait Build: Policy + Sized + 'static {
     /// How much of the future it requires.
     const FORESIGHT: Foresight = Foresight::Nothing;
 
+    /// True if it requires the true probabilities of references.
+    const KNOWS_PROBABILITIES: bool = false;
+
     /// The policy over `frames` frames, which are at least one. The values of `config` are in the
     /// ranges that [`ENTRY`](Self::ENTRY) states.
     fn new(config: Self::Config, frames: u32) -> Self;
@@ -46,6 +49,14 @@ macro_rules! registry {
         fn own_foresight(spec: &PolicySpec) -> Foresight {
             $(if spec.entry.name == <policies::$module::$policy as Build>::ENTRY.name {
                 return <policies::$module::$policy as Build>::FORESIGHT;
+            })*
+            unreachable!("a PolicySpec refers to an entry of the registry")
+        }
+
+        /// True if the policy of `spec` itself requires the true probabilities of references.
+        fn itself_knows_probabilities(spec: &PolicySpec) -> bool {
+            $(if spec.entry.name == <policies::$module::$policy as Build>::ENTRY.name {
+                return <policies::$module::$policy as Build>::KNOWS_PROBABILITIES;
             })*
             unreachable!("a PolicySpec refers to an entry of the registry")
         }
@@ -84,6 +95,7 @@ registry! {
     belady::Belady,
     cost_belady::CostBelady,
     price_guided::PriceGuided,
+    informed::Informed,
     cflru::Cflru,
     cflru_c::CflruC,
     cflru_e::CflruE,
@@ -115,6 +127,11 @@ pub fn foresight(spec: &PolicySpec) -> Foresight {
     spec.wrapped()
         .map(foresight)
         .fold(own_foresight(spec), Foresight::max)
+}
+
+/// True if the policy of `spec`, or one that it wraps, requires the true probabilities of references.
+pub fn knows_probabilities(spec: &PolicySpec) -> bool {
+    itself_knows_probabilities(spec) || spec.wrapped().any(knows_probabilities)
 }
 
 fn build<P: Build, V: Visitor>(spec: &PolicySpec, frames: u32, visitor: V) -> V::Out {

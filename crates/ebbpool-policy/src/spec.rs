@@ -29,7 +29,7 @@ pub struct Entry {
     pub memory: MemoryUse,
     /// Where it was published, and which of the project's papers evaluate it.
     pub source: &'static str,
-    /// False for policies that look into the future.
+    /// False for policies that look into the future, or know probabilities that no program knows.
     pub online: bool,
     /// True if the costs of a read and a write change its choices, so that a run serves a single
     /// asymmetry.
@@ -448,7 +448,7 @@ impl PolicySpec {
         self.values.iter().flat_map(Value::policies)
     }
 
-    /// False if the policy, or one that it wraps, looks into the future.
+    /// False if the policy, or one that it wraps, looks into the future, or knows probabilities that no program knows.
     pub fn online(&self) -> bool {
         self.entry.online && self.wrapped().all(PolicySpec::online)
     }

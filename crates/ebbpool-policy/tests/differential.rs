@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 
 use ebbpool_model::{FutureUse, ModelEvent, foresee, model, workload};
-use ebbpool_policy::{Access, Costs, DynPolicy, Ghost, NextUse, PolicySpec, registry};
+use ebbpool_policy::{
+    Access, Costs, DynPolicy, Ghost, NextUse, PageProbabilities, PageProbability, PolicySpec,
+    registry,
+};
 
 const SPECS: &[&str] = &[
     "fifo",
@@ -53,6 +56,7 @@ const SPECS: &[&str] = &[
     "belady",
     "cost-belady",
     "price-guided",
+    "informed",
     "cflru",
     "cflru:window=0",
     "cflru:window=0.29",
@@ -160,6 +164,7 @@ const SPECS: &[&str] = &[
     "ace:policy=belady,batch=2",
     "ace:policy=cost-belady,batch=3",
     "ace:policy=price-guided,batch=3",
+    "ace:policy=informed,batch=3",
     "ace:policy=wa-landlord,batch=3",
     "ace:policy=h-arc,batch=4",
     "ace:policy=dulo,batch=2",
@@ -335,6 +340,31 @@ fn prices(random: &mut workload::RandomWorkload, references: usize, frames: u32)
     prices
 }
 
+/// Probabilities of a reference and of a write for most of the `pages` pages numbered from 0: few different ones, so that
+/// values tie.
+fn probabilities(random: &mut workload::RandomWorkload, pages: u64) -> BTreeMap<u64, (f64, f64)> {
+    let mut probabilities = BTreeMap::new();
+    for page in 0..pages {
+        let reference = random.below(8);
+        let write = random.below(reference + 1);
+        let probability = |units: u64| units as f64 / f64::from(1 << 20);
+        if !random.chance(10) {
+            probabilities.insert(page, (probability(reference), probability(write)));
+        }
+    }
+    probabilities
+}
+
+/// The table that a policy gets.
+fn page_probabilities(probabilities: &BTreeMap<u64, (f64, f64)>) -> PageProbabilities {
+    let end = probabilities.keys().last().map_or(0, |page| page + 1);
+    let pages = (0..end).map(|page| {
+        let (reference, write) = probabilities.get(&page).copied().unwrap_or_default();
+        PageProbability { reference, write }
+    });
+    PageProbabilities::of_pages(pages.collect())
+}
+
 #[derive(Clone, Copy)]
 struct Disturbance {
     pins: bool,
@@ -355,6 +385,12 @@ fn compare(spec: &str, frames: u32, seed: u64, references: usize, disturb: Distu
         let prices = prices(&mut random, references, frames);
         model.prices(&prices);
         buffer.policy.prices(prices.into());
+    }
+    if spec.contains("informed") {
+        let probabilities = probabilities(&mut random, pages);
+        model.probabilities(&probabilities);
+        let table = page_probabilities(&probabilities);
+        buffer.policy.probabilities(table.into());
     }
     let mut pinned = BTreeSet::new();
     for (at, &(page, write)) in trace.iter().enumerate() {

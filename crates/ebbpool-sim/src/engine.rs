@@ -7,7 +7,8 @@ use prefetch_index::prefetch_index;
 use serde::{Deserialize, Serialize};
 
 use ebbpool_policy::{
-    Access, Companions, Costs, Driver, Frame, Ghost, MOST_GHOSTS, NextUse, Policy,
+    Access, Companions, Costs, Driver, Frame, Ghost, MOST_GHOSTS, NextUse, PageProbabilities,
+    Policy,
 };
 
 use crate::future::Future;
@@ -80,6 +81,8 @@ pub(crate) struct Setup {
     pub(crate) pages: u64,
     /// The prices for a policy that is guided by prices.
     pub(crate) prices: Option<Arc<[f64]>>,
+    /// The probabilities for a policy that knows them.
+    pub(crate) probabilities: Option<Arc<PageProbabilities>>,
 }
 
 /// The page table's entry of a page: its frame, its ghost, or neither.
@@ -150,6 +153,9 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         policy.costs(Costs::asymmetric(setup.asymmetry));
         if let Some(prices) = &setup.prices {
             policy.prices(Arc::clone(prices));
+        }
+        if let Some(probabilities) = &setup.probabilities {
+            policy.probabilities(Arc::clone(probabilities));
         }
         let mut engine = Engine {
             policy,

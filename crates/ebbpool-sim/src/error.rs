@@ -49,6 +49,18 @@ pub enum SimError {
         /// The memory size.
         size: ByteSize,
     },
+    /// A policy that knows the probabilities of references, and a trace without them.
+    #[error(
+        "{trace}: policy {policy} needs the probabilities of references, which only a generator of independent references knows: one of {generators}"
+    )]
+    NoProbabilities {
+        /// The trace.
+        trace: String,
+        /// The policy.
+        policy: String,
+        /// The generators that know them.
+        generators: String,
+    },
     /// More distinct pages, or references for an offline policy, than can be numbered.
     #[error("{trace}: more than {limit} {what}; simulate a part of the trace")]
     TooLarge {

@@ -14,6 +14,7 @@ mod ids;
 mod listener;
 mod observer;
 mod on_device;
+mod probabilities;
 mod store;
 mod stream;
 mod sweep;
@@ -27,6 +28,7 @@ pub use engine::{AtEnd, Counts};
 pub use error::SimError;
 pub use observer::{EventLog, NoObserver, Observer, Recorder, Sample, Series};
 pub use on_device::{DeviceAtStart, DeviceObserver, DeviceOutcome};
+pub use probabilities::check_policies;
 pub use store::{NoStore, Store};
 pub use stream::{
     Cell, Progress, SimOptions, SimOutcome, TraceFacts, TraceScan, scan, simulate,

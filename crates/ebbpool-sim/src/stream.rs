@@ -1,12 +1,13 @@
 //! Any number of simulations in one pass of a trace.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 use ebbpool_device::AnyDevice;
 use ebbpool_device::arrivals::Rate;
-use ebbpool_policy::{Foresight, Policy, PolicySpec, registry};
+use ebbpool_policy::{Foresight, PageProbabilities, Policy, PolicySpec, registry};
 use ebbpool_trace::{Batch, Reader, Source};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,7 @@ use crate::ids::{Ids, MOST_PAGES};
 use crate::listener::{DynObserver, Listener};
 use crate::observer::{NoObserver, Observer};
 use crate::on_device::{DeviceObserver, DeviceOutcome};
+use crate::probabilities;
 use crate::time_line::TimeLine;
 
 /// References decoded at a time: large enough to keep all cores busy between two chunks, small
@@ -123,6 +125,8 @@ pub struct TraceScan {
     pub(crate) future: Option<Future>,
     /// The whole trace, for policies that are guided by prices.
     pub(crate) recorded: Option<RecordedTrace>,
+    /// The probabilities of references, for policies that know them.
+    pub(crate) probabilities: Option<Arc<PageProbabilities>>,
 }
 
 struct DecodedChunk {
@@ -292,6 +296,7 @@ pub fn scan(
         database_pages,
         future,
         recorded,
+        probabilities: None,
     })
 }
 
@@ -557,13 +562,19 @@ fn scan_if_needed(
 ) -> Result<TraceScan, SimError> {
     let foresight = cells.iter().map(|cell| registry::foresight(&cell.policy));
     let foresight = foresight.max().unwrap_or_default();
+    let policies = cells.iter().map(|cell| &cell.policy);
+    let probabilities = probabilities::for_policies(source, policies)?;
     let many = cells.iter().any(|cell| cell.frames > FRAMES_WITHOUT_SCAN);
     if foresight > Foresight::Nothing || many {
-        scan(source, foresight, progress)
+        Ok(TraceScan {
+            probabilities,
+            ..scan(source, foresight, progress)?
+        })
     } else {
         Ok(TraceScan {
             distinct_pages: u64::MAX,
             database_pages: source.open()?.metadata().database_pages,
+            probabilities,
             ..TraceScan::default()
         })
     }
@@ -603,6 +614,10 @@ pub(crate) fn setup(
         at_end: options.at_end,
         pages: scan.database_pages.unwrap_or(u64::MAX),
         prices,
+        probabilities: scan
+            .probabilities
+            .clone()
+            .filter(|_| registry::knows_probabilities(&cell.policy)),
     })
 }
 

@@ -11,6 +11,7 @@ use ebbpool_trace::{Metadata, Source};
 use crate::engine::Counts;
 use crate::error::SimError;
 use crate::on_device::{DeviceAtStart, DeviceOutcome};
+use crate::probabilities::check_policies;
 use crate::store::{CellResult, Store, StoredResults, TraceExtent};
 use crate::stream::{
     Cell, Progress, SimOptions, SimOutcome, TraceFacts, scan, simulate, simulate_on_device,
@@ -177,13 +178,14 @@ impl Sweep {
     ///
     /// # Errors
     ///
-    /// [`SimError::Interrupted`] only if there is no result at all.
+    /// [`SimError::Interrupted`] only if there is no result at all; the errors of [`check_policies`].
     pub fn run(
         &self,
         source: &Source,
         store: &dyn Store,
         progress: &Progress,
     ) -> Result<SweepResult, SimError> {
+        check_policies(source, &self.policies)?;
         let stored = StoredResults::new(store, self.device.as_ref());
         let mut resolved = self.resolve(source, &stored, progress)?;
         let options = SimOptions {

@@ -53,6 +53,8 @@ pub use reference::{Batch, Metadata};
 pub use source::{ReadOptions, Reader, Source};
 pub use writer::{Writer, WrittenTrace};
 
+pub use ebbpool_cost::{PageProbabilities, PageProbability};
+
 /// The version of this crate, which is part of the keys of stored results.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ebbpool_cost::{did_you_mean, one_line};
+use ebbpool_cost::{PageProbabilities, did_you_mean, one_line};
 use tempfile::NamedTempFile;
 
 use crate::bad_lines::{BadLines, LeftOutLines, lock};
@@ -269,6 +269,38 @@ impl Source {
         match options.page_size {
             Some(page_size) => fold(opened, label, page_size.get()),
             None => Ok(opened),
+        }
+    }
+
+    /// True if [`page_probabilities`](Source::page_probabilities) are known: for a single generator whose references
+    /// are independent of each other ([`GeneratorInfo::knows_probabilities`](crate::GeneratorInfo)).
+    pub fn knows_page_probabilities(&self) -> bool {
+        self.independent_generator().is_some()
+    }
+
+    /// The true probabilities of references to each page, if the source knows them.
+    ///
+    /// # Errors
+    ///
+    /// [`TraceError::Memory`].
+    pub fn page_probabilities(&self) -> Result<Option<PageProbabilities>, TraceError> {
+        match self.independent_generator() {
+            Some(named) => named.generator.page_probabilities(self.label()),
+            None => Ok(None),
+        }
+    }
+
+    /// The generator of independent references that is the whole source. It states no page size, so no option makes
+    /// other pages of its pages.
+    fn independent_generator(&self) -> Option<&generators::NamedGenerator> {
+        match self.0.parts.as_slice() {
+            [
+                SourcePart {
+                    origin: PartOrigin::Generator(named),
+                    ..
+                },
+            ] => Some(named).filter(|named| named.info.knows_probabilities),
+            _ => None,
         }
     }
 

@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use ebbpool_cost::{OperationCosts, Unit};
 use ebbpool_policy::{
-    Access, Costs, DynPolicy, Frame, Gauges, Ghost, NextUse, Page, PageClass, PolicySpec, registry,
+    Access, Costs, DynPolicy, Frame, Gauges, Ghost, NextUse, Page, PageClass, PageProbabilities,
+    PolicySpec, registry,
 };
 
 use crate::frames::FrameMemory;
@@ -296,6 +297,9 @@ impl DynPolicy for ContainedPolicy {
     }
     fn prices(&mut self, prices: Arc<[f64]>) {
         self.call(|policy| policy.prices(Arc::clone(&prices)));
+    }
+    fn probabilities(&mut self, probabilities: Arc<PageProbabilities>) {
+        self.call(|policy| policy.probabilities(Arc::clone(&probabilities)));
     }
     fn gauges(&self) -> Gauges {
         self.query(|policy| policy.gauges())

@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use ebbpool_lab::advice::{advice, baseline, least, memory, sentence, usual_size};
+use ebbpool_lab::advice::{
+    advice, baseline, distance_to_informed, least, memory, sentence, usual_size,
+};
 use ebbpool_lab::numbers::{bytes, digits, saving};
 use ebbpool_lab::{BASELINE, Comparison, PriceBlock, RunResult, lifetime};
 
@@ -80,6 +82,9 @@ pub(crate) fn of_comparison(comparison: &Comparison) -> String {
     let _ = writeln!(text, "\n{}", sentence(comparison));
     if let Some(advice) = advice(comparison) {
         let _ = writeln!(text, "{advice}");
+    }
+    if let Some(distance) = distance_to_informed(comparison) {
+        let _ = writeln!(text, "{distance}");
     }
     text
 }

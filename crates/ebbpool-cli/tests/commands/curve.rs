@@ -13,7 +13,7 @@ fn a_sample_of_all_pages_equals_compare() {
         "--frames",
         "20,100,3%",
         "--policies",
-        "lru,cflru,cfdc,fd-exact,belady",
+        "lru,cflru,cfdc,fd-exact,belady,informed",
         "--warmup",
         "10%",
         "--at-end",
@@ -23,7 +23,7 @@ fn a_sample_of_all_pages_equals_compare() {
     ];
     let curve = ebbpool.rows(&[&["curve", TRACE, "--sample", "100%"], &shared[..]].concat());
     let compare = ebbpool.rows(&[&["compare", TRACE], &shared[..]].concat());
-    assert_eq!(curve.len(), 15);
+    assert_eq!(curve.len(), 18);
     for row in &curve {
         let same =
             |other: &&Value| other["policy"] == row["policy"] && other["frames"] == row["frames"];

@@ -12,6 +12,7 @@ mod diff;
 mod documents;
 mod examples;
 mod harness;
+mod informed;
 mod kill;
 mod measure;
 mod policies;

@@ -9,7 +9,7 @@ use ebbpool_cost::Asymmetry;
 use ebbpool_policy::PolicySpec;
 use ebbpool_sim::{
     AtEnd, CleanPool, CurveOptions, Curves, Estimate, LruCurve, Progress, SimError, SimOptions,
-    Size, SmallestMemory, TraceFacts, Traffic, Warmup,
+    Size, SmallestMemory, TraceFacts, Traffic, Warmup, check_policies,
 };
 use ebbpool_trace::stats::TraceStatistics;
 use ebbpool_trace::{Metadata, Source};
@@ -216,6 +216,7 @@ impl Lab<'_> {
         let capabilities = Capabilities::default();
         let policies = request.policies.resolve(&capabilities)?;
         let baseline = capabilities.policy(&request.baseline.0)?;
+        check_policies(source, policies.iter().chain([&baseline]))?;
         if let Some(share) = request
             .sample
             .filter(|share| !(*share > 0.0 && *share <= 1.0))

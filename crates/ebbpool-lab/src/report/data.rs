@@ -6,7 +6,7 @@ use ebbpool_sim::{DeviceOutcome, Moment, SweepRow, TimeLine};
 use ebbpool_trace::stats::TraceStatistics;
 use serde::Serialize;
 
-use crate::advice::{advice, memory, sentence, usual_size};
+use crate::advice::{advice, distance_to_informed, memory, sentence, usual_size};
 use crate::compare::Comparison;
 use crate::lifetime;
 use crate::numbers::Number;
@@ -34,6 +34,7 @@ struct Trace {
     sentence: String,
     /// The policy that is best over all sizes and asymmetries together.
     advice: Option<String>,
+    distance_to_informed: Option<String>,
     /// What a memory size in per cent is a share of.
     share_of: &'static str,
     references: u64,
@@ -292,6 +293,10 @@ impl Trace {
             advice: match &comparison.curve {
                 Some(_) => None,
                 None => advice(comparison),
+            },
+            distance_to_informed: match &comparison.curve {
+                Some(_) => None,
+                None => distance_to_informed(comparison),
             },
             share_of: comparison.share_of,
             references: comparison.facts.references,

@@ -1,6 +1,6 @@
 //! ace (Papon and Athanassoulis 2023), as the `how` of its entry in the registry describes it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::FutureUse;
 use crate::buffer::Policy;
@@ -33,6 +33,10 @@ impl Policy for Ace {
 
     fn prices(&mut self, prices: &[f64]) {
         self.policy.prices(prices);
+    }
+
+    fn probabilities(&mut self, probabilities: &BTreeMap<u64, (f64, f64)>) {
+        self.policy.probabilities(probabilities);
     }
 
     fn hit(&mut self, page: u64, write: bool) {

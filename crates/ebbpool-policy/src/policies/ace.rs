@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::parameters::{parameters, whole};
 use crate::policy::{
-    Access, Costs, DynPolicy, Frame, Gauges, Ghost, NextUse, Page, PageClass, Policy, forward,
+    Access, Costs, DynPolicy, Frame, Gauges, Ghost, NextUse, Page, PageClass, PageProbabilities,
+    Policy, forward,
 };
 use crate::registry::{self, Build};
 use crate::spec::{Entry, MemoryUse, ParameterKind, PolicySpec};
@@ -106,7 +107,8 @@ impl Policy for Ace {
     forward! {
         self.policy:
         wants_every_hit, left_out, miss, prefetch, prefetch_ghost, also_leaving, padding, refused,
-        remember, costs, asks_erase_counts, erase_count, asks_classes, class, next_use, prices, gauges
+        remember, costs, asks_erase_counts, erase_count, asks_classes, class, next_use, prices,
+        probabilities, gauges
     }
 
     #[inline]

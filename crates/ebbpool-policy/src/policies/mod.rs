@@ -31,6 +31,7 @@ pub mod fifo;
 mod frequency_sketch;
 pub mod gclock;
 pub mod h_arc;
+pub mod informed;
 pub mod lirs;
 pub mod lirs_wsr;
 pub mod lrfu;

@@ -1,6 +1,9 @@
 //! A driver that checks every answer of the policy against the contract of `Policy`.
 
-use ebbpool_policy::{Access, Costs, DynPolicy, Frame, Ghost, MOST_GHOSTS, NextUse};
+use ebbpool_policy::{
+    Access, Costs, DynPolicy, Frame, Ghost, MOST_GHOSTS, NextUse, PageProbabilities,
+    PageProbability,
+};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::TestCaseError;
@@ -75,11 +78,18 @@ pub fn next_uses(referenced: &[Option<usize>], pages: usize) -> Vec<Option<u64>>
 
 impl Driver {
     pub fn new(
-        policy: Box<dyn DynPolicy + Send>,
+        mut policy: Box<dyn DynPolicy + Send>,
         frames: u32,
         pages: Vec<u64>,
         behaviour: DriverBehaviour,
     ) -> Self {
+        // Some pages alike, and some beyond the table.
+        let probabilities = (0..150_u32).map(|page| PageProbability {
+            reference: f64::from(page % 9) / 1000.0,
+            write: f64::from(page % 3) / 1000.0,
+        });
+        let probabilities = PageProbabilities::of_pages(probabilities.collect());
+        policy.probabilities(probabilities.into());
         Driver {
             policy,
             behaviour,

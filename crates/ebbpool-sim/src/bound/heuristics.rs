@@ -71,6 +71,8 @@ impl<'a> Schedules<'a> {
             // Only padding uses it, and no offline policy pads.
             pages: u64::MAX,
             prices,
+            // No schedule of these policies is one of a policy that knows them.
+            probabilities: None,
         };
         let mut engine = registry::visit(&spec, frames, EngineVisitor(setup));
         for (index, references) in self.trace.references.chunks(CHUNK).enumerate() {

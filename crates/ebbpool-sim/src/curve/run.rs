@@ -11,6 +11,7 @@ use super::shards::{PageSample, Sampler};
 use super::{TraceStep, for_each_part};
 use crate::engine::{AtEnd, Chunk, Drive};
 use crate::error::SimError;
+use crate::probabilities;
 use crate::stream::{
     Cell, FutureNotes, Progress, SimOptions, TraceFacts, TraceScan, check_references, setup,
     unobserved, workers,
@@ -195,6 +196,8 @@ impl Wave {
             })?;
             check_references(source, references)?;
         }
+        let policies = self.jobs.iter().map(|job| &job.cell.policy);
+        let probabilities = probabilities::for_policies(source, policies)?;
         let scan = |notes: FutureNotes| {
             let (future, recorded) = notes.finish();
             TraceScan {
@@ -203,6 +206,7 @@ impl Wave {
                 database_pages: metadata.database_pages,
                 future,
                 recorded,
+                probabilities: probabilities.clone(),
             }
         };
         let of_sample =

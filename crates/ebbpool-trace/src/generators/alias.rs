@@ -1,6 +1,10 @@
 //! Draws from any distribution in constant time (Walker's alias method), with integer
 //! weights.
 
+use ebbpool_cost::{PageProbabilities, PageProbability};
+
+use super::random::Chance;
+
 /// A column's capacity; the weights of `n` items are scaled to `n` times this.
 const CAPACITY: u64 = 1 << 32;
 
@@ -98,6 +102,29 @@ impl AliasTable {
         self.columns.len()
     }
 
+    /// The probability of each item below `items`, as it is drawn; `None` if memory does not suffice.
+    pub(crate) fn probabilities(&self, items: usize) -> Option<Vec<f64>> {
+        // Sums of integers, so that equal probabilities are equal to the last bit.
+        let mut shares: Vec<u64> = Vec::new();
+        shares.try_reserve_exact(items).ok()?;
+        shares.resize(items, 0);
+        let mut add = |item: u32, share: u64| {
+            if let Some(sum) = shares.get_mut(item as usize) {
+                *sum += share;
+            }
+        };
+        for column in &self.columns {
+            // A column of one item has the largest threshold, and the item is its alias too.
+            add(column.own, u64::from(column.threshold));
+            add(column.alias, CAPACITY - u64::from(column.threshold));
+        }
+        let all = CAPACITY as f64 * self.columns.len() as f64;
+        let mut probabilities = Vec::new();
+        probabilities.try_reserve_exact(items).ok()?;
+        probabilities.extend(shares.into_iter().map(|share| share as f64 / all));
+        Some(probabilities)
+    }
+
     /// The item for a random column below [`AliasTable::len`] and 32 random bits.
     #[inline]
     pub(crate) fn item(&self, column: usize, bits: u32) -> u32 {
@@ -111,25 +138,35 @@ impl AliasTable {
     }
 }
 
+/// The probabilities of pages, where a reference writes a page drawn from `writes` with the chance `write`, and else
+/// reads one drawn from `reads`; the tables have the same pages, numbered from 0. `None` if memory does not suffice.
+pub(crate) fn page_probabilities(
+    reads: &AliasTable,
+    writes: &AliasTable,
+    write: Chance,
+) -> Option<PageProbabilities> {
+    let pages = reads.len();
+    let write = write.to_f64();
+    let mut found = Vec::new();
+    found.try_reserve_exact(pages).ok()?;
+    let each = reads.probabilities(pages)?.into_iter();
+    found.extend(
+        each.zip(writes.probabilities(pages)?)
+            .map(|(reads, writes)| {
+                let write_probability = write * writes;
+                PageProbability {
+                    reference: (1.0 - write) * reads + write_probability,
+                    write: write_probability,
+                }
+            }),
+    );
+    Some(PageProbabilities::of_pages(found))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::power::inverse_power;
     use super::*;
-
-    /// The probability of every item, summed over the columns.
-    fn probabilities(table: &AliasTable) -> Vec<f64> {
-        let mut masses = vec![0u64; table.columns.len()];
-        for column in &table.columns {
-            if column.own == column.alias {
-                masses[column.own as usize] += CAPACITY;
-            } else {
-                masses[column.own as usize] += u64::from(column.threshold);
-                masses[column.alias as usize] += CAPACITY - u64::from(column.threshold);
-            }
-        }
-        let all = CAPACITY as f64 * masses.len() as f64;
-        masses.iter().map(|&mass| mass as f64 / all).collect()
-    }
 
     fn kahan(values: impl Iterator<Item = f64>) -> f64 {
         let (mut sum, mut lost) = (0.0, 0.0);
@@ -150,7 +187,7 @@ mod tests {
                 let items: Vec<u32> = (0..count as u32).collect();
                 let table = AliasTable::new(&items, weight).unwrap();
                 let sum = kahan((0..count).map(weight));
-                for (i, found) in probabilities(&table).into_iter().enumerate() {
+                for (i, found) in table.probabilities(count).unwrap().into_iter().enumerate() {
                     let error = (found - weight(i) / sum).abs();
                     // One unit of the last place, and the error that the largest absorbs.
                     let allowed = 2.0 / (CAPACITY as f64 * count as f64) + 1e-15;

@@ -30,7 +30,7 @@ use crate::source::{ReadOptions, Source};
 pub use arguments::{ArgumentKind, Parameter};
 
 use arguments::Arguments;
-use ebbpool_cost::{did_you_mean, one_line};
+use ebbpool_cost::{PageProbabilities, did_you_mean, one_line};
 
 /// Every generator.
 static ENTRIES: &[&GeneratorEntry] = &[
@@ -58,6 +58,9 @@ pub struct GeneratorInfo {
     pub name: &'static str,
     /// A description of one sentence.
     pub summary: &'static str,
+    /// True if its references are independent of each other, and their probabilities known beforehand:
+    /// [`Source::page_probabilities`].
+    pub knows_probabilities: bool,
     /// The parameters, which may follow the colon in any order.
     pub parameters: &'static [Parameter],
 }
@@ -66,6 +69,11 @@ pub struct GeneratorInfo {
 pub(crate) trait Generator: Send + Sync {
     /// Opens the trace at the first reference; `spec` is for messages.
     fn open(&self, spec: &str) -> Result<OpenedTrace, TraceError>;
+
+    /// The true probabilities of references, if the generator knows them; `spec` is for messages.
+    fn page_probabilities(&self, _spec: &str) -> Result<Option<PageProbabilities>, TraceError> {
+        Ok(None)
+    }
 
     /// The trace from which the references are made, if there is one.
     fn base(&self) -> Option<&Source> {
@@ -88,6 +96,11 @@ trait RandomGenerator: Send + Sync {
 
     /// A stream from the first reference; `spec` is for messages.
     fn start(&self, spec: &str) -> Result<Box<dyn References>, TraceError>;
+
+    /// See [`Generator::page_probabilities`].
+    fn page_probabilities(&self, _spec: &str) -> Result<Option<PageProbabilities>, TraceError> {
+        Ok(None)
+    }
 }
 
 /// An endless stream of references.
@@ -113,6 +126,10 @@ impl<D: RandomGenerator> Generator for D {
             references: Some(references),
             notes: Vec::new(),
         })
+    }
+
+    fn page_probabilities(&self, spec: &str) -> Result<Option<PageProbabilities>, TraceError> {
+        RandomGenerator::page_probabilities(self, spec)
     }
 }
 
@@ -144,6 +161,7 @@ impl Decode for LimitedReferences {
 
 /// A generator with its canonical name.
 pub(crate) struct NamedGenerator {
+    pub(crate) info: &'static GeneratorInfo,
     pub(crate) generator: Box<dyn Generator>,
     /// Equal for arguments that mean the same; does not include a base.
     pub(crate) canonical: String,
@@ -170,6 +188,7 @@ pub(crate) fn parse(
     if let Some(entry) = ENTRIES.iter().find(|entry| entry.info.name == name) {
         let arguments = Arguments::parse(spec, &entry.info, rest, reading)?;
         return Ok(Some(NamedGenerator {
+            info: &entry.info,
             generator: (entry.build)(&arguments)?,
             canonical: arguments.canonical(),
         }));

@@ -25,6 +25,11 @@ impl Chance {
             denominator,
         }
     }
+
+    /// The probability as a floating-point number.
+    pub(crate) fn to_f64(self) -> f64 {
+        self.numerator as f64 / self.denominator as f64
+    }
 }
 
 impl Random {

@@ -22,6 +22,7 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
     info: GeneratorInfo {
         name: "scan-mix",
         summary: "a zipf trace with sequential scans in between, spread evenly",
+        knows_probabilities: false,
         parameters: &[
             Parameter {
                 name: "pages",

@@ -7,9 +7,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ebbpool_cost::Decimal;
+use ebbpool_cost::{Decimal, PageProbabilities};
 
-use super::alias::AliasTable;
+use super::alias::{AliasTable, page_probabilities};
 use super::arguments::{ArgumentKind, Arguments, Parameter, SEED, WORD, WRITE};
 use super::power::{ln_of_fraction, power_step};
 use super::random::{Chance, Random};
@@ -22,6 +22,7 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
     info: GeneratorInfo {
         name: "self-similar",
         summary: "independent references; a share of them goes to a share of the pages, and so on within these",
+        knows_probabilities: true,
         parameters: &[
             Parameter {
                 name: "pages",
@@ -90,22 +91,34 @@ impl RandomGenerator for SelfSimilar {
     }
 
     fn start(&self, spec: &str) -> Result<Box<dyn References>, TraceError> {
-        let mut start = self.start.lock().unwrap_or_else(PoisonError::into_inner);
-        let stream = match &*start {
-            Some(stream) => stream.clone(),
-            None => {
-                let stream = self.first().ok_or_else(|| TraceError::Memory {
-                    spec: spec.to_owned(),
-                    pages: self.pages,
-                })?;
-                start.insert(stream).clone()
-            }
-        };
-        Ok(Box::new(stream))
+        Ok(Box::new(self.stream(spec)?))
+    }
+
+    fn page_probabilities(&self, spec: &str) -> Result<Option<PageProbabilities>, TraceError> {
+        let table = self.stream(spec)?.table;
+        let found = page_probabilities(&table, &table, self.write);
+        found.map(Some).ok_or_else(|| self.too_large(spec))
     }
 }
 
 impl SelfSimilar {
+    /// The stream before its first reference.
+    fn stream(&self, spec: &str) -> Result<Stream, TraceError> {
+        let mut start = self.start.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(stream) = &*start {
+            return Ok(stream.clone());
+        }
+        let stream = self.first().ok_or_else(|| self.too_large(spec))?;
+        Ok(start.insert(stream).clone())
+    }
+
+    fn too_large(&self, spec: &str) -> TraceError {
+        TraceError::Memory {
+            spec: spec.to_owned(),
+            pages: self.pages,
+        }
+    }
+
     /// The stream before its first reference, `None` without enough memory.
     fn first(&self) -> Option<Stream> {
         let mut random = Random::new(self.seed);

@@ -42,6 +42,7 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
     info: GeneratorInfo {
         name: "tatp",
         summary: "page requests of TATP (TM1) on PostgreSQL's heap files and B+-trees",
+        knows_probabilities: false,
         parameters: &[
             Parameter {
                 name: "subscribers",

@@ -24,6 +24,7 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
     info: GeneratorInfo {
         name: "tpcb",
         summary: "page requests of TPC-B (pgbench) on PostgreSQL's heap files and B+-trees",
+        knows_probabilities: false,
         parameters: &[
             Parameter {
                 name: "scale",

@@ -1,5 +1,7 @@
 //! `uniform`: independent references, every page equally likely.
 
+use ebbpool_cost::{PageProbabilities, PageProbability};
+
 use super::arguments::{ArgumentKind, Arguments, Parameter, SEED, WORD, WRITE};
 use super::random::{Chance, Random};
 use super::{Generator, GeneratorEntry, GeneratorInfo, RandomGenerator, References};
@@ -10,6 +12,7 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
     info: GeneratorInfo {
         name: "uniform",
         summary: "independent references to pages that are all equally likely",
+        knows_probabilities: true,
         parameters: &[
             Parameter {
                 name: "pages",
@@ -65,6 +68,14 @@ impl RandomGenerator for Uniform {
             pages: self.pages,
             write: self.write,
         }))
+    }
+
+    fn page_probabilities(&self, _spec: &str) -> Result<Option<PageProbabilities>, TraceError> {
+        let reference = 1.0 / self.pages as f64;
+        Ok(Some(PageProbabilities::alike(PageProbability {
+            reference,
+            write: reference * self.write.to_f64(),
+        })))
     }
 }
 

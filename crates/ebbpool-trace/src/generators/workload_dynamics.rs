@@ -27,6 +27,7 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
     info: GeneratorInfo {
         name: "workload-dynamics",
         summary: "the pages of another trace, with a share of writes that changes every epoch",
+        knows_probabilities: false,
         parameters: &[
             Parameter {
                 name: "base",

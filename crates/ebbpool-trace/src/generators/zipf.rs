@@ -3,9 +3,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ebbpool_cost::Decimal;
+use ebbpool_cost::{Decimal, PageProbabilities};
 
-use super::alias::AliasTable;
+use super::alias::{AliasTable, page_probabilities};
 use super::arguments::{ArgumentKind, Arguments, Parameter, SEED, WORD, WRITE};
 use super::power::inverse_power;
 use super::random::{Chance, Random};
@@ -24,6 +24,7 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
     info: GeneratorInfo {
         name: "zipf",
         summary: "independent references; the page of rank i is asked for in proportion to i^-alpha",
+        knows_probabilities: true,
         parameters: &[
             Parameter {
                 name: "pages",
@@ -91,22 +92,34 @@ impl RandomGenerator for Zipf {
     }
 
     fn start(&self, spec: &str) -> Result<Box<dyn References>, TraceError> {
-        let mut start = self.start.lock().unwrap_or_else(PoisonError::into_inner);
-        let stream = match &*start {
-            Some(stream) => stream.clone(),
-            None => {
-                let stream = self.first().ok_or_else(|| TraceError::Memory {
-                    spec: spec.to_owned(),
-                    pages: self.pages,
-                })?;
-                start.insert(stream).clone()
-            }
-        };
-        Ok(Box::new(stream))
+        Ok(Box::new(self.stream(spec)?))
+    }
+
+    fn page_probabilities(&self, spec: &str) -> Result<Option<PageProbabilities>, TraceError> {
+        let Stream { reads, writes, .. } = self.stream(spec)?;
+        let found = page_probabilities(&reads, &writes, self.write);
+        found.map(Some).ok_or_else(|| self.too_large(spec))
     }
 }
 
 impl Zipf {
+    /// The stream before its first reference.
+    fn stream(&self, spec: &str) -> Result<Stream, TraceError> {
+        let mut start = self.start.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(stream) = &*start {
+            return Ok(stream.clone());
+        }
+        let stream = self.first().ok_or_else(|| self.too_large(spec))?;
+        Ok(start.insert(stream).clone())
+    }
+
+    fn too_large(&self, spec: &str) -> TraceError {
+        TraceError::Memory {
+            spec: spec.to_owned(),
+            pages: self.pages,
+        }
+    }
+
     /// Reads the parameters of `zipf`.
     pub(super) fn of(arguments: &Arguments) -> Result<Zipf, TraceError> {
         let read_alpha = arguments.decimal("read-alpha")?;

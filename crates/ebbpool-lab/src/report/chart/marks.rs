@@ -85,12 +85,13 @@ const fn hollow(hue: Hue, dash: usize, shape: Shape) -> Mark {
 
 /// The mark of each policy by its name in the registry, and of what experiments call `optimum`. Policies of a family
 /// share a hue.
-const OF_POLICIES: [(&str, Mark); 42] = [
+const OF_POLICIES: [(&str, Mark); 43] = [
     ("lru", full(Hue::Ink, 0, Shape::Circle)),
     ("price-guided", full(Hue::Ink, 1, Shape::Cross)),
     ("lru-c", hollow(Hue::Ink, 2, Shape::Circle)),
     ("belady", full(Hue::Ink, 3, Shape::Bar)),
     ("cost-belady", hollow(Hue::Ink, 3, Shape::Bar)),
+    ("informed", hollow(Hue::Ink, 1, Shape::Diamond)),
     ("sieve", full(Hue::Grey, 0, Shape::Wedge)),
     ("clock", hollow(Hue::Grey, 1, Shape::Triangle)),
     ("fbr", full(Hue::Grey, 1, Shape::Cross)),

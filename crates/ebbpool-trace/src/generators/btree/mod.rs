@@ -30,6 +30,7 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
     info: GeneratorInfo {
         name: "btree",
         summary: "point and range queries and updates of records in a B+-tree, as in the CFDC paper",
+        knows_probabilities: false,
         parameters: &[
             Parameter {
                 name: "records",

@@ -27,6 +27,7 @@ pub(super) static ENTRY: GeneratorEntry = GeneratorEntry {
     info: GeneratorInfo {
         name: "tpcc",
         summary: "page requests of TPC-C on PostgreSQL's heap files and B+-trees",
+        knows_probabilities: false,
         parameters: &[
             Parameter {
                 name: "warehouses",
