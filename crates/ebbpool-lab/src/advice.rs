@@ -49,7 +49,8 @@ pub fn memory(comparison: &Comparison, size: usize) -> String {
     }
 }
 
-/// The result in a sentence, at FD-Buffer's default asymmetry and size if the comparison has them.
+/// The result in a sentence, at FD-Buffer's default asymmetry and size if the comparison has them. It is on the best
+/// online policy, if there is one.
 pub fn sentence(comparison: &Comparison) -> String {
     let blocks: Vec<PriceBlock> = comparison.blocks().collect();
     let usual = blocks.iter().find(|block| {
@@ -59,7 +60,12 @@ pub fn sentence(comparison: &Comparison) -> String {
         return String::new();
     };
     let size = usual_size(comparison);
-    let best = block.column(size).min_by(|a, b| a.cost.total_cmp(&b.cost));
+    let cheapest = |among_offline: bool| {
+        let all = block.column(size);
+        let all = all.filter(|result| among_offline || is_online(&result.policy));
+        all.min_by(|a, b| a.cost.total_cmp(&b.cost))
+    };
+    let best = cheapest(false).or_else(|| cheapest(true));
     let Some(best) = best else {
         return String::new();
     };
@@ -161,10 +167,12 @@ pub fn distance_to_informed(comparison: &Comparison) -> Option<String> {
 /// The online policies, with their indices.
 fn online(comparison: &Comparison) -> impl Iterator<Item = (usize, &String)> {
     let policies = comparison.policies.iter().enumerate();
-    policies.filter(|(_, name)| {
-        let spec: Option<PolicySpec> = name.parse().ok();
-        spec.is_none_or(|spec| spec.online())
-    })
+    policies.filter(|(_, name)| is_online(name))
+}
+
+fn is_online(policy: &str) -> bool {
+    let spec: Option<PolicySpec> = policy.parse().ok();
+    spec.is_none_or(|spec| spec.online())
 }
 
 /// A policy's bills over the least bill of each size and price; `None` if a bill is missing.

@@ -254,7 +254,7 @@ fn no_online_policy_costs_less() {
 #[test]
 fn the_offline_bound_is_below() {
     for generator in LARGER {
-        let source = source(generator);
+        let source = source(&generator.replace("refs=90000", "refs=20000"));
         let trace = RecordedTrace::read(&source, &QUIET).expect("a trace");
         for (frames, asymmetry) in [(15, 1.0), (90, 16.0)] {
             let question = BoundQuestion {

@@ -23,7 +23,6 @@ fn other_traces_are_refused_with_the_generators_that_know_their_probabilities() 
             }
         }
     }
-    ebbpool.refused(&["replay", ZIPF, "--policy", "informed"], 2, &["informed"]);
 }
 
 #[test]
