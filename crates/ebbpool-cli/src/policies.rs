@@ -18,6 +18,16 @@ pub(crate) struct PoliciesArgs {
     pub(crate) markdown: bool,
 }
 
+/// The end of docs/policies.md: published policies that the registry does not have.
+const NOT_HERE: &str = "
+## Not here
+
+- CLIC (Liu et al., FAST 2009) learns which pages to cache from hints that the clients of a storage server attach to \
+each request. The reference strings here carry no hints with requests.
+- LRB (Song et al., NSDI 2020) and 3L-Cache (Zhou et al., FAST 2025) train gradient-boosted trees with the library \
+LightGBM while they run. A policy here allocates nothing once it is warm, and needs no library of that kind.
+";
+
 /// The width of explanations in columns.
 const WIDTH: usize = 80;
 
@@ -177,5 +187,6 @@ lru on the samples; figures on this page are those of the paper named.\n",
             );
         }
     }
+    text.push_str(NOT_HERE);
     text
 }

@@ -17,6 +17,7 @@ mod counts;
 mod list;
 mod policies;
 mod pools;
+mod sampler;
 mod spec;
 mod two_stack;
 pub mod workload;

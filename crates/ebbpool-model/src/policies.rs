@@ -7,6 +7,7 @@ mod arc;
 mod auto;
 mod belady;
 mod bplru;
+mod cacheus;
 mod car;
 mod casa;
 mod ccf_lru;
@@ -26,7 +27,10 @@ mod fd_static;
 mod fifo;
 mod gclock;
 mod h_arc;
+mod hyperbolic;
 mod informed;
+mod lecar;
+mod lhd;
 mod lirs;
 mod lrfu;
 mod lru;
@@ -41,6 +45,7 @@ mod sieve;
 mod two_q;
 mod w_tinylfu;
 mod wa_landlord;
+mod watt;
 
 /// The example that CONTRIBUTING.md begins with.
 #[cfg(test)]
@@ -218,6 +223,20 @@ fn adaptive(spec: &mut Spec, m: usize) -> Option<BuiltPolicy> {
         }
         "ebb" => plain(m, ebb::Ebb::new(m, ebb::Parameters::of(spec, m))),
         "h-arc" => plain(m, h_arc::HArc::new(m)),
+        "hyperbolic" => plain(m, hyperbolic::Hyperbolic::new(m, spec.number("sample", 64))),
+        "lhd" => {
+            let sample = spec.number("sample", 32);
+            let interval = spec.number("interval", 16);
+            plain(m, lhd::Lhd::new(m, sample, interval))
+        }
+        "lecar" => plain(m, lecar::Lecar::new(m)),
+        "cacheus" => plain(m, cacheus::Cacheus::new(m)),
+        "watt" => {
+            let sample = spec.number("sample", 8);
+            let epochs = spec.number("epochs", 4);
+            let first = spec.fraction("first", "0.1").value();
+            plain(m, watt::Watt::new(m, sample, epochs, first))
+        }
         "lru-c" => {
             let batch = spec.number("batch", 64);
             plain(m, lru_c::LruC::new(batch as usize))

@@ -20,6 +20,7 @@ mod parameters;
 mod policies;
 mod policy;
 pub mod registry;
+mod sample;
 mod slots;
 mod spec;
 

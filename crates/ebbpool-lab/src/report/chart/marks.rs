@@ -85,7 +85,7 @@ const fn hollow(hue: Hue, dash: usize, shape: Shape) -> Mark {
 
 /// The mark of each policy by its name in the registry, and of what experiments call `optimum`. Policies of a family
 /// share a hue.
-const OF_POLICIES: [(&str, Mark); 43] = [
+const OF_POLICIES: [(&str, Mark); 48] = [
     ("lru", full(Hue::Ink, 0, Shape::Circle)),
     ("price-guided", full(Hue::Ink, 1, Shape::Cross)),
     ("lru-c", hollow(Hue::Ink, 2, Shape::Circle)),
@@ -117,16 +117,21 @@ const OF_POLICIES: [(&str, Mark); 43] = [
     ("ace", hollow(Hue::Pink, 3, Shape::Square)),
     ("ebb", full(Hue::Green, 0, Shape::Circle)),
     ("auto", hollow(Hue::Green, 1, Shape::Circle)),
+    ("watt", full(Hue::Green, 2, Shape::Triangle)),
+    ("lhd", hollow(Hue::Green, 3, Shape::Diamond)),
     ("cfdc", full(Hue::Purple, 0, Shape::Cross)),
     ("arc", full(Hue::Purple, 1, Shape::Circle)),
     ("car", hollow(Hue::Purple, 2, Shape::Triangle)),
     ("h-arc", hollow(Hue::Purple, 3, Shape::Square)),
+    ("lecar", full(Hue::Purple, 2, Shape::Plus)),
+    ("cacheus", full(Hue::Purple, 3, Shape::Diamond)),
     ("casa", full(Hue::Cyan, 0, Shape::Bar)),
     ("acr", hollow(Hue::Cyan, 1, Shape::Bar)),
     ("2q", full(Hue::Cyan, 2, Shape::Diamond)),
     ("lru-k", full(Hue::Cyan, 3, Shape::Wedge)),
     ("fd-buffer", full(Hue::Olive, 0, Shape::Square)),
     ("fd-static", hollow(Hue::Olive, 1, Shape::Square)),
+    ("hyperbolic", full(Hue::Olive, 1, Shape::Cross)),
     ("w-tinylfu", full(Hue::Olive, 2, Shape::Triangle)),
     ("lrfu", full(Hue::Olive, 3, Shape::Diamond)),
 ];
