@@ -39,7 +39,8 @@ impl FrameSampler {
     /// The frame of least value of `size` frames drawn at random, with replacement, from those that
     /// may be evicted; of equals the one drawn first. Frames that may not be evicted are drawn again,
     /// at most eight times the size of the sample in all; if none of the drawn frames may be evicted,
-    /// the first that may, in turn from the frame drawn last.
+    /// the first that may, in turn from the frame drawn last. A search that finds none leaves the draws
+    /// that follow as they were.
     #[inline]
     pub(crate) fn least<V: PartialOrd>(
         &mut self,
@@ -48,6 +49,7 @@ impl FrameSampler {
         may_evict: impl Fn(Frame) -> bool,
         value: impl Fn(Frame) -> V,
     ) -> Option<Frame> {
+        let before = self.random.clone();
         let mut least: Option<(V, Frame)> = None;
         let mut found = 0;
         let mut last = 0;
@@ -65,12 +67,14 @@ impl FrameSampler {
                 break;
             }
         }
-        match least {
-            Some((_, frame)) => Some(frame),
-            None => (last..frames)
-                .chain(0..last)
-                .find(|&frame| may_evict(frame)),
+        let found = least.map(|(_, frame)| frame).or_else(|| {
+            let mut in_turn = (last..frames).chain(0..last);
+            in_turn.find(|&frame| may_evict(frame))
+        });
+        if found.is_none() {
+            self.random = before;
         }
+        found
     }
 }
 
@@ -92,7 +96,12 @@ mod tests {
             let least = sampler.least(1000, 2, |frame| frame == only, |_| 0);
             assert_eq!(least, Some(only));
         }
+        let next = FrameSampler {
+            random: sampler.random.clone(),
+        }
+        .below(1000);
         assert_eq!(sampler.least(1000, 2, |_| false, |_| 0), None);
+        assert_eq!(sampler.below(1000), next);
     }
 
     #[test]
