@@ -379,8 +379,9 @@ fn feed(driver: &mut Driver, references: usize, mut next: impl FnMut() -> (usize
 
 #[test]
 fn nothing_is_allocated_once_warm() {
-    let mut runner = TestRunner::deterministic();
     for tested in tested_policies() {
+        // Its own draws, so that a new policy does not change the parameters that others are tested with.
+        let mut runner = TestRunner::deterministic();
         let mut specs = BTreeSet::from([tested.entry.name.to_string()]);
         for _ in 0..12 {
             let drawn = spec(tested).new_tree(&mut runner).expect("a specification");
