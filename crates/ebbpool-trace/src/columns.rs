@@ -15,12 +15,14 @@ use crate::error::TraceError;
 /// - `write=COLUMN`: a word that says whether the page is written
 /// - `write=COLUMN:VALUE[|VALUE…]`: written where the column holds exactly one of these
 ///   values
+/// - `class=COLUMN`: the class of the page, a number or a name
 ///
 /// Column names are those of the first line and hold no comma.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Columns {
     pub(crate) pages: PageColumns,
     pub(crate) write: Option<WriteColumn>,
+    pub(crate) class: Option<String>,
 }
 
 /// The columns that hold the pages.
@@ -49,7 +51,7 @@ pub(crate) struct WriteColumn {
     pub(crate) values: Vec<String>,
 }
 
-const ROLES: [&str; 4] = ["page", "offset", "size", "write"];
+const ROLES: [&str; 5] = ["page", "offset", "size", "write", "class"];
 
 impl FromStr for Columns {
     type Err = TraceError;
@@ -64,7 +66,7 @@ impl FromStr for Columns {
 impl Columns {
     /// Parses a mapping; the error says what is wrong.
     fn parse(text: &str) -> Result<Columns, String> {
-        let [page, offset, size, write] = columns_by_role(text)?;
+        let [page, offset, size, write, class] = columns_by_role(text)?;
         let pages = match (page, offset, size) {
             (Some(page), None, None) => PageColumns::Page(page.to_owned()),
             (None, Some(offset), size) => PageColumns::Bytes {
@@ -79,13 +81,17 @@ impl Columns {
             }
         };
         let write = write.map(WriteColumn::parse);
-        Ok(Columns { pages, write })
+        Ok(Columns {
+            pages,
+            write,
+            class: class.map(str::to_owned),
+        })
     }
 }
 
 /// The text given for each of the [`ROLES`].
-fn columns_by_role(text: &str) -> Result<[Option<&str>; 4], String> {
-    let mut columns: [Option<&str>; 4] = [None; 4];
+fn columns_by_role(text: &str) -> Result<[Option<&str>; 5], String> {
+    let mut columns: [Option<&str>; 5] = [None; 5];
     for item in text
         .split(',')
         .map(str::trim)
@@ -172,6 +178,9 @@ impl fmt::Display for Columns {
                 write!(formatter, ":{}", values.join("|"))?;
             }
         }
+        if let Some(class) = &self.class {
+            write!(formatter, ",class={class}")?;
+        }
         Ok(())
     }
 }
@@ -185,6 +194,7 @@ mod tests {
         for text in [
             "page=blk,write=op:W",
             "page=blk",
+            "page=blk,write=op:W,class=relation",
             "offset=o,size=n,write=w",
             "offset=sector:512,size=sectors:512,write=rwbs:W|WS",
         ] {

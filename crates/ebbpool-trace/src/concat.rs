@@ -1,8 +1,9 @@
 //! Several traces as one, in order.
 
+use crate::classes::CommonClasses;
 use crate::error::TraceError;
 use crate::formats::{Decode, OpenedTrace};
-use crate::reference::{Batch, Metadata};
+use crate::reference::{Batch, Metadata, PageClasses};
 
 /// Opens the part with the given number.
 pub(crate) type OpenPart = Box<dyn Fn(usize) -> Result<OpenedTrace, TraceError> + Send>;
@@ -15,8 +16,10 @@ pub(crate) type OpenPart = Box<dyn Fn(usize) -> Result<OpenedTrace, TraceError> 
 pub(crate) fn concat(parts: usize, open: OpenPart) -> Result<OpenedTrace, TraceError> {
     let mut first = open(0)?;
     let mut dropped: Vec<&str> = Vec::new();
+    let mut classes = ConcatenatedClasses::new(first.decoder.classes());
     for part in 1..parts {
         let next = open(part)?;
+        classes.add(next.decoder.classes());
         first.references = first
             .references
             .zip(next.references)
@@ -55,6 +58,7 @@ pub(crate) fn concat(parts: usize, open: OpenPart) -> Result<OpenedTrace, TraceE
             number: 0,
             parts,
             open,
+            classes,
         }),
         ..first
     })
@@ -70,11 +74,48 @@ fn drop_different<T: PartialEq>(value: &mut Option<T>, other: Option<T>) -> bool
     differs && had
 }
 
+/// The classes of several parts.
+enum ConcatenatedClasses {
+    /// Those of each part.
+    Same(Option<PageClasses>),
+    Common(CommonClasses),
+}
+
+impl ConcatenatedClasses {
+    fn new(first: Option<PageClasses>) -> ConcatenatedClasses {
+        match first {
+            // These are complete before the first reference.
+            Some(classes) if classes.ranges().is_empty() => {
+                let mut common = CommonClasses::default();
+                common.enter(&classes);
+                ConcatenatedClasses::Common(common)
+            }
+            first => ConcatenatedClasses::Same(first),
+        }
+    }
+
+    /// Adds those of the next part.
+    fn add(&mut self, next: Option<PageClasses>) {
+        if let ConcatenatedClasses::Same(same) = self {
+            if *same == next {
+                return;
+            }
+            let mut common = CommonClasses::default();
+            common.enter(&same.take().unwrap_or_default());
+            *self = ConcatenatedClasses::Common(common);
+        }
+        if let ConcatenatedClasses::Common(common) = self {
+            common.enter(&next.unwrap_or_default());
+        }
+    }
+}
+
 struct ConcatenatedParts {
     current: Box<dyn Decode>,
     number: usize,
     parts: usize,
     open: OpenPart,
+    classes: ConcatenatedClasses,
 }
 
 impl Decode for ConcatenatedParts {
@@ -88,9 +129,18 @@ impl Decode for ConcatenatedParts {
                 }
                 self.number += 1;
                 self.current = (self.open)(self.number)?.decoder;
+                if let ConcatenatedClasses::Common(common) = &mut self.classes {
+                    common.next_part();
+                }
             } else {
+                if let ConcatenatedClasses::Common(common) = &mut self.classes {
+                    piece.classes.resize(piece.len(), 0);
+                    let current = &self.current;
+                    common.renumber(&mut piece.classes, || current.classes());
+                }
                 batch.pages.append(&mut piece.pages);
                 batch.writes.append(&mut piece.writes);
+                batch.classes.append(&mut piece.classes);
             }
         }
         Ok(())
@@ -98,5 +148,12 @@ impl Decode for ConcatenatedParts {
 
     fn progress(&self) -> f64 {
         (self.number as f64 + self.current.progress()) / self.parts as f64
+    }
+
+    fn classes(&self) -> Option<PageClasses> {
+        match &self.classes {
+            ConcatenatedClasses::Same(same) => same.clone(),
+            ConcatenatedClasses::Common(common) => Some(common.classes()),
+        }
     }
 }

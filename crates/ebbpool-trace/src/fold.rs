@@ -2,7 +2,7 @@
 
 use crate::error::TraceError;
 use crate::formats::{Decode, OpenedTrace};
-use crate::reference::Batch;
+use crate::reference::{Batch, PageClasses};
 
 /// Converts `opened` into a trace of pages of `requested` bytes.
 ///
@@ -75,6 +75,17 @@ impl Decode for MergedPages {
     fn progress(&self) -> f64 {
         self.decoder.progress()
     }
+
+    fn classes(&self) -> Option<PageClasses> {
+        classes_of(&*self.decoder)
+    }
+}
+
+/// The classes of the references of `decoder`. They no longer follow from the page number: pages of two classes may be
+/// parts of one page.
+fn classes_of(decoder: &dyn Decode) -> Option<PageClasses> {
+    let classes = decoder.classes()?;
+    Some(PageClasses::named(classes.names().to_vec()))
 }
 
 /// Splits every page into `parts` pages.
@@ -115,6 +126,9 @@ impl Decode for SplitPages {
             for part in self.part..end {
                 batch.push(first + part, write);
             }
+            if let Some(&class) = self.whole.classes.get(self.at) {
+                batch.classes.resize(batch.len(), class);
+            }
             self.part = end;
             if self.part == self.parts {
                 self.part = 0;
@@ -126,5 +140,9 @@ impl Decode for SplitPages {
 
     fn progress(&self) -> f64 {
         self.decoder.progress()
+    }
+
+    fn classes(&self) -> Option<PageClasses> {
+        classes_of(&*self.decoder)
     }
 }

@@ -25,6 +25,7 @@
 //! `generators/mod.rs`.
 
 mod bad_lines;
+mod classes;
 mod columns;
 mod compression;
 mod concat;
@@ -49,7 +50,7 @@ pub use distances::StackDistances;
 pub use error::TraceError;
 pub use formats::Format;
 pub use generators::{ArgumentKind, GeneratorInfo, Parameter, generators};
-pub use reference::{Batch, Metadata};
+pub use reference::{Batch, Metadata, PageClasses};
 pub use source::{ReadOptions, Reader, Source};
 pub use writer::{Writer, WrittenTrace};
 

@@ -11,6 +11,9 @@ pub struct Batch {
     pub pages: Vec<u64>,
     /// True where the page is written, false where it is only read.
     pub writes: Vec<bool>,
+    /// The class of each reference's page, see [`PageClasses`]; 0 where it is unknown. Empty if the trace has no classes,
+    /// or if the reader was not opened [with them](crate::Source::open_with_classes).
+    pub classes: Vec<u32>,
 }
 
 impl Batch {
@@ -24,6 +27,7 @@ impl Batch {
         Batch {
             pages: Vec::with_capacity(references),
             writes: Vec::with_capacity(references),
+            classes: Vec::new(),
         }
     }
 
@@ -31,6 +35,7 @@ impl Batch {
     pub fn clear(&mut self) {
         self.pages.clear();
         self.writes.clear();
+        self.classes.clear();
     }
 
     /// Number of references.
@@ -65,7 +70,75 @@ impl Batch {
 impl FromIterator<(u64, bool)> for Batch {
     fn from_iter<I: IntoIterator<Item = (u64, bool)>>(references: I) -> Batch {
         let (pages, writes) = references.into_iter().unzip();
-        Batch { pages, writes }
+        Batch {
+            pages,
+            writes,
+            classes: Vec::new(),
+        }
+    }
+}
+
+/// What is known of a trace's classes: kinds of pages that are used alike, such as the pages of a relation, of a volume,
+/// or the leaves of an index. Classes are numbered from 1; a page of class 0 is of no known class.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PageClasses {
+    names: Vec<String>,
+    ranges: Vec<(u64, u32)>,
+}
+
+impl PageClasses {
+    /// Classes with these names, the first of class 1. There may be more classes than names.
+    pub fn named(names: Vec<String>) -> PageClasses {
+        PageClasses {
+            names,
+            ranges: Vec::new(),
+        }
+    }
+
+    /// Classes that follow from the page number. A range is its first page and the class of its pages, and ends before the
+    /// next range; pages before the first range are of class 0. `None` if the first pages do not ascend.
+    pub fn of_ranges(names: Vec<String>, ranges: Vec<(u64, u32)>) -> Option<PageClasses> {
+        let ascending = ranges.is_sorted_by(|one, next| one.0 < next.0);
+        ascending.then_some(PageClasses { names, ranges })
+    }
+
+    /// The same from pages of which each belongs to at most one class: first page, the page after the last, and class. `None`
+    /// if some share pages.
+    pub fn of_pages(names: Vec<String>, mut pages: Vec<(u64, u64, u32)>) -> Option<PageClasses> {
+        pages.retain(|&(first, end, _)| first < end);
+        pages.sort_unstable();
+        let mut ranges: Vec<(u64, u32)> = Vec::with_capacity(pages.len() + 1);
+        let mut last_end = 0;
+        for (first, end, class) in pages {
+            if first < last_end {
+                return None;
+            }
+            if first > last_end && !ranges.is_empty() {
+                ranges.push((last_end, 0));
+            }
+            ranges.push((first, class));
+            last_end = end;
+        }
+        if !ranges.is_empty() && last_end < u64::MAX {
+            ranges.push((last_end, 0));
+        }
+        PageClasses::of_ranges(names, ranges)
+    }
+
+    /// The name of a class, if it has one.
+    pub fn name(&self, class: u32) -> Option<&str> {
+        let at = usize::try_from(class).ok()?.checked_sub(1)?;
+        self.names.get(at).map(String::as_str)
+    }
+
+    /// The names of the classes 1, 2, 3, … as far as they have names.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The ranges of pages from which the classes follow; none if each reference has a class of its own.
+    pub fn ranges(&self) -> &[(u64, u32)] {
+        &self.ranges
     }
 }
 

@@ -20,7 +20,7 @@ use crate::error::TraceError;
 use crate::fold::fold;
 use crate::formats::{Decode, Decoding, Format, OpenedTrace};
 use crate::generators;
-use crate::reference::{Batch, Metadata};
+use crate::reference::{Batch, Metadata, PageClasses};
 use crate::stream::Stream;
 
 /// The name of standard input as a trace.
@@ -230,6 +230,19 @@ impl Source {
     /// format, damaged, without the columns of a trace, with broken metadata, of
     /// pages that cannot be folded; or [`TraceError::Memory`] for a generator.
     pub fn open(&self) -> Result<Reader, TraceError> {
+        self.open_reading(false)
+    }
+
+    /// The same, and the batches have the classes of the pages, if the trace has classes.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Source::open).
+    pub fn open_with_classes(&self) -> Result<Reader, TraceError> {
+        self.open_reading(true)
+    }
+
+    fn open_reading(&self, classes: bool) -> Result<Reader, TraceError> {
         let SourceParts {
             parts,
             options,
@@ -238,28 +251,40 @@ impl Source {
         } = &*self.0;
         let bad_lines = BadLines::new(options.bad_lines, left_out);
         let opened = if parts.len() == 1 {
-            self.open_part(0, &bad_lines)?
+            self.open_part(0, &bad_lines, classes)?
         } else {
             let source = self.clone();
             concat(
                 parts.len(),
-                Box::new(move |part| source.open_part(part, &bad_lines)),
+                Box::new(move |part| source.open_part(part, &bad_lines, classes)),
             )?
         };
         Ok(Reader::new(opened, options))
     }
 
-    fn open_part(&self, part: usize, bad_lines: &BadLines) -> Result<OpenedTrace, TraceError> {
+    fn open_part(
+        &self,
+        part: usize,
+        bad_lines: &BadLines,
+        classes: bool,
+    ) -> Result<OpenedTrace, TraceError> {
         let SourceParts { parts, options, .. } = &*self.0;
         let SourcePart { label, origin } = &parts[part];
         let opened = match origin {
-            PartOrigin::Generator(named) => named.generator.open(label)?,
+            PartOrigin::Generator(named) => {
+                let opened = named.generator.open(label)?;
+                match named.generator.classes() {
+                    Some(by_page) if classes => opened.with_classes(by_page),
+                    _ => opened,
+                }
+            }
             PartOrigin::StoredTrace(stored) => {
                 let mut stream = stored.stream(label)?;
                 let (format, note) = Format::recognise(&mut stream, options.format)?;
                 let decoding = Decoding {
                     options,
                     bad_lines: bad_lines.clone(),
+                    classes,
                 };
                 let mut opened = format.open(stream, &decoding)?;
                 opened.notes.splice(0..0, note);
@@ -549,6 +574,12 @@ impl Reader {
     /// What the trace states besides its references.
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
+    }
+
+    /// The classes of the references read so far; `None` if the batches have none. Formats that name classes where they
+    /// appear know all names only at the end.
+    pub fn classes(&self) -> Option<PageClasses> {
+        self.decoder.classes()
     }
 
     /// The total number of references, if it is known beforehand: for Parquet,

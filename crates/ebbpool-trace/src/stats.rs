@@ -1,12 +1,17 @@
 //! Statistics of a reference string, computed in one pass.
 
+mod classes;
+
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::distances::StackDistances;
 use crate::error::TraceError;
-use crate::reference::Batch;
+use crate::reference::{Batch, PageClasses};
 use crate::source::Reader;
+
+pub use classes::ClassStatistics;
+use classes::ClassUses;
 
 /// References decoded at a time; small enough to stay in the cache.
 const BATCH: usize = 1 << 14;
@@ -63,6 +68,9 @@ pub struct TraceStatistics {
     /// Share of references to the hottest pages, by their share of the distinct
     /// pages.
     pub popularity: Curve,
+    /// The classes of the pages, those with most references first; none if the trace has none, or was read without them.
+    #[serde(default)]
+    pub classes: Vec<ClassStatistics>,
 }
 
 /// Quartiles of the LRU stack distance: the number of distinct pages, including the page
@@ -133,7 +141,16 @@ impl TraceStatistics {
         while reader.next_batch(&mut batch, BATCH)? {
             collector.add(&batch)?;
         }
-        Ok(collector.info(database_pages))
+        let mut statistics = collector.info(database_pages);
+        statistics.name_classes(&reader.classes().unwrap_or_default());
+        Ok(statistics)
+    }
+
+    /// Names the classes, as far as they have names.
+    pub fn name_classes(&mut self, classes: &PageClasses) {
+        for class in &mut self.classes {
+            class.name = classes.name(class.class).map(str::to_owned);
+        }
     }
 }
 
@@ -159,6 +176,7 @@ pub struct Collector {
     distances: StackDistances,
     /// How many references had each stack distance.
     at_distance: Vec<u64>,
+    classes: ClassUses,
 }
 
 impl Default for Collector {
@@ -180,6 +198,7 @@ impl Collector {
             uses: Vec::new(),
             distances: StackDistances::new(),
             at_distance: vec![0],
+            classes: ClassUses::default(),
         }
     }
 
@@ -189,7 +208,9 @@ impl Collector {
     ///
     /// [`TraceError::TooManyPages`] at more than 2^30 distinct pages.
     pub fn add(&mut self, batch: &Batch) -> Result<(), TraceError> {
+        let mut classes = batch.classes.iter();
         for (page, write) in batch.iter() {
+            let class = classes.next().copied();
             self.references += 1;
             self.writes += u64::from(write);
             if let Some(last) = self.last {
@@ -199,6 +220,9 @@ impl Collector {
             self.last = Some(page);
             let new = self.uses.len() as u32;
             let number = *self.numbers.entry(page).or_insert(new);
+            if let Some(class) = class {
+                self.classes.count(class, write, number == new);
+            }
             if number == new {
                 if u64::from(new) == MOST_PAGES {
                     return Err(TraceError::TooManyPages { limit: MOST_PAGES });
@@ -262,6 +286,7 @@ impl Collector {
             },
             lru_hit_ratio: curve(database_pages.unwrap_or(distinct), &hits, self.references),
             popularity: curve(distinct, &all, self.references),
+            classes: self.classes.statistics(self.references),
         }
     }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::compression::Sink;
 use crate::error::TraceError;
 use crate::formats::{Encode, Format, WriteTarget};
-use crate::reference::{Batch, Metadata};
+use crate::reference::{Batch, Metadata, PageClasses};
 
 /// Writes a trace into a file.
 ///
@@ -60,11 +60,29 @@ impl Writer {
         metadata: &Metadata,
         level: Option<i32>,
     ) -> Result<Writer, TraceError> {
+        Writer::create_with_classes(path, format, metadata, None, level)
+    }
+
+    /// The same for references with classes, those of the batches: native stores all of them and their names, CSV their
+    /// numbers, u32 those that follow from the page number; text omits them. Where classes follow from the page number,
+    /// native stores the ranges of pages instead of the class of each reference.
+    ///
+    /// # Errors
+    ///
+    /// As [`create`](Writer::create).
+    pub fn create_with_classes(
+        path: impl AsRef<Path>,
+        format: Format,
+        metadata: &Metadata,
+        classes: Option<&PageClasses>,
+        level: Option<i32>,
+    ) -> Result<Writer, TraceError> {
         let path = path.as_ref();
         let encoder = format.create(WriteTarget {
             path,
             sink: Sink::create(path, level)?,
             metadata,
+            classes,
             level,
         })?;
         Ok(Writer {
@@ -83,6 +101,12 @@ impl Writer {
         self.encoder.write(batch)?;
         self.references += batch.len() as u64;
         Ok(())
+    }
+
+    /// Names the classes 1, 2, 3, … of the references written. For classes whose names are known only at the end; the names
+    /// replace those given before.
+    pub fn name_classes(&mut self, names: &[String]) {
+        self.encoder.name_classes(names);
     }
 
     /// Makes the file durable and moves it to its path.

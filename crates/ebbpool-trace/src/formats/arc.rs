@@ -4,7 +4,7 @@
 
 use super::lines::{self, Lines, ParseLine, decimal, whole_lines, words};
 use super::requests::{Expected, LONGEST_REQUEST, Request, SECTOR};
-use super::{Decoding, FormatEntry, OpenedTrace, only_reads};
+use super::{Decoding, FormatEntry, OpenedTrace, StoredClasses, only_reads};
 use crate::error::TraceError;
 use crate::stream::Stream;
 
@@ -15,6 +15,7 @@ pub(super) static ENTRY: FormatEntry = FormatEntry {
     magic: |_| false,
     resembles,
     keeps_metadata: false,
+    stored_classes: StoredClasses::None,
     open,
     create: None,
 };
@@ -57,6 +58,7 @@ impl ParseLine for LineParser {
         Ok(Some(Request {
             pages: first..=last,
             write: false,
+            class: 0,
         }))
     }
 }

@@ -5,12 +5,13 @@
 //! requests of programs and file systems, before merging and splitting. Every other
 //! action is a later event of one of these. Discards, flushes and commands to the
 //! device request no page. Each device has its own page numbers, and devices are
-//! numbered in order of appearance. A summary may follow.
+//! numbered in order of appearance; each is a class. A summary may follow.
 
 use super::lines::{self, Lines, ParseLine, decimal, whole_lines, words};
-use super::requests::{Expected, Names, Request, SECTOR, Volumes};
-use super::{Decoding, FormatEntry, OpenedTrace};
+use super::requests::{Expected, Names, Request, SECTOR, VolumeClasses, Volumes};
+use super::{Decoding, FormatEntry, OpenedTrace, StoredClasses};
 use crate::error::TraceError;
+use crate::reference::PageClasses;
 use crate::stream::Stream;
 
 pub(super) static ENTRY: FormatEntry = FormatEntry {
@@ -24,6 +25,7 @@ pub(super) static ENTRY: FormatEntry = FormatEntry {
             .is_some_and(|first| event(first).is_ok())
     },
     keeps_metadata: false,
+    stored_classes: StoredClasses::None,
     open,
     create: None,
 };
@@ -33,6 +35,7 @@ const SHAPE: Expected = "`major,minor cpu sequence seconds pid action kind …`"
 struct LineParser {
     volumes: Volumes,
     devices: Names,
+    classes: VolumeClasses,
     /// The events have ended.
     in_summary: bool,
 }
@@ -44,6 +47,7 @@ fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> 
     let parser = LineParser {
         volumes,
         devices: Names::default(),
+        classes: VolumeClasses::default(),
         in_summary: false,
     };
     Ok(lines::opened(
@@ -132,7 +136,15 @@ impl ParseLine for LineParser {
         let sectors = rest.next().and_then(decimal).ok_or(SECTORS)?;
         let volume = self.devices.number(device);
         let bytes = sectors.saturating_mul(SECTOR);
-        self.volumes.request(volume, (sector, SECTOR), bytes, write)
+        let request = self
+            .volumes
+            .request(volume, (sector, SECTOR), bytes, write)?;
+        let name = || String::from_utf8_lossy(device).into_owned();
+        Ok(self.classes.of(volume, request, name))
+    }
+
+    fn classes(&self) -> Option<PageClasses> {
+        Some(self.classes.classes())
     }
 
     fn without_requests(&self) -> Option<&'static str> {

@@ -2,7 +2,7 @@
 //! line of column names.
 //!
 //! [`Columns`] say which columns hold a reference; without them, they are guessed
-//! from common names. The format holds no metadata.
+//! from common names. The format holds no metadata, and of classes only the numbers.
 
 use std::io::{self, Read, Write};
 use std::ops::RangeInclusive;
@@ -14,12 +14,13 @@ use ebbpool_cost::{did_you_mean, one_line};
 
 use super::lines::decimal;
 use super::requests::{LONGEST_REQUEST, PendingRequest, Request, pages};
-use super::{Decode, Decoding, Encode, FormatEntry, OpenedTrace, WriteTarget};
+use super::{Decode, Decoding, Encode, FormatEntry, OpenedTrace, StoredClasses, WriteTarget};
 use crate::bad_lines::BadLines;
+use crate::classes::ClassNumbers;
 use crate::columns::{ByteColumn, Columns, PageColumns, WriteColumn};
 use crate::compression::Sink;
 use crate::error::{TraceError, quoted};
-use crate::reference::{Batch, Metadata};
+use crate::reference::{Batch, Metadata, PageClasses};
 use crate::stream::{BUFFER, Stream};
 
 pub(super) static ENTRY: FormatEntry = FormatEntry {
@@ -29,6 +30,7 @@ pub(super) static ENTRY: FormatEntry = FormatEntry {
     magic: |_| false,
     resembles,
     keeps_metadata: false,
+    stored_classes: StoredClasses::All,
     open,
     create: Some(create),
 };
@@ -69,6 +71,8 @@ const WRITE_NAMES: &[&str] = &[
     "access",
     "mode",
 ];
+
+const CLASS_NAME: &str = "class";
 
 /// The bytes of a trace, in the form that the csv crate reads.
 struct CsvInput {
@@ -153,7 +157,11 @@ fn guess(header: &[String]) -> Option<Columns> {
         column,
         values: Vec::new(),
     });
-    Some(Columns { pages, write })
+    Some(Columns {
+        pages,
+        write,
+        class: find(&[CLASS_NAME]),
+    })
 }
 
 /// A column and its index in a record.
@@ -182,6 +190,21 @@ enum WriteField {
     OneOf(CsvField, Vec<Vec<u8>>),
 }
 
+/// The field of the class, and the classes that have appeared.
+#[derive(Debug)]
+struct ClassField {
+    field: CsvField,
+    kind: ClassKind,
+}
+
+/// How a column gives classes, by its first value that is not empty.
+#[derive(Debug)]
+enum ClassKind {
+    Unknown,
+    Numbers,
+    Names(ClassNumbers<Vec<u8>>),
+}
+
 struct CsvDecoder {
     reader: csv::Reader<CsvInput>,
     label: String,
@@ -189,6 +212,7 @@ struct CsvDecoder {
     width: usize,
     pages: PageFields,
     writes: WriteField,
+    classes: Option<ClassField>,
     record: ByteRecord,
     /// True if lines end in `\r\n`.
     carriage_returns: bool,
@@ -221,6 +245,12 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceErr
     let mut metadata = Metadata::default();
     let pages = header.page_fields(&columns.pages, decoding, &mut metadata)?;
     let writes = header.write_field(columns.write)?;
+    let class = columns.class.map(|column| header.field(&column));
+    let classes = class.transpose()?.map(|field| ClassField {
+        field,
+        kind: ClassKind::Unknown,
+    });
+    let classes = classes.filter(|_| decoding.classes);
     let width = header.names.len();
     Ok(OpenedTrace {
         metadata,
@@ -233,9 +263,10 @@ fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceErr
             width,
             pages,
             writes,
+            pending: PendingRequest::new(classes.is_some()),
+            classes,
             record: ByteRecord::new(),
             carriage_returns,
-            pending: PendingRequest::default(),
             bad_lines: decoding.bad_lines.clone(),
         }),
     })
@@ -283,8 +314,9 @@ impl<'a> Header<'a> {
                         listed(&self.names)
                     ))
                 })?;
-                // These two names can mean nothing else.
-                if guessed.to_string() != "page=page,write=write" {
+                // These names can mean nothing else.
+                let certain = ["page=page,write=write", "page=page,write=write,class=class"];
+                if !certain.contains(&guessed.to_string().as_str()) {
                     notes.push(format!("{label}: guessed --columns {guessed}"));
                 }
                 guessed
@@ -462,6 +494,41 @@ impl WriteField {
     }
 }
 
+impl ClassField {
+    fn of<'a>(&mut self, record: &'a ByteRecord) -> Result<u32, BadField<'a>> {
+        let text = record.get(self.field.at).unwrap_or_default().trim_ascii();
+        if text.is_empty() {
+            return Ok(0);
+        }
+        let number = decimal(text).and_then(|number| u32::try_from(number).ok());
+        if let ClassKind::Unknown = self.kind {
+            self.kind = match number {
+                Some(_) => ClassKind::Numbers,
+                None => ClassKind::Names(ClassNumbers::default()),
+            };
+        }
+        let bad = |expected: &str| {
+            let expected = format!("{expected} in column '{}'", self.field.name);
+            (expected, text)
+        };
+        match &mut self.kind {
+            ClassKind::Names(names) => names
+                .number(&text.to_vec(), || {
+                    String::from_utf8_lossy(text).into_owned()
+                })
+                .ok_or_else(|| bad("one of at most 2^20 classes")),
+            _ => number.ok_or_else(|| bad("a class number from 0 to 2^32-1")),
+        }
+    }
+
+    fn classes(&self) -> PageClasses {
+        match &self.kind {
+            ClassKind::Names(names) => names.classes(),
+            _ => PageClasses::default(),
+        }
+    }
+}
+
 impl CsvDecoder {
     /// Reads a record; false at the end.
     fn next(&mut self) -> Result<bool, TraceError> {
@@ -488,7 +555,14 @@ impl CsvDecoder {
     }
 
     /// The request of the current record.
-    fn request(&self) -> Result<Option<Request>, TraceError> {
+    fn request(&mut self) -> Result<Option<Request>, TraceError> {
+        let mut classes = self.classes.take();
+        let request = self.request_of(classes.as_mut());
+        self.classes = classes;
+        request
+    }
+
+    fn request_of(&self, classes: Option<&mut ClassField>) -> Result<Option<Request>, TraceError> {
         let wrong = |(expected, found): BadField| TraceError::Line {
             file: self.label.clone(),
             line: self.line(),
@@ -502,7 +576,15 @@ impl CsvDecoder {
         }
         let pages = self.pages.of(&self.record).map_err(wrong)?;
         let write = self.writes.of(&self.record).map_err(wrong)?;
-        Ok(pages.map(|pages| Request { pages, write }))
+        let class = match classes {
+            Some(field) => field.of(&self.record).map_err(wrong)?,
+            None => 0,
+        };
+        Ok(pages.map(|pages| Request {
+            pages,
+            write,
+            class,
+        }))
     }
 }
 
@@ -526,19 +608,30 @@ impl Decode for CsvDecoder {
     fn progress(&self) -> f64 {
         self.reader.get_ref().stream.progress()
     }
+
+    fn classes(&self) -> Option<PageClasses> {
+        self.classes.as_ref().map(ClassField::classes)
+    }
 }
 
 struct CsvEncoder {
     sink: Sink,
     lines: Vec<u8>,
+    classes: bool,
 }
 
 fn create(target: WriteTarget) -> Result<Box<dyn Encode>, TraceError> {
     let mut lines = Vec::with_capacity(BUFFER);
-    lines.extend_from_slice(b"page,write\n");
+    let classes = target.classes.is_some();
+    let header: &[u8] = match classes {
+        true => b"page,write,class\n",
+        false => b"page,write\n",
+    };
+    lines.extend_from_slice(header);
     Ok(Box::new(CsvEncoder {
         sink: target.sink,
         lines,
+        classes,
     }))
 }
 
@@ -552,12 +645,20 @@ impl CsvEncoder {
 
 impl Encode for CsvEncoder {
     fn write(&mut self, batch: &Batch) -> Result<(), TraceError> {
-        const LINE: usize = "18446744073709551615,false\n".len();
+        const LINE: usize = "18446744073709551615,false,4294967295\n".len();
         let mut digits = itoa::Buffer::new();
+        let mut classes = batch.classes.iter();
         for (page, write) in batch.iter() {
             self.lines.extend_from_slice(digits.format(page).as_bytes());
-            let end: &[u8] = if write { b",true\n" } else { b",false\n" };
-            self.lines.extend_from_slice(end);
+            let write: &[u8] = if write { b",true" } else { b",false" };
+            self.lines.extend_from_slice(write);
+            if self.classes {
+                let class = classes.next().copied().unwrap_or(0);
+                self.lines.push(b',');
+                self.lines
+                    .extend_from_slice(digits.format(class).as_bytes());
+            }
+            self.lines.push(b'\n');
             if self.lines.len() > BUFFER - LINE {
                 self.flush()?;
             }
@@ -590,6 +691,10 @@ mod tests {
             some("offset=offset,size=size,write=op")
         );
         assert_eq!(guessed("page"), some("page=page"));
+        assert_eq!(
+            guessed("page,write,class"),
+            some("page=page,write=write,class=class")
+        );
         assert_eq!(guessed("a,b,c"), None);
         assert!(resembles(b"time;blk;op\n1;2;R\n"));
         assert!(resembles(b"\xEF\xBB\xBF\"page\",\"write\"\r\n"));

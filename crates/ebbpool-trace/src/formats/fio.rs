@@ -2,13 +2,15 @@
 //!
 //! The first line has the version. Then there is a line `file action offset length`
 //! per request, in version 3 with a time in front; offsets and lengths are in bytes.
-//! Each file has its own page numbers, and files are numbered in order of appearance.
+//! Each file has its own page numbers, and files are numbered in order of appearance;
+//! each is a class.
 //! Lines that open or close files, wait, sync or trim request no page.
 
 use super::lines::{self, Lines, NextLine, ParseLine, decimal, words};
-use super::requests::{Expected, Names, Request, Volumes};
-use super::{Decoding, FormatEntry, OpenedTrace};
+use super::requests::{Expected, Names, Request, VolumeClasses, Volumes};
+use super::{Decoding, FormatEntry, OpenedTrace, StoredClasses};
 use crate::error::{TraceError, quoted};
+use crate::reference::PageClasses;
 use crate::stream::Stream;
 
 pub(super) static ENTRY: FormatEntry = FormatEntry {
@@ -18,6 +20,7 @@ pub(super) static ENTRY: FormatEntry = FormatEntry {
     magic: |head| version(head.split(|&byte| byte == b'\n').next().unwrap_or(head)).is_some(),
     resembles: |_| false,
     keeps_metadata: false,
+    stored_classes: StoredClasses::None,
     open,
     create: None,
 };
@@ -43,6 +46,7 @@ struct LineParser {
     version: Version,
     volumes: Volumes,
     files: Names,
+    classes: VolumeClasses,
 }
 
 fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> {
@@ -67,6 +71,7 @@ fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> 
         version,
         volumes,
         files: Names::default(),
+        classes: VolumeClasses::default(),
     };
     Ok(lines::opened(
         lines,
@@ -98,7 +103,13 @@ impl ParseLine for LineParser {
         let mut number = || decimal(word()?).ok_or(shape);
         let (offset, bytes) = (number()?, number()?);
         let volume = self.files.number(file);
-        self.volumes.request(volume, (offset, 1), bytes, write)
+        let request = self.volumes.request(volume, (offset, 1), bytes, write)?;
+        let name = || String::from_utf8_lossy(file).into_owned();
+        Ok(self.classes.of(volume, request, name))
+    }
+
+    fn classes(&self) -> Option<PageClasses> {
+        Some(self.classes.classes())
     }
 
     fn without_requests(&self) -> Option<&'static str> {

@@ -17,7 +17,7 @@
 
 use super::records::{self, ParseRecord, bytes};
 use super::requests::Request;
-use super::{Decoding, FormatEntry, OpenedTrace, objects_are_pages, only_reads};
+use super::{Decoding, FormatEntry, OpenedTrace, StoredClasses, objects_are_pages, only_reads};
 use crate::error::TraceError;
 use crate::stream::Stream;
 
@@ -28,6 +28,7 @@ pub(super) static ENTRY: FormatEntry = FormatEntry {
     magic: |head| head.starts_with(&MAGIC),
     resembles: |_| false,
     keeps_metadata: false,
+    stored_classes: StoredClasses::None,
     open,
     create: None,
 };

@@ -4,7 +4,7 @@ use super::requests::{Expected, PendingRequest, Request};
 use super::{Decode, Decoding, OpenedTrace};
 use crate::bad_lines::BadLines;
 use crate::error::{TraceError, quoted};
-use crate::reference::{Batch, Metadata};
+use crate::reference::{Batch, Metadata, PageClasses};
 use crate::stream::Stream;
 
 /// The lines of a stream, with their count.
@@ -13,6 +13,7 @@ pub(super) struct Lines {
     /// Lines taken so far.
     pub(super) taken: u64,
     bad_lines: BadLines,
+    classes: bool,
 }
 
 impl Lines {
@@ -29,6 +30,7 @@ impl Lines {
             stream,
             taken: 0,
             bad_lines: decoding.bad_lines.clone(),
+            classes: decoding.classes,
         })
     }
 
@@ -88,6 +90,11 @@ pub(super) trait ParseLine: Send + 'static {
     /// well-formed and requests no page.
     fn request(&mut self, line: &[u8]) -> Result<Option<Request>, Expected>;
 
+    /// The classes of the requests so far; `None` if the format has none.
+    fn classes(&self) -> Option<PageClasses> {
+        None
+    }
+
     /// The message for a trace that has lines but no request; `None` if that is not an
     /// error.
     fn without_requests(&self) -> Option<&'static str> {
@@ -100,6 +107,7 @@ struct LineDecoder<P> {
     lines: Lines,
     parser: P,
     pending: PendingRequest,
+    classes: bool,
     requested: bool,
 }
 
@@ -110,6 +118,7 @@ pub(super) fn opened(
     page_size: Option<u64>,
     notes: Vec<String>,
 ) -> OpenedTrace {
+    let classes = lines.classes && parser.classes().is_some();
     OpenedTrace {
         metadata: Metadata {
             page_size,
@@ -120,7 +129,8 @@ pub(super) fn opened(
         decoder: Box::new(LineDecoder {
             lines,
             parser,
-            pending: PendingRequest::default(),
+            pending: PendingRequest::new(classes),
+            classes,
             requested: false,
         }),
     }
@@ -161,6 +171,13 @@ impl<P: ParseLine> Decode for LineDecoder<P> {
 
     fn progress(&self) -> f64 {
         self.lines.stream.progress()
+    }
+
+    fn classes(&self) -> Option<PageClasses> {
+        match self.classes {
+            true => self.parser.classes(),
+            false => None,
+        }
     }
 }
 

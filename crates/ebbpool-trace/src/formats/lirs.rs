@@ -3,7 +3,7 @@
 
 use super::lines::{self, Lines, ParseLine, decimal, whole_lines};
 use super::requests::{Expected, Request};
-use super::{Decoding, FormatEntry, OpenedTrace, only_reads};
+use super::{Decoding, FormatEntry, OpenedTrace, StoredClasses, only_reads};
 use crate::error::TraceError;
 use crate::stream::Stream;
 
@@ -14,6 +14,7 @@ pub(super) static ENTRY: FormatEntry = FormatEntry {
     magic: |_| false,
     resembles,
     keeps_metadata: false,
+    stored_classes: StoredClasses::None,
     open,
     create: None,
 };

@@ -30,9 +30,10 @@ use std::time::Duration;
 use ebbpool_cost::did_you_mean;
 
 use crate::bad_lines::BadLines;
+use crate::classes::ClassesByPage;
 use crate::compression::{Codec, Sink};
 use crate::error::TraceError;
-use crate::reference::{Batch, Metadata};
+use crate::reference::{Batch, Metadata, PageClasses};
 use crate::source::ReadOptions;
 use crate::stream::Stream;
 
@@ -49,9 +50,20 @@ pub(crate) struct FormatEntry {
     resembles: fn(&[u8]) -> bool,
     /// True if the format stores [`Metadata`].
     keeps_metadata: bool,
+    /// Which classes the format stores.
+    stored_classes: StoredClasses,
     open: fn(Stream, &Decoding) -> Result<OpenedTrace, TraceError>,
     /// `None` for formats of other programs, which are only read.
     create: Option<Create>,
+}
+
+/// The classes that a format stores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StoredClasses {
+    None,
+    /// Those that follow from the page number.
+    ByPage,
+    All,
 }
 
 /// Starts a file.
@@ -62,6 +74,8 @@ pub(crate) struct Decoding<'a> {
     pub(crate) options: &'a ReadOptions,
     /// Counts the lines that formats of lines leave out.
     pub(crate) bad_lines: BadLines,
+    /// True if batches should have classes, where the trace has them.
+    pub(crate) classes: bool,
 }
 
 /// A trace ready to be decoded.
@@ -72,6 +86,16 @@ pub(crate) struct OpenedTrace {
     pub(crate) references: Option<u64>,
     /// Notes for the user, one line each.
     pub(crate) notes: Vec<String>,
+}
+
+impl OpenedTrace {
+    /// The same references with the classes that follow from their page numbers.
+    pub(crate) fn with_classes(self, classes: PageClasses) -> OpenedTrace {
+        OpenedTrace {
+            decoder: Box::new(ClassesByPage::new(self.decoder, classes)),
+            ..self
+        }
+    }
 }
 
 /// The note on a trace of a format that does not record writes.
@@ -90,6 +114,8 @@ pub(crate) struct WriteTarget<'a> {
     pub(crate) path: &'a Path,
     pub(crate) sink: Sink,
     pub(crate) metadata: &'a Metadata,
+    /// The classes of the references; `None` if they have none.
+    pub(crate) classes: Option<&'a PageClasses>,
     pub(crate) level: Option<i32>,
 }
 
@@ -100,11 +126,19 @@ pub(crate) trait Decode: Send {
 
     /// Share of the trace decoded so far, 0 to 1.
     fn progress(&self) -> f64;
+
+    /// The classes of the references so far; `None` if the batches have none.
+    fn classes(&self) -> Option<PageClasses> {
+        None
+    }
 }
 
 /// The writing half of a format.
 pub(crate) trait Encode: Send {
     fn write(&mut self, batch: &Batch) -> Result<(), TraceError>;
+
+    /// Names the classes 1, 2, 3, …, if the format stores names.
+    fn name_classes(&mut self, _names: &[String]) {}
 
     /// Moves the file to its path; returns its size in bytes.
     fn finish(self: Box<Self>) -> Result<u64, TraceError>;
@@ -220,6 +254,15 @@ impl Format {
     /// False if a trace written in this format loses its [`Metadata`].
     pub fn keeps_metadata(self) -> bool {
         self.entry().keeps_metadata
+    }
+
+    /// True if a trace written in this format has these classes.
+    pub fn keeps_classes(self, classes: &PageClasses) -> bool {
+        match self.entry().stored_classes {
+            StoredClasses::None => false,
+            StoredClasses::ByPage => !classes.ranges().is_empty(),
+            StoredClasses::All => true,
+        }
     }
 
     pub(crate) fn open(

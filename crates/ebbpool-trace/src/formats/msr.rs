@@ -3,12 +3,13 @@
 //! A line `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime` per
 //! request, without a line of column names: `Read` or `Write`, offset and size in
 //! bytes. Each disk of each host has its own page numbers: hosts are numbered in order
-//! of appearance, and disk 0 of the first host begins at page 0.
+//! of appearance, and disk 0 of the first host begins at page 0. Each disk is a class.
 
 use super::lines::{self, Lines, ParseLine, decimal, whole_lines};
-use super::requests::{Expected, Names, Request, SECTOR, Volumes};
-use super::{Decoding, FormatEntry, OpenedTrace};
+use super::requests::{Expected, Names, Request, SECTOR, VolumeClasses, Volumes};
+use super::{Decoding, FormatEntry, OpenedTrace, StoredClasses};
 use crate::error::TraceError;
+use crate::reference::PageClasses;
 use crate::stream::Stream;
 
 pub(super) static ENTRY: FormatEntry = FormatEntry {
@@ -19,6 +20,7 @@ pub(super) static ENTRY: FormatEntry = FormatEntry {
     magic,
     resembles: |_| false,
     keeps_metadata: false,
+    stored_classes: StoredClasses::None,
     open,
     create: None,
 };
@@ -29,28 +31,32 @@ const DISKS: u64 = 256;
 struct LineParser {
     volumes: Volumes,
     hosts: Names,
+    classes: VolumeClasses,
+}
+
+impl LineParser {
+    fn new(volumes: Volumes) -> LineParser {
+        LineParser {
+            volumes,
+            hosts: Names::default(),
+            classes: VolumeClasses::default(),
+        }
+    }
 }
 
 fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> {
     let volumes = Volumes::new(&stream, decoding, "msr counts bytes")?;
     let lines = Lines::new(stream, decoding)?;
-    let parser = LineParser {
-        volumes,
-        hosts: Names::default(),
-    };
     Ok(lines::opened(
         lines,
-        parser,
+        LineParser::new(volumes),
         Some(volumes.page_size),
         Vec::new(),
     ))
 }
 
 fn magic(head: &[u8]) -> bool {
-    let mut line = LineParser {
-        volumes: Volumes { page_size: SECTOR },
-        hosts: Names::default(),
-    };
+    let mut line = LineParser::new(Volumes { page_size: SECTOR });
     let mut lines = whole_lines(head);
     let Some(first) = lines.next() else {
         return false;
@@ -94,6 +100,12 @@ impl ParseLine for LineParser {
             return Err("a disk number below 256");
         }
         let volume = self.hosts.number(host) * DISKS + disk;
-        self.volumes.request(volume, (offset, 1), bytes, write)
+        let request = self.volumes.request(volume, (offset, 1), bytes, write)?;
+        let name = || format!("{} {disk}", String::from_utf8_lossy(host));
+        Ok(self.classes.of(volume, request, name))
+    }
+
+    fn classes(&self) -> Option<PageClasses> {
+        Some(self.classes.classes())
     }
 }

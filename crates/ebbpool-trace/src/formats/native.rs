@@ -1,7 +1,9 @@
 //! *native*: Parquet with columns `page` (unsigned integer) and `write`
 //! (boolean), and key-value metadata `ebbpool.name`, `ebbpool.page_size`,
-//! `ebbpool.database_pages`. A column `time_us` (integer) may say when each reference arrived.
+//! `ebbpool.database_pages`. A column `time_us` (integer) may say when each reference arrived, a column `class` (integer)
+//! the class of its page; instead of the column, `ebbpool.class_ranges` may say which pages are of which class.
 
+mod classes;
 mod clock;
 
 use std::io;
@@ -21,13 +23,14 @@ use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
 
 use super::thrift::CheckedFile;
-use super::{Decode, Decoding, Encode, FormatEntry, OpenedTrace, WriteTarget};
+use super::{Decode, Decoding, Encode, FormatEntry, OpenedTrace, StoredClasses, WriteTarget};
 use crate::compression::Sink;
 use crate::error::TraceError;
 use crate::panics::guarded;
-use crate::reference::{Batch, Metadata};
+use crate::reference::{Batch, Metadata, PageClasses};
 use crate::stream::{Seekable, Stream};
 
+use classes::{ClassColumn, ClassDecoder};
 pub(super) use clock::recorded_time;
 
 pub(super) static ENTRY: FormatEntry = FormatEntry {
@@ -37,6 +40,7 @@ pub(super) static ENTRY: FormatEntry = FormatEntry {
     magic: |head| head.starts_with(MAGIC),
     resembles: |_| false,
     keeps_metadata: true,
+    stored_classes: StoredClasses::All,
     open,
     create: Some(create),
 };
@@ -49,6 +53,8 @@ const DATABASE_PAGES: &str = "ebbpool.database_pages";
 /// References in a row group, which is also one Parquet page per column because the
 /// compressor finds repetitions only within a page.
 const ROW_GROUP: usize = 1 << 20;
+/// Ranges of pages are stored in the footer, which is read as a whole and not compressed.
+const MOST_RANGES: usize = 1 << 14;
 /// zstd level when the caller names none: 3.5 million references a second. Level
 /// 19 makes PostgreSQL strings up to a quarter smaller and takes twelve times as
 /// long.
@@ -90,7 +96,7 @@ fn parquet<T>(file: &str, call: impl FnOnce() -> ParquetResult<T>) -> Result<T, 
     }
 }
 
-fn open(mut stream: Stream, _decoding: &Decoding) -> Result<OpenedTrace, TraceError> {
+fn open(mut stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> {
     let label = stream.label().to_owned();
     if !stream.head(MAGIC.len())?.starts_with(MAGIC) {
         return Err(damaged(&label, "it does not begin with PAR1"));
@@ -117,22 +123,38 @@ fn open(mut stream: Stream, _decoding: &Decoding) -> Result<OpenedTrace, TraceEr
             .and_then(|group| rows.checked_add(group))
             .ok_or_else(|| damaged(&label, "impossible number of rows"))?;
     }
-    let metadata = metadata_of(&label, footer.file_metadata().key_value_metadata())?;
-    Ok(OpenedTrace {
+    let pairs = footer.file_metadata().key_value_metadata();
+    let metadata = metadata_of(&label, pairs)?;
+    let mut notes = Vec::new();
+    let (mut class_column, mut classes) = (None, None);
+    if decoding.classes {
+        let stated = classes::of_metadata(&label, pairs)?;
+        class_column = ClassColumn::find(&label, schema.columns(), &mut notes);
+        let has_classes = class_column.is_some() || !stated.ranges().is_empty();
+        classes = has_classes.then_some(stated);
+    }
+    let by_page = classes.take_if(|_| class_column.is_none());
+    let opened = OpenedTrace {
         references: Some(rows),
         metadata,
-        notes: Vec::new(),
+        notes,
         decoder: Box::new(NativeDecoder {
             label,
             file,
             page_column,
             page_kind,
             write_column,
+            class_column,
+            names: classes.map(|classes| classes.names().to_vec()),
             next_group: 0,
             group: None,
             row: 0,
             rows,
         }),
+    };
+    Ok(match by_page {
+        Some(classes) => opened.with_classes(classes),
+        None => opened,
     })
 }
 
@@ -230,17 +252,23 @@ impl PageKind {
                 });
             }
         };
-        let unsigned = match column.logical_type_ref() {
-            Some(LogicalType::Integer(integer)) => !integer.is_signed,
-            _ => matches!(
-                column.converted_type(),
-                ConvertedType::UINT_8
-                    | ConvertedType::UINT_16
-                    | ConvertedType::UINT_32
-                    | ConvertedType::UINT_64
-            ),
-        };
-        Ok(PageKind { wide, unsigned })
+        Ok(PageKind {
+            wide,
+            unsigned: is_unsigned(column),
+        })
+    }
+}
+
+fn is_unsigned(column: &ColumnDescriptor) -> bool {
+    match column.logical_type_ref() {
+        Some(LogicalType::Integer(integer)) => !integer.is_signed,
+        _ => matches!(
+            column.converted_type(),
+            ConvertedType::UINT_8
+                | ConvertedType::UINT_16
+                | ConvertedType::UINT_32
+                | ConvertedType::UINT_64
+        ),
     }
 }
 
@@ -250,6 +278,9 @@ struct NativeDecoder {
     page_column: usize,
     page_kind: PageKind,
     write_column: usize,
+    /// The column of classes, if it exists and is asked for, and the names of the classes.
+    class_column: Option<ClassColumn>,
+    names: Option<Vec<String>>,
     next_group: usize,
     /// The current row group; `None` between groups.
     group: Option<RowGroup>,
@@ -258,10 +289,11 @@ struct NativeDecoder {
     rows: u64,
 }
 
-/// The two columns of a row group and the number of rows left in them.
+/// The columns of a row group and the number of rows left in them.
 struct RowGroup {
     pages: PageColumn,
     writes: ColumnDecoder<BoolType>,
+    classes: Option<ClassDecoder>,
     left: usize,
 }
 
@@ -312,6 +344,9 @@ impl Decode for NativeDecoder {
             }
             let writes = group.writes.read("write", count, position)?;
             batch.writes.extend_from_slice(writes);
+            if let Some(classes) = &mut group.classes {
+                classes.append(&mut batch.classes, count, position)?;
+            }
             group.left -= count;
             self.row += count as u64;
         }
@@ -324,6 +359,10 @@ impl Decode for NativeDecoder {
         } else {
             self.row as f64 / self.rows as f64
         }
+    }
+
+    fn classes(&self) -> Option<PageClasses> {
+        self.names.clone().map(PageClasses::named)
     }
 }
 
@@ -340,6 +379,13 @@ impl NativeDecoder {
             };
             let (page, page_reader) = column(self.page_column)?;
             let (write, write_reader) = column(self.write_column)?;
+            let classes = match self.class_column {
+                Some(found) => {
+                    let (class, pages) = column(found.at)?;
+                    Some(ClassDecoder::new(found, class, pages))
+                }
+                None => None,
+            };
             Ok(RowGroup {
                 left: usize::try_from(group.metadata().num_rows())?,
                 pages: if self.page_kind.wide {
@@ -348,6 +394,7 @@ impl NativeDecoder {
                     PageColumn::Narrow(ColumnDecoder::new(page, page_reader))
                 },
                 writes: ColumnDecoder::new(write, write_reader),
+                classes,
             })
         })
     }
@@ -411,6 +458,26 @@ impl<T: DataType> ColumnDecoder<T> {
         count: usize,
         position: RowPosition,
     ) -> Result<&[T::T], TraceError> {
+        let (values, levels) = self.read_with_nulls(name, count, position)?;
+        if values.len() < count {
+            // Columns are flat, so the highest level means a value.
+            let offset = levels.iter().position(|&level| level == 0);
+            return Err(position.error(
+                offset.unwrap_or(values.len()),
+                format!("{name} is null, expected a value in every row"),
+            ));
+        }
+        Ok(values)
+    }
+
+    /// The values of the next `count` rows that are not null, and the levels of these rows, 0 where the value is null; no
+    /// levels if no value can be null.
+    fn read_with_nulls(
+        &mut self,
+        name: &str,
+        count: usize,
+        position: RowPosition,
+    ) -> Result<(&[T::T], &[i16]), TraceError> {
         self.values.clear();
         self.levels.clear();
         let (rows, values, _) = parquet(position.file, || {
@@ -418,21 +485,17 @@ impl<T: DataType> ColumnDecoder<T> {
             self.reader
                 .read_records(count, levels, None, &mut self.values)
         })?;
-        if values < rows {
-            // Columns are flat, so the highest level means a value.
-            let offset = self.levels.iter().position(|&level| level == 0);
-            return Err(position.error(
-                offset.unwrap_or(values),
-                format!("{name} is null, expected a value in every row"),
-            ));
-        }
-        if rows < count || self.values.len() != count {
+        let complete = match self.nullable {
+            true => self.levels.len() == count,
+            false => values == count,
+        };
+        if rows < count || !complete || self.values.len() != values {
             return Err(damaged(
                 position.file,
                 format!("column '{name}' ends before the footer's number of rows"),
             ));
         }
-        Ok(&self.values)
+        Ok((&self.values, &self.levels))
     }
 }
 
@@ -499,13 +562,16 @@ struct NativeEncoder {
     /// References of the row group that is being filled.
     pages: Vec<i64>,
     writes: Vec<bool>,
+    /// `None` if there is no column of classes.
+    classes: Option<Vec<i32>>,
+    names: Option<Vec<String>>,
 }
 
 fn create(target: WriteTarget) -> Result<Box<dyn Encode>, TraceError> {
     let label = target.sink.file().label().to_owned();
     let metadata = target.metadata;
     let number = |number: u64| number.to_string();
-    let pairs: Vec<KeyValue> = [
+    let mut pairs: Vec<KeyValue> = [
         (NAME, metadata.name.clone()),
         (PAGE_SIZE, metadata.page_size.map(number)),
         (DATABASE_PAGES, metadata.database_pages.map(number)),
@@ -513,11 +579,21 @@ fn create(target: WriteTarget) -> Result<Box<dyn Encode>, TraceError> {
     .into_iter()
     .filter_map(|(key, value)| Some(KeyValue::new(key.to_owned(), value?)))
     .collect();
+    let by_page = target
+        .classes
+        .filter(|known| (1..=MOST_RANGES).contains(&known.ranges().len()));
+    pairs.extend(by_page.into_iter().flat_map(classes::pairs));
+    let has_column = target.classes.is_some() && by_page.is_none();
     let level = target.level.unwrap_or(LEVEL).clamp(1, 22);
     let writer = unwritable(&label, || {
-        let schema = parse_message_type(
-            "message trace { REQUIRED INT64 page (INTEGER(64,false)); REQUIRED BOOLEAN write; }",
-        )?;
+        let schema = parse_message_type(match has_column {
+            false => {
+                "message trace { REQUIRED INT64 page (INTEGER(64,false)); REQUIRED BOOLEAN write; }"
+            }
+            true => {
+                "message trace { REQUIRED INT64 page (INTEGER(64,false)); REQUIRED BOOLEAN write; REQUIRED INT32 class (INTEGER(32,false)); }"
+            }
+        })?;
         // On real reference strings plain values under zstd are smaller than
         // every other encoding (a million TPC-C references: plain 1.3 MB, byte
         // stream split 1.5, dictionary 1.4, delta 2.2): zstd finds repeated
@@ -527,6 +603,7 @@ fn create(target: WriteTarget) -> Result<Box<dyn Encode>, TraceError> {
             .set_key_value_metadata(Some(pairs))
             .set_compression(Compression::ZSTD(ZstdLevel::try_new(level)?))
             .set_dictionary_enabled(false)
+            .set_column_dictionary_enabled(classes::CLASS.into(), true)
             .set_encoding(Encoding::PLAIN)
             .set_statistics_enabled(EnabledStatistics::Chunk)
             .set_offset_index_disabled(true)
@@ -542,6 +619,11 @@ fn create(target: WriteTarget) -> Result<Box<dyn Encode>, TraceError> {
         writer,
         pages: Vec::new(),
         writes: Vec::new(),
+        classes: has_column.then(Vec::new),
+        names: target
+            .classes
+            .filter(|_| has_column)
+            .map(|known| known.names().to_vec()),
     }))
 }
 
@@ -573,11 +655,19 @@ impl NativeEncoder {
                 writes.write_batch(&self.writes, None, None)?;
                 column.close()?;
             }
+            if let Some(classes) = &self.classes
+                && let Some(mut column) = group.next_column()?
+            {
+                let column_of_classes = column.typed::<Int32Type>();
+                column_of_classes.write_batch(classes, None, None)?;
+                column.close()?;
+            }
             group.close()?;
             Ok(())
         })?;
         self.pages.clear();
         self.writes.clear();
+        self.classes.iter_mut().for_each(Vec::clear);
         Ok(())
     }
 }
@@ -591,6 +681,12 @@ impl Encode for NativeEncoder {
             self.pages
                 .extend(batch.pages[at..end].iter().map(|&page| page as i64));
             self.writes.extend_from_slice(&batch.writes[at..end]);
+            if let Some(classes) = &mut self.classes {
+                let known = batch.classes.get(at..end).unwrap_or_default();
+                // UINT_32 is stored as the INT32 of the same bits.
+                classes.extend(known.iter().map(|&class| class as i32));
+                classes.resize(self.pages.len(), 0);
+            }
             at = end;
             if self.pages.len() == ROW_GROUP {
                 self.flush()?;
@@ -599,11 +695,25 @@ impl Encode for NativeEncoder {
         Ok(())
     }
 
+    fn name_classes(&mut self, names: &[String]) {
+        if let Some(own) = &mut self.names {
+            *own = names.to_vec();
+        }
+    }
+
     fn finish(mut self: Box<Self>) -> Result<u64, TraceError> {
         if !self.pages.is_empty() {
             self.flush()?;
         }
-        let NativeEncoder { label, writer, .. } = *self;
+        let NativeEncoder {
+            label,
+            mut writer,
+            names,
+            ..
+        } = *self;
+        for pair in classes::pairs(&PageClasses::named(names.unwrap_or_default())) {
+            writer.append_key_value_metadata(pair);
+        }
         unwritable(&label, || writer.into_inner())?.finish()
     }
 }

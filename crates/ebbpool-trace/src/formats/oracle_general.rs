@@ -8,7 +8,7 @@
 
 use super::records::{self, ParseRecord, bytes};
 use super::requests::Request;
-use super::{Decoding, FormatEntry, OpenedTrace, objects_are_pages, only_reads};
+use super::{Decoding, FormatEntry, OpenedTrace, StoredClasses, objects_are_pages, only_reads};
 use crate::error::TraceError;
 use crate::stream::Stream;
 
@@ -19,6 +19,7 @@ pub(super) static ENTRY: FormatEntry = FormatEntry {
     magic: |_| false,
     resembles,
     keeps_metadata: false,
+    stored_classes: StoredClasses::None,
     open,
     create: None,
 };

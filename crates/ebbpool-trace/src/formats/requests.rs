@@ -5,8 +5,9 @@ use std::ops::RangeInclusive;
 use hashbrown::HashMap;
 
 use super::Decoding;
+use crate::classes::ClassNumbers;
 use crate::error::TraceError;
-use crate::reference::Batch;
+use crate::reference::{Batch, PageClasses};
 use crate::stream::Stream;
 
 /// Bytes of a sector, the unit of most block traces.
@@ -27,6 +28,8 @@ pub(super) type Expected = &'static str;
 pub(super) struct Request {
     pub(super) pages: RangeInclusive<u64>,
     pub(super) write: bool,
+    /// The class of the pages, 0 if it is unknown.
+    pub(super) class: u32,
 }
 
 impl Request {
@@ -35,31 +38,52 @@ impl Request {
         Request {
             pages: page..=page,
             write,
+            class: 0,
         }
     }
 }
 
 /// The current request, whose pages may not all fit into one batch.
 #[derive(Debug, Default)]
-pub(super) struct PendingRequest(Option<Request>);
+pub(super) struct PendingRequest {
+    request: Option<Request>,
+    /// True if batches have classes.
+    classes: bool,
+}
 
 impl PendingRequest {
+    /// Before the first request; batches have classes if `classes`.
+    pub(super) fn new(classes: bool) -> PendingRequest {
+        PendingRequest {
+            request: None,
+            classes,
+        }
+    }
+
     /// Begins the next request; `None` requests no page.
     pub(super) fn begin(&mut self, request: Option<Request>) {
-        self.0 = request;
+        self.request = request;
     }
 
     /// Appends the pages left in the request, as many as fit; true if there was a request.
     #[inline]
     pub(super) fn continue_into(&mut self, batch: &mut Batch, max: usize) -> bool {
-        let Some(Request { pages, write }) = &mut self.0 else {
+        let Some(request) = &mut self.request else {
             return false;
         };
+        let Request {
+            pages,
+            write,
+            class,
+        } = request;
         for page in pages.by_ref().take(max - batch.len()) {
             batch.push(page, *write);
         }
+        if self.classes {
+            batch.classes.resize(batch.len(), *class);
+        }
         if pages.is_empty() {
-            self.0 = None;
+            self.request = None;
         }
         true
     }
@@ -123,9 +147,33 @@ impl Volumes {
                 Some(Request {
                     pages: first + pages.start()..=first + pages.end(),
                     write,
+                    class: 0,
                 })
             })
             .ok_or("an offset below 2^48 pages")
+    }
+}
+
+/// The class of each volume, in order of the first request.
+#[derive(Debug, Default)]
+pub(super) struct VolumeClasses(ClassNumbers<u64>);
+
+impl VolumeClasses {
+    /// The request with the class of its volume.
+    pub(super) fn of(
+        &mut self,
+        volume: u64,
+        request: Option<Request>,
+        name: impl FnOnce() -> String,
+    ) -> Option<Request> {
+        let mut request = request?;
+        request.class = self.0.number(&volume, name).unwrap_or(0);
+        Some(request)
+    }
+
+    /// The classes that have appeared.
+    pub(super) fn classes(&self) -> PageClasses {
+        self.0.classes()
     }
 }
 

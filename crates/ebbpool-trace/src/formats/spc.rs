@@ -3,12 +3,14 @@
 //!
 //! A line `ASU,LBA,size,opcode,timestamp` per request: the application's storage
 //! unit, a block of 512 bytes on it, a size in bytes, `R` or `W`, seconds. More
-//! fields may follow. Each unit has its own page numbers, which follow from its number.
+//! fields may follow. Each unit has its own page numbers, which follow from its number, and is a
+//! class.
 
 use super::lines::{self, Lines, ParseLine, decimal, whole_lines};
-use super::requests::{Expected, Request, SECTOR, Volumes};
-use super::{Decoding, FormatEntry, OpenedTrace};
+use super::requests::{Expected, Request, SECTOR, VolumeClasses, Volumes};
+use super::{Decoding, FormatEntry, OpenedTrace, StoredClasses};
 use crate::error::TraceError;
+use crate::reference::PageClasses;
 use crate::stream::Stream;
 
 pub(super) static ENTRY: FormatEntry = FormatEntry {
@@ -18,12 +20,23 @@ pub(super) static ENTRY: FormatEntry = FormatEntry {
     magic: |_| false,
     resembles,
     keeps_metadata: false,
+    stored_classes: StoredClasses::None,
     open,
     create: None,
 };
 
 struct LineParser {
     volumes: Volumes,
+    classes: VolumeClasses,
+}
+
+impl LineParser {
+    fn new(volumes: Volumes) -> LineParser {
+        LineParser {
+            volumes,
+            classes: VolumeClasses::default(),
+        }
+    }
 }
 
 fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> {
@@ -32,16 +45,14 @@ fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> 
     let page_size = Some(volumes.page_size);
     Ok(lines::opened(
         lines,
-        LineParser { volumes },
+        LineParser::new(volumes),
         page_size,
         Vec::new(),
     ))
 }
 
 fn resembles(head: &[u8]) -> bool {
-    let mut line = LineParser {
-        volumes: Volumes { page_size: SECTOR },
-    };
+    let mut line = LineParser::new(Volumes { page_size: SECTOR });
     whole_lines(head)
         .next()
         .is_some_and(|first| line.request(first).is_ok())
@@ -63,6 +74,11 @@ impl ParseLine for LineParser {
         if !field()?.first().is_some_and(u8::is_ascii_digit) {
             return Err(SHAPE);
         }
-        self.volumes.request(unit, (block, SECTOR), bytes, write)
+        let request = self.volumes.request(unit, (block, SECTOR), bytes, write)?;
+        Ok(self.classes.of(unit, request, || format!("unit {unit}")))
+    }
+
+    fn classes(&self) -> Option<PageClasses> {
+        Some(self.classes.classes())
     }
 }

@@ -8,7 +8,7 @@ use std::io::Write;
 
 use super::lines::{Lines, NextLine};
 use super::requests::Expected;
-use super::{Decode, Decoding, Encode, FormatEntry, OpenedTrace, WriteTarget};
+use super::{Decode, Decoding, Encode, FormatEntry, OpenedTrace, StoredClasses, WriteTarget};
 use crate::compression::Sink;
 use crate::error::TraceError;
 use crate::reference::{Batch, Metadata};
@@ -21,6 +21,7 @@ pub(super) static ENTRY: FormatEntry = FormatEntry {
     magic: |_| false,
     resembles,
     keeps_metadata: true,
+    stored_classes: StoredClasses::None,
     open,
     create: Some(create),
 };

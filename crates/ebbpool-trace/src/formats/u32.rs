@@ -1,5 +1,6 @@
 //! *u32*: little-endian 32-bit words, `page << 1 | write`, pages below 2^31;
-//! metadata in a `.json` beside the trace, `X.json` for `X.u32.zst`.
+//! metadata in a `.json` beside the trace, `X.json` for `X.u32.zst`. Its `relations` give the classes of pages: each has a
+//! `name`, the first page `base`, and a number of `blocks`; the class is its position, from 1.
 
 use std::fs;
 use std::io::{self, Write};
@@ -8,11 +9,11 @@ use std::path::{Path, PathBuf};
 use ebbpool_cost::one_line;
 use serde_json::{Map, Value};
 
-use super::{Decode, Decoding, Encode, FormatEntry, OpenedTrace, WriteTarget};
+use super::{Decode, Decoding, Encode, FormatEntry, OpenedTrace, StoredClasses, WriteTarget};
 use crate::compression::{Codec, Sink};
 use crate::error::TraceError;
 use crate::output::OutputFile;
-use crate::reference::{Batch, Metadata};
+use crate::reference::{Batch, Metadata, PageClasses};
 use crate::stream::{BUFFER, Stream};
 
 pub(super) static ENTRY: FormatEntry = FormatEntry {
@@ -23,17 +24,19 @@ pub(super) static ENTRY: FormatEntry = FormatEntry {
     // Any bytes are words, so guessing is impossible.
     resembles: |_| false,
     keeps_metadata: true,
+    stored_classes: StoredClasses::ByPage,
     open,
     create: Some(create),
 };
 
 const WORD: usize = 4;
+const RELATIONS: &str = "relations";
 
 struct WordDecoder {
     stream: Stream,
 }
 
-fn open(stream: Stream, _decoding: &Decoding) -> Result<OpenedTrace, TraceError> {
+fn open(stream: Stream, decoding: &Decoding) -> Result<OpenedTrace, TraceError> {
     if let Some(bytes) = stream.length()
         && bytes % WORD as u64 != 0
     {
@@ -42,19 +45,85 @@ fn open(stream: Stream, _decoding: &Decoding) -> Result<OpenedTrace, TraceError>
             bytes,
         });
     }
-    let metadata = match stream.path().and_then(sidecar) {
-        Some(path) => match read_sidecar(&path)? {
-            Some(fields) => metadata_of(&fields, &path)?,
-            None => Metadata::default(),
-        },
-        None => Metadata::default(),
-    };
-    Ok(OpenedTrace {
+    let mut metadata = Metadata::default();
+    let mut classes = None;
+    if let Some(path) = stream.path().and_then(sidecar)
+        && let Some(fields) = read_sidecar(&path)?
+    {
+        metadata = metadata_of(&fields, &path)?;
+        if decoding.classes {
+            classes = classes_of(&fields).map_err(|problem| wrong_sidecar(&path, problem))?;
+        }
+    }
+    let opened = OpenedTrace {
         references: stream.length().map(|bytes| bytes / WORD as u64),
         decoder: Box::new(WordDecoder { stream }),
         metadata,
         notes: Vec::new(),
+    };
+    Ok(match classes {
+        Some(classes) => opened.with_classes(classes),
+        None => opened,
     })
+}
+
+fn wrong_sidecar(path: &Path, problem: &str) -> TraceError {
+    TraceError::Metadata {
+        file: one_line(&path.to_string_lossy()),
+        problem: problem.to_owned(),
+    }
+}
+
+/// The classes that the relations give, `None` if there are no relations. A relation may have several forks, of which only
+/// the main one is called by the relation's name alone.
+fn classes_of(fields: &Map<String, Value>) -> Result<Option<PageClasses>, &'static str> {
+    const SHAPE: &str =
+        "relations are expected to be objects with a name, a base and a number of blocks";
+    let relations = match fields.get(RELATIONS) {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::Array(relations)) => relations,
+        Some(_) => return Err(SHAPE),
+    };
+    let mut names = Vec::new();
+    let mut pages = Vec::new();
+    for (class, relation) in (1..).zip(relations) {
+        let text = |field: &str| relation.get(field).and_then(Value::as_str);
+        let number = |field: &str| relation.get(field).and_then(Value::as_u64).ok_or(SHAPE);
+        let name = text("name").ok_or(SHAPE)?;
+        names.push(match text("fork") {
+            None | Some("main") => name.to_owned(),
+            Some(fork) => format!("{name} ({fork})"),
+        });
+        let base = number("base")?;
+        pages.push((base, base.saturating_add(number("blocks")?), class));
+    }
+    let classes = PageClasses::of_pages(names, pages);
+    classes
+        .map(Some)
+        .ok_or("relations share pages; each page belongs to at most one")
+}
+
+/// The relations from which [`classes_of`] restores these classes; `None` if their classes are not consecutive numbers
+/// from 1.
+fn relations_of(classes: &PageClasses) -> Option<Value> {
+    let ranges = classes.ranges();
+    let ends = ranges.iter().skip(1).map(|range| range.0);
+    let ends = ends.chain([u64::MAX]);
+    let mut relations = ranges
+        .iter()
+        .zip(ends)
+        .filter(|((_, class), _)| *class > 0)
+        .map(|(&(base, class), end)| (class, base, end - base))
+        .collect::<Vec<_>>();
+    relations.sort_unstable();
+    let consecutive = (1..).zip(&relations).all(|(at, one)| one.0 == at);
+    let relation = |(class, base, blocks): (u32, u64, u64)| {
+        let name = classes
+            .name(class)
+            .map_or_else(|| class.to_string(), str::to_owned);
+        serde_json::json!({ "name": name, "base": base, "blocks": blocks })
+    };
+    consecutive.then(|| relations.into_iter().map(relation).collect())
 }
 
 impl Decode for WordDecoder {
@@ -160,7 +229,9 @@ struct Sidecar {
 fn create(target: WriteTarget) -> Result<Box<dyn Encode>, TraceError> {
     // A pipe or device has no file beside it.
     let sidecar = match sidecar(target.path) {
-        Some(path) if target.sink.file().is_regular() => new_sidecar(path, target.metadata)?,
+        Some(path) if target.sink.file().is_regular() => {
+            new_sidecar(path, target.metadata, target.classes)?
+        }
         _ => None,
     };
     Ok(Box::new(WordEncoder {
@@ -174,10 +245,17 @@ fn create(target: WriteTarget) -> Result<Box<dyn Encode>, TraceError> {
 ///
 /// A sidecar that exists may belong to another form of the same trace (`X.u32` beside
 /// `X.u32.zst`) and have more fields than ours, so its other fields remain; but it must
-/// not claim another trace's page size for the new one.
-fn new_sidecar(path: PathBuf, metadata: &Metadata) -> Result<Option<Sidecar>, TraceError> {
+/// not claim another trace's page size or relations for the new one.
+fn new_sidecar(
+    path: PathBuf,
+    metadata: &Metadata,
+    classes: Option<&PageClasses>,
+) -> Result<Option<Sidecar>, TraceError> {
     let old = read_sidecar(&path)?;
-    if old.is_none() && metadata.is_empty() {
+    let relations = classes
+        .filter(|classes| !classes.ranges().is_empty())
+        .and_then(relations_of);
+    if old.is_none() && metadata.is_empty() && relations.is_none() {
         return Ok(None);
     }
     let old = old.unwrap_or_default();
@@ -189,6 +267,13 @@ fn new_sidecar(path: PathBuf, metadata: &Metadata) -> Result<Option<Sidecar>, Tr
     set("name", metadata.name.clone().map(Value::from));
     set("page_size", metadata.page_size.map(Value::from));
     set("database_pages", metadata.database_pages.map(Value::from));
+    let old_classes = classes_of(&old).ok().flatten();
+    // Relations that mean the same classes may say more about them, and others are not ours.
+    if relations.is_some() && old_classes.as_ref() != classes
+        || relations.is_none() && old_classes.is_some()
+    {
+        set(RELATIONS, relations);
+    }
     Ok((new != old).then_some(Sidecar { path, fields: new }))
 }
 

@@ -14,7 +14,7 @@
 
 use super::records::{self, ParseRecord, bytes};
 use super::requests::{Request, SECTOR, Volumes};
-use super::{Decoding, FormatEntry, OpenedTrace};
+use super::{Decoding, FormatEntry, OpenedTrace, StoredClasses};
 use crate::error::TraceError;
 use crate::stream::Stream;
 
@@ -25,6 +25,7 @@ pub(super) static ENTRY: FormatEntry = FormatEntry {
     magic: |_| false,
     resembles,
     keeps_metadata: false,
+    stored_classes: StoredClasses::None,
     open,
     create: None,
 };

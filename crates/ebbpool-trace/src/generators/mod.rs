@@ -24,7 +24,7 @@ pub(crate) mod zipf;
 
 use crate::error::TraceError;
 use crate::formats::{Decode, OpenedTrace};
-use crate::reference::{Batch, Metadata};
+use crate::reference::{Batch, Metadata, PageClasses};
 use crate::source::{ReadOptions, Source};
 
 pub use arguments::{ArgumentKind, Parameter};
@@ -75,6 +75,11 @@ pub(crate) trait Generator: Send + Sync {
         Ok(None)
     }
 
+    /// The classes of the pages; `None` if there are none.
+    fn classes(&self) -> Option<PageClasses> {
+        None
+    }
+
     /// The trace from which the references are made, if there is one.
     fn base(&self) -> Option<&Source> {
         None
@@ -91,6 +96,11 @@ trait RandomGenerator: Send + Sync {
 
     /// Bytes in a page, if the simulated database has a page size.
     fn page_size(&self) -> Option<u64> {
+        None
+    }
+
+    /// The classes of the pages; `None` if there are none.
+    fn classes(&self) -> Option<PageClasses> {
         None
     }
 
@@ -130,6 +140,10 @@ impl<D: RandomGenerator> Generator for D {
 
     fn page_probabilities(&self, spec: &str) -> Result<Option<PageProbabilities>, TraceError> {
         RandomGenerator::page_probabilities(self, spec)
+    }
+
+    fn classes(&self) -> Option<PageClasses> {
+        RandomGenerator::classes(self)
     }
 }
 

@@ -93,7 +93,7 @@ struct TatpDatabase {
     forwarding_key: Index,
     /// Inserted forwardings with their page, and `None` for deleted ones.
     changed: HashMap<u64, Option<u32>>,
-    pages: u64,
+    allocator: PageAllocator,
 }
 
 impl TatpDatabase {
@@ -101,24 +101,40 @@ impl TatpDatabase {
         let mut allocator = PageAllocator::default();
         let transactions = options.transactions(FEWEST);
         let (details, forwardings) = (subscribers * 5 / 2 + 4, subscribers * 15 / 4 + 8);
-        let mut heap = |rows, bytes, growth| {
+        let mut heap = |name, rows, bytes, growth| {
             let size = HeapSize {
                 rows,
                 bytes,
                 versions: 100,
                 growth,
             };
-            Heap::new(size, options.page_size, options.clients, &mut allocator)
+            Heap::new(
+                name,
+                size,
+                options.page_size,
+                options.clients,
+                &mut allocator,
+            )
         };
         let tables = (
-            heap(subscribers, 114, (transactions / 6).min(subscribers / 8)),
-            heap(details, 48, 0),
-            heap(details, 48, (transactions / 50).min(details / 8)),
-            heap(forwardings, 56, transactions / 50),
+            heap(
+                "subscriber",
+                subscribers,
+                114,
+                (transactions / 6).min(subscribers / 8),
+            ),
+            heap("access_info", details, 48, 0),
+            heap(
+                "special_facility",
+                details,
+                48,
+                (transactions / 50).min(details / 8),
+            ),
+            heap("call_forwarding", forwardings, 56, transactions / 50),
         );
-        let mut index = |keys, entry| {
+        let mut index = |name, keys, entry| {
             let size = IndexSize::built(keys, entry);
-            Index::new(size, options.page_size, &mut allocator)
+            Index::new(name, size, options.page_size, &mut allocator)
         };
         TatpDatabase {
             subscribers,
@@ -131,13 +147,13 @@ impl TatpDatabase {
             access_info: tables.1,
             facility: tables.2,
             forwarding: tables.3,
-            subscriber_key: index(subscribers, 20),
-            number_index: index(subscribers, 28),
-            access_info_key: index(details, 20),
-            facility_key: index(details, 20),
-            forwarding_key: index(forwardings, 20),
+            subscriber_key: index("subscriber_key", subscribers, 20),
+            number_index: index("number_index", subscribers, 28),
+            access_info_key: index("access_info_key", details, 20),
+            facility_key: index("special_facility_key", details, 20),
+            forwarding_key: index("call_forwarding_key", forwardings, 20),
             changed: HashMap::new(),
-            pages: allocator.pages(),
+            allocator,
         }
     }
 
@@ -306,8 +322,8 @@ impl Benchmark for TatpDatabase {
         TatpDatabase::new(subscribers, options)
     }
 
-    fn pages(&self) -> u64 {
-        self.pages
+    fn allocator(&self) -> &PageAllocator {
+        &self.allocator
     }
 
     fn run(&mut self, transaction: &mut Transaction) {

@@ -60,21 +60,27 @@ struct TpcbDatabase {
     branches: Heap,
     branches_key: Index,
     history: Heap,
-    pages: u64,
+    allocator: PageAllocator,
 }
 
 impl TpcbDatabase {
     fn new(scale: u64, options: &BenchmarkOptions) -> TpcbDatabase {
         let mut allocator = PageAllocator::default();
         let transactions = options.transactions(FEWEST);
-        let mut heap = |rows, bytes, versions, growth| {
+        let mut heap = |name, rows, bytes, versions, growth| {
             let size = HeapSize {
                 rows,
                 bytes,
                 versions,
                 growth,
             };
-            Heap::new(size, options.page_size, options.clients, &mut allocator)
+            Heap::new(
+                name,
+                size,
+                options.page_size,
+                options.clients,
+                &mut allocator,
+            )
         };
         let accounts = ACCOUNTS * scale;
         // The first update of each page moves a row; few later ones do.
@@ -82,14 +88,14 @@ impl TpcbDatabase {
         let hot = |rows| 100 + 100 * HOT_VERSIONS / rows;
         let tellers = TELLERS * scale;
         let tables = (
-            heap(accounts, 128, 100, moved),
-            heap(tellers, 128, hot(tellers), HOT_GROWTH),
-            heap(scale, 128, hot(scale), HOT_GROWTH),
-            heap(0, 48, 100, transactions),
+            heap("accounts", accounts, 128, 100, moved),
+            heap("tellers", tellers, 128, hot(tellers), HOT_GROWTH),
+            heap("branches", scale, 128, hot(scale), HOT_GROWTH),
+            heap("history", 0, 48, 100, transactions),
         );
-        let mut key = |keys| {
+        let mut key = |name, keys| {
             let size = IndexSize::built(keys, 20);
-            Index::new(size, options.page_size, &mut allocator)
+            Index::new(name, size, options.page_size, &mut allocator)
         };
         TpcbDatabase {
             scale,
@@ -97,10 +103,10 @@ impl TpcbDatabase {
             tellers: tables.1,
             branches: tables.2,
             history: tables.3,
-            accounts_key: key(accounts),
-            tellers_key: key(tellers),
-            branches_key: key(scale),
-            pages: allocator.pages(),
+            accounts_key: key("accounts_key", accounts),
+            tellers_key: key("tellers_key", tellers),
+            branches_key: key("branches_key", scale),
+            allocator,
         }
     }
 
@@ -119,8 +125,8 @@ impl Benchmark for TpcbDatabase {
         TpcbDatabase::new(scale, options)
     }
 
-    fn pages(&self) -> u64 {
-        self.pages
+    fn allocator(&self) -> &PageAllocator {
+        &self.allocator
     }
 
     fn run(&mut self, transaction: &mut Transaction) {

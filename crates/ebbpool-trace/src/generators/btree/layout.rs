@@ -93,6 +93,12 @@ impl TreeLayout {
         }
     }
 
+    /// The pages of the inner nodes, level by level.
+    pub(super) fn inner_pages(&self) -> impl Iterator<Item = u64> + '_ {
+        (1..self.height())
+            .flat_map(move |level| (0..self.nodes[level]).map(move |node| self.page(level, node)))
+    }
+
     /// One more than the highest page in use.
     pub(super) fn pages(&self) -> u64 {
         let top = self.height() - 1;

@@ -14,7 +14,7 @@ use super::arguments::{ArgumentKind, Arguments, Parameter, SEED};
 use super::{Generator, GeneratorEntry, GeneratorInfo};
 use crate::error::TraceError;
 use crate::formats::{Decode, OpenedTrace};
-use crate::reference::{Batch, Metadata};
+use crate::reference::{Batch, Metadata, PageClasses};
 use crate::workload::{
     CfdcOperations, CfdcWorkload, Keys, MOST_RECORDS, Skew, WorkloadError, WorkloadOperation,
 };
@@ -197,7 +197,24 @@ impl Generator for Btree {
             }),
         })
     }
+
+    fn classes(&self) -> Option<PageClasses> {
+        let names = CLASSES.map(str::to_owned).to_vec();
+        let mut inner: Vec<u64> = self.layout.inner_pages().collect();
+        inner.sort_unstable();
+        let mut ranges = vec![(0, LEAF)];
+        for page in inner {
+            ranges.pop_if(|last| last.0 == page);
+            ranges.extend([(page, INNER), (page + 1, LEAF)]);
+        }
+        PageClasses::of_ranges(names, ranges)
+    }
 }
+
+/// The names of the tree's classes, those that a database records.
+const CLASSES: [&str; 2] = ["inner", "leaf"];
+const INNER: u32 = 1;
+const LEAF: u32 = 2;
 
 impl Btree {
     fn operations(&self) -> Result<CfdcOperations, WorkloadError> {

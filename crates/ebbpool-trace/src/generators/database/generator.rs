@@ -7,6 +7,7 @@ use super::super::{Generator, RandomGenerator, References};
 use super::options::BenchmarkOptions;
 use super::session::{Benchmark, Sessions};
 use crate::error::TraceError;
+use crate::reference::PageClasses;
 
 /// A benchmark with its arguments; each stream has a database of its own.
 struct BenchmarkGenerator<B> {
@@ -14,6 +15,7 @@ struct BenchmarkGenerator<B> {
     size: u64,
     options: BenchmarkOptions,
     pages: u64,
+    classes: PageClasses,
     benchmark: PhantomData<fn() -> B>,
 }
 
@@ -24,10 +26,13 @@ pub(in super::super) fn generator<B: Benchmark + 'static>(
 ) -> Result<Box<dyn Generator>, TraceError> {
     let size = arguments.integer(size)?;
     let options = BenchmarkOptions::of(arguments)?;
+    let loaded = B::loaded(size, &options);
+    let allocator = loaded.allocator();
     Ok(Box::new(BenchmarkGenerator::<B> {
         size,
         options,
-        pages: B::loaded(size, &options).pages(),
+        pages: allocator.pages(),
+        classes: allocator.classes(),
         benchmark: PhantomData,
     }))
 }
@@ -43,6 +48,10 @@ impl<B: Benchmark + 'static> RandomGenerator for BenchmarkGenerator<B> {
 
     fn page_size(&self) -> Option<u64> {
         Some(self.options.page_size)
+    }
+
+    fn classes(&self) -> Option<PageClasses> {
+        Some(self.classes.clone())
     }
 
     fn start(&self, _spec: &str) -> Result<Box<dyn References>, TraceError> {

@@ -106,6 +106,7 @@ const MOST_SEARCHED: u32 = 16;
 
 impl Heap {
     pub(in super::super) fn new(
+        name: &str,
         size: HeapSize,
         page_size: u64,
         clients: usize,
@@ -123,10 +124,10 @@ impl Heap {
         };
         let most = loaded + room;
         let pages_per_map = payload(page_size) * 4;
-        let first = allocator.take(most);
+        let first = allocator.take(name.to_owned(), most);
         Heap {
             first,
-            visibility_map: allocator.take(most.div_ceil(pages_per_map)),
+            visibility_map: allocator.take(format!("{name} (vm)"), most.div_ceil(pages_per_map)),
             pages_per_map,
             slots: slots as u16,
             rows_per_page,
@@ -470,7 +471,7 @@ mod tests {
             growth: 61,
         };
         let mut allocator = PageAllocator::default();
-        let heap = Heap::new(size, 8192, sessions, &mut allocator);
+        let heap = Heap::new("table", size, 8192, sessions, &mut allocator);
         (heap, allocator.pages())
     }
 

@@ -67,6 +67,7 @@ pub(in super::super) struct AppendPoint {
 
 impl Index {
     pub(in super::super) fn new(
+        name: &str,
         size: IndexSize,
         page_size: u64,
         allocator: &mut PageAllocator,
@@ -95,7 +96,7 @@ impl Index {
             index.levels.push(below);
             index.blocks += below;
         }
-        index.first = allocator.take(index.blocks + index.room);
+        index.first = allocator.take(name.to_owned(), index.blocks + index.room);
         index
     }
 
@@ -239,8 +240,8 @@ mod tests {
             (31_000_000, 4),
         ] {
             let mut allocator = PageAllocator::default();
-            allocator.take(1000);
-            let index = Index::new(IndexSize::built(keys, 20), 8192, &mut allocator);
+            allocator.take("before".into(), 1000);
+            let index = Index::new("key", IndexSize::built(keys, 20), 8192, &mut allocator);
             let mut visited = HashSet::new();
             let mut parents = HashMap::new();
             let (mut roots, mut last) = (HashSet::new(), 0);
@@ -265,7 +266,12 @@ mod tests {
     #[test]
     fn pages_are_in_the_order_of_postgresql() {
         let mut allocator = PageAllocator::default();
-        let index = Index::new(IndexSize::built(15_000_000, 20), 8192, &mut allocator);
+        let index = Index::new(
+            "key",
+            IndexSize::built(15_000_000, 20),
+            8192,
+            &mut allocator,
+        );
         assert_eq!(path(&index, 0), [290, 3, 1]);
         assert_eq!(path(&index, 367)[2], 2);
         assert_eq!(path(&index, 2 * 366)[2], 4);
@@ -280,7 +286,7 @@ mod tests {
             points: 1,
             ..IndexSize::built(1000, 20)
         };
-        let mut index = Index::new(size, 8192, &mut allocator);
+        let mut index = Index::new("key", size, 8192, &mut allocator);
         let mut point = index.append_point(999);
         let full = index.leaf(999);
         let mut leaves = Vec::new();

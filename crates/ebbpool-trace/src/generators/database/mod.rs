@@ -16,6 +16,8 @@ mod index;
 mod options;
 mod session;
 
+use crate::reference::PageClasses;
+
 pub(super) use generator::generator;
 pub(super) use heap::{Heap, HeapSize};
 pub(super) use index::{AppendPoint, Index, IndexSize};
@@ -35,14 +37,27 @@ pub(super) const HOT_GROWTH: u64 = 100;
 #[derive(Debug, Default)]
 pub(super) struct PageAllocator {
     pages: u64,
+    /// The name, the first page and the page after the last of each relation.
+    relations: Vec<(String, u64, u64)>,
 }
 
 impl PageAllocator {
-    /// Allocates `pages` page numbers; returns the first.
-    fn take(&mut self, pages: u64) -> u64 {
+    /// Allocates `pages` page numbers to a relation; returns the first.
+    fn take(&mut self, relation: String, pages: u64) -> u64 {
         let first = self.pages;
         self.pages += pages;
+        self.relations.push((relation, first, self.pages));
         first
+    }
+
+    /// A class for each relation.
+    pub(super) fn classes(&self) -> PageClasses {
+        let names = self.relations.iter().map(|one| one.0.clone()).collect();
+        let relations = (1..).zip(&self.relations);
+        let pages = relations
+            .map(|(class, one)| (one.1, one.2, class))
+            .collect();
+        PageClasses::of_pages(names, pages).unwrap_or_default()
     }
 
     /// Page numbers allocated so far.

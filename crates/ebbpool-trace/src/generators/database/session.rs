@@ -2,6 +2,7 @@
 
 use super::super::References;
 use super::super::random::Random;
+use super::PageAllocator;
 use super::options::BenchmarkOptions;
 use crate::reference::Batch;
 
@@ -10,8 +11,8 @@ pub(in super::super) trait Benchmark: Send {
     /// The freshly loaded database; the unit of its size depends on the benchmark.
     fn loaded(size: u64, options: &BenchmarkOptions) -> Self;
 
-    /// Pages of the database, including its future growth.
-    fn pages(&self) -> u64;
+    /// The pages of the database's relations, including their future growth.
+    fn allocator(&self) -> &PageAllocator;
 
     /// Runs one transaction, which passes all its page requests to `transaction`.
     fn run(&mut self, transaction: &mut Transaction);

@@ -15,8 +15,8 @@ mod schema;
 
 use super::arguments::{ArgumentKind, Arguments, Parameter, SEED};
 use super::database::{
-    Benchmark, BenchmarkOptions, CLIENTS, HINT_BITS, PAGE_SIZE, REFERENCES, Transaction, WARMUP,
-    generator,
+    Benchmark, BenchmarkOptions, CLIENTS, HINT_BITS, PAGE_SIZE, PageAllocator, REFERENCES,
+    Transaction, WARMUP, generator,
 };
 use super::random::Random;
 use super::{Generator, GeneratorEntry, GeneratorInfo};
@@ -58,8 +58,8 @@ impl Benchmark for TpccDatabase {
         TpccDatabase::new(warehouses, options)
     }
 
-    fn pages(&self) -> u64 {
-        self.pages
+    fn allocator(&self) -> &PageAllocator {
+        &self.allocator
     }
 
     fn run(&mut self, transaction: &mut Transaction) {

@@ -85,7 +85,7 @@ pub(super) struct TpccDatabase {
     /// The last order of each customer who has made one since the start.
     pub(super) last_orders: HashMap<u64, u64>,
     pub(super) customers: Customers,
-    pub(super) pages: u64,
+    pub(super) allocator: PageAllocator,
 }
 
 /// Creates tables and indexes one after the other.
@@ -102,11 +102,11 @@ impl<'a> Loader<'a> {
         }
     }
 
-    fn heap(&mut self, rows: u64, bytes: u64, growth: u64) -> Heap {
-        self.hot_heap(rows, bytes, 100, growth)
+    fn heap(&mut self, name: &str, rows: u64, bytes: u64, growth: u64) -> Heap {
+        self.hot_heap(name, rows, bytes, 100, growth)
     }
 
-    fn hot_heap(&mut self, rows: u64, bytes: u64, versions: u64, growth: u64) -> Heap {
+    fn hot_heap(&mut self, name: &str, rows: u64, bytes: u64, versions: u64, growth: u64) -> Heap {
         let size = HeapSize {
             rows,
             bytes,
@@ -114,32 +114,45 @@ impl<'a> Loader<'a> {
             growth,
         };
         let (page_size, clients) = (self.options.page_size, self.options.clients);
-        Heap::new(size, page_size, clients, &mut self.allocator)
+        Heap::new(name, size, page_size, clients, &mut self.allocator)
     }
 
-    fn index(&mut self, keys: u64, entry: u64) -> Index {
-        self.add_index(IndexSize::built(keys, entry))
+    fn index(&mut self, name: &str, keys: u64, entry: u64) -> Index {
+        self.add_index(name, IndexSize::built(keys, entry))
     }
 
     /// An index whose keys were inserted in random order, so that its leaves are less full.
-    fn random_index(&mut self, keys: u64, entry: u64) -> Index {
-        self.add_index(IndexSize {
-            fill: RANDOM_FILL,
-            ..IndexSize::built(keys, entry)
-        })
+    fn random_index(&mut self, name: &str, keys: u64, entry: u64) -> Index {
+        self.add_index(
+            name,
+            IndexSize {
+                fill: RANDOM_FILL,
+                ..IndexSize::built(keys, entry)
+            },
+        )
     }
 
     /// An index to which each district appends keys.
-    fn growing_index(&mut self, keys: u64, entry: u64, growth: u64, districts: u64) -> Index {
-        self.add_index(IndexSize {
-            growth,
-            points: districts,
-            ..IndexSize::built(keys, entry)
-        })
+    fn growing_index(
+        &mut self,
+        name: &str,
+        keys: u64,
+        entry: u64,
+        growth: u64,
+        districts: u64,
+    ) -> Index {
+        self.add_index(
+            name,
+            IndexSize {
+                growth,
+                points: districts,
+                ..IndexSize::built(keys, entry)
+            },
+        )
     }
 
-    fn add_index(&mut self, size: IndexSize) -> Index {
-        Index::new(size, self.options.page_size, &mut self.allocator)
+    fn add_index(&mut self, name: &str, size: IndexSize) -> Index {
+        Index::new(name, size, self.options.page_size, &mut self.allocator)
     }
 }
 
@@ -156,28 +169,62 @@ impl TpccDatabase {
         // Bytes of rows are those of PostgreSQL's tables on average.
         // Of 100 transactions, 43 and 45 update a warehouse and a district once.
         let versions = |rate, rows| 100 + HOT_VERSIONS * rate / rows;
-        let warehouse = loader.hot_heap(warehouses, 108, versions(43, warehouses), HOT_GROWTH);
-        let warehouse_key = loader.index(warehouses, 20);
-        let district = loader.hot_heap(districts, 112, versions(88, districts), HOT_GROWTH);
-        let district_key = loader.index(districts, 20);
-        let customer = loader.heap(customers, 600, (transactions * 2 / 3).min(customers / 8));
-        let customer_key = loader.index(customers, 28);
-        let name_index = loader.random_index(customers, 44);
-        let history = loader.heap(customers, 84, transactions * 45 / 100);
+        let warehouse = loader.hot_heap(
+            "warehouse",
+            warehouses,
+            108,
+            versions(43, warehouses),
+            HOT_GROWTH,
+        );
+        let warehouse_key = loader.index("warehouse_key", warehouses, 20);
+        let district = loader.hot_heap(
+            "district",
+            districts,
+            112,
+            versions(88, districts),
+            HOT_GROWTH,
+        );
+        let district_key = loader.index("district_key", districts, 20);
+        let customer = loader.heap(
+            "customer",
+            customers,
+            600,
+            (transactions * 2 / 3).min(customers / 8),
+        );
+        let customer_key = loader.index("customer_key", customers, 28);
+        let name_index = loader.random_index("name_index", customers, 44);
+        let history = loader.heap("history", customers, 84, transactions * 45 / 100);
         // Keys with equal values share an entry.
-        let history_warehouse_index = loader.index(customers, 7);
-        let history_customer_index = loader.index(customers, 7);
-        let new_orders = loader.heap(undelivered, 40, made);
-        let new_orders_key = loader.growing_index(undelivered, 28, made, districts);
-        let order_rows = loader.heap(orders, 62, made + transactions * 2 / 10);
-        let orders_key = loader.growing_index(orders, 28, made, districts);
-        let customer_orders_index = loader.random_index(orders, 28);
-        let order_lines = loader.heap(orders * LINES, 92, (made + transactions * 3 / 10) * LINES);
-        let order_lines_key = loader.growing_index(orders * LINES, 28, made * LINES, districts);
-        let stock = loader.heap(stocks, 344, (transactions * 5 / 2).min(stocks / 15));
-        let stock_key = loader.index(stocks, 20);
-        let item = loader.heap(ITEMS, 102, 0);
-        let item_key = loader.index(ITEMS, 20);
+        let history_warehouse_index = loader.index("history_warehouse_index", customers, 7);
+        let history_customer_index = loader.index("history_customer_index", customers, 7);
+        let new_orders = loader.heap("new_orders", undelivered, 40, made);
+        let new_orders_key =
+            loader.growing_index("new_orders_key", undelivered, 28, made, districts);
+        let order_rows = loader.heap("orders", orders, 62, made + transactions * 2 / 10);
+        let orders_key = loader.growing_index("orders_key", orders, 28, made, districts);
+        let customer_orders_index = loader.random_index("customer_orders_index", orders, 28);
+        let order_lines = loader.heap(
+            "order_lines",
+            orders * LINES,
+            92,
+            (made + transactions * 3 / 10) * LINES,
+        );
+        let order_lines_key = loader.growing_index(
+            "order_lines_key",
+            orders * LINES,
+            28,
+            made * LINES,
+            districts,
+        );
+        let stock = loader.heap(
+            "stock",
+            stocks,
+            344,
+            (transactions * 5 / 2).min(stocks / 15),
+        );
+        let stock_key = loader.index("stock_key", stocks, 20);
+        let item = loader.heap("item", ITEMS, 102, 0);
+        let item_key = loader.index("item_key", ITEMS, 20);
         let keys = [&orders_key, &new_orders_key, &order_lines_key];
         let districts = (0..districts)
             .map(|district| District::loaded(district, keys))
@@ -210,7 +257,7 @@ impl TpccDatabase {
             locations: HashMap::new(),
             last_orders: HashMap::new(),
             customers: Customers::new(options.seed),
-            pages: loader.allocator.pages(),
+            allocator: loader.allocator,
         }
     }
 
